@@ -80,9 +80,9 @@ export async function acceptBatch(
   await app.fairScheduler.forEach(
     owner,
     input.emails.entries(),
-    ([index, given]) => {
+    ([index, email]) => {
       try {
-        checked.push({ index, ...checkItem(app, actor, given) })
+        checked.push({ index, ...checkItem(app, actor, email) })
       } catch (error) {
         errors.push({ index, error: toItemError(error) })
       }
@@ -153,9 +153,9 @@ async function storeItems(app: App, items: readonly ResolvedItem[], owner: numbe
       }),
     ),
   )
-  const done = stored.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []))
+  const done = stored.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
   const refs = done.flatMap(({ content }) => (content ? refsOf(content) : []))
-  const failed = stored.find((each) => each.status === 'rejected')
+  const failed = stored.find((result) => result.status === 'rejected')
   return dropContentOnFailure(app, { content: refs }, async () => {
     if (failed) throw failed.reason
     return done

@@ -255,7 +255,7 @@ function parseHeaders(config: Config, value: unknown, isTransactional: boolean):
     throw invalid('headers', `There are ${entries.length} headers; at most ${config.maxHeaders} are allowed.`)
   const seen = new Set<string>()
   return Object.fromEntries(
-    entries.map(([name, given]) => {
+    entries.map(([name, headerValue]) => {
       const field = `headers.${name.slice(0, 80)}`
       // RFC 5322 §2.2: printable ASCII except colon and space.
       if (!/^[!-9;-~]{1,76}$/.test(name))
@@ -274,10 +274,10 @@ function parseHeaders(config: Config, value: unknown, isTransactional: boolean):
         )
       if (seen.has(name.toLowerCase())) throw invalid(field, `The header ${name} must be set only once.`)
       seen.add(name.toLowerCase())
-      if (typeof given !== 'string' && typeof given !== 'number' && typeof given !== 'boolean') {
+      if (typeof headerValue !== 'string' && typeof headerValue !== 'number' && typeof headerValue !== 'boolean') {
         throw invalid(field, 'A header value must be a string, a number or a boolean.')
       }
-      const text = String(given)
+      const text = String(headerValue)
       requireHeaderSafe(field, text)
       if (Buffer.byteLength(text) + name.length + 2 > config.maxHeaderOctets)
         throw invalid(field, `The header must have at most ${config.maxHeaderOctets} octets.`)

@@ -65,17 +65,17 @@ const ERASE_BATCH_SIZE = 10
 /**
  * Examines the next responses after a row, and erases a person from those of one account. Clears the body hash of a
  * changed response, so a repeated request then conflicts.
- * @param which.erased returns a text without the person, or the same text if the person is not in it
+ * @param options.erased returns a text without the person, or the same text if the person is not in it
  * @returns `next`: where to continue; undefined at the end
  */
 export function eraseInStoredResponses(
   tx: Tx,
-  which: { readonly accountId: number; readonly after: number; readonly erased: (text: string) => string },
+  options: { readonly accountId: number; readonly after: number; readonly erased: (text: string) => string },
 ): { readonly rows: number; readonly next: number | undefined } {
-  const rows = sql(tx.db).after.all(which.after, ERASE_BATCH_SIZE)
+  const rows = sql(tx.db).after.all(options.after, ERASE_BATCH_SIZE)
   let changed = 0
   for (const { id, accountId, response } of rows) {
-    const erased = accountId === which.accountId ? which.erased(response) : response
+    const erased = accountId === options.accountId ? options.erased(response) : response
     if (erased === response) continue
     sql(tx.db).setResponse.run(erased, id)
     changed++

@@ -53,7 +53,7 @@ export async function parseHead(head: Uint8Array): Promise<ReadableHead> {
 
 /** Parses the first MiB of a message; all fields are empty if it cannot be parsed. */
 export async function parseMessage(raw: Uint8Array): Promise<ReadableMessage> {
-  const isCut = raw.length > MAX_PARSED_BYTES
+  const isTruncated = raw.length > MAX_PARSED_BYTES
   const start = Buffer.from(raw.buffer, raw.byteOffset, Math.min(raw.length, MAX_PARSED_BYTES))
   try {
     const mail = await simpleParser(start, OPTIONS)
@@ -68,10 +68,10 @@ export async function parseMessage(raw: Uint8Array): Promise<ReadableMessage> {
       text: mail.text,
       html: mail.html === false ? undefined : mail.html,
       attachments: mail.attachments.map(({ filename, contentType }) => ({ filename: filename ?? '', contentType })),
-      isTruncated: isCut,
+      isTruncated,
     }
   } catch {
-    return { ...EMPTY_HEAD, text: undefined, html: undefined, attachments: [], isTruncated: isCut }
+    return { ...EMPTY_HEAD, text: undefined, html: undefined, attachments: [], isTruncated }
   }
 }
 

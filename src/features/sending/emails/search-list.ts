@@ -75,7 +75,7 @@ export interface SearchText {
 /** Undefined if no parameter needs the search index. Throws a 422 for an unknown stream. */
 export function parseSearch(db: Database, accountId: number, text: SearchText): ParsedSearch | undefined {
   const { to, from, subject, tag, stream, message_id: messageId } = text
-  if ([to, from, subject, tag, stream, messageId].every((given) => given === undefined)) return undefined
+  if ([to, from, subject, tag, stream, messageId].every((value) => value === undefined)) return undefined
   const streamId = stream === undefined ? undefined : findStreamId(db, accountId, stream)
   if (stream !== undefined && streamId === undefined)
     throw invalid('stream', `There is no stream "${stream.slice(0, 100)}" on this account; GET /v1/streams lists them.`)

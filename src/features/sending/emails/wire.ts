@@ -18,8 +18,8 @@ const findDecidingRecipient = (email: StoredEmail): StoredRecipient | undefined 
   email.recipients.find((r) => r.status === email.status) ?? email.recipients[0]
 
 const findEarliest = (times: readonly (number | null)[]): number | null => {
-  const given = times.filter((time) => time !== null)
-  return given.length === 0 ? null : Math.min(...given)
+  const present = times.filter((time) => time !== null)
+  return present.length === 0 ? null : Math.min(...present)
 }
 
 const addressesOfKind = (email: StoredEmail, kind: StoredRecipient['kind']): string[] =>

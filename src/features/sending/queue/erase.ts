@@ -122,15 +122,15 @@ export function cancelRecipients(
   isMatch: (address: string) => boolean,
 ): CancelledRecipients {
   let cancelled = 0
-  let isBeingTried = false
+  let isInFlight = false
   for (const { id, address, status } of sql(tx.db).recipients.all(emailId)) {
     if (!isOpen(statusName(status)) || !isMatch(address)) continue
     if (endWaitingRecipient(tx, { recipientId: id, emailId, address, now: app.eventTime() })) cancelled++
-    else isBeingTried = true
+    else isInFlight = true
   }
   const month = cancelled === 0 ? null : (sql(tx.db).quota.get(emailId)?.month ?? null)
   if (month !== null) giveQuotaBack(tx, requireEmail(tx, emailId).accountId, month, cancelled)
-  return { cancelled, isInFlight: isBeingTried }
+  return { cancelled, isInFlight }
 }
 
 /**

@@ -111,7 +111,7 @@ export function claimDue(
   for (let examined = 0; ; ) {
     const batch = claimBatch(tx, lane, { ...options, limit: options.limit - claimed.length })
     claimed.push(...batch.claimed)
-    examined += batch.looked
+    examined += batch.examined
     if (batch.ended === 0 || claimed.length >= options.limit || examined >= MAX_EXAMINED) break
   }
   return claimed
@@ -160,7 +160,7 @@ function claimBatch(tx: Tx, lane: string, options: ClaimOptions) {
     settleEmail(tx, email, 'processing', options.eventTime)
     claimed.push({ recipientId: row.id, emailId: row.emailId, attempt })
   }
-  return { claimed, ended, looked: rows.length }
+  return { claimed, ended, examined: rows.length }
 }
 
 /**

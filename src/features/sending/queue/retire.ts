@@ -98,9 +98,9 @@ export function isContentDeleted(db: Database, emailId: number): boolean {
 
 /** Drops the references to the bodies and attachments of an email; its data and the names of its attachments stay. */
 export function dropEmailContent(app: App, tx: Tx, email: OldEmail): void {
-  const { refs, attachmentsWithoutRefs: named } = splitContent(email)
+  const { refs, attachmentsWithoutRefs } = splitContent(email)
   if (refs.length === 0) return
-  sql(tx.db).dropRefs.run(named, email.id)
+  sql(tx.db).dropRefs.run(attachmentsWithoutRefs, email.id)
   // The emails of a broadcast share its sources, which are deleted with the broadcast.
   if (email.broadcastId === null) dropContent(app, tx, { content: refs })
 }

@@ -129,8 +129,8 @@ const fillSentence = (texts: Texts, text: string, subscription: Subscription): H
 
 const renderAddress = (subscription: Subscription): Html => html`<strong><bdi>${subscription.address}</bdi></strong>`
 
-const renderSender = ({ senderDomain }: Subscription, ifUnknown: string): Html | string =>
-  senderDomain === '' ? ifUnknown : html`<strong><bdi>${senderDomain}</bdi></strong>`
+const renderSender = ({ senderDomain }: Subscription, fallback: string): Html | string =>
+  senderDomain === '' ? fallback : html`<strong><bdi>${senderDomain}</bdi></strong>`
 
 const renderNoMoreMail = (texts: Texts, subscription: Subscription): Html =>
   renderMail(texts, subscription, [texts.noMoreAll, texts.noMorePart, texts.noMoreNamed])

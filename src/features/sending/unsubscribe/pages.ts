@@ -143,12 +143,12 @@ function parseAction(body: unknown): PageAction | undefined {
   return ACTIONS.find((action) => action === provided)
 }
 
-/** The page for the state of the address; `ifOn` if it still gets mail. */
+/** The page for the state of the address; `renderSubscribed` if it still gets mail. */
 function choosePage(
   texts: Texts,
   facts: UnsubscribeFacts,
   state: SubscriptionState | undefined,
-  ifOn: (texts: Texts, subscription: Subscription) => Html,
+  renderSubscribed: (texts: Texts, subscription: Subscription) => Html,
 ): Html {
   const subscription: Subscription = {
     address: facts.address,
@@ -160,5 +160,5 @@ function choosePage(
   if (!state) return senderGonePage(texts, subscription)
   if (state.isBlocked) return blockedPage(texts, subscription, state.isOffAll || state.isOffNamed)
   if (state.isOffAll) return allStoppedPage(texts, subscription)
-  return state.isOffNamed ? stoppedPage(texts, subscription) : ifOn(texts, subscription)
+  return state.isOffNamed ? stoppedPage(texts, subscription) : renderSubscribed(texts, subscription)
 }

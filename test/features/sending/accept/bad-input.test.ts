@@ -237,12 +237,12 @@ test('emails of another account: 404, and they do not change', async () => {
   await service.addDomain(other, 'other.test')
   const key = await service.newKey([], other)
   const sendAt = new Date(service.clock.now() + 3_600_000).toISOString()
-  const theirs = await service.accepted({ from: 'x@other.test', send_at: sendAt }, { key })
+  const foreignEmail = await service.accepted({ from: 'x@other.test', send_at: sendAt }, { key })
   const stored = service.stored()
-  expectError(await service.api('GET', `/v1/emails/${theirs.id}`), 404, 'email_not_found')
-  expectError(await service.api('POST', `/v1/emails/${theirs.id}/cancel`), 404, 'email_not_found')
+  expectError(await service.api('GET', `/v1/emails/${foreignEmail.id}`), 404, 'email_not_found')
+  expectError(await service.api('POST', `/v1/emails/${foreignEmail.id}/cancel`), 404, 'email_not_found')
   expect(service.stored()).toEqual(stored)
-  expect((await service.detail(theirs.id, { key }))['status']).toBe('scheduled')
+  expect((await service.detail(foreignEmail.id, { key }))['status']).toBe('scheduled')
 })
 
 test('without an API key: 401, and the body is not read', async () => {

@@ -35,25 +35,25 @@ const batchOf = (emails: EmailApi, count: number, item: () => Record<string, unk
   emails.api('POST', '/v1/emails/batch', { emails: Array.from({ length: count }, () => ({ ...EMAIL, ...item() })) })
 
 describe('when the main database cannot grow', () => {
-  const big = () => ({ metadata: { filler: randomText(12_000) } })
+  const createLarge = () => ({ metadata: { filler: randomText(12_000) } })
 
   // Proves: storage-4, error-13
   test('sends are a 507 that stores nothing, and accepted again once there is disk space', async () => {
     await using emails = await createEmailApi()
     await emails.accepted({ idempotency_key: 'before' })
     fill(emails.app.db)
-    expectError(await sendUntilRefused(() => emails.send(big())), 507, 'insufficient_storage')
+    expectError(await sendUntilRefused(() => emails.send(createLarge())), 507, 'insufficient_storage')
     const before = rowsOf(emails)
-    expectError(await emails.send({ ...big(), idempotency_key: 'k' }), 507, 'insufficient_storage')
-    expectError(await batchOf(emails, 20, big), 507, 'insufficient_storage')
+    expectError(await emails.send({ ...createLarge(), idempotency_key: 'k' }), 507, 'insufficient_storage')
+    expectError(await batchOf(emails, 20, createLarge), 507, 'insufficient_storage')
     expect(rowsOf(emails)).toEqual(before)
     // Stored emails can be read and replayed in the meantime.
     expect((await emails.api('GET', '/v1/emails')).status).toBe(200)
     expect((await emails.send({ idempotency_key: 'before' })).status).toBe(202)
     freeDisk(emails.app.db)
-    const { id } = await emails.accepted({ ...big(), idempotency_key: 'k' })
+    const { id } = await emails.accepted({ ...createLarge(), idempotency_key: 'k' })
     expect((await emails.detail(id))['idempotency_key']).toBe('k')
-    expect((await batchOf(emails, 20, big)).status).toBe(202)
+    expect((await batchOf(emails, 20, createLarge)).status).toBe(202)
   })
 
   test('exactly those of parallel sends are stored that returned 202', async () => {
@@ -61,7 +61,7 @@ describe('when the main database cannot grow', () => {
     await emails.accepted()
     fill(emails.app.db)
     const answers = await Promise.all(
-      Array.from({ length: 150 }, () => emails.send({ ...big(), to: ['a@r.test', 'b@r.test'] })),
+      Array.from({ length: 150 }, () => emails.send({ ...createLarge(), to: ['a@r.test', 'b@r.test'] })),
     )
     const accepted = answers.filter(({ status }) => status === 202)
     for (const answer of answers) if (answer.status !== 202) expectError(answer, 507, 'insufficient_storage')
@@ -77,7 +77,7 @@ describe('when the main database cannot grow', () => {
     const total = async () => at((await emails.api('GET', '/v1/emails')).body, 'pagination', 'total')
     expect(await total()).toBe(accepted.length + 1)
     freeDisk(emails.app.db)
-    await emails.accepted(big())
+    await emails.accepted(createLarge())
     expect(await total()).toBe(accepted.length + 2)
   })
 
@@ -104,16 +104,16 @@ describe('when the main database cannot grow', () => {
 test('when the content database cannot grow, sends are a 507 that stores nothing, and accepted again once there is disk space', async () => {
   await using emails = await createEmailApi()
   await emails.accepted()
-  const big = () => ({ text_body: randomText(60_000) })
+  const createLarge = () => ({ text_body: randomText(60_000) })
   for (const db of emails.app.content.databases()) fill(db)
-  expectError(await sendUntilRefused(() => emails.send(big())), 507, 'insufficient_storage')
+  expectError(await sendUntilRefused(() => emails.send(createLarge())), 507, 'insufficient_storage')
   const before = emails.stored()
-  expectError(await emails.send(big()), 507, 'insufficient_storage')
+  expectError(await emails.send(createLarge()), 507, 'insufficient_storage')
   expect(rowsOf(emails)).toEqual({ ...before, contentParts: undefined } as never)
-  expectError(await batchOf(emails, 5, big), 507, 'insufficient_storage')
+  expectError(await batchOf(emails, 5, createLarge), 507, 'insufficient_storage')
   expect(emails.stored()).toEqual(before)
   for (const db of emails.app.content.databases()) freeDisk(db)
-  const body = big()
+  const body = createLarge()
   const { id } = await emails.accepted(body)
   expect((await emails.detail(id))['text_body']).toBe(body.text_body)
 })
@@ -163,14 +163,14 @@ describe.skipIf(!canMount())('on a disk that is full (needs root, to mount a tmp
   // Proves: storage-4
   test('of the content folder, attachments in files are a 507 that stores nothing, and accepted again once there is disk space', async () => {
     await onSmallDisk(4, 'content', async (emails, grow) => {
-      const big = () => attachment(700_000)
+      const createLarge = () => attachment(700_000)
       await emails.accepted()
-      expectError(await sendUntilRefused(() => emails.send(big())), 507, 'insufficient_storage')
+      expectError(await sendUntilRefused(() => emails.send(createLarge())), 507, 'insufficient_storage')
       const before = rowsOf(emails)
-      for (let i = 0; i < 5; i++) expectError(await emails.send(big()), 507, 'insufficient_storage')
+      for (let i = 0; i < 5; i++) expectError(await emails.send(createLarge()), 507, 'insufficient_storage')
       expect(rowsOf(emails)).toEqual(before)
       grow()
-      const { id } = await emails.accepted(big())
+      const { id } = await emails.accepted(createLarge())
       expect(await emails.detail(id)).toMatchObject({ attachments: [{ size: 700_000 }] })
     })
   })

@@ -257,10 +257,10 @@ test('two accounts may use one key', async () => {
   await using emails = await createEmailApi()
   const other = await emails.newAccount()
   await emails.addDomain(other, 'other.test')
-  const mine = await emails.accepted({ idempotency_key: 'k' })
-  const theirs = await emails.accepted(
+  const ownEmail = await emails.accepted({ idempotency_key: 'k' })
+  const otherEmail = await emails.accepted(
     { idempotency_key: 'k', from: 'a@other.test' },
     { key: await emails.newKey([], other) },
   )
-  expect(theirs.id).not.toBe(mine.id)
+  expect(otherEmail.id).not.toBe(ownEmail.id)
 })

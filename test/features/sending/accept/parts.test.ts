@@ -15,15 +15,15 @@ const detailOf = async (request: Record<string, unknown>) => emails.detail((awai
 describe('headers', () => {
   // Proves: send-27
   test('with scalar values become strings', async () => {
-    const given = { 'X-A': 'text', 'X-B': 1.5, 'X-C': false, 'X-D': '', References: '<a@b.test>' }
-    const { headers } = await detailOf({ headers: given })
+    const input = { 'X-A': 'text', 'X-B': 1.5, 'X-C': false, 'X-D': '', References: '<a@b.test>' }
+    const { headers } = await detailOf({ headers: input })
     expect(headers).toEqual({ 'X-A': 'text', 'X-B': '1.5', 'X-C': 'false', 'X-D': '', References: '<a@b.test>' })
   })
 
   // Proves: http-7, list-28
-  for (const nothing of [[], {}, null])
-    test(`${JSON.stringify(nothing)}means none, shown as {}`, async () =>
-      expect((await detailOf({ headers: nothing }))['headers']).toEqual({}))
+  for (const emptyValue of [[], {}, null])
+    test(`${JSON.stringify(emptyValue)} means none, shown as {}`, async () =>
+      expect((await detailOf({ headers: emptyValue }))['headers']).toEqual({}))
 
   // Proves: send-27
   for (const wrong of ['X-A: 1', 5, true, ['X-A']])
@@ -173,9 +173,9 @@ describe('metadata', () => {
   })
 
   // Proves: http-7, list-28
-  for (const nothing of [[], null])
-    test(`${JSON.stringify(nothing)}means none, shown as {}`, async () =>
-      expect((await detailOf({ metadata: nothing }))['metadata']).toEqual({}))
+  for (const emptyValue of [[], null])
+    test(`${JSON.stringify(emptyValue)} means none, shown as {}`, async () =>
+      expect((await detailOf({ metadata: emptyValue }))['metadata']).toEqual({}))
 
   // Proves: send-35
   for (const wrong of ['text', 5, true, [1], [{}]])
@@ -231,7 +231,7 @@ describe('attachments', () => {
 
   // Proves: send-37
   for (const content of ['a', 'aGk', 'aGk==', '====', 'aGk=aGk=', 'a-_b', 'aG k*', 'data:text/plain;base64,aGk=', 'ü'])
-    test(`${JSON.stringify(content)}is not base64`, async () =>
+    test(`${JSON.stringify(content)} is not base64`, async () =>
       expectError(await sendFile({ content }), 422, 'invalid_base64', 'attachments.0.content'))
 
   test('a megabyte of white space with an error at its end is rejected quickly', async () => {

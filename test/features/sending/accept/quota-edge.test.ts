@@ -26,7 +26,7 @@ async function startAccount(quota: number) {
     send: (more: Record<string, unknown> = {}) =>
       api('POST', '/v1/emails', { from: FROM, to: 'b@receiver.test', subject: 'S', text_body: 'T', ...more }),
     used: () => service.used(actor),
-    told: async () => at((await api('GET', '/v1/account')).body, 'data', 'emails_sent_this_month'),
+    readSent: async () => at((await api('GET', '/v1/account')).body, 'data', 'emails_sent_this_month'),
     emails: () => count('SELECT COUNT(*) AS n FROM emails WHERE account_id = ?'),
     [Symbol.asyncDispose]: () => service[Symbol.asyncDispose](),
   }
@@ -45,7 +45,7 @@ describe('at the edge of the quota', () => {
     const answers = await Promise.all(Array.from({ length: SENDS }, (_, i) => account.send({ subject: `S ${i}` })))
     expect(countsOf(answers)).toEqual({ 202: quota, 429: SENDS - quota })
     for (const answer of answers.filter(({ status }) => status === 429)) expectError(answer, 429, 'quota_exceeded')
-    expect([account.used(), await account.told(), account.emails()]).toEqual([quota, quota, quota])
+    expect([account.used(), await account.readSent(), account.emails()]).toEqual([quota, quota, quota])
   })
 
   test('200 parallel emails with three recipients: those that fit completely are accepted, and single ones fill the rest', async () => {
@@ -56,7 +56,7 @@ describe('at the edge of the quota', () => {
     expect(account.used()).toBe(48)
     const singles = await Promise.all(Array.from({ length: 10 }, () => account.send()))
     expect(countsOf(singles)).toEqual({ 202: 2, 429: 8 })
-    expect([account.used(), await account.told()]).toEqual([50, 50])
+    expect([account.used(), await account.readSent()]).toEqual([50, 50])
   })
 
   test('200 parallel sends with 20 keys: each key counts once', async () => {
@@ -119,7 +119,7 @@ describe('at the edge of the quota', () => {
     expect([...new Set(answers.map(({ status }) => status))].sort()).toEqual([202, 429])
     const counted = answers.reduce((sum, { counts, status }) => sum + (status === 202 ? counts : 0), 0)
     const used = 1 + counted
-    expect([account.used(), await account.told()]).toEqual([used, used])
+    expect([account.used(), await account.readSent()]).toEqual([used, used])
     expect(used).toBeLessThanOrEqual(quota)
     // The remaining quota can be used completely, but not exceeded.
     const rest = await Promise.all(Array.from({ length: quota - used + 5 }, () => account.send()))
@@ -140,8 +140,8 @@ describe('at the edge of the quota', () => {
     account.clock.advance(waitMs - 1)
     expectError(await account.send(), 429, 'quota_exceeded')
     account.clock.advance(1)
-    expect(await account.told()).toBe(0)
+    expect(await account.readSent()).toBe(0)
     expect((await account.send()).status).toBe(202)
-    expect(await account.told()).toBe(1)
+    expect(await account.readSent()).toBe(1)
   })
 })

@@ -181,7 +181,7 @@ describe('a field missing in the request', () => {
   })
 
   test('may be null if the API allows it', async () => {
-    const nothing = [
+    const nullable = [
       'html_body',
       'template_alias',
       'reply_to',
@@ -191,7 +191,7 @@ describe('a field missing in the request', () => {
       'stream',
       'tracking',
     ]
-    const answer = await emails.send(Object.fromEntries(nothing.map((name) => [name, null])))
+    const answer = await emails.send(Object.fromEntries(nullable.map((name) => [name, null])))
     expect(answer.status).toBe(202)
   })
 
@@ -303,7 +303,7 @@ describe('the sender', () => {
 
 describe('the sender of a domain that was verified and lost records', () => {
   const HOUR_MS = 3_600_000
-  const lose = ({ app, clock }: EmailApi, hoursAgo: number) =>
+  const loseRecords = ({ app, clock }: EmailApi, hoursAgo: number) =>
     app.db.run(
       'UPDATE domains SET dkim_verified = 0, spf_verified = 1, return_path_verified = 1, records_lost_at = ?, verified_at = ? WHERE domain = ?',
       [clock.now() - hoursAgo * HOUR_MS, hoursAgo < 72 ? NOW : null, VERIFIED],
@@ -312,7 +312,7 @@ describe('the sender of a domain that was verified and lost records', () => {
   // Proves: send-8
   test('can send for another 72 hours: nothing is captured', async () => {
     await using service = await createEmailApi()
-    lose(service, 71)
+    loseRecords(service, 71)
     expect(await service.accepted()).toMatchObject({ sandbox: false, status: 'queued' })
   })
 
@@ -323,7 +323,7 @@ describe('the sender of a domain that was verified and lost records', () => {
       await using service = await createEmailApi()
       await service.addDomain(service.actor, `below.${VERIFIED}`)
       service.app.db.run('UPDATE domains SET verified_at = NULL WHERE domain = ?', [`below.${VERIFIED}`])
-      lose(service, 72)
+      loseRecords(service, 72)
       const before = service.stored()
       const answer = await service.send({ from: `x@${domain}` })
       expectError(answer, 422, 'domain_not_verified', 'from')
@@ -338,7 +338,7 @@ describe('the sender of a domain that was verified and lost records', () => {
   test('still sends mail scheduled before, and not into the sandbox', async () => {
     await using service = await createEmailApi({ delivers: true, settings: { TASSIS_DELIVERY: 'capture' } })
     const sent = await service.accepted({ send_at: new Date(NOW + HOUR_MS).toISOString() })
-    lose(service, 100)
+    loseRecords(service, 100)
     service.clock.advance(HOUR_MS)
     const detail = await eventually(async () => {
       service.clock.advance(1000)

@@ -37,14 +37,14 @@ export function createStore({ maxBytes = MiB, maxAgeMs = days(3) } = {}): StoreF
 }
 
 /** A capture of owner 1's email 7 for bob@x.test, with small defaults. */
-export const captureOf = (recipientId: number, given: Partial<NewCapture> = {}): NewCapture => ({
+export const captureOf = (recipientId: number, overrides: Partial<NewCapture> = {}): NewCapture => ({
   recipientId,
   emailId: 7,
   ownerId: 1,
   mailFrom: `b-${recipientId}@bounces.sender.test`,
   rcptTo: 'bob@x.test',
   raw: Buffer.from('Subject: Hello\r\n\r\nHello.\r\n'),
-  ...given,
+  ...overrides,
 })
 
 /** A message that cannot be compressed. */

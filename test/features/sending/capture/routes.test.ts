@@ -26,15 +26,15 @@ function serve({ app, service, actor }: MailFlow): ServedCapture {
     memory: app.memory,
     newRequestId: () => formatUuid(newUuid()),
     authenticate: (key) => actors.get(key),
-    hasScope: (who, scope) => hasScope(who.scopes, scope),
+    hasScope: (requester, scope) => hasScope(requester.scopes, scope),
     routes: [captureRoutes(app, service.opened.captures), capturedPages(service.opened.captures)],
   })
   const { port } = http.listen('127.0.0.1', 0)
   return {
-    async get(path, who = actor, given = {}) {
-      const key = `tassis_live_${who.accountUuid}${[...who.scopes].join('')}`
-      actors.set(key, who)
-      const headers = { ...(path.startsWith('/v1') && { authorization: `Bearer ${key}` }), ...given }
+    async get(path, requester = actor, extraHeaders = {}) {
+      const key = `tassis_live_${requester.accountUuid}${[...requester.scopes].join('')}`
+      actors.set(key, requester)
+      const headers = { ...(path.startsWith('/v1') && { authorization: `Bearer ${key}` }), ...extraHeaders }
       const response = await fetch(`http://127.0.0.1:${port}${path}`, { headers })
       const text = await response.text()
       return { status: response.status, body: text.startsWith('{') ? JSON.parse(text) : undefined, text }

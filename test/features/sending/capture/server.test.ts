@@ -26,9 +26,9 @@ interface RunningServer extends AsyncDisposable {
 /** A server with a store in memory, unless another is given. */
 async function startServer(store?: CaptureServerOptions['store']): Promise<RunningServer> {
   const saved: NewCapture[] = []
-  const remembering = { save: async (capture: NewCapture) => void saved.push(capture) }
+  const recordingStore = { save: async (capture: NewCapture) => void saved.push(capture) }
   const server = await startCaptureServer({
-    store: store ?? remembering,
+    store: store ?? recordingStore,
     verpKey: VERP_KEY,
     findEmail,
     hostname: 'mail.tassis.test',
@@ -253,7 +253,7 @@ test('a session lost in the middle of a message stores nothing, and the server c
 
 test('the server listens only on 127.0.0.1', async () => {
   await using running = await startServer()
-  const elsewhere = connectSmtp({
+  const otherAddress = connectSmtp({
     host: 'capture.invalid',
     address: '127.0.0.2',
     port: running.server.port,
@@ -262,7 +262,7 @@ test('the server listens only on 127.0.0.1', async () => {
     tls: 'never',
     verifyCertificate: false,
   })
-  expect(await elsewhere).toMatchObject({ kind: 'failed', phase: 'connect' })
+  expect(await otherAddress).toMatchObject({ kind: 'failed', phase: 'connect' })
 })
 
 /** Sends the lines one by one, each after the previous reply; returns the last line of each reply. */

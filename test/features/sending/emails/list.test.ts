@@ -166,9 +166,9 @@ test('totals equal a recount of the rows after two days of random changes, for a
     emails.clock.advance(below(3) === 0 ? 0 : below(40 * 60_000))
     // Also the very first and last instant of an hour.
     if (below(5) === 0) emails.clock.advance(HOUR - (emails.clock.now() % HOUR) - below(2))
-    const who = below(2)
-    const options = { key: keys[who] ?? '' }
-    const from = froms[who] ?? ''
+    const accountIndex = below(2)
+    const options = { key: keys[accountIndex] ?? '' }
+    const from = froms[accountIndex] ?? ''
     switch (below(4)) {
       case 0: {
         const sent = await emails.accepted({ from, send_at: new Date(emails.clock.now() + DAY).toISOString() }, options)
@@ -213,7 +213,7 @@ test('totals equal a recount of the rows after two days of random changes, for a
     return below(3) === 0 ? at - (at % HOUR) - below(2) : at
   }
   for (let round = 0; round < 200; round++) {
-    const who = below(2)
+    const accountIndex = below(2)
     const [first, last] = [instant(), instant()]
     const status = [undefined, 'queued', 'scheduled', 'cancelled', 'sent'][below(5)]
     const query = new URLSearchParams({
@@ -223,7 +223,7 @@ test('totals equal a recount of the rows after two days of random changes, for a
       ...(status !== undefined && { status }),
     })
     const total = await totalOf(emails, String(query))
-    if (who === 0)
+    if (accountIndex === 0)
       expect({ query: String(query), total }).toEqual({
         query: String(query),
         total: recount(accounts[0], status, first, last),

@@ -168,14 +168,14 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
     const before = await linksOf(mail)
     await mail.show(addTracking(html, tracking))
     const after = await linksOf(mail)
-    const led = after.map((href) => {
+    const targets = after.map((href) => {
       const [, token = '', target = ''] = /\/t\/c\/([^/]+)\/([^/]+)$/.exec(href) ?? []
       const link = readLink(tracking.key, token, target)
       return link ? (URL.parse(link.url)?.href ?? '') : href
     })
     // A browser parses the location of a redirect again, as it parses a link.
     const asBrowser = (urls: string[]) => urls.map((url) => (URL.canParse(url) ? new URL(url).href : url))
-    expect(await mail.page.evaluate(asBrowser, led)).toEqual(before)
+    expect(await mail.page.evaluate(asBrowser, targets)).toEqual(before)
     expect(after.slice(0, others.length)).toEqual(before.slice(0, others.length))
     expect(after.filter((href) => href.startsWith(`${BASE}/t/c/`))).toHaveLength(1000)
   })

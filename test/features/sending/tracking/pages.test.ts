@@ -36,7 +36,7 @@ interface TrackedApi extends EmailApi {
   /** Follows a link of the recipient up to the redirect. */
   click(target?: string, userAgent?: string | null, init?: RequestInit): Promise<Response>
   /** Recorded opens and clicks, once all are stored: type and link. */
-  told(): Promise<unknown[]>
+  recordedEvents(): Promise<unknown[]>
   opens(): unknown
   links(): Promise<unknown>
 }
@@ -65,7 +65,7 @@ async function createTracked(options: TestAppOptions = {}): Promise<TrackedApi> 
     open: (userAgent = BROWSER, init) => visit(createPixelUrl(key, service.url, recipient), userAgent, init),
     click: (target = SHOP, userAgent = BROWSER, init) =>
       visit(createLinkUrl(key, service.url, recipient, target), userAgent, init),
-    async told() {
+    async recordedEvents() {
       await app.commit.barrier()
       const events = at(await service.detail(id), 'events') as { type: string; link_url: string | null }[]
       return events.filter(({ type }) => type !== 'queued').map(({ type, link_url }) => [type, link_url])
@@ -117,7 +117,7 @@ describe('an open', () => {
     await using email = await createTracked()
     email.clock.advance(minutes(1))
     await email.open()
-    await email.told()
+    await email.recordedEvents()
     expect(at(await email.detail(email.id), 'events', 1)).toMatchObject({
       type: 'opened',
       email_id: email.id,
@@ -136,13 +136,13 @@ describe('an open', () => {
     await using email = await createTracked()
     await email.open()
     await email.open()
-    await email.told()
+    await email.recordedEvents()
     email.clock.advance(minutes(5) - 1)
     await email.open()
-    expect(await email.told()).toEqual([['opened', null]])
+    expect(await email.recordedEvents()).toEqual([['opened', null]])
     email.clock.advance(1)
     await email.open()
-    expect(await email.told()).toEqual([
+    expect(await email.recordedEvents()).toEqual([
       ['opened', null],
       ['opened', null],
     ])
@@ -153,7 +153,11 @@ describe('an open', () => {
 
   test('is recorded separately for each recipient of an email', async () => {
     await using email = await createTracked()
-    await email.accepted({ to: ['carol@receiver.test', 'dave@receiver.test'], html_body: '<p>x</p>', tracking: true })
+    await email.accepted({
+      to: ['carol@receiver.test', 'dave@receiver.test'],
+      html_body: '<p>x</p>',
+      tracking: true,
+    })
     const key = email.app.keys.subkey('tracking')
     const ids = email.app.db.query<{ id: number }, []>('SELECT id FROM recipients').all()
     for (const { id } of ids)
@@ -185,7 +189,7 @@ describe('a click', () => {
   test('is recorded with its link, IP address and user agent', async () => {
     await using email = await createTracked()
     await email.click()
-    await email.told()
+    await email.recordedEvents()
     expect(at(await email.detail(email.id), 'events', 1)).toMatchObject({
       type: 'clicked',
       recipient: 'bob@receiver.test',
@@ -204,16 +208,16 @@ describe('a click', () => {
     await email.click()
     await email.click(other)
     // Events have the time at which they are stored, which is after their responses.
-    await email.told()
+    await email.recordedEvents()
     email.clock.advance(seconds(30) - 1)
     await email.click()
-    expect(await email.told()).toEqual([
+    expect(await email.recordedEvents()).toEqual([
       ['clicked', SHOP],
       ['clicked', other],
     ])
     email.clock.advance(1)
     await email.click()
-    expect(await email.told()).toEqual([
+    expect(await email.recordedEvents()).toEqual([
       ['clicked', SHOP],
       ['clicked', other],
       ['clicked', SHOP],
@@ -270,7 +274,7 @@ describe('machines', () => {
         await email.click(SHOP, userAgent, { headers }),
       ]
       expect(answers.map(({ status }) => status)).toEqual([200, 200, 302])
-      expect(await email.told()).toEqual([])
+      expect(await email.recordedEvents()).toEqual([])
       expect(await email.links()).toEqual(linksBody())
       expect(email.opens()).toEqual([
         { recipient_id: email.recipientId, human: 0, machine: 2, events: 0, last_event_at: null },
@@ -292,7 +296,7 @@ describe('machines', () => {
     await email.click(SHOP, SCANNER)
     await email.click()
     await email.click(SHOP, SCANNER)
-    expect(await email.told()).toEqual([
+    expect(await email.recordedEvents()).toEqual([
       ['opened', null],
       ['clicked', SHOP],
     ])
@@ -307,7 +311,7 @@ test('HEAD responds like GET, without a body, and never counts', async () => {
   const click = await email.click(SHOP, BROWSER, { method: 'HEAD' })
   expect([open.status, open.headers.get('content-type'), (await open.bytes()).length]).toEqual([200, 'image/gif', 0])
   expect([click.status, click.headers.get('location')]).toEqual([302, 'https://shop.test/?a=1&b=%C3%BC#end'])
-  expect(await email.told()).toEqual([])
+  expect(await email.recordedEvents()).toEqual([])
   expect([email.opens(), await email.links()]).toEqual([[], linksBody()])
 })
 
@@ -318,7 +322,7 @@ test('POST, PUT, DELETE and OPTIONS are a 405, and count nothing', async () => {
     const { status, headers } = await email.click(SHOP, BROWSER, { method })
     expect([method, status, headers.get('allow'), headers.get('location')]).toEqual([method, 405, 'GET, HEAD', null])
   }
-  expect(await email.told()).toEqual([])
+  expect(await email.recordedEvents()).toEqual([])
 })
 
 describe('no open redirect:', () => {
@@ -328,7 +332,7 @@ describe('no open redirect:', () => {
   })
   afterAll(() => tracked[Symbol.asyncDispose]())
 
-  const evil = Buffer.from('https://evil.test/').toString('base64url')
+  const foreignTarget = Buffer.from('https://evil.test/').toString('base64url')
   test('a path that is not valid text is a 404', async () => {
     for (const path of ['/t/o/%E0%A4%A', '/t/c/%E0%A4%A/x', '/t/c/x/%ff', '/u/%ff'])
       expect([path, (await fetch(`${tracked.url}${path}`)).status]).toEqual([path, 404])
@@ -352,12 +356,12 @@ describe('no open redirect:', () => {
 
   // Proves: track-4
   test.each([
-    ['a foreign target under a valid token', (link: string) => link.replace(/[^/]+$/, evil)],
+    ['a foreign target under a valid token', (link: string) => link.replace(/[^/]+$/, foreignTarget)],
     ['a changed token', (link: string) => link.replace('/t/c/A', '/t/c/B')],
     ['a truncated link', (link: string) => link.slice(0, -3)],
     ['an extended link', (link: string) => `${link}x`],
     ['a target in clear text', (link: string) => link.replace(/[^/]+$/, encodeURIComponent('https://evil.test/'))],
-    ['the token of a pixel', (_: string, pixel: string) => `${pixel.replace('/t/o/', '/t/c/')}/${evil}`],
+    ['the token of a pixel', (_: string, pixel: string) => `${pixel.replace('/t/o/', '/t/c/')}/${foreignTarget}`],
     ['the token of a link at the pixel', (link: string) => link.replace('/t/c/', '/t/o/').replace(/\/[^/]+$/, '')],
     ['much text', (link: string) => `${link.replace(/[^/]+$/, '')}${'A'.repeat(8000)}`],
   ])('%s is a helpful 404 without a redirect', async (_, change) => {
@@ -374,7 +378,7 @@ describe('no open redirect:', () => {
     const page = await answer.text()
     expect(page).toContain('<h1>This link is incomplete</h1>')
     expect(page).not.toContain('evil')
-    expect(await email.told()).toEqual([])
+    expect(await email.recordedEvents()).toEqual([])
   })
 
   test('a link created with another master key is invalid', async () => {
@@ -419,7 +423,7 @@ describe('under the tracking host', () => {
     expect(page.headers.get('location')).toBeNull()
     expect(await page.text()).toContain('<h1>This link is incomplete</h1>')
     expect((await email.click(SHOP, BROWSER, { method: 'HEAD', headers: { host: FOREIGN } })).status).toBe(404)
-    expect([await email.told(), email.opens(), await email.links()]).toEqual([[], [], linksBody()])
+    expect([await email.recordedEvents(), email.opens(), await email.links()]).toEqual([[], [], linksBody()])
   })
 
   // Proves: track-8
@@ -456,8 +460,8 @@ describe('under the tracking host', () => {
     email.set('go.victim.test', 'sender.test')
     expect(await email.under('go.victim.test')).toEqual([404, 404])
     const key = email.app.keys.subkey('tracking')
-    const theirs = createLinkUrl(key, email.url, { ...email.recipient, account: tagOf(email.victim) }, SHOP)
-    expect((await fetch(theirs, { redirect: 'manual', headers: { host: 'go.victim.test' } })).status).toBe(302)
+    const foreignLink = createLinkUrl(key, email.url, { ...email.recipient, account: tagOf(email.victim) }, SHOP)
+    expect((await fetch(foreignLink, { redirect: 'manual', headers: { host: 'go.victim.test' } })).status).toBe(302)
   })
 
   test('that is not verified, was removed, or whose domain was deleted, a link redirects: the host is unknown', async () => {
@@ -475,19 +479,19 @@ describe('under the tracking host', () => {
   // Proves: track-8
   test('a link outlives its email, its recipients, the pause of its account and the account itself', async () => {
     await using email = await createHosts()
-    const expectLed = async () =>
+    const expectRedirects = async () =>
       expect([await email.under(OWN), await email.under('mail.tassis.test'), await email.under(FOREIGN)]).toEqual([
         [200, 302],
         [200, 302],
         [404, 404],
       ])
     email.app.db.run('UPDATE accounts SET paused_at = 1')
-    await expectLed()
+    await expectRedirects()
     email.app.db.run('PRAGMA foreign_keys = OFF')
     for (const table of ['recipients', 'emails']) email.app.db.run(`DELETE FROM ${table}`)
-    await expectLed()
+    await expectRedirects()
     email.clock.advance(days(4000))
-    await expectLed()
+    await expectRedirects()
     // The next account may get the same row id, but must not get its links.
     const own = email.app.db.query<{ id: number }, [string]>('SELECT account_id AS id FROM domains WHERE domain = ?')
     const id = own.get('sender.test')?.id ?? 0
@@ -495,7 +499,7 @@ describe('under the tracking host', () => {
     email.app.db.run('DELETE FROM accounts WHERE id = ?', [id])
     email.app.db.run('UPDATE accounts SET id = ?', [id])
     email.app.db.run('UPDATE domains SET account_id = ?', [id])
-    await expectLed()
+    await expectRedirects()
   })
 })
 
@@ -557,7 +561,7 @@ describe('a link of an account that is paused', () => {
 })
 
 describe('a link redirects, and nothing is counted,', () => {
-  const expectOnlyLed = async (email: TrackedApi): Promise<void> => {
+  const expectOnlyRedirect = async (email: TrackedApi): Promise<void> => {
     const answers = [await email.open(), await email.click()]
     expect(answers.map(({ status }) => status)).toEqual([200, 302])
     await email.app.commit.barrier()
@@ -573,17 +577,17 @@ describe('a link redirects, and nothing is counted,', () => {
   test('once its email is older than TASSIS_TRACKING_DAYS', async () => {
     await using email = await createTracked({ settings: { TASSIS_TRACKING_DAYS: '10' } })
     email.clock.advance(days(11))
-    await expectOnlyLed(email)
+    await expectOnlyRedirect(email)
     // The last day still counts.
     email.clock.jumpTo(email.clock.now() - days(1))
     await email.click()
-    expect(await email.told()).toEqual([['clicked', SHOP]])
+    expect(await email.recordedEvents()).toEqual([['clicked', SHOP]])
   })
 
   test('if its account is deleted and its rows still exist', async () => {
     await using email = await createTracked()
     email.app.db.run('UPDATE accounts SET deleted_at = 1')
-    await expectOnlyLed(email)
+    await expectOnlyRedirect(email)
   })
 
   // Proves: track-12
@@ -601,9 +605,9 @@ describe('a link redirects, and nothing is counted,', () => {
     }
     await visit({ ...recipient, account: tagOf(await email.newAccount()) })
     await visit({ ...recipient, day: dayOf(clock.now()) - 1 })
-    expect([await email.told(), email.opens(), await email.links()]).toEqual([[], [], linksBody()])
+    expect([await email.recordedEvents(), email.opens(), await email.links()]).toEqual([[], [], linksBody()])
     await visit(recipient)
-    expect(await email.told()).toEqual([
+    expect(await email.recordedEvents()).toEqual([
       ['opened', null],
       ['clicked', SHOP],
     ])
@@ -614,7 +618,7 @@ describe('a link redirects, and nothing is counted,', () => {
     email.app.db.run('PRAGMA foreign_keys = OFF')
     email.app.db.run('DELETE FROM recipients')
     email.app.db.run('DELETE FROM emails')
-    await expectOnlyLed(email)
+    await expectOnlyRedirect(email)
   })
 })
 
@@ -624,7 +628,7 @@ test('mail sent before counts while its account is paused', async () => {
   email.app.db.run('UPDATE accounts SET paused_at = 1')
   await email.open()
   await email.click()
-  expect(await email.told()).toEqual([
+  expect(await email.recordedEvents()).toEqual([
     ['opened', null],
     ['clicked', SHOP],
   ])
@@ -636,7 +640,7 @@ test('with tracking_privacy, neither IP address nor user agent is stored', async
   email.app.db.run('UPDATE accounts SET tracking_privacy = 1')
   await email.open()
   await email.click()
-  expect(await email.told()).toEqual([
+  expect(await email.recordedEvents()).toEqual([
     ['opened', null],
     ['clicked', SHOP],
   ])
@@ -653,7 +657,7 @@ test('with tracking_privacy, no file of the data directory has the address or th
   await using email = await createTracked({ settings: { TASSIS_TRUSTED_PROXIES: '127.0.0.1' } })
   email.app.db.run('UPDATE accounts SET tracking_privacy = 1')
   const headers = { 'x-forwarded-for': address }
-  const keptIn = async () => {
+  const findStored = async () => {
     const files = readdirSync(email.app.config.dataDir, { recursive: true, withFileTypes: true }).filter((entry) =>
       entry.isFile(),
     )
@@ -669,19 +673,19 @@ test('with tracking_privacy, no file of the data directory has the address or th
     await email.open(agent, { headers })
     await email.click(SHOP, agent, { headers })
   }
-  expect(await email.told()).toHaveLength(2)
-  expect(await keptIn()).toBe(false)
+  expect(await email.recordedEvents()).toHaveLength(2)
+  expect(await findStored()).toBe(false)
   email.app.db.run('UPDATE accounts SET tracking_privacy = 0')
   await email.click('https://other.test/', userAgent, { headers })
-  await email.told()
-  expect(await keptIn()).toBe(true)
+  await email.recordedEvents()
+  expect(await findStored()).toBe(true)
 })
 
 test('a user agent is stored up to 512 characters, and the IP address from a trusted proxy', async () => {
   await using email = await createTracked({ settings: { TASSIS_TRUSTED_PROXIES: '127.0.0.1' } })
   const long = `${BROWSER} ${'x'.repeat(2000)}`
   await email.open(long, { headers: { 'x-forwarded-for': '192.0.2.7' } })
-  await email.told()
+  await email.recordedEvents()
   expect(at(await email.detail(email.id), 'events', 1)).toMatchObject({
     user_agent: long.slice(0, MAX_USER_AGENT_LENGTH),
     ip_address: '192.0.2.7',
@@ -709,8 +713,8 @@ test('a recipient has at most 1,000 open events and 1,000 click events over all 
   expect(data.map(({ clicks }) => clicks)).toEqual([4, 1, 1, 1])
   // Another recipient has a limit of its own.
   await email.accepted({ to: 'carol@receiver.test', html_body: '<p>x</p>', tracking: true })
-  const carol = { ...email.recipient, recipientId: email.recipientId + 1 }
-  const url = createLinkUrl(email.app.keys.subkey('tracking'), email.url, carol, SHOP)
+  const otherRecipient = { ...email.recipient, recipientId: email.recipientId + 1 }
+  const url = createLinkUrl(email.app.keys.subkey('tracking'), email.url, otherRecipient, SHOP)
   await fetch(url, { redirect: 'manual', headers: { 'user-agent': BROWSER } })
   await email.app.commit.barrier()
   expect(readCounter(email, 'event:clicked')).toBe(4)
@@ -732,11 +736,11 @@ test('neither image nor redirect waits for the disk', async () => {
   expect([(await email.open()).status, (await email.click()).status, email.opens()]).toEqual([200, 302, []])
   commit.write = write
   held.resolve()
-  const told = await eventually(async () => {
-    const events = await email.told()
+  const recorded = await eventually(async () => {
+    const events = await email.recordedEvents()
     return events.length === 2 && events
   })
-  expect(told).toEqual([
+  expect(recorded).toEqual([
     ['opened', null],
     ['clicked', SHOP],
   ])
@@ -755,7 +759,7 @@ test('a full disk changes no response; the loss is logged, and counting resumes 
   expect([[...statuses], logged]).toEqual([[302], ['opens and clicks not counted']])
   app.db.run('PRAGMA max_page_count = 1000000')
   await email.click()
-  expect((await email.told()).at(-1)).toEqual(['clicked', SHOP])
+  expect((await email.recordedEvents()).at(-1)).toEqual(['clicked', SHOP])
   expectBalanced(email)
 })
 

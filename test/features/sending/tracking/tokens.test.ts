@@ -132,9 +132,9 @@ describe('invalid:', () => {
   })
 
   test('a link whose target was changed for another', () => {
-    const evil = Buffer.from('https://evil.test/').toString('base64url')
+    const foreignTarget = Buffer.from('https://evil.test/').toString('base64url')
     const other = partsOf(createLinkUrl(key, BASE, recipient, 'https://other.test/'))
-    for (const target of [evil, other.target, `${link.target}QQ`, link.target.slice(0, -2)])
+    for (const target of [foreignTarget, other.target, `${link.target}QQ`, link.target.slice(0, -2)])
       expect(readLink(key, link.token, target)).toBeUndefined()
   })
 

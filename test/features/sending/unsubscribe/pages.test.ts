@@ -75,7 +75,7 @@ describe('a one-click POST of RFC 8058', () => {
   test('in chunks without a length unsubscribes as well', async () => {
     const path = await service.link()
     const { hostname, port } = new URL(service.url)
-    const said = await new Promise<string>((resolve, reject) => {
+    const reply = await new Promise<string>((resolve, reject) => {
       let text = ''
       const socket = connect(Number(port), hostname, () =>
         socket.write(
@@ -88,7 +88,7 @@ describe('a one-click POST of RFC 8058', () => {
       socket.on('close', () => resolve(text))
       socket.on('error', reject)
     })
-    expect(said).toStartWith('HTTP/1.1 200 ')
+    expect(reply).toStartWith('HTTP/1.1 200 ')
     expect(service.suppressions()).toEqual([unsubscribed(null)])
   })
 
@@ -180,7 +180,7 @@ describe('what a link stops', () => {
 })
 
 describe('the buttons of the page', () => {
-  const marks = async (response: Response) => {
+  const summarise = async (response: Response) => {
     const text = await response.text()
     const actions = [...text.matchAll(/name="action" value="([\w-]+)"/g)].map(([, action]) => action)
     return { status: response.status, title: /<title>(.*)<\/title>/.exec(text)?.[1], actions }
@@ -193,12 +193,12 @@ describe('the buttons of the page', () => {
   // Proves: suppress-15
   test('stop the stream, and resubscribe; the page then shows the new state', async () => {
     const path = await service.link({ stream: 'news' })
-    expect(await marks(await requestPage(service, 'GET', path))).toEqual(ASKS)
-    expect(await marks(await pressButton(service, path, 'unsubscribe'))).toEqual(STOPPED)
-    expect(await marks(await requestPage(service, 'GET', path))).toEqual(STOPPED)
+    expect(await summarise(await requestPage(service, 'GET', path))).toEqual(ASKS)
+    expect(await summarise(await pressButton(service, path, 'unsubscribe'))).toEqual(STOPPED)
+    expect(await summarise(await requestPage(service, 'GET', path))).toEqual(STOPPED)
     expect(service.suppressions()).toEqual([unsubscribed('news')])
-    expect(await marks(await pressButton(service, path, 'resubscribe'))).toEqual(AGAIN)
-    expect(await marks(await requestPage(service, 'GET', path))).toEqual(ASKS)
+    expect(await summarise(await pressButton(service, path, 'resubscribe'))).toEqual(AGAIN)
+    expect(await summarise(await requestPage(service, 'GET', path))).toEqual(ASKS)
     expect(service.suppressions()).toEqual([])
     expect(service.events().map(({ data }) => data)).toEqual([
       { stream: 'news', list_id: null, scope: 'stream', reason: 'page' },
@@ -208,21 +208,21 @@ describe('the buttons of the page', () => {
   test('stop all mail, and undo exactly that', async () => {
     const path = await service.link({ stream: 'news' })
     await pressButton(service, path, 'unsubscribe')
-    expect(await marks(await pressButton(service, path, 'unsubscribe-all'))).toEqual(ALL_STOPPED)
-    expect(await marks(await requestPage(service, 'GET', path))).toEqual(ALL_STOPPED)
+    expect(await summarise(await pressButton(service, path, 'unsubscribe-all'))).toEqual(ALL_STOPPED)
+    expect(await summarise(await requestPage(service, 'GET', path))).toEqual(ALL_STOPPED)
     expect(service.suppressions()).toEqual([unsubscribed('news'), unsubscribed(null)])
     expect(service.events().map(({ data }) => data)).toEqual(
       ['stream', 'all'].map((scope) => ({ stream: 'news', list_id: null, scope, reason: 'page' })),
     )
-    expect(await marks(await pressButton(service, path, 'resubscribe-all'))).toEqual(STOPPED)
+    expect(await summarise(await pressButton(service, path, 'resubscribe-all'))).toEqual(STOPPED)
     expect(service.suppressions()).toEqual([unsubscribed('news')])
   })
 
   test('of a link for all mail offer only that', async () => {
     const path = await service.link()
-    expect(await marks(await requestPage(service, 'GET', path))).toEqual({ ...ASKS, actions: ['unsubscribe'] })
-    expect(await marks(await pressButton(service, path, 'unsubscribe'))).toEqual(ALL_STOPPED)
-    expect(await marks(await pressButton(service, path, 'resubscribe-all'))).toEqual({
+    expect(await summarise(await requestPage(service, 'GET', path))).toEqual({ ...ASKS, actions: ['unsubscribe'] })
+    expect(await summarise(await pressButton(service, path, 'unsubscribe'))).toEqual(ALL_STOPPED)
+    expect(await summarise(await pressButton(service, path, 'resubscribe-all'))).toEqual({
       ...AGAIN,
       actions: ['unsubscribe'],
     })
@@ -255,13 +255,13 @@ describe('the buttons of the page', () => {
       const all = { accountId: actor.accountId, address: ADDRESS, covers: 'all' as const, reason }
       await app.commit.write((tx) => suppress(app, tx, all))
       const BLOCKED = { status: 200, title: 'You get no mail from this sender', actions: ['unsubscribe'] }
-      expect(await marks(await requestPage(service, 'GET', path))).toEqual(BLOCKED)
-      expect(await marks(await pressButton(service, path, 'unsubscribe'))).toEqual({
+      expect(await summarise(await requestPage(service, 'GET', path))).toEqual(BLOCKED)
+      expect(await summarise(await pressButton(service, path, 'unsubscribe'))).toEqual({
         ...BLOCKED,
         title: 'You are unsubscribed',
         actions: [],
       })
-      expect(await marks(await pressButton(service, path, 'resubscribe'))).toEqual(BLOCKED)
+      expect(await summarise(await pressButton(service, path, 'resubscribe'))).toEqual(BLOCKED)
       const text = (await (await requestPage(service, 'GET', path)).text()).replace(/<[^>]+>/g, '')
       expect(text).toContain(
         'sender.test sends nothing at all to bob@receiver.test, not even receipts or new passwords.',
@@ -271,7 +271,7 @@ describe('the buttons of the page', () => {
       )
       expect(service.suppressions().map((row) => row.reason)).toEqual([reason])
       await app.commit.write((tx) => unsuppress(tx, all))
-      expect(await marks(await requestPage(service, 'GET', path))).toEqual(ASKS)
+      expect(await summarise(await requestPage(service, 'GET', path))).toEqual(ASKS)
     },
   )
 
