@@ -51,38 +51,35 @@ test('a corrupted counter is found, with what it says and what there is', async 
   expect(wrong).toEqual([
     {
       rule: 'the counters of emails by status and hour equal a recount',
-      differences: [expect.stringMatching(/email:queued, hour .*: the counter says \d+, there are \d+$/)],
+      differences: [expect.stringMatching(/email:queued, hour .*: the counter is \d+, the recount \d+$/)],
     },
   ])
 })
 
 const CORRUPTIONS: readonly (readonly [rule: string, sql: string])[] = [
-  [
-    'the counters of events by type and hour are what a recount gives',
-    "DELETE FROM counters WHERE metric = 'event:queued'",
-  ],
+  ['the counters of events by type and hour equal a recount', "DELETE FROM counters WHERE metric = 'event:queued'"],
   ['the events of an account are numbered from 1 without a gap', 'UPDATE event_sequences SET last_seq = last_seq + 1'],
   [
-    'the counter of suppressions is what a recount gives',
+    'the counter of suppressions equals a recount',
     "INSERT INTO counters (account_id, metric, hour, value) VALUES (1, 'suppressions', 0, 1)",
   ],
   [
-    'the counters of suppressions by reason are what a recount gives',
+    'the counters of suppressions by reason equal a recount',
     `INSERT INTO suppressions (uuid, account_id, address, covers, reason, created_at) VALUES (x'00', 1, 'bob@r.test', 0, '50 % | more', 1);
      INSERT INTO counters (account_id, metric, hour, value) VALUES (1, 'suppressions', 0, 1)`,
   ],
   [
-    'the quota used by sub-accounts is no less than what each of them has used',
+    'the quota used by sub-accounts is at least the sum of their usage',
     `INSERT INTO accounts (uuid, name, email, plan, parent_id, created_at, updated_at) VALUES (x'00', 'Sub', 'a@b.test', 'free', 1, 1, 1);
      INSERT INTO usage (account_id, month, recipients) VALUES (2, 24314, 5)`,
   ],
   ['the audit log is what was written', "UPDATE audit_logs SET action = 'account.made' WHERE id = 1"],
   [
-    'the counters of contacts by list and status are what a recount gives',
+    'the counters of contacts by list and status equal a recount',
     `INSERT INTO contacts (uuid, account_id, list_id, address_key, status, subscribed_at, created_at) VALUES (x'00', 1, 1, 'a@b.test', 1, 1, 1)`,
   ],
   [
-    'an active contact waits for no confirmation, and a pending one never was active',
+    'no active contact has an open confirmation, and no pending contact was ever active',
     `INSERT INTO contacts (uuid, account_id, list_id, address_key, status, subscribed_at, created_at) VALUES (x'00', 1, 1, 'a@b.test', 0, 1, 1);
      INSERT INTO counters (account_id, metric, hour, value) VALUES (1, 'contacts:1:active', 0, 1)`,
   ],

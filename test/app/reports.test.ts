@@ -142,6 +142,6 @@ test('what is not there is told in a sentence', async () => {
   ]).toEqual([
     [1, 'tassis: There is no report "nothing"; `tassis reports list` shows what there is.'],
     [1, 'tassis: The report itself is no longer kept; only what the list says of it is left.'],
-    [1, 'tassis: The domain "no domain" has a character no domain can have.'],
+    [1, 'tassis: The domain "no domain" has an invalid character.'],
   ])
 })
