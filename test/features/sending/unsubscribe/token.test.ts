@@ -117,5 +117,5 @@ test('an impossible address or row id throws', () => {
     'address too long: 255 octets',
   )
   for (const emailId of [-1, 1.5, Number.NaN, 2 ** 53])
-    expect(() => createUnsubscribeToken(keys, { ...facts, emailId })).toThrow('no row id')
+    expect(() => createUnsubscribeToken(keys, { ...facts, emailId })).toThrow('not a row id')
 })
