@@ -50,7 +50,7 @@ test('a corrupted counter is found, with what it says and what there is', async 
   expect({ exitCode, ok }).toEqual({ exitCode: 1, ok: false })
   expect(wrong).toEqual([
     {
-      rule: 'the counters of emails by status and hour are what a recount gives',
+      rule: 'the counters of emails by status and hour equal a recount',
       differences: [expect.stringMatching(/email:queued, hour .*: the counter is \d+, the recount \d+$/)],
     },
   ])
@@ -108,20 +108,20 @@ const CORRUPTIONS: readonly (readonly [rule: string, sql: string])[] = [
     "INSERT INTO mailbox_search (rowid, mailbox, subject, sender, body) VALUES (7, 'm1', '', '', '')",
   ],
   ['the quota used in a month is what a recount gives', 'UPDATE emails SET quota_month = 24000 WHERE id = 1'],
-  ['every email has as many recipients as were accepted', 'UPDATE emails SET recipient_count = 2 WHERE id = 1'],
+  ['every email has the number of recipients that was accepted', 'UPDATE emails SET recipient_count = 2 WHERE id = 1'],
   ['a recipient is in the queue exactly while it is open', 'UPDATE recipients SET next_at = NULL WHERE id = 1'],
-  ['the status of an email is that of its recipients', 'UPDATE recipients SET status = 2 WHERE id = 1'],
+  ['the status of each email follows from its recipients', 'UPDATE recipients SET status = 2 WHERE id = 1'],
   [
-    'an event tells how each final recipient ended',
+    'each final recipient has an event of its final status',
     'UPDATE recipients SET status = 4, lane = NULL, next_at = NULL WHERE id = 1',
   ],
   [
-    'only a recipient that is in delivery, sent or uncertain has a start of delivery, and only a sent one an end',
+    'only recipients that are processing, sent or uncertain have a delivery start, and only sent ones a delivery end',
     'UPDATE recipients SET delivery_started_at = 1 WHERE id = 1',
   ],
-  ['no recipient is sent to twice', 'UPDATE events SET type = 3, recipient_id = 1'],
+  ['no recipient was sent to twice', 'UPDATE events SET type = 3, recipient_id = 1'],
   [
-    'a dead letter belongs to a recipient that ended as it says',
+    'the reason of each dead letter matches the status of its recipient',
     "INSERT INTO dead_letters (account_id, email_id, recipient_id, reason, failed_at) VALUES (1, 1, 1, 'failed', 1)",
   ],
   [
@@ -133,10 +133,10 @@ const CORRUPTIONS: readonly (readonly [rule: string, sql: string])[] = [
     "INSERT INTO webhooks (uuid, account_id, url, events, secret, cursor_seq, created_at, updated_at) VALUES (x'00', 1, '', '[]', x'00', 1000, 1, 1)",
   ],
   [
-    'every open that a recipient has an event of is recorded',
+    'every counted open event exists',
     'INSERT INTO opens (recipient_id, human, events, last_event_at) VALUES (1, 1, 1, 1)',
   ],
-  ['what an email or an idempotency key names is there', 'UPDATE emails SET stream_id = 99 WHERE id = 1'],
+  ['everything that emails and idempotency keys refer to exists', 'UPDATE emails SET stream_id = 99 WHERE id = 1'],
   [
     'every body and attachment that an email refers to is there',
     'UPDATE emails SET text_ref = text_ref + 1000 WHERE id = 1',
@@ -170,8 +170,6 @@ test('people read which rule is broken', async () => {
   db.close()
   const { exitCode, stdout } = await runTassis(['check'], data.settings)
   expect(exitCode).toBe(1)
-  expect(stdout).toMatch(
-    /\nWRONG {2}the counters of emails by status and hour are what a recount gives\n {9}account 1, /,
-  )
+  expect(stdout).toMatch(/\nWRONG {2}the counters of emails by status and hour equal a recount\n {9}account 1, /)
   expect(stdout.trimEnd()).toEndWith('1 rule does not hold.')
 })
