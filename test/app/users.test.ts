@@ -2,7 +2,7 @@ import { expect, setDefaultTimeout, test } from 'bun:test'
 import { signIn } from '#test/support/users.ts'
 import { createDataFolder, runTassis, runTassisJson, runTassisProcess, setUpAccount, startServing } from './process.ts'
 
-// Services are processes of their own, on a machine that may be busy.
+// Services run as separate processes on a machine that may be busy.
 setDefaultTimeout(60_000)
 
 const PASSWORD = 'heron lamp orbit fudge'
@@ -25,7 +25,7 @@ const post = (url: string, path: string, body: unknown): Promise<Response> =>
   })
 
 // Proves: user-17
-test('a user is made with a link that sets the password, listed, signed out, let in anew and taken out', async () => {
+test('a user can be created with a link to set the password, listed, signed out, reset and removed', async () => {
   using data = createDataFolder()
   const { settings } = data
   await setUpAccount(settings)
@@ -35,7 +35,7 @@ test('a user is made with a link that sets the password, listed, signed out, let
     exitCode: 0,
     stdout: expect.stringMatching(/^http:\/\/\S+\/reset-password\?token=[\w-]{43}\n$/),
     stderr: expect.stringMatching(
-      /^Made user ada@people\.test \([0-9a-f-]{36}\), owner\. The link sets a password, once, within 24 hours: /,
+      /^Created user ada@people\.test \([0-9a-f-]{36}\), owner\. The link sets a password once, within 24 hours: /,
     ),
   })
   const token = made.stdout.trim().split('token=')[1]
@@ -52,12 +52,12 @@ test('a user is made with a link that sets the password, listed, signed out, let
   const { link } = await runTassisJson<{ link: string }>(['users', 'reset', EMAIL], settings)
   expect(link).toMatch(/\/reset-password\?token=[\w-]{43}$/)
   expect((await runTassis(['users', 'remove', EMAIL], settings)).stdout).toBe(
-    'Removed ada@people.test from the team.\nThe user belonged to no other and is deleted.\nThe team has no owner now; `tassis users create ada@example.com --role owner` makes one.\n',
+    'Removed ada@people.test from the team.\nThe user belonged to no other team and was deleted.\nThe team has no owner now; add one with `tassis users create ada@example.com --role owner`.\n',
   )
   expect(await runTassisJson<Shown[]>(['users', 'list'], settings)).toEqual([])
 })
 
-test('a password comes by standard input, never by an argument; the second account of a user asks for none', async () => {
+test('a password is read from standard input, never from an argument; a second account needs none', async () => {
   using data = createDataFolder()
   const { settings } = data
   await setUpAccount(settings)
@@ -70,7 +70,9 @@ test('a password comes by standard input, never by an argument; the second accou
     link: null,
     accounts: [{ role: 'admin' }],
   })
-  expect((await runTassis(['users', 'role', EMAIL, 'owner'], settings)).stdout).toBe('ada@people.test is owner now.\n')
+  expect((await runTassis(['users', 'role', EMAIL, 'owner'], settings)).stdout).toBe(
+    'ada@people.test now has the role owner.\n',
+  )
   const last = await runTassis(['users', 'role', EMAIL, 'viewer'], settings)
   expect([last.exitCode, last.stderr]).toEqual([1, expect.stringContaining('the only owner')])
   expect(made.stdout).not.toContain(PASSWORD)
@@ -84,7 +86,7 @@ test('a password comes by standard input, never by an argument; the second accou
   expect(added).toMatchObject({ link: null, accounts: [{ role: 'owner' }, { role: 'admin' }] })
 })
 
-test('an unknown user, role or account is told with what to do', async () => {
+test('an unknown user, role or account is reported with the fix', async () => {
   using data = createDataFolder()
   const { settings } = data
   await setUpAccount(settings)
