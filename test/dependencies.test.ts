@@ -1,4 +1,6 @@
-/** @module docs/dependencies.md has every package of package.json, with its exact version, its licence and its reasons. */
+/**
+ * @module Tests that docs/dependencies.md lists every package of package.json with exact version, licence and reasons.
+ */
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { listUnexplained, readDependencies, withDependenciesTable } from '../scripts/dependencies-table.ts'
@@ -6,7 +8,7 @@ import { listUnexplained, readDependencies, withDependenciesTable } from '../scr
 const document = await Bun.file(join(import.meta.dir, '../docs/dependencies.md')).text()
 const dependencies = await readDependencies()
 
-/** Licences that ask for no more than a notice. Another one needs a decision of the maintainers first. */
+/** Licences that require only a notice. The maintainers must approve any other one first. */
 const PERMISSIVE = [
   '(MIT OR EUPL-1.1+)',
   'Apache-2.0',
@@ -23,7 +25,7 @@ test('docs/dependencies.md lists every dependency with its version and licence (
   expect(document).toBe(withDependenciesTable(document, dependencies))
 })
 
-test('docs/dependencies.md says of every dependency what it is for and why it was chosen', () => {
+test('docs/dependencies.md gives the purpose of every dependency and the reason for its choice', () => {
   expect(listUnexplained(document)).toEqual([])
 })
 
@@ -35,7 +37,7 @@ test('every dependency has a permissive licence', () => {
   expect(dependencies.filter(({ licence }) => !PERMISSIVE.includes(licence))).toEqual([])
 })
 
-test('a table that lacks a package, or has another version or licence of one, is brought up to date', () => {
+test('the script adds missing packages to the table and updates wrong versions and licences', () => {
   const one = { name: 'one', version: '1.0.0', licence: 'MIT', isForDevelopment: false }
   const table = withDependenciesTable(
     'Before.\n\n| Package | Version | Licence | Used for | Why this one |\n|---|---|---|---|---|\n\nAfter.\n',

@@ -1,4 +1,7 @@
-/** @module The scripts that docs/deployment.md prints, run as the machine runs them: their paths lie below a temporary folder, their owner is the tests'. */
+/**
+ * @module Runs the scripts of docs/deployment.md as a machine would, with paths below a temporary folder and the tests'
+ * own user as owner.
+ */
 import { expect, test } from 'bun:test'
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,8 +14,8 @@ const CADDY = 'var/lib/caddy/.local/share/caddy/certificates/acme-v02.api.letsen
 const LINEAGES = 'etc/letsencrypt/live'
 
 /**
- * Runs the script that names `place`; gives what lies where the service reads its certificate, with its mode.
- * @param source folder of the certificate, of which certbot's script is told
+ * Runs the script that contains `place`; returns the files at the service's certificate path, with their modes.
+ * @param source folder of the certificate, which certbot passes to its script
  */
 function runHook(place: string, source: string): (string | undefined)[] {
   const root = mkdtempSync(join(tmpdir(), 'tassis-hook-'))
@@ -25,7 +28,7 @@ function runHook(place: string, source: string): (string | undefined)[] {
     for (const name of ['privkey.pem', 'mail.example.com.key']) put(join(source, name), 'key')
     put('var/lib/tassis/tassis.db', '')
     const script = scripts.find((text) => text.includes(place)) ?? ''
-    // The user is made by another script of the document.
+    // Another script of the document creates the user.
     const owned = script.replaceAll('--owner tassis --group tassis ', '')
     put('hook', owned.replaceAll(/(?<![!\w])\/(?=var|etc)/g, `${root}/`))
     chmodSync(join(root, 'hook'), 0o755)
@@ -40,17 +43,17 @@ function runHook(place: string, source: string): (string | undefined)[] {
   }
 }
 
-test('the certificate for mail is copied from Caddy by cron, and from certbot at its renewal', () => {
+test("cron copies Caddy's certificate for mail, and certbot's renewal copies its own", () => {
   const copied = ['chain 600', 'key 600']
   expect(runHook('/etc/cron.daily/', CADDY)).toEqual(copied)
   expect(runHook('/renewal-hooks/deploy/', `${LINEAGES}/mail.example.com`)).toEqual(copied)
 })
 
-test('the certificate of a tracking domain is not taken for that of mail', () => {
+test('the certificate of a tracking domain is not used for mail', () => {
   expect(runHook('/renewal-hooks/deploy/', `${LINEAGES}/links.example.com`)).toEqual([undefined, undefined])
 })
 
-test('the unit starts the service again however often it fails, but not after a wrong setting', () => {
+test('the unit restarts the service however often it fails, but not after a wrong setting', () => {
   const [unit = ''] = deployment.match(/^\[Unit\]\n.*?^```$/ms) ?? []
   const [general = '', service = ''] = unit.split('[Service]')
   expect(general).toContain('\nStartLimitIntervalSec=0\n')

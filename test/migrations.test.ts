@@ -1,6 +1,7 @@
 /**
- * @module Keeps the three descriptions of the database alike: the tables in `tables.ts`, the snapshot that drizzle-kit compares them with, and the
- * SQL of the migrations, which is drizzle-kit's with words added by hand that it cannot write.
+ * @module Keeps the three descriptions of the database consistent: the tables in `tables.ts`, the snapshot that
+ * drizzle-kit compares them with, and the SQL of the migrations, which drizzle-kit generates and we extend by hand
+ * where it cannot express something.
  */
 import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
@@ -19,10 +20,10 @@ const sqlFiles = (folder: string): Migration[] =>
     .sort()
     .map((file) => ({ name: file.slice(0, -'.sql'.length), sql: readFileSync(join(folder, file), 'utf8') }))
 
-/** What drizzle-kit prints, and the migrations that are in the folder afterwards. It ends with 0 whatever happens. */
+/** Runs drizzle-kit; returns its output and the migrations then in the folder. Its exit code is always 0. */
 function generate(folder: string): { output: string; files: Migration[] } {
   const command = [process.execPath, 'node_modules/drizzle-kit/bin.cjs', 'generate', '--dialect', 'sqlite']
-  // It takes paths from where it runs only.
+  // It resolves paths against its working directory only.
   const paths = ['--schema', './src/features/*/*/tables.ts', '--out', relative(ROOT, folder)]
   const { stdout, stderr } = Bun.spawnSync([...command, ...paths], { cwd: ROOT, stdin: 'ignore' })
   return { output: `${stdout}${stderr}`, files: sqlFiles(folder) }
@@ -39,7 +40,7 @@ function databaseOf(files: readonly Migration[]): Database {
   return db
 }
 
-test('a domain that lost its verification before there was a time for that is no sandbox after the upgrade, and its owner is mailed', () => {
+test('the upgrade gives a domain that lost its verification earlier its grace period, and its owner gets the mail', () => {
   using db = new Database(':memory:')
   const before = migrations.findIndex(({ name }) => name.endsWith('_lost_records'))
   migrate(db, migrations.slice(0, before))
@@ -69,7 +70,7 @@ test('a domain that lost its verification before there was a time for that is no
   expect(standing.all()).toEqual([
     { domain: 'd0.test', verifiedAt: null, lostAt: 9, noticeDueAt: 0 },
     { domain: 'd1.test', verifiedAt: null, lostAt: null, noticeDueAt: null },
-    // It sends for the rest of its 72 hours.
+    // It can send for the rest of its 72 hours.
     { domain: 'd2.test', verifiedAt: hourAgo, lostAt: hourAgo, noticeDueAt: 0 },
   ])
 })
@@ -78,10 +79,10 @@ interface Named {
   readonly name: string
 }
 
-/** The full-text indexes and the tables that SQLite keeps them in: drizzle-kit knows none of them. */
+/** Full-text indexes and SQLite's tables for them: drizzle-kit knows neither. */
 const SEARCH = /^(mailbox|email)_search(_|$)/
 
-/** Tables that migrations make, as tables.ts describes them. */
+/** The tables that migrations create, in the form of tables.ts. */
 const tableNames = (db: Database): string[] =>
   db
     .query<Named, []>("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name")
@@ -89,14 +90,14 @@ const tableNames = (db: Database): string[] =>
     .map(({ name }) => name)
     .filter((name) => name !== 'migrations' && !SEARCH.test(name))
 
-/** Everything of a table that drizzle can describe. Columns are by name: one that was added later stands last. */
+/** Everything about a table that drizzle can describe. Columns are sorted by name: later migrations append columns. */
 function tableOf(db: Database, table: string): unknown {
   const rows = <Row>(pragma: string) => db.query<Row, [string]>(`SELECT * FROM ${pragma}(?)`).all(table)
   const byName = <Row extends Named>(few: readonly Row[]) => few.toSorted((a, b) => a.name.localeCompare(b.name))
   return {
     columns: byName(rows<Named & { cid: number }>('pragma_table_xinfo')).map(({ cid: _, ...column }) => column),
     indexes: db
-      // Those without SQL belong to a primary key, which the columns tell.
+      // Indexes without SQL belong to a primary key, which the columns show.
       .query<Named & { sql: string }, [string]>(
         "SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL ORDER BY name",
       )
@@ -107,7 +108,7 @@ function tableOf(db: Database, table: string): unknown {
 
 const schemaOf = (db: Database) => Object.fromEntries(tableNames(db).map((table) => [table, tableOf(db, table)]))
 
-test('tables.ts says nothing that the last snapshot does not: drizzle-kit would make no migration', () => {
+test('tables.ts matches the last snapshot: drizzle-kit would create no migration', () => {
   using folder = temporaryFolder()
   cpSync(MIGRATIONS, folder.path, { recursive: true })
   const { output, files } = generate(folder.path)
@@ -115,7 +116,7 @@ test('tables.ts says nothing that the last snapshot does not: drizzle-kit would 
   expect(files).toEqual(sqlFiles(MIGRATIONS))
 })
 
-test('the migrations together make the tables, columns and indexes that tables.ts describes', () => {
+test('the migrations together create the tables, columns and indexes that tables.ts describes', () => {
   using folder = temporaryFolder()
   const empty = join(folder.path, 'migrations')
   mkdirSync(empty)

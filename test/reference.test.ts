@@ -1,4 +1,4 @@
-/** @module docs/configuration.md and docs/commands.md are what the program says today. */
+/** @module Tests that docs/configuration.md and docs/commands.md match the program. */
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { formatCommandsPage, formatConfigurationPage } from '../scripts/reference.ts'

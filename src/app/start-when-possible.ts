@@ -125,7 +125,7 @@ function deleteBallast(dataDir: string): boolean {
 export async function ensureBallast(dataDir: string, disk: DiskGuard): Promise<void> {
   const path = ballastPath(dataDir)
   if (statSync(path, { throwIfNoEntry: false })?.size === BALLAST_BYTES) return
-  if ((await disk.isLow()) || !disk.hasRoomFor(2 * BALLAST_BYTES)) return
+  if ((await disk.isLow()) || !disk.hasSpaceFor(2 * BALLAST_BYTES)) return
   const file = await open(path, 'w', 0o600)
   try {
     await file.writeFile(randomBytes(BALLAST_BYTES))

@@ -1,5 +1,6 @@
 /**
- * @module The only place that reads the time or sets a timer. Everything else gets a `Clock`, so that tests decide what time it is.
+ * @module The only module that reads the time or sets a timer. All other code gets a `Clock`, so tests control the
+ * time.
  */
 import { uptime } from 'node:os'
 
@@ -7,7 +8,7 @@ import { uptime } from 'node:os'
 export type Millis = number
 
 export interface Timer {
-  /** Ends the timer; a timer that has fired or was cancelled ignores it. */
+  /** Cancels the timer; does nothing if it has fired or was cancelled. */
   cancel(): void
 }
 
@@ -16,7 +17,7 @@ export interface Clock {
   now(): Millis
   /** Monotonic milliseconds, for durations only. */
   monotonicMs(): number
-  /** Milliseconds since the machine was started, those asleep included; exact to a second. */
+  /** Milliseconds since the machine booted, including sleep; exact to a second. */
   sinceBootMs(): number
   /** Calls `run` once after `delayMs`. The timer never keeps the process alive. */
   after(delayMs: number, run: () => void): Timer
@@ -24,12 +25,14 @@ export interface Clock {
   sleep(delayMs: number): Promise<void>
 }
 
-/** Resolves when everything else that waits for the event loop has had its turn: for work in pieces, so that requests get in between. */
+/**
+ * Resolves in the next tick, after pending I/O. Long work yields between its pieces, so that requests run in between.
+ */
 export const yieldToEventLoop = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 /**
- * Gives each of many who work in pieces a turn of the event loop of its own, first come, first served: however many there are, a request waits for one
- * piece, not for one of each.
+ * Queues all callers for one tick each, first come, first served. However many callers there are, a request waits for
+ * one piece of work, not for one piece of each caller.
  */
 export function createFairYield(): () => Promise<void> {
   let last = Promise.resolve()
@@ -39,7 +42,7 @@ export function createFairYield(): () => Promise<void> {
   }
 }
 
-/** setTimeout fires at once above this; a longer wait is made of several. */
+/** setTimeout fires immediately above this; longer waits are chained. */
 const MAX_TIMER_MS = 2 ** 31 - 1
 
 export const systemClock: Clock = {

@@ -1,8 +1,8 @@
 /**
- * @module Reads settings: `TASSIS_*` variables over an optional TOML file over defaults. The only reader of the
- * environment. Which settings there are is declared in the `settings.ts` of the platform and of each feature;
- * `app/settings.ts` joins them. A wrong value is a `ConfigError` with one sentence that names the setting, the value
- * and what is allowed; `main` prints it and exits with 2.
+ * @module Reads settings: `TASSIS_*` variables override an optional TOML file, which overrides defaults. The only
+ * module that reads the environment. The `settings.ts` of the platform and of each feature declare the settings;
+ * `app/settings.ts` joins them. A wrong value throws a `ConfigError` with one sentence that names the setting, the
+ * value and what is allowed; `main` prints it and exits with 2.
  */
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
@@ -11,20 +11,20 @@ import type { diskSettings, networkSettings, processSettings, requestSettings, s
 
 export class ConfigError extends Error {}
 
-/** What systemd says of the journal to those whose output it reads: device and inode of its socket. */
+/** Device and inode of the journal's socket, as systemd passes them to services. */
 export const readJournalStream = (): string | undefined => process.env['JOURNAL_STREAM']
 
-/** Settings by name; the name of a variable derives from it: `httpAddr` is `TASSIS_HTTP_ADDR`. */
+/** Settings by name; variable names derive from it: `httpAddr` is `TASSIS_HTTP_ADDR`. */
 export type Settings = Readonly<Record<string, Setting<unknown>>>
 
-/** The values of some settings. */
+/** The parsed values of a group of settings. */
 export type SettingValues<S extends Settings> = {
   readonly [K in keyof S]: NonNullable<ReturnType<S[K]['parse']>>
 }
 
 /**
- * The values of all settings, validated. Here are those of the platform; each feature adds its own in its
- * `settings.ts`, by `declare module '#platform/config.ts'`, so that the platform imports no feature.
+ * The validated values of all settings. This declares those of the platform; each feature adds its own in its
+ * `settings.ts` with `declare module '#platform/config.ts'`, so that the platform imports no feature.
  */
 export interface Config
   extends SettingValues<typeof serviceSettings>,
@@ -54,9 +54,9 @@ const snakeCase = (name: string): string => name.replace(/[A-Z]/g, (c) => `_${c.
 const variableOf = (name: string): string => `TASSIS_${snakeCase(name).toUpperCase()}`
 
 /**
- * Reads the values of `settings`, which are all that the program has, in their order. `environment` defaults to the
- * process's; the TOML file is the one named by `TASSIS_CONFIG`, if any. Throws ConfigError at the first value that is
- * not allowed, and for variables or keys that no setting has.
+ * Reads the values of `settings`, in their order; they must be all settings of the program. `environment` defaults to
+ * the process's. The TOML file is the one that `TASSIS_CONFIG` names, if any. Throws ConfigError at the first value
+ * that is not allowed, and for unknown variables or keys.
  */
 export function readSettings(
   settings: Settings,

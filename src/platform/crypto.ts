@@ -1,6 +1,6 @@
 /**
- * @module Hashes, MACs and sealing under the master key. One master key, an HKDF subkey per purpose (RFC 5869), the key's id in front of each
- * ciphertext. Never decides where the master key lives.
+ * @module Hashes, MACs and sealing under the master key: an HKDF subkey per purpose (RFC 5869), and the key's id in
+ * front of each ciphertext. Never decides where the master key is stored.
  */
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
 import { chmodSync, closeSync, existsSync, fsyncSync, openSync, readFileSync, writeSync } from 'node:fs'
@@ -12,7 +12,7 @@ export const sha256 = (data: string | Uint8Array): Uint8Array =>
 export const hmacSha256 = (key: Uint8Array, data: string | Uint8Array): Uint8Array =>
   new Uint8Array(createHmac('sha256', key).update(data).digest())
 
-/** Equality in a time that does not depend on where the two differ. */
+/** Compares in constant time. */
 export const equalBytes = (a: Uint8Array, b: Uint8Array): boolean => a.length === b.length && timingSafeEqual(a, b)
 
 export type KeyPurpose =
@@ -31,7 +31,7 @@ const KEY_ID_BYTES = 4
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
-/** The master key and what is derived from it. */
+/** The master key and the subkeys derived from it. */
 export class KeyRing {
   readonly #master: Uint8Array
   readonly #keyId: Uint8Array
@@ -54,20 +54,23 @@ export class KeyRing {
     return key
   }
 
-  /** A value that tells whether a database was made with this key, without telling the key. */
+  /** Identifies the key without revealing it: a database stores it to detect a wrong key. */
   fingerprint(): string {
     return hmacSha256(this.subkey('check'), 'fingerprint').slice(0, 16).toHex()
   }
 
-  /** AES-256-GCM: key id | nonce | ciphertext | tag. `context` is authenticated: a ciphertext moved to another row does not open. */
+  /**
+   * AES-256-GCM: key id | nonce | ciphertext | tag. `context` is authenticated, so a ciphertext copied to another row
+   * cannot be opened there.
+   */
   seal(plain: string | Uint8Array, context: string): Uint8Array {
     return this.#sealWith(randomBytes(NONCE_BYTES), plain, context)
   }
 
   /**
-   * The same ciphertext for the same plaintext and context: for tokens in messages, which must be the same bytes at every attempt. The nonce is the
-   * first 96 bits of a MAC of both, under a subkey of its own: two plaintexts share one no sooner than two random nonces would, one chance in 2^33
-   * among 2^32 tokens. `unseal` opens it.
+   * Returns the same ciphertext for the same plaintext and context. Tokens in messages need it: every attempt must send
+   * the same bytes. The nonce is the first 96 bits of a MAC of both under a subkey of its own, so two plaintexts share
+   * a nonce no more often than with random nonces: a chance of 1 in 2^33 among 2^32 tokens. `unseal` opens it.
    */
   sealDeterministically(plain: string | Uint8Array, context: string): Uint8Array {
     const nonce = hmacSha256(this.subkey('nonce'), Buffer.concat([Buffer.from(`${context}\0`), Buffer.from(plain)]))
@@ -81,7 +84,7 @@ export class KeyRing {
     return new Uint8Array(Buffer.concat([this.#keyId, nonce, cipher.update(data), cipher.final(), cipher.getAuthTag()]))
   }
 
-  /** Throws when the ciphertext was sealed under another key or context, or is damaged. */
+  /** Throws when the ciphertext was sealed under another key or context, or is corrupt. */
   unseal(sealed: Uint8Array, context: string): Uint8Array {
     if (!equalBytes(sealed.subarray(0, KEY_ID_BYTES), this.#keyId)) throw new Error('sealed under another master key')
     const nonce = sealed.subarray(KEY_ID_BYTES, KEY_ID_BYTES + NONCE_BYTES)
@@ -97,14 +100,14 @@ export class KeyRing {
   }
 }
 
-/** 32 bytes from base64 text; undefined when it is not that. */
+/** Parses 32 bytes of base64; undefined for any other text. */
 export function parseMasterKey(text: string): Uint8Array | undefined {
   const trimmed = text.trim()
   if (!/^[A-Za-z0-9+/]{43}=$/.test(trimmed)) return undefined
   return new Uint8Array(Buffer.from(trimmed, 'base64'))
 }
 
-/** Reads a master key file; undefined when there is none. Throws when it holds something else. */
+/** Reads a master key file; undefined when there is no file. Throws when it holds anything else. */
 export function readMasterKeyFile(path: string): Uint8Array | undefined {
   if (!existsSync(path)) return undefined
   const key = parseMasterKey(readFileSync(path, 'utf8'))
@@ -112,7 +115,7 @@ export function readMasterKeyFile(path: string): Uint8Array | undefined {
   return key
 }
 
-/** Makes a new master key file with mode 0600, durably; fails when the file exists. */
+/** Creates a master key file with mode 0600 and syncs it to disk; throws when the file exists. */
 export function createMasterKeyFile(path: string): Uint8Array {
   const key = randomBytes(32)
   const fd = openSync(path, 'wx', 0o600)

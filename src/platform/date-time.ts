@@ -1,12 +1,16 @@
-/** @module Dates and times as clients write them (ISO 8601, RFC 3339). Pure; never rolls 30 February over into March. */
+/**
+ * @module Parses dates and times as clients write them (ISO 8601, RFC 3339). Pure; never rolls 30 February over to
+ * March.
+ */
 import type { Millis } from './clock.ts'
 import { days, minutes } from './units.ts'
 
 const DATE_TIME = /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?(Z|[+-]\d{2}:?\d{2})?)?$/i
 
 /**
- * The instant that `text` names, to the millisecond; undefined when it names none.
- * @param form `zoned`: a date-time with a zone; `any`: also one without, which is UTC, and a date, which is its first instant
+ * The instant in `text`, to the millisecond; undefined when it is not a date or date-time.
+ * @param form `zoned`: a date-time with a zone; `any`: also a date-time without one, taken as UTC, and a date, taken as
+ * its first instant
  */
 export function parseDateTime(text: string, form: 'zoned' | 'any'): Millis | undefined {
   const match = DATE_TIME.exec(text)
@@ -15,10 +19,10 @@ export function parseDateTime(text: string, form: 'zoned' | 'any'): Millis | und
     .slice(1, 7)
     .map((part) => Number(part ?? 0))
   const date = new Date(0)
-  // Not Date.UTC, which takes the years 0 to 99 for 1900 to 1999.
+  // Not Date.UTC, which maps the years 0 to 99 to 1900 to 1999.
   date.setUTCFullYear(year, month - 1, day)
   if (date.getUTCMonth() !== month - 1 || date.getUTCDate() !== day) return undefined
-  // RFC 3339 §5.7: a leap second is the last of its minute; here it is the first of the next.
+  // RFC 3339 §5.7: a leap second is the last of its minute; here it becomes the first of the next.
   if (hour > 23 || minute > 59 || second > 60) return undefined
   const offset = parseOffsetMs(match[8] ?? 'Z')
   if (offset === undefined) return undefined
@@ -26,10 +30,13 @@ export function parseDateTime(text: string, form: 'zoned' | 'any'): Millis | und
   return date.getTime() - offset
 }
 
-/** True for a date without a time. */
+/** Whether the text has the form of a date without a time. */
 export const isDate = (text: string): boolean => /^\d{4}-\d{2}-\d{2}$/.test(text)
 
-/** What a filter by time means: a date its first and its last instant (UTC), a date-time itself. Undefined for neither. */
+/**
+ * The range of a time filter: the first and last instant of a date (UTC), or a date-time itself. Undefined for any
+ * other text.
+ */
 export function toInstantRange(text: string): { readonly first: Millis; readonly last: Millis } | undefined {
   const at = parseDateTime(text, 'any')
   return at === undefined ? undefined : { first: at, last: isDate(text) ? at + days(1) - 1 : at }

@@ -1,6 +1,6 @@
 /**
- * @module Whether this process may open one more file or socket. Bun reports a socket that it could not make as
- * ECONNREFUSED, as if the peer had refused it.
+ * @module Tests whether this process can open another file descriptor. Bun reports a socket that it could not create as
+ * ECONNREFUSED, as if the peer had refused the connection.
  */
 import { closeSync, openSync } from 'node:fs'
 

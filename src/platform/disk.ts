@@ -1,52 +1,58 @@
 /**
- * @module Whether the disk of the data directory has room for new work. Asks the system in the thread pool, at most once a second, and takes off what was
- * written since, so that the answer holds at each commit. Never frees or writes anything itself.
+ * @module Checks whether the disk of the data directory has space for new work. Queries the system in the thread pool
+ * at most once a second, and subtracts what was written since, so the result holds at each commit. Never frees or
+ * writes anything itself.
  */
 import { statfs } from 'node:fs/promises'
 import type { Clock } from './clock.ts'
 import { MiB, minutes, seconds } from './units.ts'
 
-/** Whoever keeps a write-ahead log on the disk. */
+/** A database with a write-ahead log on the disk. */
 export interface WalWriter {
-  /** Size of the log. A checkpoint may need as much again before it can empty it. */
+  /** Size of the log. A checkpoint may need as much again before it can truncate it. */
   readonly walBytes: number
-  /** Empties the log. */
+  /** Truncates the log. */
   checkpoint(): Promise<void>
 }
 
 export interface DiskGuard {
-  /** True when less than the wanted bytes are free, or the system cannot say. The answer of the system may be a second old. */
+  /** True when less than the minimum is free, or the system cannot tell. May be a second old. */
   isLow(): Promise<boolean>
-  /** Asks the system again when its answer is a second old; undefined: it is younger. */
+  /** Queries the system again; undefined when the last result is less than a second old. */
   refresh(): Promise<unknown> | undefined
-  /** Whether `bytes` can be written without touching what is reserved, by the last answer of the system and all that was written since. */
-  hasRoomFor(bytes: number): boolean
-  /** Takes bytes that were written off what is free. */
+  /**
+   * Whether `bytes` can be written without touching the reserve, by the system's last result and everything written
+   * since.
+   */
+  hasSpaceFor(bytes: number): boolean
+  /** Subtracts written bytes from the free space. */
   countWritten(bytes: number): void
-  /** Counts the log of a database as well, and empties it when the disk is low. Returns the function that ends this. */
+  /**
+   * Counts this database's log too, and truncates it when the disk is low. Returns the function that unregisters it.
+   */
   register(writer: WalWriter): () => void
 }
 
 export interface DiskGuardOptions {
-  /** Any folder of the disk. */
+  /** Any folder on the disk. */
   readonly folder: string
-  /** 0: never low, and nothing is asked. */
+  /** 0: never low, and the system is never queried. */
   readonly minFreeBytes: number
   readonly clock: Pick<Clock, 'monotonicMs'>
-  /** Bytes that an unprivileged process may still write. */
+  /** Bytes that an unprivileged process can still write. */
   readonly readFreeBytes?: (folder: string) => Promise<number>
-  /** Called when the answer is another than the one told last, at most once a minute. `freeBytes`: undefined when the system cannot say. */
+  /** Called when the state changes, at most once a minute. `freeBytes`: undefined when the system cannot tell. */
   readonly onChange?: (isLow: boolean, freeBytes: number | undefined) => void
 }
 
-/** How long an answer holds. */
+/** How long a result of the system stays valid. */
 const STAT_TTL_MS = seconds(1)
-/** A disk at the very bound must not fill itself with messages. */
+/** A disk at the limit must not fill itself with log messages. */
 const CHANGE_INTERVAL_MS = minutes(1)
-/** Smaller logs are not worth emptying for. */
+/** Truncating a smaller log is not worth it. */
 const MIN_CHECKPOINTED_WAL_BYTES = MiB
 
-/** A guard that asks at most once a second, however many wait for the answer. */
+/** Creates a guard; concurrent callers share one query. */
 export function createDiskGuard({
   folder,
   minFreeBytes,
@@ -54,17 +60,17 @@ export function createDiskGuard({
   readFreeBytes: freeBytesOf = statFreeBytes,
   onChange,
 }: DiskGuardOptions): DiskGuard {
-  /** As the system said last; undefined: it could not. */
+  /** Last result of the system; undefined: it could not tell. */
   let freeBytes: number | undefined = Number.POSITIVE_INFINITY
   let writtenBytes = 0
-  let answeredAtMs = Number.NEGATIVE_INFINITY
-  // One question at a time: a disk that hangs must not take the thread pool with it.
-  let asked: Promise<void> | undefined
-  let told = false
-  let toldAtMs = Number.NEGATIVE_INFINITY
+  let queriedAtMs = Number.NEGATIVE_INFINITY
+  // One query at a time: a hanging disk must not block the whole thread pool.
+  let pendingQuery: Promise<void> | undefined
+  let reportedLow = false
+  let reportedAtMs = Number.NEGATIVE_INFINITY
   const writers = new Set<WalWriter>()
 
-  const hasRoomFor = (bytes: number): boolean => {
+  const hasSpaceFor = (bytes: number): boolean => {
     if (minFreeBytes === 0) return true
     if (freeBytes === undefined) return false
     let left = freeBytes - writtenBytes - bytes
@@ -72,39 +78,39 @@ export function createDiskGuard({
     return left >= minFreeBytes
   }
 
-  const ask = async (): Promise<void> => {
-    // What is written while the system answers may be in its answer or not.
-    const known = writtenBytes
+  const query = async (): Promise<void> => {
+    // The result may or may not include bytes written during the query, so they stay counted.
+    const countedBytes = writtenBytes
     freeBytes = await freeBytesOf(folder).catch(() => undefined)
-    writtenBytes -= known
-    answeredAtMs = clock.monotonicMs()
-    const isLow = !hasRoomFor(0)
+    writtenBytes -= countedBytes
+    queriedAtMs = clock.monotonicMs()
+    const isLow = !hasSpaceFor(0)
     if (isLow)
-      // What it fails with, the next write of this database is told.
+      // The next write of this database reports the error.
       for (const writer of writers)
         if (writer.walBytes >= MIN_CHECKPOINTED_WAL_BYTES) writer.checkpoint().catch(() => undefined)
-    if (isLow !== told && answeredAtMs - toldAtMs >= CHANGE_INTERVAL_MS) {
-      told = isLow
-      toldAtMs = answeredAtMs
+    if (isLow !== reportedLow && queriedAtMs - reportedAtMs >= CHANGE_INTERVAL_MS) {
+      reportedLow = isLow
+      reportedAtMs = queriedAtMs
       onChange?.(isLow, freeBytes)
     }
   }
 
   const refresh = (): Promise<void> | undefined => {
-    if (minFreeBytes === 0 || clock.monotonicMs() - answeredAtMs < STAT_TTL_MS) return undefined
-    asked ??= ask().finally(() => {
-      asked = undefined
+    if (minFreeBytes === 0 || clock.monotonicMs() - queriedAtMs < STAT_TTL_MS) return undefined
+    pendingQuery ??= query().finally(() => {
+      pendingQuery = undefined
     })
-    return asked
+    return pendingQuery
   }
 
   return {
     async isLow() {
       await refresh()
-      return !hasRoomFor(0)
+      return !hasSpaceFor(0)
     },
     refresh,
-    hasRoomFor,
+    hasSpaceFor,
     countWritten(bytes) {
       writtenBytes += bytes
     },

@@ -1,6 +1,7 @@
 /**
- * @module The one error class for what a client did wrong or must be told. What the world did (a reply, a DNS answer) is a value; a bug is a
- * plain throw. Only `http/error-response.ts` turns an AppError into an answer.
+ * @module AppError, the only error class for client mistakes and other errors that a client must see. Outside events
+ * (an SMTP reply, a DNS answer) are values; bugs throw other errors. Only `http/error-response.ts` turns an AppError
+ * into a response.
  */
 
 export type ErrorType =
@@ -22,10 +23,10 @@ export interface ErrorDetail {
 
 export interface AppErrorOptions {
   readonly details?: readonly ErrorDetail[]
-  /** Seconds until the same request may succeed; goes into `Retry-After`. */
+  /** Seconds until the same request may succeed; sent in `Retry-After`. */
   readonly retryAfterSeconds?: number
   readonly headers?: Readonly<Record<string, string>>
-  /** Further fields of the body, for programs: what the message says in words. */
+  /** Extra body fields, for programs: the numbers that the message mentions. */
   readonly facts?: Readonly<Record<string, number>>
   readonly cause?: unknown
 }
@@ -41,7 +42,7 @@ export class AppError extends Error {
 
   /**
    * @param code stable snake_case name
-   * @param message one sentence for a person, saying how to mend it; never an SQL text, a path or a stack
+   * @param message one sentence that tells a person how to fix the problem; never SQL, a path or a stack
    */
   constructor(status: number, code: string, message: string, options: AppErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
@@ -78,7 +79,7 @@ function toErrorType(status: number): ErrorType {
   }
 }
 
-/** 422 with the field at fault. */
+/** 422 that names the invalid field. */
 export const invalid = (field: string, message: string, code = 'validation_failed'): AppError =>
   new AppError(422, code, message, { details: [{ field, message }] })
 

@@ -1,31 +1,31 @@
 /**
- * @module Collects the garbage of large texts in time: left to itself the collector lets it pile up beside the memory budget. Who gives up large texts says
- * how many bytes they were.
+ * @module Runs the garbage collector after large texts are dropped. Left alone, the collector lets them pile up on top
+ * of the memory budget. Code that drops a large text reports its size here.
  */
 import type { MemoryBudget } from './memory-budget.ts'
 import { perOwner } from './per-owner.ts'
 
 /**
- * Part of the memory that garbage may take before it is collected, which takes some 20 ms (measured with emails of 25 MiB one after the other: 430 to
- * 690 MiB at the peak without, 240 MiB with it).
+ * Fraction of the memory budget that garbage may reach before a collection, which takes some 20 ms. Measured with
+ * emails of 25 MiB in a row: a peak of 430 to 690 MiB without collections, 240 MiB with them.
  */
 const COLLECTED_FRACTION = 0.25
 
 const getCollector = perOwner(({ limitBytes }: MemoryBudget) => createCollector(limitBytes * COLLECTED_FRACTION))
 
-/** Counts bytes that became garbage beside a budget, and collects when they are too many. */
+/** Counts bytes that became garbage, and collects once they exceed a fraction of the budget. */
 export const addGarbage = (memory: MemoryBudget, bytes: number): void => getCollector(memory)(bytes)
 
 function createCollector(thresholdBytes: number): (bytes: number) => void {
   let garbageBytes = 0
-  let isAsked = false
+  let isScheduled = false
   return (bytes) => {
     garbageBytes += bytes
-    if (isAsked || garbageBytes < thresholdBytes) return
-    isAsked = true
-    // After this turn of the event loop: only then is nothing of it in use any more.
+    if (isScheduled || garbageBytes < thresholdBytes) return
+    isScheduled = true
+    // Deferred to the next tick, because code of this tick still references the garbage.
     setImmediate(() => {
-      isAsked = false
+      isScheduled = false
       garbageBytes = 0
       Bun.gc(true)
     })

@@ -1,7 +1,8 @@
 /**
- * @module One POST over HTTPS to one address that its caller has chosen and checked, with connections kept for the next. Bounded in what it
- * reads; never follows a redirect, decompresses, resolves a name or asks a proxy. On node:https, because Bun's fetch sends at most 256
- * requests at once in the whole process, so that 256 silent endpoints stop all others, and goes through HTTPS_PROXY (measured in Bun 1.4.5).
+ * @module Sends one POST over HTTPS to an address that the caller has chosen and checked, and keeps the connection for
+ * the next. Limits what it reads; never follows a redirect, decompresses, resolves a name or uses a proxy. Uses
+ * node:https because Bun's fetch sends at most 256 concurrent requests per process, so that 256 silent endpoints would
+ * block all others, and because fetch obeys HTTPS_PROXY (measured in Bun 1.4.5).
  */
 import type { ClientRequest, IncomingMessage } from 'node:http'
 import { Agent, request as httpsRequest, type RequestOptions } from 'node:https'
@@ -13,10 +14,10 @@ import { canOpenDescriptor } from './descriptors.ts'
 import { KiB } from './units.ts'
 
 export interface PostTarget {
-  /** The address that is dialled. */
+  /** The address to dial. */
   readonly address: string
   readonly port: number
-  /** Name or address in the URL: the certificate has to be for it. */
+  /** Name or address in the URL; the certificate must match it. */
   readonly host: string
   /** The Host header. */
   readonly authority: string
@@ -31,9 +32,9 @@ export interface PostContent {
 }
 
 export interface PostLimits {
-  /** Ends the request. What has arrived of a response whose head is here still counts. */
+  /** Aborts the request. A response whose head has arrived still counts, with the body received so far. */
   readonly signal: AbortSignal
-  /** Ends the dialling; undefined leaves that to `signal`. */
+  /** Time limit for dialling; undefined: only `signal` limits it. */
   readonly connectTimeoutMs?: number | undefined
 }
 
@@ -41,7 +42,10 @@ export type PostResult = { readonly kind: 'response'; readonly status: number; r
 
 export interface PostFailure {
   readonly kind: 'failed'
-  /** `unconnected`: nothing was sent, another address may do. `own`: none would, this process has too many files open. `ended`: by the signal. */
+  /**
+   * `unconnected`: nothing was sent, so another address may work. `own`: this process has too many open files, so no
+   * address would work. `ended`: `signal` aborted the request.
+   */
   readonly cause: 'unconnected' | 'own' | 'connection' | 'tls' | 'protocol' | 'ended'
   /** One sentence. */
   readonly reason: string
@@ -49,37 +53,37 @@ export interface PostFailure {
 
 export interface HttpsPoster {
   post(target: PostTarget, content: PostContent, limits: PostLimits): Promise<PostResult>
-  /** Ends the kept connections. */
+  /** Closes idle connections. */
   close(): void
 }
 
 export interface HttpsPosterOptions {
   readonly clock: Clock
-  /** The authorities that are trusted, PEM; undefined: the usual ones. */
+  /** Trusted certificate authorities, PEM; undefined: the system's. */
   readonly ca?: readonly string[] | undefined
 }
 
-/** Many servers close an idle connection after 5 seconds; a request that meets this is lost. */
+/** Many servers close an idle connection after 5 seconds, and a request sent at that moment is lost. */
 const MAX_IDLE_MS = 4000
-/** Over all hosts, so that kept connections never use up the file descriptors. */
+/** Over all hosts, so that idle connections never exhaust the file descriptors. */
 const MAX_IDLE_CONNECTIONS = 256
-/** 100, 102, 103: more than a few are a flood. */
+/** Interim responses (100, 102, 103) of one request; more are a flood. */
 const MAX_INTERIM_RESPONSES = 8
 const MAX_HEAD_BYTES = 32 * KiB
 
-/** Opens nothing until asked. */
+/** Opens no connection before the first request. */
 export function createHttpsPoster({ clock, ca }: HttpsPosterOptions): HttpsPoster {
   const agent = new KeepAliveAgent(clock)
   let secureContext: SecureContext | undefined
-  const exchange = (target: PostTarget, content: PostContent, limits: PostLimits, keeps: boolean) => {
-    // Once for all: to read the authorities takes longer than a handshake.
+  const exchange = (target: PostTarget, content: PostContent, limits: PostLimits, isReusable: boolean) => {
+    // Created once: loading the authorities takes longer than a handshake.
     secureContext ??= createSecureContext({ minVersion: 'TLSv1.2', ...(ca && { ca: [...ca] }) })
-    return exchangeOnce(target, content, limits, { agent: keeps ? agent : false, secureContext, clock })
+    return exchangeOnce(target, content, limits, { agent: isReusable ? agent : false, secureContext, clock })
   }
   return {
     async post(target, content, limits) {
       const first = await exchange(target, content, limits, true)
-      // The other side closed a kept connection while the request was on its way (RFC 9112 §9.3.1).
+      // The server closed an idle connection while the request was on its way (RFC 9112 §9.3.1).
       return first === 'stale' ? requireFresh(await exchange(target, content, limits, false)) : first
     },
     close: () => agent.destroy(),
@@ -96,14 +100,14 @@ function exchangeOnce(
   target: PostTarget,
   content: PostContent,
   { signal, connectTimeoutMs }: PostLimits,
-  means: ExchangeContext,
+  context: ExchangeContext,
 ): Promise<PostResult | 'stale'> {
   return new Promise((resolve) => {
     let connecting: Timer | undefined
     let response: ResponseReader | undefined
     let informational = 0
 
-    const outgoing = httpsRequest(toRequestOptions(target, content, means))
+    const outgoing = httpsRequest(toRequestOptions(target, content, context))
     const phase = trackPhase(outgoing, () => connecting?.cancel())
 
     const settle = (result: PostResult | 'stale') => {
@@ -113,8 +117,8 @@ function exchangeOnce(
     }
     const fail = (cause: PostFailure['cause'], reason: string) => settle({ kind: 'failed', cause, reason })
     const end = () => {
-      if (response) settle(response.taken())
-      else fail('ended', 'The call was ended.')
+      if (response) settle(response.readSoFar())
+      else fail('ended', 'The call was aborted.')
       outgoing.destroy()
     }
 
@@ -124,27 +128,27 @@ function exchangeOnce(
       outgoing.destroy()
     })
     outgoing.on('upgrade', (_, socket: Duplex) => {
-      fail('protocol', `${target.host} changed to another protocol, which was not asked for.`)
+      fail('protocol', `${target.host} switched to another protocol without being asked.`)
       socket.destroy()
     })
     outgoing.on('response', (incoming: IncomingMessage) => {
       const reader = readResponse(incoming, content.maxResponseBytes, settle)
       response = reader
     })
-    // Also comes, and is then ignored, after `destroy`.
+    // Also emitted after `destroy`, when the result is already settled.
     outgoing.on('error', (error: NodeJS.ErrnoException) => {
-      if (response) settle(response.taken())
+      if (response) settle(response.readSoFar())
       else if (phase() === 'connected' && outgoing.reusedSocket && isConnectionLoss(error)) settle('stale')
       else settle(toFailure(error, phase(), target))
     })
     outgoing.on('close', () => {
-      if (!response) fail('connection', `${target.host} closed the connection before it answered.`)
+      if (!response) fail('connection', `${target.host} closed the connection before it responded.`)
     })
 
     if (signal.aborted) return end()
     signal.addEventListener('abort', end)
     if (connectTimeoutMs !== undefined) {
-      connecting = means.clock.after(connectTimeoutMs, () => {
+      connecting = context.clock.after(connectTimeoutMs, () => {
         fail('unconnected', `${target.host} (${target.address}) did not accept a connection.`)
         outgoing.destroy()
       })
@@ -160,11 +164,11 @@ function toRequestOptions(
 ): RequestOptions & { readonly secureContext: SecureContext } {
   return {
     method: 'POST',
-    // An address: nothing is resolved a second time. Connections are kept by address, port and server name.
+    // An address, so that nothing is resolved again. The agent groups connections by address, port and server name.
     host: target.address,
     port: target.port,
     path: target.path,
-    // RFC 6066 §3 knows no addresses; the certificate is then checked for `host`, which is the same address.
+    // RFC 6066 §3 forbids addresses as server names; the certificate is then checked for `host`, the same address.
     servername: target.host === target.address ? '' : target.host,
     headers: {
       ...removeReservedHeaders(content.headers),
@@ -174,7 +178,7 @@ function toRequestOptions(
     },
     agent,
     secureContext,
-    // Explicitly: NODE_TLS_REJECT_UNAUTHORIZED would be the default.
+    // Explicit, because NODE_TLS_REJECT_UNAUTHORIZED sets the default.
     rejectUnauthorized: true,
     maxHeaderSize: MAX_HEAD_BYTES,
   }
@@ -182,7 +186,7 @@ function toRequestOptions(
 
 type Phase = 'dialling' | 'handshake' | 'connected'
 
-/** How far the connection of a request has come; a kept one is there at once. */
+/** Returns a function that tells how far the request's connection is; a reused one is connected from the start. */
 function trackPhase(outgoing: ClientRequest, onDialled: () => void): () => Phase {
   let phase: Phase = 'dialling'
   outgoing.on('socket', (socket: Socket) => {
@@ -202,32 +206,34 @@ function trackPhase(outgoing: ClientRequest, onDialled: () => void): () => Phase
 }
 
 interface ResponseReader {
-  /** The response with what has arrived of its body. */
-  taken(): PostResult
+  /** The response with the body received so far. */
+  readSoFar(): PostResult
 }
 
-/** Reads up to `maxBytes` of the body, then ends the connection; `done` gets the response, whatever became of its end. */
+/**
+ * Reads up to `maxBytes` of the body, then closes the connection. `done` gets the response even if its body breaks off.
+ */
 function readResponse(incoming: IncomingMessage, maxBytes: number, done: (result: PostResult) => void): ResponseReader {
-  // Decoded at once: a chunk may be a small view of a large buffer, which must not be held.
+  // Decoded immediately: a chunk may be a small view of a large buffer, which must not stay in memory.
   const decoder = new TextDecoder()
   let body = ''
   let leftBytes = maxBytes
-  const taken = (): PostResult => ({ kind: 'response', status: incoming.statusCode ?? 0, body })
+  const readSoFar = (): PostResult => ({ kind: 'response', status: incoming.statusCode ?? 0, body })
   incoming.on('data', (chunk: Buffer) => {
     body += decoder.decode(chunk.subarray(0, leftBytes), { stream: true })
     leftBytes -= chunk.length
     if (leftBytes >= 0) return
     leftBytes = 0
-    done(taken())
+    done(readSoFar())
     incoming.destroy()
   })
   incoming.on('end', () => {
     body += decoder.decode()
-    done(taken())
+    done(readSoFar())
   })
-  incoming.on('error', () => done(taken()))
-  incoming.on('close', () => done(taken()))
-  return { taken }
+  incoming.on('error', () => done(readSoFar()))
+  incoming.on('close', () => done(readSoFar()))
+  return { readSoFar }
 }
 
 const RESERVED_HEADERS: readonly string[] = [
@@ -240,7 +246,7 @@ const RESERVED_HEADERS: readonly string[] = [
   'upgrade',
 ]
 
-/** The headers of the caller but those that say how the request is sent, which is decided here. */
+/** The caller's headers without those that this module sets itself. */
 const removeReservedHeaders = (headers: Readonly<Record<string, string>>): Record<string, string> =>
   Object.fromEntries(Object.entries(headers).filter(([name]) => !RESERVED_HEADERS.includes(name.toLowerCase())))
 
@@ -248,7 +254,7 @@ const isConnectionLoss = ({ code = '' }: NodeJS.ErrnoException): boolean =>
   code === 'ECONNRESET' || code === 'EPIPE' || code === 'ERR_SOCKET_CLOSED'
 
 function requireFresh(result: PostResult | 'stale'): PostResult {
-  if (result === 'stale') throw new Error('a new connection was taken for a kept one')
+  if (result === 'stale') throw new Error('a new connection was mistaken for a reused one')
   return result
 }
 
@@ -256,9 +262,9 @@ function toFailure({ code = '' }: NodeJS.ErrnoException, phase: Phase, target: P
   const { host, address, port } = target
   const failed = (cause: PostFailure['cause'], reason: string): PostFailure => ({ kind: 'failed', cause, reason })
   if (code === 'ECONNREFUSED' && !canOpenDescriptor())
-    return failed('own', 'The service could not open a connection for the moment.')
+    return failed('own', 'The service could not open a connection at the moment.')
   if (code === 'HPE_HEADER_OVERFLOW') return failed('protocol', `${host} sent a response with too large a head.`)
-  if (code.startsWith('HPE_')) return failed('protocol', `${host} answered with what is not HTTP.`)
+  if (code.startsWith('HPE_')) return failed('protocol', `${host} sent a response that is not HTTP.`)
   if (phase === 'dialling') {
     const what = code === 'ECONNREFUSED' ? 'refused the connection' : 'cannot be reached'
     return failed('unconnected', `${host} (${address}) ${what} on port ${port}.`)
@@ -266,11 +272,11 @@ function toFailure({ code = '' }: NodeJS.ErrnoException, phase: Phase, target: P
   if (phase === 'handshake' || /^ERR_(SSL|TLS)_/.test(code)) {
     return failed('tls', TLS_REASONS[code]?.(host) ?? `The TLS handshake with ${host} failed (${code}).`)
   }
-  return failed('connection', `${host} closed the connection before it answered.`)
+  return failed('connection', `${host} closed the connection before it responded.`)
 }
 
 const describeUntrusted = (host: string): string =>
-  `The TLS certificate of ${host} is not from an authority that is trusted; its chain must be complete, and the operator names a private authority in TASSIS_EXTRA_CA_FILE.`
+  `The TLS certificate of ${host} is not from a trusted authority; its chain must be complete, and a private authority must be in TASSIS_EXTRA_CA_FILE.`
 
 const TLS_REASONS: Readonly<Record<string, (host: string) => string>> = {
   CERT_HAS_EXPIRED: (host) => `The TLS certificate of ${host} has expired.`,
@@ -288,19 +294,19 @@ const TLS_REASONS: Readonly<Record<string, (host: string) => string>> = {
   ERR_SOCKET_CLOSED: (host) => `${host} closed the connection in the TLS handshake.`,
 }
 
-/** Keeps connections for a short while and not too many of them, by the clock of the service. */
+/** Keeps a limited number of idle connections for a short time, measured by the service's clock. */
 class KeepAliveAgent extends Agent {
   readonly #clock: Clock
-  /** The connections that wait for a request, the longest first. */
-  readonly #idle = new Map<Duplex, { readonly timer: Timer; readonly forget: () => void }>()
+  /** Idle connections, longest idle first. */
+  readonly #idle = new Map<Duplex, { readonly timer: Timer; readonly evict: () => void }>()
 
   constructor(clock: Clock) {
-    // Each connection is verified by itself: no TLS session is taken up again.
+    // No TLS session is resumed, so each connection verifies the certificate again.
     super({ keepAlive: true, maxCachedSessions: 0, maxFreeSockets: MAX_IDLE_CONNECTIONS })
     this.#clock = clock
   }
 
-  /** Whether the connection is kept; the base class also obeys the time that the server gave in Keep-Alive. */
+  /** Returns whether the connection is kept; the base class also obeys the server's Keep-Alive timeout. */
   override keepSocketAlive(socket: Duplex): boolean {
     const isKept: unknown = super.keepSocketAlive(socket)
     if (isKept === false) return false
@@ -309,9 +315,9 @@ class KeepAliveAgent extends Agent {
       this.#evict(oldest)
       oldest.destroy()
     }
-    const forget = () => this.#evict(socket)
-    this.#idle.set(socket, { timer: this.#clock.after(MAX_IDLE_MS, () => socket.destroy()), forget })
-    socket.once('close', forget)
+    const evict = () => this.#evict(socket)
+    this.#idle.set(socket, { timer: this.#clock.after(MAX_IDLE_MS, () => socket.destroy()), evict })
+    socket.once('close', evict)
     return true
   }
 
@@ -325,6 +331,6 @@ class KeepAliveAgent extends Agent {
     if (kept === undefined) return
     this.#idle.delete(socket)
     kept.timer.cancel()
-    socket.off('close', kept.forget)
+    socket.off('close', kept.evict)
   }
 }

@@ -1,12 +1,10 @@
-/**
- * @module The only place that makes randomness: public UUIDs, secrets, jitter.
- */
+/** @module The only source of randomness: public UUIDs, secrets, jitter. */
 import { randomBytes as nodeRandomBytes, randomInt } from 'node:crypto'
 
-/** A UUID as its 16 bytes, the form in which the database keeps it. */
+/** A UUID as 16 bytes, the form that the database stores. */
 export type UuidBytes = Uint8Array
 
-/** A new UUIDv7 (RFC 9562 §5.7) as 16 bytes: ordered by time, so that its unique index grows at the end. */
+/** A new UUIDv7 (RFC 9562 §5.7) as 16 bytes. Ordered by time, so inserts append to the unique index. */
 export const newUuid = (): UuidBytes => new Uint8Array(Bun.randomUUIDv7('buffer'))
 
 export const randomBytes = (count: number): Uint8Array => new Uint8Array(nodeRandomBytes(count))
@@ -23,7 +21,7 @@ export const randomBelow = (below: number): number => randomInt(below)
 /** A random fraction in [0, 1), for jitter only. */
 export const randomFraction = (): number => Math.random()
 
-/** The items in a random order (Fisher-Yates); the input is left alone. */
+/** Returns the items in random order (Fisher-Yates); does not modify the input. */
 export function shuffle<T>(items: readonly T[]): T[] {
   const result = [...items]
   for (let i = result.length - 1; i > 0; i--) {
@@ -35,13 +33,13 @@ export function shuffle<T>(items: readonly T[]): T[] {
 
 const UUID_PATTERN = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
-/** The 16 bytes of a UUID in text form, or undefined when the text is no UUID. */
+/** Parses UUID text; undefined when it is not a UUID. */
 export function parseUuid(text: string): UuidBytes | undefined {
   if (!UUID_PATTERN.test(text)) return undefined
   return Uint8Array.fromHex(text.replaceAll('-', ''))
 }
 
-/** 16 bytes as lower-case UUID text. */
+/** Formats 16 bytes as a lower-case UUID. */
 export function formatUuid(bytes: UuidBytes): string {
   const hex = bytes.toHex()
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`

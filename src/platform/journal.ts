@@ -1,13 +1,13 @@
 /**
- * @module Priorities for systemd's journal (sd-daemon(3)): a line that begins with `<3>` is an error there. Only where standard error is the journal itself;
- * terminals, files and containers see the lines as they are.
+ * @module Priorities for systemd's journal (sd-daemon(3)), where a line that begins with `<3>` is an error. Added only
+ * when standard error is the journal itself; terminals, files and containers get plain lines.
  */
 import { fstatSync } from 'node:fs'
 import { readJournalStream } from './config.ts'
 
 const STDERR = 2
 
-/** By the names of levels in the log; what is not here has the journal's default, information. */
+/** By log level; other levels get the journal's default, information. */
 const PRIORITIES: Readonly<Record<string, string>> = {
   fatal: '<2>',
   error: '<3>',
@@ -17,7 +17,7 @@ const PRIORITIES: Readonly<Record<string, string>> = {
 }
 
 /**
- * Whether standard error is the journal. A process that a service starts inherits the variable, and may write elsewhere.
+ * Whether standard error is the journal. A child process of a service inherits the variable but may write elsewhere.
  * @param stream device and inode of the journal's socket, `8:1234`
  */
 export function isJournal(stream: string | undefined = readJournalStream(), fd = STDERR): boolean {
@@ -30,5 +30,5 @@ export function isJournal(stream: string | undefined = readJournalStream(), fd =
   }
 }
 
-/** A text of any lines with the priority of a level before each. */
+/** Prefixes each line of the text with the priority of a level. */
 export const addPriority = (level: string, text: string): string => text.replace(/^(?=.)/gm, PRIORITIES[level] ?? '')

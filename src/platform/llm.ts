@@ -1,59 +1,59 @@
 /**
- * @module Asks the language model of the operator's choice, at `llmUrl`: chat completions in the shape that OpenAI gave
- * them and most servers of models speak. Every failure is a value with a reason that may be logged; it holds nothing of
- * what was asked, answered, or of the key. Never follows a redirect, never tries again, keeps nothing.
+ * @module Calls the language model that the operator chose, at `llmUrl`, with OpenAI's chat completions API, which most
+ * model servers support. Every failure is a value with a reason that is safe to log: it contains no prompt, no response
+ * and no key. Never follows a redirect, retries or stores anything.
  *
- * By `fetch`: the operator gave the URL, so private addresses and plain http are allowed (a model on this machine),
- * which the client for tenants' URLs refuses. Bun's fetch sends at most 256 requests at once in a process: callers
- * bound how many they have under way.
+ * Uses `fetch`: the operator gave the URL, so private addresses and plain http are allowed (a model on this machine),
+ * which the client for tenants' URLs refuses. Bun's fetch sends at most 256 concurrent requests per process, so callers
+ * limit theirs.
  */
-/** The operator's settings of the model. */
+/** The operator's model settings. */
 export interface LlmConfig {
   readonly llmUrl: string
-  /** What the model may be used for, in words of the features that ask it. */
+  /** Uses that the operator allows; features define the words. */
   readonly llmUses: readonly string[]
   readonly llmKey: string
   readonly llmModel: string
 }
 
-/** Whether there is an endpoint, and the operator lets it be used for this. */
+/** Whether an endpoint is set and the operator allows this use. */
 export const canUseModel = ({ llmUrl, llmUses }: LlmConfig, use: string): boolean =>
   llmUrl !== '' && llmUses.includes(use)
 
 export interface ModelRequest {
-  /** What the model is to do. */
+  /** The instructions. */
   readonly system: string
-  /** Data, which is no instruction: callers give it as JSON, so that nothing in it can end it. */
+  /** Data, not instructions: callers send JSON, so that no content can end it early. */
   readonly user: string
   /**
-   * What the endpoint is asked to hold the model to, which not all can: a JSON Schema, any JSON object (the default),
-   * or nothing.
+   * The output format to request, which not every endpoint supports: a JSON Schema, any JSON object (the default), or
+   * free text.
    */
   readonly form?: { readonly name: string; readonly schema: object } | 'object' | 'any'
-  /** Of the whole body of the answer. */
+  /** Limit for the whole response body. */
   readonly maxAnswerBytes: number
-  /** Ends the call. */
+  /** Aborts the call. */
   readonly signal: AbortSignal
 }
 
 export type ModelResponse = {
   readonly kind: 'answered'
-  /** What the model said, as it said it: to be judged like anything a stranger sends. */
+  /** The model's output, unmodified: untrusted, like input from a remote client. */
   readonly content: string
-  /** As the endpoint counts them; 0 where it does not say. */
+  /** As counted by the endpoint; 0 when it does not report them. */
   readonly inputTokens: number
   readonly outputTokens: number
 }
 
 export type ModelFailure = {
   readonly kind: 'failed'
-  /** One phrase without a full stop, such as `it answered 500`. */
+  /** A phrase without a full stop, such as `it responded with 500`. */
   readonly reason: string
-  /** Of the answer, if there was one. */
+  /** HTTP status of the response, if there was one. */
   readonly status?: number | undefined
 }
 
-/** Asks once. Never rejects; an aborted signal is a failure. */
+/** Calls the model once. Never rejects; an aborted signal is a failure. */
 export async function askModel(config: LlmConfig, question: ModelRequest): Promise<ModelResponse | ModelFailure> {
   try {
     const response = await fetch(`${config.llmUrl.replace(/(?<!\/)\/+$/, '')}/chat/completions`, {
@@ -61,7 +61,7 @@ export async function askModel(config: LlmConfig, question: ModelRequest): Promi
       headers: {
         'content-type': 'application/json',
         accept: 'application/json',
-        // What is small when compressed may be large.
+        // A small compressed response may expand to a large one.
         'accept-encoding': 'identity',
         ...(config.llmKey !== '' && { authorization: `Bearer ${config.llmKey}` }),
       },
@@ -78,11 +78,11 @@ export async function askModel(config: LlmConfig, question: ModelRequest): Promi
       signal: question.signal,
     })
     const text = await readBounded(response, question.maxAnswerBytes)
-    if (response.status !== 200) return toFailure(`it answered ${response.status}`, response.status)
-    if (text === undefined) return toFailure(`its answer is larger than ${question.maxAnswerBytes} bytes`, 200)
+    if (response.status !== 200) return toFailure(`it responded with ${response.status}`, response.status)
+    if (text === undefined) return toFailure(`its response is larger than ${question.maxAnswerBytes} bytes`, 200)
     const body = tryParseJson(text)
     const content = readMember(readMember(readMember(readMember(body, 'choices'), '0'), 'message'), 'content')
-    if (typeof content !== 'string') return toFailure('its answer is no chat completion', 200)
+    if (typeof content !== 'string') return toFailure('its response is not a chat completion', 200)
     const usage = readMember(body, 'usage')
     return {
       kind: 'answered',
@@ -91,7 +91,7 @@ export async function askModel(config: LlmConfig, question: ModelRequest): Promi
       outputTokens: toTokenCount(readMember(usage, 'completion_tokens')),
     }
   } catch (error) {
-    return toFailure(question.signal.aborted ? 'no answer in time' : describeError(error))
+    return toFailure(question.signal.aborted ? 'no response in time' : describeError(error))
   }
 }
 
@@ -106,15 +106,15 @@ function toResponseFormat(form: NonNullable<ModelRequest['form']>): object {
 }
 
 /**
- * The object that the model gave, which some put between fences or words, or behind what they thought; undefined when
- * there is none.
+ * The JSON object in the output. Some models wrap it in code fences or prose, or write it after their reasoning.
+ * Undefined when there is none.
  */
 export function parseJsonObject(content: string): unknown {
-  const said = content.replace(/^\s*<think>.*?<\/think>/s, '')
-  return tryParseJson(said.slice(said.indexOf('{'), said.lastIndexOf('}') + 1))
+  const output = content.replace(/^\s*<think>.*?<\/think>/s, '')
+  return tryParseJson(output.slice(output.indexOf('{'), output.lastIndexOf('}') + 1))
 }
 
-/** An own member of an object or array; undefined of anything else. */
+/** An own member of an object or array; undefined for any other value. */
 export const readMember = (value: unknown, name: string): unknown =>
   typeof value === 'object' && value !== null && Object.hasOwn(value, name)
     ? (value as Record<string, unknown>)[name]

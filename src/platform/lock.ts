@@ -1,6 +1,6 @@
 /**
- * @module The exclusive lock of a data directory: one process owns it. SQLite's own file lock, held by an open transaction, so that the system
- * gives it back however the process ends.
+ * @module The exclusive lock of a data directory: one process owns it. Uses SQLite's own file lock, held by an open
+ * transaction, so the system releases it however the process ends.
  */
 import { Database } from 'bun:sqlite'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ export interface DirectoryLock {
   release(): void
 }
 
-/** Takes the lock; undefined when another process has it. */
+/** Acquires the lock; undefined when another process holds it. */
 export function lockDirectory(folder: string): DirectoryLock | undefined {
   const db = new Database(join(folder, 'lock'), { create: true, readwrite: true })
   try {

@@ -1,6 +1,7 @@
 /**
- * @module The log: pino, JSON lines on standard error, with priorities where that is systemd's journal. Mail addresses are shortened before they are written,
- * whoever writes them. Of one warning or error at most some lines are written in a second, then how many were left out.
+ * @module The log: pino, JSON lines on standard error, with priorities when that is systemd's journal. Redacts mail
+ * addresses in every line. Limits repeated warnings and errors to a few lines per second, then logs how many were left
+ * out.
  */
 import { type LogFn, type Logger, pino } from 'pino'
 import { type Clock, systemClock } from './clock.ts'
@@ -11,19 +12,21 @@ export type Log = Logger
 
 const MAX_LINES_PER_WINDOW = 5
 const WINDOW_MS = seconds(1)
-/** Pino's number for `warn`. What is below is written for each event, and counted on. */
+/**
+ * Pino's number for `warn`. Lower levels are never limited: each of their lines is an event that operators may count.
+ */
 const WARN = 40
 const FATAL = 60
 
 const ADDRESS = /([\p{L}\p{N}!#$%&'*+/=?^_`{|}~.-]{1,64})@([\p{L}\p{N}.-]{1,253})/gu
 
-/** Keeps the first character of each local part: `a***@example.com`. */
+/** Redacts each local part to its first character: `a***@example.com`. */
 export const redactAddresses = (text: string): string =>
   text.includes('@')
     ? text.replace(ADDRESS, (_, local: string, domain: string) => `${local.slice(0, 1)}***@${domain}`)
     : text
 
-/** A logger at `level` that writes to `destination` (standard error unless told otherwise). */
+/** A logger at `level`; writes to standard error by default. */
 export function createLog(
   level: string,
   destination: { write(line: string): void } = createStderrWriter(),
@@ -39,7 +42,7 @@ export function createLog(
       hooks: {
         logMethod(args, method, number) {
           const write = (...parts: Parameters<LogFn>) => method.apply(this, parts)
-          // The process ends with it.
+          // The process ends after a fatal line.
           if (number >= FATAL) limit.flush()
           if (number < WARN || limit.admits(`${number} ${messageOf(args)}`, messageOf(args), write)) write(...args)
         },
@@ -56,12 +59,12 @@ function messageOf([first, second]: readonly unknown[]): string {
 
 type Write = (fields: object, message: string) => void
 
-/** The lines of one kind since the first of a second. */
+/** Lines of one kind within a window of a second. */
 interface Window {
   lines: number
   leftOut: number
   readonly fromMs: number
-  /** Ends it: writes how many lines were left out. */
+  /** Closes the window: writes how many lines were left out. */
   readonly end: () => void
 }
 
@@ -73,19 +76,19 @@ class LineLimiter {
     this.#clock = clock
   }
 
-  /** Whether a line of a kind may be written now; `write` is used later for how many may not. */
+  /** Whether a line of this kind may be written now; `write` is used later to report how many were not. */
   admits(kind: string, message: string, write: Write): boolean {
     const nowMs = this.#clock.monotonicMs()
     const before = this.#windows.get(kind)
-    const isOver = before === undefined || nowMs - before.fromMs >= WINDOW_MS
-    if (isOver) before?.end()
-    const window = isOver ? this.#open(kind, message, write, nowMs) : before
+    const isExpired = before === undefined || nowMs - before.fromMs >= WINDOW_MS
+    if (isExpired) before?.end()
+    const window = isExpired ? this.#open(kind, message, write, nowMs) : before
     if (++window.lines <= MAX_LINES_PER_WINDOW) return true
     window.leftOut++
     return false
   }
 
-  /** Writes what is to be said of lines left out, now. */
+  /** Closes all windows: writes now how many lines were left out. */
   flush(): void {
     for (const { end } of [...this.#windows.values()]) end()
   }
@@ -96,7 +99,7 @@ class LineLimiter {
       if (this.#windows.get(kind) === window) this.#windows.delete(kind)
       const { leftOut } = window
       window.leftOut = 0
-      if (leftOut > 0) write({ leftOut }, `${leftOut} more lines like this were left out: ${message}`)
+      if (leftOut > 0) write({ leftOut }, `${leftOut} more lines like this were suppressed: ${message}`)
     }
     const window: Window = { lines: 0, leftOut: 0, fromMs, end }
     const timer = this.#clock.after(WINDOW_MS, end)

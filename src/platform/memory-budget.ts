@@ -1,13 +1,13 @@
 /**
- * @module A bound on the bytes that requests and messages in flight may hold. Who is about to hold many bytes reserves them first and is
- * told no when the sum would pass the limit; nobody waits here.
+ * @module Limits the bytes that requests and messages in flight may hold. Callers reserve bytes before they hold them;
+ * a reservation that would pass the limit fails immediately. Never queues callers.
  */
 
 export interface Reservation {
   readonly bytes: number
   /** Grows or shrinks the reservation to `bytes`. False, and unchanged, when that would pass the limit. */
   resize(bytes: number): boolean
-  /** Gives the bytes back; a second call does nothing. */
+  /** Returns the bytes to the budget; a second call does nothing. */
   release(): void
 }
 
@@ -23,7 +23,7 @@ export class MemoryBudget {
     return this.#inUseBytes
   }
 
-  /** Reserves `bytes`, or undefined when that would pass the limit. */
+  /** Reserves `bytes`; undefined when that would pass the limit. */
   reserve(bytes: number): Reservation | undefined {
     if (!this.#add(bytes)) return undefined
     let heldBytes = bytes

@@ -1,14 +1,15 @@
-/** @module The networks that an address of a stranger counts as. */
+/** @module Maps a remote client's address to the networks under which it is counted. */
 
 /**
- * The key under which an address is counted: IPv4 as it is, also when mapped into IPv6; of IPv6 its first 64 bits, because that is what one customer
- * gets. Takes what a socket says.
+ * The network under which an address is counted: an IPv4 address itself, also when mapped into IPv6; the /64 of an IPv6
+ * address, because a provider assigns one to each customer. Accepts an address as a socket reports it.
  */
 export const networkOf = (address: string): string => networksOf(address)[0] ?? address
 
 /**
- * The networks that an address is in, the smallest first: IPv4 as it is; of IPv6 its /64, and the /56 and /48 that one customer may have as well
- * (RFC 6177 §2), so that whoever has one of those does not have the limits of 256 or 65,536 networks. Takes what a socket says.
+ * The networks of an address, smallest first: an IPv4 address itself; of IPv6 the /64, and the /56 and /48 that one
+ * customer may have (RFC 6177 §2), so that such a customer does not get the limits of 256 or 65,536 networks. Accepts
+ * an address as a socket reports it.
  */
 export function networksOf(address: string): readonly string[] {
   const text = (address.split('%', 1)[0] ?? '').toLowerCase()
@@ -18,7 +19,7 @@ export function networksOf(address: string): readonly string[] {
   const [before = '', after] = text.split('::')
   const head = before === '' ? [] : before.split(':')
   const tail = after === undefined || after === '' ? [] : after.split(':')
-  // `::` stands for as many groups as are missing of eight.
+  // `::` stands for the groups missing from eight.
   const groups =
     after === undefined
       ? head

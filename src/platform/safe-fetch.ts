@@ -1,6 +1,6 @@
 /**
- * @module The only way by which the service calls a URL that a tenant gave: https only, to an address that was checked, bounded in time and
- * size. Whose addresses are whose, and what DNS says, come as arguments.
+ * @module The only way to call a URL that a tenant gave: https only, to a checked address, limited in time and size.
+ * DNS and the rules about addresses are passed in.
  */
 import { isIP } from 'node:net'
 import type { Clock, Timer } from './clock.ts'
@@ -11,9 +11,9 @@ import { seconds } from './units.ts'
 export interface PostRequest {
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | Uint8Array
-  /** For all of it, from the first DNS question to the last byte of the body. */
+  /** For the whole call, from the first DNS query to the last byte of the body. */
   readonly timeoutMs: number
-  /** The connection ends where a body goes on after that. */
+  /** The connection is closed when the body is longer. */
   readonly maxResponseBytes: number
   /** Ends the call, as `timeoutMs` does. */
   readonly signal?: AbortSignal
@@ -23,7 +23,7 @@ export type FetchOutcome =
   | {
       readonly kind: 'response'
       readonly status: number
-      /** The first `maxResponseBytes` of the body as text: UTF-8, with replacement characters for what is not. */
+      /** The first `maxResponseBytes` of the body as text: UTF-8, with replacement characters for invalid bytes. */
       readonly body: string
       readonly address: string
       readonly durationMs: number
@@ -36,7 +36,7 @@ export type FetchOutcome =
       readonly durationMs: number
     }
 
-/** `own`: this service could call nobody, because its DNS servers answer nothing or it has too many files open. */
+/** `own`: this service could not call anyone, because its DNS servers do not answer or it has too many open files. */
 export type FetchFailureCause = 'refused' | 'own' | 'dns' | 'connection' | 'tls' | 'timeout' | 'protocol'
 
 export type UrlCheck =
@@ -47,28 +47,29 @@ export type UrlCheck =
 
 export type HostLookup =
   | { readonly kind: 'ok'; readonly addresses: readonly string[] }
-  /** `reason` is one sentence; `isTemporary`: DNS did not say what there is. */
+  /** `reason` is one sentence; `isTemporary`: DNS gave no definite answer. */
   | { readonly kind: 'failed'; readonly reason: string; readonly isTemporary: boolean }
 
 export interface SafeFetchOptions {
   readonly clock: Clock
-  /** All addresses of a host name, IPv4 and IPv6. */
+  /** Resolves a host name to all its IPv4 and IPv6 addresses. */
   readonly lookUp: (host: string) => Promise<HostLookup>
-  /** Asked when a look-up said nothing: whether DNS answers any question now. Left out: it does. */
+  /** Called when a look-up gave no answer: whether DNS answers any query now. Default: it does. */
   readonly isDnsWorking?: () => Promise<boolean>
   /**
-   * Why an address (IPv4, or IPv6 without brackets) may not be called at a port, as the rest of a sentence that begins with the address: `is …`;
-   * undefined: it may. Must not repeat the address: whoever gives the URL may not know what the service's DNS servers say of it.
+   * Why an address (IPv4, or IPv6 without brackets) may not be called at a port, as the rest of a sentence that begins
+   * with the address: `is …`; undefined: it may. Must not contain the address: the author of the URL may not learn what
+   * the service's DNS servers answer.
    */
   readonly findRefusal: (address: string, port: number) => string | undefined
-  /** The authorities that are trusted, PEM; undefined: the usual ones. */
+  /** Trusted certificate authorities, PEM; undefined: the system's. */
   readonly ca?: readonly string[] | undefined
 }
 
 const MAX_URL_LENGTH = 2048
-/** Addresses of one host that are tried when they let nobody in. */
+/** Addresses of one host to try when they refuse connections. */
 const MAX_DIALLED_ADDRESSES = 3
-/** Whoever saves a URL waits for this. */
+/** A client that saves a URL waits for this. */
 const CHECK_TIMEOUT_MS = seconds(5)
 
 type Resolution =
@@ -76,7 +77,7 @@ type Resolution =
   | { readonly kind: 'refused'; readonly reason: string }
   | { readonly kind: 'unresolvable'; readonly reason: string; readonly isTemporary: boolean }
 
-/** Calls URLs for tenants. Opens nothing until asked; keeps connections until `close`. */
+/** Calls URLs for tenants. Opens nothing before the first call; keeps connections until `close`. */
 export class SafeFetch {
   readonly #options: SafeFetchOptions
   readonly #poster: ReturnType<typeof createHttpsPoster>
@@ -89,22 +90,22 @@ export class SafeFetch {
   }
 
   /**
-   * All addresses must be allowed: of a name that also leads to a forbidden one nobody knows what it means. IPv6 is used only where there is no
-   * IPv4, because a machine without IPv6 would fail on it, and whoever has both is reached as well; but many a program that listens on
-   * `localhost` does so on ::1 alone.
+   * All addresses must be allowed: a name that also resolves to a forbidden address is ambiguous. IPv6 is used only
+   * when there is no IPv4 address, because calls from a machine without IPv6 would fail, and a host with both is
+   * reachable either way. `localhost` is the exception: many programs listen there on ::1 alone.
    */
   async #resolve({ host, port }: ParsedUrl): Promise<Resolution> {
     const found = await resolveHost(host, this.#options.lookUp)
     if (found.kind === 'failed') {
-      // Such a name has its meaning from the machine that uses it, not from DNS.
+      // A name without a dot is resolved by the local machine, not by DNS.
       return host.includes('.') ? { ...found, kind: 'unresolvable' } : { kind: 'refused', reason: found.reason }
     }
     for (const address of found.addresses) {
       const refusal = this.#options.findRefusal(address, port)
       if (refusal !== undefined) {
-        // Not which: a name that only the service's own network knows would tell a stranger what is there.
-        const leads = address === host ? host : `${host} leads to an address that`
-        return { kind: 'refused', reason: `${leads} ${refusal}` }
+        // Does not say which: for a name that only the service's network knows, the address would reveal its layout.
+        const subject = address === host ? host : `${host} resolves to an address that`
+        return { kind: 'refused', reason: `${subject} ${refusal}` }
       }
     }
     if (isThisMachine(host)) return { kind: 'ok', addresses: found.addresses }
@@ -113,8 +114,8 @@ export class SafeFetch {
   }
 
   /**
-   * POSTs; never throws for what the network does. Redirects are not followed: a 302 is a response. A kept connection that is lost before any
-   * answer is followed by a new one, so that the other side may see a request twice.
+   * POSTs; never throws for network errors. Does not follow redirects: a 302 is a response. If an idle connection is
+   * lost before any response, a new one sends the request again, so the server may see it twice.
    */
   async post(url: string, request: PostRequest): Promise<FetchOutcome> {
     const startedMs = this.#options.clock.monotonicMs()
@@ -129,47 +130,49 @@ export class SafeFetch {
     if (typeof parsed === 'string') return failed('refused', parsed)
     if (this.#isClosed) return failed('refused', 'The service is stopping.')
 
-    const ending = createCallAbort(this.#options.clock, request)
-    this.#activeCalls.add(ending)
+    const callAbort = createCallAbort(this.#options.clock, request)
+    this.#activeCalls.add(callAbort)
     const ended = (): FetchOutcome =>
-      ending.why === 'timeout'
+      callAbort.why === 'timeout'
         ? failed('timeout', `${parsed.host} did not answer within ${request.timeoutMs / 1000} seconds.`)
-        : failed('connection', 'The service ended the call before there was an answer.')
+        : failed('connection', 'The service aborted the call before a response arrived.')
     try {
-      const where = await Promise.race([this.#resolve(parsed), ending.reached])
-      if (where === undefined)
-        return ending.why === 'timeout'
+      const resolution = await Promise.race([this.#resolve(parsed), callAbort.reached])
+      if (resolution === undefined)
+        return callAbort.why === 'timeout'
           ? failed(await this.#findDnsCause(request), describeLookupTimeout(parsed.host))
           : ended()
-      if (where.kind === 'refused') return failed('refused', where.reason)
-      if (where.kind === 'unresolvable')
-        return failed(where.isTemporary ? await this.#findDnsCause(request) : 'dns', where.reason)
+      if (resolution.kind === 'refused') return failed('refused', resolution.reason)
+      if (resolution.kind === 'unresolvable')
+        return failed(resolution.isTemporary ? await this.#findDnsCause(request) : 'dns', resolution.reason)
 
-      let lost: PostFailure | undefined
-      for (const [i, address] of where.addresses.entries()) {
-        // What is left is shared with the addresses that may follow; the last one has all of it.
-        const others = where.addresses.length - i
+      let lastFailure: PostFailure | undefined
+      for (const [i, address] of resolution.addresses.entries()) {
+        // The remaining time is shared with the addresses that follow; the last one gets all of it.
+        const others = resolution.addresses.length - i
         const leftMs = request.timeoutMs - durationMs()
         const result = await this.#poster.post({ ...parsed, address }, request, {
-          signal: ending.signal,
+          signal: callAbort.signal,
           connectTimeoutMs: others > 1 ? leftMs / others : undefined,
         })
         if (result.kind === 'response') return { ...result, address, durationMs: durationMs() }
         if (result.cause === 'ended') return ended()
-        lost = result
+        lastFailure = result
         if (result.cause !== 'unconnected') break
       }
       return failed(
-        lost === undefined || lost.cause === 'unconnected' || lost.cause === 'ended' ? 'connection' : lost.cause,
-        lost?.reason ?? `${parsed.host} has no address.`,
+        lastFailure === undefined || lastFailure.cause === 'unconnected' || lastFailure.cause === 'ended'
+          ? 'connection'
+          : lastFailure.cause,
+        lastFailure?.reason ?? `${parsed.host} has no address.`,
       )
     } finally {
-      this.#activeCalls.delete(ending)
-      ending.release()
+      this.#activeCalls.delete(callAbort)
+      callAbort.release()
     }
   }
 
-  /** Whose fault it is that a look-up said nothing. */
+  /** Whether our own DNS is at fault when a look-up gave no answer. */
   async #findDnsCause({ signal }: PostRequest): Promise<'dns' | 'own'> {
     const { isDnsWorking } = this.#options
     if (!isDnsWorking) return 'dns'
@@ -184,24 +187,24 @@ export class SafeFetch {
     }
   }
 
-  /** Whether a URL may be used at all: syntax (https, no credentials), and where it leads now. */
+  /** Checks whether a URL may be used: its syntax (https, no credentials) and where it leads now. */
   async check(url: string): Promise<UrlCheck> {
     const parsed = parseUrl(url)
     if (typeof parsed === 'string') return { kind: 'invalid', reason: parsed }
-    const ending = createCallAbort(this.#options.clock, { timeoutMs: CHECK_TIMEOUT_MS })
+    const callAbort = createCallAbort(this.#options.clock, { timeoutMs: CHECK_TIMEOUT_MS })
     try {
-      const where = await Promise.race([this.#resolve(parsed), ending.reached])
-      if (where === undefined) return { kind: 'unresolvable', reason: describeLookupTimeout(parsed.host) }
-      return where.kind === 'ok' ? { kind: 'ok' } : { kind: where.kind, reason: where.reason }
+      const resolution = await Promise.race([this.#resolve(parsed), callAbort.reached])
+      if (resolution === undefined) return { kind: 'unresolvable', reason: describeLookupTimeout(parsed.host) }
+      return resolution.kind === 'ok' ? { kind: 'ok' } : { kind: resolution.kind, reason: resolution.reason }
     } finally {
-      ending.release()
+      callAbort.release()
     }
   }
 
-  /** Ends all kept connections and refuses further calls. */
+  /** Closes idle connections and refuses further calls. */
   close(): void {
     this.#isClosed = true
-    for (const ending of this.#activeCalls) ending.end('closed')
+    for (const callAbort of this.#activeCalls) callAbort.end('closed')
     this.#poster.close()
   }
 }
@@ -210,17 +213,17 @@ const describeLookupTimeout = (host: string): string => `The address of ${host} 
 
 type ParsedUrl = Omit<PostTarget, 'address'>
 
-/** RFC 1035 §2.3.4; of which characters is nobody's business here. */
+/** RFC 1035 §2.3.4: lengths only; which characters are valid does not matter here. */
 const DNS_NAME = /^(?=.{1,253}$)[^.]{1,63}(\.[^.]{1,63})*$/
 
-/** The parts of a URL that may be called, or one sentence that says why it may not. */
+/** The parts of a valid URL, or one sentence that says why it is invalid. */
 function parseUrl(text: string): ParsedUrl | string {
   if (text.length > MAX_URL_LENGTH) return `The URL must have at most ${MAX_URL_LENGTH} characters.`
-  // The parser of URLs forgives much; what a person reads must be what is called.
+  // The URL parser is lenient; what a person reads must be what is called.
   if (/[\s\\\p{Cc}\p{Cf}\p{Cs}]/u.test(text))
     return 'The URL must not contain spaces, backslashes, control characters or invisible ones.'
   if (!/^https:\/\/(?!\/)/i.test(text)) return 'The URL must begin with https:// and a host name.'
-  // Empty ones too, which the parser takes for none.
+  // Empty ones too, which the parser ignores.
   if (/^[^/]*\/\/[^/?#]*@/.test(text)) return 'The URL must not contain a user name or password.'
   let url: URL
   try {
@@ -242,7 +245,7 @@ function parseUrl(text: string): ParsedUrl | string {
   }
 }
 
-/** RFC 6761 §6.3: such a name is this machine, whatever a DNS server says. */
+/** RFC 6761 §6.3: such a name means this machine, whatever DNS answers. */
 const isThisMachine = (host: string): boolean => host === 'localhost' || host.endsWith('.localhost')
 
 async function resolveHost(host: string, lookUp: SafeFetchOptions['lookUp']): Promise<HostLookup> {
@@ -251,7 +254,7 @@ async function resolveHost(host: string, lookUp: SafeFetchOptions['lookUp']): Pr
   return lookUp(host)
 }
 
-/** What ends a call before its time. */
+/** Ends a call early. */
 interface CallAbort {
   readonly signal: AbortSignal
   /** Resolves when `signal` is aborted. */

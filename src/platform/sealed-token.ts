@@ -1,16 +1,16 @@
 /**
- * @module Tokens in links that say what they are about, sealed: only this service can make or read one, and the same facts
- * give the same token. The first octet is the form of what follows. Knows no facts and asks no database.
+ * @module Sealed tokens for links: they carry facts that only this service can write or read, and the same facts give
+ * the same token. The first octet is the format version. Knows no facts and reads no database.
  */
 import type { KeyRing } from './crypto.ts'
 import { base64urlLength, decodeBase64url, decodeVarint } from './token-bytes.ts'
 
-/** The only form so far. */
+/** The only version so far. */
 const FORMAT_VERSION = 1
-/** Octets that sealing adds at most. */
+/** Octets that sealing adds, at most. */
 const SEALING_BYTES = 32
 
-/** Characters of the longest token of so many octets of facts. */
+/** Maximum length of a token with this many octets of facts. */
 export const sealedTokenLength = (octets: number): number => base64urlLength(SEALING_BYTES + 1 + octets)
 
 export function sealToken(keys: KeyRing, context: string, facts: readonly Uint8Array[]): string {
@@ -19,7 +19,7 @@ export function sealToken(keys: KeyRing, context: string, facts: readonly Uint8A
   ).toString('base64url')
 }
 
-/** The facts of a token; undefined when we did not make it, or it was changed on its way. Takes any text. */
+/** The facts of a token; undefined when we did not create it or it was modified. Accepts any text. */
 export function openSealedToken(
   keys: KeyRing,
   context: string,
@@ -37,7 +37,7 @@ export function openSealedToken(
   return plain[0] === FORMAT_VERSION ? new FactReader(Buffer.from(plain.subarray(1))) : undefined
 }
 
-/** Reads facts in the order in which they were sealed. Only `sealToken` makes them, so nothing is missing. */
+/** Reads facts in the order in which they were sealed. Only `sealToken` writes them, so none is missing. */
 export class FactReader {
   readonly #octets: Buffer
   #position = 0

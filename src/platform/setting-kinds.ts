@@ -1,6 +1,6 @@
 /**
- * @module The kinds of settings: what a variable's text or a TOML value may be, in words and as a parser. The settings
- * themselves are in `settings.ts`, here and in the features.
+ * @module Kinds of settings: each parses the text of a variable or a TOML value, and describes the values it allows.
+ * The settings themselves are in `settings.ts`, of the platform and of each feature.
  */
 import { isIP } from 'node:net'
 import { GiB, KiB, MiB } from './units.ts'
@@ -12,7 +12,7 @@ export interface Setting<T> {
   readonly parse: (value: unknown) => T | undefined
   readonly allowed: string
   readonly doc: string
-  /** True: `tassis config` prints whether it is set, never what it is. */
+  /** True: `tassis config` prints only whether it is set. */
   readonly secret?: boolean
 }
 
@@ -49,7 +49,7 @@ export const flag = (fallback: boolean, doc: string): Setting<boolean> => ({
   parse: toFlag,
 })
 
-/** A flag with a third value between its two. */
+/** A flag with a third value, such as `loopback`. */
 export const flagOr = <const T extends string>(
   between: T,
   fallback: boolean | T,
@@ -100,7 +100,7 @@ export const size = (fallback: number, min: number, max: number, doc: string): S
   },
 })
 
-/** Bytes as the largest whole unit: `512MiB`. */
+/** Formats bytes in the largest unit that divides them: `512MiB`. */
 export function formatSize(bytes: number): string {
   if (bytes > 0 && bytes % GiB === 0) return `${bytes / GiB}GiB`
   if (bytes > 0 && bytes % MiB === 0) return `${bytes / MiB}MiB`
@@ -135,7 +135,7 @@ export const isCidr = (value: string): boolean => {
 
 export const HOST_NAME = /^(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$/i
 
-/** Splits `host:port`, `[v6]:port` or (with a default port) a bare host. Undefined when it is none of them. */
+/** Splits `host:port`, `[v6]:port` or, with a default port, a bare host. Undefined for any other text. */
 export function parseHostPort(value: string, defaultPort?: number): { host: string; port: number } | undefined {
   if (defaultPort !== undefined && (isIP(value) !== 0 || HOST_NAME.test(value)))
     return { host: value, port: defaultPort }

@@ -1,6 +1,6 @@
 /**
- * @module The settings of the platform itself: addresses, network, memory, keys, logs, disk. Settings of features are
- * in their own `settings.ts`.
+ * @module Settings of the platform: addresses, network, memory, keys, logs, disk. Each feature has its own
+ * `settings.ts`.
  */
 import { isIP } from 'node:net'
 import { hostname as systemHostname } from 'node:os'
@@ -23,7 +23,7 @@ import { GiB, KiB, MiB } from './units.ts'
 export const serviceSettings = {
   dataDir: text(
     './data',
-    'Folder of the database, the message contents, the master key and the admin socket; made at the first start.',
+    'Folder of the database, the message contents, the master key and the admin socket; created at the first start.',
     'a path',
   ),
   httpAddr: checked(
@@ -48,14 +48,14 @@ export const serviceSettings = {
 
 export const networkSettings = {
   dnsServers: list(
-    'DNS servers to ask, in order; empty: those of the system.',
+    'DNS servers to query, in order; empty: those of the system.',
     'a comma list of addresses such as 127.0.0.1:53 or [::1]:53',
     (v) => {
       const server = parseHostPort(v, 53)
       return server !== undefined && isIP(server.host) !== 0
     },
   ),
-  smtpPort: integer(25, 1, 65_535, 'Port on which receiving servers are reached.'),
+  smtpPort: integer(25, 1, 65_535, 'Port of receiving servers.'),
   outboundIps: list(
     'Source addresses of outgoing SMTP; empty: the system chooses.',
     'a comma list of IP addresses',
@@ -63,12 +63,12 @@ export const networkSettings = {
   ),
   ipv6: flag(
     false,
-    'Whether receivers are also reached over IPv6; switch it on once the PTR record of the IPv6 address is right.',
+    'Whether to connect to receivers over IPv6 as well; enable it once the PTR record of the IPv6 address is right.',
   ),
   allowPrivateNetworks: flagOr(
     'loopback',
     false,
-    'Whether mail and webhooks may go to private and loopback addresses; `loopback`: to this machine, and to no other such address. Only for tests and development.',
+    'Whether mail and webhooks may go to private and loopback addresses; `loopback`: of these, only to this machine. Only for tests and development.',
   ),
 }
 
@@ -77,27 +77,27 @@ export const processSettings = {
     256 * MiB,
     16 * MiB,
     1024 * GiB,
-    'Bound on all request bodies and messages in flight; over it clients get 503 with Retry-After.',
+    'Limit for all request bodies and messages in flight; above it clients get 503 with Retry-After.',
   ),
   masterKeyFile: text(
     '',
-    'File of the master key (32 bytes, base64); default: master.key in the data folder, made at the first start.',
+    'File of the master key (32 bytes, base64); default: master.key in the data folder, created at the first start.',
     'a path',
   ),
   masterKey: {
-    ...text('', 'The master key itself (32 bytes, base64), in place of a file.', '32 bytes in base64'),
+    ...text('', 'The master key itself (32 bytes, base64), instead of a file.', '32 bytes in base64'),
     secret: true,
   },
   trustedProxies: list(
-    'Proxies whose X-Forwarded-For is believed.',
+    'Proxies whose X-Forwarded-For is trusted.',
     'a comma list of addresses or networks such as 127.0.0.1 or 10.0.0.0/8',
     isCidr,
   ),
-  logLevel: choice(['trace', 'debug', 'info', 'warn', 'error', 'silent'], 'info', 'Least severity that is logged.'),
+  logLevel: choice(['trace', 'debug', 'info', 'warn', 'error', 'silent'], 'info', 'Minimum severity to log.'),
 }
 
 export const requestSettings = {
-  maxBodyBytes: size(40 * MiB, 64 * KiB, 1 * GiB, 'Largest HTTP request body.'),
+  maxBodyBytes: size(40 * MiB, 64 * KiB, 1 * GiB, 'Maximum size of an HTTP request body.'),
 }
 
 export const diskSettings = {
@@ -105,7 +105,7 @@ export const diskSettings = {
     64 * MiB,
     0,
     1024 * GiB,
-    'Free disk space under which everything that stores something new is refused with 507, so that accepted mail can still be finished.',
+    'Free disk space below which new data is refused with 507, so that accepted mail can still be processed.',
   ),
 }
 

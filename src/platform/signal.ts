@@ -1,4 +1,7 @@
-/** @module A one-way call from a lower feature to a later one, without an import: who knows emits, who cares listens. */
+/**
+ * @module Signals: a lower feature notifies a higher one without importing it. The lower one emits, the higher one
+ * listens.
+ */
 
 export interface Signal<T> {
   emit(value: T): void

@@ -1,19 +1,19 @@
 /**
- * @module Knows the errors of disk, database and operating system by their codes: which of them pass, and what a client
- * or a tenant is told of them. What fails by one that passes is released, tried again or refused with 503 or 507; it
- * never gets a final state.
+ * @module Classifies errors of disk, database and operating system by their codes: which are transient, and what
+ * clients or tenants may see. Work that fails with a transient error is released, retried or refused with 503 or 507;
+ * it never gets a final state.
  */
 import { AppError, insufficientStorage } from './errors.ts'
 
 const DISK_FULL = /^(?:SQLITE_FULL|SQLITE_IOERR_SHMSIZE|ENOSPC|EDQUOT)$/
-/** Another process holds the lock, for a moment or until somebody ends it. */
+/** Another process holds the lock, for a moment or until someone stops it. */
 const LOCKED = /^SQLITE_(?:BUSY|LOCKED|PROTOCOL)/
 const UNAVAILABLE = /^(?:SQLITE_(?:IOERR|CANTOPEN|NOMEM).{0,100}|E(?:IO|MFILE|NFILE|NOMEM|NOBUFS|AGAIN|INTR))$/
-/** Passes when the operator gives the files back to the user of the service. */
+/** Passes once the operator restores the file permissions of the service's user. */
 const FORBIDDEN = /^(?:SQLITE_(?:READONLY|PERM).{0,100}|E(?:ROFS|ACCES|PERM))$/
 const CORRUPT = /^SQLITE_(?:CORRUPT|NOTADB)/
 
-/** The code of each AppError that stands for trouble with storage. */
+/** Codes of the AppErrors for storage failures. */
 const STORAGE_ERROR_CODES: ReadonlySet<string> = new Set([
   'insufficient_storage',
   'storage_unavailable',
@@ -32,18 +32,18 @@ export const isDiskFull = (error: unknown): boolean =>
 
 export const isLocked = (error: unknown): boolean => LOCKED.test(systemCodeOf(error))
 
-/** Whether a failure says nothing of what failed: the same may work later. */
+/** Whether an error is transient: the same operation may succeed later. */
 export function isTransientError(error: unknown): boolean {
   const code = systemCodeOf(error)
   if (error instanceof AppError) return STORAGE_ERROR_CODES.has(code)
   return [DISK_FULL, LOCKED, UNAVAILABLE, FORBIDDEN].some((codes) => codes.test(code))
 }
 
-/** Whether a failure is the disk's or the database's, so that whatever else is to be stored now fails as well. */
+/** Whether the disk or the database failed, so that every other write would fail now as well. */
 export const isStorageFailure = (error: unknown): boolean =>
   isTransientError(error) || CORRUPT.test(systemCodeOf(error))
 
-/** Errors that pass by themselves as the client's 507, for a full disk, or 503. Other errors stay as they are. */
+/** Turns a transient storage error into a 507 for a full disk, else a 503. Other errors stay as they are. */
 export function toStorageError(error: unknown): unknown {
   if (error instanceof AppError) return error
   if (isDiskFull(error)) return insufficientStorage(error)
@@ -54,13 +54,16 @@ const storageUnavailable = (cause: unknown): AppError =>
   new AppError(
     503,
     'storage_unavailable',
-    'The server cannot reach its storage just now; nothing was changed. Try again in some seconds.',
+    'The storage is temporarily unavailable; nothing was changed. Try again in a few seconds.',
     { retryAfterSeconds: RETRY_AFTER_SECONDS, cause },
   )
 
-/** What of an error its tenant may read. Errors of the system name paths of this machine: of them the code alone. */
+/**
+ * The part of an error that its tenant may see. System errors contain paths of this machine, so only their code is
+ * shown.
+ */
 export function toPublicReason(error: unknown): string {
   const code = systemCodeOf(error)
-  if (code !== '' && !(error instanceof AppError)) return `The service had an error of its own (${code})`
+  if (code !== '' && !(error instanceof AppError)) return `The service had an internal error (${code})`
   return error instanceof Error ? error.message : String(error)
 }

@@ -1,21 +1,24 @@
 /**
- * @module The octets of the tokens in links: integers of variable length, and base64url that has one text for the same octets. Knows no token, and
- * seals and proves nothing.
+ * @module Encodes the octets of link tokens: integers of variable length, and canonical base64url (one text per octet
+ * string). Knows no token format, and neither seals nor verifies.
  */
 
-/** Octets of the longest integer: JavaScript holds 53 bits, and each octet has 7. */
+/** Octets of the longest integer: JavaScript integers have 53 bits, each octet holds 7. */
 export const MAX_VARINT_BYTES = 8
 
-/** Seven bits an octet, the low ones first; all but the last octet have the high bit. Throws a RangeError for what is no row id. */
+/**
+ * Seven bits per octet, low bits first; all octets but the last have the high bit set. Throws a RangeError for a value
+ * that is not a row id.
+ */
 export function encodeVarint(value: number): Buffer {
-  if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`no row id: ${value}`)
+  if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`not a row id: ${value}`)
   const octets: number[] = []
   let rest = value
   for (; rest >= 0x80; rest = Math.floor(rest / 0x80)) octets.push((rest % 0x80) | 0x80)
   return Buffer.from([...octets, rest])
 }
 
-/** The integer that begins at `start`, and where it ends. Of octets that `varint` made: others may give any number. */
+/** The integer at `start`, and where it ends. Input from `encodeVarint` only: other octets decode to any number. */
 export function decodeVarint(bytes: Uint8Array, start: number): { value: number; end: number } {
   let value = 0
   let end = start
@@ -26,15 +29,15 @@ export function decodeVarint(bytes: Uint8Array, start: number): { value: number;
   }
 }
 
-/** Characters of this many octets in base64url. */
+/** Length in base64url of this many octets. */
 export const base64urlLength = (octets: number): number => Math.ceil((octets * 4) / 3)
 
 /**
- * The octets of base64url as we write it: of the texts that a lenient decoder takes for the same octets, only ours. Undefined for any other text,
- * and for one of more than `longest` characters.
+ * Decodes canonical base64url. Undefined for a text that a lenient decoder would accept but we would not write, and for
+ * one longer than `maxLength`.
  */
-export function decodeBase64url(text: string, longest: number): Buffer | undefined {
-  if (text.length > longest) return undefined
+export function decodeBase64url(text: string, maxLength: number): Buffer | undefined {
+  if (text.length > maxLength) return undefined
   const octets = Buffer.from(text, 'base64url')
   return octets.toString('base64url') === text ? octets : undefined
 }

@@ -1,7 +1,8 @@
 /**
- * @module The clock of the service: the wall clock, except that a jump of days ahead has to stand for a day before it is believed. Such a clock
- * is wrong more often than right, and what went by it (mail that expired or was released, data removed for its age) does not come back with the right
- * time. Logs every jump, and emits `setBack` when the wall clock went back, so that what was put off under a wrong time can be made due.
+ * @module The service's clock: the wall clock, except that a jump of several days ahead must persist for a day before
+ * it is accepted. Such a clock is usually wrong, and its effects (mail expired or released, old data deleted) cannot be
+ * undone when the time is corrected. Logs every jump, and emits `setBack` when the wall clock goes back, so that work
+ * scheduled under a wrong time can become due again.
  */
 import type { Clock, Millis, Timer } from './clock.ts'
 import type { Log } from './log.ts'
@@ -10,15 +11,18 @@ import { days, hours, minutes } from './units.ts'
 
 export interface TrustedClockOptions {
   readonly log: Pick<Log, 'warn' | 'info'>
-  /** What `provenNow` gave at a recent time of the last run; undefined in a new data directory. */
+  /** A recent result of `confirmedNow` in the last run; undefined in a new data directory. */
   readonly lastRunAt: Millis | undefined
 }
 
-/** How far the wall clock may jump ahead of the monotonic one and be believed at once: further than any correction, less than most expiries. */
+/**
+ * How far the wall clock may jump ahead of the monotonic one and be accepted immediately: further than any correction,
+ * less than most expiries.
+ */
 export const MAX_STEP_MS = days(2)
-/** Of running time that a clock further ahead has to stand. */
+/** Running time for which a larger jump must persist. */
 const PROBATION_MS = days(1)
-/** Smaller steps are corrections, and are not logged. */
+/** Smaller steps are corrections and are not logged. */
 const MIN_JUMP_MS = minutes(1)
 
 interface Reading {
@@ -26,19 +30,19 @@ interface Reading {
   readonly monotonicMs: number
 }
 
-/** A clock over another one; reads it at each call and starts nothing. */
+/** Wraps another clock; reads it at each call and starts no timer. */
 export class TrustedClock implements Clock {
   readonly #clock: Clock
   readonly #log: TrustedClockOptions['log']
   readonly #lastRunAt: TrustedClockOptions['lastRunAt']
-  /** The wall clock went back by more than a minute. Emitted after the code that noticed it. */
+  /** Emitted when the wall clock has gone back by more than a minute, after the calling code has finished. */
   readonly setBack: Signal<void> = createSignal()
   readonly #sleptSinceMs: () => number
-  /** The last reading that was believed. */
+  /** The last accepted reading. */
   #last: Reading
-  /** Since when the wall clock is too far ahead, by the monotonic one. */
+  /** When the wall clock was first too far ahead, by the monotonic clock. */
   #doubtedSinceMs: number | undefined
-  /** The end of the last run, until it is proven that the clock is right to be so far from it. */
+  /** The end of the last run, until the distance of the clock from it is confirmed. */
   #lastRun: Reading | undefined
   #isStartLogged = false
 
@@ -51,24 +55,25 @@ export class TrustedClock implements Clock {
     this.#lastRun = lastRunAt === undefined ? undefined : { at: lastRunAt, monotonicMs: this.#last.monotonicMs }
   }
 
-  /** Whether a jump ahead is believed. */
+  /** Whether a jump ahead is accepted. */
   #acceptsJump(wall: Millis, jumpMs: number, monotonicMs: number): boolean {
     const facts = { clock: new Date(wall).toISOString(), aheadHours: Math.round(jumpMs / hours(1)) }
-    // A time before the end of the last run is certainly wrong: a machine without a battery starts so until NTP sets it.
+    // A time before the end of the last run is certainly wrong: a machine without a battery starts like that until NTP
+    // sets the clock.
     const wasBehind = this.#lastRunAt !== undefined && wall - jumpMs < this.#lastRunAt && wall >= this.#lastRunAt
     if (wasBehind || (this.#doubtedSinceMs === undefined && jumpMs - this.#sleptSinceMs() <= MAX_STEP_MS)) {
-      this.#log.warn(facts, 'the clock jumped ahead')
+      this.#log.warn(facts, 'clock jumped ahead')
       return true
     }
     if (this.#doubtedSinceMs === undefined) {
       this.#doubtedSinceMs = monotonicMs
       this.#log.warn(
         facts,
-        'the clock jumped days ahead; it is not believed until it has stood for a day. If it is right, restart the service',
+        'clock jumped days ahead: not accepted until it has persisted for a day; if it is right, restart the service',
       )
     }
     if (monotonicMs - this.#doubtedSinceMs < PROBATION_MS) return false
-    this.#log.warn(facts, 'the clock has stood days ahead for a day; it is believed now')
+    this.#log.warn(facts, 'clock accepted: it has been days ahead for a day')
     return true
   }
 
@@ -80,15 +85,15 @@ export class TrustedClock implements Clock {
     if (jumpMs > (this.#doubtedSinceMs === undefined ? MIN_JUMP_MS : MAX_STEP_MS)) {
       if (!this.#acceptsJump(wall, jumpMs, monotonicMs)) return expected
     } else if (this.#doubtedSinceMs !== undefined)
-      this.#log.warn({ clock: new Date(wall).toISOString() }, 'the clock is right again')
-    // Not by the monotonic clock: where that was wrong too, it has gone back with the other.
+      this.#log.warn({ clock: new Date(wall).toISOString() }, 'clock is right again')
+    // Not computed from the monotonic clock: if that was wrong as well, both have gone back.
     const backMs = this.#last.at - wall
     this.#doubtedSinceMs = undefined
     this.#last = { at: wall, monotonicMs }
     if (backMs > MIN_JUMP_MS) {
       this.#log.warn(
         { clock: new Date(wall).toISOString(), backHours: Math.round(backMs / hours(1)) },
-        'the clock was set back',
+        'clock was set back',
       )
       queueMicrotask(() => this.setBack.emit())
     }
@@ -96,8 +101,9 @@ export class TrustedClock implements Clock {
   }
 
   /**
-   * The time by which things are removed for good. As `now`, but after a start further ahead of the last run than a jump may be, that of the last run,
-   * until the service has run for a day: a clock that is wrong at the start looks like a long time off.
+   * The time for permanent deletions. Equals `now`, except after a start that lies further ahead of the last run than
+   * an accepted jump: until the service has run for a day, it continues from the last run's time, because a wrong clock
+   * at the start looks like a long downtime.
    */
   confirmedNow(): Millis {
     const at = this.now()
@@ -108,12 +114,12 @@ export class TrustedClock implements Clock {
       if (!this.#isStartLogged)
         this.#log.warn(
           { clock: new Date(at).toISOString(), aheadDays: Math.floor(aheadMs / days(1)) },
-          'the clock is days ahead of the last run; until the service has run with it for a day, nothing is removed for its age',
+          'clock is days ahead of the last run: nothing is deleted for its age until the service has run for a day',
         )
       this.#isStartLogged = true
       return Math.round(this.#lastRun.at + runMs)
     }
-    // A clock that is behind is wrong, and so may be the time that it is set to.
+    // A clock that is behind is wrong, and the time it is corrected to may be wrong as well.
     if (aheadMs >= -MIN_JUMP_MS || runMs >= PROBATION_MS) this.#lastRun = undefined
     return at
   }
@@ -135,7 +141,10 @@ export class TrustedClock implements Clock {
   }
 }
 
-/** How long the machine was asleep since it was last asked: the monotonic clock stands still meanwhile, so that waking up looks like a jump ahead. */
+/**
+ * Returns how long the machine has slept since the last call: the monotonic clock stops during sleep, so waking up
+ * looks like a jump ahead.
+ */
 function createSleepMeter(clock: Clock): () => number {
   const sleptMs = () => clock.sinceBootMs() - clock.monotonicMs()
   let known = sleptMs()

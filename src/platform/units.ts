@@ -1,4 +1,4 @@
-/** @module Durations in milliseconds and sizes in bytes, so that numbers in the code say what they are. */
+/** @module Durations in milliseconds and sizes in bytes. */
 export const seconds = (n: number): number => n * 1000
 export const minutes = (n: number): number => n * 60_000
 export const hours = (n: number): number => n * 3_600_000

@@ -1,6 +1,4 @@
-/**
- * @module Starts the process's Workers, from the sources and from the compiled executable alike. On the main thread only.
- */
+/** @module Starts the process's Workers, from the sources and from the compiled executable alike. Main thread only. */
 
 /** Worker name -> entry point below `src`. `scripts/build.ts` compiles exactly these. */
 export const workerEntries = {
@@ -15,7 +13,7 @@ export const workerEntries = {
 
 export type WorkerName = keyof typeof workerEntries
 
-/** In the executable the main module holds this one, and the Workers lie beside it under their paths below `src`. */
+/** The executable's main module contains this one; the Workers are beside it, at their paths below `src`. */
 const sourceFolder = Bun.isStandaloneExecutable ? './' : '../'
 
 export function startWorker(name: WorkerName): Worker {

@@ -73,7 +73,7 @@ describe('by the service', () => {
     })
     expect(await strict.app.fetch.check('https://mixed.example.test/')).toEqual({
       kind: 'refused',
-      reason: `mixed.example.test leads to an address that ${because}`,
+      reason: `mixed.example.test resolves to an address that ${because}`,
     })
     expect(await strict.app.fetch.check('https://public.example.test/')).toEqual({ kind: 'ok' })
     expect(receiver.connections.accepted).toBe(0)
@@ -138,7 +138,7 @@ describe('by the service', () => {
     expect(await delivery()).toMatchObject({
       status_code: null,
       error:
-        'hooks.example.test leads to an address that is private, loopback or reserved; the operator can allow such addresses with TASSIS_ALLOW_PRIVATE_NETWORKS.',
+        'hooks.example.test resolves to an address that is private, loopback or reserved; the operator can allow such addresses with TASSIS_ALLOW_PRIVATE_NETWORKS.',
     })
     expect(receiver.connections.accepted).toBe(0)
   })
@@ -170,7 +170,7 @@ describe('by the service', () => {
     expect(called).toEqual([])
     expect(await service.app.fetch.check(`https://self.example.test:${port}/`)).toEqual({
       kind: 'refused',
-      reason: `self.example.test leads to an address that is this machine, and port ${port} belongs to the service itself; use the port of your own endpoint.`,
+      reason: `self.example.test resolves to an address that is this machine, and port ${port} belongs to the service itself; use the port of your own endpoint.`,
     })
     // Only the port differs.
     expect(await refused(`https://127.0.0.1:${port === '65535' ? 1 : Number(port) + 1}/`)).toBe(false)

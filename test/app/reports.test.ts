@@ -142,6 +142,6 @@ test('a missing report or content is reported in one sentence', async () => {
   ]).toEqual([
     [1, 'tassis: There is no report "nothing"; `tassis reports list` shows what there is.'],
     [1, 'tassis: The report is no longer stored; only its entry in the list is left.'],
-    [1, 'tassis: The domain "no domain" has a character no domain can have.'],
+    [1, 'tassis: The domain "no domain" has an invalid character.'],
   ])
 })

@@ -19,10 +19,10 @@ let other: string
 beforeAll(async () => {
   service = await createContractApi()
   other = await service.newKey()
-  const made = await service.api('POST', '/v1/api-keys', { name: 'to be revoked' })
-  revoked = String(at(made.body, 'data', 'key'))
+  const created = await service.api('POST', '/v1/api-keys', { name: 'to be revoked' })
+  revoked = String(at(created.body, 'data', 'key'))
   expect((await service.api('GET', '/v1/account', undefined, { key: revoked })).status).toBe(200)
-  expect((await service.api('DELETE', `/v1/api-keys/${at(made.body, 'data', 'id')}`)).status).toBe(204)
+  expect((await service.api('DELETE', `/v1/api-keys/${at(created.body, 'data', 'id')}`)).status).toBe(204)
 })
 afterAll(() => service[Symbol.asyncDispose]())
 
@@ -41,7 +41,7 @@ test('the table of the matrices has every route of the service and no other', ()
 })
 
 // Proves: user-6
-test.each(SESSION_ROUTES)('%s is a 401 to strangers and a 403 to keys', async (route) => {
+test.each(SESSION_ROUTES)('%s is a 401 without credentials and a 403 for keys', async (route) => {
   const [method = '', path = ''] = route.split(' ')
   const before = dumpDatabase(service)
   expectUnauthorized(await service.api(method, path, undefined, { key: null }))
@@ -51,7 +51,7 @@ test.each(SESSION_ROUTES)('%s is a 401 to strangers and a 403 to keys', async (r
 
 describe.each(ROUTES.map((route) => [routeName(route), route] as const))('%s', (_, route) => {
   // Proves: auth-6, auth-7, auth-8, auth-9, auth-10, error-1, error-5
-  test('answers 401 and the exact body to whoever has no valid key', async () => {
+  test('returns 401 and the exact body without a valid key', async () => {
     const before = dumpDatabase(service)
     const { key } = service
     const unknown = `tassis_live_${'x'.repeat(32)}`
@@ -91,7 +91,7 @@ describe.each(ROUTES.map((route) => [routeName(route), route] as const))('%s', (
 
 // Proves: auth-14
 test.each(ROUTES.filter(({ method }) => method !== 'GET').map((route) => [routeName(route), route] as const))(
-  '%s looks for the key before the body',
+  '%s checks the key before the body',
   async (_, route) => {
     const bodies: [string, string][] = [
       ['{"from": ', 'application/json'],
@@ -110,7 +110,7 @@ test.each(ROUTES.filter(({ method }) => method !== 'GET').map((route) => [routeN
 )
 
 // Proves: auth-4, auth-5, auth-6
-test('either header is enough, and both may say the same', async () => {
+test('either header is enough, and both may have the same key', async () => {
   const { key } = service
   for (const headers of [
     { authorization: `Bearer ${key}` },
@@ -121,11 +121,11 @@ test('either header is enough, and both may say the same', async () => {
     expect((await service.api('GET', '/v1/account', undefined, { key: null, headers })).status).toBe(200)
 })
 
-/** What those answer that want more than nothing. */
+/** Statuses of the routes that need more than a bare request. */
 const STATUSES: Readonly<Record<string, number>> = {
-  // To programs, which these requests come from.
+  // For programs, which send these requests.
   'GET /': 404,
-  // The page of a link that is not complete.
+  // The page for an incomplete link.
   'GET /u': 404,
   'POST /billing/stripe': 400,
   'POST /v1/auth/login': 422,
@@ -140,7 +140,8 @@ const STATUSES: Readonly<Record<string, number>> = {
 
 test.each(PUBLIC_ROUTES)('%s needs no key and ignores a wrong one', async (route) => {
   const [method = '', path = ''] = route.split(' ')
-  // A page below /t, /u or /confirm is about a token or a host; that of none is a 404, which no key changes. /billing/stripe wants a signature.
+  // A page below /t, /u or /confirm belongs to a token or a host; without one it is a 404, with or without a key.
+  // /billing/stripe requires a signature.
   const status = /^\/(?:[tu]|subscribe|confirm)\//.test(path) ? 404 : (STATUSES[route] ?? 200)
   for (const headers of [
     {},
@@ -150,7 +151,7 @@ test.each(PUBLIC_ROUTES)('%s needs no key and ignores a wrong one', async (route
     expect((await fetch(`${service.url}${path}`, { method, headers })).status).toBe(status)
 })
 
-test('an address under /v1 that does not exist is a 401 to strangers, so that they learn nothing', async () => {
+test('an unknown path under /v1 is a 401 without credentials, so that it reveals nothing', async () => {
   for (const path of ['/v1/nothing', '/v1', '/v1/emails/x/y/z', '//v1/nothing'])
     expectUnauthorized(await service.api('GET', path, undefined, { key: null }))
 })

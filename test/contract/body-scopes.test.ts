@@ -1,4 +1,4 @@
-/** Scopes that not the route but what is asked of it needs. */
+/** Scopes that the body of a request requires, rather than the route. */
 import { describe, expect, test } from 'bun:test'
 import { createWebhookApi, HOOK } from '#test/features/webhooks/webhooks/fixture.ts'
 import { at } from '#test/support/api.ts'
@@ -14,7 +14,7 @@ describe('a welcome email', () => {
   const PATH = '/v1/contact-lists'
 
   // Proves: auth-44
-  test('is switched on, and changed while it is on, only with emails:send', async () => {
+  test('is enabled, and changed while enabled, only with emails:send', async () => {
     await using service = await createEmailApi()
     const key = await service.newKey(['contacts:write', 'contacts:read'])
     const sender = await service.newKey(['contacts:write', 'emails:send'])
@@ -24,15 +24,15 @@ describe('a welcome email', () => {
     }
     mayNot(await service.api('POST', PATH, { name: 'News', ...WELCOME }, { key }))
     const off = { ...WELCOME, welcome_email_enabled: false }
-    const made = await service.api('POST', PATH, { name: 'News', ...off }, { key })
-    expect(made.status).toBe(201)
-    const list = `${PATH}/${at(made.body, 'data', 'id')}`
+    const created = await service.api('POST', PATH, { name: 'News', ...off }, { key })
+    expect(created.status).toBe(201)
+    const list = `${PATH}/${at(created.body, 'data', 'id')}`
     mayNot(await service.api('PUT', list, { name: 'News', welcome_email_enabled: true }, { key }))
     expect(at((await service.api('GET', list, undefined, { key })).body, 'data', 'welcome_email_enabled')).toBe(false)
     expect((await service.api('PUT', list, { name: 'News', ...WELCOME }, { key: sender })).status).toBe(200)
     mayNot(await service.api('PUT', list, { name: 'News', welcome_email_text_body: 'Buy!' }, { key }))
     mayNot(await service.api('PUT', list, { name: 'News', welcome_email_delay_seconds: 60 }, { key }))
-    // As clients send it that change one field of what they have read.
+    // As clients do that read an object, change one field and send it back.
     expect((await service.api('PUT', list, { name: 'Other news', ...WELCOME }, { key })).status).toBe(200)
     expect((await service.api('PUT', list, { name: 'News', ...off }, { key })).status).toBe(200)
   })
@@ -45,7 +45,7 @@ describe('webhooks that carry received mail', () => {
   ] as const
 
   // Proves: auth-45
-  test.each(EVENTS)('%s: subscribing, pointing it elsewhere and replaying it need %s', async (event, scope) => {
+  test.each(EVENTS)('%s: subscribing, changing the URL and replaying need %s', async (event, scope) => {
     await using service = await createWebhookApi()
     const key = await service.newKey(['webhooks:write', 'webhooks:read'])
     const reader = await service.newKey(['webhooks:write', scope])
@@ -53,14 +53,14 @@ describe('webhooks that carry received mail', () => {
       expectError(answer, 403, 'insufficient_scope')
       expect(at(answer.body, 'message')).toContain(`${scope}, which is needed for ${event}`)
     }
-    const wanted = { ...HOOK, events: ['sent', event] }
-    mayNot(await service.api('POST', '/v1/webhooks', wanted, { key }))
+    const subscription = { ...HOOK, events: ['sent', event] }
+    mayNot(await service.api('POST', '/v1/webhooks', subscription, { key }))
     expect((await service.api('POST', '/v1/webhooks', HOOK, { key })).status).toBe(201)
-    const made = await service.api('POST', '/v1/webhooks', wanted, { key: reader })
-    expect(made.status).toBe(201)
-    const id = String(at(made.body, 'data', 'id'))
+    const created = await service.api('POST', '/v1/webhooks', subscription, { key: reader })
+    expect(created.status).toBe(201)
+    const id = String(at(created.body, 'data', 'id'))
     const path = `/v1/webhooks/${id}`
-    const elsewhere = { ...wanted, url: 'https://127.0.0.1/elsewhere', is_active: true }
+    const elsewhere = { ...subscription, url: 'https://127.0.0.1/elsewhere', is_active: true }
     mayNot(await service.api('PUT', path, elsewhere, { key }))
     expect(at(await service.webhook(id), 'url')).toBe(HOOK.url)
 
@@ -73,12 +73,12 @@ describe('webhooks that carry received mail', () => {
     expect((await service.api('POST', `${path}/replay`, { from_seq: 1 }, { key: reader })).status).toBe(202)
 
     expect((await service.api('PUT', path, { ...HOOK, is_active: true }, { key })).status).toBe(200)
-    mayNot(await service.api('PUT', path, { ...wanted, is_active: true }, { key }))
+    mayNot(await service.api('PUT', path, { ...subscription, is_active: true }, { key }))
   })
 })
 
 // Proves: auth-45
-test('an inbound route gets a webhook_url, and is changed with one, only with inbound:read; without one inbound:write is enough', async () => {
+test('an inbound route gets a webhook_url, and is changed with one, only with inbound:read; otherwise inbound:write is enough', async () => {
   await using service = await createEmailApi()
   const key = await service.newKey(['inbound:write'])
   const reader = await service.newKey(['inbound:write', 'inbound:read'])
@@ -90,9 +90,9 @@ test('an inbound route gets a webhook_url, and is changed with one, only with in
     expect(at(answer.body, 'message')).toContain('inbound:read, which is needed for a route with a webhook_url')
   }
   mayNot(await service.api('POST', '/v1/inbound-routes', withUrl, { key }))
-  const made = await service.api('POST', '/v1/inbound-routes', route, { key })
-  expect(made.status).toBe(201)
-  const path = `/v1/inbound-routes/${at(made.body, 'data', 'id')}`
+  const created = await service.api('POST', '/v1/inbound-routes', route, { key })
+  expect(created.status).toBe(201)
+  const path = `/v1/inbound-routes/${at(created.body, 'data', 'id')}`
   mayNot(await service.api('PUT', path, { webhook_url: withUrl.webhook_url }, { key }))
   expect((await service.api('PUT', path, { webhook_url: withUrl.webhook_url }, { key: reader })).status).toBe(200)
   mayNot(await service.api('PUT', path, { match_type: 'catch_all', pattern: '' }, { key }))

@@ -19,7 +19,7 @@ const keysOf = (shape: Route['shape']): string[] | undefined => {
 
 describe.each(named(ROUTES))('%s', (_, route) => {
   // Proves: list-1, list-2, list-10, list-12, list-16, list-17, list-18, list-19, list-20, list-21, list-22
-  test('answers with the keys of its envelope and no others', async () => {
+  test('returns the keys of its envelope and no others', async () => {
     const id = route.resource ? await service.make(route.resource) : ''
     const { status, body } = await service.ask(route, id)
     const keys = body === undefined ? undefined : Object.keys(Object(body)).sort()
@@ -36,12 +36,12 @@ describe.each(named(ROUTES))('%s', (_, route) => {
   })
 })
 
-// Every account begins with a stream and keys, and its audit log with the making of a key.
+// Every account begins with a stream and keys, and its audit log with the creation of a key.
 const NEVER_EMPTY = ['/v1/api-keys', '/v1/audit-logs', '/v1/streams']
 
 test.each(
   named(ROUTES.filter(({ shape, path }) => shape === 'list' && !path.includes('{id}') && !NEVER_EMPTY.includes(path))),
-)('%s of nothing has no pages', async (_, route) => {
+)('%s without rows has no pages', async (_, route) => {
   const { key } = await addAccount(service)
   expect((await service.api('GET', route.path, undefined, { key })).body).toEqual({
     data: [],
@@ -51,7 +51,7 @@ test.each(
 
 describe.each(named(ROUTES.filter(({ body }) => body)))('the body of %s', (_, route) => {
   // Proves: http-1, http-9, http-11
-  test('must be JSON: 400 when it is malformed, 415 when it is something else', async () => {
+  test('must be JSON: 400 if malformed, 415 if of another type', async () => {
     const id = route.resource ? await service.make(route.resource) : ''
     const send = async (body: string, contentType: string) => {
       const response = await fetch(`${service.url}${route.path.replace('{id}', id)}`, {
@@ -87,7 +87,7 @@ describe.each(named(ROUTES.filter(({ body }) => body)))('the body of %s', (_, ro
 const bodyless = ROUTES.filter(({ method, body }) => method === 'POST' && !body)
 
 // Proves: http-6
-test.each(named(bodyless))('%s takes an empty body, null, {} and []', async (_, route) => {
+test.each(named(bodyless))('%s accepts an empty body, null, {} and []', async (_, route) => {
   for (const body of [undefined, null, {}, []]) {
     const id = route.resource ? await service.make(route.resource) : ''
     expect((await service.ask({ ...route, body: () => body }, id)).status).toBe(route.status)

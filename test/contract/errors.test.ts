@@ -15,7 +15,7 @@ beforeAll(async () => {
       TASSIS_MAX_BODY_BYTES: '100000',
       TASSIS_SEND_BURST: '1',
       TASSIS_SEND_RATE_PER_SECOND: '1',
-      // The page for Stripe is there only with it. Nobody listens.
+      // Stripe's page exists only with this setting. Nothing listens there.
       ...stripeSettings({ url: 'http://127.0.0.1:9' }),
     },
   })
@@ -37,7 +37,7 @@ describe('every status has the same body', () => {
   })
 
   // Proves: error-9, error-14, quota-1
-  test('429 says when to come back, in header and body', async () => {
+  test('429 states when to retry, in header and body', async () => {
     const free = await createTestAccount(service.app, 'free')
     await service.addDomain(free, 'free.test')
     const key = await service.newKey([], free)
@@ -47,7 +47,7 @@ describe('every status has the same body', () => {
   })
 
   // Proves: http-22, error-13, error-14
-  test('503 says when to come back, in header and body', async () => {
+  test('503 states when to retry, in header and body', async () => {
     await using stopping = await createTestApp()
     const http = createHttp(stopping.opened, { isStopping: () => true })
     const response = await http.fetch(new Request('http://localhost/readyz'))
@@ -65,7 +65,7 @@ describe('a wrong method', () => {
       .replace(/\{\w+\}/g, '[^/]+')
     return { method, path, pattern: new RegExp(`^${pattern}$`) }
   })
-  /** Also the methods of `/v1/emails/{id}` for `/v1/emails/batch`. */
+  /** Includes the methods of `/v1/emails/{id}` for `/v1/emails/batch`. */
   const methodsAt = (path: string): string[] => {
     const methods = routes.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method)
     return [...new Set([...methods, ...(methods.includes('GET') ? ['HEAD'] : [])])].sort()
@@ -97,21 +97,18 @@ const API_ROUTES = [...ROUTES.map(routeName), ...SESSION_ROUTES, ...PUBLIC_ROUTE
 })
 
 // Proves: http-16
-test.each(API_ROUTES)(
-  '%s %s refuses a query parameter that it does not know, and one that comes twice',
-  async (method, path) => {
-    const refusal = await service.api(method, `${path}?no_such_parameter=bob@example.com`)
-    // Routes for users who are signed in refuse the key first.
-    if (refusal.status === 403) return expect(at(refusal.body, 'code')).toBe('session_required')
-    expectError(refusal, 422, 'validation_failed', 'no_such_parameter')
-    const message = String(at(refusal.body, 'message'))
-    const [, known] = /; this endpoint takes (.+)\.$/.exec(message) ?? []
-    const [first] = known?.split(', ') ?? []
-    expect(first).toBeDefined()
-    if (first !== undefined && first !== 'none')
-      expectError(await service.api(method, `${path}?${first}=1&${first}=1`), 422, 'validation_failed', first)
-  },
-)
+test.each(API_ROUTES)('%s %s rejects an unknown query parameter, and a repeated one', async (method, path) => {
+  const refusal = await service.api(method, `${path}?no_such_parameter=bob@example.com`)
+  // Routes for signed-in users reject the key first.
+  if (refusal.status === 403) return expect(at(refusal.body, 'code')).toBe('session_required')
+  expectError(refusal, 422, 'validation_failed', 'no_such_parameter')
+  const message = String(at(refusal.body, 'message'))
+  const [, known] = /; this endpoint takes (.+)\.$/.exec(message) ?? []
+  const [first] = known?.split(', ') ?? []
+  expect(first).toBeDefined()
+  if (first !== undefined && first !== 'none')
+    expectError(await service.api(method, `${path}?${first}=1&${first}=1`), 422, 'validation_failed', first)
+})
 
 // Proves: http-17
 test.each([...new Set(API_ROUTES.map(([, path]) => path))])('OPTIONS %s is a 204 without a key', async (path) => {
@@ -147,13 +144,13 @@ describe('X-Request-Id', () => {
   ]
 
   // Proves: http-5, error-2
-  test.each(requests)('of %s echoes a sane one and replaces any other', async (_, ask) => {
+  test.each(requests)('of %s returns a valid one and replaces any other', async (_, ask) => {
     for (const sane of ['a', 'Job-7_of.2026', 'x'.repeat(128)]) {
       const answer = await ask({ 'x-request-id': sane })
       expect(answer.headers.get('x-request-id')).toBe(sane)
       if (answer.status >= 400) expect(at(answer.body, 'request_id')).toBe(sane)
     }
-    const given = new Set<string>()
+    const requestIds = new Set<string>()
     for (const headers of [{}, ...['a b', 'x'.repeat(129), '<a>'].map((id) => ({ 'x-request-id': id }))] as Record<
       string,
       string
@@ -162,8 +159,8 @@ describe('X-Request-Id', () => {
       const id = answer.headers.get('x-request-id') ?? ''
       expect(id).toMatch(UUID)
       if (answer.status >= 400) expect(at(answer.body, 'request_id')).toBe(id)
-      given.add(id)
+      requestIds.add(id)
     }
-    expect(given.size).toBe(4)
+    expect(requestIds.size).toBe(4)
   })
 })

@@ -3,12 +3,13 @@ import { at } from '#test/support/api.ts'
 import { expectError } from '#test/support/email-api.ts'
 import { type ContractApi, createContractApi, LISTED, ROUTES, routeName } from './routes.ts'
 
-// A service of its own, which only reads: everything that changes something adds to the audit log, and all rows of a list have to fit on one page.
+// A service of its own, used only for reading: every change adds to the audit log, and all rows of a list must fit on
+// one page.
 let service: ContractApi
 beforeAll(async () => {
   service = await createContractApi()
   for (const resource of LISTED) {
-    for (let made = 0; made < 3; made++) {
+    for (let createdCount = 0; createdCount < 3; createdCount++) {
       service.clock.advance(1000)
       await service.make(resource)
     }
@@ -66,7 +67,7 @@ describe.each(LISTS)('the list %s', (_, route) => {
   })
 
   // Proves: list-6
-  test('has a cursor on each page but the last, and all of them together are the list', async () => {
+  test('has a cursor on each page but the last, and all pages together are the list', async () => {
     const all = await page('?per_page=100')
     expect(all.pagination).not.toHaveProperty('next_cursor')
     const seen: unknown[] = []
@@ -83,7 +84,7 @@ describe.each(LISTS)('the list %s', (_, route) => {
   })
 
   // Proves: list-6
-  test('refuses what is no cursor, and a cursor beside a page', async () => {
+  test('rejects an invalid cursor, and a cursor beside a page', async () => {
     const next = String((await page('?per_page=1')).pagination.next_cursor)
     const texts = [
       '',
@@ -98,7 +99,7 @@ describe.each(LISTS)('the list %s', (_, route) => {
   })
 
   // Proves: list-3, list-4
-  test('refuses a page below 1 and anything but 1 to 100 rows', async () => {
+  test('rejects a page below 1 and anything but 1 to 100 rows', async () => {
     for (const wrong of ['0', '-1', '1.5', 'x', '', '1e1', '9'.repeat(30)]) {
       expectError(await service.api('GET', `${route.path}?page=${wrong}`), 422, 'validation_failed', 'page')
       expectError(await service.api('GET', `${route.path}?per_page=${wrong}`), 422, 'validation_failed', 'per_page')

@@ -55,9 +55,9 @@ interface Description {
 
 let service: ContractApi
 let description: Description
-/** Of the table of the matrices. */
+/** Routes of the table that the matrices use. */
 let operations: [string, Operation][]
-/** For strangers, and for users who are signed in. */
+/** Public routes, and routes for signed-in users. */
 let others: [string, Operation][]
 beforeAll(async () => {
   service = await createContractApi()
@@ -74,7 +74,7 @@ beforeAll(async () => {
 })
 afterAll(() => service[Symbol.asyncDispose]())
 
-/** Every schema inside of one, with the path of its field. */
+/** Yields every schema inside of one, with the path of its field. */
 function* schemasIn(schema: Schema, path: string): Generator<[string, Schema]> {
   yield [path, schema]
   for (const [name, property] of Object.entries(schema.properties ?? {})) yield* schemasIn(property, `${path}.${name}`)
@@ -83,7 +83,7 @@ function* schemasIn(schema: Schema, path: string): Generator<[string, Schema]> {
   if (typeof schema.additionalProperties === 'object') yield* schemasIn(schema.additionalProperties, `${path}.*`)
 }
 
-/** Paths of the fields without a description, on any level. */
+/** Paths of the fields without a description, at any depth. */
 const undescribed = (schema: Schema, path: string): string[] => {
   const fields = [...schemasIn(schema, path)].flatMap(([parent, { properties }]) =>
     Object.entries(properties ?? {}).map(([name, field]) => ({ path: `${parent}.${name}`, field })),
@@ -105,7 +105,7 @@ test('the description is OpenAPI 3.1 of version 1.0.0 and has every route', () =
   expect(others.map(([name]) => name).sort()).toEqual([...SESSION_ROUTES, ...strangers].sort())
 })
 
-test('what needs no key, or a user who is signed in, says so, with every field described', () => {
+test('routes without a key, and routes for signed-in users, say so, with every field described', () => {
   for (const [name, { summary, security, responses, requestBody }] of others) {
     const isForUsers = SESSION_ROUTES.includes(name)
     expect([name, security]).toEqual([name, isForUsers ? [{ session: [] }] : []])
@@ -119,14 +119,14 @@ test('what needs no key, or a user who is signed in, says so, with every field d
   }
 })
 
-test('what only the server has to know of a route is not told: of our own words there is only the scope', () => {
+test('server-only annotations are not published: of our own keywords only the scope is', () => {
   const own = [...operations, ...others].flatMap(([, operation]) =>
     Object.keys(operation).filter((word) => word.startsWith('x-')),
   )
   expect([...new Set(own)]).toEqual(['x-required-scope'])
 })
 
-test('every operation has a summary, a tag, an id of its own, its scope, and all the parameters of its path', () => {
+test('every operation has a summary, a tag, a unique id, its scope, and all the parameters of its path', () => {
   const ids = operations.map(([, { operationId }]) => operationId)
   expect(new Set(ids).size).toBe(operations.length)
   for (const [name, operation] of operations) {
@@ -144,7 +144,7 @@ test('every operation has a summary, a tag, an id of its own, its scope, and all
 })
 
 // Proves: http-18, list-23
-test('every operation tells its success, its errors and, where there is one, its body', () => {
+test('every operation describes its success, its errors and, if there is one, its body', () => {
   for (const [name, { responses, requestBody }] of operations) {
     const route = ROUTES.find((candidate) => routeName(candidate) === name)
     expect([name, Object.keys(responses).filter((status) => /^2/.test(status))]).toEqual([name, [`${route?.status}`]])
@@ -166,11 +166,11 @@ test('every operation tells its success, its errors and, where there is one, its
   }
 })
 
-test('mail that comes in tells when it is refused, what its files are, and which words a field has', () => {
+test('inbound mail describes when it is rejected, what its files are, and which values a field has', () => {
   const own = Object.fromEntries(
     operations.flatMap(([name, { responses }]) => {
-      const told = ['408', '409'].filter((status) => status in responses)
-      return /inbound|agent-mailboxes/.test(name) && told.length > 0 ? [[name, told]] : []
+      const conflicts = ['408', '409'].filter((status) => status in responses)
+      return /inbound|agent-mailboxes/.test(name) && conflicts.length > 0 ? [[name, conflicts]] : []
     }),
   )
   expect(own).toEqual({
@@ -205,7 +205,7 @@ test('mail that comes in tells when it is refused, what its files are, and which
   ])
 })
 
-test('every tag says what it is about, and every parameter of a path is a text', () => {
+test('every tag has a description, and every path parameter is a string', () => {
   const undescribedTags = description.tags.filter((tag) => !tag.description?.trim())
   expect(undescribedTags).toEqual([])
   expect(description.tags.length).toBeGreaterThan(10)
@@ -214,7 +214,7 @@ test('every tag says what it is about, and every parameter of a path is a text',
       if (place === 'path') expect([name, schema.type]).toEqual([name, 'string'])
 })
 
-test('what the examples of requests have, the service takes', async () => {
+test('the service accepts the examples of requests', async () => {
   const examples = operations.flatMap(([name, { requestBody }]) =>
     (requestBody?.content?.['application/json']?.schema.examples ?? []).map((example) => ({ name, example })),
   )
@@ -224,7 +224,7 @@ test('what the examples of requests have, the service takes', async () => {
   for (const { name, example } of examples) {
     const [method = '', path = ''] = name.split(' ')
     const { status, body } = await service.api(method, path.replace(/\{\w+\}/g, unknownId('mailbox')), example)
-    // Its shape is right: only what it names is not there.
+    // Its form is valid; only what it refers to does not exist.
     expect([name, status, status === 201 ? 'taken' : at(body, 'code')]).toEqual([
       name,
       path.includes('{') ? 404 : status,
@@ -233,7 +233,7 @@ test('what the examples of requests have, the service takes', async () => {
   }
 })
 
-test('every reference leads somewhere, and required fields exist', () => {
+test('every reference resolves, and required fields exist', () => {
   const references = [...JSON.stringify(description).matchAll(/"\$ref":"#\/components\/(\w+)\/(\w+)"/g)]
   expect(references.length).toBeGreaterThan(operations.length)
   for (const [, kind = '', name = ''] of references) expect(description.components).toHaveProperty([kind, name])
@@ -269,7 +269,7 @@ test('every field of a response has a description', () => {
   expect(undescribed(description.components.schemas['Error'] ?? {}, 'Error')).toEqual([])
 })
 
-test('what a request must not have is closed, what a client may invent is free', () => {
+test('request objects reject unknown fields', () => {
   const bodies = jsonSchemas(operations.map(([name, { requestBody }]) => [name, requestBody]))
   for (const [name, schema] of bodies) expect([name, schema.additionalProperties]).toEqual([name, false])
 })

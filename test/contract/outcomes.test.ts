@@ -1,4 +1,7 @@
-/** @module What the API tells of an email at the end of every kind of attempt, with a receiver whose replies the address decides. */
+/**
+ * @module What the API shows for an email after every kind of attempt, with a receiver whose replies depend on the
+ * address.
+ */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
@@ -23,7 +26,7 @@ const RULED = '550 5.7.1 Message rejected by policy'
 const SPAM = '554 5.7.1 Message rejected as spam by content filter'
 const MTA = 'mx.receiver.test [127.0.0.1]'
 
-/** What the receiver says, by the local part of the recipient. */
+/** The receiver's reply, by the local part of the recipient. */
 const AT_RCPT: Readonly<Record<string, Reaction>> = {
   unknown: UNKNOWN,
   // A hard bounce suppresses its address, so each test has its own.
@@ -85,8 +88,8 @@ async function outcome(id: string): Promise<Json & { events: Json[]; recipients:
       events: Json[]
       recipients: Json[]
     }
-    const told = new Set(detail.events.map((event) => event['recipient']))
-    return detail.recipients.every(({ address }) => told.has(address)) && detail
+    const eventRecipients = new Set(detail.events.map((event) => event['recipient']))
+    return detail.recipients.every(({ address }) => eventRecipients.has(address)) && detail
   })
 }
 
@@ -155,10 +158,10 @@ const cases: readonly [name: string, Case][] = [
       ],
     },
   ],
-  ['a refusal at RCPT as a hard bounce', bounced('unknown', UNKNOWN, 'invalid_recipient')],
-  ['a refusal of the message as a soft bounce', bounced('spam', SPAM, 'spam_content', 'soft')],
-  ['a permanent refusal of our IP as a deferral', deferred('listed', LISTED, 'reputation', LISTED, session)],
-  ['a permanent refusal by policy as a deferral', deferred('ruled', RULED, 'policy', RULED, session)],
+  ['a rejection at RCPT as a hard bounce', bounced('unknown', UNKNOWN, 'invalid_recipient')],
+  ['a rejection of the message as a soft bounce', bounced('spam', SPAM, 'spam_content', 'soft')],
+  ['a permanent rejection of our IP as a deferral', deferred('listed', LISTED, 'reputation', LISTED, session)],
+  ['a permanent rejection by policy as a deferral', deferred('ruled', RULED, 'policy', RULED, session)],
   [
     'an address that needs SMTPUTF8 as a bounce with 5.6.7 when the receiver does not offer it',
     bounced(
@@ -168,7 +171,7 @@ const cases: readonly [name: string, Case][] = [
       'soft',
     ),
   ],
-  ['a refusal for now as a deferral', deferred('greylisted', GREYLISTED, 'rate_limited', GREYLISTED, session)],
+  ['a temporary rejection as a deferral', deferred('greylisted', GREYLISTED, 'rate_limited', GREYLISTED, session)],
   [
     'a connection that is lost before the message as a deferral',
     deferred('cut', null, 'connection_failure', expect.stringContaining('lost')),
@@ -202,7 +205,7 @@ const cases: readonly [name: string, Case][] = [
 
 // Proves: send-48, email-14, email-19, status-1, status-4, status-5, status-6, status-9, status-11, status-12
 // Proves: status-15, status-16, status-18, status-24, status-27, status-28, status-29, delivery-17
-test.each(cases)('an email tells %s', async (_, { to, from, email, recipient, events, deadLetter }) => {
+test.each(cases)('an email shows %s', async (_, { to, from, email, recipient, events, deadLetter }) => {
   const address = `${to}@receiver.test`
   const id = await send(address, from)
   const detail = await outcome(id)
@@ -211,7 +214,7 @@ test.each(cases)('an email tells %s', async (_, { to, from, email, recipient, ev
   const isDelivered = status === 'sent'
   const times = {
     next_retry_at: status === 'queued' ? TIME : null,
-    // Null after any definite refusal, also one of the whole message.
+    // Null after any definite rejection, including one of the whole message.
     delivery_started_at: isDelivered || status === 'uncertain' ? TIME : null,
   }
   expect(detail).toMatchObject({ ...times, attempts: 1, sent_at: isDelivered ? TIME : null, ...email })
@@ -230,16 +233,18 @@ test.each(cases)('an email tells %s', async (_, { to, from, email, recipient, ev
     },
   ] as never)
   const common = { id: UUID, email_id: id, account_id: service.actor.accountUuid, created_at: TIME, recipient: address }
-  const told = detail.events.filter((event) => event['type'] !== 'queued')
-  const sent = told.find((event) => event['type'] === 'sent')
+  const laterEvents = detail.events.filter((event) => event['type'] !== 'queued')
+  const sent = laterEvents.find((event) => event['type'] === 'sent')
   expect((sent?.['raw_payload'] as Json | null | undefined)?.['smtp_response'] ?? null).toBeNull()
-  for (const event of told) expect(event['timestamp']).toBe(event['created_at'] as string)
-  expect(told).toMatchObject(events.map((event) => ({ ...common, event_type: event['type'], ...event })) as never)
+  for (const event of laterEvents) expect(event['timestamp']).toBe(event['created_at'] as string)
+  expect(laterEvents).toMatchObject(
+    events.map((event) => ({ ...common, event_type: event['type'], ...event })) as never,
+  )
   expect((await deadLetterOf(id))?.['failure_reason'] as string | undefined).toBe(deadLetter)
 })
 
 // Proves: email-16, email-17
-test('the fields of an email with several recipients are those of the worst, the highest and the earliest', async () => {
+test('an email with several recipients shows the worst status, the highest counts and the earliest times', async () => {
   const id = await send(['bob', 'spam', 'lost', 'gone'].map((name) => `${name}@receiver.test`))
   const { events: _, recipients, ...email } = await outcome(id)
   expect(recipients.map(({ address, status }) => [address, status])).toEqual([
@@ -255,7 +260,7 @@ test('the fields of an email with several recipients are those of the worst, the
     error_message: expect.stringContaining('may have it'),
     smtp_response: null,
     next_retry_at: null,
-    // Of the one that is not resolved.
+    // For the uncertain recipient.
     delivery_started_at: recipients[2]?.['delivery_started_at'],
     delivered_at: recipients[0]?.['delivered_at'],
   })

@@ -15,7 +15,7 @@ import {
 
 const ROLES = ['owner', 'admin', 'developer', 'viewer'] as const
 
-/** Whether a role may use a route, as the contract has it, not as the service does. */
+/** Whether a role may use a route according to the contract, independent of the service. */
 function isAllowed(role: TeamRole, { scope, alsoScope, ownersOnly }: Route): boolean {
   if (ownersOnly) return role === 'owner'
   const scopes = [scope, ...(alsoScope === undefined ? [] : [alsoScope])]
@@ -42,20 +42,20 @@ beforeAll(async () => {
 })
 afterAll(() => service[Symbol.asyncDispose]())
 
-/** Of an account of its own. */
+/** In an account of its own. */
 async function signInElsewhere(role: TeamRole): Promise<BrowserSession> {
   const email = `other-${role}@people.test`
   await createTestUser(service.app, await service.newAccount(), email, role)
   return signIn(service, email)
 }
 
-/** Asks a route with the session of a role, as a page of ours does. */
+/** Sends a request with the session of a role, as our pages do. */
 async function requestAs(role: TeamRole, route: Route) {
   const session = route.endsAccount && isAllowed(role, route) ? await signInElsewhere(role) : sessions.get(role)
   const headers = session?.headers
   if (!headers) throw new Error(`${role} is not signed in`)
   const id = route.resource ? await service.make(route.resource) : ''
-  // That an account was exported is stored after the answer.
+  // The export is recorded after the response.
   await service.app.commit.barrier()
   const before = dumpDatabase(service)
   const answer = await service.ask(route, id, { key: null, headers })
@@ -72,10 +72,10 @@ describe.each(ROUTES.map((route) => [routeName(route), route] as const))('%s', (
     })
   })
 
-  const kept = ROLES.filter((role) => !isAllowed(role, route))
-  if (kept.length === 0) return
-  test(`is a 403 to ${kept.join(', ')}, and changes nothing`, async () => {
-    for (const role of kept) {
+  const excluded = ROLES.filter((role) => !isAllowed(role, route))
+  if (excluded.length === 0) return
+  test(`is a 403 to ${excluded.join(', ')}, and changes nothing`, async () => {
+    for (const role of excluded) {
       const { answer, isUnchanged } = await requestAs(role, route)
       expectError(answer, 403, 'insufficient_role')
       expect(at(answer.body, 'message')).not.toMatch(/scope|key/i)
@@ -85,14 +85,14 @@ describe.each(ROUTES.map((route) => [routeName(route), route] as const))('%s', (
 })
 
 // Proves: user-14
-test('every route under /v1 that needs somebody is in the matrix, so that a new one has to say whose it is', () => {
+test('every authenticated route under /v1 is in the matrix, so that a new one must state its roles', () => {
   const known = new Set(ROUTES.map(routeName))
   const unknown = listOpenedRoutes(service).filter((name) => / \/v1\//.test(name) && !known.has(name))
   expect(unknown.filter((name) => !/ \/v1\/(?:auth\/|billing\/plans$)/.test(name))).toEqual([])
 })
 
 // Proves: key-5
-test('a developer and a viewer make no API keys', async () => {
+test('a developer and a viewer cannot create API keys', async () => {
   for (const role of ['developer', 'viewer'] as const) {
     const answer = await sessions.get(role)?.ask('POST', '/v1/api-keys', { name: 'mine' })
     if (!answer) throw new Error(`${role} is not signed in`)

@@ -1,6 +1,7 @@
 /**
- * @module Every route of the API as the contract wants it: the scope it needs, a request that it takes, the success and the shape it answers
- * with. The matrices run over this table and fail when a route of the service is not in it, so a new route is added here first.
+ * @module Every route of the API as the contract defines it: the required scope, a valid request, the success status
+ * and the response shape. The matrices iterate over this table and fail when it lacks a route of the service, so add a
+ * new route here first.
  */
 import { expect } from 'bun:test'
 import { createRoutes } from '#app/http.ts'
@@ -23,7 +24,7 @@ import { createTestUser } from '#test/support/users.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
-/** What the id of a path names. */
+/** The kind of resource that the id of a path names. */
 export type Resource =
   | 'api-key'
   | 'broadcast'
@@ -56,7 +57,7 @@ export type Resource =
   | 'webhook'
   | 'webhook-delivery'
 
-/** What the lists of the service have rows of. */
+/** Resources of which the service's lists have rows. */
 export const LISTED: readonly Resource[] = [
   'api-key',
   'contact-list',
@@ -84,27 +85,27 @@ export interface Route {
   /** With `{id}` for the id of `resource`. */
   readonly path: string
   readonly scope: string
-  /** A second scope that it needs beside. */
+  /** A second required scope. */
   readonly alsoScope?: string
-  /** Of users only owners may; a key needs its scope alone. */
+  /** Only owners may use it; for a key the scope is enough. */
   readonly ownersOnly?: true
   readonly resource?: Resource
-  /** A valid body, another one at each call. */
+  /** Returns a valid body, a different one at each call. */
   readonly body?: () => unknown
   readonly status: 200 | 201 | 202 | 204
-  /** Top-level keys of the answer: `data` alone, a page, or as listed. */
+  /** Top-level keys of the response: `data` alone, a page, or as listed. */
   readonly shape: 'one' | 'list' | 'none' | readonly string[]
-  /** A body that is CSV, another one at each call, or an answer that is CSV or another file. */
+  /** Returns a CSV body, a different one at each call; or the response is CSV or another file. */
   readonly csv?: (() => string) | 'answer'
-  /** True where an id that names nothing, or something of others, is answered like one's own, and nothing happens. */
+  /** True where an unknown or foreign id gets the same response as one's own, and nothing happens. */
   readonly isUnknownFine?: boolean
-  /** True where `data` is one object though other keys stand beside it. */
+  /** True where `data` is one object although there are other top-level keys. */
   readonly isOne?: boolean
-  /** True where every field of the body may be left out. */
+  /** True where every field of the body is optional. */
   readonly isBodyOptional?: boolean
-  /** Headers that it needs. */
+  /** Required headers. */
   readonly headers?: Readonly<Record<string, string>>
-  /** True where a success ends the account of the caller: whoever may is then asked for by a key of an account of its own. */
+  /** True where a success deletes the caller's account: the success is then tested with a key of a separate account. */
   readonly endsAccount?: boolean
   /** False for a list that is always one page. */
   readonly paged?: boolean
@@ -120,10 +121,10 @@ const subAccount = () => ({
   monthly_quota: 100,
 })
 
-/** An address where nobody listens: nothing is looked up for it, and nothing is sent here. */
+/** An address where nothing listens: it is never resolved, and nothing is sent there. */
 const WEBHOOK = { url: 'https://127.0.0.1/events', events: ['sent', 'bounced'] }
 
-/** A domain of the first account; each route of it has a pattern of its own. */
+/** A domain of the first account; each of its routes has its own pattern. */
 let routedDomain = ''
 const inboundRoute = () => ({
   domain_id: routedDomain,
@@ -134,7 +135,7 @@ const inboundRoute = () => ({
 
 const template = () => ({ alias: unique('template'), name: 'A template', subject: 'Hello', text_body: 'Hello.' })
 
-/** Lists of the first account that have no form yet: a list has one at most, and a body is made without waiting. */
+/** Lists of the first account without a form: a list can have only one form, and the body is created synchronously. */
 let formlessLists: string[] = []
 const signupForm = () => ({ list_id: formlessLists.pop() ?? 'none is left', title: unique('Form') })
 
@@ -148,7 +149,7 @@ const broadcast = () => ({
 })
 const newsletter = () => ({ list_id: mailedList, from_address: EMAIL.from, subject: unique('News'), text_body: 'Hi.' })
 
-/** Token of the message that was leased last. */
+/** Token of the last leased message. */
 let leaseToken = ''
 
 const INSIGHT_FIELDS = [
@@ -596,7 +597,7 @@ export const ROUTES: readonly Route[] = [
   },
 ]
 
-/** Routes for users who are signed in; to a key they are a 403. */
+/** Routes for signed-in users; a key gets a 403. */
 export const SESSION_ROUTES: readonly string[] = [
   'POST /v1/auth/logout',
   'GET /v1/auth/session',
@@ -609,7 +610,7 @@ export const SESSION_ROUTES: readonly string[] = [
   'DELETE /v1/auth/totp',
 ]
 
-/** Routes that need no key; all else under /v1 does. */
+/** Routes that need no key; all others under /v1 do. */
 export const PUBLIC_ROUTES: readonly string[] = [
   'GET /healthz',
   'GET /t/tls-allowed',
@@ -658,16 +659,16 @@ export const listOpenedRoutes = ({ opened }: EmailApi): string[] =>
     .map(({ method, path }) => `${method} ${path.replace(/(.)\/$/, '$1').replace(/:(\w+)/g, '{$1}')}`)
     .sort()
 
-/** An id in the form of those of `resource` that names nothing. */
+/** An id in the form of `resource`'s ids that does not exist. */
 export const unknownId = (resource: Resource): string =>
   resource === 'dead-letter' ? '987654321' : '01234567-89ab-7def-8123-456789abcdef'
 
-/** The webhook, or route, of each delivery that was made; what names no delivery is asked of the newest. */
+/** The webhook, or route, of each created delivery; for any other id the newest one. */
 const webhookOfDelivery = new Map<string, string>()
 const routeOfDelivery = new Map<string, string>()
-/** The list of each contact that was made. */
+/** The list of each created contact. */
 const listOfContact = new Map<string, string>()
-/** The mailbox of each message and thread that was made. */
+/** The mailbox of each created message and thread. */
 const mailboxOf = new Map<string, string>()
 
 export const buildPath = ({ path, resource }: Route, id: string): string =>
@@ -690,13 +691,13 @@ const buildDeliveryPath = (path: string, owners: ReadonlyMap<string, string>, id
   path.replace('{id}', owners.get(id) ?? [...owners.values()].at(-1) ?? 'x').replace('{delivery_id}', id)
 
 export interface ContractApi extends EmailApi {
-  /** Makes a new one of its kind in the first account and gives its id. */
+  /** Creates a new resource of its kind in the first account and returns its id. */
   make(resource: Resource): Promise<string>
-  /** Asks a route with a valid body. */
+  /** Sends a request with a valid body. */
   ask(route: Route, id: string, options?: ApiOptions): Promise<ApiResponse>
 }
 
-/** A service with an account that has one of everything. */
+/** Creates a service with an account that has one of every resource. */
 export async function createContractApi(): Promise<ContractApi> {
   const stripe = startStripeStub()
   const llm = startLlmStub(() => replyWith({ summary: 'All is well.', findings: [] }))
@@ -714,7 +715,7 @@ export async function createContractApi(): Promise<ContractApi> {
   formlessLists = createLists(service)
   mailedList = String(at((await post('/v1/contact-lists', { name: unique('Mailed') })).body, 'data', 'id'))
   await post(`/v1/contact-lists/${mailedList}/contacts`, { email: 'ben@receiver.test' })
-  // The first broadcast of an account makes it; each route is to change what it is about, and nothing else.
+  // The first broadcast of an account creates it; each route must change only what it is about.
   await post('/v1/streams', { slug: 'broadcast', name: 'Broadcasts' })
   const make: ContractApi['make'] = async (resource) => {
     switch (resource) {
@@ -849,7 +850,7 @@ export async function createContractApi(): Promise<ContractApi> {
   }
 }
 
-/** A key that may end the first account is replaced by one with the same scopes of a new account; another key stays. */
+/** Replaces a key that can delete the first account by one with the same scopes in a new account; other keys stay. */
 async function createForeignKey(service: EmailApi, key = service.key): Promise<string> {
   const found = service.app.db
     .query<{ scopes: string }, [Uint8Array, number]>('SELECT scopes FROM api_keys WHERE hash = ? AND account_id = ?')
@@ -876,15 +877,18 @@ async function createInsight({ app, actor }: EmailApi): Promise<string> {
   return id
 }
 
-/** Makes every report so old that another may be generated: one a day is less than the matrices ask for. */
+/** Ages every report, so that another can be generated: the limit of one per day is too low for the matrices. */
 const agePastInsights = ({ app }: Pick<EmailApi, 'app'>): void =>
   void app.db.run('UPDATE insights SET generated_at = ?1 WHERE generated_at > ?1', [app.clock.now() - hours(48)])
 
-/** Lets the account be exported again: one an hour is less than the matrices ask for. After what notes that the last one was complete. */
+/**
+ * Allows another export of the account: the limit of one per hour is too low for the matrices. Runs after the last
+ * export was recorded as complete.
+ */
 const agePastExport = ({ app }: Pick<EmailApi, 'app'>): Promise<void> =>
   app.commit.write((tx) => void tx.db.run('UPDATE accounts SET exported_at = NULL'))
 
-/** More lists than any file of tests makes forms. */
+/** More lists than any test file creates forms. */
 const FORMLESS_LISTS = 200
 
 /** Ids of new contact lists of the first account. */
@@ -919,7 +923,7 @@ const domainIdOf = ({ app, actor }: EmailApi): number => {
   return row.id
 }
 
-/** An answer that is CSV or another file has no body here. */
+/** A response that is CSV or another file has no body here. */
 async function requestCsv(
   { url, key }: EmailApi,
   { method, path, csv }: Route,
@@ -974,7 +978,7 @@ async function createCapturedEmail({ app, opened, accepted }: EmailApi): Promise
   return id
 }
 
-/** All that the main database holds, to see that nothing changed. When keys were last used is left out. */
+/** Returns all data of the main database, to detect changes, except when keys were last used. */
 export function dumpDatabase({ app: { db } }: EmailApi): string {
   const tables = db
     .query<{ name: string; columns: string }, []>(
@@ -986,7 +990,7 @@ export function dumpDatabase({ app: { db } }: EmailApi): string {
        GROUP BY tables.name`,
     )
     .all()
-  // Put into words by SQLite: many rows, and long ones, are read before and after each of a thousand requests.
+  // SQLite formats the rows: many and long ones are read before and after each of a thousand requests.
   const rowsOf = ({ name, columns }: (typeof tables)[number]): string =>
     db.query<{ rows: string }, []>(`SELECT group_concat(${columns}, char(10)) AS rows FROM "${name}"`).get()?.rows ?? ''
   return tables.map((table) => `${table.name}\n${rowsOf(table)}`).join('\n\n')

@@ -8,14 +8,14 @@ import { startSink } from '#test/support/sink.ts'
 import { createContractApi, ROUTES, routeName } from './routes.ts'
 
 // Proves: auth-12
-test('a key is as good after ten years as on its first day', async () => {
+test('a key is valid after ten years as on its first day', async () => {
   await using service = await createEmailApi()
   service.clock.advance(days(3653))
   expect((await service.api('GET', '/v1/account')).status).toBe(200)
 })
 
 // Proves: key-9
-test('a key tells when it was last used', async () => {
+test('a key shows when it was last used', async () => {
   await using service = await createEmailApi()
   const { opened, clock, api } = service
   const lastUsed = async () => at((await api('GET', '/v1/api-keys')).body, 'data', 0, 'last_used_at')
@@ -28,7 +28,7 @@ test('a key tells when it was last used', async () => {
 })
 
 // Proves: account-12, billing-5
-test('the plans are six, each with its monthly quota', async () => {
+test('there are six plans, each with its monthly quota', async () => {
   await using service = await createEmailApi()
   for (const [plan, quota] of [
     ['free', 3_000],
@@ -81,8 +81,8 @@ test('events are numbered without a gap in each account, and their times never g
   }
 })
 
-// A send is told by its events; a look at DNS that changes nothing changes nothing, and neither does a preview. Of a page at the payment provider
-// only what comes of it is a change, which the provider tells.
+// Events record a send; a DNS check or a preview that changes nothing is not audited. A page at the payment provider
+// counts only by its result, which the provider reports.
 const UNAUDITED = [
   'POST /v1/emails',
   'POST /v1/emails/batch',
@@ -94,13 +94,13 @@ const UNAUDITED = [
   'POST /v1/templates/{id}/render',
   'POST /v1/validate',
 ]
-// What ends an account is asked of another one, whose log nobody can ask for afterwards.
+// A route that deletes the account is called on another one, whose log is not accessible afterwards.
 const changes = ROUTES.filter(
   (route) => route.method !== 'GET' && !route.endsAccount && !UNAUDITED.includes(routeName(route)),
 )
 
 // Proves: audit-3
-test('every change leaves one audit row of the key that made it, with its address, named in the past tense', async () => {
+test('every change adds one audit row of the key that made it, with its address and an action in the past tense', async () => {
   await using service = await createContractApi()
   const keyId = at((await service.api('GET', '/v1/api-keys')).body, 'data', 0, 'id')
   const total = async () => Number(at((await service.api('GET', '/v1/audit-logs')).body, 'pagination', 'total'))
@@ -123,7 +123,7 @@ test('every change leaves one audit row of the key that made it, with its addres
 })
 
 // Proves: delivery-20
-test('a receiver at a private or loopback address is refused unless such addresses are allowed', async () => {
+test('a receiver at a private or loopback address is rejected unless such addresses are allowed', async () => {
   for (const address of ['127.0.0.1', '10.1.2.3', '192.168.1.1', '169.254.169.254']) {
     await using sink = await startSink()
     const zone = {

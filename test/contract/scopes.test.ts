@@ -11,7 +11,7 @@ import {
   unknownId,
 } from './routes.ts'
 
-// As the contract has them, not as the service does.
+// As the contract lists them, independent of the service.
 const SCOPES = [
   'emails:send',
   'emails:read',
@@ -49,7 +49,7 @@ describe.each(ROUTES.map((route) => [routeName(route), route] as const))('%s', (
   // Proves: auth-16, auth-20, auth-21, auth-22, auth-23, auth-24, auth-25, auth-26, auth-27, auth-28, auth-29, auth-30
   // Proves: auth-31, auth-32, auth-34, auth-35, auth-36, auth-37, auth-38, auth-39, auth-40, auth-41, auth-42, auth-44
   // Proves: auth-45, auth-46, error-1, error-6, insight-1
-  test('is a 403 to a key with every scope but the one it needs, and changes nothing', async () => {
+  test('is a 403 to a key with every scope but the required one, and changes nothing', async () => {
     for (const needed of scopesOf(route)) {
       const key = await service.newKey(SCOPES.filter((scope) => scope !== needed && scope !== ADMIN))
       const id = route.resource ? await service.make(route.resource) : ''
@@ -71,7 +71,7 @@ describe.each(ROUTES.map((route) => [routeName(route), route] as const))('%s', (
   })
 
   // Proves: auth-16
-  test('says 403, not 404 or 422, when scope and all else are wrong', async () => {
+  test('returns 403, not 404 or 422, when scope and everything else are wrong', async () => {
     const key = await service.newKey([route.scope === 'mailboxes:read' ? 'mailboxes:write' : 'mailboxes:read'])
     const wrong = { ...route, body: () => ({ unknown: true }) }
     const hasBody = route.method !== 'GET'
@@ -81,7 +81,7 @@ describe.each(ROUTES.map((route) => [routeName(route), route] as const))('%s', (
 })
 
 // Proves: auth-48, auth-49
-test('the scopes are those of the contract, and a key without given ones has all', async () => {
+test('the scopes are those of the contract, and a key created without scopes has all', async () => {
   const all = await service.api('POST', '/v1/api-keys', { name: 'all' })
   expect(at(all.body, 'data', 'scopes')).toEqual(SCOPES)
   for (const scope of SCOPES) {

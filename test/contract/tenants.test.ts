@@ -33,11 +33,12 @@ const withId = ROUTES.filter(
 
 describe.each(withId.map((route) => [routeName(route), route] as const))('%s', (_, route) => {
   // Proves: auth-18, error-7
-  test("is a 404 for another account's id and changes nothing; its owner gets it", async () => {
+  test("is a 404 for another account's id and changes nothing; the owner gets it", async () => {
     const id = await make(route.resource)
     const before = dumpDatabase(service)
     const answer = await service.ask(route, id, { key: stranger })
-    // No 403, and the same body as for an id that names nothing: an id of others cannot be told from one that does not exist.
+    // Not a 403, and the same body as for an unknown id: a foreign id must be indistinguishable from one that does not
+    // exist.
     const absent = await service.ask(route, '01234567-89ab-7def-8123-456789abcdef', { key: stranger })
     expect([answer.status, absent.status]).toEqual([404, 404])
     expect({ ...Object(answer.body), request_id: '' }).toEqual({ ...Object(absent.body), request_id: '' })
@@ -48,7 +49,7 @@ describe.each(withId.map((route) => [routeName(route), route] as const))('%s', (
   })
 
   // Proves: http-12, key-7, email-8, email-21, stream-4, template-4
-  test('is a 404 for what is no id', async () => {
+  test('is a 404 for an invalid id', async () => {
     const id = await make(route.resource)
     const before = dumpDatabase(service)
     const texts = [
@@ -73,7 +74,7 @@ describe.each(withId.map((route) => [routeName(route), route] as const))('%s', (
   })
 })
 
-/** Figures are not rows: `features/analytics` has tests of whose they are. */
+/** Figures are not rows: the tests of `features/analytics` check whose they are. */
 const hasRows = ({ shape, isOne }: Route): boolean => shape !== 'one' && !isOne && !shape.includes('period')
 
 const lists = ROUTES.filter(
@@ -87,7 +88,7 @@ describe('a list', () => {
 
   // Proves: auth-11, auth-19
   test.each(lists.map((route) => [routeName(route), route] as const))(
-    '%s shows nothing of others',
+    '%s shows no rows of other accounts',
     async (_, route) => {
       const { actor, key } = await addAccount(service)
       const mine = await service.ask(route, '')
@@ -95,13 +96,13 @@ describe('a list', () => {
       expect([mine.status, theirs.status]).toEqual([200, 200])
       const rowsOf = (body: unknown) => at(body, 'data') as { id: string; account_id?: string }[]
       expect(rowsOf(mine.body).length).toBeGreaterThan(0)
-      const shown = JSON.stringify(theirs.body)
-      expect(ids.filter((id) => id.length === 36 && shown.includes(id))).toEqual([])
-      expect(shown).not.toContain(service.actor.accountUuid)
+      const responseText = JSON.stringify(theirs.body)
+      expect(ids.filter((id) => id.length === 36 && responseText.includes(id))).toEqual([])
+      expect(responseText).not.toContain(service.actor.accountUuid)
       for (const row of rowsOf(theirs.body)) expect(row.account_id ?? actor.accountUuid).toBe(actor.accountUuid)
       const totalOf = (body: object): unknown => {
         if ('pagination' in body) return at(body, 'pagination', 'total')
-        // The feed has no total; it says how far it goes.
+        // The feed has no total, but a cursor.
         return 'next_after' in body ? body.next_after : at(body, 'total')
       }
       expect(totalOf(Object(theirs.body))).toBe(rowsOf(theirs.body).length)

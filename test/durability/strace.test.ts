@@ -1,6 +1,7 @@
 /**
- * @module No 202 before its email is on disk, proved from the outside: the service runs under strace, and in the order of its system calls every
- * 202 comes after the sync that covers the email's row, which comes after the sync that covers its content.
+ * @module Proves from the outside that no 202 is sent before its email is on disk: the service runs under strace, and
+ * in the order of system calls every 202 follows the sync that covers the email's row, which follows the sync that
+ * covers its content.
  */
 import { expect, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -17,12 +18,12 @@ const CHILD = join(import.meta.dir, '..', 'kill', 'child.ts')
 const strace = Bun.which('strace')
 if (!strace) console.error('skipped: durability under strace, because strace is not installed')
 
-/** Stands in the recipient's address, thus in the row and in the 202. */
+/** Part of the recipient's address, so it appears in the row and in the 202. */
 const rowMark = (number: number) => `row-${String(number).padStart(6, '0')}@`
-/** Stands in a text that is too short to be compressed. */
+/** Part of a text that is too short to be compressed. */
 const contentMark = (number: number) => `content-${String(number).padStart(6, '0')}.`
 
-/** Where each promise of one email was kept, as lines of the trace. */
+/** Where each step of one email happened, as lines of the trace. */
 interface Proof {
   readonly contentSynced: number
   readonly rowWritten: number
@@ -32,24 +33,24 @@ interface Proof {
 
 // Proves: send-3
 test.skipIf(!strace)(
-  'under strace every 202 comes after the sync of its row, and every row after the sync of its content',
+  'under strace every 202 follows the sync of its row, and every row the sync of its content',
   async () => {
     const calls = await traceAcceptance(strace ?? '')
     const proofs = Array.from({ length: EMAILS }, (_, number) => findProof(calls, number))
     expect(proofs.filter((proof) => typeof proof === 'string')).toEqual([])
-    const kept = proofs.filter((proof): proof is Proof => typeof proof !== 'string')
+    const complete = proofs.filter((proof): proof is Proof => typeof proof !== 'string')
     expect(
-      kept.filter(
+      complete.filter(
         ({ contentSynced, rowWritten, rowSynced, answered }) => contentSynced >= rowWritten || rowSynced >= answered,
       ),
     ).toEqual([])
-    // Many emails share a sync, or it would not be group commit that was proved.
-    expect(new Set(kept.map(({ rowSynced }) => rowSynced)).size).toBeLessThan(EMAILS)
+    // Many emails share a sync; otherwise this would not prove group commit.
+    expect(new Set(complete.map(({ rowSynced }) => rowSynced)).size).toBeLessThan(EMAILS)
   },
   120_000,
 )
 
-/** What was found for one email, or what is missing. */
+/** The proof for one email, or what is missing. */
 function findProof(calls: readonly Call[], number: number): Proof | string {
   const content = findFirstWrite(calls, '/content/', contentMark(number))
   const row = findFirstWrite(calls, '/tassis.db-wal', rowMark(number))
@@ -74,7 +75,7 @@ function findProof(calls: readonly Call[], number: number): Proof | string {
 const findFirstWrite = (calls: readonly Call[], path: string, mark: string): Call | undefined =>
   calls.find((call) => call.path.includes(path) && call.path.endsWith('-wal') && call.data.includes(mark))
 
-/** The first successful sync of the log that began after the last page of the transaction that `page` belongs to. */
+/** The first successful sync of the log that began after the last page of the transaction to which `page` belongs. */
 function findCoveringSync(calls: readonly Call[], page: Call): Call | undefined {
   const ofLog = calls.filter(({ path }) => path === page.path)
   // A frame is written in two calls: its header, then its page.
@@ -86,7 +87,10 @@ function findCoveringSync(calls: readonly Call[], page: Call): Call | undefined 
   )
 }
 
-/** A frame's header: 24 octets, of which 4 to 7 are the size of the database after the commit, or 0. https://sqlite.org/fileformat2.html#walformat */
+/**
+ * A frame's header has 24 octets; 4 to 7 are the size of the database after the commit, or 0.
+ * https://sqlite.org/fileformat2.html#walformat
+ */
 const isCommitFrame = ({ name, data }: Call): boolean =>
   name === 'pwrite64' && data.length === 24 && data.readUInt32BE(4) !== 0
 
@@ -101,7 +105,7 @@ async function traceAcceptance(program: string): Promise<Call[]> {
     TASSIS_DNS_SERVERS: '127.0.0.1:9',
     TASSIS_MIN_FREE_DISK: '0',
     TASSIS_LOG_LEVEL: 'error',
-    // The system calls of Workers are of no interest here, and one is enough.
+    // The system calls of Workers do not matter here, so one Worker is enough.
     TASSIS_WORKERS: '1',
   }
   try {
@@ -145,7 +149,7 @@ async function sendAll(url: string, key: string): Promise<void> {
           to: `${rowMark(number)}receiver.test`,
           subject: 'Test',
           text_body: contentMark(number),
-          // Held back: only acceptance is of interest.
+          // Held: only acceptance matters.
           send_at: new Date(Date.now() + 86_400_000).toISOString(),
         }),
       })

@@ -1,15 +1,15 @@
-/** @module Reads what `strace -f -y -xx` wrote: the system calls in order, each with where it began and where it ended. */
+/** @module Parses the output of `strace -f -y -xx`: the system calls in order, each with its start and end. */
 
 export interface Call {
   readonly name: string
-  /** Path of the file that its first argument is open on; `''` when there is none. */
+  /** Path of the file that its first argument refers to; `''`: none. */
   readonly path: string
-  /** The octets written, all buffers one after the other. */
+  /** The written octets, all buffers concatenated. */
   readonly data: Buffer
   readonly result: number
-  /** Line of the trace at which it was entered. */
+  /** Line of the trace at which the call began. */
   readonly begun: number
-  /** Line at which it had returned. */
+  /** Line of the trace at which it returned. */
   readonly ended: number
 }
 

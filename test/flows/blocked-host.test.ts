@@ -1,4 +1,7 @@
-/** @module A receiver that has our IP on its block list, over the whole way: what becomes of the mail, and that no account is blamed for it. */
+/**
+ * @module End to end: a receiver lists our IP on its block list. Checks what happens to the mail, and that no account
+ * is blamed.
+ */
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { listSuppressions } from '#features/audience/suppressions/suppressions.ts'
 import { figuresOf } from '#features/reporting/abuse/rates.ts'
@@ -11,7 +14,7 @@ import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
-/** For what a busy machine may take half a minute. */
+/** For steps that can take half a minute on a busy machine. */
 const LONG_MS = 60_000
 setDefaultTimeout(2 * LONG_MS)
 
@@ -28,19 +31,22 @@ const recipients = ({ app }: MailFlow) =>
     )
     .all()
 
-/** Sends to so many addresses, waits for the first attempt at each, and lets the account be judged as one of the plan free. */
+/**
+ * Sends to `count` addresses, waits for the first attempt at each, and runs the abuse check for an account on the free
+ * plan.
+ */
 async function sendAndSettle(flow: MailFlow, count: number): Promise<boolean> {
   await Promise.all(Array.from({ length: count }, (_, number) => flow.send({ to: `bob-${number}@receiver.test` })))
   const attempted = () => recipients(flow).reduce((sum, { n, attempts }) => sum + (attempts === 1 ? n : 0), 0)
   await eventually(() => attempted() === count, LONG_MS)
   flow.app.db.run("UPDATE accounts SET plan = 'free'")
-  // It looks at every account once, and has done so when it has stopped.
+  // The check visits every account once and has finished when it has stopped.
   await startAbuseWatch(flow.app).stop()
   return flow.app.db.query('SELECT 1 FROM accounts WHERE paused_at IS NOT NULL').get() !== null
 }
 
 // Proves: status-24
-test('230 refusals of our IP are deferred, pause no free account, bounce nothing and suppress nobody', async () => {
+test('230 rejections of our IP are deferred, pause no free account, bounce nothing and suppress nobody', async () => {
   await using server = await startScriptedSmtp({ mail: LISTED })
   await using flow = await startMailFlow({ zone, smtpPort: server.port })
   expect(await sendAndSettle(flow, 230)).toBe(false)
@@ -59,7 +65,7 @@ test('230 addresses that do not exist pause a free account', async () => {
 })
 
 // Proves: status-24
-test('a refusal of our IP is retried until expiry, and is delivered once the listing ends', async () => {
+test('a rejection of our IP is retried until expiry, and the mail is delivered once the listing ends', async () => {
   const clock = new ManualClock(Date.UTC(2026, 2, 15, 12, 30))
   let isListed = true
   await using server = await startScriptedSmtp({ rcpt: () => (isListed ? LISTED : '250 ok') })
@@ -71,7 +77,7 @@ test('a refusal of our IP is retried until expiry, and is delivered once the lis
   })
   const listed = await flow.send({ to: 'bob@receiver.test' })
   const settled = async (sent: typeof listed) => (await flow.settled(sent)).recipients[0]
-  /** Moves the clock in steps, none while an attempt is under way, until nothing waits. */
+  /** Advances the clock in steps, never during an attempt, until nothing waits. */
   const untilFinal = (sent: typeof listed) =>
     eventually(async () => {
       if ((await settled(sent))?.nextAt === null) return true

@@ -1,6 +1,6 @@
 /**
- * @module The delivery reports of many mail systems, over the whole way: an email is sent and arrives, its report is handed in at the listener as a mail server
- * would, and the API tells what became of the email.
+ * @module End to end: the DSNs of many mail systems. An email is sent and arrives, its report is submitted to the
+ * listener as a mail server would, and the API shows the resulting state of the email.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { at } from '#test/support/api.ts'
@@ -15,7 +15,7 @@ interface Sent {
   readonly returnPath: string
 }
 
-/** Where a report comes to. Elsewhere than at the return path it has to say itself what it is about. */
+/** Where a report is sent. Anywhere but at the return path, its content must identify the email. */
 type Place = 'return path' | 'return path of a lost email' | 'account' | 'host'
 
 let office: PostOffice
@@ -23,7 +23,7 @@ const sent = new Map<string, Sent>()
 
 const keyOf = (file: string, place: Place): string => `${file}.${place.replaceAll(' ', '-')}`
 
-/** Nobody else has the address: it may end on the suppression list. */
+/** Each address is used once, because it may be suppressed. */
 async function send(file: string, place: Place, domain: string): Promise<void> {
   const key = keyOf(file, place)
   const address = `${key}@${domain}`
@@ -47,12 +47,12 @@ function reportOf(file: string, place: Place, mailFrom = ''): Letter & { readonl
   }
 }
 
-/** Reports of something else than a failure settle only what is not known: their emails are lost on the way. */
+/** Reports other than failures settle only uncertain emails, so their emails are lost in transit. */
 const domainOf = ([, , action]: Shape): string => (action === 'failed' ? 'receiver.test' : LOST_DOMAIN)
 const before = (shape: Shape): string[] =>
   domainOf(shape) === LOST_DOMAIN ? ['queued', 'uncertain'] : ['queued', 'sent', 'delivered']
 
-/** What a report that was matched leaves, as the table of shapes says. */
+/** The expected state after a matched report, from the table of shapes. */
 function expectedMatch(shape: Shape): { status: string; judgement: string | null; events: string[] } {
   const [, , action, , judgement] = shape
   if (action === 'failed') return { status: 'bounced', judgement, events: [...before(shape), 'bounced'] }
@@ -83,12 +83,15 @@ async function readEffects(file: string, place: Place): Promise<ReturnType<typeo
   }
 }
 
-/** Handed in at an address of the host: those that say nothing of their email themselves, and one that does. */
+/** Sent to an address of the host: reports that do not identify their email, and one that does. */
 const AT_HOST: readonly Shape[] = SHAPES.filter(
   ([file, , , , , , returned]) => returned === 'none' || file === 'gmail-unknown-user',
 )
 
-/** What is no report, and whether it is kept for the operator: a person wrote it, or nobody can say what it is. */
+/**
+ * Messages that are not reports, and whether they are stored for the operator: a person wrote them, or their kind is
+ * unknown.
+ */
 const KEPT: Readonly<Record<string, boolean>> = {
   'no-bounce-challenge': true,
   'no-bounce-complaint': false,
@@ -103,7 +106,7 @@ const KEPT: Readonly<Record<string, boolean>> = {
   'no-bounce-vacation-quotes-report': true,
 }
 
-/** Tells the end of an email that was lost on the way. */
+/** A report about an email that was lost in transit. */
 const LATE = 'postfix-unknown-user'
 
 beforeAll(async () => {
@@ -115,7 +118,7 @@ beforeAll(async () => {
     ]),
     ...NO_REPORTS.map(([file]) => send(file, 'return path', 'receiver.test')),
   ])
-  // After the others: a host that loses a connection is left alone for a while.
+  // Last, because a host that loses a connection is avoided for a while.
   for (const shape of SHAPES.filter((each) => domainOf(each) === LOST_DOMAIN)) {
     await send(shape[0], 'return path', LOST_DOMAIN)
     await send(shape[0], 'account', LOST_DOMAIN)
@@ -135,7 +138,7 @@ afterAll(async () => {
   await office[Symbol.asyncDispose]()
 })
 
-describe('a report in the shape of', () => {
+describe('a DSN in the shape of', () => {
   for (const shape of SHAPES) {
     const [file, , action, , , , returned] = shape
 
@@ -159,7 +162,7 @@ for (const shape of AT_HOST) {
   })
 }
 
-test('a report of a failure ends an uncertain email, which is no dead letter any more', async () => {
+test('a report of a failure settles an uncertain email, which is then no dead letter', async () => {
   expect(await readEffects(LATE, 'return path of a lost email')).toEqual({
     status: 'bounced',
     judgement: 'hard invalid_recipient dead',
@@ -173,15 +176,15 @@ test('a report of a failure ends an uncertain email, which is no dead letter any
   expect(dead).toContain(findSent(delayed[0] ?? '', 'return path').id)
 })
 
-test.each(NO_REPORTS)('%s at the return path is no bounce', async (file) => {
+test.each(NO_REPORTS)('%s at the return path is not a bounce', async (file) => {
   const isComplaint = file === 'no-bounce-complaint'
   expect(await readEffects(file, 'return path')).toEqual({
     status: 'sent',
     judgement: isComplaint ? 'complaint' : null,
     events: ['queued', 'sent', 'delivered', ...(isComplaint ? ['complained'] : [])],
   })
-  const kept = office.operatorMail().filter(({ to }) => to === findSent(file, 'return path').returnPath)
-  expect(kept.map(({ kind, reason }) => [kind, reason])).toEqual(
+  const stored = office.operatorMail().filter(({ to }) => to === findSent(file, 'return path').returnPath)
+  expect(stored.map(({ kind, reason }) => [kind, reason])).toEqual(
     KEPT[file] ? [['bounce', 'It came to a return path. It is no report that can be read.']] : [],
   )
 })
@@ -195,7 +198,7 @@ test('the operator gets what matches nothing, and nothing that was applied', () 
   expect(office.operatorMail()).toHaveLength(unmatchedShapes.length + Object.values(KEPT).filter(Boolean).length)
 })
 
-test('a return path that nobody made is refused in the session, whatever it carries', async () => {
+test('a forged return path is rejected in the session, whatever the message', async () => {
   const report = reportOf(LATE, 'return path')
   const forged = report.to.replace(/.(?=@)/, (last) => (last === 'a' ? 'b' : 'a'))
   expect(await office.submit({ ...report, to: forged })).toEqual(['550 5.1.1 There is no such address here'])

@@ -1,6 +1,6 @@
 /**
- * @module Budgets by size over the whole way: strangers hand in by SMTP what fills the budget of received mail, and the accounts that have little of it lose
- * nothing.
+ * @module End to end: storage budgets. Remote clients fill the budget of received mail over SMTP, and accounts with
+ * little of it lose nothing.
  */
 import { expect, test } from 'bun:test'
 import { runRetention } from '#features/lifecycle/retention/run.ts'
@@ -16,7 +16,7 @@ const random = (bytes: number): string =>
       .match(/.{1,76}/g) ?? []
   ).join('\r\n')
 
-test('mail to invented addresses of one tenant takes neither a job nor routed mail from another', async () => {
+test('mail to invented addresses of one tenant deletes neither a job nor routed mail of another', async () => {
   await using office = await startPostOffice({ TASSIS_INBOUND_MAX_BYTES: '2MiB' })
   const { app, api, submit: handIn, newAccount, newKey } = office
   const attacked = await newAccount()

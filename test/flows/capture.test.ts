@@ -6,12 +6,12 @@ import { verifyWithMailauth } from '../protocols/dkim/verifiers.ts'
 
 const ZONE: Zone = { 'receiver.test': { A: ['127.0.0.1'] }, 'other.test': { A: ['127.0.0.1'] } }
 
-/** What the capture store has of the only email. */
+/** The captured messages of the only email. */
 const captureOf = (flow: MailFlow) => flow.service.opened.captures.find(1)
 
 describe('in delivery mode capture', () => {
   // Proves: delivery-19
-  test('a message is composed, signed and kept for each recipient, and neither receivers nor DNS are asked', async () => {
+  test('a message is composed, signed and captured for each recipient, without connecting to receivers or DNS', async () => {
     await using sink = await startSink()
     await using flow = await startMailFlow({
       zone: ZONE,
@@ -35,7 +35,7 @@ describe('in delivery mode capture', () => {
     expect(flow.dns.queries).toEqual([])
   })
 
-  test('outbound addresses are not asked to reach the capture server, which is on this machine', async () => {
+  test('outbound addresses are not used to connect to the local capture server', async () => {
     // TEST-NET-1 (RFC 5737): no machine has it.
     await using flow = await startMailFlow({
       settings: { TASSIS_DELIVERY: 'capture', TASSIS_OUTBOUND_IPS: '192.0.2.10' },
@@ -44,7 +44,7 @@ describe('in delivery mode capture', () => {
     expect(email.status).toBe('sent')
   })
 
-  test('a message of 5 MiB is kept whole', async () => {
+  test('a message of 5 MiB is captured completely', async () => {
     await using flow = await startMailFlow({ settings: { TASSIS_DELIVERY: 'capture' } })
     const content = Buffer.alloc(5 * 1024 * 1024, 'capture').toString('base64')
     const attachments = [{ filename: 'large.bin', content, content_type: 'application/octet-stream' }]
@@ -68,7 +68,7 @@ describe('mail from a domain that is not verified', () => {
   })
 
   // Proves: track-1
-  test('is not tracked, whatever it asks for', async () => {
+  test('is not tracked, even on request', async () => {
     await using flow = await startMailFlow({ zone: ZONE, smtpPort: 9, verified: false })
     const html_body = '<p><a href="https://shop.test/">Shop</a></p>'
     const sent = await flow.send({ to: 'bob@receiver.test', html_body, tracking: true })

@@ -1,4 +1,4 @@
-/** @module Clocks that jump in the middle of deliveries to real servers: every recipient reaches its right end, in time. */
+/** @module Clock jumps during deliveries to real servers: every recipient reaches the right final status, in time. */
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -13,7 +13,7 @@ import { type MailFlow, type MailFlowOptions, startMailFlow } from '#test/suppor
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
-// On a busy machine a step of the clock takes long.
+// Advancing the clock takes long on a busy machine.
 setDefaultTimeout(120_000)
 
 const START = Date.UTC(2026, 2, 15, 12, 30)
@@ -33,7 +33,7 @@ const rows = (flow: { readonly app: MailFlow['app'] }): Row[] =>
     )
     .all()
 
-/** A clock of which also the monotonic one jumps, as of a machine that was moved or a process whose clock is faked. */
+/** A clock whose monotonic time jumps too, as on a migrated machine or in a process with a faked clock. */
 class FullyJumpingClock extends ManualClock {
   #jumpedMs = 0
 
@@ -51,7 +51,7 @@ class FullyJumpingClock extends ManualClock {
   }
 }
 
-/** Lets time pass in steps, none while an attempt is under way, until the condition holds; 40 days do not pass meanwhile. */
+/** Advances the clock in steps, never during an attempt, until the condition holds; 40 days must not pass. */
 const advanceUntil = (
   clock: ManualClock,
   { service }: MailFlow,
@@ -64,7 +64,7 @@ const advanceUntil = (
     return false
   }, 60_000)
 
-/** Whether each that still waits is due within the first step of the ladder. */
+/** Whether every waiting recipient is due within the first step of the retry schedule. */
 const areDueInTime = (flow: MailFlow): boolean =>
   rows(flow).every(({ nextAt }) => nextAt === null || nextAt - flow.app.clock.now() <= minutes(5.5))
 
@@ -73,7 +73,7 @@ const CLOCKS: [string, () => ManualClock][] = [
   ['both clocks', () => new FullyJumpingClock(START)],
 ]
 
-describe.each(CLOCKS)('%s 40 days ahead for 3 s, then right:', (_, createClock) => {
+describe.each(CLOCKS)('%s 40 days ahead for 3 s, then correct:', (_, createClock) => {
   async function startFlow(options: Omit<MailFlowOptions, 'clock' | 'zone'>) {
     const clock = createClock()
     const flow = await startMailFlow({ ...options, clock, zone })
@@ -91,7 +91,7 @@ describe.each(CLOCKS)('%s 40 days ahead for 3 s, then right:', (_, createClock) 
   }
 
   // Proves: delivery-5
-  test('mail that was deferred meanwhile goes in time', async () => {
+  test('mail deferred during the jump is delivered in time', async () => {
     let isBusy = true
     await using server = await startScriptedSmtp({ rcpt: () => (isBusy ? '450 4.2.0 Later' : '250 ok') })
     await using it = await startFlow({ smtpPort: server.port })
@@ -104,7 +104,7 @@ describe.each(CLOCKS)('%s 40 days ahead for 3 s, then right:', (_, createClock) 
   })
 
   // Proves: delivery-5
-  test('new mail to a site that rested meanwhile goes in time', async () => {
+  test('new mail to a site that backed off during the jump is delivered in time', async () => {
     let isBusy = true
     await using server = await startScriptedSmtp({ mail: () => (isBusy ? '421 4.7.0 Later' : '250 ok') })
     await using it = await startFlow({ smtpPort: server.port })
@@ -118,7 +118,7 @@ describe.each(CLOCKS)('%s 40 days ahead for 3 s, then right:', (_, createClock) 
   })
 
   // Proves: delivery-5
-  test('deferred mail is not expired by it', async () => {
+  test('deferred mail does not expire', async () => {
     let isBusy = true
     await using server = await startScriptedSmtp({ rcpt: () => (isBusy ? '450 4.2.0 Later' : '250 ok') })
     await using it = await startFlow({ smtpPort: server.port })
@@ -132,13 +132,13 @@ describe.each(CLOCKS)('%s 40 days ahead for 3 s, then right:', (_, createClock) 
 })
 
 // Proves: delivery-5
-test('scheduled mail is not released by a jump of days, and leaves at its time', async () => {
+test('scheduled mail is not released by a jump of days, and is sent at its time', async () => {
   const clock = new ManualClock(START)
   await using server = await startScriptedSmtp()
   await using flow = await startMailFlow({ clock, zone, smtpPort: server.port })
   await flow.send({ to: 'bob@receiver.test', send_at: new Date(START + days(10)).toISOString() })
   clock.jumpTo(START + days(40))
-  // Was the scheduled one due, it would go first: it is of the same lane.
+  // If the scheduled one were due, it would go first: it is in the same lane.
   expect((await flow.outcome('ann@receiver.test')).recipient).toMatchObject({ status: 'sent' })
   expect(rows(flow)[0]).toMatchObject({ attempts: 0, nextAt: START + days(10) })
   clock.jumpTo(START)
@@ -148,7 +148,7 @@ test('scheduled mail is not released by a jump of days, and leaves at its time',
   expectBalanced(flow.service)
 })
 
-test('an hour back delays deferred mail by nothing, and scheduled mail keeps its time', async () => {
+test('an hour back does not delay deferred mail, and scheduled mail keeps its time', async () => {
   const clock = new ManualClock(START)
   let isBusy = true
   await using server = await startScriptedSmtp({ rcpt: () => (isBusy ? '450 4.2.0 Later' : '250 ok') })
@@ -158,7 +158,7 @@ test('an hour back delays deferred mail by nothing, and scheduled mail keeps its
   await flow.send({ to: 'ann@receiver.test', send_at: new Date(sendAt).toISOString() })
   clock.jumpTo(START - hours(1))
   isBusy = false
-  // Made due where it was, without any time passing.
+  // Made due at the current time, without any time passing.
   flow.app.clock.now()
   await eventually(() => rows(flow)[0]?.nextAt === null)
   expect(rows(flow)[1]).toMatchObject({ attempts: 0, nextAt: sendAt })
@@ -166,7 +166,7 @@ test('an hour back delays deferred mail by nothing, and scheduled mail keeps its
 })
 
 // Proves: delivery-5
-test('what a run with a clock that was ahead has put off is due at the next start', async () => {
+test('what a run with a clock ahead of time postponed is due at the next start', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'tassis-clock-'))
   try {
     let times = 0
@@ -190,7 +190,7 @@ test('what a run with a clock that was ahead has put off is due at the next star
     })
     await eventually(() => rows(again)[0]?.nextAt === null)
     expect(rows(again)).toMatchObject([{ status: 3, attempts: 2 }])
-    // Its events are not dated by the wrong time until that has come.
+    // Its events do not have the wrong time before that time has come.
     expect(again.app.eventTime()).toBe(again.app.clock.now())
   } finally {
     rmSync(dataDir, { recursive: true })
@@ -198,7 +198,7 @@ test('what a run with a clock that was ahead has put off is due at the next star
 })
 
 // Proves: delivery-6
-test('mail of a service that was off for weeks has the attempts of the ladder before it expires', async () => {
+test('mail of a service that was down for weeks gets the attempts of its retry schedule before it expires', async () => {
   const clock = new FullyJumpingClock(START)
   await using server = await startScriptedSmtp({ rcpt: '450 4.2.0 Later' })
   await using flow = await startMailFlow({ clock, zone, smtpPort: server.port })
@@ -212,14 +212,14 @@ test('mail of a service that was off for weeks has the attempts of the ladder be
 })
 
 // Proves: delivery-5
-test('attack: jumps of 40 days to and fro among deliveries; every recipient reaches the end that its server gives', async () => {
+test('attack: after jumps of 40 days back and forth during deliveries, every recipient ends as its server decides', async () => {
   const clock = new ManualClock(START)
-  const asked = new Map<string, number>()
+  const attemptsByAddress = new Map<string, number>()
   await using server = await startScriptedSmtp({
     rcpt: (line) => {
       const [, to = '', kind] = /<((\w+)-\d+@[^>]*)>/.exec(line) ?? []
-      const times = (asked.get(to) ?? 0) + 1
-      asked.set(to, times)
+      const times = (attemptsByAddress.get(to) ?? 0) + 1
+      attemptsByAddress.set(to, times)
       if (kind === 'hard') return '550 5.1.1 User unknown'
       if (kind === 'soft' && times < 4) return '450 4.2.0 Later'
       if (kind === 'busy' && times < 2) return '421 4.7.0 Too busy'
@@ -236,7 +236,7 @@ test('attack: jumps of 40 days to and fro among deliveries; every recipient reac
     await flow.app.commit.barrier()
     if (round % 3 === 1) clock.jumpTo(clock.now() - days(40))
     if (round % 3 === 2) clock.jumpTo(clock.now() + days(40))
-    // No attempt looks as if it had taken minutes.
+    // No attempt seems to have taken minutes.
     await eventually(() => flow.service.delivery?.scheduler.inFlight === 0, 60_000)
     clock.advance(minutes(2))
     await flow.app.commit.barrier()

@@ -1,4 +1,7 @@
-/** @module Which complaints pause an account, over the whole way: reports are handed in at the listener, SPF is looked up, and the watch judges. */
+/**
+ * @module End to end: which complaints pause an account. Reports are submitted to the listener, SPF is checked, and the
+ * abuse check runs.
+ */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
 import { readShape } from '../protocols/arf/shapes.ts'
@@ -32,14 +35,14 @@ const report = (copy: Copy | undefined, mailFrom: string) => ({
 })
 
 async function isPaused(): Promise<boolean> {
-  // It looks at every account once, and has done so when it has stopped.
+  // The check visits every account once and has finished when it has stopped.
   await startAbuseWatch(office.app).stop()
   const { body } = await office.api('GET', '/v1/account')
   return JSON.stringify(body).includes('"source":"reputation"')
 }
 
 // Proves: notify-41
-test('reports that nothing proves suppress who they prove, and pause nobody, however many; those of one loop neither', async () => {
+test('unverified reports suppress the recipients they prove and pause no account, however many; so do those of one feedback loop', async () => {
   await office.submit(...copies.slice(0, 6).map((copy) => report(copy, 'mallory@receiver.test')))
   await office.submit(report(copies[6], ''))
   expect((await office.suppressions()).map(({ reason }) => reason)).toEqual(Array(7).fill('complaint'))

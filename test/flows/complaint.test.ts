@@ -1,6 +1,6 @@
 /**
- * @module Complaints over the whole way: an email is sent and arrives, its receiver's provider hands a feedback report in at the listener, and events, webhook,
- * suppression list and complaint rate tell of it.
+ * @module End to end: complaints. An email is sent and arrives, the receiver's provider submits a feedback report to
+ * the listener, and the complaint appears in events, webhook, suppression list and complaint rate.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { complaintAdminCommands } from '#app/cli/complaints.ts'
@@ -10,8 +10,8 @@ import { listShapeNames, readShape } from '../protocols/arf/shapes.ts'
 import { type Copy, HOST, type PostOffice, type SentEmail, startPostOffice } from './post-office.ts'
 
 /**
- * What each shape proves that it is about when it is the copy of a Bcc among four recipients: the recipient, or only the email. The sender proves nothing,
- * so a name in the report does not.
+ * What each shape proves about the copy of a Bcc among four recipients: the recipient, or only the email. The report's
+ * sender is unverified, so a name in the report proves nothing.
  */
 const SHAPES: Readonly<Record<string, 'recipient' | 'email'>> = {
   standard: 'recipient',
@@ -39,7 +39,7 @@ const TYPES: Readonly<Record<string, string>> = { fraud: 'fraud', virus: 'virus'
 const FBL = `fbl@${HOST}`
 const ABUSE = `abuse@${HOST}`
 
-/** The report of a shape about a copy that arrived. */
+/** A report of one shape about a received copy. */
 function reportOf(name: string, copy: Copy, others: readonly string[] = []): Uint8Array {
   const [, unsubscribe = '', address = ''] =
     /<(https:[^>]+)>, <mailto:([^?]+)/.exec(copy.header('List-Unsubscribe')) ?? []
@@ -54,24 +54,24 @@ function reportOf(name: string, copy: Copy, others: readonly string[] = []): Uin
   })
 }
 
-/** A report that returns the copy itself, as it arrived, below the trace field of its server. */
+/** A report that returns the received copy itself, below its server's trace field. */
 function createReturning(copy: Copy): Uint8Array {
   const [head = ''] = Buffer.from(reportOf('standard', copy)).toString('latin1').split('Content-Type: message/rfc822')
   const returned = `Return-Path: <${copy.mailFrom}>\r\n${copy.raw}`
   return Buffer.from(`${head}Content-Type: message/rfc822\r\n\r\n${returned}\r\n--report-1--\r\n`, 'latin1')
 }
 
-/** What `tassis complaints` shows of the account. */
+/** The output of `tassis complaints` for the account. */
 async function listComplaints() {
   const [show] = complaintAdminCommands
-  if (!show) throw new Error('the command is gone')
+  if (!show) throw new Error('the command does not exist')
   const { accounts, newest } = await show.run({ opened: office.opened, delivery: office.delivery }, { limit: 500 })
   const account = accounts.find(({ account_id: id }) => id === office.actor.accountUuid)
   if (!account) throw new Error('the account is not shown')
   return { ...account, newest }
 }
 
-/** What of all complaints is about one email. */
+/** The stored effects of all complaints about one email. */
 async function readEffects({ id }: SentEmail) {
   const { events } = (await office.detail(id)) as { events: { type: string; recipient: string | null }[] }
   const suppressions = await office.suppressions()
@@ -92,7 +92,10 @@ const complained = (address: string, type = 'abuse') => ({
 })
 const NOTHING = { events: [], suppressed: [], shown: [] }
 
-/** Emails by the name of their test, sent and arrived before any test: the first events of an email are told after two seconds. */
+/**
+ * Emails by the name of their test, sent and received before any test: the first events of an email are delivered after
+ * two seconds.
+ */
 const sent = new Map<string, SentEmail>()
 
 async function send(name: string, recipientCount: 1 | 4): Promise<void> {
@@ -152,7 +155,7 @@ afterAll(async () => {
 })
 
 describe('a report that returns the message', () => {
-  test.each(PLACES)('at %s is told once, stops all mail to whoever complained, and counts', async (_, name, to) => {
+  test.each(PLACES)('at %s is recorded once, suppresses the complaining recipient, and counts', async (_, name, to) => {
     const { api, actor, accepted, detail } = office
     const [address = ''] = addressesOf(name)
     const email = emailOf(name)
@@ -163,8 +166,8 @@ describe('a report that returns the message', () => {
     expect(await office.submit(report)).toEqual([expect.stringMatching(/^250 /)])
 
     expect(await readEffects(email)).toEqual(complained(address))
-    const told = await hook.receivedEvents(1)
-    expect(told).toEqual([
+    const received = await hook.receivedEvents(1)
+    expect(received).toEqual([
       {
         event: 'complained',
         event_id: expect.stringMatching(UUID),
@@ -179,7 +182,7 @@ describe('a report that returns the message', () => {
       },
     ])
 
-    // The same again, and another provider's at another place.
+    // The same report again, and another provider's at another address.
     await office.submit(
       report,
       { to: FBL, raw: reportOf('fraud', copy) },
@@ -197,15 +200,18 @@ describe('a report that returns the message', () => {
     expect((await detail(next.id))['status']).toBe('rejected')
     const { body } = await api('GET', '/v1/audit-logs?action=suppression.created&per_page=1')
     expect(body).toMatchObject({ data: [{ resource_id: address, metadata: { reason: 'complaint' } }] })
-    expect(await hook.receivedEvents(1)).toEqual(told)
+    expect(await hook.receivedEvents(1)).toEqual(received)
   })
 })
 
 describe('a report in the shape', () => {
-  test.each(Object.keys(SHAPES))('%s at the feedback address is of the only recipient of its email', async (name) => {
-    const [address = ''] = addressesOf(`${name}.one`)
-    expect(await readEffects(emailOf(`${name}.one`))).toEqual(complained(address, TYPES[name]))
-  })
+  test.each(Object.keys(SHAPES))(
+    '%s at the feedback address is matched to the only recipient of its email',
+    async (name) => {
+      const [address = ''] = addressesOf(`${name}.one`)
+      expect(await readEffects(emailOf(`${name}.one`))).toEqual(complained(address, TYPES[name]))
+    },
+  )
 
   test.each(Object.entries(SHAPES))('%s at abuse@ about a Bcc recipient of four finds the %s', async (name, found) => {
     const address = addressesOf(`${name}.four`)[3] ?? ''
@@ -216,17 +222,17 @@ describe('a report in the shape', () => {
     )
   })
 
-  test.each(Object.keys(SHAPES))('%s at the return path of one of four is of this one', async (name) => {
+  test.each(Object.keys(SHAPES))('%s at the return path of one of four is matched to that recipient', async (name) => {
     const address = addressesOf(`${name}.proven`)[2] ?? ''
     expect(await readEffects(emailOf(`${name}.proven`))).toEqual(complained(address, TYPES[name]))
   })
 })
 
-test('complaints that name none of several recipients are told to nobody and suppress nobody, but each counts, up to their number', async () => {
+test('complaints that name none of several recipients notify and suppress nobody, but each counts, up to their number', async () => {
   const email = emailOf('together')
   const hook = await office.createHook(['complained'])
   const before = (await listComplaints()).complaints
-  // A report of each recipient, which differ in what nobody can tell them by, and two more.
+  // One report per recipient, which do not identify the recipient, and two more.
   const reports = Array.from({ length: 6 }, (_, number) =>
     Buffer.concat([Buffer.from(`X-Report: ${number}\r\n`), reportOf('gmail-like', copyOf('together'))]),
   )
@@ -234,15 +240,15 @@ test('complaints that name none of several recipients are told to nobody and sup
   expect(await readEffects(email)).toEqual({ ...NOTHING, shown: Array(4).fill('null abuse') })
   expect((await listComplaints()).complaints).toBe(before + 4)
 
-  // One that names its recipient is told, so that the hook has heard of all that there was to tell.
+  // This one names its recipient and is delivered, so the webhook has received every earlier event.
   await office.submit({ to: copyOf('together', 1).mailFrom, raw: createReturning(copyOf('together', 1)) })
   const address = addressesOf('together')[1] ?? ''
-  const told = await hook.receivedEvents(1)
-  expect(told.map(({ email_id: id, complainer }) => [id, complainer])).toEqual([[email.id, address]])
+  const received = await hook.receivedEvents(1)
+  expect(received.map(({ email_id: id, complainer }) => [id, complainer])).toEqual([[email.id, address]])
   expect((await readEffects(email)).suppressed).toEqual([`${address} complaint`])
 })
 
-test('that a message is not spam is kept, and neither tells, suppresses nor counts', async () => {
+test('a not-spam report is stored, but neither notifies, suppresses nor counts', async () => {
   const before = (await listComplaints()).complaints
   await office.submit({ to: FBL, raw: reportOf('not-spam', copyOf('praised')) })
   expect(await readEffects(emailOf('praised'))).toEqual({
@@ -252,7 +258,7 @@ test('that a message is not spam is kept, and neither tells, suppresses nor coun
   expect((await listComplaints()).complaints).toBe(before)
 })
 
-test('what came to abuse@ or the feedback address and is no complaint about mail of ours is kept for the operator', async () => {
+test('other mail at abuse@ or the feedback address is stored for the operator', async () => {
   const copy = copyOf('no-complaint')
   const foreign = reportOf('gmail-like', {
     ...copy,
@@ -285,7 +291,7 @@ test('what came to abuse@ or the feedback address and is no complaint about mail
   ])
 })
 
-test('every report of the corpus is in one of these tests', () => {
+test('every report of the corpus occurs in one of these tests', () => {
   expect(listShapeNames()).toEqual(
     [...Object.keys(SHAPES), 'auth-failure', 'forwarded-by-a-person', 'login-attack', 'not-spam'].toSorted(),
   )

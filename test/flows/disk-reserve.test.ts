@@ -1,6 +1,6 @@
 /**
- * @module What is reserved of the disk: on a disk that says so, and on a real small one that is filled. What was accepted is finished, what is deleted goes,
- * people sign in; everything else is refused.
+ * @module The disk reserve, on a disk that reports little space and on a small real one that is filled. Accepted mail
+ * is delivered, data can be deleted, users can sign in; everything else is rejected.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, statfsSync } from 'node:fs'
@@ -20,9 +20,9 @@ const idOf = ({ body }: ApiResponse): string => String(at(body, 'data', 'id'))
 describe('on a low disk', () => {
   let isLow = false
   let service: EmailApi
-  const made = new Map<string, string>()
+  const createdIds = new Map<string, string>()
 
-  /** One of each kind, by the path it was made at, with a contact and a suppression of `{name}@x.test`. */
+  /** One resource of each kind, by the path that created it, with a contact and a suppression of `{name}@x.test`. */
   const makeAll = async (name: string): Promise<Map<string, string>> => {
     const { api } = service
     const ids = new Map<string, string>()
@@ -50,8 +50,11 @@ describe('on a low disk', () => {
       receives: true,
     })
     service.app.db.run('UPDATE domains SET inbound_enabled = 1')
-    for (const [path, id] of await makeAll('one')) made.set(path, id)
-    made.set('email', (await service.accepted({ send_at: new Date(service.clock.now() + 3_600_000).toISOString() })).id)
+    for (const [path, id] of await makeAll('one')) createdIds.set(path, id)
+    createdIds.set(
+      'email',
+      (await service.accepted({ send_at: new Date(service.clock.now() + 3_600_000).toISOString() })).id,
+    )
     isLow = true
   })
   afterAll(() => service[Symbol.asyncDispose]())
@@ -71,7 +74,7 @@ describe('on a low disk', () => {
     ['POST', '/v1/agent-mailboxes', { display_name: 'New' }],
     ['POST', '/v1/streams', { slug: 'new', name: 'New' }],
   ]
-  const filled = (path: string, ids: ReadonlyMap<string, string> = made) =>
+  const filled = (path: string, ids: ReadonlyMap<string, string> = createdIds) =>
     path.replace(/\{(.*?)\}/g, (_, key: string) => ids.get(key) ?? '')
 
   // Proves: storage-5
@@ -81,14 +84,14 @@ describe('on a low disk', () => {
     expect(service.stored()).toEqual(before)
   })
 
-  test('a form takes no visitor in', async () => {
-    const { body } = await service.api('GET', `/v1/signup-forms/${made.get('/v1/signup-forms')}`)
+  test('a form accepts no visitor', async () => {
+    const { body } = await service.api('GET', `/v1/signup-forms/${createdIds.get('/v1/signup-forms')}`)
     const form = `${service.url}/subscribe/${String(at(body, 'data', 'slug'))}`
     const answer = await fetch(form, { method: 'POST', body: new URLSearchParams({ email: 'visitor@x.test' }) })
     expect(answer.status).toBe(507)
   })
 
-  test('mail that comes in is told to come again', async () => {
+  test('incoming mail is deferred', async () => {
     await using client = await connectSmtp(service.inbound?.listener?.port ?? 0)
     await client.reply()
     await client.say('EHLO x.test')
@@ -96,7 +99,7 @@ describe('on a low disk', () => {
     expect(await client.say('RCPT TO:<anybody@sender.test>')).toStartWith('452 4.3.1 ')
   })
 
-  test('the service says why it is not ready, and its database still answers', async () => {
+  test('the service reports why it is not ready, and its database still answers', async () => {
     const { status, body } = await service.api('GET', '/readyz', undefined, { key: null })
     expect([status, (at(body, 'details') as { field: string }[]).map(({ field }) => field)]).toEqual([503, ['disk']])
   })
@@ -123,11 +126,11 @@ describe('on a low disk', () => {
   })
 
   test('a scheduled email can be cancelled', async () => {
-    expect((await service.api('POST', `/v1/emails/${made.get('email')}/cancel`)).status).toBeLessThan(300)
+    expect((await service.api('POST', `/v1/emails/${createdIds.get('email')}/cancel`)).status).toBeLessThan(300)
   })
 })
 
-/** A file system of its own; undefined where this user may make none. */
+/** A file system of its own; undefined if this user cannot mount one. */
 function mountSmallDisk(size: string): string | undefined {
   const folder = mkdtempSync(join(tmpdir(), 'tassis-disk-'))
   if (Bun.which('mount') && Bun.spawnSync(['mount', '-t', 'tmpfs', '-o', `size=${size}`, 'tmpfs', folder]).success)
@@ -146,7 +149,7 @@ afterAll(() => disk && unmount(disk))
 
 // Proves: storage-5
 test.skipIf(disk === undefined)(
-  'contacts fill a real disk to the reserve and no further, and what was accepted before is delivered',
+  'contacts fill a real disk up to the reserve and no further, and mail accepted before is delivered',
   async () => {
     const dataDir = disk ?? ''
     const reserve = 24 * MiB
@@ -183,7 +186,7 @@ test.skipIf(disk === undefined)(
         if (status === 507) {
           expect(at(body, 'code')).toBe('insufficient_storage')
           refusals++
-          // What the logs of the databases held is free once they are emptied.
+          // Emptying the databases' logs frees their space.
           await app.commit.checkpoint()
           clock.advance(1000)
           continue

@@ -17,7 +17,7 @@ import { type SinkMessage, startSink } from '#test/support/sink.ts'
 import { verifyWithMailauth } from '../protocols/dkim/verifiers.ts'
 
 // Proves: contact-15
-test('from a signup to the welcome: the confirmation arrives signed, its link works, the welcome comes after its delay, once', async () => {
+test('from signup to welcome: the confirmation arrives signed, its link works, and the welcome arrives once, after its delay', async () => {
   await using sink = await startSink()
   const dns = await startDnsServer({
     'receiver.test': { MX: [{ preference: 10, exchange: 'mx.receiver.test' }] },
@@ -51,15 +51,15 @@ test('from a signup to the welcome: the confirmation arrives signed, its link wo
   await service.add(list, { email: ADDRESS, metadata: { first_name: 'Zoë' } })
 
   const confirmation = await eventually(() => sink.messages[0])
-  const asked = await simpleParser(confirmation.raw)
+  const confirmationMail = await simpleParser(confirmation.raw)
   expect({
     rcptTo: confirmation.rcptTo,
-    from: asked.from?.text,
-    to: [asked.to].flat()[0]?.text,
-    subject: asked.subject,
-    automatic: asked.headers.get('auto-submitted'),
-    unsubscribe: asked.headers.has('list-unsubscribe'),
-    pixel: String(asked.html).includes('<img'),
+    from: confirmationMail.from?.text,
+    to: [confirmationMail.to].flat()[0]?.text,
+    subject: confirmationMail.subject,
+    automatic: confirmationMail.headers.get('auto-submitted'),
+    unsubscribe: confirmationMail.headers.has('list-unsubscribe'),
+    pixel: String(confirmationMail.html).includes('<img'),
     signature: await signature(confirmation),
   }).toEqual({
     rcptTo: [ADDRESS],
@@ -71,7 +71,9 @@ test('from a signup to the welcome: the confirmation arrives signed, its link wo
     pixel: false,
     signature: 'pass',
   })
-  const links = [asked.text, String(asked.html)].map((text) => /https:\/\/[^\s"<]+/.exec(text ?? '')?.[0] ?? '')
+  const links = [confirmationMail.text, String(confirmationMail.html)].map(
+    (text) => /https:\/\/[^\s"<]+/.exec(text ?? '')?.[0] ?? '',
+  )
   expect(new Set(links).size).toBe(1)
   const path = String(links[0]).slice(PUBLIC_URL.length)
   expect((await ask(service, 'GET', path)).heading).toBe('Confirm your subscription?')
@@ -100,7 +102,7 @@ test('from a signup to the welcome: the confirmation arrives signed, its link wo
     signature: 'pass',
   })
 
-  // It is mail of the list: its one-click link takes the contact off this list.
+  // It is list mail: its one-click link removes the contact from this list.
   await fetch(`${service.url}${String(unsubscribe).slice(PUBLIC_URL.length)}`, {
     method: 'POST',
     body: new URLSearchParams({ 'List-Unsubscribe': 'One-Click' }),

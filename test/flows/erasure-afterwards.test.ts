@@ -1,5 +1,6 @@
 /**
- * @module What comes after somebody was erased from an email that others got as well: their clicks and complaints count, and bring nothing of him back.
+ * @module After a person was erased from an email that others received too, the others' clicks and complaints count and
+ * restore nothing of the erased person.
  */
 import { expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -17,7 +18,7 @@ const PERSON = `${MARK}@receiver.test`
 const OTHER = 'other@receiver.test'
 const BROWSER = 'Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0'
 
-test('what others do with an email that an erased person got too brings nothing of him back', async () => {
+test('later actions of other recipients of the same email restore nothing of an erased person', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'tassis-afterwards-'))
   try {
     await using office = await startPostOffice({}, { runsTasks: true, dataDir })
@@ -61,8 +62,8 @@ test('what others do with an email that an erased person got too brings nothing 
       'complained',
     ])
     expect(await office.suppressions()).toEqual([{ address: OTHER, reason: 'complaint', sourceEmailId: shared.id }])
-    const kept = office.app.db.query<{ ref: number | null }, []>('SELECT raw_ref AS ref FROM complaints').all()
-    expect(kept).toEqual([{ ref: null }])
+    const stored = office.app.db.query<{ ref: number | null }, []>('SELECT raw_ref AS ref FROM complaints').all()
+    expect(stored).toEqual([{ ref: null }])
     const rows = grepData(dataDir, [MARK]).filter((line) => line.startsWith('tassis.db:'))
     expect(rows).toEqual([])
     expectBalanced(office)

@@ -1,6 +1,7 @@
 /**
- * @module The erasure of one person over the whole way: somebody who was written to, opened, clicked, bounced, complained, unsubscribed, wrote and was
- * imported among others, is erased; then the service is stopped and every file of its data directory is looked through. The others have lost nothing.
+ * @module End to end: the erasure of one person. A person who received mail, opened, clicked, bounced, complained,
+ * unsubscribed, wrote, and was imported among others is erased. Then the service stops, and every file of its data
+ * directory is searched. The others have lost nothing.
  */
 import { expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -18,11 +19,11 @@ import { type Copy, HOST, INBOUND_DOMAIN, type PostOffice, startPostOffice } fro
 
 type Json = Record<string, unknown>
 
-/** Nobody else has these words in his address, and nothing of ours has them. */
+/** No other address contains these words, and neither does our own code. */
 const MARK = 'marker.qzx'
 const PERSON = `Marker.Qzx@receiver.test`
 const KEY = PERSON.toLowerCase()
-/** What only their mail says. */
+/** Words that only the person's mail contains. */
 const SECRET = 'quizzaciously'
 const WORDS = [MARK, 'marker%2eqzx', SECRET]
 const OTHERS = Array.from({ length: 50 }, (_, i) => `person${i}@receiver.test`)
@@ -35,7 +36,7 @@ const requestOk = async (office: PostOffice, method: string, path: string, body?
   return answer.body
 }
 
-/** Opens a copy and clicks in it, as a browser. */
+/** Opens a copy and clicks in it, as a browser does. */
 async function engageWith(office: PostOffice, copy: Copy): Promise<void> {
   const text = copy.raw.replace(/=\r\n/g, '').replace(/=3D/g, '=')
   for (const kind of ['o', 'c']) {
@@ -52,7 +53,7 @@ async function unsubscribe(office: PostOffice, copy: Copy): Promise<void> {
   expect((await fetch(`${office.url}${path}`, { method: 'POST', body: form })).status).toBe(200)
 }
 
-/** A delivery report that something failed, as servers write it. */
+/** A DSN about a failure, as servers write it. */
 const bounceOf = (copy: Copy): string =>
   [
     'From: MAILER-DAEMON@receiver.test',
@@ -108,7 +109,7 @@ const letterFrom = (
   raw: `From: Somebody <${from}>\r\nTo: <${to}>\r\nSubject: ${subject}\r\nMessage-ID: <${Bun.hash(from + subject)}@provider.test>\r\n\r\n${text}\r\n`,
 })
 
-/** The system's clock, on which a test can let time pass. */
+/** The system clock, which a test can advance. */
 function adjustableClock(): Clock & { setForward(byMs: number): void } {
   let aheadMs = 0
   return {
@@ -121,7 +122,10 @@ function adjustableClock(): Clock & { setForward(byMs: number): void } {
   }
 }
 
-/** Everything that can happen with an address, to the person and, much of it, to others. Gives what is asked for later. */
+/**
+ * Everything that can happen to an address, for the person and, mostly, for others. Returns values that later steps
+ * need.
+ */
 async function createHistory(office: PostOffice) {
   const listId = String(at(await requestOk(office, 'POST', '/v1/contact-lists', { name: 'People' }), 'data', 'id'))
   await requestOk(office, 'POST', `/v1/contact-lists/${listId}/contacts`, { email: PERSON, metadata: { note: SECRET } })
@@ -149,11 +153,11 @@ async function createHistory(office: PostOffice) {
   await engageWith(office, alone.copyFor(PERSON))
   const bounced = await office.sendBulk({ ...about, to: PERSON })
   const complained = await office.sendBulk({ ...about, to: PERSON, headers: { 'X-For': PERSON } })
-  const left = await office.sendBulk({ ...about, to: PERSON, reply_to: PERSON })
+  const unsubscribed = await office.sendBulk({ ...about, to: PERSON, reply_to: PERSON })
   const shared = await office.sendBulk({ ...about, to: [OTHERS[0], PERSON], cc: [OTHERS[1]] })
   await engageWith(office, shared.copyFor(OTHERS[0] ?? ''))
   await engageWith(office, shared.copyFor(PERSON))
-  // Large enough for a file of its own, and not compressible.
+  // Large enough for a file of its own, and incompressible.
   const noise = Buffer.from(Array.from({ length: 300_000 }, (_, i) => Bun.hash.wyhash(String(i)) % 251n).map(Number))
   const attached = await office.sendBulk({
     ...about,
@@ -214,12 +218,12 @@ async function createHistory(office: PostOffice) {
   await requestOk(office, 'POST', `${mailbox}/messages/${theirs?.['id']}/reply`, { text_body: `${SECRET} indeed` })
   await eventually(() => office.copies.some((copy) => copy.raw.includes(`${SECRET} indeed`)))
 
-  await unsubscribe(office, left.copyFor(PERSON))
+  await unsubscribe(office, unsubscribed.copyFor(PERSON))
   const copy = bounced.copyFor(PERSON)
   const reports = await office.submit(
     { to: copy.mailFrom, raw: bounceOf(copy) },
     { to: complained.copyFor(PERSON).mailFrom, raw: complaintOf(complained.copyFor(PERSON)) },
-    // Of an email that we know nothing of.
+    // About an email that we do not know.
     { to: `postmaster@${HOST}`, raw: bounceOf({ ...copy, mailFrom: 'x', raw: 'Subject: x\r\n\r\nx' }) },
   )
   expect([...replies, ...reports].filter((reply) => !reply.startsWith('250'))).toEqual([])
@@ -228,7 +232,7 @@ async function createHistory(office: PostOffice) {
 }
 
 // Proves: privacy-3
-test('whoever is erased is nowhere in the data directory any more, stays suppressed, and nobody else has lost anything', async () => {
+test('an erased person is nowhere in the data directory, stays suppressed, and nobody else has lost anything', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'tassis-erasure-'))
   try {
     const clock = adjustableClock()
@@ -237,7 +241,7 @@ test('whoever is erased is nowhere in the data directory any more, stays suppres
     try {
       const { listId, mailbox, alone, shared, waiting, waitingTogether, others } = await createHistory(office)
       const before = await office.suppressions()
-      // In rows, in content, in captures and in raw mail at least, or the look at the end would prove nothing.
+      // In rows, content, captures and raw mail at least, or the search at the end would prove nothing.
       const places = new Set(grepData(dataDir, WORDS).map((line) => line.split('/')[0]?.split(':')[0]))
       expect([...places]).toEqual(expect.arrayContaining(['capture.db', 'content', 'raw-mail', 'tassis.db']))
       const begun = await requestOk(office, 'DELETE', `/v1/gdpr/erase?email=${encodeURIComponent(PERSON)}`)
@@ -245,10 +249,10 @@ test('whoever is erased is nowhere in the data directory any more, stays suppres
         data: { email_address: KEY, rows_deleted: expect.any(Number), message: expect.any(String) },
         operation_id: expect.any(String),
       })
-      // Mail to somebody else still waits for its time; it is cancelled by hand, as else nothing would end it.
+      // Mail to another recipient still waits for its time; the test cancels it, because nothing else would end it.
       await requestOk(office, 'POST', `/v1/emails/${waitingTogether.id}/cancel`)
       const operation = await eventually(async () => {
-        // Content that was stored twice goes some minutes later.
+        // Content that was stored twice is deleted some minutes later.
         clock.setForward(seconds(20))
         office.app.removalDue.emit()
         const found = at(await requestOk(office, 'GET', `/v1/operations/${at(begun, 'operation_id')}`), 'data') as Json

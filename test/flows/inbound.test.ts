@@ -1,6 +1,6 @@
 /**
- * @module Mail comes in over real sockets: a Postfix hands in a thousand messages of the corpus, over TLS; all are stored as they were written, and the
- * webhook of their route is told of each, signed with the account's inbound secret.
+ * @module Receives mail over real sockets: a Postfix submits a thousand messages of the corpus over TLS. All are stored
+ * as written, and their route's webhook receives each one, signed with the account's inbound secret.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
@@ -30,13 +30,13 @@ const HOOK_HOST = 'hooks.test'
 const MESSAGES = 1000
 const SESSIONS = 8
 
-/** Mail servers hand lines over with CRLF, whatever was in the file, and take NUL away. */
+/** Mail servers send lines with CRLF, whatever the file has, and remove NUL. */
 const LINES_CHANGE: ReadonlySet<string> = new Set(['bare-lf', 'nul-octets'])
 
 const NAMES = Object.keys(CORPUS)
 const nameOf = (number: number): string => NAMES[number % NAMES.length] ?? ''
 
-/** The octets behind DATA: lines that begin with a dot get another, and all end with CRLF. */
+/** The octets after DATA: lines that begin with a dot get a second one, and all end with CRLF. */
 const toWireForm = (message: Buffer): Buffer =>
   Buffer.from(
     `${message
@@ -63,7 +63,7 @@ async function submitAll(port: number, numbers: Iterator<number>): Promise<void>
 const hashOf = (content: Uint8Array): string =>
   new Bun.CryptoHasher('sha256').update(content).digest('hex').slice(0, 16)
 
-suite('a Postfix that hands in a thousand messages', () => {
+suite('a Postfix that submits a thousand messages', () => {
   let postfix: Postfix
   let receiver: HttpsReceiver
   let dns: DnsServer
@@ -91,13 +91,13 @@ suite('a Postfix that hands in a thousand messages', () => {
     const { app, actor, api } = service
     const { domain } = await createDomain(app, actor, 'inbound.test')
     app.db.run('UPDATE domains SET verified_at = 1, inbound_enabled = 1 WHERE id = ?', [domain.id])
-    const made = await api('POST', '/v1/inbound-routes', {
+    const created = await api('POST', '/v1/inbound-routes', {
       domain_id: formatUuid(domain.uuid),
       pattern: 'm',
       match_type: 'prefix',
       webhook_url: receiver.url(HOOK_HOST, '/inbound'),
     })
-    expect(made.status).toBe(201)
+    expect(created.status).toBe(201)
     const numbers = Array.from({ length: MESSAGES }, (_, number) => number).values()
     await Promise.all(Array.from({ length: SESSIONS }, () => submitAll(postfix.port, numbers)))
     const total = () => listInbound(app.db, actor.accountId, {}, { limit: 1, offset: 0 }).total
@@ -122,7 +122,7 @@ suite('a Postfix that hands in a thousand messages', () => {
   const numberOf = ({ rcptTo }: InboundEmail): number => Number(/^m(\d+)@/.exec(rcptTo[0] ?? '')?.[1])
 
   // Proves: inbound-7, inbound-35
-  test('has each of them stored once, taken over TLS, with SPF looked up, and taken by the webhook of its route', () => {
+  test("has each stored once, accepted over TLS, with SPF checked, and claimed by its route's webhook", () => {
     expect(emails.map(numberOf).toSorted((a, b) => a - b)).toEqual(Array.from({ length: MESSAGES }, (_, n) => n))
     const facts = emails.map(({ status, tls, spfResult, mailFrom }) => [
       inboundStatusName(status),
@@ -137,7 +137,7 @@ suite('a Postfix that hands in a thousand messages', () => {
   })
 
   // Proves: inbound-4
-  test('finds every attachment again, octet by octet', () => {
+  test('has every attachment stored octet by octet', () => {
     const wrong = emails.flatMap((email) => {
       const name = nameOf(numberOf(email))
       const expected = CORPUS[name]?.attachments.map(([filename, type, size, hash]) => [filename, type, size, hash])
@@ -151,16 +151,16 @@ suite('a Postfix that hands in a thousand messages', () => {
     expect(wrong.slice(0, 3)).toEqual([])
   })
 
-  test('tells the webhook of each once, with what the API says, signed with the inbound secret', async () => {
+  test('has each delivered to the webhook once, as in the API, signed with the inbound secret', async () => {
     const { app, actor } = service
     const secret = await revealInboundSecret(app, actor)
     const violations = receiver.requests.flatMap((request) =>
       findWebhookViolations(request, { secret, nowMs: systemClock.now(), accountId: actor.accountUuid }),
     )
     expect(violations.slice(0, 5)).toEqual([])
-    const told = receiver.requests.map(({ text }) => ({ body: JSON.parse(text) as Record<string, unknown> }))
-    const byId = new Map(told.map(({ body }) => [body['inbound_email_id'], body]))
-    expect([told.length, byId.size]).toEqual([MESSAGES, MESSAGES])
+    const delivered = receiver.requests.map(({ text }) => ({ body: JSON.parse(text) as Record<string, unknown> }))
+    const byId = new Map(delivered.map(({ body }) => [body['inbound_email_id'], body]))
+    expect([delivered.length, byId.size]).toEqual([MESSAGES, MESSAGES])
     for (const email of emails) {
       const body = byId.get(formatUuid(email.uuid))
       expect(body).toMatchObject({

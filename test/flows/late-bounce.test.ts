@@ -1,6 +1,6 @@
 /**
- * @module The whole circle over real sockets: an email goes to a Postfix that accepts it and learns later that it cannot be delivered; its bounce comes
- * back by SMTP, corrects the status, suppresses the address, and is told to a webhook over TLS.
+ * @module The whole path of a late bounce over real sockets: a Postfix accepts an email and later fails to deliver it;
+ * its bounce arrives over SMTP, corrects the status, suppresses the address, and is delivered to a webhook over TLS.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { systemClock } from '#platform/clock.ts'
@@ -19,7 +19,7 @@ const suite = describe.skipIf(!isPostfixAvailable())
 
 const HOOK_HOST = 'hooks.test'
 
-suite('an email that a server takes and cannot deliver', () => {
+suite('an email that a server accepts but cannot deliver', () => {
   let final: ScriptedSmtp
   let postfix: Postfix
   let receiver: HttpsReceiver
@@ -68,7 +68,7 @@ suite('an email that a server takes and cannot deliver', () => {
   })
 
   // Proves: status-30
-  test('is sent, then bounced: status, event, suppression and webhook, and the next email is not sent at all', async () => {
+  test('is sent, then bounced: status, event, suppression and webhook; the next email is not sent at all', async () => {
     const { api } = service
     const hook = await api('POST', '/v1/webhooks', {
       url: receiver.url(HOOK_HOST, '/hook'),
@@ -97,8 +97,8 @@ suite('an email that a server takes and cannot deliver', () => {
     expect(at(suppressions.body, 'data')).toEqual([
       expect.objectContaining({ email_address: 'gone@receiver.test', reason: 'hard_bounce', source_email_id: id }),
     ])
-    const told = await eventually(() => receiver.requests.length === 2 && receiver.requests, 60_000)
-    const bodies = told.map(({ text }) => JSON.parse(text) as Record<string, unknown>)
+    const requests = await eventually(() => receiver.requests.length === 2 && receiver.requests, 60_000)
+    const bodies = requests.map(({ text }) => JSON.parse(text) as Record<string, unknown>)
     expect(bodies.map(({ event, email_id }) => [event, email_id])).toEqual([
       ['sent', id],
       ['bounced', id],

@@ -1,6 +1,7 @@
 /**
- * @module An agent mailbox over the whole way: a message comes in at the listener and wakes the consumer that waits for it over HTTP, the consumer's reply goes
- * out by SMTP, and the answer to that comes back into the same conversation. The tests use one mailbox each.
+ * @module End to end: an agent mailbox. A message arrives at the listener and wakes the consumer that waits for it over
+ * HTTP, the consumer's reply is sent over SMTP, and the answer to it joins the same conversation. Each test uses its
+ * own mailbox.
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { at } from '#test/support/api.ts'
@@ -20,11 +21,11 @@ afterAll(async () => {
 
 type Json = Record<string, unknown>
 
-/** Path of a new mailbox. */
+/** Creates a mailbox and returns its path. */
 async function createMailbox(localPart: string): Promise<string> {
-  const made = await office.api('POST', '/v1/agent-mailboxes', { local_part: localPart, display_name: 'Agent' })
-  expect(made.status).toBe(201)
-  return `/v1/agent-mailboxes/${at(made.body, 'data', 'id')}`
+  const created = await office.api('POST', '/v1/agent-mailboxes', { local_part: localPart, display_name: 'Agent' })
+  expect(created.status).toBe(201)
+  return `/v1/agent-mailboxes/${at(created.body, 'data', 'id')}`
 }
 
 const BOB = 'bob@receiver.test'
@@ -38,7 +39,7 @@ interface LetterFields {
   readonly references?: string
 }
 
-/** What Bob's mail program sends. */
+/** A message from Bob's mail program. */
 function letter({ to, id, subject, text, inReplyTo, references }: LetterFields): Letter {
   const head = [
     `From: Bob Baker <${BOB}>`,
@@ -55,14 +56,14 @@ function letter({ to, id, subject, text, inReplyTo, references }: LetterFields):
 
 const TIME = expect.stringMatching(/^\d{4}-\d{2}-\d{2}T.*Z$/)
 
-test('a message wakes who waits for it, its reply is delivered in the thread, and the answer to that joins them', async () => {
+test('a message wakes the waiting consumer, its reply is delivered in the thread, and the answer joins them', async () => {
   const { api } = office
   const mailbox = await createMailbox('agent')
   const address = `agent@${INBOUND_DOMAIN}`
   const hook = await office.createHook(['mailbox.message.received'])
   const mailboxId = mailbox.split('/').at(-1)
 
-  // It waits when the message comes: nothing is there yet, and without being woken it would have nothing to give but a 408 after 13 seconds.
+  // The request already waits when the message arrives; without being woken it would return a 408 after 13 seconds.
   let isAnswered = false
   const waiting = api('GET', `${mailbox}/messages/next?timeout=15`).finally(() => {
     isAnswered = true
@@ -190,7 +191,7 @@ test('a message wakes who waits for it, its reply is delivered in the thread, an
   expect(await found('packchen')).toEqual([answer.id, replyId, question.id])
   expect(await found('elephant')).toEqual([])
 
-  // The answer is told as well, and what went out is not.
+  // The answer is delivered too, but not the outgoing message.
   const both = await hook.receivedEvents(2)
   expect(both.map((each) => at(each, 'message', 'message_id'))).toEqual([question.id, answer.id])
   expect(at(both[1], 'message', 'text_body_stripped')).toBe('Found it, thank you!')
@@ -201,7 +202,7 @@ test('a message wakes who waits for it, its reply is delivered in the thread, an
   })
 })
 
-test('one message wakes one of those who wait; given back, it goes to the other', async () => {
+test('one message wakes one of two waiting consumers; released, it goes to the other', async () => {
   const { api } = office
   const mailbox = await createMailbox('shared')
   const waiting = [1, 2].map(() => api('GET', `${mailbox}/messages/next?timeout=15`))
@@ -219,7 +220,7 @@ test('one message wakes one of those who wait; given back, it goes to the other'
 const inboundOf = async (subject: string): Promise<Json[]> =>
   (at((await office.api('GET', '/v1/inbound')).body, 'data') as Json[]).filter((each) => each['subject'] === subject)
 
-test('what comes to the address of a mailbox that is gone is taken for the domain, in no mailbox', async () => {
+test('mail to the address of a deleted mailbox is accepted for the domain, in no mailbox', async () => {
   const { api } = office
   const mailbox = await createMailbox('former')
   expect((await api('DELETE', mailbox)).status).toBe(204)
@@ -228,7 +229,7 @@ test('what comes to the address of a mailbox that is gone is taken for the domai
   expect(await inboundOf('Late')).toMatchObject([{ rcpt_to: [to], status: 'no_route' }])
 })
 
-test('a message to two mailboxes and to an address that is none is one message in each, and one of the domain', async () => {
+test('a message to two mailboxes and to an unknown address is one message in each, and one of the domain', async () => {
   const { api } = office
   const paths = [await createMailbox('left'), await createMailbox('right')]
   const attachment = Buffer.from(Array.from({ length: 1000 }, (_, index) => index % 256))

@@ -1,6 +1,7 @@
 /**
- * @module A service through which mail passes in both directions, for tests over real sockets: what it sends arrives at a server that keeps each copy, what
- * is handed in at its listener is processed to the end, and what it tells webhooks arrives over TLS. Reads what was stored; never changes it.
+ * @module A service with mail in both directions, for tests over real sockets: what it sends arrives at a server that
+ * stores each copy, what is submitted to its listener is fully processed, and what it sends to webhooks arrives over
+ * TLS. Reads stored data; never changes it.
  */
 
 import { countQueueEntries } from '#features/receiving/inbound/queue-entries.ts'
@@ -19,9 +20,9 @@ import { connectSmtp, type RawSmtp } from '#test/support/smtp-client.ts'
 import { findWebhookViolations } from '#test/support/webhook-verifier.ts'
 
 export const HOST = 'mail.tassis.test'
-/** Verified, and takes mail. */
+/** Verified, and accepts mail. */
 export const INBOUND_DOMAIN = 'inbound.test'
-/** Mail to its addresses is taken to the final dot, and then the connection ends without a reply. */
+/** Mail to its addresses is accepted up to the final dot; then the connection ends without a reply. */
 export const LOST_DOMAIN = 'lost.test'
 const HOOK_HOST = 'hooks.test'
 
@@ -30,47 +31,50 @@ export interface Copy {
   /** Return path. */
   readonly mailFrom: string
   readonly recipient: string
-  /** As latin1. */
+  /** Decoded as latin1. */
   readonly raw: string
-  /** The value of a header field, unfolded; `''` when there is none. */
+  /** The value of a header field, unfolded; `''`: there is none. */
   header(name: string): string
 }
 
 export interface SentEmail {
   readonly id: string
   readonly messageId: string
-  /** One for each recipient, by its address. */
+  /** Returns the copy for a recipient, by address. */
   copyFor(recipient: string): Copy
 }
 
 /** A message for the listener. */
 export interface Letter {
-  /** The null reverse-path unless told. */
+  /** Default: the null reverse-path. */
   readonly mailFrom?: string
-  /** Several are of one transaction. */
+  /** Several recipients share one transaction. */
   readonly to: string | readonly string[]
   readonly raw: string | Uint8Array
 }
 
 export interface Hook {
   readonly id: string
-  /** Resolves with what it was told once there are so many, each signed and shaped as promised. */
+  /** Resolves with the received events once there are `count`, each signed and shaped as specified. */
   receivedEvents(count: number): Promise<Record<string, unknown>[]>
 }
 
 export interface PostOffice extends EmailApi {
   readonly inboundPort: number
-  /** All copies that arrived, oldest first. */
+  /** All received copies, oldest first. */
   readonly copies: readonly Copy[]
-  /** Accepts an email of bulk mail; resolves once every recipient is final. */
+  /** Accepts a bulk email; resolves once every recipient has a final status. */
   sendBulk(request: Readonly<Record<string, unknown>>): Promise<SentEmail>
-  /** Hands messages in, one after the other; gives the reply to each, the one to RCPT where it refuses, once all are processed. */
+  /**
+   * Submits messages one by one; once all are processed, returns the reply to each, the one to RCPT if that was
+   * rejected.
+   */
   submit(...letters: readonly Letter[]): Promise<string[]>
-  /** Makes a webhook of the account with a path of its own. */
+  /** Creates a webhook of the account with a path of its own. */
   createHook(events: readonly string[]): Promise<Hook>
-  /** Resolves when what came in is processed. */
-  processed(): Promise<void>
-  /** What came for the operator, oldest first. */
+  /** Resolves when all received mail is processed. */
+  waitUntilProcessed(): Promise<void>
+  /** Mail stored for the operator, oldest first. */
   operatorMail(): { kind: string; to: string; subject: string; reason: string }[]
   /** Types of an email's events, oldest first. */
   eventTypes(id: string): Promise<string[]>
@@ -78,7 +82,7 @@ export interface PostOffice extends EmailApi {
   suppressions(): Promise<{ address: string; reason: string; sourceEmailId: string | null }[]>
 }
 
-/** @param options over those of the service, such as a data directory that is kept */
+/** @param options override those of the service, such as a data directory to keep */
 export async function startPostOffice(
   settings: Readonly<Record<string, string>> = {},
   options: TestAppOptions = {},
@@ -124,7 +128,7 @@ export async function startPostOffice(
   const { domain } = await createDomain(app, actor, INBOUND_DOMAIN)
   app.db.run('UPDATE domains SET verified_at = 1, inbound_enabled = 1 WHERE id = ?', [domain.id])
   const inboundPort = service.inbound?.listener?.port ?? 0
-  const processed = async () => {
+  const waitUntilProcessed = async () => {
     await eventually(() => countQueueEntries(app.db) === 0, 60_000)
   }
   let hooks = 0
@@ -155,17 +159,17 @@ export async function startPostOffice(
       await client.reply()
       await client.say('EHLO out.provider.test')
       for (const letter of letters) replies.push(await submitOne(client, letter))
-      await processed()
+      await waitUntilProcessed()
       return replies
     },
-    processed,
+    waitUntilProcessed,
     async createHook(events) {
       const path = `/hook-${++hooks}`
-      const made = await api('POST', '/v1/webhooks', { url: receiver.url(HOOK_HOST, path), events })
-      if (made.status !== 201) throw new Error(`the webhook was not made: ${JSON.stringify(made.body)}`)
-      const secret = String(at(made.body, 'data', 'secret'))
+      const created = await api('POST', '/v1/webhooks', { url: receiver.url(HOOK_HOST, path), events })
+      if (created.status !== 201) throw new Error(`the webhook was not created: ${JSON.stringify(created.body)}`)
+      const secret = String(at(created.body, 'data', 'secret'))
       return {
-        id: String(at(made.body, 'data', 'id')),
+        id: String(at(created.body, 'data', 'id')),
         async receivedEvents(count) {
           const requests = await waitForRequests(receiver, path, count)
           const violations = requests.flatMap((request) =>
@@ -204,7 +208,7 @@ export async function startPostOffice(
   }
 }
 
-/** The message that a session has just ended. */
+/** The message that a session has just finished. */
 function copyOf({ commands, messages }: ScriptedSession): Copy {
   const pathOf = (verb: string) =>
     /<(.*?)>/.exec(commands.findLast((command) => command.toUpperCase().startsWith(verb)) ?? '')?.[1] ?? ''

@@ -16,17 +16,17 @@ const ZONE: Zone = {
 
 const suite = describe.skipIf(!isPostfixAvailable())
 
-/** The one delivery in a mailbox, once it is there. */
+/** The only message in a mailbox, once it is there. */
 const delivered = (postfix: Postfix, mailbox: string): Promise<Buffer> => eventually(() => postfix.messages(mailbox)[0])
 
-/** The header lines of one name, unfolded; those that Postfix puts on top come first. */
+/** The header lines of one name, unfolded; those that Postfix adds at the top come first. */
 function headerLines(message: Buffer, name: string): string[] {
   const header = message.toString('latin1').split('\r\n\r\n')[0] ?? ''
   const lines = header.replaceAll(/\r\n[ \t]+/g, ' ').split('\r\n')
   return lines.filter((line) => line.toLowerCase().startsWith(`${name.toLowerCase()}:`))
 }
 
-suite('to a Postfix that takes everything for its mailboxes', () => {
+suite('to a Postfix that accepts everything for its mailboxes', () => {
   let postfix: Postfix
   let flow: MailFlow
   beforeAll(async () => {
@@ -49,7 +49,7 @@ suite('to a Postfix that takes everything for its mailboxes', () => {
   })
 
   // Proves: send-15, send-16, send-37, delivery-11, delivery-12, delivery-13, delivery-14
-  test('a message with everything arrives over TLS, signed, complete, and separately at To, Cc and Bcc', async () => {
+  test('a message with all features arrives over TLS, signed, complete, and separately at To, Cc and Bcc', async () => {
     const binary = Buffer.from(Array.from({ length: 300 * 1024 }, (_, i) => (i * i * 31 + (i >> 8)) & 0xff))
     const csv = Buffer.from('name;town\r\nZoë;Łódź\r\n')
     const partFiles = () =>
@@ -98,7 +98,8 @@ suite('to a Postfix that takes everything for its mailboxes', () => {
       expect(headerLines(message, 'Message-ID')).toEqual([`Message-ID: ${sent.message_id}`])
     }
 
-    // What we sent names the Bcc recipient nowhere; X-Original-To and Delivered-To are Postfix's, of the copy's own recipient.
+    // Our message never names the Bcc recipient; Postfix adds X-Original-To and Delivered-To for the copy's own
+    // recipient.
     const ours = messages.map((message) => message.subarray(message.indexOf('DKIM-Signature:')).toString('latin1'))
     for (const text of ours) {
       expect(text).not.toContain('dave')
@@ -122,7 +123,7 @@ suite('to a Postfix that takes everything for its mailboxes', () => {
   })
 
   // Proves: send-45
-  test('both fields of one-click unsubscribe come through whole and signed, and each copy leads to its own recipient', async () => {
+  test("both fields of one-click unsubscribe arrive complete and signed, and each copy has its own recipient's link", async () => {
     const users = ['heidi@receiver.test', 'ivan@receiver.test']
     const [to = '', ...cc] = users
     await flow.settled(await flow.send({ to, cc, transactional: false }))
@@ -144,7 +145,7 @@ suite('to a Postfix that takes everything for its mailboxes', () => {
   })
 
   // Proves: status-15, delivery-9, delivery-10
-  test('the event of a delivery says the server, its reply, the source address and the TLS of the session', async () => {
+  test('the delivery event has the server, its reply, the source address and the TLS of the session', async () => {
     const { events } = await flow.outcome('erin@receiver.test')
     expect(events).toEqual([
       { type: 'sent', recipient: 'erin@receiver.test', data: {} },
@@ -162,7 +163,7 @@ suite('to a Postfix that takes everything for its mailboxes', () => {
   })
 
   // Proves: email-19, status-5, status-23, delivery-15
-  test('an unknown user bounces hard as invalid_recipient, and DATA never began', async () => {
+  test('an unknown user bounces hard as invalid_recipient, and DATA never begins', async () => {
     const { recipient, events } = await flow.outcome('unknown@receiver.test')
     const reply = '550 5.1.1 <unknown@receiver.test>: Recipient address rejected: User unknown in virtual mailbox table'
     expect(recipient).toMatchObject({
@@ -203,8 +204,8 @@ suite('to a Postfix that takes everything for its mailboxes', () => {
   })
 
   // Proves: status-10
-  test('one recipient of three that is refused bounces alone; the email is bounced, the others have it', async () => {
-    // Not the one of above: that is suppressed by now.
+  test('one rejected recipient of three bounces alone; the email is bounced, the others receive it', async () => {
+    // Another address than above, which is suppressed by now.
     const sent = await flow.send({ to: ['frank@receiver.test', 'nobody@receiver.test'], cc: ['erin@receiver.test'] })
     const email = await flow.settled(sent)
     expect(email.recipients.map(({ status }) => status)).toEqual(['sent', 'bounced', 'sent'])
@@ -228,7 +229,7 @@ suite('to a Postfix that takes everything for its mailboxes', () => {
   })
 
   test('many messages share sessions, and each arrives once', async () => {
-    // Not every connection: that by which the Postfix was seen to have begun may come into its log only now.
+    // Not every connection: the log may show the one that checked for the start of Postfix only now.
     const sessions = () => postfix.log().match(/smtpd\[\d+\]: Anonymous TLS connection established/g)?.length ?? 0
     const sessionsBefore = sessions()
     const subjects = Array.from({ length: 40 }, (_, i) => `Number ${i}`)
@@ -268,7 +269,7 @@ suite('through a Postfix as smarthost', () => {
     expect(flow.dns.queries).toEqual([])
   })
 
-  test('a wrong password defers the mail with the reply of the smarthost, and nothing is handed in', async () => {
+  test('a wrong password defers the mail with the reply of the smarthost, and nothing is submitted', async () => {
     await using flow = await relayTo(`smtp://tassis:wrong@127.0.0.1:${postfix.port}`, 'opportunistic')
     const { recipient, events } = await flow.outcome('carol@elsewhere.test')
     expect(recipient).toMatchObject({
@@ -280,7 +281,7 @@ suite('through a Postfix as smarthost', () => {
     expect(postfix.messages('carol@elsewhere.test')).toEqual([])
   })
 
-  test('with TLS required a certificate that nobody vouches for defers the mail, and no password is said', async () => {
+  test('with TLS required an untrusted certificate defers the mail, and no password is sent', async () => {
     await using flow = await relayTo(`smtp://nobody:secret@127.0.0.1:${postfix.port}`, 'required')
     const { recipient, events } = await flow.outcome('carol@elsewhere.test')
     expect(recipient).toMatchObject({ status: 'queued', attempts: 1 })

@@ -1,6 +1,7 @@
 /**
- * @module The public side behind a real reverse proxy: Debian's Caddy and nginx with the configuration that docs/deployment.md prints, of which only ports,
- * places and the certificate authority are others. Clients come from 127.0.0.2 and ::1, so that they are not taken for the proxy.
+ * @module The public side behind a real reverse proxy: Debian's Caddy and nginx with the configuration from
+ * docs/deployment.md, changed only in ports, paths and certificate authority. Clients connect from 127.0.0.2 and ::1,
+ * so that they are not taken for the proxy.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
@@ -22,9 +23,9 @@ const OWN = 'mail.example.com'
 const LINKS = 'links.example.com'
 const TARGET = 'https://shop.test/order?item=1'
 const BROWSER = 'Mozilla/5.0 (X11; Linux x86_64; rv:132.0) Gecko/20100101 Firefox/132.0'
-/** A proxy before the proxy. */
+/** A proxy in front of the proxy. */
 const FRONT = '127.0.0.3'
-/** What a stranger writes who would like to be somebody else. */
+/** Headers of a client that pretends to be another one. */
 const FORGED = {
   'x-forwarded-for': '198.51.100.7, 127.0.0.1',
   forwarded: 'for=198.51.100.7',
@@ -47,19 +48,19 @@ interface ProxyRequest {
   readonly method?: string
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string
-  /** From where: an address of 127.0.0.0/8, or ::1. */
+  /** The client's address: one of 127.0.0.0/8, or ::1. */
   readonly from?: string
 }
 
-/** The service and all around it that is no proxy. */
+/** The service and everything around it except the proxy. */
 interface Site extends AsyncDisposable {
   readonly service: EmailApi
   readonly dns: DnsServer
-  /** host:port where the service listens. */
+  /** host:port of the service's listener. */
   readonly upstream: string
-  /** An email as its receiver has it, with the URLs that are in its HTML. */
+  /** Receives an email and returns it with the URLs in its HTML. */
   receive(request: Record<string, unknown>, options?: ApiOptions): Promise<{ id: string; raw: string; urls: URL[] }>
-  /** What is told of opens and clicks, once there are as many: kind and address of who it was. */
+  /** Resolves with `count` open and click events: kind and client address. */
   told(id: string, count: number): Promise<unknown[]>
 }
 
@@ -84,7 +85,7 @@ async function startSite(): Promise<Site> {
     upstream: new URL(service.url).host,
     async receive(given, options) {
       const { id } = await service.accepted({ html_body: `<a href="${TARGET}">Order</a>`, ...given }, options)
-      // Its Message-ID has the id; mail of other tests may come meanwhile.
+      // Matches by the id in the Message-ID, since mail of other tests may arrive too.
       const { raw } = await eventually(() => sink.messages.find((message) => message.raw.includes(id)))
       const { html } = await simpleParser(Buffer.from(raw, 'latin1'))
       const urls = [...String(html).matchAll(/(?:href|src)="([^"]*)"/g)].map(([, url = '']) => new URL(url))
@@ -119,7 +120,7 @@ async function verifyLinks(service: EmailApi, domain: string): Promise<void> {
   expect(at(body, 'tracking_check', 'verified')).toBe(true)
 }
 
-/** Asks `host` by way of the proxy; rejects when there is no certificate for it. */
+/** Sends a request to `host` through the proxy; rejects when there is no certificate for it. */
 function sendRequest(
   proxy: ReverseProxy,
   host: string,
@@ -127,7 +128,7 @@ function sendRequest(
   { from = '127.0.0.2', ...given }: ProxyRequest = {},
 ): Promise<ProxyResponse> {
   return new Promise((resolve, reject) => {
-    const asked = request(
+    const outgoing = request(
       {
         host: from.includes(':') ? '::1' : '127.0.0.1',
         localAddress: from,
@@ -150,8 +151,8 @@ function sendRequest(
         )
       },
     )
-    asked.on('error', reject)
-    asked.end(given.body)
+    outgoing.on('error', reject)
+    outgoing.end(given.body)
   })
 }
 
@@ -161,7 +162,7 @@ const isRefused = (proxy: ReverseProxy, host: string): Promise<boolean> =>
     () => true,
   )
 
-/** Status of a GET over HTTP/2, and its body as it comes. */
+/** Sends a GET over HTTP/2; returns the status, and the body as it arrives. */
 async function openHttp2(proxy: ReverseProxy, path: string, headers: Readonly<Record<string, string>>) {
   const socket = connectTls({
     host: '127.0.0.1',
@@ -188,7 +189,7 @@ async function openHttp2(proxy: ReverseProxy, path: string, headers: Readonly<Re
   }
 }
 
-/** A stream through the proxy tells what is stored, then what happens, then that it lives: nothing on the way waits for more. */
+/** An event stream through the proxy delivers stored events, then new ones, then heartbeats, without buffering. */
 async function expectLiveStream(site: Site, proxy: ReverseProxy): Promise<void> {
   const { service } = site
   const { id: first } = await service.accepted()
@@ -204,7 +205,9 @@ async function expectLiveStream(site: Site, proxy: ReverseProxy): Promise<void> 
   })
 }
 
-/** Under a tracking host, a link of mail of another account leads nowhere: the proxy has handed the name on. */
+/**
+ * Under a tracking host, a link of another account's mail is a 404, which shows that the proxy passes the host name on.
+ */
 async function expectOwnLinksOnly({ service, receive }: Site, proxy: ReverseProxy): Promise<void> {
   const other = await service.newAccount()
   await service.addDomain(other, 'other.test')
@@ -215,7 +218,7 @@ async function expectOwnLinksOnly({ service, receive }: Site, proxy: ReverseProx
   expect([hostname, ...under.map(({ status }) => status)]).toEqual([OWN, 302, 404])
 }
 
-/** Sends an attachment through the proxy. */
+/** Sends an email with an attachment through the proxy. */
 async function attach({ service }: Site, proxy: ReverseProxy, bytes: number): Promise<unknown> {
   const content = Buffer.alloc(bytes, 7).toString('base64')
   const attachments = [{ filename: 'a.bin', content, content_type: 'application/octet-stream' }]
@@ -272,19 +275,22 @@ describe.skipIf(!isProxyAvailable('caddy'))('behind Caddy', () => {
   })
 
   // Proves: status-13
-  test.each(['127.0.0.2', '::1'])('a visitor from %s is told as such, whatever he writes of himself', async (from) => {
-    const { id, urls } = await site.receive({ tracking: true })
-    const answers = await Promise.all(
-      urls.map(({ hostname, pathname }) => sendRequest(caddy, hostname, pathname, { from, headers: FORGED })),
-    )
-    expect(answers.map(({ status }) => status)).toEqual([302, 200])
-    expect((await site.told(id, 2)).sort()).toEqual([
-      ['clicked', from],
-      ['opened', from],
-    ])
-  })
+  test.each(['127.0.0.2', '::1'])(
+    'a visitor from %s is recorded as such, whatever headers the client forges',
+    async (from) => {
+      const { id, urls } = await site.receive({ tracking: true })
+      const answers = await Promise.all(
+        urls.map(({ hostname, pathname }) => sendRequest(caddy, hostname, pathname, { from, headers: FORGED })),
+      )
+      expect(answers.map(({ status }) => status)).toEqual([302, 200])
+      expect((await site.told(id, 2)).sort()).toEqual([
+        ['clicked', from],
+        ['opened', from],
+      ])
+    },
+  )
 
-  test('under a tracking host there are links and nothing else, however the path is written', async () => {
+  test('a tracking host serves links and nothing else, however the path is written', async () => {
     const paths = ['/', '/healthz', '/v1/events', '/login', '/t/../healthz', '/t/%2e%2e/healthz', '//t/..//healthz']
     const answers = await Promise.all(paths.map((path) => sendRequest(caddy, LINKS, path)))
     expect(answers.map(({ status }, i) => [paths[i], status])).toEqual(paths.map((path) => [path, 404]))
@@ -292,9 +298,9 @@ describe.skipIf(!isProxyAvailable('caddy'))('behind Caddy', () => {
   })
 
   // Proves: track-8
-  test('under a tracking host links of its account alone lead on', async () => expectOwnLinksOnly(site, caddy))
+  test('a tracking host redirects only links of its own account', async () => expectOwnLinksOnly(site, caddy))
 
-  test('the API speaks HTTP/2, and an event stream tells at once', async () => expectLiveStream(site, caddy))
+  test('the API supports HTTP/2, and an event stream is not buffered', async () => expectLiveStream(site, caddy))
 
   test('attachments of 25 MiB arrive', async () => expect(await attach(site, caddy, 25 * MiB)).toEqual([202, true]))
 
@@ -335,22 +341,25 @@ describe.skipIf(!isProxyAvailable('nginx'))('behind nginx', () => {
     await site?.[Symbol.asyncDispose]()
   })
 
-  test.each(['127.0.0.2', '::1'])('a visitor from %s is led on, and told as such whatever he writes', async (from) => {
-    const { id, urls } = await site.receive({ tracking: true })
-    const answers = await Promise.all(
-      urls.map(({ hostname, pathname }) => sendRequest(nginx, hostname, pathname, { from, headers: FORGED })),
-    )
-    expect(answers.map(({ status, location }) => [status, location])).toEqual([
-      [302, TARGET],
-      [200, undefined],
-    ])
-    expect((await site.told(id, 2)).sort()).toEqual([
-      ['clicked', from],
-      ['opened', from],
-    ])
-  })
+  test.each(['127.0.0.2', '::1'])(
+    'a visitor from %s is redirected, and recorded as such whatever headers the client forges',
+    async (from) => {
+      const { id, urls } = await site.receive({ tracking: true })
+      const answers = await Promise.all(
+        urls.map(({ hostname, pathname }) => sendRequest(nginx, hostname, pathname, { from, headers: FORGED })),
+      )
+      expect(answers.map(({ status, location }) => [status, location])).toEqual([
+        [302, TARGET],
+        [200, undefined],
+      ])
+      expect((await site.told(id, 2)).sort()).toEqual([
+        ['clicked', from],
+        ['opened', from],
+      ])
+    },
+  )
 
-  test('under a tracking host there are links and nothing else', async () => {
+  test('a tracking host serves links and nothing else', async () => {
     const paths = ['/healthz', '/v1/events', '/t/../healthz', '/t/%2e%2e/healthz']
     const answers = await Promise.all(paths.map((path) => sendRequest(nginx, LINKS, path)))
     expect(answers.map(({ status }) => status)).toEqual([404, 404, 404, 404])
@@ -358,22 +367,22 @@ describe.skipIf(!isProxyAvailable('nginx'))('behind nginx', () => {
   })
 
   // Proves: track-8
-  test('under a tracking host links of its account alone lead on', async () => expectOwnLinksOnly(site, nginx))
+  test('a tracking host redirects only links of its own account', async () => expectOwnLinksOnly(site, nginx))
 
-  test('the API speaks HTTP/2, and an event stream tells at once', async () => expectLiveStream(site, nginx))
+  test('the API supports HTTP/2, and an event stream is not buffered', async () => expectLiveStream(site, nginx))
 
-  test('attachments over the 1 MiB that nginx allows by itself arrive', async () =>
+  test("attachments over nginx's default of 1 MiB arrive", async () =>
     expect(await attach(site, nginx, 2 * MiB)).toEqual([202, true]))
 
   // Proves: status-13
-  test('behind another proxy the visitor is whom that one saw, whatever he writes', async () => {
+  test('behind another proxy the visitor is the one which that proxy saw, whatever headers the client forges', async () => {
     await using behind = await startPrinted((snippet) =>
       snippet.replace('X-Forwarded-For $remote_addr', 'X-Forwarded-For $proxy_add_x_forwarded_for'),
     )
     for (const [from, forwarded, visitor] of [
       [FRONT, `${FORGED['x-forwarded-for']}, 127.0.0.2`, '127.0.0.2'],
       [FRONT, `${FORGED['x-forwarded-for']}, 2001:db8::7`, '2001:db8::7'],
-      // Past that other one.
+      // The trusted proxy in front.
       ['127.0.0.2', FORGED['x-forwarded-for'], '127.0.0.2'],
     ] as const) {
       const { id, urls } = await site.receive({ tracking: true })

@@ -1,6 +1,7 @@
 /**
- * @module Reports about a domain's mail (DMARC aggregate, RFC 9990; TLS-RPT, RFC 8460) over the whole way: handed in at the listener in what they travel in,
- * unpacked, kept for the account of the domain; bombs among them are refused without unpacking them, and kept for the operator with the reason.
+ * @module End to end: reports about a domain's mail (DMARC aggregate, RFC 9990; TLS-RPT, RFC 8460). They arrive at the
+ * listener in various packings, are unpacked and stored for the domain's account. Decompression bombs are rejected
+ * without unpacking and stored for the operator with the reason.
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { gzipSync, zipSync } from 'fflate'
@@ -31,7 +32,7 @@ interface PackedReport {
   readonly content: Uint8Array
 }
 
-/** The message in which a host sends a report. */
+/** A message from a host that sends a report. */
 function letter({
   to,
   subject = 'Report Domain: sender.test',
@@ -89,7 +90,7 @@ const reportsOf = (domain: string) =>
     }),
   )
 
-/** What is kept of a report, whatever it travelled in. */
+/** The stored form of a report, whatever its packing. */
 const expectedDmarc = (reportId: string, content: string, account: string | null = 'Test') => ({
   kind: 'dmarc' as const,
   account,
@@ -107,24 +108,24 @@ const WAYS: readonly (readonly [what: string, type: string, ending: string, pack
   ['zip', 'application/zip', 'zip', (xml) => zipSync({ 'report.xml': xml })],
   ['gzip', 'application/gzip', 'xml.gz', (xml) => gzipSync(xml)],
   ['gzip of an unknown type', 'application/octet-stream', 'xml.gz', (xml) => gzipSync(xml)],
-  ['zip that is called gzip', 'application/gzip', 'xml.gz', (xml) => zipSync({ 'report.xml': xml })],
+  ['zip declared as gzip', 'application/gzip', 'xml.gz', (xml) => zipSync({ 'report.xml': xml })],
   ['plain XML', 'text/xml', 'xml', (xml) => xml],
 ]
 test.each(WAYS)(
-  'a DMARC report in %s is kept unpacked, once, for the account of its domain',
+  'a DMARC report in %s is stored unpacked, once, for the account of its domain',
   async (what, type, ending, pack) => {
     const domain = `${what.replaceAll(' ', '-').toLowerCase()}.sender.test`
     const xml = dmarcXml({ domain, reportId: what, records: 50 })
     const report = letter({ to: DMARC, type, filename: `${NAME}.${ending}`, content: pack(Buffer.from(xml)) })
     const before = office.operatorMail().length
-    // Hosts send again what they are not sure of.
+    // Hosts resend when they are not sure.
     await office.submit(report, report)
     expect(reportsOf(domain)).toEqual([expectedDmarc(what, xml)])
     expect(office.operatorMail()).toHaveLength(before)
   },
 )
 
-test('a TLS report is kept, unpacked, for the account of its domain', async () => {
+test('a TLS report is stored, unpacked, for the account of its domain', async () => {
   const json = tlsJson({ domain: 'tls.sender.test', reportId: 'r-1' })
   const before = office.operatorMail().length
   await office.submit(
@@ -152,7 +153,7 @@ test('a TLS report is kept, unpacked, for the account of its domain', async () =
   expect(office.operatorMail()).toHaveLength(before)
 })
 
-test('a report about nobody’s domain is kept for the operator as it came, one that came to a tenant is also an inbound email there', async () => {
+test('a report about an unknown domain is stored for the operator as received; one sent to a tenant is also an inbound email there', async () => {
   const foreign = dmarcXml({ domain: 'example.org', reportId: 'foreign' })
   const own = dmarcXml({ domain: 'own.sender.test', reportId: 'own' })
   const packed = { type: 'application/gzip', filename: `${NAME}.xml.gz` }
@@ -177,7 +178,7 @@ test('a report about nobody’s domain is kept for the operator as it came, one 
   })
 })
 
-/** 64 MiB of nothing, in 64 KB; several behind each other are one gzip. */
+/** 64 MiB of zeros in 64 KB; several in a row form one gzip. */
 const member = (): Uint8Array => gzipSync(new Uint8Array(64 * MiB))
 
 const BOMBS: readonly (readonly [what: string, to: string, ending: string, bomb: () => Uint8Array, reason: string])[] =
@@ -190,7 +191,7 @@ const BOMBS: readonly (readonly [what: string, to: string, ending: string, bomb:
       'The report is larger than 10 MiB.',
     ],
     [
-      'that is small and unpacks to a thousand times its size',
+      'that unpacks to a thousand times its size',
       TLS,
       'json.gz',
       () => gzipSync(new Uint8Array(8 * MiB)),
@@ -218,15 +219,15 @@ const BOMBS: readonly (readonly [what: string, to: string, ending: string, bomb:
       'The archive has more than one file.',
     ],
     [
-      'that is cut off',
+      'that is truncated',
       TLS,
       'json.gz',
       () => gzipSync(Buffer.from(tlsJson())).subarray(0, 60),
-      'The packed report is damaged.',
+      'The packed report is corrupt.',
     ],
   ]
 test.each(BOMBS)(
-  'a report %s is kept for the operator, packed, with the reason',
+  'a report %s is stored for the operator, packed, with the reason',
   async (what, to, ending, bomb, reason) => {
     const subject = `Report Domain: bomb.test ${what}`
     const packed = letter({ to, subject, type: 'application/gzip', filename: `${NAME}.${ending}`, content: bomb() })
@@ -246,7 +247,7 @@ test.each(BOMBS)(
   },
 )
 
-test('what comes to a report address and is no report is kept for the operator', async () => {
+test('other mail to a report address is stored for the operator', async () => {
   await office.submit({
     mailFrom: 'ann@sender.example',
     to: TLS,

@@ -20,7 +20,7 @@ const recipient = (flow: MailFlow) =>
     )
     .get() ?? { status: -1, attempts: 0, nextAt: null }
 
-/** Lets one attempt end, then moves the clock to the moment of the next; gives the waits between. */
+/** Runs attempts, each time advancing the clock to the next one; returns the waits between them. */
 async function runAttempts(flow: MailFlow, clock: ManualClock, attempts: number): Promise<number[]> {
   const waits: number[] = []
   for (let attempt = 1; ; attempt++) {
@@ -36,7 +36,7 @@ async function runAttempts(flow: MailFlow, clock: ManualClock, attempts: number)
   }
 }
 
-test('deferred mail is tried on the ladder until expiry, then bounces softly into the dead letters; a retry has its full time again', async () => {
+test('deferred mail is attempted on the retry schedule until expiry, then soft-bounces into the dead letters; a retry has its full time again', async () => {
   const clock = new ManualClock(START)
   let accepts = false
   await using server = await startScriptedSmtp({ rcpt: () => (accepts ? '250 ok' : '450 4.2.0 Greylisted') })
@@ -86,7 +86,7 @@ test('deferred mail is tried on the ladder until expiry, then bounces softly int
   expectBalanced(flow.service)
 }, 60_000)
 
-test('a clock that jumps far ahead expires nothing and hurries nothing: the next attempt comes at its time', async () => {
+test('a clock that jumps far ahead expires nothing and hastens nothing: the next attempt comes at its time', async () => {
   const clock = new ManualClock(START)
   let accepts = false
   await using server = await startScriptedSmtp({ rcpt: () => (accepts ? '250 ok' : '450 4.2.0 Greylisted') })
@@ -103,7 +103,7 @@ test('a clock that jumps far ahead expires nothing and hurries nothing: the next
   expectBalanced(flow.service)
 })
 
-test('a clock that is set back delays nobody by more than a look a minute', async () => {
+test('a clock that is set back delays no mail by more than a check per minute', async () => {
   const clock = new ManualClock(START)
   let greylisted = 0
   await using server = await startScriptedSmtp({ rcpt: () => (greylisted++ > 0 ? '250 ok' : '450 4.2.0 Greylisted') })
@@ -121,7 +121,7 @@ test('a clock that is set back delays nobody by more than a look a minute', asyn
   expectBalanced(flow.service)
 })
 
-test('what an attempt ended with stays told when the next one is taken back', async () => {
+test('the outcome of an attempt stays recorded when the next one is withdrawn', async () => {
   const clock = new ManualClock(START)
   let greylisted = 0
   const silent = new Promise<never>(() => undefined)

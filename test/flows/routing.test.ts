@@ -8,7 +8,7 @@ import { startMailFlow } from '#test/support/mail-flow.ts'
 import { startScriptedSmtp, testCertificate } from '#test/support/scripted-smtp.ts'
 import { startSink } from '#test/support/sink.ts'
 
-describe('a domain that leads nowhere', () => {
+describe('a domain without a usable mail host', () => {
   const cases: [string, Zone, { status: string; category: string; reason: RegExp }][] = [
     [
       'a null MX bounces',
@@ -56,7 +56,7 @@ describe('a domain that leads nowhere', () => {
       { status: 'bounced', category: 'dns_failure', reason: /^550 5\.4\.4 .*IP addresses/ },
     ],
     [
-      'one MX host that does not exist and one that cannot be looked up defer',
+      'one MX host that does not exist and one that cannot be resolved defer',
       {
         'no-mail.test': {
           MX: [
@@ -94,7 +94,7 @@ describe('a domain that leads nowhere', () => {
       { status: 'queued', category: 'dns_failure', reason: /^451 4\.4\.3 / },
     ],
     [
-      'an MX whose address cannot be looked up defers',
+      'an MX whose address cannot be resolved defers',
       { 'no-mail.test': { MX: [{ preference: 10, exchange: 'mx.no-mail.test' }] }, 'mx.no-mail.test': 'SERVFAIL' },
       { status: 'queued', category: 'dns_failure', reason: /^451 4\.4\.3 / },
     ],
@@ -119,13 +119,13 @@ describe('a domain that leads nowhere', () => {
   })
 })
 
-describe('an MX host with IPv6 alone', () => {
+describe('an MX host with only IPv6', () => {
   const zone: Zone = {
     'six.test': { MX: [{ preference: 10, exchange: 'mx.six.test' }] },
     'mx.six.test': { AAAA: ['2001:db8::1'] },
   }
 
-  test('is no reason to bounce while IPv6 is off', async () => {
+  test('does not cause a bounce while IPv6 is disabled', async () => {
     await using flow = await startMailFlow({ zone, settings: { TASSIS_IPV6: 'false' } })
     expect((await flow.outcome('bob@six.test')).recipient).toMatchObject({
       status: 'queued',
@@ -144,14 +144,14 @@ test('mail goes to the ninth MX host when the first eight do not exist', async (
 })
 
 describe('several mail hosts', () => {
-  /** Nobody listens at 127.0.0.2 and 127.0.0.3. */
+  /** Nothing listens on 127.0.0.2 and 127.0.0.3. */
   const hosts = (...addresses: [preference: number, address: string][]): Zone => ({
     'receiver.test': { MX: addresses.map(([preference], i) => ({ preference, exchange: `mx${i}.receiver.test` })) },
     ...Object.fromEntries(addresses.map(([, address], i) => [`mx${i}.receiver.test`, { A: [address] }])),
   })
 
   // Proves: delivery-1
-  test('when the first refuses the connection the second is used, in the same attempt', async () => {
+  test('the second is used in the same attempt when the first refuses the connection', async () => {
     await using sink = await startSink()
     await using flow = await startMailFlow({ zone: hosts([10, '127.0.0.2'], [20, '127.0.0.1']), smtpPort: sink.port })
     const { recipient, events } = await flow.outcome('bob@receiver.test')
@@ -170,7 +170,7 @@ describe('several mail hosts', () => {
     expect((await flow.outcome('bob@receiver.test')).recipient).toMatchObject({ status: 'sent', attempts: 1 })
   })
 
-  test('when all refuse the mail is deferred as connection_failure', async () => {
+  test('when all refuse the connection the mail is deferred as connection_failure', async () => {
     await using sink = await startSink()
     await using flow = await startMailFlow({ zone: hosts([10, '127.0.0.2'], [10, '127.0.0.3']), smtpPort: sink.port })
     const { recipient, events } = await flow.outcome('bob@receiver.test')
@@ -179,7 +179,7 @@ describe('several mail hosts', () => {
   })
 
   // Proves: delivery-1
-  test('the lower preference is asked first, though the zone lists it last', async () => {
+  test('the lower preference is tried first, though the zone lists it last', async () => {
     await using sink = await startSink()
     await using flow = await startMailFlow({ zone: hosts([20, '127.0.0.2'], [10, '127.0.0.1']), smtpPort: sink.port })
     const { events } = await flow.outcome('bob@receiver.test')
@@ -196,7 +196,7 @@ describe('several mail hosts', () => {
       settings: { TASSIS_MESSAGES_PER_CONNECTION: '1' },
     })
     const seen = new Set<string | null | undefined>()
-    // One in 2^39 that a fair choice takes the same host 40 times.
+    // A fair choice picks the same host 40 times with a probability of 1 in 2^39.
     for (let i = 0; i < 40 && seen.size < 2; i++)
       seen.add((await flow.outcome('bob@receiver.test')).events.at(-1)?.data.remote_mta)
     expect([...seen].sort()).toEqual(['mx0.receiver.test [127.0.0.1]', 'mx1.receiver.test [127.0.0.1]'])
@@ -216,7 +216,7 @@ describe('TLS with a receiver', () => {
 
   // Proves: delivery-9
   test.each(['garbage', 'drop'] as const)(
-    'when the handshake fails (%s) the mail goes in clear, and the event says why',
+    'when the handshake fails (%s) the mail is sent in plaintext, and the event says why',
     async (handshake) => {
       await using server = await startScriptedSmtp({ extensions: ['PIPELINING', 'STARTTLS'], handshake })
       await using flow = await startMailFlow({ zone, smtpPort: server.port })
@@ -234,7 +234,7 @@ describe('TLS with a receiver', () => {
   )
 
   // Proves: delivery-9, delivery-10
-  test('a receiver that does not offer it gets the mail in clear, and the event says so', async () => {
+  test('a receiver without TLS gets the mail in plaintext, and the event says so', async () => {
     await using server = await startScriptedSmtp({ extensions: ['PIPELINING'] })
     await using flow = await startMailFlow({ zone, smtpPort: server.port })
     const { events } = await flow.outcome('bob@receiver.test')
@@ -263,7 +263,7 @@ describe('delivery through a smarthost', () => {
   }
 
   // Proves: delivery-18
-  test('the password is said over TLS, and mail for any domain goes there', async () => {
+  test('the password is sent over TLS, and mail for any domain goes there', async () => {
     const { logins, start } = relayServer()
     await using sink = await start()
     await using flow = await startMailFlow({
@@ -297,7 +297,7 @@ describe('delivery through a smarthost', () => {
     expect(server.sessions.flatMap(({ commands }) => commands).filter((line) => /^(AUTH|MAIL)/i.test(line))).toEqual([])
   })
 
-  test('with TLS required the certificate must be of a known issuer and of the name of the smarthost', async () => {
+  test('with TLS required the certificate must have a known issuer and the name of the smarthost', async () => {
     const { logins, start } = relayServer()
     await using sink = await start()
     const probe = async (host: string): Promise<EventData> => {
@@ -315,7 +315,7 @@ describe('delivery through a smarthost', () => {
     expect(sink.messages).toHaveLength(1)
   })
 
-  test('the smarthost is looked up by name', async () => {
+  test('the smarthost is resolved by name', async () => {
     await using sink = await startSink()
     await using flow = await startMailFlow({
       zone: { 'relay.test': { A: ['127.0.0.1'] } },

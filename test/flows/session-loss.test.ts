@@ -5,7 +5,10 @@ import type { Zone } from '#test/support/dns-server.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { type ScriptedSmtp, type SmtpScript, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
-/** Mail hosts of one domain, by preference, all the same server: its sessions come in the order in which the hosts are tried. */
+/**
+ * Mail hosts of one domain, by preference, all on the same server: its sessions come in the order in which the hosts
+ * are tried.
+ */
 const hosts = (count: number): Zone => ({
   'receiver.test': {
     MX: Array.from({ length: count }, (_, i) => ({ preference: i, exchange: `mx${i}.receiver.test` })),
@@ -16,15 +19,15 @@ const hosts = (count: number): Zone => ({
 const messagesOf = (server: ScriptedSmtp): number =>
   server.sessions.reduce((sum, { messages }) => sum + messages.length, 0)
 
-/** Sends one message while nothing else goes on; waits until the Worker has closed what it will not use again. */
+/** Sends one message alone; waits until the Worker has closed the sessions that it will not reuse. */
 async function outcomeOf(flow: MailFlow) {
   const { recipient, events } = await flow.outcome('bob@receiver.test')
   return { recipient, types: events.map(({ type }) => type) }
 }
 
 /**
- * Stores nothing between a DATA of the first session, the first or a later one, and the end of the session as the sender sees it: else the start could be
- * on disk before.
+ * Blocks commits from a DATA of the first session (by default its first) until the sender has noticed the end of the
+ * session; otherwise the start of delivery could be stored earlier.
  */
 function storeAfterEnd({ app: { commit } }: MailFlow, server: ScriptedSmtp, nthData = 1): void {
   const write = commit.writeFromReserve.bind(commit)
@@ -108,7 +111,7 @@ describe('a session that ends', () => {
     [`with half a reply to the final dot (${drop})`, { body: { say: '250-Queued', drop } }],
   ])
 
-  test.each(unknown)('%s is uncertain and goes to no other host', async (_, script) => {
+  test.each(unknown)('%s is uncertain, and no other host is tried', async (_, script) => {
     await using server = await startScriptedSmtp(script)
     await using flow = await startMailFlow({ zone: hosts(2), smtpPort: server.port })
     const { recipient, types } = await outcomeOf(flow)
@@ -119,7 +122,7 @@ describe('a session that ends', () => {
     expectBalanced(flow.service)
   })
 
-  test('in order right after the reply to the final dot has accepted the message', async () => {
+  test('cleanly after the reply to the final dot has delivered the message', async () => {
     await using server = await startScriptedSmtp({ body: { say: '250 2.0.0 Queued', drop: 'end' } })
     await using flow = await startMailFlow({ zone: hosts(2), smtpPort: server.port })
     expect((await outcomeOf(flow)).recipient).toMatchObject({ status: 'sent', attempts: 1 })
@@ -131,7 +134,7 @@ describe('a session that ends', () => {
     ['4xx', '451 4.3.0 Later', 'queued'],
     ['421', '421 4.3.0 Later', 'queued'],
     ['5xx', '554 5.6.0 No', 'bounced'],
-  ])('a %s to the final dot is definite: no start of delivery is left', async (_, body, status) => {
+  ])('a %s to the final dot is definite: no start of delivery remains', async (_, body, status) => {
     await using server = await startScriptedSmtp({ body })
     await using flow = await startMailFlow({ zone: hosts(2), smtpPort: server.port })
     const { recipient, types } = await outcomeOf(flow)
@@ -142,7 +145,7 @@ describe('a session that ends', () => {
   })
 })
 
-describe('a session used before', () => {
+describe('a reused session', () => {
   const once = (reaction: SmtpScript['mail']): SmtpScript => ({ mail: ['250 2.1.0 ok', reaction as string] })
   test.each([
     ['closes when it is used again', once({ drop: 'end' })],
@@ -154,7 +157,7 @@ describe('a session used before', () => {
       { data: ['354 go', { say: '354 go', drop: 'end' }] } satisfies SmtpScript,
     ],
   ] as [string, SmtpScript][])(
-    'that %s is followed by a new one to the same host, in the same attempt',
+    'that %s is replaced by a new one to the same host, in the same attempt',
     async (_, script) => {
       await using server = await startScriptedSmtp(script)
       await using flow = await startMailFlow({ zone: hosts(1), smtpPort: server.port })
@@ -168,7 +171,7 @@ describe('a session used before', () => {
     },
   )
 
-  test('that closes in the message is uncertain, and nothing is sent again', async () => {
+  test('that closes during the message is uncertain, and nothing is sent again', async () => {
     await using server = await startScriptedSmtp({ body: ['250 2.0.0 Queued', { drop: 'end' }] })
     await using flow = await startMailFlow({ zone: hosts(1), smtpPort: server.port })
     expect((await outcomeOf(flow)).recipient).toMatchObject({ status: 'sent' })
@@ -179,17 +182,17 @@ describe('a session used before', () => {
 })
 
 describe('addresses', () => {
-  test('when the session at the first address of a host is lost, the second is used', async () => {
+  test('the second is used when the session at the first address of a host is lost', async () => {
     let sessions = 0
     await using server = await startScriptedSmtp({ mail: () => (sessions++ === 0 ? { drop: 'end' } : '250 ok') })
-    // The same server under two addresses.
+    // The same server at two addresses.
     const zone: Zone = { 'receiver.test': { A: ['127.0.0.1'], AAAA: ['::ffff:127.0.0.1'] } }
     await using flow = await startMailFlow({ zone, smtpPort: server.port, settings: { TASSIS_IPV6: 'true' } })
     expect((await outcomeOf(flow)).recipient).toMatchObject({ status: 'sent', attempts: 1 })
   })
 
   test.each([['127.0.0.1'], ['10.0.0.1'], ['169.254.169.254'], ['192.168.1.1'], ['0.0.0.0'], ['100.64.0.1']])(
-    'a mail host at %s is not dialled unless private networks are allowed',
+    'a mail host at %s is not contacted unless private networks are allowed',
     async (address) => {
       await using server = await startScriptedSmtp()
       await using flow = await startMailFlow({
@@ -209,7 +212,7 @@ describe('addresses', () => {
   )
 
   test.each([['::1'], ['fe80::1'], ['fd00::1'], ['::ffff:127.0.0.1']])(
-    'a mail host at %s is not dialled unless private networks are allowed',
+    'a mail host at %s is not contacted unless private networks are allowed',
     async (address) => {
       await using flow = await startMailFlow({
         zone: { 'receiver.test': { AAAA: [address] } },
@@ -221,7 +224,7 @@ describe('addresses', () => {
     },
   )
 
-  test('a mail host called like our own capture server gets its mail itself', async () => {
+  test('a mail host named like our own capture server receives its mail itself', async () => {
     await using server = await startScriptedSmtp()
     await using flow = await startMailFlow({
       zone: { 'receiver.test': { MX: [{ preference: 1, exchange: 'capture' }] }, capture: { A: ['127.0.0.1'] } },

@@ -12,11 +12,11 @@ import { type Reaction, type ScriptedSession, type SmtpScript, startScriptedSmtp
 const START = Date.UTC(2026, 2, 15, 12, 30)
 const EMAILS = 400
 const DOMAINS = 120
-/** Each recipient has one of these. */
+/** Each recipient has exactly one of these. */
 const FINAL_EVENTS = ['sent', 'bounced', 'failed', 'rejected', 'uncertain'] as const
 const SEED = 20_260_315
 
-/** The same storm for the same seed (mulberry32), apart from the order in which sessions meet. */
+/** The same sequence for the same seed (mulberry32), apart from the order in which sessions arrive. */
 function createRandom(seed: number): () => number {
   let state = seed
   return () => {
@@ -27,7 +27,7 @@ function createRandom(seed: number): () => number {
   }
 }
 
-/** Half of the domains have their own host, some share one, some have two, a few lead nowhere. */
+/** Half of the domains have their own host, some share one, some have two, a few have none. */
 function createZone(domains: readonly string[]): Zone {
   const zone: Zone = { 'mx1.shared.test': { A: ['127.0.0.1'] }, 'mx2.shared.test': { A: ['127.0.0.1'] } }
   for (const [i, domain] of domains.entries()) {
@@ -47,7 +47,10 @@ function createZone(domains: readonly string[]): Zone {
 
 interface Sink {
   readonly script: SmtpScript
-  /** Times that the final dot of a message to this recipient was answered with 250, or the message was taken without an answer. */
+  /**
+   * How often the final dot of a message to this recipient was answered with 250, or the message was accepted without a
+   * reply.
+   */
   readonly accepted: Map<string, number>
   readonly taken: Map<string, number>
   calm(): void
@@ -60,7 +63,7 @@ function startStormySink(random: () => number): Sink {
   const often = (share: number) => !isCalm && random() < share
   const add = (map: Map<string, number>, key: string) => map.set(key, (map.get(key) ?? 0) + 1)
   const drop = (): 'end' | 'reset' => (random() < 0.5 ? 'end' : 'reset')
-  /** A step that fails in these shares, in order, else goes well. */
+  /** The fractions in which a step fails, in order; else it succeeds. */
   const step =
     (good: string, ...bad: [share: number, reaction: () => Reaction][]) =>
     (): Reaction => {
@@ -116,7 +119,7 @@ const stored = (flow: MailFlow) =>
     .all()
     .map(({ status, ...row }) => ({ status: statusName(status), ...row }))
 
-/** Moves the clock to whatever is next, until nobody is open any more. */
+/** Advances the clock to the next event until every recipient has a final status. */
 async function untilFinal(flow: MailFlow, clock: ManualClock): Promise<void> {
   const scheduler = flow.service.delivery?.scheduler
   await eventually(() => {
@@ -131,7 +134,7 @@ async function untilFinal(flow: MailFlow, clock: ManualClock): Promise<void> {
   }, 110_000)
 }
 
-test('in a storm of refusals and lost sessions every recipient ends as the receivers say, nobody twice', async () => {
+test('in a storm of rejections and lost sessions every recipient ends as the receivers decide, and nobody gets mail twice', async () => {
   const clock = new ManualClock(START)
   const random = createRandom(SEED)
   const sink = startStormySink(random)
@@ -160,7 +163,7 @@ test('in a storm of refusals and lost sessions every recipient ends as the recei
   const rows = stored(flow)
   expect(rows).toHaveLength(name)
   const possible: Readonly<Partial<Record<Status, readonly (readonly [taken: number, accepted: number])[]>>> = {
-    // An answer can be lost on the way, by the reset that follows it.
+    // The reset after a reply can destroy it in transit.
     sent: [[1, 1]],
     bounced: [[0, 0]],
     uncertain: [
@@ -176,12 +179,12 @@ test('in a storm of refusals and lost sessions every recipient ends as the recei
   expect(wrong).toEqual([])
   expect(new Set(rows.map(({ status }) => status))).toEqual(new Set(['sent', 'bounced', 'uncertain']))
   expect(Math.max(...rows.map(({ attempts }) => attempts))).toBeGreaterThan(2)
-  const told = flow.app.db
+  const finalEvents = flow.app.db
     .query<{ n: number; recipients: number }, []>(
       `SELECT count(*) AS n, count(DISTINCT recipient_id) AS recipients FROM events WHERE type IN (${FINAL_EVENTS.map(toEventCode).join(', ')})`,
     )
     .get()
-  expect(told).toEqual({ n: name, recipients: name })
+  expect(finalEvents).toEqual({ n: name, recipients: name })
   expect(flow.service.delivery?.scheduler.states()).toEqual([])
   expect(clock.now() - START).toBeGreaterThan(hours(48))
   expectBalanced(flow.service)

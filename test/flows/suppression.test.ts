@@ -30,17 +30,17 @@ const listSuppressed = ({ app, actor }: MailFlow) =>
 const suppressBob = ({ app, actor }: MailFlow, reason = 'complaint') =>
   addSuppression(app, actor, { address: 'Bob@Receiver.test', reason })
 
-/** Recipients that are counted in the quota. */
+/** Recipients that count towards the quota. */
 const countUsed = ({ app }: MailFlow): number =>
   app.db.query<{ n: number }, []>('SELECT coalesce(sum(recipients), 0) AS n FROM usage').get()?.n ?? 0
 
-/** Expects balanced books once all places are given back, which is after the outcome can be read. */
+/** Expects consistent records once all quota is released, which happens after the outcome is visible. */
 async function waitUntilBalanced(flow: MailFlow): Promise<void> {
   await eventually(() => flow.service.delivery?.scheduler.inFlight === 0)
   expectBalanced(flow.service)
 }
 
-/** Whether the message to Bob of some email has begun. */
+/** Whether delivery of a message to Bob has begun. */
 const hasBegun = ({ app }: MailFlow): boolean =>
   app.db
     .query("SELECT 1 FROM recipients WHERE address = 'bob@receiver.test' AND delivery_started_at IS NOT NULL")
@@ -75,7 +75,7 @@ describe('a hard bounce', () => {
     ])
     expect(flow.events(second).slice(1)).toEqual([REJECTED('hard_bounce')])
     expect(server.sessions.flatMap((session) => session.commands)).toEqual(commands)
-    // What bounced was sent; what is suppressed was not.
+    // A bounced message was sent; a suppressed one was not.
     expect(countUsed(flow)).toBe(1)
     await removeSuppression(flow.app, flow.actor, 'bob@receiver.test')
     expect((await flow.settled(await flow.send({ to: 'bob@receiver.test' }))).status).toBe('bounced')
@@ -96,7 +96,7 @@ describe('a hard bounce', () => {
     expect((await flow.outcome('bob@receiver.test')).recipient.status).toBe(status)
   })
 
-  test('keeps the reason and the email that suppressed the address first', async () => {
+  test('keeps the reason and the email of the first suppression', async () => {
     await using server = await startScriptedSmtp({ rcpt: NO_SUCH_USER })
     await using flow = await startMailFlow({ zone, smtpPort: server.port })
     const [first, second] = await Promise.all([
@@ -104,7 +104,7 @@ describe('a hard bounce', () => {
       flow.send({ to: 'bob@receiver.test' }),
     ])
     const ends = await Promise.all([flow.settled(first), flow.settled(second)])
-    // The second may have been claimed before the first came back.
+    // The second may have been claimed before the first ended.
     for (const { status } of ends) expect(status).toBeOneOf(['bounced', 'rejected'])
     const [row, ...more] = listSuppressed(flow)
     expect(more).toEqual([])
@@ -113,7 +113,7 @@ describe('a hard bounce', () => {
   })
 
   // Proves: suppress-8
-  test('by a null MX suppresses; a domain that does not exist may come back', async () => {
+  test('by a null MX suppresses; by a domain that does not exist it does not', async () => {
     await using server = await startScriptedSmtp()
     await using flow = await startMailFlow({
       zone: { 'null.test': { MX: [{ preference: 0, exchange: '' }] } },
@@ -128,7 +128,7 @@ describe('a hard bounce', () => {
 })
 
 // Proves: send-49
-test('of several recipients the suppressed are left out, and the others get the message', async () => {
+test('the suppressed of several recipients are skipped, and the others receive the message', async () => {
   await using server = await startScriptedSmtp()
   await using flow = await startMailFlow({ zone, smtpPort: server.port })
   await suppressBob(flow)
@@ -141,9 +141,9 @@ test('of several recipients the suppressed are left out, and the others get the 
   await waitUntilBalanced(flow)
 })
 
-describe('an address that is suppressed after the acceptance', () => {
+describe('an address that is suppressed after acceptance', () => {
   // Proves: suppress-9
-  test('of a scheduled email is rejected when its time comes, without a session, and its quota comes back', async () => {
+  test('of a scheduled email is rejected when its time comes, without a session, and its quota is released', async () => {
     const clock = new ManualClock(START)
     await using server = await startScriptedSmtp()
     await using flow = await startMailFlow({ clock, zone, smtpPort: server.port })
@@ -153,7 +153,7 @@ describe('an address that is suppressed after the acceptance', () => {
     })
     expect(countUsed(flow)).toBe(2)
     await suppressBob(flow)
-    // Another month: what was taken from March comes back to March.
+    // Another month: quota used in March returns to March.
     clock.advance(hours(24 * 30))
     const email = await eventually(async () => {
       const now = await flow.settled(sent)
@@ -173,7 +173,7 @@ describe('an address that is suppressed after the acceptance', () => {
   })
 
   // Proves: status-19
-  test('and that alone it was sent to: the email goes from scheduled to rejected', async () => {
+  test('as the only recipient turns the email from scheduled to rejected', async () => {
     const clock = new ManualClock(START)
     await using flow = await startMailFlow({ clock, zone })
     const sent = await flow.send({ to: 'bob@receiver.test', send_at: new Date(START + hours(1)).toISOString() })
@@ -186,7 +186,7 @@ describe('an address that is suppressed after the acceptance', () => {
   })
 
   // Proves: suppress-9
-  test('is not tried again after a deferral', async () => {
+  test('is not attempted again after a deferral', async () => {
     const clock = new ManualClock(START)
     await using server = await startScriptedSmtp({ rcpt: '450 4.2.0 Greylisted' })
     await using flow = await startMailFlow({ clock, zone, smtpPort: server.port })
@@ -202,7 +202,7 @@ describe('an address that is suppressed after the acceptance', () => {
   })
 
   // Proves: suppress-9
-  test('is not sent to by a retry from the dead letters', async () => {
+  test('is skipped by a retry from the dead letters', async () => {
     await using server = await startScriptedSmtp({ body: { drop: 'reset' } })
     await using flow = await startMailFlow({ zone, smtpPort: server.port })
     const sent = await flow.send({ to: 'bob@receiver.test' })
@@ -216,7 +216,7 @@ describe('an address that is suppressed after the acceptance', () => {
     await waitUntilBalanced(flow)
   })
 
-  test('of a lane that leads nowhere is rejected rather than bounced', async () => {
+  test('in a lane without a route is rejected rather than bounced', async () => {
     const clock = new ManualClock(START)
     await using flow = await startMailFlow({ clock, zone: {} })
     const sent = await flow.send({ to: 'bob@receiver.test', send_at: new Date(START + hours(1)).toISOString() })
@@ -227,9 +227,9 @@ describe('an address that is suppressed after the acceptance', () => {
   })
 })
 
-describe('of an email whose session has begun', () => {
+describe('an email whose session has begun', () => {
   // Proves: suppress-9
-  test('no octet leaves when the address is suppressed before the message begins; nothing counts', async () => {
+  test('sends no octet when the address is suppressed before the message begins; nothing counts', async () => {
     const suppression = Promise.withResolvers<unknown>()
     await using server = await startScriptedSmtp({
       data: async () => {
@@ -252,7 +252,7 @@ describe('of an email whose session has begun', () => {
   })
 
   // Proves: suppress-9
-  test('the message arrives when the address is suppressed after its beginning', async () => {
+  test('arrives when the address is suppressed after the message began', async () => {
     const suppression = Promise.withResolvers<unknown>()
     await using server = await startScriptedSmtp({
       body: async () => {
@@ -270,7 +270,7 @@ describe('of an email whose session has begun', () => {
   })
 })
 
-test('of many waiting emails those that have begun before the suppression are sent, the others rejected, and the books agree', async () => {
+test('of many waiting emails those begun before the suppression are sent, the others rejected, and the records agree', async () => {
   const suppression = Promise.withResolvers<unknown>()
   await using server = await startScriptedSmtp({
     body: async (_, { commands }) => {
@@ -296,7 +296,7 @@ test('of many waiting emails those that have begun before the suppression are se
   const count = (wanted: string) => bobs.filter((bob) => bob?.status === wanted).length
   expect(count('sent') + count('rejected')).toBe(60)
   expect(count('sent')).toBeGreaterThan(0)
-  // Some of the 30 that were accepted before were still waiting.
+  // Some of the 30 accepted emails were still waiting.
   expect(count('sent')).toBeLessThan(30)
   for (const bob of bobs) expect(bob?.attempts).toBe(bob?.status === 'sent' ? 1 : 0)
   expect(countUsed(flow)).toBe(count('sent') + 30)

@@ -1,6 +1,6 @@
 /**
- * @module Debian's swaks as a client of the listener: each way of handing a message in, what the session answers, and what the API then shows. Never speaks
- * to anything but the listener of its own service.
+ * @module Debian's swaks as a client of the listener: every way of submitting a message, the replies of the session,
+ * and what the API shows afterwards. Connects only to the listener of its own service.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -32,20 +32,20 @@ suite('swaks', () => {
   })
 
   interface Session {
-    /** 0: handed in; 24: refused at RCPT; 26: refused at the final dot. */
+    /** 0: accepted; 24: rejected at RCPT; 26: rejected at the final dot. */
     readonly exitCode: number
-    /** Both sides, each line with swaks' sign before it: `~` is TLS. */
+    /** Both sides, each line after swaks' mark; `~` means TLS. */
     readonly transcript: string
     /** Replies of 4xx and 5xx. */
     readonly refusals: readonly string[]
   }
 
-  /** Resolves when what it handed in is processed. */
+  /** Resolves when the submitted mail is processed. */
   async function swaks(...options: readonly string[]): Promise<Session> {
     const server = ['--server', '127.0.0.1', '--port', String(office.inboundPort), '--ehlo', 'client.receiver.test']
     const child = Bun.spawn(['swaks', ...server, ...options], { stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
     const [stdout, stderr, exitCode] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited])
-    await office.processed()
+    await office.waitUntilProcessed()
     const transcript = stdout + stderr
     return {
       exitCode,
@@ -57,7 +57,7 @@ suite('swaks', () => {
   const TAKEN = { exitCode: 0, refusals: [] }
   const outcome = ({ exitCode, refusals }: Session) => ({ exitCode, refusals })
 
-  /** What the API shows of inbound mail with a subject. */
+  /** Inbound mail with a subject, as the API shows it. */
   async function shown(subject: string): Promise<Record<string, unknown>[]> {
     const { body } = await office.api('GET', '/v1/inbound?per_page=100')
     return (at(body, 'data') as Record<string, unknown>[]).filter((email) => email['subject'] === subject)
@@ -78,7 +78,7 @@ suite('swaks', () => {
     `Subject: ${subject}`,
   ]
 
-  test('hands a message in in clear, which the API shows as it came', async () => {
+  test('submits a message in plaintext, which the API shows unchanged', async () => {
     expect(outcome(await swaks(...letter('Plain'), '--body', 'Hello there.'))).toEqual(TAKEN)
     const [email, ...others] = await shown('Plain')
     expect(others).toEqual([])
@@ -106,7 +106,7 @@ suite('swaks', () => {
     expect(raw).toEndWith('\r\n\r\nHello there.\r\n\r\n\r\n')
   })
 
-  test('hands a message in over TLS, which the trace field says', async () => {
+  test('submits a message over TLS, as the trace field states', async () => {
     const session = await swaks(...letter('Secret'), '--tls')
     expect(outcome(session)).toEqual(TAKEN)
     expect(session.transcript).toMatch(/=== TLS started with cipher TLSv1\.[23]:/)
@@ -116,7 +116,7 @@ suite('swaks', () => {
     expect(raw).toMatch(/by mail\.tassis\.test with ESMTPS \(TLSv1\.[23] TLS_\w+\);/)
   })
 
-  test('says its commands without waiting for replies, which come in their order', async () => {
+  test('pipelines its commands, and gets the replies in order', async () => {
     const session = await swaks(...letter('Pipelined'), '--pipeline')
     expect(outcome(session)).toEqual(TAKEN)
     expect(session.transcript).toContain(
@@ -132,7 +132,7 @@ suite('swaks', () => {
     expect(await shown('Pipelined')).toHaveLength(1)
   })
 
-  test('attaches a file, which comes out byte for byte', async () => {
+  test('attaches a file, which is stored byte for byte', async () => {
     const content = Buffer.from(Array.from({ length: 100_000 }, (_, index) => (index * 7 + (index >> 8)) % 256))
     const path = join(folder, 'data.bin')
     writeFileSync(path, content)
@@ -145,7 +145,7 @@ suite('swaks', () => {
     expect((await bytesOf(`/v1/inbound/${email?.['id']}/attachments/${index}`)).equals(content)).toBe(true)
   })
 
-  test('from the null reverse-path is taken as any other mail', async () => {
+  test('sends from the null reverse-path, which is accepted like any other', async () => {
     expect(outcome(await swaks(...letter('Null', SUPPORT, '<>')))).toEqual(TAKEN)
     expect(await shown('Null')).toMatchObject([{ mail_from: '', status: 'no_route', spf_result: 'none' }])
   })
@@ -157,7 +157,7 @@ suite('swaks', () => {
     `abuse@${HOST}`,
     `postmaster@send.${INBOUND_DOMAIN}`,
   ]
-  test.each(MAILBOXES)('to %s is kept for the operator, and shown to no account', async (to) => {
+  test.each(MAILBOXES)('sends to %s, which is stored for the operator and shown to no account', async (to) => {
     const subject = `To ${to}`
     expect(outcome(await swaks(...letter(subject, to)))).toEqual(TAKEN)
     expect(office.operatorMail().filter((mail) => mail.subject === subject)).toEqual([
@@ -172,17 +172,17 @@ suite('swaks', () => {
   })
 
   const REFUSED: readonly (readonly [what: string, to: string, reply: string])[] = [
-    ['an address of the host that is none', `nobody@${HOST}`, '550 5.1.1 There is no such address here'],
+    ['an unknown address of the host', `nobody@${HOST}`, '550 5.1.1 There is no such address here'],
     [
-      'a domain that is registered and takes no mail',
+      'a registered domain that does not accept mail',
       'ada@sender.test',
       '550 5.7.1 Relaying denied: this host takes no mail for that domain',
     ],
     ['a foreign domain', 'bob@elsewhere.test', '550 5.7.1 Relaying denied: this host takes no mail for that domain'],
     ['a forged return path', `b-${'a'.repeat(32)}@send.sender.test`, '550 5.1.1 There is no such address here'],
-    ['a foreign domain behind a percent sign', `bob%elsewhere.test@${HOST}`, '550 5.1.1 There is no such address here'],
+    ['a foreign domain after a percent sign', `bob%elsewhere.test@${HOST}`, '550 5.1.1 There is no such address here'],
     [
-      'a foreign domain behind ours',
+      'a foreign domain after ours',
       `"${SUPPORT}"@elsewhere.test`,
       '550 5.7.1 Relaying denied: this host takes no mail for that domain',
     ],
@@ -192,14 +192,17 @@ suite('swaks', () => {
       '553 5.6.7 An address that is not ASCII needs SMTPUTF8',
     ],
   ]
-  test.each(REFUSED)('to %s is refused in the session, and nothing of it is kept', async (what, to, reply) => {
-    const before = office.operatorMail().length
-    expect(outcome(await swaks(...letter(what, to)))).toEqual({ exitCode: 24, refusals: [reply] })
-    expect(await shown(what)).toEqual([])
-    expect(office.operatorMail()).toHaveLength(before)
-  })
+  test.each(REFUSED)(
+    'sends to %s, which is rejected in the session, and nothing is stored',
+    async (what, to, reply) => {
+      const before = office.operatorMail().length
+      expect(outcome(await swaks(...letter(what, to)))).toEqual({ exitCode: 24, refusals: [reply] })
+      expect(await shown(what)).toEqual([])
+      expect(office.operatorMail()).toHaveLength(before)
+    },
+  )
 
-  test('an address beyond ASCII is taken with SMTPUTF8, which swaks cannot say', async () => {
+  test('cannot send to an address beyond ASCII, which is accepted with SMTPUTF8', async () => {
     const to = `jürgen@${INBOUND_DOMAIN}`
     expect(await office.submit({ mailFrom: ANN, to, raw: 'Subject: Beyond\r\n\r\nHi.\r\n' })).toEqual([
       '250 2.6.0 The message is taken in',
@@ -207,13 +210,13 @@ suite('swaks', () => {
     expect(await shown('Beyond')).toMatchObject([{ rcpt_to: [to] }])
   })
 
-  test('to one address that is taken and one that is not is handed in for the first', async () => {
+  test('sends to one valid and one unknown address, and submits for the first', async () => {
     const { exitCode, refusals } = await swaks(...letter('Both', `${SUPPORT},bob@elsewhere.test`))
     expect([exitCode, refusals]).toEqual([0, ['550 5.7.1 Relaying denied: this host takes no mail for that domain']])
     expect(await shown('Both')).toMatchObject([{ rcpt_to: [SUPPORT] }])
   })
 
-  test('a message of 60 MB is read to its end and refused, and the next one is taken', async () => {
+  test('sends a message of 60 MB, which is read to its end and rejected; the next one is accepted', async () => {
     const path = join(folder, 'large.eml')
     writeFileSync(path, `Subject: Large\r\n\r\n${`${'x'.repeat(998)}\r\n`.repeat(60_000)}`)
     const { exitCode, refusals, transcript } = await swaks(

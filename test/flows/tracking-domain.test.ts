@@ -1,4 +1,7 @@
-/** @module A tracking domain from its setting to the click: real DNS, real SMTP to a receiver, real HTTP under the name of the tracking host. */
+/**
+ * @module A tracking domain from its setup to the click: real DNS, real SMTP to a receiver, real HTTP under the name of
+ * the tracking host.
+ */
 import { expect, test } from 'bun:test'
 import { request } from 'node:http'
 import { simpleParser } from 'mailparser'
@@ -20,23 +23,23 @@ interface Domain {
   readonly dns_records: Readonly<Record<string, { type: string; host: string; value: string; priority?: number }>>
 }
 
-/** Status and Location of a GET to 127.0.0.1 that names `url`'s host, as a reverse proxy hands it on. */
+/** Sends a GET to 127.0.0.1 with `url`'s host name, as a reverse proxy passes it on; returns status and Location. */
 function visit(port: string, url: URL): Promise<{ status: number | undefined; location: string | undefined }> {
   return new Promise((resolve, reject) => {
-    const asked = request(
+    const outgoing = request(
       { host: '127.0.0.1', port, path: url.pathname, headers: { host: url.host, 'user-agent': 'Firefox/132.0' } },
       (response) => {
         response.resume()
         resolve({ status: response.statusCode, location: response.headers.location })
       },
     )
-    asked.on('error', reject)
-    asked.end()
+    outgoing.on('error', reject)
+    outgoing.end()
   })
 }
 
 // Proves: track-17
-test('links of a domain have its tracking host as long as that is verified, and lead on under it', async () => {
+test('links of a domain use its tracking host while it is verified, and redirect under it', async () => {
   await using sink = await startSink()
   await using dns = await startDnsServer({ 'receiver.test': { A: ['127.0.0.1'] } })
   await using service = await createEmailApi({
@@ -84,7 +87,7 @@ test('links of a domain have its tracking host as long as that is verified, and 
     { status: 200, location: undefined },
   ])
 
-  // A scheduled look whose question is not answered leaves the links as they are.
+  // A scheduled check without a DNS response leaves the links unchanged.
   dns.zone[HOST] = 'SERVFAIL'
   service.clock.advance(minutes(5))
   expect(await recheckDomains(service.app)).toBeGreaterThan(0)
@@ -93,6 +96,6 @@ test('links of a domain have its tracking host as long as that is verified, and 
   dns.zone[HOST] = { CNAME: 'elsewhere.test' }
   await api('POST', `/v1/domains/${id}/verify-tracking`)
   expect(await origins()).toEqual([own, own])
-  // The links of mail that was sent before go on to work, should the name lead here again.
+  // Links in mail sent earlier keep working, if the name resolves to this host again.
   expect(await visit(port, urls[0] ?? new URL(own))).toEqual({ status: 302, location: TARGET })
 })

@@ -1,4 +1,7 @@
-/** @module Tracking from the send to the event: over real SMTP to a receiver, whose links and pixel are then followed over real HTTP. */
+/**
+ * @module Tracking from the send to the event: real SMTP to a receiver, whose links and pixel are then requested over
+ * real HTTP.
+ */
 import { expect, test } from 'bun:test'
 import { type ParsedMail, simpleParser } from 'mailparser'
 import { createDomain } from '#features/setup/domains/domains.ts'
@@ -24,13 +27,13 @@ const HTML = `<!doctype html><html><body>
 const SHOP = 'https://shop.test/?item=1&colour=gr\u00fcn'
 
 interface TrackingFlow extends EmailApi, AsyncDisposable {
-  /** What the receiver got, as it came. */
+  /** The messages as received. */
   messages(): readonly Buffer[]
-  /** The n-th message that the receiver got. */
+  /** The n-th received message. */
   received(count: number): Promise<{ raw: Buffer; parsed: ParsedMail; html: string; hrefs: string[]; pixels: string[] }>
-  /** Follows a URL of ours as a browser does, to the redirect and no further. */
+  /** Requests a URL of ours as a browser does, up to the redirect. */
   follow(url: string): Promise<Response>
-  /** Events behind the acceptance, once `count` of them are there. */
+  /** Events after the acceptance, once there are `count`. */
   events(id: string, count: number): Promise<Record<string, unknown>[]>
 }
 
@@ -76,7 +79,7 @@ async function startFlow(
 }
 
 // Proves: email-23, status-20
-test('a tracked email reaches its receiver with links and a pixel of ours, which tell of each open and click', async () => {
+test('a tracked email reaches its receiver with tracked links and a pixel, which record each open and click', async () => {
   await using flow = await startFlow()
   const { id } = await flow.accepted({ text_body: undefined, html_body: HTML, tracking: true })
   const { parsed, html, hrefs, pixels } = await flow.received(1)
@@ -88,7 +91,7 @@ test('a tracked email reaches its receiver with links and a pixel of ours, which
   ])
   expect(pixels).toEqual([expect.stringMatching(/^https:\/\/mail\.tassis\.test\/t\/o\/[\w-]+$/)])
   expect(html.trimEnd()).toEndWith('border:0 !important"></body></html>')
-  // The text shows the sender's own links: people read and copy them.
+  // The text keeps the sender's own links: people read and copy them.
   expect(parsed.text).toContain(SHOP)
   expect(parsed.text).not.toContain('mail.tassis.test')
   await flow.events(id, 2)
@@ -118,7 +121,7 @@ test('a tracked email reaches its receiver with links and a pixel of ours, which
       { url: SHOP, clicks: 1, unique_clicks: 1, machine_clicks: 0, last_clicked_at: now },
     ],
   })
-  // The detail shows what was sent in, not what was made of it.
+  // The detail shows what the sender submitted, not the tracked version.
   expect((await flow.detail(id))['html_body']).toBe(HTML)
   expectBalanced(flow)
 })
@@ -136,7 +139,7 @@ test('the DKIM signature of a tracked email verifies', async () => {
   if (hasDkimpy) expect(verifyWithDkimpy([raw], record)).toEqual([true])
 })
 
-test('a retry on the day after sends the same bytes, whose pixel counts, and every recipient has links of his own', async () => {
+test('a retry a day later sends the same bytes, whose pixel counts, and every recipient has their own links', async () => {
   let refusals = 2
   await using flow = await startFlow({ body: () => (refusals-- > 0 ? '450 4.2.0 Later' : '250 2.0.0 Queued') })
   const { id } = await flow.accepted({
@@ -156,7 +159,7 @@ test('a retry on the day after sends the same bytes, whose pixel counts, and eve
   expect((await flow.events(id, 7)).at(-1)).toMatchObject({ type: 'opened' })
 })
 
-test('a retry has its links under the tracking host that the domain has by then, and is the same message else', async () => {
+test('a retry uses the tracking host that the domain has by then, and is otherwise the same message', async () => {
   let refusals = 1
   await using flow = await startFlow({ body: () => (refusals-- > 0 ? '450 4.2.0 Later' : '250 2.0.0 Queued') })
   const { id } = await flow.accepted({ html_body: HTML, tracking: true })
@@ -196,7 +199,7 @@ test('`tracking` true and false override the default of the account', async () =
   ]).toEqual([true, true, true, false])
 })
 
-test('what is tracked is decided when the email is accepted', async () => {
+test('tracking is decided when the email is accepted', async () => {
   await using flow = await startFlow()
   const sendAt = new Date(flow.clock.now() + hours(1)).toISOString()
   await flow.accepted({ html_body: HTML, send_at: sendAt })
@@ -205,7 +208,7 @@ test('what is tracked is decided when the email is accepted', async () => {
   expect((await flow.received(1)).html).not.toContain(PUBLIC_URL)
 })
 
-test('an email that is not tracked is sent as it was given, and so is one without HTML', async () => {
+test('an email that is not tracked is sent unchanged, and so is one without HTML', async () => {
   await using flow = await startFlow()
   await flow.accepted({ html_body: HTML })
   expect((await flow.received(1)).html.replaceAll('\r\n', '\n').replace(/\n$/, '')).toBe(HTML)
@@ -214,7 +217,7 @@ test('an email that is not tracked is sent as it was given, and so is one withou
   expect([parsed.text?.trimEnd(), html]).toEqual(['See https://shop.test/', ''])
 })
 
-test('a text that was given is sent as it is, beside the tracked HTML', async () => {
+test('a provided text is sent unchanged, beside the tracked HTML', async () => {
   await using flow = await startFlow()
   await flow.accepted({ html_body: HTML, text_body: 'See https://shop.test/', tracking: true })
   const { parsed, html } = await flow.received(1)
@@ -228,7 +231,7 @@ test('on a plan without tracking an email that asks for it is sent without', asy
   expect((await flow.detail(id))['tracking_override']).toBe(true)
 })
 
-test('the links of a domain with a verified tracking host stand under that host, with scheme and port of the public URL', async () => {
+test('links of a domain with a verified tracking host use that host, with scheme and port of the public URL', async () => {
   await using flow = await startFlow({}, { TASSIS_PUBLIC_URL: 'https://mail.tassis.test:8443/mail/' })
   await createDomain(flow.app, flow.actor, 'other.test')
   const hrefs = async (count: number) => {

@@ -1,6 +1,6 @@
 /**
- * @module Unsubscribing by mail over the whole way: an email arrives, the mailto of its List-Unsubscribe is followed by an SMTP client as a mail program does it
- * (RFC 2369 §3.2, RFC 6068), and suppression list, event and webhook tell of it.
+ * @module End to end: unsubscribing by mail. An email arrives, an SMTP client uses the mailto of its List-Unsubscribe
+ * as a mail program does (RFC 2369 §3.2, RFC 6068), and the unsubscribe appears in suppression list, event and webhook.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { at } from '#test/support/api.ts'
@@ -18,7 +18,10 @@ afterAll(async () => {
   await office[Symbol.asyncDispose]()
 })
 
-/** What a mail program writes when somebody presses its button: to the address, with the subject, of the mailto of a message. */
+/**
+ * The message that a mail program sends when a user presses its button: to the address, with the subject, of a
+ * message's mailto.
+ */
 function requestOf(
   copy: Copy,
   { fields = [] as readonly string[], mailFrom = copy.recipient } = {},
@@ -47,7 +50,7 @@ async function readEffects(address: string, id: string) {
 
 const NOTHING = { unsubscribed: [], suppressed: [] }
 
-test('a mail to the address stops mail of its kind, told by one event and one webhook; to ask again changes nothing, and receipts still go', async () => {
+test('a mail to the address stops mail of its kind, with one event and one webhook call; a repeat changes nothing, and receipts are still sent', async () => {
   const address = 'ann@receiver.test'
   const { email, copy } = await copyOf(address, { stream: 'news' })
   const hook = await office.createHook(['unsubscribed'])
@@ -64,7 +67,7 @@ test('a mail to the address stops mail of its kind, told by one event and one we
     return (await office.detail(next.id))['status']
   }
   expect(await status({ transactional: false, stream: 'news' })).toBe('rejected')
-  // Another stream is another matter, and a receipt is not what they left.
+  // Other streams and receipts are not affected.
   const receipt = await office.sendBulk({ to: address, transactional: true })
   const other = await office.sendBulk({ to: address })
   expect([receipt.copyFor(address).recipient, other.copyFor(address).recipient]).toEqual([address, address])
@@ -88,7 +91,7 @@ test('a mail to the address stops mail of its kind, told by one event and one we
   expect(office.operatorMail()).toEqual([])
 })
 
-test('it does not matter who sends it: forwarded mail is left by whom it was sent to', async () => {
+test('the sender does not matter: forwarded mail unsubscribes its original recipient', async () => {
   const { email, copy } = await copyOf('bob@receiver.test', { cc: ['carl@receiver.test'] })
   await office.submit(requestOf(copy, { mailFrom: 'somebody@elsewhere.test' }))
   expect(await readEffects('bob@receiver.test', email.id)).toEqual({
@@ -98,7 +101,7 @@ test('it does not matter who sends it: forwarded mail is left by whom it was sen
   expect((await readEffects('carl@receiver.test', email.id)).suppressed).toEqual([])
 })
 
-test('the address alone is enough, in any case, when the mail program left the subject out', async () => {
+test('the address alone is enough, in any case, if the mail program omits the subject', async () => {
   const { email, copy } = await copyOf('dora@receiver.test')
   const { to } = requestOf(copy)
   const raw = `From: <dora@receiver.test>\r\nTo: <${to}>\r\n\r\n`
@@ -112,11 +115,11 @@ test('the address alone is enough, in any case, when the mail program left the s
 })
 
 describe('nobody is unsubscribed', () => {
-  test('by an address that nobody made: it is refused in the session', async () => {
+  test('by a forged address: it is rejected in the session', async () => {
     const { email, copy } = await copyOf('erin@receiver.test')
     const request = requestOf(copy)
     const changed = request.to.replace(/.(?=@)/, (last) => (last === 'a' ? 'b' : 'a'))
-    // The MAC of a return path opens nothing here, nor the other way round.
+    // The MAC of a return path is not valid here, nor the other way round.
     const ofReturnPath = copy.mailFrom.replace(/^b-/, 'u-')
     const asReturnPath = request.to.replace(/^u-/, 'b-')
     expect(
@@ -128,9 +131,9 @@ describe('nobody is unsubscribed', () => {
   })
 
   const answers: readonly (readonly [what: string, fields: readonly string[], mailFrom: string])[] = [
-    ['an answer of absence', ['Auto-Submitted: auto-replied (vacation)'], 'fred@receiver.test'],
+    ['an out-of-office reply', ['Auto-Submitted: auto-replied (vacation)'], 'fred@receiver.test'],
     ['a notification', ['Auto-Submitted: auto-notified'], 'fred@receiver.test'],
-    ['what comes from the null reverse-path', [], ''],
+    ['mail from the null reverse-path', [], ''],
     [
       'a report',
       ['MIME-Version: 1.0', 'Content-Type: multipart/report; report-type=delivery-status; boundary="b"'],

@@ -23,7 +23,7 @@ const fieldsOf = ({ raw }: SinkMessage): Map<string, string> => {
   )
 }
 
-/** What a mail program does with a message: the request of RFC 8058 §3.2, to our port instead of the host in the URL. */
+/** Sends the request of RFC 8058 §3.2 as a mail program does, to our port instead of the host in the URL. */
 async function oneClick(message: SinkMessage, port: number): Promise<number> {
   const url = /<(https:[^>]*)>/.exec(fieldsOf(message).get('list-unsubscribe') ?? '')?.[1] ?? ''
   const { pathname } = new URL(url)
@@ -39,7 +39,7 @@ function listen(flow: MailFlow) {
 }
 
 // Proves: send-45, suppress-12
-test('mail with transactional: false carries both fields, signed; one click ends it at once, without a session, and transactional mail still goes', async () => {
+test('mail with transactional: false has both fields, signed; one click stops it without a session, and transactional mail is still sent', async () => {
   let sessions = 0
   await using sink = await startSink({
     onConnect(_session, done) {
@@ -83,7 +83,7 @@ test('mail with transactional: false carries both fields, signed; one click ends
 })
 
 // Proves: status-22
-test('each recipient of an email has an address of their own to unsubscribe, and one of them leaves alone', async () => {
+test('each recipient of an email has their own unsubscribe address, and one unsubscribes alone', async () => {
   await using sink = await startSink()
   await using flow = await startMailFlow({ zone, smtpPort: sink.port, settings })
   await using http = listen(flow)
@@ -110,7 +110,7 @@ test('each recipient of an email has an address of their own to unsubscribe, and
     [TO, 'sent'],
     ['eve@receiver.test', 'rejected'],
   ])
-  // Another stream is another matter.
+  // Another stream is not affected.
   const { recipient } = await flow.outcome('eve@receiver.test', { transactional: false })
   expect(recipient.status).toBe('sent')
   expectBalanced(flow.service)

@@ -1,4 +1,4 @@
-/** @module What strangers do to an SMTP listener, each a bounded piece of it. Run by `attacker.ts` in a process of its own. */
+/** @module Attacks on an SMTP listener, each of limited size. `attacker.ts` runs them in a process of their own. */
 import { connect as connectTcp, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import type { Random } from '../kill/random.ts'
@@ -11,7 +11,7 @@ export interface Attack {
 const MiB = 1024 * 1024
 const ENVELOPE = 'MAIL FROM:<a@b.test>\r\nRCPT TO:<c@d.test>\r\nDATA\r\n'
 
-/** A connection that has got its greeting, or is over; whatever it is told is thrown away, or not even read. */
+/** Opens a connection and waits for the greeting or the end. Discards everything received, or does not read it. */
 function open(port: number, isRead = true): Promise<Socket> {
   return new Promise((resolve) => {
     const socket = connectTcp(port, '127.0.0.1')
@@ -25,7 +25,7 @@ function open(port: number, isRead = true): Promise<Socket> {
   })
 }
 
-/** Resolves when the octets are gone, the connection is, or nobody has taken them for a while. */
+/** Resolves when the octets are sent, the connection has ended, or the peer has accepted nothing for a while. */
 function write(socket: Socket, data: string | Uint8Array, maxMs = 10_000): Promise<void> {
   return new Promise((resolve) => {
     if (socket.destroyed || !socket.writable) return resolve()
@@ -46,7 +46,7 @@ async function runConcurrently(count: number, run: (index: number) => Promise<un
   await Promise.all(Array.from({ length: count }, (_, index) => run(index)))
 }
 
-/** Says EHLO, MAIL, RCPT and DATA, and waits for the 354. */
+/** Sends EHLO, MAIL, RCPT and DATA, and waits for the 354. */
 async function startData(socket: Socket): Promise<void> {
   await write(socket, `EHLO a.test\r\n${ENVELOPE}`)
   await new Promise<void>((resolve) => {
@@ -62,7 +62,7 @@ async function startData(socket: Socket): Promise<void> {
   })
 }
 
-/** Opens a session at DATA, sends a body in pieces, and the end if told; then leaves. */
+/** Opens a session up to DATA, sends a body in pieces and its end, and disconnects. */
 async function sendMessage(port: number, pieces: Iterable<string | Uint8Array>, end = '\r\n.\r\n'): Promise<void> {
   const socket = await open(port)
   await startData(socket)
@@ -72,7 +72,7 @@ async function sendMessage(port: number, pieces: Iterable<string | Uint8Array>, 
   socket.destroy()
 }
 
-/** Something that the server says, the end of the connection, or a while. */
+/** Waits for any data from the server, the end of the connection, or a while. */
 const reply = (socket: Socket): Promise<void> =>
   new Promise((resolve) => {
     if (socket.destroyed) return resolve()

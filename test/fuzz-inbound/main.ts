@@ -1,6 +1,7 @@
 /**
- * @module Attacks the SMTP listener, one way after the other, and prints what its process took of memory above idle and how its HTTP server answered
- * meanwhile. After each attack an ordinary message must be taken. See `scripts/fuzz-inbound --help`.
+ * @module Attacks the SMTP listener in one way after the other, and prints the memory of its process above idle and the
+ * response times of its HTTP server. After each attack an ordinary message must be accepted. See `scripts/fuzz-inbound
+ * --help`.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,8 +10,8 @@ import { connectSmtp } from '#test/support/smtp-client.ts'
 import { attacks } from './attacks.ts'
 
 const HELP = `scripts/fuzz-inbound [--seed N] [--connections N] [--only TEXT]
-Attacks the SMTP listener and prints memory and HTTP answers. Exits with 1 when memory rises over 200 MB above idle,
-when HTTP does not answer, or when an ordinary message is not taken after an attack.`
+Attacks the SMTP listener and prints memory and HTTP responses. Exits with 1 when memory exceeds idle by more than 200 MB,
+when HTTP does not respond, or when an ordinary message is not accepted after an attack.`
 const MAX_BYTES_ABOVE_IDLE = 200_000_000
 const PROBE_INTERVAL_MS = 20
 
@@ -40,7 +41,7 @@ const memoryBytes = (): number => {
   return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) * 1024
 }
 
-// One of each kind, so that what is loaded only once counts as idle.
+// Sends one message of each kind, so that what is loaded only once counts as idle.
 await sendOrdinaryMessage()
 await Bun.sleep(1_000)
 const idleBytes = memoryBytes()
@@ -81,8 +82,8 @@ for (const [index, attack] of attacks.entries()) {
   const aboveIdleBytes = peakBytes - idleBytes
   const problems = [
     ...(aboveIdleBytes > MAX_BYTES_ABOVE_IDLE ? ['TOO MUCH MEMORY'] : []),
-    ...(unanswered > 0 ? [`${unanswered} HTTP REQUESTS WITHOUT AN ANSWER`] : []),
-    ...(isServed ? [] : ['AN ORDINARY MESSAGE WAS NOT TAKEN AFTERWARDS']),
+    ...(unanswered > 0 ? [`${unanswered} HTTP REQUESTS WITHOUT A RESPONSE`] : []),
+    ...(isServed ? [] : ['AN ORDINARY MESSAGE WAS NOT ACCEPTED AFTERWARDS']),
   ]
   if (problems.length > 0) hasFailed = true
   console.log(
@@ -102,7 +103,10 @@ server.stdin.end()
 await server.exited
 process.exit(hasFailed ? 1 : 0)
 
-/** Whether an ordinary message is taken, in clear and over TLS; places may still be taken by the attackers' connections for a moment. */
+/**
+ * Whether an ordinary message is accepted, in plaintext and over TLS; the attackers' connections may still occupy slots
+ * for a moment.
+ */
 async function sendOrdinaryMessage(): Promise<boolean> {
   for (let attempt = 0; attempt < 100; attempt++) {
     try {
@@ -118,7 +122,7 @@ async function sendOrdinaryMessage(): Promise<boolean> {
         if (replies.every((reply) => reply.startsWith('250'))) return true
       }
     } catch {
-      // Looked at again.
+      // Retried below.
     }
     await Bun.sleep(100)
   }

@@ -1,6 +1,7 @@
 /**
- * @module The process under attack: the SMTP listener with its real bounds, but places for all attackers, and an HTTP server beside it on the same
- * main thread. Started by `main.ts`; says its ports on standard output and ends with its standard input.
+ * @module The attacked process: the SMTP listener with its real limits, except that it has slots for all attackers, and
+ * an HTTP server on the same main thread. `main.ts` starts it; it prints its ports and ends when its standard input
+ * closes.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -39,7 +40,7 @@ const listener = await startListener(
         : { kind: 'domain', address, accountId: 1, domainId: 1 },
     async receive() {
       acceptedCount++
-      // About what a commit takes.
+      // About the duration of a commit.
       await systemClock.sleep(5)
     },
   },

@@ -1,4 +1,7 @@
-/** @module The service that is handed hostile messages: in a process of its own, with a data directory, an account and a route of its own. */
+/**
+ * @module The service that receives hostile messages, in a process of its own with its own data directory, account and
+ * route.
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,15 +20,15 @@ export const RECIPIENT = `support@${DOMAIN}`
 
 export interface AttackedService extends AsyncDisposable {
   readonly smtpPort: number
-  /** Asks the HTTP API, as the account's key. */
+  /** Sends a request to the HTTP API with the account's key. */
   get(path: string): Promise<Response>
   /** Resident memory now, in octets. */
   memoryBytes(): number
-  /** Most resident memory since the last call, in octets. */
+  /** Peak of resident memory since the last call, in octets. */
   takePeakBytes(): number
 }
 
-/** @param main entry of the service, the sources' or another's */
+/** @param main entry file of the service */
 export async function startAttackedService(main: string): Promise<AttackedService> {
   const dataDir = mkdtempSync(join(tmpdir(), 'tassis-fuzz-parse-'))
   const dns = await startDnsServer({})
@@ -62,7 +65,7 @@ export async function startAttackedService(main: string): Promise<AttackedServic
   while (!output.includes('\n')) output += new TextDecoder().decode((await reader.read()).value)
   reader.releaseLock()
   const url = /http:\/\/127\.0\.0\.1:\d+/.exec(output)?.[0]
-  if (url === undefined) throw new Error(`the service did not say where it listens: ${output}`)
+  if (url === undefined) throw new Error(`the service did not print its address: ${output}`)
   const readProcStatus = (name: string): number => {
     const status = readFileSync(`/proc/${child.pid}/status`, 'utf8')
     return Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? Number.NaN) * 1024

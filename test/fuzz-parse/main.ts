@@ -1,6 +1,6 @@
 /**
- * @module Hands messages that are hard to parse to a real service, one by one and several at once, and prints what its process took of memory above
- * idle, and how its HTTP API answered meanwhile. See `scripts/fuzz-parse --help`.
+ * @module Submits messages that are hard to parse to a real service, one by one and several at once, and prints the
+ * memory of its process above idle and the response times of its HTTP API. See `scripts/fuzz-parse --help`.
  */
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -9,10 +9,11 @@ import { type AttackedService, RECIPIENT, startAttackedService } from './fixture
 import { messages } from './messages.ts'
 
 const HELP = `scripts/fuzz-parse [--only TEXT]... [--together N] [--rest] [--main FILE]
-Hands messages that are hard to parse to a real service, one by one and then N at once (default 3; 0: not at all), and prints memory
-and answers; --rest: also its memory a minute later. Exits with 1 when a message is lost, when memory rises over 200 MB above idle, or when HTTP does not answer.`
+Submits messages that are hard to parse to a real service, one by one and then N at once (default 3; 0: never), and prints
+memory and responses; --rest: also the memory a minute later. Exits with 1 when a message is lost, when memory exceeds idle
+by more than 200 MB, or when HTTP does not respond.`
 const MAX_BYTES_ABOVE_IDLE = 200_000_000
-/** From the hand-in until it is stored. */
+/** From submission until it is stored. */
 const MAX_STORE_MS = 90_000
 const PROBE_INTERVAL_MS = 20
 
@@ -50,10 +51,10 @@ for (let first = 0; together > 1 && first < chosen.length; first += together)
       .join(' | ')}`,
     chosen.slice(first, first + together).map(([index]) => index),
   )
-// The parse Worker ends when it has had nothing to do for a minute.
+// The parse Worker ends after a minute without work.
 await Bun.sleep(args.rest === true ? 65_000 : 0)
 console.log(`at the end: ${megabytes(service.memoryBytes() - idleBytes)} MB above idle`)
-console.log(hasFailed ? 'FAILED' : 'all messages are there')
+console.log(hasFailed ? 'FAILED' : 'all messages were stored')
 process.exitCode = hasFailed ? 1 : 0
 
 async function attack(name: string, indexes: readonly number[]): Promise<void> {
@@ -61,7 +62,7 @@ async function attack(name: string, indexes: readonly number[]): Promise<void> {
   service.takePeakBytes()
   const startedMs = performance.now()
   const submitters = indexes.map((index) =>
-    Bun.spawn([process.execPath, join(import.meta.dir, 'hander.ts'), String(index), String(service.smtpPort)], {
+    Bun.spawn([process.execPath, join(import.meta.dir, 'submitter.ts'), String(index), String(service.smtpPort)], {
       stderr: 'inherit',
     }),
   )
@@ -86,7 +87,7 @@ async function attack(name: string, indexes: readonly number[]): Promise<void> {
   await Bun.sleep(500)
   const problems = [
     ...(peakBytes > MAX_BYTES_ABOVE_IDLE ? ['TOO MUCH MEMORY'] : []),
-    ...(unanswered > 0 ? [`${unanswered} HTTP REQUESTS WITHOUT AN ANSWER`] : []),
+    ...(unanswered > 0 ? [`${unanswered} HTTP REQUESTS WITHOUT A RESPONSE`] : []),
     ...(stored === indexes.length ? [] : [`${indexes.length - stored} MESSAGES LOST`]),
   ]
   if (problems.length > 0) hasFailed = true
@@ -124,7 +125,7 @@ async function submitOrdinary(attacked: AttackedService): Promise<void> {
   await client.reply()
   for (const line of ['EHLO a.test', 'MAIL FROM:<a@b.test>', `RCPT TO:<${RECIPIENT}>`, 'DATA']) await client.say(line)
   const reply = await client.say('From: a@b.test\r\nSubject: x\r\n\r\nHello.\r\n.')
-  if (!reply.startsWith('250')) throw new Error(`an ordinary message was not taken: ${reply}`)
+  if (!reply.startsWith('250')) throw new Error(`an ordinary message was not accepted: ${reply}`)
   while ((await countStored(attacked)) === before) await Bun.sleep(20)
 }
 

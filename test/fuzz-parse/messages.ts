@@ -1,20 +1,23 @@
-/** @module Messages that cost whoever parses them the most, each at most 40 MiB, made piece by piece so that whoever hands them in stays small. */
+/**
+ * @module Messages that are the most expensive to parse, each at most 40 MiB. Generated in pieces, so that the
+ * submitting process stays small.
+ */
 import { deflateRawSync, gzipSync } from 'node:zlib'
 
 export interface HostileMessage {
   readonly name: string
-  /** `''`: the null reverse-path, under which reports come. */
+  /** `''`: the null reverse-path, which reports use. */
   readonly mailFrom?: string
   /** Its octets, in order; at most `MAX_BYTES` of them are sent. */
   pieces(): Iterable<string | Uint8Array>
 }
 
 const MiB = 1024 * 1024
-/** What the service takes unless told otherwise, with some room for headers and boundaries. */
+/** The service's default limit, less some capacity for headers and boundaries. */
 export const MAX_BYTES = 40 * MiB - 64 * 1024
 const PIECE_BYTES = MiB
 
-/** So many octets of a pattern, in pieces. */
+/** Yields `bytes` octets of a repeated pattern, in pieces. */
 function* repeat(pattern: string | Uint8Array, bytes: number): Generator<Uint8Array> {
   const unit = Buffer.from(pattern)
   const piece = Buffer.alloc(Math.max(unit.length, PIECE_BYTES - (PIECE_BYTES % unit.length)), unit)
@@ -22,7 +25,7 @@ function* repeat(pattern: string | Uint8Array, bytes: number): Generator<Uint8Ar
     yield piece.length <= left ? piece : piece.subarray(0, left)
 }
 
-/** Octets that do not compress, the same for each seed. */
+/** Returns incompressible octets, the same for each seed. */
 function noise(bytes: number, seed = 1): Buffer {
   const out = Buffer.alloc(bytes)
   let state = 2_463_534_242 + seed * 7919
@@ -52,7 +55,7 @@ const singlePart = (name: string, head: string, pattern: string | Uint8Array, by
   },
 })
 
-/** A multipart message of equal parts, as many as fit and are wanted. */
+/** A multipart message of up to `count` equal parts, as many as fit. */
 const manyParts = (name: string, count: number, part: () => string): HostileMessage => ({
   name,
   *pieces() {
@@ -70,7 +73,7 @@ const WORDS = 'Größe, naïve façade, 日本語のテキスト, emoji 😀, к
 const signature = (index: number, more = ''): string =>
   `DKIM-Signature: v=1; a=rsa-sha256; c=relaxed/relaxed; d=d${index}.test; s=s; h=from;${more} bh=${'A'.repeat(43)}=; b=${'A'.repeat(342)}==\r\n`
 
-/** The message in hostile form, by name. */
+/** The hostile messages, by name. */
 export const messages: readonly HostileMessage[] = [
   singlePart('one line of 40 MiB', createHead('text/plain'), 'x'),
   singlePart('40 MiB of text in lines', createHead('text/plain'), LINE),
@@ -204,7 +207,7 @@ export const messages: readonly HostileMessage[] = [
     },
   },
   {
-    name: 'a DMARC report that is a bomb (gzip)',
+    name: 'a DMARC report that is a decompression bomb (gzip)',
     *pieces() {
       yield `From: a@sender.test\r\nSubject: Report Domain: a.test\r\nContent-Type: application/gzip; name="a!b!1!2.xml.gz"\r\nContent-Transfer-Encoding: base64\r\n\r\n`
       yield base64Lines(gzipSync(Buffer.alloc(200 * MiB, '<a/>')))
@@ -246,7 +249,7 @@ export const messages: readonly HostileMessage[] = [
   },
 ]
 
-/** A zip archive with one file (PKWARE APPNOTE §4.3.7), without the directory, which no reader of streams needs. */
+/** A zip archive with one file (PKWARE APPNOTE §4.3.7), without the directory, which a stream reader does not need. */
 function createZip(content: Buffer): Buffer {
   const packed = deflateRawSync(content)
   const header = Buffer.alloc(30)

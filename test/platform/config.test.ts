@@ -26,7 +26,7 @@ const errorOf = (environment: Record<string, string>): string => {
   return ''
 }
 
-describe('a wrong value is one sentence with the setting, the value and what is allowed', () => {
+describe('the error for a wrong value is one sentence with the setting, the value and what is allowed', () => {
   const cases: readonly [variable: string, value: string, allowed: string][] = [
     ['TASSIS_DELIVERY', 'smtp', 'direct, relay, capture'],
     ['TASSIS_SMTP_PORT', '0', 'a whole number from 1 to 65535'],
@@ -46,17 +46,17 @@ describe('a wrong value is one sentence with the setting, the value and what is 
   }
 })
 
-test('a secret that is wrong is not repeated in the sentence', () => {
+test('the error for a wrong secret does not repeat it', () => {
   expect(errorOf({ TASSIS_RELAY_URL: 'http://user:hunter2@relay' })).not.toContain('hunter2')
 })
 
-test('a misspelt variable and an unknown key of the file are refused', () => {
+test('a misspelt variable and an unknown key in the file are refused', () => {
   expect(errorOf({ TASSIS_DELIVRY: 'capture' })).toStartWith('TASSIS_DELIVRY: there is no such setting')
   expect(errorOf({ TASSIS_CONFIG: tomlFile('delivry = "capture"') })).toContain('there is no setting delivry')
 })
 
 // Proves: billing-5
-test('variables win over the file, the file over defaults, and the report says which', () => {
+test('variables override the file, the file overrides defaults, and the report gives the source', () => {
   const { config, report } = loadConfig({
     TASSIS_CONFIG: tomlFile('smtp_port = 2525\ndelivery = "capture"'),
     TASSIS_SMTP_PORT: '2526',
@@ -70,7 +70,7 @@ test('variables win over the file, the file over defaults, and the report says w
   ])
 })
 
-test('a table of the file means the same as the joined name', () => {
+test('a table in the file means the same as the joined name', () => {
   expect(loadConfig({ TASSIS_CONFIG: tomlFile('[sending]\nunverified = "reject"') }).config.sendingUnverified).toBe(
     'reject',
   )
@@ -82,7 +82,7 @@ test('the report never shows a secret', () => {
   expect(report.find(({ name }) => name === 'relayUrl')?.value).toBe('(set)')
 })
 
-test('relay without a smarthost does not start', () => {
+test('relay mode does not start without a smarthost', () => {
   expect(errorOf({ TASSIS_DELIVERY: 'relay' })).toContain('TASSIS_RELAY_URL is not set')
 })
 

@@ -7,17 +7,17 @@ import { createMasterKeyFile, KeyRing, parseMasterKey, readMasterKeyFile } from 
 const ring = (fill: number) => new KeyRing(new Uint8Array(32).fill(fill))
 
 describe('sealing', () => {
-  test('what was sealed opens under the same key and context', () => {
+  test('sealed data opens under the same key and context', () => {
     expect(ring(1).unsealText(ring(1).seal('secret ✉', 'dkim:a'), 'dkim:a')).toBe('secret ✉')
   })
 
-  test('the same text never looks the same twice, and never shows', () => {
+  test('the same text never gives the same ciphertext, which never contains it', () => {
     const [a, b] = [ring(1).seal('secret', 'x'), ring(1).seal('secret', 'x')]
     expect(Buffer.compare(a, b)).not.toBe(0)
     expect(Buffer.from(a).includes('secret')).toBe(false)
   })
 
-  test('another context, another key and a changed octet do not open', () => {
+  test('another context, another key and a changed octet do not open it', () => {
     const sealed = ring(1).seal('secret', 'dkim:a')
     expect(() => ring(1).unseal(sealed, 'dkim:b')).toThrow()
     expect(() => ring(2).unseal(sealed, 'dkim:a')).toThrow('sealed under another master key')
@@ -27,13 +27,13 @@ describe('sealing', () => {
   })
 })
 
-test('each purpose has a key of its own, the same at every start', () => {
+test('each purpose has its own key, the same at every start', () => {
   expect(ring(1).subkey('verp')).toEqual(ring(1).subkey('verp'))
   expect(ring(1).subkey('verp')).not.toEqual(ring(1).subkey('seal'))
   expect(ring(1).subkey('verp')).not.toEqual(ring(2).subkey('verp'))
 })
 
-test('a master key file is private, holds 32 bytes and is never written over', () => {
+test('a master key file is private, holds 32 bytes and is never overwritten', () => {
   const folder = mkdtempSync(join(tmpdir(), 'tassis-key-'))
   const path = join(folder, 'master.key')
   expect(readMasterKeyFile(path)).toBeUndefined()

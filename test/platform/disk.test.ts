@@ -5,25 +5,25 @@ import { createDiskGuard } from '#platform/disk.ts'
 import { MiB } from '#platform/units.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
-test('a disk is low when less than the wanted bytes are free', async () => {
+test('a disk is low when less than the minimum is free', async () => {
   const isLow = (minFreeBytes: number, folder = tmpdir()) =>
     createDiskGuard({ folder, minFreeBytes, clock: systemClock }).isLow()
   expect(await isLow(1)).toBe(false)
   expect(await isLow(Number.MAX_SAFE_INTEGER)).toBe(true)
 })
 
-test('a disk that cannot be asked is low, unless no free space is wanted', async () => {
+test('a disk that cannot be queried is low, unless no minimum is set', async () => {
   const folder = '/there/is/no/such/folder'
   expect(await createDiskGuard({ folder, minFreeBytes: 1, clock: systemClock }).isLow()).toBe(true)
   expect(await createDiskGuard({ folder, minFreeBytes: 0, clock: systemClock }).isLow()).toBe(false)
 })
 
-test('exactly the wanted bytes are enough', async () => {
+test('exactly the minimum is enough', async () => {
   const guard = createDiskGuard({ folder: '', minFreeBytes: 100, clock: systemClock, readFreeBytes: async () => 100 })
   expect(await guard.isLow()).toBe(false)
 })
 
-test('an answer holds for a second, and one question serves all who wait', async () => {
+test('a result is valid for a second, and concurrent callers share one query', async () => {
   const clock = new ManualClock()
   const asked: ((freeBytes: number) => void)[] = []
   const guard = createDiskGuard({
@@ -48,23 +48,23 @@ test('an answer holds for a second, and one question serves all who wait', async
   expect(await mended).toBe(false)
 })
 
-test('what is written after an answer is taken off it, until the system is asked again', async () => {
+test('bytes written after a query are subtracted until the next one', async () => {
   const clock = new ManualClock()
   let free = 1000
   const guard = createDiskGuard({ folder: '', minFreeBytes: 100, clock, readFreeBytes: async () => free })
   expect(await guard.isLow()).toBe(false)
-  expect([guard.hasRoomFor(900), guard.hasRoomFor(901)]).toEqual([true, false])
+  expect([guard.hasSpaceFor(900), guard.hasSpaceFor(901)]).toEqual([true, false])
   guard.countWritten(500)
-  expect([guard.hasRoomFor(400), guard.hasRoomFor(401)]).toEqual([true, false])
+  expect([guard.hasSpaceFor(400), guard.hasSpaceFor(401)]).toEqual([true, false])
   guard.countWritten(401)
   expect(await guard.isLow()).toBe(true)
   free = 99 + 500
   clock.advance(1000)
   expect(await guard.isLow()).toBe(false)
-  expect([guard.hasRoomFor(499), guard.hasRoomFor(500)]).toEqual([true, false])
+  expect([guard.hasSpaceFor(499), guard.hasSpaceFor(500)]).toEqual([true, false])
 })
 
-test('what is written while the system answers is taken off its answer', async () => {
+test('bytes written during a query are subtracted from its result', async () => {
   const asked: ((freeBytes: number) => void)[] = []
   const freeBytesOf = () => new Promise<number>((resolve) => asked.push(resolve))
   const guard = createDiskGuard({ folder: '', minFreeBytes: 100, clock: new ManualClock(), readFreeBytes: freeBytesOf })
@@ -73,10 +73,10 @@ test('what is written while the system answers is taken off its answer', async (
   guard.countWritten(30)
   asked[0]?.(200)
   expect(await answer).toBe(false)
-  expect([guard.hasRoomFor(70), guard.hasRoomFor(71)]).toEqual([true, false])
+  expect([guard.hasSpaceFor(70), guard.hasSpaceFor(71)]).toEqual([true, false])
 })
 
-test('a log has to be copied before it is emptied, so its size is not free either; on a low disk it is emptied', async () => {
+test('a log counts against the free space, since it is copied before it is emptied; a low disk empties it', async () => {
   const clock = new ManualClock()
   const guard = createDiskGuard({ folder: '', minFreeBytes: 100, clock, readFreeBytes: async () => 3 * MiB })
   const checkpoints: string[] = []
@@ -91,13 +91,13 @@ test('a log has to be copied before it is emptied, so its size is not free eithe
   expect(checkpoints).toEqual(['large', 'larger'])
   unregister()
   expect(await guard.isLow()).toBe(false)
-  expect(guard.hasRoomFor(2 * MiB - 101)).toBe(true)
+  expect(guard.hasSpaceFor(2 * MiB - 101)).toBe(true)
   clock.advance(1000)
   await guard.isLow()
   expect(checkpoints).toEqual(['large', 'larger'])
 })
 
-test('a change is told once, with what is free, and no more than once a minute however often it changes', async () => {
+test('a change is reported once, with the free space, and at most once a minute', async () => {
   const clock = new ManualClock()
   const told: unknown[] = []
   let free: number | undefined = 100
@@ -118,7 +118,7 @@ test('a change is told once, with what is free, and no more than once a minute h
   await askWith(98)
   for (let second = 0; second < 57; second++) await askWith(second % 2 === 0 ? 100 : 97)
   expect(told).toEqual([[true, 99]])
-  // What was not told in the minute is told at its end.
+  // A change within the minute is reported at its end.
   await askWith(101)
   await askWith(101)
   expect(told).toEqual([

@@ -8,7 +8,10 @@ import { addPriority } from '#platform/journal.ts'
 const MAIN = join(import.meta.dir, '../../src/main.ts')
 const LOG = join(import.meta.dir, '../../src/platform/log.ts')
 
-/** What a process writes to standard error. @param isJournal whether it is the stream that the variable names */
+/**
+ * Returns what a process writes to standard error.
+ * @param isJournal whether standard error is the stream that the variable names
+ */
 function errorsOf(args: readonly string[], isJournal: boolean): string {
   const folder = mkdtempSync(join(tmpdir(), 'tassis-journal-'))
   try {
@@ -42,7 +45,7 @@ const priorities = (text: string) =>
       return [priority, (JSON.parse(json) as { level: string }).level]
     })
 
-test('lines of the log have the priority of their level where standard error is the journal, and none elsewhere', () => {
+test('log lines have the priority of their level when standard error is the journal, otherwise none', () => {
   expect(priorities(errorsOf(['-e', WRITES], true))).toEqual([
     ['<2>', 'fatal'],
     ['<3>', 'error'],
@@ -53,11 +56,11 @@ test('lines of the log have the priority of their level where standard error is 
   expect(priorities(errorsOf(['-e', WRITES], false)).map(([priority]) => priority)).toEqual(Array(5).fill(''))
 })
 
-test('what a service that cannot start says is an error of the journal', () => {
+test('the error of a service that cannot start is an error in the journal', () => {
   expect(errorsOf([MAIN, 'serve'], true)).toStartWith('<3>tassis: TASSIS_WORKERS is "x"')
   expect(errorsOf([MAIN, 'serve'], false)).toStartWith('tassis: TASSIS_WORKERS is "x"')
 })
 
-test('each line of a text has the priority', () => {
+test('each line of a text gets the priority', () => {
   expect(addPriority('error', 'Error: no\n    at once\n\nend\n')).toBe('<3>Error: no\n<3>    at once\n\n<3>end\n')
 })

@@ -13,7 +13,7 @@ const written = (write: (log: ReturnType<typeof createLog>) => void, level = 'in
   return lines
 }
 
-test('addresses are shortened wherever they stand: message, fields, nested objects and errors', () => {
+test('addresses are redacted everywhere: in message, fields, nested objects and errors', () => {
   const lines = written((log) => {
     log.info({ to: 'ada.lovelace@example.com', nested: { list: ['bob@example.net'] } }, 'sent to carol@example.org')
     log.error({ err: new Error('550 5.1.1 <dan+tag@sub.example.com> unknown') }, 'refused')
@@ -23,11 +23,11 @@ test('addresses are shortened wherever they stand: message, fields, nested objec
     expect(lines).toContain(kept)
 })
 
-test('addresses with characters beyond ASCII are shortened too', () => {
+test('addresses with non-ASCII characters are redacted too', () => {
   expect(redactAddresses('jörg@bücher.example and 用户@例子.测试')).toBe('j***@bücher.example and 用***@例子.测试')
 })
 
-test('a line is one JSON object with time and level, and lower levels are left out', () => {
+test('a line is one JSON object with time and level, and lower levels are omitted', () => {
   const line = JSON.parse(
     written((log) => {
       log.debug('not this')
@@ -37,7 +37,7 @@ test('a line is one JSON object with time and level, and lower levels are left o
   expect(line).toEqual({ level: 'warn', time: expect.stringMatching(/^\d{4}-\d\d-\d\dT/), count: 2, msg: 'this' })
 })
 
-describe('of one error or warning', () => {
+describe('repeated errors and warnings', () => {
   const start = () => {
     const clock = new ManualClock()
     const lines: { level: string; msg: string; leftOut?: number; n?: number }[] = []
@@ -46,7 +46,7 @@ describe('of one error or warning', () => {
   }
   const messages = ({ lines }: ReturnType<typeof start>) => lines.map(({ msg }) => msg)
 
-  test('five lines are written in a second, then how many were left out, and the next second begins again', () => {
+  test('are written five times in a second, then counted, and the next second starts again', () => {
     const run = start()
     const { clock, lines, log } = run
     for (let n = 0; n < 100; n++) log.error({ n }, 'the disk failed')
@@ -57,14 +57,14 @@ describe('of one error or warning', () => {
     expect(lines[5]).toMatchObject({
       level: 'error',
       leftOut: 95,
-      msg: '95 more lines like this were left out: the disk failed',
+      msg: '95 more lines like this were suppressed: the disk failed',
     })
     log.error({ n: 100 }, 'the disk failed')
     clock.advance(1000)
     expect(lines.slice(6)).toMatchObject([{ n: 100 }])
   })
 
-  test('others are not left out with it, nor is anything below a warning', () => {
+  test('suppress neither others nor anything below a warning', () => {
     const run = start()
     const { lines, log } = run
     for (let n = 0; n < 20; n++) {
@@ -82,12 +82,12 @@ describe('of one error or warning', () => {
     })
   })
 
-  test('what was left out is said before the process ends', () => {
+  test('are counted before the process ends', () => {
     const run = start()
     for (let n = 0; n < 7; n++) run.log.error('the disk failed')
     run.log.fatal('the service ends')
     expect(messages(run).slice(5)).toEqual([
-      '2 more lines like this were left out: the disk failed',
+      '2 more lines like this were suppressed: the disk failed',
       'the service ends',
     ])
   })

@@ -9,7 +9,7 @@ test('reservations fill the budget to its limit and no further', () => {
   expect(budget.inUseBytes).toBe(100)
 })
 
-test('a release gives the bytes back once', () => {
+test('a release returns the bytes only once', () => {
   const budget = new MemoryBudget(100)
   const first = budget.reserve(60)
   budget.reserve(30)
@@ -18,7 +18,7 @@ test('a release gives the bytes back once', () => {
   expect(budget.inUseBytes).toBe(30)
 })
 
-test('a reservation grows within the limit, shrinks always, and is dead after its release', () => {
+test('a reservation grows within the limit, always shrinks, and is unusable after its release', () => {
   const budget = new MemoryBudget(100)
   const reservation = budget.reserve(50)
   expect(reservation?.resize(101)).toBe(false)

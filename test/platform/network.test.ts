@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { networkOf, networksOf } from '#platform/network.ts'
 
-describe('the network that an address is counted under', () => {
+describe('the network under which an address is counted', () => {
   // Proves: inbound-17
   test.each([
     ['192.0.2.7', '192.0.2.7'],
@@ -18,7 +18,7 @@ describe('the network that an address is counted under', () => {
   })
 })
 
-test('an IPv6 address is in a /64, a /56 and a /48, an IPv4 address in nothing larger', () => {
+test('an IPv6 address is in a /64, a /56 and a /48, an IPv4 address in no larger network', () => {
   expect(networksOf('2001:db8:1:2345::9')).toEqual(['2001:db8:1:2345::/64', '2001:db8:1:2300::/56', '2001:db8:1::/48'])
   expect(networksOf('::ffff:192.0.2.7')).toEqual(['192.0.2.7'])
 })

@@ -16,7 +16,7 @@ import { ManualClock } from '#test/support/manual-clock.ts'
 
 const MiB = 1024 * 1024
 
-/** Every name leads to the receivers' machine, which is allowed. */
+/** Every name resolves to the receivers' machine, which is allowed. */
 function fetchFor(
   ca: string,
   { addresses = {}, ...options }: Partial<SafeFetchOptions> & { addresses?: Record<string, readonly string[]> } = {},
@@ -45,7 +45,7 @@ async function setUp(options: Partial<HttpsReceiverOptions> = {}, fetchOptions: 
   }
 }
 
-/** The outcome without how long it took. */
+/** The outcome without its duration. */
 async function post(fetch: SafeFetch, url: string, changes: Partial<PostRequest> = {}) {
   const outcome = await fetch.post(url, {
     headers: { 'content-type': 'application/json' },
@@ -66,7 +66,7 @@ const failed = (cause: Extract<FetchOutcome, { kind: 'failed' }>['cause'], reaso
   reason,
 })
 
-/** Memory that a test has made the process hold, at most, while `run` went on. */
+/** Peak memory that the process gained while `run` was running. */
 async function peakBytesOf(run: () => Promise<unknown>): Promise<number> {
   Bun.gc(true)
   const before = process.memoryUsage().rss
@@ -99,7 +99,7 @@ describe('a request', () => {
     })
   })
 
-  test('may have bytes as its body, and cannot say by its headers how it is sent', async () => {
+  test('may have bytes as its body, but no headers about how it is sent', async () => {
     await using t = await setUp()
     const body = Uint8Array.of(0, 255, 10)
     const headers = {
@@ -118,7 +118,7 @@ describe('a request', () => {
     })
   })
 
-  test.each([200, 204, 302, 400, 429, 503])('answered with %d is a response, with its body', async (status) => {
+  test.each([200, 204, 302, 400, 429, 503])('with status %d in the response gets it with its body', async (status) => {
     await using t = await setUp()
     const body = status === 204 ? '' : 'why'
     t.receiver.answer({ status, body, headers: { location: 'https://127.0.0.1:1/' } })
@@ -127,7 +127,7 @@ describe('a request', () => {
   })
 
   // Proves: notify-48
-  test('is not sent on to where a redirect leads', async () => {
+  test('does not follow a redirect', async () => {
     await using t = await setUp()
     await using other = await startHttpsReceiver({ names: ['other.test'], ca: t.receiver.ca })
     for (const status of [301, 302, 303, 307, 308]) {
@@ -137,13 +137,13 @@ describe('a request', () => {
     expect([t.receiver.requests.length, other.requests.length]).toEqual([5, 0])
   })
 
-  test('after another goes over the same connection', async () => {
+  test('reuses the connection of an earlier one', async () => {
     await using t = await setUp()
     for (let i = 0; i < 3; i++) expect(await t.post()).toEqual(answered(200))
     expect(t.receiver.requests.map((r) => r.connection)).toEqual([0, 0, 0])
   })
 
-  test('goes to an IP address in the URL when the certificate is for it', async () => {
+  test('to an IP address in the URL works if the certificate is for it', async () => {
     await using t = await setUp({ names: ['127.0.0.1'] })
     expect(await t.post({}, `https://127.0.0.1:${t.receiver.port}/`)).toEqual(answered(200))
     expect(await t.post({}, `https://2130706433:${t.receiver.port}/`)).toEqual(answered(200))
@@ -153,13 +153,13 @@ describe('a request', () => {
     )
   })
 
-  test('goes to an IPv6 address', async () => {
+  test('to an IPv6 address works', async () => {
     await using t = await setUp({ names: ['::1'], host: '::1' })
     expect(await t.post({}, t.receiver.url('::1'))).toEqual({ ...answered(200), address: '::1' })
     expect(t.receiver.requests[0]?.headers['host']).toBe(`[::1]:${t.receiver.port}`)
   })
 
-  test('goes by no proxy of the environment', async () => {
+  test('ignores a proxy in the environment', async () => {
     await using t = await setUp()
     const before = process.env['HTTPS_PROXY']
     process.env['HTTPS_PROXY'] = 'http://127.0.0.1:1'
@@ -172,8 +172,8 @@ describe('a request', () => {
   })
 })
 
-describe('kept connections', () => {
-  test('are not used for another name at the same address: its certificate is checked', async () => {
+describe('idle connections', () => {
+  test('are not reused for another name at the same address: its certificate is checked', async () => {
     await using t = await setUp()
     expect(await t.post()).toEqual(answered(200))
     expect(await t.post({}, t.receiver.url('other.test'))).toEqual(
@@ -182,7 +182,7 @@ describe('kept connections', () => {
     expect(t.receiver.requests).toHaveLength(1)
   })
 
-  test('are not used once the name leads to another address', async () => {
+  test('are not reused once the name resolves to another address', async () => {
     await using t = await setUp()
     const moved = await startHttpsReceiver({ names: ['hooks.test'], ca: t.receiver.ca, host: '127.0.0.2' })
     await using _ = moved
@@ -194,7 +194,7 @@ describe('kept connections', () => {
     expect(await post(fetch, t.receiver.url())).toMatchObject({ kind: 'failed', cause: 'connection' })
   })
 
-  test('end after 4 seconds without a request', async () => {
+  test('are closed after 4 seconds', async () => {
     const clock = new ManualClock()
     await using t = await setUp({}, { clock })
     await t.post()
@@ -207,7 +207,7 @@ describe('kept connections', () => {
     await eventually(() => t.receiver.connections.open === 0)
   })
 
-  test('that are lost before an answer are followed by one new connection', async () => {
+  test('that are lost before a response are replaced once', async () => {
     await using t = await setUp()
     await t.post()
     let count = 0
@@ -216,10 +216,10 @@ describe('kept connections', () => {
     expect(t.receiver.requests.map((r) => r.connection)).toEqual([0, 0, 1])
     await t.post()
     t.receiver.answer('reset')
-    expect(await t.post()).toEqual(failed('connection', 'hooks.test closed the connection before it answered.'))
+    expect(await t.post()).toEqual(failed('connection', 'hooks.test closed the connection before it responded.'))
   })
 
-  test('are at most 256, the longest idle ends first', async () => {
+  test('are at most 256; the longest idle is closed first', async () => {
     await using t = await setUp({ names: ['hooks.test'] })
     const release = Promise.withResolvers<void>()
     t.receiver.answer(async () => {
@@ -234,7 +234,7 @@ describe('kept connections', () => {
     expect(t.receiver.connections).toEqual({ accepted: 300, open: 256 })
   })
 
-  test('end when it is closed, and so do calls under way; further ones are refused', async () => {
+  test('are closed with the client, and so are running calls; later calls are refused', async () => {
     await using t = await setUp()
     const both = Promise.withResolvers<void>()
     t.receiver.answer(async () => {
@@ -250,7 +250,7 @@ describe('kept connections', () => {
     await t.receiver.received(3)
     expect(t.receiver.connections.open).toBe(2)
     t.fetch.close()
-    expect(await hanging).toEqual(failed('connection', 'The service ended the call before there was an answer.'))
+    expect(await hanging).toEqual(failed('connection', 'The service aborted the call before a response arrived.'))
     expect(await t.post()).toEqual(failed('refused', 'The service is stopping.'))
     await eventually(() => t.receiver.connections.open === 0)
   })
@@ -275,7 +275,7 @@ describe('TLS', () => {
     [
       'is from an unknown authority',
       createCertificateAuthority('Stranger').issue(['hooks.test']),
-      'The TLS certificate of hooks.test is not from an authority that is trusted; its chain must be complete, and the operator names a private authority in TASSIS_EXTRA_CA_FILE.',
+      'The TLS certificate of hooks.test is not from a trusted authority; its chain must be complete, and a private authority must be in TASSIS_EXTRA_CA_FILE.',
     ],
   ])('a certificate that %s ends the call before anything is sent', async (_, certificate, reason) => {
     await using t = await setUp({ ca, certificate })
@@ -293,7 +293,7 @@ describe('TLS', () => {
     }
   })
 
-  test('1.2 and 1.3 are spoken, 1.1 is not', async () => {
+  test('1.2 and 1.3 are supported, 1.1 is not', async () => {
     await using new2 = await setUp({ tls: { maxVersion: 'TLSv1.2' } })
     expect(await new2.post()).toEqual(answered(200))
     await using new3 = await setUp({ tls: { minVersion: 'TLSv1.3' } })
@@ -305,13 +305,13 @@ describe('TLS', () => {
   test.each([
     ['garbage', failed('tls', 'hooks.test does not speak TLS on this port.')],
     ['drop', failed('tls', 'hooks.test closed the connection in the TLS handshake.')],
-  ] as const)('%s in place of a handshake fails', async (handshake, outcome) => {
+  ] as const)('%s instead of a handshake fails', async (handshake, outcome) => {
     await using t = await setUp({ handshake })
     expect(await t.post()).toEqual(outcome)
   })
 })
 
-describe('what may be called', () => {
+describe('allowed targets', () => {
   const refusing = (resolved: readonly string[] = []) => {
     const dialled: string[] = []
     const fetch = new SafeFetch({
@@ -363,7 +363,7 @@ describe('what may be called', () => {
     ],
     [' https://hooks.test/', 'The URL must not contain spaces, backslashes, control characters or invisible ones.'],
     ['https://ho\noks.test/', 'The URL must not contain spaces, backslashes, control characters or invisible ones.'],
-  ])('%j is no URL that can be called', async (url, reason) => {
+  ])('%j is not a valid URL', async (url, reason) => {
     using t = refusing(['192.0.2.1'])
     expect(await t.fetch.check(url)).toEqual({ kind: 'invalid', reason })
     expect(await post(t.fetch, url)).toEqual(failed('refused', reason))
@@ -387,7 +387,7 @@ describe('what may be called', () => {
     ['https://[::ffff:127.0.0.1]/', '::ffff:7f00:1'],
     ['https://[64:ff9b::a00:1]/', '64:ff9b::a00:1'],
     ['https://[fd00::1]/', 'fd00::1'],
-  ])('%s is the address %s, which is refused without a question', async (url, address) => {
+  ])('%s is the address %s, which is refused without a DNS query', async (url, address) => {
     using t = refusing()
     const reason = `${address} is refused at port 443.`
     expect(await t.fetch.check(url)).toEqual({ kind: 'refused', reason })
@@ -396,16 +396,16 @@ describe('what may be called', () => {
   })
 
   test.each([[['10.0.0.1']], [['8.8.8.8', '10.0.0.1']], [['8.8.8.8', 'fd00::1']], [['::ffff:10.0.0.1']]])(
-    'a name that leads to %j is refused as a whole, without a word on where it leads',
+    'a name that resolves to %j is refused as a whole, without revealing the address',
     async (addresses) => {
       using t = refusing(addresses)
-      const reason = 'hooks.test leads to an address that is refused at port 8443.'
+      const reason = 'hooks.test resolves to an address that is refused at port 8443.'
       expect(await t.fetch.check('https://hooks.test:8443/')).toEqual({ kind: 'refused', reason })
       expect(await post(t.fetch, 'https://hooks.test:8443/')).toEqual(failed('refused', reason))
     },
   )
 
-  test('localhost is this machine whatever DNS says, and other names of one label need an address', async () => {
+  test('localhost is this machine whatever DNS answers, and other names of one label need an address', async () => {
     using lying = refusing(['8.8.8.8'])
     for (const host of ['localhost', 'LOCALHOST.', 'a.localhost'])
       expect(await lying.fetch.check(`https://${host}/`)).toMatchObject({ kind: 'refused' })
@@ -416,7 +416,7 @@ describe('what may be called', () => {
     expect(await silent.fetch.check('https://intern/')).toEqual({ kind: 'refused', reason })
   })
 
-  test('a name that does not resolve is told apart, and fails as DNS', async () => {
+  test('a name that does not resolve is distinguished, and fails as DNS', async () => {
     using t = refusing()
     const reason = 'hooks.test has no address in DNS.'
     expect(await t.fetch.check('https://hooks.test/')).toEqual({ kind: 'unresolvable', reason })
@@ -431,13 +431,13 @@ describe('what may be called', () => {
     expect(await t.fetch.check(`${longest}a`)).toEqual({ kind: 'invalid', reason })
   })
 
-  test('names are asked for in ASCII, without the final dot and the fragment', async () => {
+  test('names are resolved in ASCII, without the final dot and the fragment', async () => {
     using t = refusing(['8.8.8.8'])
     expect(await t.fetch.check('https://BÜCHER.test./#x')).toEqual({ kind: 'ok' })
     expect(t.asked).toEqual(['xn--bcher-kva.test'])
   })
 
-  test('a check that gets no answer from DNS ends after 5 seconds', async () => {
+  test('a check without an answer from DNS ends after 5 seconds', async () => {
     const clock = new ManualClock()
     using fetch = fetchFor('', { clock, ca: undefined, lookUp: () => new Promise(() => {}) })
     const check = fetch.check('https://hooks.test/')
@@ -450,7 +450,7 @@ describe('what may be called', () => {
 })
 
 describe('addresses', () => {
-  test('the next is dialled when one lets nobody in, IPv6 only where there is no IPv4', async () => {
+  test('are dialled one after the other when one refuses, IPv6 only without IPv4', async () => {
     await using t = await setUp({ host: '127.0.0.3' })
     using fetch = fetchFor(t.receiver.caPem, { addresses: { 'hooks.test': ['127.0.0.2', '127.0.0.3', '::1'] } })
     for (let i = 0; i < 10; i++) {
@@ -467,11 +467,11 @@ describe('addresses', () => {
     }
   })
 
-  test('of a name with many are tried three', async () => {
+  test('are limited to three', async () => {
     await using t = await setUp({ host: '127.0.0.9' })
     const addresses = { 'hooks.test': Array.from({ length: 8 }, (_, i) => `127.0.0.${i + 2}`) }
     using fetch = fetchFor(t.receiver.caPem, { addresses })
-    // The order is random: of so many, some meet it among three, and some do not.
+    // The order is random: with this many calls, some meet it among three addresses and some do not.
     const outcomes = await Promise.all(Array.from({ length: 60 }, () => post(fetch, t.receiver.url())))
     expect(new Set(outcomes.map(({ kind }) => kind))).toEqual(new Set(['response', 'failed']))
   })
@@ -482,7 +482,7 @@ describe('addresses', () => {
       expect(await six.post({}, six.receiver.url(host))).toEqual({ ...answered(200), address: '::1' })
   })
 
-  test('a name is looked up once a call: an answer that changes in between changes nothing', async () => {
+  test('are resolved once per call: a changing answer has no effect', async () => {
     await using t = await setUp()
     let count = 0
     const asked: string[] = []
@@ -503,7 +503,7 @@ describe('responses', () => {
     ['with a length', { raw: withHead('content-length: 1073741824', hugeBody(1024 * MiB)) }],
     ['in chunks', { body: hugeBody(1024 * MiB) }],
     ['until the end of the connection', { raw: withHead('connection: close', hugeBody(1024 * MiB)) }],
-  ])('a body of 1 GB %s is cut, and costs no memory', async (_, answer) => {
+  ])('with a body of 1 GB %s are truncated, and cost no memory', async (_, answer) => {
     await using t = await setUp()
     t.receiver.answer(answer)
     const grown = await peakBytesOf(async () => {
@@ -514,7 +514,7 @@ describe('responses', () => {
     expect(grown).toBeLessThan(64 * MiB)
   })
 
-  test('a compressed body is not decompressed', async () => {
+  test('that are compressed are not decompressed', async () => {
     await using t = await setUp()
     const bomb = Bun.gzipSync(Buffer.alloc(100 * MiB))
     t.receiver.answer({ headers: { 'content-encoding': 'gzip' }, body: bomb })
@@ -522,7 +522,7 @@ describe('responses', () => {
     expect(outcome).toEqual(answered(200, new TextDecoder().decode(bomb)))
   })
 
-  test('a body of exactly the bound is whole and its connection kept; one more octet is left out', async () => {
+  test('of exactly the limit are whole and their connection kept; one more octet is cut', async () => {
     await using t = await setUp()
     t.receiver.answer({ body: '12345' })
     expect(await t.post({ maxResponseBytes: 5 })).toEqual(answered(200, '12345'))
@@ -532,7 +532,7 @@ describe('responses', () => {
     expect(await t.post({ maxResponseBytes: 0 })).toEqual(answered(200, ''))
   })
 
-  test('a body is UTF-8: what is not is replaced, a character that is cut is left out', async () => {
+  test('are UTF-8: invalid bytes are replaced, a truncated character is dropped', async () => {
     await using t = await setUp()
     t.receiver.answer({ body: Uint8Array.of(0x61, 0xff, 0x62) })
     expect(await t.post()).toEqual(answered(200, 'a\ufffdb'))
@@ -544,7 +544,7 @@ describe('responses', () => {
     expect(await t.post()).toEqual(answered(200, 'é'))
   })
 
-  test('interim responses are passed over, but not without end', async () => {
+  test('may have interim responses before them, but only a few', async () => {
     await using t = await setUp()
     const interim = 'HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n'
     t.receiver.answer({ raw: `${interim.repeat(8)}HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok` })
@@ -553,9 +553,9 @@ describe('responses', () => {
     expect(await t.post()).toEqual(failed('protocol', 'hooks.test sent too many interim responses.'))
   })
 
-  const NOT_HTTP = failed('protocol', 'hooks.test answered with what is not HTTP.')
+  const NOT_HTTP = failed('protocol', 'hooks.test sent a response that is not HTTP.')
   const TOO_LARGE = failed('protocol', 'hooks.test sent a response with too large a head.')
-  const CLOSED = failed('connection', 'hooks.test closed the connection before it answered.')
+  const CLOSED = failed('connection', 'hooks.test closed the connection before it responded.')
   test.each([
     ['of another protocol', 'SSH-2.0-OpenSSH_9.2\r\n', NOT_HTTP],
     [
@@ -568,7 +568,7 @@ describe('responses', () => {
     ['with 20,000 headers', `HTTP/1.1 200 OK\r\n${'x: y\r\n'.repeat(20_000)}\r\n`, TOO_LARGE],
     ['that ends in its head', 'HTTP/1.1 200 O', CLOSED],
     ['that is nothing', '', CLOSED],
-  ])('an answer %s is a failure', async (_, raw, outcome) => {
+  ])('%s are a failure', async (_, raw, outcome) => {
     await using t = await setUp()
     t.receiver.answer({ raw, after: 'end' })
     expect(await t.post()).toEqual(outcome)
@@ -588,7 +588,7 @@ describe('responses', () => {
       () => floodOf('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2;', 'y'.repeat(60_000)),
       answered(200, ''),
     ],
-  ])('%s ends the connection and costs no memory', async (_, raw, outcome) => {
+  ])('%s closes the connection and costs no memory', async (_, raw, outcome) => {
     await using t = await setUp()
     t.receiver.answer({ raw: raw() })
     const grown = await peakBytesOf(async () => {
@@ -598,12 +598,12 @@ describe('responses', () => {
     expect(grown).toBeLessThan(64 * MiB)
   })
 
-  test('a body that breaks off is a response with what came of it', async () => {
+  test('that break off count with the body received', async () => {
     await using t = await setUp()
     const raw = 'HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc'
     t.receiver.answer({ raw, after: 'end' })
     expect(await t.post()).toEqual(answered(200, 'abc'))
-    // Of what came before a reset the system may give nothing.
+    // The system may discard data that came before a reset.
     const release = Promise.withResolvers<void>()
     t.receiver.answer({
       raw: (async function* () {
@@ -624,16 +624,14 @@ describe('responses', () => {
     await eventually(() => t.receiver.connections.open === 0)
   })
 
-  test('an answer that changes the protocol is a failure, and ends the connection', async () => {
+  test('that change the protocol are a failure, and close the connection', async () => {
     await using t = await setUp()
     t.receiver.answer({ raw: 'HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n' })
-    expect(await t.post()).toEqual(
-      failed('protocol', 'hooks.test changed to another protocol, which was not asked for.'),
-    )
+    expect(await t.post()).toEqual(failed('protocol', 'hooks.test switched to another protocol without being asked.'))
     await eventually(() => t.receiver.connections.open === 0)
   })
 
-  test('a connection that is reset before an answer is a failure', async () => {
+  test('are a failure if the connection is reset before them', async () => {
     await using t = await setUp()
     t.receiver.answer('reset')
     expect(await t.post()).toEqual(CLOSED)
@@ -641,10 +639,10 @@ describe('responses', () => {
   })
 })
 
-describe('time', () => {
+describe('the time limit', () => {
   const LATE = failed('timeout', 'hooks.test did not answer within 10 seconds.')
 
-  test('covers the question to DNS', async () => {
+  test('covers DNS', async () => {
     const clock = new ManualClock()
     using fetch = fetchFor('', { clock, ca: undefined, lookUp: () => new Promise(() => {}) })
     const outcome = post(fetch, 'https://hooks.test/')
@@ -667,7 +665,7 @@ describe('time', () => {
   test.each([
     ['never comes', 'hang'],
     ['has begun its head', { raw: drip('HTTP/1.1 200 OK\r\nx: y', 1_000_000) }],
-  ] as const)('covers an answer that %s', async (_, answer) => {
+  ] as const)('covers a response that %s', async (_, answer) => {
     const clock = new ManualClock()
     await using t = await setUp({}, { clock })
     t.receiver.answer(answer)
@@ -680,7 +678,7 @@ describe('time', () => {
     await eventually(() => t.receiver.connections.open === 0)
   })
 
-  test('cuts a body that drips: the response counts with what came', async () => {
+  test('truncates a body that drips: the response counts with what was received', async () => {
     const clock = new ManualClock()
     await using t = await setUp({}, { clock })
     let sent = 0
@@ -701,7 +699,7 @@ describe('time', () => {
     await eventually(() => t.receiver.connections.open === 0)
   })
 
-  test('is measured', async () => {
+  test('measures the duration', async () => {
     const clock = new ManualClock()
     await using t = await setUp({}, { clock })
     t.receiver.answer(() => {
@@ -717,12 +715,12 @@ describe('time', () => {
     expect(outcome).toEqual({ ...answered(200), durationMs: 1234 })
   })
 
-  test('a silent address has its share, then the next one is dialled', async () => {
+  test('is shared: a silent address gets a part, then the next one is dialled', async () => {
     const clock = new ManualClock()
     await using t = await setUp({}, { clock })
     await using _ = await startSilentAddress('127.0.0.2', t.receiver.port)
     using fetch = fetchFor(t.receiver.caPem, { clock, addresses: { 'hooks.test': ['127.0.0.1', '127.0.0.2'] } })
-    // The order is random: of so many, some begin with the silent one.
+    // The order is random: with this many calls, some begin with the silent address.
     const outcomes = Array.from({ length: 20 }, () => post(fetch, t.receiver.url()))
     const now = () => Promise.all(outcomes.map((outcome) => Promise.race([outcome, Bun.sleep(200)])))
     await now()
@@ -738,14 +736,14 @@ describe('time', () => {
     expect(await late).toEqual(LATE)
   })
 
-  test('of the caller ends a call', async () => {
+  test('can be cut short by the caller', async () => {
     await using t = await setUp()
     t.receiver.answer('hang')
     const controller = new AbortController()
     const outcome = t.post({ signal: controller.signal })
     await t.receiver.received(1)
     controller.abort()
-    const ended = failed('connection', 'The service ended the call before there was an answer.')
+    const ended = failed('connection', 'The service aborted the call before a response arrived.')
     expect(await outcome).toEqual(ended)
     expect(await t.post({ signal: controller.signal })).toEqual(ended)
     expect(t.receiver.requests).toHaveLength(1)
@@ -779,14 +777,14 @@ async function* floodOf(first: string, further: string): AsyncGenerator<string> 
   }
 }
 
-/** A port that neither accepts nor refuses: its process is stopped and the queue of the system is full. */
+/** A port that neither accepts nor refuses: its process is stopped and the backlog is full. */
 async function startSilentAddress(host: string, port: number): Promise<AsyncDisposable> {
   const listen = `require('node:net').createServer().listen({ host: '${host}', port: ${port} }, () => console.log('listening'))`
   const child = Bun.spawn([process.execPath, '-e', listen], { stdout: 'pipe' })
   await child.stdout.getReader().read()
   child.kill('SIGSTOP')
   const sockets: Socket[] = []
-  // The first that is not accepted within a moment shows that the queue is full.
+  // The first connection that is not accepted immediately shows that the backlog is full.
   for (let isFull = false; !isFull; ) {
     const round = Array.from({ length: 64 }, () => connect(port, host))
     sockets.push(...round)
@@ -802,8 +800,8 @@ async function startSilentAddress(host: string, port: number): Promise<AsyncDisp
   }
 }
 
-test('a connection for which there is no descriptor is the trouble of the service, not of the endpoint', async () => {
-  // Nobody listens there.
+test("a connection without a descriptor is the service's failure, not the endpoint's", async () => {
+  // No process listens there.
   const listener = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data: () => undefined } })
   const { port } = listener
   listener.stop(true)

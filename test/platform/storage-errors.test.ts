@@ -6,7 +6,7 @@ import { isStorageFailure, isTransientError, toPublicReason, toStorageError } fr
 const errorOf = (code: string): Error =>
   Object.assign(new Error(`${code}: something, open '/var/lib/tassis/content/2026-11'`), { code })
 
-/** Status, code and Retry-After of what a client is answered. */
+/** Status, code and Retry-After of the client's error. */
 const answerTo = (error: unknown): unknown[] => {
   const { status, code, retryAfterSeconds } = toAppError(error, unknownRoute).error
   return [status, code, retryAfterSeconds]
@@ -22,26 +22,26 @@ test.each([
   'SQLITE_LOCKED',
   'SQLITE_IOERR_READ',
   'SQLITE_CANTOPEN',
-])('%s passes: a 503 with Retry-After', (code) => {
+])('%s is transient: a 503 with Retry-After', (code) => {
   expect(isTransientError(errorOf(code))).toBe(true)
   expect(isTransientError(toStorageError(errorOf(code)))).toBe(true)
   expect(answerTo(errorOf(code))).toEqual([503, 'storage_unavailable', 5])
 })
 
-test.each(['ENOSPC', 'EDQUOT', 'SQLITE_FULL', 'SQLITE_IOERR_SHMSIZE'])('%s passes: a 507', (code) => {
+test.each(['ENOSPC', 'EDQUOT', 'SQLITE_FULL', 'SQLITE_IOERR_SHMSIZE'])('%s is transient: a 507', (code) => {
   expect(isTransientError(errorOf(code))).toBe(true)
   expect(answerTo(errorOf(code))).toEqual([507, 'insufficient_storage', undefined])
 })
 
 test.each(['EACCES', 'EROFS', 'SQLITE_READONLY'])(
-  '%s passes when the operator mends it, and is told as an error of ours',
+  '%s is transient, since the operator can fix it, and an internal error to clients',
   (code) => {
     expect(isTransientError(errorOf(code))).toBe(true)
     expect(answerTo(errorOf(code))).toEqual([500, 'internal_error', undefined])
   },
 )
 
-test('damage and bugs do not pass', () => {
+test('corruption and bugs are not transient', () => {
   for (const error of [
     errorOf('SQLITE_CORRUPT'),
     errorOf('ENOENT'),
@@ -54,8 +54,8 @@ test('damage and bugs do not pass', () => {
 })
 
 // Proves: http-23
-test('the reason that a tenant reads has no path', () => {
-  expect(toPublicReason(errorOf('EACCES'))).toBe('The service had an error of its own (EACCES)')
+test('the reason that a tenant reads contains no path', () => {
+  expect(toPublicReason(errorOf('EACCES'))).toBe('The service had an internal error (EACCES)')
   expect(toPublicReason(new Error('the email is missing'))).toBe('the email is missing')
   expect(toPublicReason(insufficientStorage())).toBe(
     new AppError(507, 'insufficient_storage', insufficientStorage().message).message,

@@ -1,4 +1,7 @@
-/** @module A process that has too many files open and posts to a port (argument) then; prints what became of it. For safe-fetch.test.ts, under `ulimit -n`. */
+/**
+ * @module A process with too many open files that posts to a port (argument) and prints the outcome. For
+ * safe-fetch.test.ts, under `ulimit -n`.
+ */
 import { closeSync, openSync } from 'node:fs'
 import { systemClock } from '#platform/clock.ts'
 import { SafeFetch } from '#platform/safe-fetch.ts'
@@ -18,7 +21,7 @@ const files: number[] = []
 try {
   for (;;) files.push(openSync('/dev/null', 'r'))
 } catch {
-  // There is none left.
+  // No descriptor is left.
 }
 const full = await post()
 for (const file of files) closeSync(file)

@@ -18,7 +18,7 @@ function start(lastRunAt?: number, clock = new ManualClock(START)) {
 }
 
 // Proves: delivery-5
-test('a jump of days ahead is not believed while it is there, time goes on, and it is logged once', () => {
+test('a jump of days ahead is not accepted while it lasts, time goes on, and it is logged once', () => {
   const { clock, trusted, logged } = start()
   clock.jumpTo(START + days(40))
   expect(trusted.now()).toBe(START)
@@ -29,7 +29,7 @@ test('a jump of days ahead is not believed while it is there, time goes on, and 
   expect(logged).toEqual([expect.stringContaining('jumped days ahead'), expect.stringContaining('is right again')])
 })
 
-test('it is believed when it has stood for a day', () => {
+test('a jump is accepted after it has lasted for a day', () => {
   const { clock, trusted } = start()
   clock.jumpTo(START + days(40))
   trusted.now()
@@ -41,17 +41,17 @@ test('it is believed when it has stood for a day', () => {
   expect(trusted.now()).toBe(START + days(41) + minutes(1))
 })
 
-test('hours ahead are believed and logged, corrections of seconds only believed', () => {
+test('hours ahead are accepted and logged, corrections of seconds only accepted', () => {
   const { clock, trusted, logged } = start()
   clock.jumpTo(START + seconds(20))
   expect(trusted.now()).toBe(START + seconds(20))
   expect(logged).toEqual([])
   clock.jumpTo(START + hours(47))
   expect(trusted.now()).toBe(START + hours(47))
-  expect(logged).toEqual(['the clock jumped ahead'])
+  expect(logged).toEqual(['clock jumped ahead'])
 })
 
-test('days in which the machine slept are no jump', () => {
+test('days during which the machine slept are not a jump', () => {
   class SleepingClock extends ManualClock {
     sleptMs = 0
     override sinceBootMs = () => this.monotonicMs() + this.sleptMs
@@ -63,7 +63,7 @@ test('days in which the machine slept are no jump', () => {
   expect(trusted.now()).toBe(START + days(5))
 })
 
-test('a clock that goes back is believed at once, and said', async () => {
+test('a clock that goes back is accepted immediately, and logged', async () => {
   const { clock, trusted, setBack } = start()
   clock.jumpTo(START - hours(1))
   expect(trusted.now()).toBe(START - hours(1))
@@ -75,27 +75,27 @@ test('a clock that goes back is believed at once, and said', async () => {
   expect(setBack()).toBe(1)
 })
 
-test('a start before the end of the last run is wrong: the time that NTP sets is believed at once', () => {
+test('a start before the end of the last run is wrong: the time that NTP sets is accepted immediately', () => {
   const clock = new ManualClock(Date.UTC(1970, 0, 1))
   const { trusted, logged } = start(START - days(10), clock)
   expect(trusted.confirmedNow()).toBe(0)
   clock.advance(minutes(1))
   clock.jumpTo(START)
   expect(trusted.now()).toBe(START)
-  expect(logged).toEqual(['the clock jumped ahead'])
-  // Nothing is removed by it before it has stood for a day.
+  expect(logged).toEqual(['clock jumped ahead'])
+  // Nothing is deleted by it before it has persisted for a day.
   expect(trusted.confirmedNow()).toBe(START - days(10) + minutes(1))
   clock.jumpTo(START + days(40))
   expect(trusted.now()).toBe(START)
 })
 
-test('set to a time that is still before the end of the last run, it stands for a day first', () => {
+test('a clock set to a time still before the end of the last run must last for a day first', () => {
   const { clock, trusted } = start(START + days(40))
   clock.jumpTo(START + days(20))
   expect(trusted.now()).toBe(START)
 })
 
-test('after a start days ahead of the last run, the proven time goes on from that for a day', () => {
+test('after a start days ahead of the last run, the confirmed time continues from that run for a day', () => {
   const { clock, trusted } = start(START - days(40))
   expect(trusted.now()).toBe(START)
   expect(trusted.confirmedNow()).toBe(START - days(40))
@@ -105,14 +105,14 @@ test('after a start days ahead of the last run, the proven time goes on from tha
   expect(trusted.confirmedNow()).toBe(START + hours(24))
 })
 
-test('a start in a clock that was wrong and is set right is proven at once', () => {
+test('a wrong clock at the start that is corrected is confirmed immediately', () => {
   const { clock, trusted } = start(START - days(40))
   expect(trusted.confirmedNow()).toBe(START - days(40))
   clock.jumpTo(START - days(40) + minutes(5))
   expect(trusted.confirmedNow()).toBe(START - days(40) + minutes(5))
 })
 
-test('times are whole milliseconds, also those that go by the monotonic clock, which has fractions', () => {
+test('times are whole milliseconds, even if they come from the monotonic clock, which has fractions', () => {
   class Fractions extends ManualClock {
     override monotonicMs = () => super.monotonicMs() * 1.0001
     override sinceBootMs = this.monotonicMs

@@ -1,10 +1,13 @@
-/** @module The expressions of the sources that meet text from outside: all but those that stand here, with the reason. */
+/**
+ * @module The regular expressions of the sources that match text from outside: all except those excluded here, with the
+ * reason.
+ */
 import { type FoundRegex, findRegexes, recordBuiltOnImport } from './find.ts'
 
 /** Programs for developers, which match their own output. */
 const EXCLUDED = /^bench\//
 
-/** Expressions that are built from what only a running service has. Each was read. */
+/** Expressions built from values that only a running service has. Each was reviewed. */
 export const BUILT_LATER: Readonly<Record<string, string>> = {
   'features/reporting/insights/text-check.ts': 'escaped names of figures, parted by |',
   'features/lifecycle/privacy/person.ts': 'escaped spellings of one address, parted by |',
@@ -13,9 +16,9 @@ export const BUILT_LATER: Readonly<Record<string, string>> = {
 }
 
 export interface OutsideRegexes {
-  /** Each once, though it may stand at several places. */
+  /** Each once, even if it occurs in several places. */
   readonly regexes: readonly FoundRegex[]
-  /** Files with expressions that are built later than at import. */
+  /** Files whose expressions are built after import. */
   readonly builtLater: readonly string[]
 }
 

@@ -1,6 +1,6 @@
 /**
- * @module Whether the time of a regular expression grows faster than its input: what recheck finds in the expression, and what the engine takes for hostile
- * texts of growing length.
+ * @module Decides whether the time of a regular expression grows faster than its input, from recheck's analysis and
+ * from the engine's time for hostile texts of growing length.
  */
 import { check } from 'recheck'
 import type { FoundRegex } from './find.ts'
@@ -15,17 +15,17 @@ const LINEAR: Verdict = { kind: 'linear' }
 
 /** Lengths of hostile texts, each four times the one before. */
 const LENGTHS = [1024, 4096, 16_384, 65_536]
-/** For the shortest text: more is neither linear nor quadratic. */
+/** For the shortest text: more is worse than quadratic. */
 const MAX_SHORT_MS = 200
-/** A shorter time is noise. */
+/** Shorter times are noise. */
 const NOTICEABLE_MS = 10
-/** Of four times the text: a linear expression takes 4 times, a quadratic one 16 times as long. */
-const MAX_GROWTH = 9
-const RUNS = 3
+/** For four times the text, a linear expression takes 4 times as long, a quadratic one 16 times; this is between. */
+const MAX_GROWTH = 8
+const RUNS = 5
 
 /**
- * What recheck finds, if the engine shows it: recheck takes a bounded repetition such as `{1,64}` for one that grows. What it cannot decide is decided by the
- * engine alone.
+ * Accepts recheck's finding only if the engine confirms it: recheck treats a bounded repetition such as `{1,64}` as
+ * unbounded. If recheck cannot decide, only the engine does.
  */
 export async function analyse(regex: FoundRegex): Promise<Verdict> {
   const result = await check(regex.source, regex.flags, { timeout: ANALYSIS_TIMEOUT_MS })
@@ -41,7 +41,7 @@ interface Attack {
   readonly suffix: string
 }
 
-/** Runs of what the expression names itself, and of what many expressions repeat. */
+/** Runs of the characters that the expression itself names, and of those that many expressions repeat. */
 export function buildAttacks({ source }: FoundRegex): Attack[] {
   const words = source.match(/[\p{L}\p{N}]+(?: [\p{L}\p{N}]+)*/gu) ?? []
   const signs = source.match(/[^\p{L}\p{N}\s\\]/gu) ?? []
@@ -54,12 +54,15 @@ const MAX_PUMPS = 60
 /** Whether the engine takes more than linear time for one of these attacks. */
 export function measure({ source, flags }: FoundRegex, attacks: readonly Attack[]): Verdict {
   const regex = new RegExp(source, flags)
-  // Measured anew: what other threads of the process took does not come twice.
+  // Measured again: the time that other threads of the process took does not occur twice.
   const grows = attacks.find((attack) => isGrowing(regex, attack) && isGrowing(regex, attack))
   return grows ? { kind: 'grows', attack: JSON.stringify(grows) } : LINEAR
 }
 
-/** Twice in a row: once happens where the engine leaves its compiled code for its interpreter, which is slower by a factor. */
+/**
+ * Twice in a row: once happens when the engine switches from its compiled code to its interpreter, which is slower by a
+ * constant factor.
+ */
 function isGrowing(regex: RegExp, attack: Attack): boolean {
   const times: number[] = []
   for (const length of LENGTHS) {
@@ -72,13 +75,13 @@ function isGrowing(regex: RegExp, attack: Attack): boolean {
   return false
 }
 
-/** The shortest time of the processor of some runs, in milliseconds: that does not depend on what else the machine does. */
+/** The shortest CPU time of several runs, in milliseconds; it does not depend on the load of the machine. */
 function measureTime(regex: RegExp, { prefix, pump, suffix }: Attack, length: number): number {
   const text = `${prefix}${pump.repeat(Math.ceil(length / pump.length))}${suffix}`
   let shortest = Number.POSITIVE_INFINITY
   for (let run = 0; run < RUNS; run++) {
     const before = process.cpuUsage()
-    // As it is used: all matches, or the first.
+    // As the code uses it: all matches, or the first.
     if (regex.global) text.replace(regex, '')
     else regex.exec(text)
     const { user, system } = process.cpuUsage(before)

@@ -1,4 +1,7 @@
-/** @module Every regular expression of src: literals from the syntax trees of TypeScript, and those that modules build while they are imported. */
+/**
+ * @module Finds every regular expression in src: literals from TypeScript's syntax trees, and those that modules build
+ * while they are imported.
+ */
 import { join } from 'node:path'
 import type { Node } from 'typescript/unstable/ast'
 import { isCallExpression, isIdentifier, isNewExpression, isRegularExpressionLiteral } from 'typescript/unstable/ast/is'
@@ -20,7 +23,7 @@ export interface FoundRegexes {
   readonly built: readonly string[]
 }
 
-/** What the sources have. Files of `isExcluded` are not looked at. */
+/** Finds the expressions in the sources. Skips files for which `isExcluded` returns true. */
 export async function findRegexes(isExcluded: (file: string) => boolean): Promise<FoundRegexes> {
   const api = new API({ cwd: ROOT })
   try {
@@ -52,7 +55,10 @@ export async function findRegexes(isExcluded: (file: string) => boolean): Promis
   }
 }
 
-/** The regular expressions that modules build while they are imported, in a process of its own. @param files below src */
+/**
+ * Records the regular expressions that modules build while they are imported, in a process of its own. @param files
+ * below src
+ */
 export async function recordBuiltOnImport(files: readonly string[]): Promise<FoundRegex[]> {
   const recorder = join(import.meta.dir, 'record.ts')
   await using child = Bun.spawn([process.execPath, recorder, SOURCES, ...files], { cwd: ROOT, stderr: 'inherit' })

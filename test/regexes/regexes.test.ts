@@ -4,7 +4,7 @@ import { analyse, buildAttacks, measure } from './analyse.ts'
 import type { FoundRegex } from './find.ts'
 import { formatRegex, readKnownLinear } from './linear.ts'
 
-// Some expressions take the analysis a second each.
+// Some expressions take a second each to analyse.
 setDefaultTimeout(300_000)
 
 let found: OutsideRegexes
@@ -14,8 +14,8 @@ beforeAll(async () => {
 
 const named = (regex: FoundRegex, attack: string) => `${regex.place} ${formatRegex(regex)} grows with ${attack}`
 
-describe('every regular expression that meets text from outside', () => {
-  test('is found: literals, and those built on import; the others were read', () => {
+describe('every regular expression that matches text from outside', () => {
+  test('is found: literals, and those built on import; the others were reviewed', () => {
     expect(found.regexes.length).toBeGreaterThan(400)
     expect(found.builtLater).toEqual(Object.keys(BUILT_LATER).toSorted())
   })
@@ -55,7 +55,7 @@ describe('the analysis and the measurement', () => {
     ['(\\d+)\\.(\\d+)$', ''],
     ['^(a+)+$', ''],
     ['<a.*b.*>', 's'],
-  ])('find /%s/%s, which grows', async (source, flags) => {
+  ])('find /%s/%s, whose time grows', async (source, flags) => {
     const { kind } = await analyse(regex(source, flags))
     expect(kind).toBe('grows')
   })
@@ -65,7 +65,7 @@ describe('the analysis and the measurement', () => {
     ['^(?:a|b)+$', ''],
     ['[\\p{L}]{1,64}@[\\p{L}.-]{1,253}', 'gu'],
     ['^[[\\p{L}]--[a-z]]+$', 'v'],
-  ])('let /%s/%s pass, which does not', async (source, flags) => {
+  ])('accept /%s/%s, whose time does not', async (source, flags) => {
     expect(await analyse(regex(source, flags))).toEqual({ kind: 'linear' })
   })
 })

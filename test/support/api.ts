@@ -12,24 +12,24 @@ export interface ApiResponse {
 }
 
 export interface ApiOptions {
-  /** API key; null: none. Default: the all-powerful one of the first account. */
+  /** API key; null: none. Default: the first account's, with every scope. */
   readonly key?: string | null
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** Asks the API; `body` is sent as JSON unless it is undefined. */
+/** Sends a request; `body` is sent as JSON unless it is undefined. */
 export type ApiClient = (method: string, path: string, body?: unknown, options?: ApiOptions) => Promise<ApiResponse>
 
 export interface TestApi extends TestApp {
   readonly api: ApiClient
-  /** First account, made with plan `unlimited`. */
+  /** The first account, on plan `unlimited`. */
   readonly actor: Actor
   /** Its key, with every scope. */
   readonly key: string
   readonly url: string
-  /** A key of the first account, or of another one, with these scopes; none: all. */
+  /** Creates a key with these scopes for the first account or another one; no scopes: all. */
   newKey(scopes?: readonly string[], of?: Actor): Promise<string>
-  /** Another account. */
+  /** Creates another account. */
   newAccount(): Promise<Actor>
 }
 
@@ -72,7 +72,9 @@ async function ask(method: string, url: string, body: unknown, { key, headers }:
   return { status: response.status, headers: response.headers, body: text === '' ? undefined : JSON.parse(text) }
 }
 
-/** `value` at a path of names and positions, such as `at(answer.body, 'data', 0, 'id')`; throws when there is nothing. */
+/**
+ * The value at a path of names and positions, such as `at(answer.body, 'data', 0, 'id')`; throws when there is none.
+ */
 export function at(value: unknown, ...path: readonly (string | number)[]): unknown {
   let found = value
   for (const step of path) {

@@ -34,17 +34,17 @@ export interface TestApp extends AsyncDisposable {
 }
 
 export interface TestAppOptions extends CreateOptions {
-  /** `TASSIS_*` settings over the tests' own. */
+  /** `TASSIS_*` settings that override the tests' own. */
   readonly settings?: Readonly<Record<string, string>>
   /** Whether mail is delivered; default false. */
   readonly delivers?: boolean
-  /** Whether webhooks are told; default false. */
+  /** Whether webhooks are delivered; default false. */
   readonly sendsWebhooks?: boolean
-  /** Whether mail comes in and is processed; default false. */
+  /** Whether mail is received and processed; default false. */
   readonly receives?: boolean
-  /** Whether broadcasts, imports and emails to contacts go on; default false. */
+  /** Whether broadcasts, imports and emails to contacts run; default false. */
   readonly runsTasks?: boolean
-  /** A data directory that is kept, for tests that open it twice. */
+  /** A data directory that is not deleted, for tests that open it twice. */
   readonly dataDir?: string
 }
 
@@ -57,14 +57,15 @@ export async function createTestApp(options: TestAppOptions = {}): Promise<TestA
     TASSIS_ALLOW_PRIVATE_NETWORKS: 'true',
     TASSIS_DNS_SERVERS: '127.0.0.1:9',
     TASSIS_MIN_FREE_DISK: '0',
-    // Each takes as long to begin as a message to go; tests in which several domains are mailed at a time ask for the two that a service has.
+    // Each takes as long to start as a message takes to be sent; tests that mail several domains at once request the
+    // two that a service has.
     TASSIS_WORKERS: '1',
     ...(options.receives && { TASSIS_INBOUND_ADDR: '127.0.0.1:0' }),
     ...options.settings,
   })
   if (!options.dataDir && config.masterKeyFile === '') fillDataDirectory(dataDir, config.masterKey === '')
   const opened = openApp(config, { createDkimKey: dkimKeyFromFile, ...options })
-  // Tests write without the committer too, beside its checkpoints.
+  // Tests also write without the committer, beside its checkpoints.
   opened.app.db.run('PRAGMA busy_timeout = 5000')
   const webhooks = options.sendsWebhooks ? new WebhookDispatcher(opened.app) : undefined
   webhooks?.start()
@@ -83,7 +84,7 @@ export async function createTestApp(options: TestAppOptions = {}): Promise<TestA
       await background?.stop()
       await inbound?.stop()
       await delivery?.stop()
-      // A test with a clock of its own has no grace to wait for.
+      // A test with its own clock must not wait for a grace period.
       await webhooks?.stop(0)
       await opened.close()
       if (!options.dataDir) rmSync(dataDir, { recursive: true, force: true })
@@ -95,8 +96,8 @@ let isFirst = true
 let made: readonly { readonly name: string; readonly bytes: Uint8Array }[] | undefined
 
 /**
- * Puts the databases as the migrations leave them into a new data directory, with a master key of its own: migrations, and waiting for the disk, are most of
- * what an opening costs. The first directory of a process is left to the service.
+ * Fills a new data directory with the migrated databases and a master key: migrating, and waiting for the disk, is most
+ * of the cost of opening. The service itself fills a process's first directory.
  */
 function fillDataDirectory(dataDir: string, needsKey: boolean): void {
   if (isFirst) {
@@ -111,14 +112,14 @@ function fillDataDirectory(dataDir: string, needsKey: boolean): void {
   if (needsKey) createMasterKeyFile(join(dataDir, 'master.key'))
 }
 
-/** The file of a database of ours. */
+/** The content of one of our database files. */
 function newDatabase(fill: (db: Database) => void = () => undefined): Uint8Array {
   const folder = mkdtempSync(join(tmpdir(), 'tassis-made-'))
   try {
     const path = join(folder, 'made.db')
     const db = openDatabase(path)
     fill(db)
-    // The last to close it moves the WAL into it.
+    // The last connection to close moves the WAL into the file.
     db.close()
     return readFileSync(path)
   } finally {
@@ -126,12 +127,12 @@ function newDatabase(fill: (db: Database) => void = () => undefined): Uint8Array
   }
 }
 
-/** An account and its all-powerful actor. */
+/** Creates an account and its actor with every scope. */
 export async function createTestAccount(app: App, plan: Plan = 'unlimited'): Promise<Actor> {
   return toOperatorActor(await createAccount(app, { name: 'Test', email: 'owner@tassis.test', plan }))
 }
 
-/** Waits until `condition` gives something, looking every few milliseconds; fails after `withinMs`. */
+/** Polls `condition` every few milliseconds until it returns something; fails after `withinMs`. */
 export async function eventually<T>(
   condition: () => T | undefined | false | Promise<T | undefined | false>,
   withinMs = 20_000,

@@ -1,4 +1,4 @@
-/** @module A service that bills by the stub of Stripe, for tests: an account on plan free, and events that Stripe posts. */
+/** @module A service that uses the Stripe stub, for tests: an account on plan free, and events that Stripe posts. */
 import type { Actor } from '#features/core/app/app.ts'
 import { type ApiResponse, at } from './api.ts'
 import { createTestAccount } from './app.ts'
@@ -19,13 +19,13 @@ export interface BillingApi extends AsyncDisposable {
   /** As the account. */
   api(method: string, path: string, body?: unknown): Promise<ApiResponse>
   checkout(body?: Record<string, unknown>): Promise<ApiResponse>
-  /** Lets the account become a customer, and buy at the stub. */
+  /** Makes the account a customer that buys at the stub. */
   buy(subscription?: Partial<StubSubscription>): Promise<StubSubscription>
   /** Posts an event about the account's customer, as Stripe does; ids count up. */
   tell(type: string, more?: { id?: string; object?: object; at?: number; secret?: string }): Promise<number>
-  /** What the account has: from GET /v1/billing/subscription and GET /v1/account. */
+  /** The account's billing state, from GET /v1/billing/subscription and GET /v1/account. */
   state(): Promise<Record<string, unknown>>
-  /** Actions of the account's audit log with who did them and metadata, oldest first; of Stripe alone. */
+  /** Actions in the account's audit log with actor and metadata, oldest first; only Stripe's. */
   audited(): unknown[]
 }
 
@@ -95,7 +95,7 @@ export async function createBillingApi(settings: Record<string, string> = {}): P
   }
 }
 
-/** The record of an account that never bought anything. */
+/** The billing state of an account that never bought anything. */
 export const NOTHING_BOUGHT = {
   plan: 'free',
   subscription_status: 'none',
@@ -105,7 +105,7 @@ export const NOTHING_BOUGHT = {
   monthly_quota: 3000,
 }
 
-/** That of one with a live subscription to plan pro whose first invoice is paid. */
+/** The billing state with a live subscription to plan pro whose first invoice is paid. */
 export const PRO = {
   plan: 'pro',
   subscription_status: 'active',

@@ -1,6 +1,6 @@
 /**
- * @module Contact lists, contacts and broadcasts for tests, by way of the API where it has one. What was delivered is read from a receiving server or
- * from the database; never changes what a broadcast made.
+ * @module Contact lists, contacts and broadcasts for tests, through the API where it offers them. Reads deliveries from
+ * a receiving server or the database; never changes what a broadcast created.
  */
 import type { App } from '#features/core/app/app.ts'
 import { statusName } from '#features/sending/queue/status.ts'
@@ -15,14 +15,14 @@ export interface TestContact {
   readonly status?: 'active' | 'pending'
 }
 
-/** Makes a list and gives its id. */
+/** Creates a list and returns its id. */
 export async function newList({ api }: Pick<TestApi, 'api'>, name: string, key?: string): Promise<string> {
   const answer = await api('POST', '/v1/contact-lists', { name }, key === undefined ? {} : { key })
   if (answer.status !== 201) throw new Error(`no list: ${JSON.stringify(answer.body)}`)
   return String(at(answer.body, 'data', 'id'))
 }
 
-/** Puts contacts on a list in one transaction, in this order. */
+/** Adds contacts to a list in one transaction, in this order. */
 export function addContacts(app: App, listId: string, contacts: readonly TestContact[]): Promise<void> {
   const list = app.db
     .query<{ id: number; accountId: number }, [Uint8Array]>(
@@ -44,7 +44,7 @@ export function addContacts(app: App, listId: string, contacts: readonly TestCon
   })
 }
 
-/** `one@receiver.test` and so on, named by their number. */
+/** Contacts `one@receiver.test` and so on, named by their number. */
 export const createContacts = (count: number): TestContact[] =>
   Array.from({ length: count }, (_, index) => ({
     email: `contact-${index + 1}@receiver.test`,
@@ -66,21 +66,21 @@ export interface OperationState {
   }
 }
 
-/** The operation as the API tells it now. */
+/** The operation's current state, from the API. */
 export async function getOperation({ api }: Pick<TestApi, 'api'>, id: string): Promise<OperationState> {
   const answer = await api('GET', `/v1/operations/${id}`)
   if (answer.status !== 200) throw new Error(`no operation: ${JSON.stringify(answer.body)}`)
   return at(answer.body, 'data') as OperationState
 }
 
-/** The operation once its broadcast is in this state. */
+/** Waits until the operation's broadcast is in this state. */
 export const waitForOperation = (service: Pick<TestApi, 'api'>, id: string, state: string): Promise<OperationState> =>
   eventually(async () => {
     const operation = await getOperation(service, id)
     return operation.metadata.state === state ? operation : undefined
   })
 
-/** The statuses that emails of a broadcast are in, without those that none is in. */
+/** Counts a broadcast's emails by status, without empty statuses. */
 export const countByStatus = ({ metadata }: OperationState): Record<string, number> =>
   Object.fromEntries(Object.entries(metadata.emails).filter(([, count]) => count > 0))
 
@@ -91,7 +91,7 @@ export interface BroadcastEmail {
   readonly subject: string
 }
 
-/** The emails of all broadcasts, as they are stored, in the order of their making. */
+/** All stored broadcast emails, in the order of their creation. */
 export const readBroadcastEmails = (app: App): BroadcastEmail[] =>
   app.db
     .query<BroadcastEmail & { code: number }, []>(

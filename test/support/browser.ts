@@ -1,18 +1,18 @@
 /**
- * @module Debian's Chromium, headless, for tests of pages: driven by playwright-core, which brings no browser of its own. Each test has a browser
- * without cookies and cache, with scripts switched off, because the pages for strangers must do without.
+ * @module Debian's Chromium, headless, for tests of pages: driven by playwright-core, which brings no browser. Each
+ * test has a browser without cookies and cache, and with scripts disabled, because public pages must work without them.
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Browser, chromium, type Page } from 'playwright-core'
 
 const EXECUTABLE = '/usr/bin/chromium'
-/** How long it may take to begin: a second, or half a minute on a machine that does much else. */
+/** Time limit for the start: a second, or half a minute on a busy machine. */
 const LAUNCH_MS = 100_000
 
 /**
- * Whether tests with a browser can run. Says why not, once, unless the environment demands the tests (`CI` or `REQUIRE_CHROMIUM` is `true`): then
- * they run, and fail without it.
+ * Whether tests with a browser can run. Logs the reason once if not, unless the environment requires the tests (`CI` or
+ * `REQUIRE_CHROMIUM` is `true`): then they run, and fail without it.
  */
 export function isChromiumAvailable(): boolean {
   if (process.env['CI'] === 'true' || process.env['REQUIRE_CHROMIUM'] === 'true') return true
@@ -33,7 +33,7 @@ export interface Screen {
   readonly colours: 'light' | 'dark'
 }
 
-/** The widths at which pages are looked at, bright and dark. */
+/** The widths at which pages are tested, in light and dark mode. */
 export const SCREENS: readonly Screen[] = [
   { name: 'phone', width: 390, height: 844, colours: 'light' },
   { name: 'phone-dark', width: 390, height: 844, colours: 'dark' },
@@ -43,15 +43,15 @@ export const SCREENS: readonly Screen[] = [
 
 export interface OpenPage extends AsyncDisposable {
   readonly page: Page
-  /** URLs that the page asked for, in order. */
+  /** URLs that the page requested, in order. */
   readonly requested: readonly string[]
-  /** What the browser had to complain about. */
+  /** Errors and warnings of the browser. */
   readonly complaints: readonly string[]
-  /** Keeps a picture of the whole page when the variable SCREENSHOTS names a folder. */
+  /** Saves a screenshot of the whole page when the variable SCREENSHOTS names a folder. */
   picture(name: string): Promise<void>
 }
 
-/** @param locale that the browser asks pages for (BCP 47) */
+/** @param locale language that the browser requests (BCP 47) */
 export async function openPage(browser: Browser, screen: Screen, locale = 'en-GB'): Promise<OpenPage> {
   const context = await browser.newContext({
     viewport: { width: screen.width, height: screen.height },
@@ -76,14 +76,14 @@ export async function openPage(browser: Browser, screen: Screen, locale = 'en-GB
   }
 }
 
-/** What an eye sees of a text: its colour against what is behind it. */
+/** A visible text: its colour and the colour behind it. */
 export interface SeenText {
   readonly text: string
   /** WCAG 2.2, "contrast ratio": 1 to 21. */
   readonly contrast: number
 }
 
-// Runs in the page, where the types of this project do not reach.
+// Runs in the page, where this project's types do not apply.
 const SEEN_TEXTS = `(() => {
   const channels = (colour) => colour.match(/[\\d.]+/g).map(Number)
   const luminance = (colour) => {
@@ -111,16 +111,16 @@ const SEEN_TEXTS = `(() => {
   return seen
 })()`
 
-/** Every text of a page, in order. */
+/** All texts of a page, in order. */
 export const seenTexts = (page: Page): Promise<SeenText[]> => page.evaluate<SeenText[]>(SEEN_TEXTS)
 
-/** Pixels by which the page is wider than the window: 0 when nobody has to scroll sideways. */
+/** Pixels by which the page is wider than the window: 0 without horizontal scrolling. */
 export const overflowPx = (page: Page): Promise<number> =>
   page.evaluate<number>('document.documentElement.scrollWidth - document.documentElement.clientWidth')
 
 /**
- * The same on the narrowest telephone with letters twice as large (WCAG 2.2 §1.4.10, §1.4.4); the page is shown as before afterwards.
- * @param picture keeps a picture of it
+ * The same on the narrowest phone with letters twice as large (WCAG 2.2 §1.4.10, §1.4.4); afterwards restores the page.
+ * @param picture file name of a screenshot
  */
 export async function narrowOverflowPx(
   page: Page,

@@ -1,6 +1,6 @@
 /**
- * @module Certificates for tests, made in code: a certificate authority, and certificates of it for any names and times (RFC 5280). P-256 with
- * SHA-256. Never for anything but tests.
+ * @module Certificates for tests, created in code: a certificate authority, and its certificates for any names and
+ * times (RFC 5280). P-256 with SHA-256. For tests only.
  */
 import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
 import { isIPv4, isIPv6 } from 'node:net'
@@ -18,17 +18,17 @@ export interface CertificateOptions {
 }
 
 export interface CertificateAuthority {
-  /** Its own certificate, PEM: what a client has to trust. */
+  /** Its own certificate, PEM, which clients must trust. */
   readonly pem: string
-  /** A server's certificate for DNS names and IP addresses. Valid from 2020 to 2049 unless told. */
+  /** Issues a server certificate for DNS names and IP addresses. Valid from 2020 to 2049 by default. */
   issue(names: readonly string[], options?: CertificateOptions): TestCertificate
 }
 
 const VALID_FROM = new Date(Date.UTC(2020, 0, 1))
-// RFC 5280 §4.1.2.5.1: two digits of a year reach to 2049.
+// RFC 5280 §4.1.2.5.1: years with two digits end at 2049.
 const VALID_TO = new Date(Date.UTC(2049, 11, 31))
 
-/** A new certificate authority with a key of its own. */
+/** Creates a certificate authority with its own key. */
 export function createCertificateAuthority(name = 'Test CA'): CertificateAuthority {
   const ca = newKeyPair()
   let serial = 1

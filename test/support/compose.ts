@@ -1,4 +1,4 @@
-/** @module Composes whole messages in one go, for tests that are not about how they are sent. */
+/** @module Composes whole messages at once, for tests that are not about sending. */
 import { type ComposeInput, composeMessage } from '#protocols/mime/compose.ts'
 import { encodeBase64, encodeText } from '#protocols/mime/encode.ts'
 
@@ -8,7 +8,7 @@ export interface TestMessage extends Omit<ComposeInput, 'text' | 'html' | 'attac
   readonly attachments: readonly { filename: string; contentType: string; content: Uint8Array }[]
 }
 
-/** What a generator returns, at once. */
+/** Runs a generator to its end and returns its value. */
 export function runSteps<T>(steps: Generator<void, T>): T {
   for (;;) {
     const { done, value } = steps.next()

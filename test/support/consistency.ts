@@ -1,4 +1,4 @@
-/** @module What must be true of a service after a test that attacked it: balanced books, nothing in hand. */
+/** @module Consistency checks for a service after a test that attacked it: consistent data, nothing in flight. */
 import { Database } from 'bun:sqlite'
 import { expect } from 'bun:test'
 import { join } from 'node:path'
@@ -7,9 +7,9 @@ import { checkConsistency } from '#app/consistency-rules.ts'
 import { checkBalances, readBalances } from '#features/sending/queue/balance.ts'
 import type { TestApp } from './app.ts'
 
-/** Expects that the books agree with a recount and that every place and every byte of memory was given back. */
+/** Expects that the data is consistent and that every slot and every byte of memory was released. */
 export function expectBalanced({ app, delivery, dataDir }: Pick<TestApp, 'app' | 'delivery' | 'dataDir'>): void {
-  // A connection of its own, since the examination leaves tables behind.
+  // A separate connection, since the check leaves tables behind.
   using db = new Database(join(dataDir, 'tassis.db'), { readonly: true })
   hideDeletedAccounts(db)
   const findings = [...checkConsistency(db), checkBalances(readBalances(db))]

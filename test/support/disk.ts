@@ -1,17 +1,17 @@
-/** @module A disk that a test says is low or not; what is written changes nothing. */
+/** @module A disk whose free space a test controls; writes do not change it. */
 import type { DiskGuard } from '#platform/disk.ts'
 
 /**
- * @param isLow what those are told who ask before they begin
- * @param hasRoom what commits are told
+ * @param isLow result for callers that ask before they begin
+ * @param hasSpace result for commits
  */
 export const createTestDisk = (
   isLow: () => boolean | Promise<boolean>,
-  hasRoom: () => boolean = () => true,
+  hasSpace: () => boolean = () => true,
 ): DiskGuard => ({
   isLow: async () => isLow(),
   refresh: () => undefined,
-  hasRoomFor: hasRoom,
+  hasSpaceFor: hasSpace,
   countWritten: () => undefined,
   register: () => () => undefined,
 })

@@ -1,6 +1,6 @@
 /**
- * @module DKIM keys for domains in tests, made once and kept in dkim-keys.pem: to make two for a service takes longer than most tests. Secret to nobody; the
- * service makes its own.
+ * @module DKIM keys for domains in tests, stored in dkim-keys.pem, because creating two for a service takes longer than
+ * most tests. Not secret; the service creates its own.
  */
 import { createPublicKey } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -15,7 +15,7 @@ const keys = readFileSync(join(import.meta.dir, 'dkim-keys.pem'), 'utf8')
   })
 let given = 0
 
-/** The next of the kept keys. Domains of one test have different ones, up to eight of them. */
+/** The next stored key. Up to eight domains of one test have different ones. */
 export async function dkimKeyFromFile(): Promise<DkimKey> {
   const key = keys[given++ % keys.length]
   if (!key) throw new Error('dkim-keys.pem has no keys')

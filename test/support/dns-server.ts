@@ -1,6 +1,7 @@
 /**
- * @module A real DNS server on 127.0.0.1 for tests: UDP and TCP on one port, answering from a plain object that a test may change at any
- * time. Runs alone too (`bun test/support/dns-server.ts ZONE.json` prints its address). Never recurses and never listens elsewhere.
+ * @module A real DNS server on 127.0.0.1 for tests: UDP and TCP on one port, answering from a plain object that a test
+ * may change at any time. Also runs alone (`bun test/support/dns-server.ts ZONE.json` prints its address). Never
+ * recurses and never listens elsewhere.
  */
 import { createSocket, type RemoteInfo, type Socket as UdpSocket } from 'node:dgram'
 import { once } from 'node:events'
@@ -19,7 +20,10 @@ import {
   TRUNCATED_RESPONSE,
 } from 'dns-packet'
 
-/** What a name or a type answers in place of records. `SILENCE` gives no answer, `MALFORMED` the right id and then garbage, `REFERRAL` no answer but the name servers of a zone. */
+/**
+ * Answers of a name or type instead of records. `SILENCE`: no answer. `MALFORMED`: the right id, then garbage.
+ * `REFERRAL`: no records but the name servers of a zone.
+ */
 export type Fault = 'NXDOMAIN' | 'SERVFAIL' | 'REFUSED' | 'SILENCE' | 'MALFORMED' | 'WRONG_ID' | 'REFERRAL'
 
 export interface NameEntry {
@@ -27,27 +31,27 @@ export interface NameEntry {
   AAAA?: readonly string[] | Fault
   /** `exchange` '' or '.' makes a null MX. */
   MX?: readonly { preference: number; exchange: string }[] | Fault
-  /** A record is a text or the list of its strings; a text over 255 bytes is cut into strings. */
+  /** A record is a text or the list of its strings; a text over 255 bytes is split into strings. */
   TXT?: readonly (string | readonly string[])[] | Fault
   CNAME?: string
   PTR?: readonly string[] | Fault
-  /** Seconds; 300 unless told. */
+  /** Seconds; default 300. */
   ttl?: number
-  /** Empty answers with a wrong id, a wrong question and from a wrong port go out before the right one. */
+  /** Sends empty answers with a wrong id, a wrong question and from a wrong port before the right one. */
   forgedFirst?: boolean
-  /** FORMERR to any query with EDNS, as servers older than RFC 6891 do. */
+  /** Answers FORMERR to any query with EDNS, as servers older than RFC 6891 do. */
   refusesEdns?: boolean
-  /** What TCP does with a query; UDP still answers. */
+  /** How TCP handles a query; UDP still answers. */
   tcp?: 'SILENCE' | 'CLOSE'
 }
 
-/** Names without a trailing dot. A name that is not here is NXDOMAIN, unless one below it is. */
+/** Names without a trailing dot. A missing name is NXDOMAIN, unless a name below it exists. */
 export type Zone = Record<string, NameEntry | Fault>
 
 export interface DnsServerOptions {
-  /** TTL and minimum of the SOA in negative answers; 60 unless told, null leaves the SOA out. */
+  /** TTL and minimum of the SOA in negative answers; default 60, null omits the SOA. */
   readonly negativeTtlSeconds?: number | null
-  /** False: a CNAME is answered alone, without the records of its target. */
+  /** False: answers a CNAME alone, without the records of its target. */
   readonly followsCnames?: boolean
 }
 
@@ -61,11 +65,11 @@ export interface DnsServer extends AsyncDisposable {
   /** `127.0.0.1:port` */
   readonly address: string
   readonly port: number
-  /** The zone served now: change it in place. */
+  /** The zone being served; change it in place. */
   readonly zone: Zone
   /** All queries so far, in order of arrival. */
   readonly queries: ReceivedQuery[]
-  /** Resolves once `count` queries in all have arrived. */
+  /** Resolves once `count` queries have arrived in total. */
   received(count: number): Promise<void>
   close(): Promise<void>
 }
@@ -88,7 +92,7 @@ export async function startDnsServer(zone: Zone, options: DnsServerOptions = {})
   }
 
   const { udp, tcp } = await listenOnOnePort()
-  // A second socket, so that forged answers come from a port that was not asked.
+  // A second socket, so that forged answers come from a port that was not queried.
   const stranger = createSocket('udp4')
 
   udp.on('message', (message: Buffer, from: RemoteInfo) => {
@@ -132,7 +136,7 @@ export async function startDnsServer(zone: Zone, options: DnsServerOptions = {})
         const bytes = reply.kind === 'garbage' ? reply.bytes : encode(reply.packet)
         const length = Buffer.alloc(2)
         length.writeUInt16BE(bytes.length)
-        // Two writes: a client must not expect a message in one piece.
+        // Two writes: a client must not expect a message in one segment.
         socket.write(length)
         socket.write(bytes)
       }
@@ -181,11 +185,11 @@ async function listenOnOnePort(): Promise<{ udp: UdpSocket; tcp: Server }> {
     })
     if (bound) {
       udp.removeAllListeners('error')
-      // A client that is gone makes ECONNREFUSED here; that is its affair.
+      // A client that has gone causes ECONNREFUSED here, which is harmless.
       udp.on('error', () => {})
       return { udp, tcp }
     }
-    // Somebody else holds the UDP port of that number.
+    // Another process has the UDP port of that number.
     tcp.close()
     await once(tcp, 'close')
   }

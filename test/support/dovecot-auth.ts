@@ -1,6 +1,7 @@
 /**
- * @module The server side of Dovecot's authentication protocol, as much of it as Postfix asks for, so that Postfix checks passwords without any
- * further package. Knows PLAIN only. https://doc.dovecot.org/latest/core/config/auth/auth_protocol.html
+ * @module The server side of Dovecot's authentication protocol, as far as Postfix uses it, so that Postfix checks
+ * passwords without another package. Supports only PLAIN.
+ * https://doc.dovecot.org/latest/core/config/auth/auth_protocol.html
  */
 
 export interface DovecotAuth extends AsyncDisposable {
@@ -38,7 +39,10 @@ export async function startDovecotAuth(users: Readonly<Record<string, string>>):
   }
 }
 
-/** `AUTH <id> PLAIN ... resp=<base64>`, or `CONT <id> <base64>` when the response comes alone; other lines want no answer. */
+/**
+ * `AUTH <id> PLAIN ... resp=<base64>`, or `CONT <id> <base64>` when the response comes separately; other lines need no
+ * answer.
+ */
 function replyTo(line: string, users: Readonly<Record<string, string>>): string | undefined {
   const [command, id, ...rest] = line.split('\t')
   if (command !== 'AUTH' && command !== 'CONT') return undefined

@@ -1,6 +1,6 @@
 /**
- * @module The emails API over HTTP for tests: an account with a verified and an unverified domain, requests that are valid but for what a test
- * changes, and a look at everything that is stored. Never writes past the API, but for the verification of the domain.
+ * @module The emails API over HTTP for tests: an account with a verified and an unverified domain, valid requests that
+ * a test can modify, and counts of everything stored. Writes only through the API, apart from verifying the domain.
  */
 import { expect } from 'bun:test'
 import type { Actor } from '#features/core/app/app.ts'
@@ -11,7 +11,7 @@ import type { TestAppOptions } from './app.ts'
 
 export const VERIFIED = 'sender.test'
 export const UNVERIFIED = 'sandbox.test'
-/** The time at which a test with a clock of its own begins. */
+/** Start time of tests with their own clock. */
 export const NOW = Date.UTC(2026, 2, 15, 12, 30)
 export const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
@@ -19,17 +19,17 @@ type Json = Record<string, unknown>
 
 export interface EmailApi extends TestApi {
   readonly clock: ManualClock
-  /** Sends a small valid email with `request` over it; a field of undefined is left out. */
+  /** Sends a small valid email with `request` merged over it; undefined removes a field. */
   send(request?: Json, options?: ApiOptions): Promise<ApiResponse>
-  /** `data` of the 202; fails on any other answer. */
+  /** `data` of the 202; fails on any other response. */
   accepted(request?: Json, options?: ApiOptions): Promise<Json & { id: string }>
   /** `data` of the detail. */
   detail(id: unknown, options?: ApiOptions): Promise<Json>
-  /** Posts a body as it is. */
+  /** Posts a raw body. */
   raw(path: string, body: RequestInit['body'], headers?: Readonly<Record<string, string>>): Promise<ApiResponse>
-  /** Rows of every table, content parts, and recipients counted in the quota. */
+  /** Counts of rows of every table, blobs, and recipients counted in the quota. */
   stored(): Record<string, number>
-  /** Recipients that count in an account's quota, in all months. */
+  /** Recipients counted in an account's quota, in all months. */
   used(of?: Actor): number
   /** Gives an account a verified domain. */
   addDomain(of: Actor, name?: string): Promise<void>
@@ -107,7 +107,7 @@ const TYPES: Readonly<Record<number, string>> = {
   507: 'server_error',
 }
 
-/** Expects the contract's error body as a whole, with `fields` (and no others) among its details. */
+/** Expects the contract's complete error body, with exactly `fields` among its details. */
 export function expectError(answer: ApiResponse, status: number, code: string, ...fields: readonly string[]): void {
   const message = at(answer.body, 'message')
   const type = TYPES[status]

@@ -1,8 +1,8 @@
-/** @module A port of 127.0.0.1 for a server that another process starts later. */
+/** @module Finds a port of 127.0.0.1 for a server that another process starts later. */
 import { randomInt } from 'node:crypto'
 import { createServer } from 'node:net'
 
-/** Below the ports that systems give to connections and to servers on port 0, which other tests take all the time. */
+/** Below the ports that systems assign to connections and to servers on port 0, which other tests use constantly. */
 const [LOWEST, AFTER_HIGHEST] = [20_000, 32_000]
 
 export async function findFreePort(): Promise<number> {

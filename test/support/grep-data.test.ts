@@ -7,7 +7,7 @@ import { grepData } from './grep-data.ts'
 
 const WORD = 'Marker-Person@victim.test'
 
-/** What `grepData` says of a file with this content. */
+/** The result of `grepData` for a file with this content. */
 function grepOf(content: string | Uint8Array): string[] {
   const folder = mkdtempSync(join(tmpdir(), 'tassis-grep-'))
   try {
@@ -19,7 +19,7 @@ function grepOf(content: string | Uint8Array): string[] {
 }
 
 test.each([0, 1, 2, 3, 4, 5])(
-  'a word is found in base64 wherever it begins, over line ends too: after %i characters',
+  'a word is found in base64 at any offset, even across line ends: after %i characters',
   (before) => {
     const encoded = Buffer.from(`${'x'.repeat(before)}${WORD} and more`).toString('base64')
     expect(grepOf(`${encoded.slice(0, 10)}\r\n${encoded.slice(10)}`)).toEqual([`file: base64 ${WORD}`])
@@ -39,7 +39,7 @@ test.each([
   expect(grepOf(content)).toContain(`file: ${how} ${WORD}`)
 })
 
-test('a word that is split over two compressed frames is found, and another word is not', () => {
+test('a word split over two compressed frames is found, and another word is not', () => {
   const frames = Buffer.concat([
     Bun.zstdCompressSync(`a ${WORD.slice(0, 9)}`),
     Bun.zstdCompressSync(`${WORD.slice(9)} b`),
@@ -50,13 +50,13 @@ test('a word that is split over two compressed frames is found, and another word
   ])
 })
 
-test('a database is looked through row by row, its search indexes word by word', () => {
+test('a database is searched row by row, its search indexes word by word', () => {
   const folder = mkdtempSync(join(tmpdir(), 'tassis-grep-'))
   try {
     const db = new Database(join(folder, 'a.db'))
     db.run("PRAGMA page_size = 512; CREATE VIRTUAL TABLE found USING fts5(text, content='')")
     db.run("CREATE TABLE rows (a); INSERT INTO found (rowid, text) VALUES (1, 'markera markerperson')")
-    // Longer than a page, and the word where one ends.
+    // Longer than a page, with the word at the end of one.
     for (let at = 440; at < 520; at++)
       db.run('INSERT INTO rows VALUES (?)', [`${'x'.repeat(at)}markerperson${'y'.repeat(900)}`])
     db.close()

@@ -1,7 +1,8 @@
 /**
- * @module Looks for words in every file of a data directory, however they may be written there: raw, in UTF-16, in base64 at each of its three
- * alignments, quoted-printable, percent-encoded, and in whatever is compressed with zstd. Free pages, gaps and write-ahead logs are bytes like others,
- * so the files are read as they lie there; databases are asked for their rows as well, because a value may be split over pages. Writes nothing.
+ * @module Searches every file of a data directory for words in any encoding: raw, UTF-16, base64 at each of its three
+ * alignments, quoted-printable, percent-encoded, and within anything compressed with zstd. Free pages, gaps and
+ * write-ahead logs are bytes as well, so files are read as they are; databases are also queried for their rows, because
+ * a value may be split over pages. Writes nothing.
  */
 import { Database } from 'bun:sqlite'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -9,8 +10,8 @@ import { join } from 'node:path'
 import { measureFrame } from '#platform/content/frames.ts'
 
 /**
- * Where the words are, as `file: how`; none: nowhere. The service must be stopped, or at rest.
- * @param words addresses or parts of them, ASCII; letter case does not matter
+ * Where the words occur, as `file: how`; empty: nowhere. The service must be stopped or idle.
+ * @param words addresses or parts of them, ASCII; case does not matter
  */
 export function grepData(dataDir: string, words: readonly string[]): string[] {
   const found: string[] = []
@@ -32,7 +33,7 @@ export function grepData(dataDir: string, words: readonly string[]): string[] {
   return found
 }
 
-/** How the words stand in these bytes, or in what is compressed in them. */
+/** How the words occur in these bytes or in data compressed within them. */
 function findIn(bytes: Buffer, words: readonly string[]): string[] {
   const found = [...findPlain(bytes, words)]
   for (const content of unpackedIn(bytes)) for (const how of findPlain(content, words)) found.push(`zstd, ${how}`)
@@ -68,7 +69,10 @@ function encodeUtf16(word: string, endian: 'le' | 'be'): string {
   return bytes.toString('latin1')
 }
 
-/** What of a word stands in base64, wherever it begins: without the characters at both ends that its neighbours have a part in. */
+/**
+ * The part of a word's base64 that is the same at each alignment: without the characters at both ends that depend on
+ * its neighbours.
+ */
 function listBase64Forms(word: string): string[] {
   return [0, 1, 2].map((before) => {
     const encoded = Buffer.from('\0'.repeat(before) + word).toString('base64')
@@ -80,7 +84,7 @@ function listBase64Forms(word: string): string[] {
 
 const MAGIC = Buffer.from([0x28, 0xb5, 0x2f, 0xfd])
 
-/** What is compressed somewhere in these bytes; frames that follow on one another are one. */
+/** Content compressed anywhere within these bytes; consecutive frames are joined. */
 function* unpackedIn(bytes: Buffer): Generator<Buffer> {
   for (let at = bytes.indexOf(MAGIC); at !== -1; at = bytes.indexOf(MAGIC, at)) {
     const contents: Uint8Array[] = []
@@ -103,12 +107,15 @@ function frameAt(bytes: Buffer, at: number): { content: Uint8Array; length: numb
       ? undefined
       : { content: Bun.zstdDecompressSync(bytes.subarray(at, at + length)), length }
   } catch {
-    // These four bytes by chance, or a frame whose pages were given to others.
+    // The four bytes occurred by chance, or the frame's pages were reused.
     return undefined
   }
 }
 
-/** Every value of every table, compressed ones unpacked, and every word of search indexes, which stand there without their common beginnings. */
+/**
+ * Every value of every table, decompressed, and every word of search indexes, which store words without their common
+ * beginnings.
+ */
 function grepRows(path: string, name: string, words: readonly string[]): string[] {
   const found: string[] = []
   const db = new Database(path, { readonly: true })

@@ -1,6 +1,7 @@
 /**
- * @module An HTTPS server on 127.0.0.1 for tests, written on the bare TLS socket so that it can also do what no good server does: be silent,
- * reset, drip, flood. Records what it is asked. Makes its own certificate authority; `caFile` is for TASSIS_EXTRA_CA_FILE.
+ * @module An HTTPS server on 127.0.0.1 for tests, written on the bare TLS socket so that it can also misbehave: stay
+ * silent, reset, drip, flood. Records its requests. Creates its own certificate authority; `caFile` is for
+ * TASSIS_EXTRA_CA_FILE.
  */
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -16,77 +17,77 @@ export interface ReceivedRequest {
   readonly url: string
   /** Names in lower case; values of a repeated one are joined by `, `. */
   readonly headers: Readonly<Record<string, string>>
-  /** Names as they came, in their order. */
+  /** Original names, in order. */
   readonly headerNames: readonly string[]
-  /** Exactly the octets that came. */
+  /** The exact octets received. */
   readonly body: Uint8Array
   /** The body as UTF-8. */
   readonly text: string
-  /** By the `now` that the receiver was started with, in ms. */
+  /** By the receiver's `now`, in ms. */
   readonly receivedAt: number
-  /** Which connection it came over, counted from 0. */
+  /** Index of its connection, from 0. */
   readonly connection: number
-  /** The name that the client asked for in the TLS handshake (SNI). */
+  /** The name that the client sent in the TLS handshake (SNI). */
   readonly serverName: string | undefined
 }
 
 type Pieces = AsyncIterable<string | Uint8Array> | Iterable<Uint8Array>
 
-/** What a request is answered with. Default: 200 with an empty body. */
+/** The response to a request. Default: 200 with an empty body. */
 export type HttpsReply =
   | {
       readonly status?: number
       readonly headers?: Readonly<Record<string, string>>
-      /** Pieces go out chunked, one after the other, no faster than they are read. */
+      /** An iterable is sent chunked, no faster than it is read. */
       readonly body?: string | Uint8Array | Pieces
-      /** What follows the answer: the connection is kept for the next request (default), ended, or reset. */
+      /** After the response: the connection is kept for the next request (default), ended, or reset. */
       readonly after?: 'keep' | 'end' | 'reset'
     }
-  /** Exactly these octets in place of an answer. */
+  /** Exactly these octets instead of a response. */
   | { readonly raw: string | Uint8Array | Pieces; readonly after?: 'keep' | 'end' | 'reset' }
-  /** Nothing, ever. */
+  /** No response, ever. */
   | 'hang'
   /** The connection is reset. */
   | 'reset'
 
-/** Asked for each request once its body is here; a promise that is still open holds the answer back. */
+/** Called for each request once its body has arrived; a pending promise delays the response. */
 export type HttpsHandler = (request: ReceivedRequest) => HttpsReply | Promise<HttpsReply>
 
 export interface HttpsReceiverOptions {
-  /** Names and addresses that its certificate is for. */
+  /** Names and addresses of its certificate. */
   readonly names: readonly string[]
-  /** In place of a new one: receivers that one client has to trust. */
+  /** Replaces a new authority: for several receivers that one client must trust. */
   readonly ca?: CertificateAuthority
-  /** In place of one for `names` from the authority. */
+  /** Replaces a certificate for `names` from the authority. */
   readonly certificate?: TestCertificate
-  /** What a new connection gets instead of a TLS handshake. */
+  /** Sent to a new connection instead of a TLS handshake. */
   readonly handshake?: 'silence' | 'garbage' | 'drop'
   readonly tls?: Pick<SecureContextOptions, 'minVersion' | 'maxVersion'>
-  /** Address to listen on; 127.0.0.1 unless told. */
+  /** Address to listen on; default 127.0.0.1. */
   readonly host?: string
-  /** The clock of `receivedAt`; the system's unless told. */
+  /** The clock of `receivedAt`; default: the system's. */
   readonly now?: () => number
 }
 
 export interface HttpsReceiver extends AsyncDisposable {
   readonly port: number
-  /** All requests so far, in order of arrival of their last octet. */
+  /** All requests so far, in the order in which they were complete. */
   readonly requests: ReceivedRequest[]
-  /** How many connections have been accepted, and how many are open. */
+  /** Accepted and open connections. */
   readonly connections: { readonly accepted: number; readonly open: number }
-  /** How many octets have left for clients, before TLS. */
+  /** Octets sent to clients, before TLS. */
   readonly sentBytes: number
   readonly ca: CertificateAuthority
   readonly caPem: string
-  /** The same as a file that is there until the receiver is closed. */
+  /** The same in a file that exists until the receiver is closed. */
   readonly caFile: string
-  /** `https://name:port/path`; the first of `names` unless told. */
+  /** `https://name:port/path`; default: the first of `names`. */
   url(name?: string, path?: string): string
-  /** Answers all further requests so. */
+  /** Sets the response to all further requests. */
   answer(answer: HttpsReply | HttpsHandler): void
   /** Resolves with the requests once there are `count` of them. */
   received(count: number): Promise<readonly ReceivedRequest[]>
-  /** Ends all connections; the receiver goes on to accept. */
+  /** Closes all connections; the receiver still accepts new ones. */
   dropConnections(): void
   close(): Promise<void>
 }
@@ -108,7 +109,7 @@ export async function startHttpsReceiver(options: HttpsReceiverOptions): Promise
     raw.on('error', () => {})
     raw.on('close', () => sockets.delete(raw))
     if (options.handshake !== undefined) {
-      // Without this the end of the connection is never seen.
+      // Without this the end of the connection would never be noticed.
       raw.resume()
       if (options.handshake === 'drop') raw.destroy()
       if (options.handshake === 'garbage') raw.write('220 no TLS here\r\n')
@@ -186,7 +187,7 @@ export async function startHttpsReceiver(options: HttpsReceiverOptions): Promise
 
 type ParsedRequest = Omit<ReceivedRequest, 'receivedAt' | 'connection' | 'serverName'>
 
-/** Reads one request after the other; `answer` says whether there may be a next. */
+/** Reads requests one after the other; `answer` returns whether another may follow. */
 async function serve(tls: TLSSocket, answer: (request: ParsedRequest) => Promise<boolean>): Promise<void> {
   let pending = Buffer.alloc(0)
   for await (const chunk of tls) {
@@ -272,13 +273,13 @@ async function send(tls: TLSSocket, raw: Socket, answer: HttpsReply, counts: { s
   return answer.after === undefined || answer.after === 'keep'
 }
 
-/** So many octets in pieces of 64 KiB: a body too large to be held. */
+/** Yields this many octets in chunks of 64 KiB: a body too large to hold. */
 export function* hugeBody(sizeBytes: number): Generator<Uint8Array> {
   const piece = new Uint8Array(65_536).fill(0x61)
   for (let left = sizeBytes; left > 0; left -= piece.length) yield left < piece.length ? piece.subarray(0, left) : piece
 }
 
-/** `text` again and again, in real time, until the client is gone. */
+/** Repeats `text` in real time until the client is gone. */
 export async function* drip(text: string, everyMs: number): AsyncGenerator<string> {
   for (;;) {
     yield text

@@ -1,4 +1,4 @@
-/** @module Inbound mail for tests that are not about how it comes in: stored as its processing would. */
+/** @module Inbound mail for tests that are not about receiving: stored as the processing would store it. */
 import type { App } from '#features/core/app/app.ts'
 import { type NewInbound, storeInbound } from '#features/receiving/inbound/store.ts'
 import type { ReceivedMail, StoredMessage } from '#features/receiving/received/message.ts'
@@ -27,7 +27,7 @@ export interface TestInbound {
 
 export const RAW = 'From: Ada <ada@customer.test>\r\nSubject: Hello\r\n\r\nHello.\r\n'
 
-/** A message that came in, with its parts stored. */
+/** A received message, with its blobs stored. */
 export async function createTestReceived(
   app: App,
   given: TestInbound = {},
@@ -89,7 +89,7 @@ export async function createTestReceived(
   }
 }
 
-/** Stores it for an account's domain; gives its public id. */
+/** Stores it for an account's domain; returns its public id. */
 export async function storeTestInbound(
   app: App,
   to: Pick<NewInbound, 'accountId' | 'domainId'>,

@@ -1,9 +1,12 @@
-/** @module An endpoint as servers of language models have it (OpenAI's chat completions), on a real socket of 127.0.0.1. It says what a test tells it to. */
+/**
+ * @module A stub of a language model server (OpenAI's chat completions), on a real socket of 127.0.0.1. A test sets its
+ * responses.
+ */
 
 export interface ModelCall {
   readonly path: string
   readonly authorization: string | null
-  /** The body as it came. */
+  /** The body as received. */
   readonly text: string
   readonly body: {
     readonly model?: string
@@ -16,7 +19,7 @@ export interface LlmStub extends AsyncDisposable {
   /** For TASSIS_LLM_URL. */
   readonly url: string
   readonly asked: ModelCall[]
-  /** What it answers from now on. */
+  /** The response from now on. */
   answer: (asked: ModelCall) => Response | Promise<Response>
 }
 
@@ -52,7 +55,7 @@ export const llmSettings = (stub: { readonly url: string }): Record<string, stri
   TASSIS_LLM_MODEL: 'test-model',
 })
 
-/** A completion that says this; what is no text goes as JSON. */
+/** A completion with this content; values other than text are sent as JSON. */
 export const replyWith = (content: unknown, usage: unknown = { prompt_tokens: 120, completion_tokens: 30 }): Response =>
   Response.json({
     choices: [

@@ -1,6 +1,6 @@
 /**
- * @module A service that delivers, an account with a signing domain and a DNS zone, for tests that follow mail over real sockets from its
- * acceptance to its outcome. Looks at what was stored; never changes it.
+ * @module A delivering service, an account with a signing domain and a DNS zone, for tests that follow mail over real
+ * sockets from acceptance to outcome. Reads stored data; never changes it.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import type { EventData } from '#features/core/events/record.ts'
@@ -24,18 +24,18 @@ export interface MailFlowOptions {
   /** Port at which receiving servers are reached. */
   readonly smtpPort?: number
   readonly settings?: Readonly<Record<string, string>>
-  /** How long an answer of DNS is waited for. Long where it comes: on a machine that is busy, it comes late. */
+  /** Time limit for DNS answers. Long where an answer comes, because it comes late on a busy machine. */
   readonly dnsTimeoutMs?: number
   /** The service's clock; the Workers and DNS keep the real one. */
   readonly clock?: Clock
   readonly log?: Log
-  /** A data directory that is kept, for tests that open it twice. */
+  /** A data directory that is not deleted, for tests that open it twice. */
   readonly dataDir?: string
   /** Whether the sender's domain is verified; default true. */
   readonly verified?: boolean
 }
 
-/** An event as the API tells it: type, recipient, data. */
+/** An event from the API: type, recipient, data. */
 export interface FlowEvent {
   readonly type: string
   readonly recipient: string | null
@@ -47,13 +47,13 @@ export interface MailFlow extends AsyncDisposable {
   readonly app: App
   readonly actor: Actor
   readonly dns: DnsServer
-  /** What the sender's domain publishes. */
+  /** The DNS records of the sender's domain. */
   readonly dkimRecord: string
-  /** Accepts an email from ada@sender.test; what is not given has a small value. */
+  /** Accepts an email from ada@sender.test; missing fields get small values. */
   send(request: Partial<SendRequest> & Pick<SendRequest, 'to'>): Promise<SendResponse>
   /** The email once every recipient is final or waits for another attempt. */
   settled(sent: SendResponse): Promise<StoredEmail>
-  /** Sends to one recipient and gives it once it is final or waits for another attempt. */
+  /** Sends to one recipient and returns it once it is final or waits for another attempt. */
   outcome(to: string, request?: Partial<SendRequest>): Promise<{ recipient: StoredRecipient; events: FlowEvent[] }>
   events(sent: SendResponse): FlowEvent[]
 }
@@ -62,7 +62,7 @@ export async function startMailFlow(options: MailFlowOptions = {}): Promise<Mail
   const dns = await startDnsServer(options.zone ?? {})
   const service = await createTestApp({
     delivers: true,
-    // As the service's own, but a silent server is given up at once.
+    // As the service's own, but gives up on a silent server immediately.
     resolver: new StubResolver({
       servers: [dns.address],
       clock: systemClock,

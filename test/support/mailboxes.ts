@@ -1,4 +1,4 @@
-/** @module Messages as they come into agent mailboxes, for tests: put in as whoever processes received mail does it, without a socket. */
+/** @module Received messages of agent mailboxes, for tests: stored as the processing stores them, without a socket. */
 
 import type { App } from '#features/core/app/app.ts'
 import { deliverToMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
@@ -51,14 +51,14 @@ export interface TestMessage {
     readonly disposition?: 'attachment' | 'inline'
   }[]
   readonly classification?: { readonly label: string; readonly confidence: number }
-  /** As it came in. */
+  /** As received. */
   readonly raw?: string
   readonly tls?: string
 }
 
 let made = 0
 
-/** A received message with its parts stored; what is not given has a small value. */
+/** A received message with its blobs stored; missing fields get small values. */
 export async function createReceivedMessage(
   app: App,
   given: TestMessage = {},
@@ -119,7 +119,7 @@ export async function createReceivedMessage(
   }
 }
 
-/** Puts a message into a mailbox; gives its public id. */
+/** Stores a message in a mailbox; returns its public id. */
 export async function deliverMessage(app: App, mailbox: Mailbox, given: TestMessage = {}): Promise<string> {
   const received = await createReceivedMessage(app, given)
   const { uuid } = await app.commit.write((tx) =>
@@ -128,11 +128,11 @@ export async function deliverMessage(app: App, mailbox: Mailbox, given: TestMess
   return formatUuid(uuid)
 }
 
-/** The mailbox of an account with a public id. */
+/** An account's mailbox with a public id. */
 export const getTestMailbox = (app: App, accountId: number, id: unknown): Mailbox =>
   getMailbox(app.db, accountId, String(id))
 
-/** A clock that says how many of its timers run, so that a test knows when somebody waits. */
+/** A clock that counts its running timers, so that a test knows when a caller waits. */
 export class CountingClock extends ManualClock {
   #running = 0
 
@@ -162,11 +162,11 @@ export class CountingClock extends ManualClock {
 
 export interface MailboxApi extends EmailApi {
   readonly clock: CountingClock
-  /** Makes a mailbox of the first account. */
+  /** Creates a mailbox of the first account. */
   newMailbox(input?: Readonly<Record<string, unknown>>): Promise<Mailbox>
-  /** Puts a message into a mailbox; gives its public id. */
+  /** Stores a message in a mailbox; returns its public id. */
   deliver(mailbox: Mailbox, given?: TestMessage): Promise<string>
-  /** Path of a mailbox, with what follows. */
+  /** Path of a mailbox, with a suffix. */
   path(mailbox: Mailbox, rest?: string): string
 }
 

@@ -1,7 +1,7 @@
-/** @module A clock for tests: it stands still until a test moves it. */
+/** @module A clock for tests that only moves when a test moves it. */
 import type { Clock, Millis, Timer } from '#platform/clock.ts'
 
-/** A clock that stands still until `advance` moves it; timers fire in order of their time. For tests. */
+/** A clock that only `advance` moves; timers fire in order of their time. For tests. */
 export class ManualClock implements Clock {
   #now: Millis
   #monotonicMs = 0
@@ -39,7 +39,7 @@ export class ManualClock implements Clock {
     })
   }
 
-  /** Moves the time forward by `byMs` and fires what became due, also timers that fired timers set. */
+  /** Moves the time forward by `byMs` and fires due timers, including those that fired timers set. */
   advance(byMs: number): void {
     const until = this.#monotonicMs + byMs
     for (;;) {
@@ -57,7 +57,7 @@ export class ManualClock implements Clock {
     this.#monotonicMs = monotonicMs
   }
 
-  /** Sets the wall clock without firing anything: a jump, as NTP or a resumed machine makes it. */
+  /** Sets the wall clock without firing timers: a jump, as caused by NTP or a resumed machine. */
   jumpTo(now: Millis): void {
     this.#now = now
   }

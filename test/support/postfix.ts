@@ -1,7 +1,7 @@
 /**
- * @module A private Postfix for tests: Debian's binaries on a configuration, a queue and a mail folder of its own below the temporary folder,
- * listening on a free port of 127.0.0.1. Keeps what it accepts in Maildirs, or sends it on to another port of 127.0.0.1 and to nowhere else; leaves
- * the system's own Postfix alone.
+ * @module A private Postfix for tests: Debian's binaries with their own configuration, queue and mail folder below the
+ * temporary folder, listening on a free port of 127.0.0.1. Stores accepted mail in Maildirs, or relays it to another
+ * port of 127.0.0.1 only; leaves the system's own Postfix alone.
  */
 import {
   appendFileSync,
@@ -22,25 +22,31 @@ import { findFreePort } from '#test/support/free-port.ts'
 import { type DovecotAuth, startDovecotAuth } from './dovecot-auth.ts'
 
 export interface PostfixOptions {
-  /** Addresses with a mailbox. Their domains are the ones that Postfix takes mail for; other users there get `550 5.1.1`. */
+  /** Addresses with a mailbox. Postfix accepts mail for their domains; other users there get `550 5.1.1`. */
   readonly mailboxes: readonly string[]
-  /** Recipients that get `450 4.2.0`, as greylisting does. */
+  /** Recipients that get `450 4.2.0`, as with greylisting. */
   readonly greylisted?: readonly string[]
   /** STARTTLS with a self-signed certificate, or TLS from the first octet; default `starttls`. */
   readonly tls?: 'starttls' | 'implicit' | 'none'
   /** Default: Postfix's own, 10 MB. */
   readonly messageSizeLimitBytes?: number
-  /** Then it sends on: what it has no mailbox for goes to this port of 127.0.0.1, some addresses to others. For whoever may reach it. */
+  /**
+   * Makes it a relay: mail without a mailbox goes to this port of 127.0.0.1, some addresses to others. Open to all who
+   * can connect.
+   */
   readonly relay?: { readonly port: number; readonly portOf?: Readonly<Record<string, number>> }
-  /** User -> password: then nobody may send without AUTH, which is offered over TLS only. */
+  /** User -> password: sending then requires AUTH, which is offered over TLS only. */
   readonly users?: Readonly<Record<string, string>>
 }
 
 export interface Postfix extends AsyncDisposable {
   readonly port: number
-  /** Deliveries to a mailbox so far, oldest first, with CRLF; Postfix has put Return-Path, X-Original-To, Delivered-To and Received on top. */
+  /**
+   * Deliveries to a mailbox so far, oldest first, with CRLF; Postfix has added Return-Path, X-Original-To, Delivered-To
+   * and Received.
+   */
   messages(mailbox: string): Buffer[]
-  /** What Postfix logged. */
+  /** Postfix's log. */
   log(): string
 }
 
@@ -48,8 +54,9 @@ const SBIN = '/usr/lib/postfix/sbin'
 const START_TRIES = 3
 
 /**
- * Whether tests with Postfix can run: it starts its parts under several users, so it needs root. Says why not, once, unless the environment
- * demands the tests (`CI` or `REQUIRE_POSTFIX` is `true`): then they run, and fail without it.
+ * Whether tests with Postfix can run: it needs root, since it starts its parts under several users. Logs the reason
+ * once if not, unless the environment requires the tests (`CI` or `REQUIRE_POSTFIX` is `true`): then they run, and fail
+ * without it.
  */
 export function isPostfixAvailable(): boolean {
   if (process.env['CI'] === 'true' || process.env['REQUIRE_POSTFIX'] === 'true') return true
@@ -62,7 +69,7 @@ export function isPostfixAvailable(): boolean {
   return missing === undefined
 }
 
-/** Starts an instance and resolves when it answers. Throws with Postfix's log when it does not. */
+/** Starts an instance and resolves when it is ready. Throws with Postfix's log when it does not start. */
 export async function startPostfix(options: PostfixOptions): Promise<Postfix> {
   const folder = mkdtempSync(join(tmpdir(), 'tassis-postfix-'))
   const auth = options.users && (await startDovecotAuth(options.users))
@@ -102,12 +109,12 @@ function readMaildir(path: string): Buffer[] {
 }
 
 function prepareFolder(folder: string, options: PostfixOptions, auth: DovecotAuth | undefined): void {
-  // Postfix's unprivileged parts must be able to pass.
+  // Postfix's unprivileged processes must have access.
   chmodSync(folder, 0o711)
   for (const name of ['etc', 'spool', 'data', 'mail']) mkdirSync(join(folder, name))
   const postfix = Number(run(['id', '-u', 'postfix']))
   chownSync(join(folder, 'data'), postfix, 0)
-  // What `postfix check` would make, had it not to look at the machine's own configuration, which need not exist.
+  // Creates what `postfix check` would, which reads the machine's own configuration, and that may not exist.
   for (const name of SPOOL_FOLDERS) {
     const path = join(folder, 'spool', name)
     mkdirSync(path, { mode: name === 'public' ? 0o711 : 0o700 })
@@ -159,7 +166,7 @@ function prepareFolder(folder: string, options: PostfixOptions, auth: DovecotAut
       .map(([name, value]) => `${name} = ${value}\n`)
       .join(''),
   )
-  // Postfix waits for two seconds until a file that it reads is no longer new.
+  // Postfix waits two seconds until a file that it reads is no longer new.
   for (const name of readdirSync(etc)) utimesSync(join(etc, name), 0, 0)
   writeFileSync(join(folder, 'log'), '')
 }
@@ -207,7 +214,7 @@ function mainSettings(folder: string, options: PostfixOptions, auth: DovecotAuth
     ...(options.relay && {
       transport_maps: `texthash:${join(etc, 'transport')}`,
       smtp_tls_security_level: 'may',
-      // What is put off is tried again soon: a test waits for it.
+      // Deferred mail is retried soon, since a test waits for it.
       minimal_backoff_time: '1s',
       maximal_backoff_time: '2s',
       queue_run_delay: '1s',
@@ -242,7 +249,7 @@ function mainSettings(folder: string, options: PostfixOptions, auth: DovecotAuth
   }
 }
 
-/** Services of a Postfix that receives and keeps: name, type, private, unprivileged, chroot, wakeup, most processes, command. */
+/** Services of a receiving Postfix: name, type, private, unprivileged, chroot, wakeup, max processes, command. */
 const masterServices = (port: number): string =>
   `127.0.0.1:${port} inet n - n - 50 smtpd
 cleanup unix n - n - 0 cleanup
@@ -268,14 +275,14 @@ interface Master {
   stop(): Promise<void>
 }
 
-/** Somebody else may take the free port between our look and Postfix's: then another one is tried. */
+/** Another process may take the free port before Postfix does: then another port is tried. */
 async function startMaster(folder: string): Promise<Master> {
   const etc = join(folder, 'etc')
   for (let tries = 1; ; tries++) {
     const port = await findFreePort()
     writeFileSync(join(etc, 'master.cf'), masterServices(port))
     utimesSync(join(etc, 'master.cf'), 0, 0)
-    // A session of its own: the master ends by signalling its process group.
+    // A separate session: the master ends by signalling its process group.
     const master = Bun.spawn([join(SBIN, 'master'), '-c', etc, '-d'], {
       detached: true,
       stdin: 'ignore',
@@ -299,7 +306,7 @@ async function startMaster(folder: string): Promise<Master> {
   }
 }
 
-/** True once the port greets; false when the master has ended or 15 s are over. */
+/** True once the port sends a greeting; false when the master has ended or after 15 s. */
 async function isAnswering(port: number, master: Bun.Subprocess): Promise<boolean> {
   const until = performance.now() + 15_000
   while (performance.now() < until && master.exitCode === null && master.signalCode === null) {
@@ -309,7 +316,10 @@ async function isAnswering(port: number, master: Bun.Subprocess): Promise<boolea
   return false
 }
 
-/** With implicit TLS nobody greets before the handshake: that the connection opens is enough, since Postfix alone listens there. */
+/**
+ * With implicit TLS there is no greeting before the handshake: an open connection is enough, since only Postfix listens
+ * there.
+ */
 function hasGreeting(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     Bun.connect({

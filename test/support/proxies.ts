@@ -1,6 +1,7 @@
 /**
- * @module Debian's Caddy and nginx for tests: run the configuration of the documents on free ports of 127.0.0.1 and ::1, with files in a temporary
- * folder. Ask no certificate authority outside, trust nothing into the machine, and leave its own services alone.
+ * @module Debian's Caddy and nginx for tests: run the documented configuration on free ports of 127.0.0.1 and ::1, with
+ * files in a temporary folder. Contact no external certificate authority, install no trust on the machine, and leave
+ * its own services alone.
  */
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -10,28 +11,28 @@ import { eventually } from './app.ts'
 import { createCertificateAuthority } from './certificates.ts'
 
 export interface ReverseProxy extends AsyncDisposable {
-  /** Of https. */
+  /** HTTPS port. */
   readonly port: number
   /** The certificate authority of all its certificates, PEM. */
   readonly caPem: string
-  /** What it logged. */
+  /** Its log. */
   log(): string
 }
 
 export interface Caddy extends ReverseProxy {
-  /** Of http on ::1, where it leads to https. */
+  /** HTTP port on ::1, which redirects to HTTPS. */
   readonly httpPort: number
-  /** Host names that it has a certificate for, in alphabetical order. */
+  /** Host names with a certificate, in alphabetical order. */
   certificates(): string[]
 }
 
 const START_TRIES = 3
-/** Debian has servers where users that are not root do not look. */
+/** Debian installs servers where users other than root do not look. */
 const PATH = `${process.env['PATH'] ?? ''}:/usr/sbin`
 
 /**
- * Whether tests with a proxy can run. Says why not, once, unless the environment demands the tests (`CI` or `REQUIRE_PROXIES` is `true`): then they
- * run, and fail without it.
+ * Whether tests with a proxy can run. Logs the reason once if not, unless the environment requires the tests (`CI` or
+ * `REQUIRE_PROXIES` is `true`): then they run, and fail without it.
  */
 export function isProxyAvailable(program: 'caddy' | 'nginx'): boolean {
   if (process.env['CI'] === 'true' || process.env['REQUIRE_PROXIES'] === 'true') return true
@@ -40,7 +41,7 @@ export function isProxyAvailable(program: 'caddy' | 'nginx'): boolean {
   return isInstalled
 }
 
-/** What a test has to have otherwise than a server: ports, places, and who issues certificates. */
+/** Options that differ between a test and a server: ports, paths, and the issuer of certificates. */
 const caddyOptions = (folder: string, port: number, httpPort: number): string => `
 	admin off
 	local_certs
@@ -53,7 +54,7 @@ const caddyOptions = (folder: string, port: number, httpPort: number): string =>
 
 /**
  * Starts Caddy and resolves when it has a certificate for `host`. Throws with its log when it does not start.
- * @param caddyfile begins with its global options, to which a test adds its own
+ * @param caddyfile begins with its global options, which a test extends
  */
 export async function startCaddy(caddyfile: string, host: string): Promise<Caddy> {
   if (!caddyfile.startsWith('{\n')) throw new TypeError('the Caddyfile has no global options at its beginning')
@@ -68,7 +69,7 @@ export async function startCaddy(caddyfile: string, host: string): Promise<Caddy
     return {
       ports: { port, httpPort },
       command: ['caddy', 'run', '--config', file, '--adapter', 'caddyfile'],
-      // It binds its ports before it says so.
+      // It binds its ports before it logs this.
       isUp: (log) => log.includes('serving initial configuration') && certificatesIn(folder).includes(host),
     }
   })
@@ -83,8 +84,10 @@ export async function startCaddy(caddyfile: string, host: string): Promise<Caddy
 }
 
 /**
- * Starts nginx with one certificate for `names`, and resolves when it answers. Throws with its log when it does not start.
- * @param files path below /etc/nginx -> content; those in conf.d are read, and ask for ports 443 and certificates of /etc/letsencrypt/live
+ * Starts nginx with one certificate for `names`, and resolves when it is ready. Throws with its log when it does not
+ * start.
+ * @param files path below /etc/nginx -> content; files in conf.d are loaded, and use ports 443 and certificates of
+ * /etc/letsencrypt/live
  */
 export async function startNginx(
   files: Readonly<Record<string, string>>,
@@ -110,19 +113,19 @@ export async function startNginx(
           .replaceAll(/\/etc\/letsencrypt\/live\/[^/]+/g, folder),
       )
     }
-    // Its workers have another user.
+    // Its workers run as another user.
     chmodSync(folder, 0o711)
     return {
       ports: { port },
       command: ['nginx', '-p', folder, '-c', join(folder, 'nginx.conf'), '-e', 'stderr'],
-      // Written when its ports are bound.
+      // Written once its ports are bound.
       isUp: () => existsSync(join(folder, 'pid')),
     }
   })
   return { ...ports, caPem: ca.pem, log, [Symbol.asyncDispose]: stop }
 }
 
-/** What stands around conf.d in Debian's nginx.conf, with all files in one folder. */
+/** The configuration around conf.d from Debian's nginx.conf, with all files in one folder. */
 const nginxSettings = (folder: string): string => `daemon off;
 worker_processes 1;
 pid ${join(folder, 'pid')};
@@ -147,7 +150,7 @@ interface Started<Ports> {
   stop(): Promise<void>
 }
 
-/** Somebody else may take the free port between our look and the proxy's: then another one is tried. */
+/** Another process may take the free port before the proxy does: then another port is tried. */
 async function start<Ports>(
   name: string,
   prepare: (folder: string) => Promise<Prepared<Ports>>,

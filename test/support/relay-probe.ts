@@ -1,6 +1,7 @@
 /**
- * @module A program for tests: sends one email through the smarthost of the given name and port at 127.0.0.1, with TLS required, and prints
- * the data of the last event as JSON. A process of its own, because which certificates are trusted (`NODE_EXTRA_CA_CERTS`) is fixed when a process starts.
+ * @module A program for tests: sends one email through the smarthost with the given name and port at 127.0.0.1, with
+ * TLS required, and prints the data of the last event as JSON. A separate process, because trusted certificates
+ * (`NODE_EXTRA_CA_CERTS`) are fixed at its start.
  */
 import { startMailFlow } from './mail-flow.ts'
 

@@ -1,38 +1,43 @@
 /**
- * @module A receiving SMTP server for tests, on a real socket. It behaves well except where the test says otherwise, and records what it got. Never for anything but tests: it keeps all messages and checks no address.
+ * @module A receiving SMTP server for tests, on a real socket. It behaves well except where the test's script differs,
+ * and records what it received. For tests only: it keeps all messages and checks no address.
  */
 import { readFileSync } from 'node:fs'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 
-/** A certificate for mx.example.test and 127.0.0.1 that is its own issuer, and its key. For tests only. */
+/** A self-signed certificate for mx.example.test and 127.0.0.1, and its key. For tests only. */
 export const testCertificate = {
   key: readFileSync(new URL('./tls/mx.example.test.key.pem', import.meta.url), 'utf8'),
   cert: readFileSync(new URL('./tls/mx.example.test.cert.pem', import.meta.url), 'utf8'),
 }
 
 /**
- * What the server does at a step. A string is sent with CRLF behind it (lines of a longer reply are joined by CRLF; the empty string sends
- * nothing), bytes are sent as they are; `drop` closes the connection afterwards: `end` in order, `reset` with RST.
+ * The server's reaction at a step. A string is sent with CRLF appended (lines of a longer reply are joined by CRLF; the
+ * empty string sends nothing), bytes are sent as they are; `drop` then closes the connection: `end` orderly, `reset`
+ * with RST.
  */
 export type Reaction = string | Uint8Array | { readonly say?: string; readonly drop: 'end' | 'reset' }
 
-/** One reaction for every time; a list for the first, second, ... time, and good behaviour after its end; or a function, also a slow one. */
+/**
+ * One reaction for every time; a list for the first, second, ... time, then good behaviour; or a function, which may be
+ * asynchronous.
+ */
 export type Step =
   | Reaction
   | readonly Reaction[]
   | ((line: string, session: ScriptedSession) => Reaction | Promise<Reaction>)
 
-/** Only what is written here differs from a server that accepts everything. */
+/** Everything not listed here is accepted. */
 export interface SmtpScript {
   readonly greeting?: Step
-  /** The lines behind the first one of the reply to EHLO. */
+  /** The lines after the first one of the EHLO reply. */
   readonly extensions?: readonly string[]
-  /** The reply to EHLO as a whole, in place of `extensions`. */
+  /** The complete EHLO reply, instead of `extensions`. */
   readonly ehlo?: Step
   readonly helo?: Step
   readonly starttls?: Step
-  /** What follows a 220 to STARTTLS, or the connection when `implicitTls`. Default: a handshake. */
+  /** The reaction after a 220 to STARTTLS, or to the connection with `implicitTls`. Default: a handshake. */
   readonly handshake?: 'garbage' | 'drop' | 'silence'
   readonly implicitTls?: boolean
   readonly auth?: Step
@@ -43,7 +48,7 @@ export interface SmtpScript {
   readonly data?: Step
   /** The reply to the final dot. */
   readonly body?: Step
-  /** Reacts once, in the middle of a message, when so many octets of it are here; then reads no more of it. */
+  /** Reacts once, in the middle of a message, after this many octets; then stops reading it. */
   readonly midBody?: { readonly afterBytes: number; readonly reaction: Reaction }
   /** Reads nothing after its 354. */
   readonly stopsReading?: boolean
@@ -81,22 +86,22 @@ const DEFAULT_REPLIES: Readonly<Record<Exclude<StepName, 'ehlo'>, string>> = {
 
 const DEFAULT_EXTENSIONS = ['PIPELINING', 'SIZE 52428800', '8BITMIME', 'SMTPUTF8', 'ENHANCEDSTATUSCODES']
 
-/** What came over one connection. */
+/** A recorded connection. */
 export interface ScriptedSession {
   /** Every command line, and the lines of AUTH. */
   readonly commands: string[]
-  /** What each read brought outside of messages: commands sent in one write are in one segment. */
+  /** Data of each read outside of messages: commands sent in one write are in one segment. */
   readonly segments: string[]
-  /** The messages up to their final dots, doubled dots taken back. */
+  /** The messages up to their final dots, with dot-stuffing removed. */
   readonly messages: Buffer[]
-  /** The same as they came, final dots included; the last may be unfinished. */
+  /** The same as received, with final dots; the last may be unfinished. */
   readonly rawMessages: Buffer[]
   readonly secure: boolean
   /** The name in SNI, if one came. */
   readonly serverName: string | undefined
-  /** Whether the connection is over. */
+  /** Whether the connection has ended. */
   readonly closed: boolean
-  /** Says something without being asked. */
+  /** Sends unsolicited data. */
   say(reaction: Reaction): void
 }
 
@@ -105,11 +110,11 @@ export interface ScriptedSmtp extends AsyncDisposable {
   readonly sessions: readonly ScriptedSession[]
   /** The first session; throws when there is none. */
   readonly session: ScriptedSession
-  /** Resolves when the condition holds; it is looked at again after everything that the server receives. */
+  /** Resolves when the condition holds; it is checked after all data that the server receives. */
   until(condition: () => boolean): Promise<void>
 }
 
-/** Starts a server on a free port of 127.0.0.1, or where it is told to listen. */
+/** Starts a server on a free port of 127.0.0.1, or on a given address. */
 export async function startScriptedSmtp(
   script: SmtpScript = {},
   { address = '127.0.0.1', port = 0 }: { readonly address?: string; readonly port?: number } = {},
@@ -166,7 +171,7 @@ class Session implements ScriptedSession {
   #input = Buffer.alloc(0)
   #bodyChunks: Buffer[] = []
   #bodyBytes = 0
-  /** Steps run one after the other, also slow ones. */
+  /** Steps run one after the other, even asynchronous ones. */
   #work: Promise<void> = Promise.resolve()
 
   constructor(socket: Socket, script: SmtpScript, changed: () => void) {
@@ -312,7 +317,7 @@ class Session implements ScriptedSession {
     else if (handshake === 'drop') this.say({ drop: 'end' })
     else if (handshake === 'garbage') {
       this.#mode = 'deaf'
-      // In answer to the ClientHello: what comes before it is no handshake.
+      // Only after the ClientHello: earlier data would not be a handshake.
       this.#socket.once('data', () => this.#socket.write('This is not TLS\r\n'))
     } else {
       const socket = new TLSSocket(this.#raw, {

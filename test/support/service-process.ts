@@ -1,6 +1,6 @@
 /**
- * @module A service of its own process, for tests that look at its memory: prints one line of JSON ({url, key}), then answers until its input ends.
- * Its settings are the TASSIS_* variables of its environment. Started by `startServiceProcess`.
+ * @module A service in a separate process, for tests that measure its memory: prints one line of JSON ({url, key}),
+ * then serves until its input ends. The TASSIS_* variables are its settings. Started by `startServiceProcess`.
  */
 import { createEmailApi } from './email-api.ts'
 

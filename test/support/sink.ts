@@ -1,4 +1,4 @@
-/** @module A receiving SMTP server that keeps what it gets, in the test's own process. */
+/** @module A receiving SMTP server that stores messages, in the test's own process. */
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
 
 export interface SinkMessage {

@@ -1,29 +1,30 @@
 /**
- * @module A client for raw SMTP dialogues: says what a test says, octet by octet, also what no mailer would. Never for anything but tests.
+ * @module A client for raw SMTP dialogues: sends what a test specifies, octet by octet, including what no mailer would
+ * send. For tests only.
  */
 import { connect as connectTcp, type Socket } from 'node:net'
 import { connect as connectTls, type TLSSocket } from 'node:tls'
 
 export interface RawSmtp extends AsyncDisposable {
   readonly socket: Socket
-  /** Writes octets as they are; resolves when the system has them or the connection is gone. */
+  /** Writes raw octets; resolves when the system has them or the connection is gone. */
   write(data: string | Uint8Array): Promise<void>
   /** The next whole reply, its lines joined by `\n`; `''` when the connection ended before one. */
   reply(): Promise<string>
-  /** A line with CRLF, and the reply to it. */
+  /** Sends a line with CRLF and returns the reply. */
   say(line: string): Promise<string>
-  /** Says `STARTTLS`, shakes hands; the socket is then the secure one. */
+  /** Sends `STARTTLS` and does the handshake; the socket is then secure. */
   startTls(): Promise<TLSSocket>
-  /** Resolves when the connection is over, with everything that was not read. */
+  /** Resolves when the connection has ended, with all unread data. */
   closed(): Promise<string>
-  /** Reads no more, as a client that has gone silent. */
+  /** Stops reading, as a silent client does. */
   destroy(): void
 }
 
 export interface RawSmtpOptions {
   /** Source address, for tests of limits by address. */
   readonly localAddress?: string
-  /** For a client that does not close when the server does. */
+  /** For a client that stays open when the server closes. */
   readonly allowHalfOpen?: boolean
 }
 
@@ -127,7 +128,7 @@ class Client implements RawSmtp {
     for (const look of [...this.#waiting]) look()
   }
 
-  /** Until the condition holds or the connection is over. */
+  /** Resolves when the condition holds or the connection has ended. */
   #until(condition: () => boolean): Promise<void> {
     return new Promise((resolve) => {
       const look = () => {

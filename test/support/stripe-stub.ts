@@ -1,6 +1,6 @@
 /**
- * @module A payment provider on a socket of this machine that speaks as much of Stripe's API as the service asks for, and can fail, be slow or answer
- * nonsense. Its events are signed by Stripe's library. Nothing leaves this machine.
+ * @module A payment provider on a local socket with the part of Stripe's API that the service uses; it can fail, be
+ * slow or return nonsense. Stripe's library signs its events. Nothing leaves this machine.
  */
 import Stripe from 'stripe'
 
@@ -28,11 +28,11 @@ export interface StripeRequest {
 export interface StripeStub extends Disposable {
   readonly url: string
   readonly requests: StripeRequest[]
-  /** Ids of customers, with the subscriptions of each, ended ones among them. */
+  /** Customer ids with the subscriptions of each, including ended ones. */
   readonly customers: Map<string, { email: string; subscriptions: StubSubscription[] }>
-  /** Answers in place of the stub; undefined: the stub answers. Gets what was asked. */
+  /** Overrides the stub's response to a request; undefined: the stub responds. */
   interfere: ((request: StripeRequest) => Response | Promise<Response> | undefined) | undefined
-  /** What is asked next is held until the returned function is called; `asked` ends when it has come. */
+  /** Delays the next request until the returned function is called; `asked` resolves when the request has come. */
   hold(): { readonly asked: Promise<void>; release(): void }
 }
 
@@ -143,7 +143,7 @@ export function startStripeStub(): StripeStub {
   })
 }
 
-/** Settings of a service that bills by the stub: price_starter, price_pro and price_business. */
+/** Settings of a service that uses the stub: price_starter, price_pro and price_business. */
 export const stripeSettings = ({ url }: Pick<StripeStub, 'url'>): Record<string, string> => ({
   TASSIS_STRIPE_URL: url,
   TASSIS_STRIPE_KEY: STRIPE_KEY,

@@ -1,4 +1,4 @@
-/** @module A recipient as the links of its email name it, from the rows. */
+/** @module Reads a recipient in the form that links of its email contain, from the database. */
 import type { Database } from 'bun:sqlite'
 import { accountTag, dayOf, type TrackedRecipient } from '#features/sending/tracking/tokens.ts'
 

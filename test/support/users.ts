@@ -1,4 +1,7 @@
-/** @module Users for tests: made without a link, signed in over HTTP as a browser does, with cookie and CSRF token. */
+/**
+ * @module Users for tests: created without an invitation link, signed in over HTTP as a browser does, with cookie and
+ * CSRF token.
+ */
 import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
 import { hashPassword } from '#features/people/team/passwords.ts'
 import { createUserWithPassword, type User } from '#features/people/team/users.ts'
@@ -14,7 +17,7 @@ export interface TestUser {
   readonly email: string
 }
 
-/** A user with PASSWORD who belongs to the team of the actor's account. */
+/** Creates a user with PASSWORD in the team of the actor's account. */
 export async function createTestUser(app: App, actor: Actor, email: string, role: TeamRole): Promise<TestUser> {
   hashed ??= hashPassword(PASSWORD, 'test')
   const passwordHash = await hashed
@@ -34,9 +37,9 @@ export interface BrowserSession {
   readonly csrfToken: string
   /** Both as headers. */
   readonly headers: Readonly<Record<string, string>>
-  /** Of the sign-in. */
+  /** From the sign-in. */
   readonly setCookie: string
-  /** Asks with the cookie, and the token where something changes. */
+  /** Sends a request with the cookie, and with the token for changes. */
   ask(method: string, path: string, body?: unknown): Promise<HttpResponse>
 }
 
@@ -66,7 +69,7 @@ export async function ask(
   return { status: response.status, headers: response.headers, body: text.startsWith('{') ? JSON.parse(text) : text }
 }
 
-/** Signs in; throws when it is refused. */
+/** Signs in; throws when that is refused. */
 export async function signIn(
   { url }: Pick<TestApi, 'url'>,
   email: string,
@@ -77,7 +80,7 @@ export async function signIn(
   return toBrowserSession(url, answer)
 }
 
-/** The session that an answer began. */
+/** The session that a response opened. */
 export function toBrowserSession(url: string, answer: HttpResponse): BrowserSession {
   const setCookie = answer.headers.get('set-cookie') ?? ''
   const cookie = setCookie.split(';')[0] ?? ''
@@ -92,10 +95,10 @@ export function toBrowserSession(url: string, answer: HttpResponse): BrowserSess
   }
 }
 
-/** Settings by which mail of the service leaves through the whole pipeline, and is kept for a look. */
+/** Settings that send the service's own mail through the whole pipeline and capture it. */
 export const CAPTURE_OPTIONS = { delivers: true, settings: { TASSIS_DELIVERY: 'capture' } } as const
 
-/** The text of the mail of the service with this row id, once it has left. */
+/** The text of the service's mail with this row id, once it was sent. */
 export async function readMailText({ opened }: Pick<TestApi, 'opened'>, emailId: number): Promise<string> {
   const { raw } = await eventually(() => opened.captures.find(emailId))
   if (!/^Content-Transfer-Encoding: quoted-printable/im.test(raw)) return raw
@@ -105,7 +108,7 @@ export async function readMailText({ opened }: Pick<TestApi, 'opened'>, emailId:
   return Buffer.from(bytes, 'latin1').toString()
 }
 
-/** What stands behind `token=` in a text. */
+/** The value after `token=` in a text. */
 export function findToken(text: string): string {
   const [, token] = /[?]token=([\w-]{43})/.exec(text) ?? []
   if (token === undefined) throw new Error(`no link in ${text}`)

@@ -7,7 +7,7 @@ const ACCOUNT = '0192f0c1-2b7a-7c3d-8e4f-5a6b7c8d9e0f'
 const ID = '0192f0c1-0000-7000-8000-000000000001'
 const OPTIONS: VerifierOptions = { secret: SECRET, nowMs: NOW_MS }
 
-/** HMAC-SHA256 as RFC 2104 §2 spells it, from the bare hash. */
+/** HMAC-SHA256 as in RFC 2104 §2, from the bare hash. */
 function hmacHex(key: string, text: string | Uint8Array): string {
   const block = Buffer.alloc(64)
   Buffer.from(key).copy(block)
@@ -99,7 +99,7 @@ const MAILBOX_MESSAGE = {
   source_ip: '192.0.2.2',
 }
 
-/** A delivery that keeps every promise, but for what is given. */
+/** A valid delivery, with the given changes. */
 function delivery(
   event: string,
   body: string | Uint8Array,
@@ -131,31 +131,31 @@ describe('a delivery is accepted', () => {
     expect(verify(ofPayload(event, fields), { accountId: ACCOUNT })).toEqual([])
   })
 
-  test('of mailbox.message.received, which has no event and no account, or adds them', () => {
+  test('of mailbox.message.received, without event and account, or with both added', () => {
     expect(verify(delivery('mailbox.message.received', JSON.stringify(MAILBOX_MESSAGE)))).toEqual([])
     expect(verify(ofPayload('mailbox.message.received', { ...MAILBOX_MESSAGE, account_id: ACCOUNT }))).toEqual([])
     const message = { ...MAILBOX_MESSAGE.message, classification: { label: 'question', confidence: 0.9 } }
     expect(verify(ofPayload('mailbox.message.received', { ...MAILBOX_MESSAGE, message }))).toEqual([])
   })
 
-  test('with fields that no document names', () => {
+  test('with undocumented fields', () => {
     expect(verify(ofPayload('opened', { ...OF_EMAIL, colour: { is: 'green' } }))).toEqual([])
   })
 
-  test('with the signature that openssl dgst -hmac gives', () => {
+  test('with the signature that openssl dgst -hmac computes', () => {
     const body = `{"event":"test","account_id":"${ACCOUNT}","timestamp":"2026-11-21T10:00:00Z","data":{"message":"Grüße"}}`
     const v1 = '799ee17b004595717a4905ddd23b4aff789ac18ad7bbf1fa9ae77dfd3ac4ce7b'
     expect(verify(delivery('test', body, { 'x-service-signature': `t=1795255200,v1=${v1}` }))).toEqual([])
   })
 
-  test('exactly at the tolerance, before and after, and at the one given', () => {
+  test('exactly at the tolerance, before and after, and at a given one', () => {
     const request = ofPayload('opened', OF_EMAIL)
     expect(verify(request, { nowMs: NOW_MS + 300_000 })).toEqual([])
     expect(verify(request, { nowMs: NOW_MS - 300_000 })).toEqual([])
     expect(verify(request, { nowMs: NOW_MS + 10_000, toleranceSeconds: 10 })).toEqual([])
   })
 
-  test('by its headers under another prefix', () => {
+  test('with another header prefix', () => {
     const { headers, ...rest } = ofPayload('opened', OF_EMAIL)
     const renamed = Object.fromEntries(Object.entries(headers).map(([name, v]) => [name.replace('service', 'mail'), v]))
     expect(verify({ ...rest, headers: renamed }, { headerPrefix: 'X-Mail' })).toEqual([])
@@ -172,7 +172,7 @@ describe('a delivery is refused', () => {
   const good = delivery('opened', opened).headers['x-service-signature'] ?? ''
   const [t = '', v1 = ''] = good.split(',')
 
-  test('by another method than POST', () => {
+  test('with another method than POST', () => {
     expect(verify({ ...delivery('opened', opened), method: 'PUT' })).toEqual(['the method is PUT, not POST'])
   })
 
@@ -208,14 +208,14 @@ describe('a delivery is refused', () => {
     expect(violations.slice(0, 1)).toEqual([violation])
   })
 
-  test('when its time is farther away than the tolerance, before or after', () => {
+  test('when its time differs by more than the tolerance, before or after', () => {
     const request = delivery('opened', opened)
     expect(verify(request, { nowMs: NOW_MS + 301_000 })).toEqual(['t is 301 s away, over 300 s'])
     expect(verify(request, { nowMs: NOW_MS - 301_000 })).toEqual(['t is 301 s away, over 300 s'])
     expect(verify(request, { nowMs: NOW_MS + 11_000, toleranceSeconds: 10 })).toEqual(['t is 11 s away, over 10 s'])
   })
 
-  test('when the body, the time or the secret is another than what was signed', () => {
+  test('when the signature was for another body, time or secret', () => {
     const unsigned = ['v1 does not sign this body with this secret']
     const request = delivery('opened', opened)
     expect(verify({ ...request, body: Buffer.from(`${opened} `) })).toEqual(unsigned)
@@ -235,7 +235,7 @@ describe('a delivery is refused', () => {
     expect(verify(delivery('opened', body))).toEqual(['the body is not a JSON object in UTF-8'])
   })
 
-  test('when it is of another account', () => {
+  test('when it is for another account', () => {
     expect(verify(delivery('opened', opened), { accountId: ID })).toEqual([`the account is ${ACCOUNT}, not ${ID}`])
   })
 
@@ -244,7 +244,7 @@ describe('a delivery is refused', () => {
   )('when %s lacks %s', (event, field) => {
     const body = JSON.stringify(without({ event, ...PAYLOADS[event] }, String(field)))
     const violations = verify(delivery(String(event), body))
-    // A missing event is one violation as a field and one beside its header.
+    // A missing event is two violations: as a field, and because its header disagrees.
     expect(violations.map((violation) => violation.split(' is ')[0])).toEqual(
       field === 'event' ? ['the event', 'event'] : [String(field)],
     )
@@ -279,7 +279,7 @@ describe('a delivery is refused', () => {
     expect(verify(ofPayload(event, { ...PAYLOADS[event], ...changed }))).toEqual([violation])
   })
 
-  test('when a message of a mailbox lacks what it must have', () => {
+  test('when a mailbox message lacks a required field', () => {
     const message = { ...without(MAILBOX_MESSAGE.message, 'thread_id'), classification: { label: 'question' } }
     const body = JSON.stringify({ ...MAILBOX_MESSAGE, message })
     expect(verify(delivery('mailbox.message.received', body))).toEqual([

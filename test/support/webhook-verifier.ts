@@ -1,35 +1,35 @@
 /**
- * @module Checks a webhook delivery as a receiver would who knows nothing but what the interface and the contract promise: the request, the
- * signature, the shape of the payload by event. Shares no code with the sender and must never import any of it: two that are wrong together prove
- * nothing.
+ * @module Checks a webhook delivery as a receiver would that knows only the documented interface and contract: the
+ * request, the signature, the payload by event. Shares no code with the sender and must never import any, since common
+ * errors would go unnoticed.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 
-/** A request as it came; header names in lower case, the values of a repeated one joined by `, `. */
+/** A received request; header names in lower case, values of a repeated one joined by `, `. */
 export interface DeliveredRequest {
   readonly method: string
   readonly headers: Readonly<Record<string, string>>
-  /** Exactly the octets that came. */
+  /** The exact octets received. */
   readonly body: Uint8Array
 }
 
 export interface VerifierOptions {
-  /** The signing secret, as the creation response gave it. */
+  /** The signing secret from the creation response. */
   readonly secret: string
-  /** When the request came, in ms since 1970. */
+  /** Time of arrival, in ms since 1970. */
   readonly nowMs: number
-  /** Largest difference between `t` and the time, either way. */
+  /** Maximum difference between `t` and that time, either way. */
   readonly toleranceSeconds?: number
-  /** The account that the payload has to be of; any unless given. */
+  /** The account of the payload; default: any. */
   readonly accountId?: string
-  /** What stands before `-Signature`, `-Event` and `-Attempt`. */
+  /** The prefix of `-Signature`, `-Event` and `-Attempt`. */
   readonly headerPrefix?: string
 }
 
-/** The tolerance that the interface names. */
+/** The documented tolerance. */
 const TOLERANCE_SECONDS = 300
 
-/** What is wrong with a delivery, one sentence each; empty when it keeps every promise. */
+/** Returns the violations of a delivery, one sentence each; empty when it is valid. */
 export function findWebhookViolations(request: DeliveredRequest, options: VerifierOptions): string[] {
   const header = (name: string) => request.headers[`${options.headerPrefix ?? 'X-Service'}-${name}`.toLowerCase()]
   const contentType = request.headers['content-type']
@@ -72,7 +72,7 @@ function payloadViolations(eventHeader: string | undefined, body: Uint8Array, ac
   const shape = Object.hasOwn(PAYLOADS, eventHeader) ? PAYLOADS[eventHeader] : undefined
   if (shape === undefined) return [`there is no event ${eventHeader}`]
   const violations: string[] = []
-  // The one payload without an `event` of its own may still add one: payloads are additive.
+  // The only payload without a required `event` may still have one: payloads may gain fields.
   const event = payload['event']
   if (event !== eventHeader && !(event === undefined && eventHeader === WITHOUT_EVENT))
     violations.push(`the event is ${event} in the body and ${eventHeader} in the header`)
@@ -93,17 +93,17 @@ function jsonObject(body: Uint8Array): Payload | undefined {
 
 type Payload = Readonly<Record<string, unknown>>
 
-/** What a field has to be. A field that is not there is `undefined`. */
+/** The required form of a field. A missing field is `undefined`. */
 interface Kind {
   readonly name: string
   readonly matches: (value: unknown) => boolean
-  /** Fields inside. */
+  /** Nested fields. */
   readonly shape?: Shape
 }
 
 type Shape = Readonly<Record<string, Kind>>
 
-/** Fields beyond those of the shape are never a violation: receivers ignore what they do not know. */
+/** Extra fields are never a violation: receivers ignore unknown ones. */
 const shapeViolations = (shape: Shape, payload: Payload, path: string): string[] =>
   Object.entries(shape).flatMap(([field, kind]) => {
     const value = payload[field]
@@ -149,7 +149,7 @@ const TIME: Kind = {
   name: 'an RFC 3339 time',
   matches(value) {
     if (typeof value !== 'string' || !RFC_3339.test(value)) return false
-    // The pattern lets in a 31st of February, which a date made of the same day does not keep.
+    // The pattern allows 31 February, which a Date normalises to another day.
     const day = value.slice(0, 10)
     const made = new Date(`${day}T00:00:00Z`)
     return !Number.isNaN(made.getTime()) && made.toISOString().startsWith(day)
@@ -158,12 +158,12 @@ const TIME: Kind = {
 
 const COMMON_FIELDS: Shape = { event: STRING, account_id: UUID, timestamp: TIME }
 
-/** Send-lifecycle events: an email has several recipients, so each says of which it is. */
+/** Send-lifecycle events name their recipient, because an email may have several. */
 const EMAIL_FIELDS: Shape = { ...COMMON_FIELDS, email_id: UUID, event_id: UUID, recipient: ADDRESS }
 
 const MESSAGE_FIELDS: Shape = { ...EMAIL_FIELDS, from: STRING, to: STRING, subject: STRING, domain: STRING }
 
-/** Without a session, as for a null MX, there is neither an answer of a receiver nor a source address. */
+/** Without a session, as with a null MX, there is neither a reply nor a source address. */
 const FAILURE_FIELDS: Shape = {
   ...MESSAGE_FIELDS,
   smtp_response: allowNull(STRING),
@@ -176,7 +176,7 @@ const WITHOUT_EVENT = 'mailbox.message.received'
 const PAYLOADS: Readonly<Record<string, Shape>> = {
   sent: { ...MESSAGE_FIELDS, smtp_response: NULL, ip_address: NULL },
   delivered: { ...MESSAGE_FIELDS, smtp_response: NON_EMPTY, ip_address: NON_EMPTY },
-  // The rejection text is promised; a source address can only be known where there was a session.
+  // The rejection text is guaranteed; a source address exists only with a session.
   bounced: { ...MESSAGE_FIELDS, smtp_response: NON_EMPTY, ip_address: allowNull(STRING) },
   failed: FAILURE_FIELDS,
   rejected: FAILURE_FIELDS,

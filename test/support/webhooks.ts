@@ -1,6 +1,6 @@
 /**
- * @module A service that tells webhooks, a receiver of them over TLS, and its name in DNS, for tests. Events are recorded as delivery records them;
- * nothing else of the service is passed by.
+ * @module A service that delivers webhooks, a TLS receiver for them, and its name in DNS, for tests. Records events as
+ * delivery does; bypasses nothing else of the service.
  */
 import { type EventData, type EventType, record } from '#features/core/events/record.ts'
 import { parseUuid } from '#platform/ids.ts'
@@ -37,19 +37,19 @@ export interface StoredDelivery {
 
 export interface WebhookService extends EmailApi {
   readonly receiver: HttpsReceiver
-  /** Makes a webhook of the first account at the receiver. */
+  /** Creates a webhook of the first account at the receiver. */
   addWebhook(events?: readonly string[], path?: string): Promise<CreatedWebhook>
   /** Accepts an email. */
   email(): Promise<SentEmail>
   /** Records an event of an email. */
   tell(email: SentEmail, type: EventType, data?: EventData): Promise<number>
-  /** The deliveries of a webhook, oldest first. */
+  /** A webhook's deliveries, oldest first. */
   deliveries(webhook: CreatedWebhook): StoredDelivery[]
-  /** Resolves with the deliveries once there are as many, and none of them is under way or due. */
+  /** Resolves with the deliveries once there are this many and none is in progress or due. */
   settled(webhook: CreatedWebhook, count: number): Promise<StoredDelivery[]>
-  /** Moves the clock over the time for which an email's first events are held. */
+  /** Moves the clock past the time for which an email's first events are held. */
   release(): void
-  /** Waits for something while webhooks rest: moves the clock in steps whenever no attempt is under way. */
+  /** Waits for a condition while webhooks back off: moves the clock in steps whenever no attempt is in progress. */
   throughRests<T>(condition: () => T | undefined | false | Promise<T | undefined | false>, stepMs?: number): Promise<T>
 }
 

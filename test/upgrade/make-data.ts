@@ -1,6 +1,7 @@
 /**
- * @module Makes the data directory that `upgrade.test.ts` opens: mail in every state that an upgrade meets. Run once, in a checkout of the version whose
- * directory is to be kept (`bun test/upgrade/make-data.ts test/upgrade/0000_initial`), and never again after the release: the files are the proof.
+ * @module Creates the data directory that `upgrade.test.ts` opens: mail in every state that an upgrade can meet. Run it
+ * once, in a checkout of the version to preserve (`bun test/upgrade/make-data.ts test/upgrade/0000_initial`), and never
+ * again after the release: the files are the proof.
  */
 import { Database } from 'bun:sqlite'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -17,11 +18,11 @@ import { createEmailApi, UNVERIFIED } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
-/** When the directory was in use. */
+/** The time at which the directory was in use. */
 const MADE_AT = Date.UTC(2026, 0, 15, 10)
 
 const [folder] = process.argv.slice(2)
-if (folder === undefined) throw new Error('give the folder into which the files are written')
+if (folder === undefined) throw new Error('name the folder for the files as the first argument')
 
 const dataDir = mkdtempSync(join(tmpdir(), 'tassis-upgrade-'))
 const clock = new ManualClock(MADE_AT)

@@ -1,6 +1,6 @@
 /**
- * @module Opens data directories that released versions have left behind (`make-data.ts` made them there) with the present one: nothing is lost,
- * everything answers, and what was waiting goes on.
+ * @module Opens data directories of released versions (created there by `make-data.ts`) with the current version:
+ * nothing is lost, every request works, and waiting mail is sent.
  */
 import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
@@ -21,7 +21,7 @@ import { startDnsServer } from '#test/support/dns-server.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { startSink } from '#test/support/sink.ts'
 
-/** Names of the last migration that each version knew. */
+/** The last migration that each version knew. */
 const VERSIONS = [
   '0000_initial',
   '0001_events_told',
@@ -31,7 +31,7 @@ const VERSIONS = [
 ]
 
 interface Facts {
-  /** The last time that its clock showed. */
+  /** The last time shown by its clock. */
   readonly endedAt: number
   /** API key of the account with the mail. */
   readonly key: string
@@ -64,7 +64,7 @@ function unpack(version: string): OldData {
 interface Upgraded extends AsyncDisposable {
   readonly service: TestApp
   readonly clock: ManualClock
-  /** Asks the API with the key that the old version gave. */
+  /** Sends an API request with the key that the old version created. */
   ask(method: string, path: string, body?: unknown): Promise<{ status: number; body: unknown }>
 }
 
@@ -92,13 +92,13 @@ async function openUpgraded({ dataDir, facts }: OldData, options: TestAppOptions
   }
 }
 
-/** Every row of these columns, by table; of all tables and columns that there are when none are given. */
+/** Every row of these columns, by table; of all tables and columns when none are given. */
 function rowsOf(dataDir: string, columns?: Readonly<Record<string, readonly string[]>>) {
   using db = new Database(join(dataDir, 'tassis.db'), { readonly: true })
   const tables = db
     .query<{ name: string }, []>("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
     .all()
-  const wanted =
+  const selected =
     columns ??
     Object.fromEntries(
       tables.map(({ name }) => [
@@ -109,11 +109,11 @@ function rowsOf(dataDir: string, columns?: Readonly<Record<string, readonly stri
           .map((column) => column.name),
       ]),
     )
-  const rows = Object.entries(wanted).map(([table, names]) => {
+  const rows = Object.entries(selected).map(([table, names]) => {
     const list = names.map((name) => `"${name}"`).join(', ')
     return [table, db.query(`SELECT ${list} FROM "${table}" ORDER BY ${list}`).all()] as const
   })
-  return { columns: wanted, rows: Object.fromEntries(rows) }
+  return { columns: selected, rows: Object.fromEntries(rows) }
 }
 
 test.each(VERSIONS)('the data of %s keep every row and value', async (version) => {
@@ -133,7 +133,7 @@ test.each(VERSIONS)('the data of %s keep every row and value', async (version) =
   const after = rowsOf(old.dataDir, before.columns)
   expect(after.rows['migrations']).toEqual(migrations.map(({ name }) => ({ name })))
   const { migrations: _, counters, recipients = [], ...rows } = before.rows
-  // Lanes are of accounts since 0005.
+  // Lanes are per account since 0005.
   const moved = recipients.map((row) =>
     at(row, 'lane') === null ? row : { ...(row as object), lane: `1:${at(row, 'lane')}` },
   )
@@ -142,7 +142,7 @@ test.each(VERSIONS)('the data of %s keep every row and value', async (version) =
   expect(after.rows['counters']?.filter(isOld)).toEqual(counters)
   const added = after.rows['counters']?.filter((row) => !isOld(row)) ?? []
   expect(added.map((row) => [at(row, 'metric'), at(row, 'value')])).toEqual([
-    // What was captured is counted apart since 0002, and each stream by itself since 0003.
+    // Captured mail is counted separately since 0002, and each stream since 0003.
     ...(version < '0002' ? [['sandbox:delivered', 1]] : []),
     ...(version < '0003'
       ? [
@@ -156,7 +156,7 @@ test.each(VERSIONS)('the data of %s keep every row and value', async (version) =
   ])
 })
 
-test.each(VERSIONS)('the data of %s answer as before, and what is new has its default', async (version) => {
+test.each(VERSIONS)('the data of %s are returned as before, and new fields have their defaults', async (version) => {
   using old = unpack(version)
   await using upgraded = await openUpgraded(old)
   const { ids } = old.facts
@@ -167,7 +167,7 @@ test.each(VERSIONS)('the data of %s answer as before, and what is new has its de
   }
   expect(at(await ask('/v1/account'), 'data')).toMatchObject({ name: 'Test', tracking_privacy: false })
   const domains = at(await ask('/v1/domains'), 'data') as { readonly domain: string }[]
-  // They were made at the same time.
+  // They were created at the same time.
   expect(domains.toSorted((a, b) => a.domain.localeCompare(b.domain))).toEqual(
     ['sandbox.test', 'sender.test'].map((domain) =>
       expect.objectContaining({ domain, tracking_domain: null, tracking_domain_verified: false }),
@@ -193,7 +193,7 @@ test.each(VERSIONS)('the data of %s answer as before, and what is new has its de
   expectBalanced(upgraded.service)
 })
 
-test.each(VERSIONS)('what waited in the data of %s goes on: signed, once, at its time', async (version) => {
+test.each(VERSIONS)('mail waiting in the data of %s is sent: signed, once, at its time', async (version) => {
   using old = unpack(version)
   await using sink = await startSink()
   await using dns = await startDnsServer({ 'receiver.test': { A: ['127.0.0.1'] } })

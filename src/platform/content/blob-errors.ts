@@ -1,21 +1,24 @@
-/** @module What it means that a part of the content store cannot be had. */
+/** @module Errors for blobs of the content store that cannot be read. */
 
-/** A reference leads nowhere: its month was dropped, or its file is gone. Any other error of a read is trouble with the disk or a bug. */
+/**
+ * The reference points to nothing: the month was dropped or the file deleted. Any other read error is a disk failure or
+ * a bug.
+ */
 export class MissingBlobError extends Error {
-  constructor(message = 'content part is missing', options?: ErrorOptions) {
+  constructor(message = 'blob is missing', options?: ErrorOptions) {
     super(message, options)
-    this.name = 'MissingPart'
+    this.name = 'MissingBlobError'
   }
 }
 
-/** What is there of it is not what was stored. */
+/** The stored bytes are not those that were written. */
 export class CorruptBlobError extends MissingBlobError {
   constructor(cause?: unknown) {
-    super('content part is damaged', { cause })
+    super('blob is corrupt', { cause })
   }
 }
 
-/** What was compressed. Throws CorruptBlobError when that is not zstd. */
+/** Decompresses zstd. Throws CorruptBlobError when the bytes are not zstd. */
 export function decompress(bytes: Uint8Array<ArrayBuffer>): Uint8Array {
   try {
     return Bun.zstdDecompressSync(bytes)

@@ -1,24 +1,24 @@
 /**
- * @module Writes a large part into a file that a content store can adopt, while it comes, compressed as a row of zstd frames: in memory is one block.
- * Synchronous, for Workers: nothing can pile up before the disk.
+ * @module Writes a large blob into a file that a content store can adopt: compressed as it arrives, into consecutive
+ * zstd frames, with one block in memory. Synchronous, for Workers: nothing can pile up before the disk.
  */
 import { closeSync, fdatasyncSync, openSync, writeSync } from 'node:fs'
 import type { FinishedFile } from './store.ts'
 
 export interface BlobFile {
   write(bytes: Uint8Array): void
-  /** All of it is on disk. */
+  /** Returns once the whole file is on disk. */
   finish(): FinishedFile
-  /** Closes what was not finished; the file stays. */
+  /** Closes an unfinished file, which stays. */
   close(): void
 }
 
 const BLOCK_BYTES = 128 * 1024
 const ZSTD_LEVEL = 1
-/** As `pack.ts` names parts. */
+/** As `pack.ts` names blobs. */
 const HASH_BYTES = 16
 
-/** Makes the file, which must not be there. Throws what the system says, here and at each write. */
+/** Creates the file, which must not exist. Throws system errors, here and at each write. */
 export function createBlobFile(path: string): BlobFile {
   let fd: number | undefined = openSync(path, 'wx', 0o600)
   const hash = new Bun.CryptoHasher('sha256')

@@ -1,13 +1,20 @@
-/** @module Reads files that are rows of zstd frames (RFC 8878 §3.1) frame by frame, so that a large part is never in memory as a whole. */
+/**
+ * @module Reads files of consecutive zstd frames (RFC 8878 §3.1) frame by frame, so that a large blob is never in
+ * memory as a whole.
+ */
 import { closeSync, openSync, readSync } from 'node:fs'
 import { CorruptBlobError, decompress } from './blob-errors.ts'
 
-/** Of a frame, compressed; those of the listener, of `part-file.ts` and of the store have at most 128 KiB of content. A larger one is read with all that follows. */
+/**
+ * Buffer size, for a compressed frame. Frames of the listener, of `blob-file.ts` and of the store have at most 128 KiB
+ * of content. The buffer grows for a larger frame.
+ */
 const MAX_FRAME_BYTES = 256 * 1024
 
 /**
- * What is in a file, in pieces of their own. Throws when the file is not there or is damaged.
- * @param skipBytes left out at the beginning; frames that lie in them are not decompressed when they say how long they are
+ * Yields the content of a file in chunks. Throws when the file is missing or corrupt.
+ * @param skipBytes content to skip at the beginning; frames within it are not decompressed if their header has their
+ * size
  */
 export function* readFrames(path: string, skipBytes = 0): Generator<Uint8Array> {
   let leftBytes = skipBytes
@@ -58,7 +65,7 @@ const MAGIC = 0xfd2fb528
 const DICTIONARY_ID_BYTES = [0, 1, 2, 4]
 const RUN_LENGTH_BLOCK = 1
 
-/** How long the frame at the beginning is; undefined: not all of it is there. Throws when there is none. */
+/** The length of the frame at the start; undefined when it is incomplete. Throws when there is no frame. */
 export function measureFrame(bytes: Uint8Array): number | undefined {
   if (bytes.length < 5) return undefined
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
@@ -77,7 +84,7 @@ export function measureFrame(bytes: Uint8Array): number | undefined {
 
 const isSingleSegment = (descriptor: number): boolean => (descriptor & 0x20) !== 0
 
-/** Where a frame header has the size of the content (RFC 8878 §3.1.1.1). */
+/** Offset of the content size in a frame header (RFC 8878 §3.1.1.1). */
 const findSizeOffset = (descriptor: number): number =>
   5 + (isSingleSegment(descriptor) ? 0 : 1) + (DICTIONARY_ID_BYTES[descriptor & 3] ?? 0)
 
@@ -86,7 +93,7 @@ function measureSizeField(descriptor: number): number {
   return flag === 0 ? (isSingleSegment(descriptor) ? 1 : 0) : 1 << flag
 }
 
-/** How much is in a whole frame; undefined when it does not say. */
+/** Content size of a complete frame; undefined when its header lacks it. */
 function readContentLength(frame: Uint8Array): number | undefined {
   const view = new DataView(frame.buffer, frame.byteOffset, frame.length)
   const descriptor = view.getUint8(4)

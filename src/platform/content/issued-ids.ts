@@ -1,24 +1,25 @@
 /**
- * @module Up to which id a content store has given out rows of each month, in a file beside its folder. A month whose database was lost, or put back
- * from a backup, goes on above them: an id that is given twice would show the mail of one account to another.
+ * @module Records the highest row id that a content store has issued for each month, in a file beside its folder. A
+ * month whose database was lost or restored from a backup continues above it: reusing an id would show one account's
+ * mail to another.
  */
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { formatMonth } from './read.ts'
 
 export interface IssuedIds {
-  /** No id above this was ever given out; 0: none of this month was. */
+  /** No id above this was ever issued; 0: none of this month. */
   highest(month: number): number
-  /** Call before ids up to this one are given out: they are noted on disk when it returns. */
+  /** Call before issuing ids up to this one: they are recorded on disk when it returns. */
   record(month: number, id: number): void
-  /** The last id of a month that is closed in order, so that none is left out. */
+  /** Records the last id of a month at an orderly close, so that none is skipped. */
   settle(month: number, lastId: number): void
 }
 
-/** Noted at once, so that few writes note; after a crash so many ids may be left out. */
+/** Recorded in advance, so that few writes record; after a crash up to this many ids are skipped. */
 const IDS_PER_RECORD = 4096
 
-/** @param path of the file; made when the first id is noted */
+/** @param path of the file; created when the first id is recorded */
 export function createIssuedIds(path: string): IssuedIds {
   const highest = read(path)
   const store = (month: number, id: number): void => {
@@ -42,7 +43,7 @@ function read(path: string): Record<string, number> {
   try {
     return JSON.parse(readFileSync(path, 'utf8')) as Record<string, number>
   } catch (error) {
-    // A data directory of an earlier version, or a new one.
+    // The data directory is new, or of an earlier version.
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return {}
     throw error
   }

@@ -1,4 +1,4 @@
-/** @module The databases of a content store, one a month, each with its committer: made and opened when they are asked for. */
+/** @module The databases of a content store, one per month, each with its committer; created and opened on demand. */
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import { Committer, type CommitterOptions } from '../db/commit.ts'
@@ -7,8 +7,9 @@ import type { IssuedIds } from './issued-ids.ts'
 import { ENCODING, formatMonth } from './read.ts'
 
 /**
- * From here on identical parts are found by an index over their hash. Smaller ones are found only while they are remembered: a hash lands on a
- * random page of the index, which costs more to write than a small part, and ever more as the month grows.
+ * Identical blobs from this size on are found by an index over their hash. Smaller ones are found only while they are
+ * cached: a hash lands on a random page of the index, which costs more to write than a small blob, and ever more as the
+ * month grows.
  */
 export const MIN_INDEXED_BYTES = 16 * 1024
 
@@ -17,17 +18,20 @@ const SCHEMA = `CREATE TABLE IF NOT EXISTS parts (
 ) STRICT`
 
 export interface Months {
-  /** Where the database of a month lies, or would. */
+  /** The path of a month's database, whether or not it exists. */
   path(month: number): string
-  /** Opens it if need be. */
+  /** Opens the database if necessary. */
   committer(month: number): Committer
-  /** Those that are open. */
+  /** The open ones. */
   databases(): Database[]
   close(month: number): Promise<void>
   closeAll(): Promise<void>
 }
 
-/** Goes on above every id that was given out, also by a database that is gone: the row keeps those below from being given again. */
+/**
+ * Makes new ids start above every issued one, including those of a deleted database: the inserted row prevents their
+ * reuse.
+ */
 function skipIssuedIds(db: Database, highest: number): void {
   if (readLastId(db) < highest)
     db.run(`INSERT INTO parts (id, hash, size_bytes, encoding) VALUES (?, randomblob(16), 0, ${ENCODING.deleted})`, [

@@ -1,16 +1,19 @@
-/** @module Packs a part for the content store: named by its hash, compressed where that saves something, large ones as frames for a file. Stores nothing. */
+/**
+ * @module Packs a blob for the content store: named by its hash, compressed where that saves space, split into frames
+ * if it is large enough for a file. Stores nothing.
+ */
 import { sha256 } from '../crypto.ts'
 import { ENCODING } from './read.ts'
 
-/** Parts above this lie in files of their own, so that the database stays quick to copy. */
+/** Larger blobs are stored in files, so that the database stays quick to copy. */
 const MAX_INLINE_BYTES = 256 * 1024
-/** Below this, compressing saves nothing. */
+/** Below this size compression saves nothing. */
 const MIN_COMPRESSED_BYTES = 200
 const ZSTD_LEVEL = 1
-/** Content of a frame in a file. */
+/** Content per frame in a file. */
 const FRAME_BYTES = 128 * 1024
 
-/** A part as its row has it. */
+/** A blob as its row stores it. */
 export interface PackedBlob {
   readonly hash: Uint8Array
   readonly sizeBytes: number
@@ -18,7 +21,7 @@ export interface PackedBlob {
   readonly data: Uint8Array | null
 }
 
-/** One for a file has its data there. */
+/** A blob for a file has no data in its row. */
 export function packBlob(part: Uint8Array): PackedBlob {
   const hash = sha256(part).subarray(0, 16)
   const sizeBytes = part.length
@@ -29,7 +32,7 @@ export function packBlob(part: Uint8Array): PackedBlob {
     : { hash, sizeBytes, encoding: ENCODING.raw, data: part }
 }
 
-/** A large part compressed as a row of frames, so that it can be read in slices. */
+/** Compresses a large blob into consecutive frames, so that it can be read in chunks. */
 export async function compressFrames(part: Uint8Array): Promise<Uint8Array> {
   const frames: Uint8Array[] = []
   for (let from = 0; from < part.length; from += FRAME_BYTES)

@@ -1,5 +1,6 @@
 /**
- * @module Reads content parts. Used by the main thread and, over read-only connections of their own, by the delivery and parse Workers.
+ * @module Reads blobs. Used by the main thread and, over their own read-only connections, by the delivery and parse
+ * Workers.
  */
 import type { Database } from 'bun:sqlite'
 import { readFileSync, statSync } from 'node:fs'
@@ -11,22 +12,22 @@ import { readFrames } from './frames.ts'
 
 export { MissingBlobError } from './blob-errors.ts'
 
-/** `gone`: the part was removed, and its row keeps the id from being given again. */
+/** `deleted`: the blob was removed; its row prevents reuse of the id. */
 export const ENCODING = { raw: 0, zstd: 1, file: 2, deleted: 3 } as const
 
-/** Rows of a month are below this, so that month and row share one integer below 2^53. */
+/** Ids within a month are below this, so that month and id share one integer below 2^53. */
 const ROWS_PER_MONTH = 2 ** 36
 
 export const toRef = (month: number, id: number): number => month * ROWS_PER_MONTH + id
 
-/** The month of a reference, and the row in it. */
+/** The month of a reference, and the id in it. */
 export const monthOfRef = (ref: number): number => Math.floor(ref / ROWS_PER_MONTH)
 export const idOfRef = (ref: number): number => ref % ROWS_PER_MONTH
 
 export const formatMonth = (month: number): string =>
   `${Math.floor(month / 12)}-${String((month % 12) + 1).padStart(2, '0')}`
 
-/** The month that a name in the store's folder belongs to, database, write-ahead log or folder; undefined: none. */
+/** The month of a name in the store's folder: a database, write-ahead log or folder; undefined: none. */
 export function parseMonthName(name: string): number | undefined {
   const [, year, month] = /^(\d{4})-(\d{2})(?:\.db(?:-wal|-shm)?)?$/.exec(name) ?? []
   return year === undefined ? undefined : Number(year) * 12 + Number(month) - 1
@@ -43,16 +44,17 @@ const sql = prepareStatements((db) => ({
 }))
 
 export interface ContentReader {
-  /** A part's bytes, decompressed. Throws MissingBlobError when the reference leads nowhere. */
+  /** A blob's bytes, decompressed. Throws MissingBlobError when the reference points to nothing. */
   get(ref: number): Uint8Array
   /**
-   * The same in pieces that are read one after the other, so that a large part needs little memory. Throws as `get` does, at once.
-   * @param skipBytes left out at the beginning
+   * The same in chunks, read one at a time, so that a large blob needs little memory. Throws immediately, as `get`
+   * does.
+   * @param skipBytes bytes to skip at the beginning
    */
   chunks(ref: number, skipBytes?: number): Iterable<Uint8Array>
-  /** Whether a part is there, without a look at what is in it. */
+  /** Whether a blob exists; does not check its content. */
   has(ref: number): boolean
-  /** Lets go of a month that is about to be dropped. */
+  /** Closes a month that is about to be dropped. */
   release(month: number): void
   close(): void
 }
@@ -63,13 +65,13 @@ export function createContentReader(folder: string): ContentReader {
     const db = months.get(month)
     if (!db) return
     months.delete(month)
-    // A connection lives, with its place on the disk, as long as its statements.
+    // A connection, and with it the disk space, lives as long as its statements.
     for (const statement of Object.values(sql(db))) statement.finalize()
     db.close()
   }
   const open = (month: number): Database => {
     const path = join(folder, `${formatMonth(month)}.db`)
-    // Asked each time: the month may have been dropped, and a connection that is still open would keep its place on the disk.
+    // Checked each time: the month may have been dropped, and an open connection would keep its disk space in use.
     if (!isOnDisk(path)) {
       release(month)
       throw new MissingBlobError()
@@ -78,7 +80,7 @@ export function createContentReader(folder: string): ContentReader {
     months.set(month, db)
     return db
   }
-  /** A part that is in the database, or the path of its file. */
+  /** The bytes of a blob in the database, or the path of its file. */
   const find = (ref: number): Uint8Array | string => {
     const month = monthOfRef(ref)
     const row = rowOf(month, idOfRef(ref))
@@ -92,7 +94,7 @@ export function createContentReader(folder: string): ContentReader {
       return sql(open(month)).get.get(id)
     } catch (error) {
       if (!isDatabaseCorrupt(error)) throw error
-      // It may be put back from a backup: another connection then sees it.
+      // It may be restored from a backup, which only a new connection sees.
       release(month)
       throw new CorruptBlobError(error)
     }
@@ -126,7 +128,7 @@ export function createContentReader(folder: string): ContentReader {
   }
 }
 
-/** Throws when the disk does not say: what cannot be looked at is not missing. */
+/** Throws when the disk does not answer: that does not mean the file is missing. */
 const isOnDisk = (path: string): boolean => statSync(path, { throwIfNoEntry: false }) !== undefined
 
 function readBlobFile(path: string): Uint8Array<ArrayBuffer> {

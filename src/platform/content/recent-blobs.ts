@@ -1,66 +1,69 @@
 /**
- * @module Which parts of a content store were given out lately, so that the row that is to refer to them may not be written yet. By the monotonic clock: the
- * wall clock may jump. In memory: after a restart nothing is on its way.
+ * @module Tracks the blobs of a content store that were returned recently, so that the row that will reference them may
+ * not exist yet. Uses the monotonic clock, because the wall clock may jump. In memory only: after a restart no such row
+ * can follow.
  */
 import type { Clock } from '../clock.ts'
 import { minutes, seconds } from '../units.ts'
 
-/** From a part to the row that refers to it: nothing but commits is between. */
+/** Maximum time between storing a blob and writing the row that references it: only commits lie between. */
 const RECENT_MS = minutes(5)
-/** How exactly is known since when a part is there. */
+/** Precision of the recorded times. */
 const MARK_INTERVAL_MS = seconds(30)
 
-/** Since when there are parts from a row on. */
+/** When the rows from `firstId` on were stored. */
 interface Mark {
   readonly atMs: number
   readonly firstId: number
 }
 
 export interface RecentBlobs {
-  /** A part that was there when somebody stored the same. */
+  /** Records an existing blob that was stored again. */
   recordReused(ref: number): void
-  /** A new part. */
+  /** Records a new blob. */
   recordNew(month: number, id: number): void
   wasReused(ref: number): boolean
-  /** The first new part of a month that may have no row yet; undefined: all that are to have one have it. */
+  /**
+   * The first new blob of a month whose row may be missing; undefined: every blob has its row, if it is to have one.
+   */
   firstNew(month: number): number | undefined
 }
 
 export function createRecentBlobs(clock: Pick<Clock, 'monotonicMs'>): RecentBlobs {
-  /** In the order of their time. */
-  const again = new Map<number, number>()
+  /** Ordered by time. */
+  const reusedAt = new Map<number, number>()
   const marks = new Map<number, Mark[]>()
-  const forgetOld = (): void => {
+  const evictOld = (): void => {
     const before = clock.monotonicMs() - RECENT_MS
-    for (const [ref, atMs] of again) {
+    for (const [ref, atMs] of reusedAt) {
       if (atMs >= before) break
-      again.delete(ref)
+      reusedAt.delete(ref)
     }
-    for (const [month, ofMonth] of marks) {
-      while (ofMonth[0] !== undefined && ofMonth[0].atMs + MARK_INTERVAL_MS < before) ofMonth.shift()
-      if (ofMonth.length === 0) marks.delete(month)
+    for (const [month, monthMarks] of marks) {
+      while (monthMarks[0] !== undefined && monthMarks[0].atMs + MARK_INTERVAL_MS < before) monthMarks.shift()
+      if (monthMarks.length === 0) marks.delete(month)
     }
   }
   return {
     recordReused(ref) {
-      forgetOld()
-      again.delete(ref)
-      again.set(ref, clock.monotonicMs())
+      evictOld()
+      reusedAt.delete(ref)
+      reusedAt.set(ref, clock.monotonicMs())
     },
     recordNew(month, id) {
-      const ofMonth = marks.get(month) ?? []
-      const last = ofMonth.at(-1)
+      const monthMarks = marks.get(month) ?? []
+      const last = monthMarks.at(-1)
       if (last && clock.monotonicMs() - last.atMs < MARK_INTERVAL_MS) return
-      forgetOld()
-      ofMonth.push({ atMs: clock.monotonicMs(), firstId: id })
-      marks.set(month, ofMonth)
+      evictOld()
+      monthMarks.push({ atMs: clock.monotonicMs(), firstId: id })
+      marks.set(month, monthMarks)
     },
     wasReused(ref) {
-      forgetOld()
-      return again.has(ref)
+      evictOld()
+      return reusedAt.has(ref)
     },
     firstNew(month) {
-      forgetOld()
+      evictOld()
       return marks.get(month)?.[0]?.firstId
     },
   }

@@ -1,7 +1,8 @@
 /**
- * @module Bodies and attachments, apart from the main database: `content/YYYY-MM.db`, identical parts once by hash, compressed, large ones as
- * files beside it. A part is durable before its reference is given out, so no row ever refers to what a power cut took. A part never changes:
- * it goes when nothing refers to it any more, or with its whole month.
+ * @module Stores bodies and attachments as blobs, apart from the main database: in `content/YYYY-MM.db`, identical
+ * blobs once by hash, compressed, large ones as files beside it. A blob is durable before its reference is returned, so
+ * no row ever references one that a power cut took. Blobs never change: they are deleted when nothing references them,
+ * or with their whole month.
  */
 import type { Database } from 'bun:sqlite'
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
@@ -30,11 +31,11 @@ import {
 import { createRecentBlobs, type RecentBlobs } from './recent-blobs.ts'
 import { syncFolder, writeFileSynced } from './synced-files.ts'
 
-/** A part's place: month and row, in one integer. */
+/** Month and row of a blob, in one integer. */
 export type ContentRef = number
 
 const MAX_CACHED_IDS = 10_000
-/** Files looked at without a turn for others. */
+/** Files checked per tick. */
 const FILES_PER_BATCH = 100
 
 const sql = prepareStatements((db) => ({
@@ -45,7 +46,7 @@ const sql = prepareStatements((db) => ({
     'DELETE FROM parts WHERE id = ? AND id < (SELECT max(id) FROM parts) RETURNING hash, encoding',
   ),
   part: db.prepare<{ hash: Uint8Array; encoding: number }, [number]>('SELECT hash, encoding FROM parts WHERE id = ?'),
-  // The last row stays, empty: its id must not be given to another part.
+  // The last row stays, emptied: its id must not be reused.
   clear: db.prepare(
     `UPDATE parts SET hash = randomblob(16), encoding = ${ENCODING.deleted}, size_bytes = 0, data = NULL WHERE id = ?`,
   ),
@@ -56,12 +57,12 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** A finished file that somebody else wrote and synced: one part, compressed with zstd. */
+/** A finished and synced file with one zstd-compressed blob. */
 export interface FinishedFile {
   readonly path: string
-  /** The first 16 bytes of the SHA-256 of the part, before it was compressed. */
+  /** The first 16 bytes of the SHA-256 of the uncompressed blob. */
   readonly hash: Uint8Array
-  /** Of the part, before it was compressed. */
+  /** Size of the uncompressed blob. */
   readonly sizeBytes: number
 }
 
@@ -76,17 +77,17 @@ export class ContentStore {
   readonly #months: Months
   readonly #disk: CommitterOptions['disk']
   readonly #reader: ContentReader
-  /** Small parts stored lately: hash and month -> row. */
+  /** Recently stored small blobs: hash and month -> row. */
   readonly #cachedIds = new Map<string, number>()
-  /** Who stores into a month at the moment. */
+  /** Running stores by month. */
   readonly #writesByMonth = new Counts()
   readonly #dropping = new Map<number, Promise<void>>()
-  /** A crash may have left files without a row, and so may a failure. */
+  /** A crash or a failure may have left files without a row. */
   #mayHaveOrphans = true
-  /** Files that a part is being stored in, by path, until its row is on disk. */
+  /** Paths of files being stored, until their row is on disk. */
   readonly #pendingFiles = new Counts<string>()
 
-  /** @param folder made when it is missing */
+  /** @param folder created if missing */
   constructor(
     folder: string,
     options: CommitterOptions & { readonly clock?: Pick<Clock, 'monotonicMs' | 'sleep'> } = {},
@@ -101,21 +102,22 @@ export class ContentStore {
   }
 
   /**
-   * Stores parts and resolves with their references, in order, once they are on disk. A full disk rejects with 507.
-   * @param options.inTurn runs the packing of a part, some milliseconds where it is large, when its turn comes; left out: at once
+   * Stores blobs and resolves with their references, in order, once they are on disk. A full disk rejects with 507.
+   * @param options.runFairly runs the packing of a blob, some milliseconds for a large one, when its owner's turn
+   * comes; default: immediately
    */
   async put(parts: readonly Uint8Array[], now: Millis, options: PutOptions = {}): Promise<ContentRef[]> {
     if (parts.length === 0) return []
-    const { runFairly: inTurn } = options
-    return this.#storeInMonth(monthOf(now), async (month, fill) => {
+    const { runFairly } = options
+    return this.#storeInMonth(monthOf(now), async (month, addPendingFile) => {
       const committer = this.#months.committer(month)
       const ready: PackedBlob[] = []
       for (const part of parts) {
-        const prepared = inTurn ? await inTurn(() => packBlob(part)) : packBlob(part)
+        const prepared = runFairly ? await runFairly(() => packBlob(part)) : packBlob(part)
         ready.push(prepared)
         if (prepared.encoding !== ENCODING.file) continue
         await this.#requireDiskSpace(part, options)
-        fill(prepared.hash)
+        addPendingFile(prepared.hash)
         await this.#storeFile(part, month, prepared.hash)
       }
       const ids = await committer.write((tx) => ready.map((part) => this.#insert(tx.db, month, part)), options)
@@ -126,71 +128,78 @@ export class ContentStore {
   }
 
   /**
-   * Takes a finished file as a part, without reading it: the file moves to its place, which must be on the same file system, or goes when the same
-   * part is there. Resolves with its reference once it is on disk. A full disk rejects with 507; whether the file is still there is then open.
+   * Adopts a finished file as a blob without reading it: moves it into place, which must be on the same file system, or
+   * deletes it if the blob exists. Resolves with its reference once it is on disk. A full disk rejects with 507; the
+   * file may or may not exist then.
    */
   async adopt({ path, hash, sizeBytes }: FinishedFile, now: Millis, writing: WriteOptions = {}): Promise<ContentRef> {
-    return this.#storeInMonth(monthOf(now), async (month, fill) => {
-      const target = fill(hash)
+    return this.#storeInMonth(monthOf(now), async (month, addPendingFile) => {
+      const target = addPendingFile(hash)
       const committer = this.#months.committer(month)
       await this.#makeMonthFolder(month)
-      // Over the same part, if it is there: what is in it is the same.
+      // This may replace a file of the same blob: its content is the same.
       await rename(path, target)
       await syncFolder(dirname(target))
       const { id, isInline } = await committer.write((tx) => {
         const { find, insert } = sql(tx.db)
         const known = find.get(hash)
         const row = known ?? insert.get(hash, sizeBytes, ENCODING.file, null)
-        if (!row) throw new Error('a content part was not stored')
+        if (!row) throw new Error('blob not stored')
         this.#recordRef(month, row.id, known !== null)
         return { id: row.id, isInline: known !== null && known.encoding !== ENCODING.file }
       }, writing)
       this.#issuedIds.record(month, id)
-      // What the database holds needs no file.
+      // A blob in the database needs no file.
       if (isInline) await rm(target, { force: true })
       return toRef(month, id)
     })
   }
 
-  /** Before a file is written; rows are the Committer's to refuse. Throws 507 when the part would touch what is reserved of the disk. */
+  /**
+   * Called before a file is written; the Committer checks rows. Throws 507 when the blob would touch the disk reserve.
+   */
   async #requireDiskSpace(part: Uint8Array, { mayUseReserve }: WriteOptions): Promise<void> {
     if (!this.#disk || mayUseReserve) return
     await this.#disk.refresh()
-    if (!this.#disk.hasRoomFor(part.length)) throw insufficientStorage()
+    if (!this.#disk.hasSpaceFor(part.length)) throw insufficientStorage()
   }
 
-  /** What is stored into a month, which nobody drops meanwhile. When it fails, the files that it made go; errors of a full disk become 507. */
+  /**
+   * Stores into a month, which is not dropped meanwhile. On failure it deletes the files that it created; a full disk
+   * becomes a 507.
+   */
   async #storeInMonth<T>(
     month: number,
-    store: (month: number, fill: (hash: Uint8Array) => string) => Promise<T>,
+    store: (month: number, addPendingFile: (hash: Uint8Array) => string) => Promise<T>,
   ): Promise<T> {
     await this.#dropping.get(month)
     this.#writesByMonth.add(month, 1)
-    const filling = new Map<string, Uint8Array>()
+    const pending = new Map<string, Uint8Array>()
     const end = (): void => {
-      for (const path of filling.keys()) this.#pendingFiles.add(path, -1)
+      for (const path of pending.keys()) this.#pendingFiles.add(path, -1)
       this.#writesByMonth.add(month, -1)
     }
     try {
       const stored = await store(month, (hash) => {
         const path = blobPath(this.#folder, month, hash)
-        if (!filling.has(path)) this.#pendingFiles.add(path, 1)
-        filling.set(path, hash)
+        if (!pending.has(path)) this.#pendingFiles.add(path, 1)
+        pending.set(path, hash)
         return path
       })
       end()
       return stored
     } catch (error) {
       end()
-      for (const hash of filling.values()) this.#removeOrphan(month, hash)
+      for (const hash of pending.values()) this.#removeOrphan(month, hash)
       throw toStorageError(error)
     }
   }
 
   /**
-   * Removes parts that nothing refers to any more, with their files; a month of before `now` that has none left goes as a whole. One that `put` or `adopt`
-   * gave out again within the last minutes stays, since what refers to it may not be written yet. Of new ones no row has let go: `settledBelow`.
-   * @returns those that stay
+   * Deletes blobs that nothing references, with their files, and drops a month before `now`'s once it is empty. Keeps
+   * blobs that `put` or `adopt` returned again in the last minutes, because their row may not exist yet. New blobs are
+   * the caller's concern: `settledBelow`.
+   * @returns those that were kept
    */
   async deleteBlobs(refs: readonly ContentRef[], now: Millis): Promise<ContentRef[]> {
     const kept: ContentRef[] = []
@@ -211,7 +220,7 @@ export class ContentStore {
           if (row?.encoding === ENCODING.file) hashes.push(row.hash)
           ids.add(id)
         }
-        // Inside the transaction: from here on nobody is given one of them.
+        // Inside the transaction: from here on the cache must not return them.
         for (const [key, id] of this.#cachedIds)
           if (ids.has(id) && key.startsWith(`${month} `)) this.#cachedIds.delete(key)
         return { files: hashes, isEmpty: any.get() === null }
@@ -222,7 +231,7 @@ export class ContentStore {
     return kept
   }
 
-  /** The month of every database that there is, with its references from the first to the last; `@returns` none of a month without parts. */
+  /** Every month with blobs, with its first and last reference. */
   ranges(): { readonly month: number; readonly first: ContentRef; readonly last: ContentRef }[] {
     return this.#existingMonths().flatMap((month) => {
       const last = sql(this.#months.committer(month).db).last.get()?.id ?? 0
@@ -230,12 +239,12 @@ export class ContentStore {
     })
   }
 
-  /** The committers of all months, opened if need be: for upkeep of their files. */
+  /** The committers of all months, opened if necessary: for maintenance of their files. */
   committers(): Committer[] {
     return this.#existingMonths().map((month) => this.#months.committer(month))
   }
 
-  /** Months with a database that stays. */
+  /** Months with a database that is not being dropped. */
   #existingMonths(): number[] {
     const months = new Set(readdirSync(this.#folder).map(parseMonthName))
     return [...months].filter(
@@ -244,7 +253,7 @@ export class ContentStore {
   }
 
   /**
-   * Drops the months that ended before a time, with all that is in them: whoever asks for one of their parts is told that it is missing.
+   * Drops the months that ended before a time, with all their blobs, which are missing from then on.
    * @returns how many
    */
   async dropMonthsBefore(time: Millis): Promise<number> {
@@ -269,7 +278,7 @@ export class ContentStore {
     await this.#months.close(month)
     this.#reader.release(month)
     const names = readdirSync(this.#folder).filter((name) => parseMonthName(name) === month)
-    // The database before its files: rows without files would lie about what is there.
+    // The database first: rows without files would claim blobs that are gone.
     for (const name of names.sort((a, b) => Number(b.endsWith('.db')) - Number(a.endsWith('.db'))))
       await rm(join(this.#folder, name), { recursive: true, force: true })
     await syncFolder(this.#folder)
@@ -281,7 +290,7 @@ export class ContentStore {
     const isSmall = part.sizeBytes < MIN_INDEXED_BYTES
     const known = isSmall ? this.#cachedIds.get(cacheKey(month, part)) : find.get(part.hash)?.id
     const id = known ?? insert.get(part.hash, part.sizeBytes, part.encoding, part.data)?.id
-    if (id === undefined) throw new Error('a content part was not stored')
+    if (id === undefined) throw new Error('blob not stored')
     this.#recordRef(month, id, known !== undefined)
     return id
   }
@@ -291,14 +300,15 @@ export class ContentStore {
     else this.#recent.recordNew(month, id)
   }
 
-  /** Every part of a month below this reference has its row by now, if it is to have one. */
+  /** Below this reference every blob of the month has its row, if it is to have one. */
   settledBelow(month: number): ContentRef {
     return toRef(month, this.#recent.firstNew(month) ?? toRef(1, 0) - 1)
   }
 
   /**
-   * Removes files that no part has: a crash came between the two. Looks once after the start, and again after a failure.
-   * @param ending no further file is looked at once it is aborted
+   * Deletes orphaned files, which a crash left between file and row. Scans once after the start, and again after a
+   * failure.
+   * @param ending aborting it stops the scan
    */
   async removeOrphanFiles(ending?: AbortSignal): Promise<void> {
     if (!this.#mayHaveOrphans) return
@@ -324,23 +334,23 @@ export class ContentStore {
     const [, hash, temporary] = /^([0-9a-f]{32})\.zst(\..*\.tmp)?$/.exec(file) ?? []
     const path = join(this.#folder, formatMonth(month), `${hash}.zst`)
     if (hash === undefined || this.#pendingFiles.of(path) > 0 || this.#dropping.has(month)) return
-    // Of a month that was being dropped the files may be left.
+    // The month may have been dropped only in part.
     if (temporary !== undefined || !existsSync(this.#months.path(month)))
       rmSync(`${path}${temporary ?? ''}`, { force: true })
     else this.#removeFile(month, Uint8Array.fromHex(hash))
   }
 
-  /** After a failure, which may be of the disk: what cannot be removed now is looked for later. */
+  /** After a failure, possibly of the disk: a later scan deletes what cannot be deleted now. */
   #removeOrphan(month: number, hash: Uint8Array): void {
     this.#mayHaveOrphans = true
     try {
       this.#removeFile(month, hash)
     } catch {
-      // The error that is told is the first one.
+      // The first error is the one to report.
     }
   }
 
-  /** Unless the same part is stored again by now. In one piece: nothing may come between the look and the removal. */
+  /** Unless the same blob is being stored again. Synchronous: nothing may come between check and deletion. */
   #removeFile(month: number, hash: Uint8Array): void {
     const path = blobPath(this.#folder, month, hash)
     if (
@@ -356,34 +366,37 @@ export class ContentStore {
     }
   }
 
-  /** Only after the commit: an id of a group that failed leads nowhere. */
+  /** Only after the commit: an id of a failed group is invalid. */
   #cacheId(month: number, part: PackedBlob, id: number | undefined): void {
     if (id === undefined || part.sizeBytes >= MIN_INDEXED_BYTES) return
     if (this.#cachedIds.size >= MAX_CACHED_IDS) this.#cachedIds.clear()
     this.#cachedIds.set(cacheKey(month, part), id)
   }
 
-  /** The month that parts of a time are stored in. */
+  /** The month in which blobs of a time are stored. */
   monthOf(time: Millis): number {
     return monthOf(time)
   }
 
-  /** A part's bytes. Throws MissingBlobError when the reference leads nowhere. */
+  /** A blob's bytes. Throws MissingBlobError when the reference points to nothing. */
   get(ref: ContentRef): Uint8Array {
     return this.#reader.get(ref)
   }
 
-  /** The same in pieces of at most 256 KiB, read as they are asked for, without `skipBytes` at the beginning. Throws as `get` does, at once. */
+  /**
+   * The same in chunks of at most 256 KiB, read on demand, after skipping `skipBytes`. Throws immediately, as `get`
+   * does.
+   */
   chunks(ref: ContentRef, skipBytes = 0): Iterable<Uint8Array> {
     return this.#reader.chunks(ref, skipBytes)
   }
 
-  /** Whether a part is there, without a look at what is in it. */
+  /** Whether a blob exists; does not check its content. */
   has(ref: ContentRef): boolean {
     return this.#reader.has(ref)
   }
 
-  /** The databases of the months in use, for tests that fill them. */
+  /** The open databases, for tests that fill them. */
   databases(): Database[] {
     return this.#months.databases()
   }
@@ -401,11 +414,11 @@ export class ContentStore {
       this.#disk?.countWritten(frames.length)
       await writeFileSynced(path, frames)
     }
-    // Also when the file was there: who wrote it may not have come to this yet.
+    // Also for an existing file: its writer may not have synced the folder yet.
     await syncFolder(dirname(path))
   }
 
-  /** The folder for the files of a month, with its own entry durable. */
+  /** Creates a month's folder and makes its entry durable. */
   async #makeMonthFolder(month: number): Promise<void> {
     const made = await mkdir(join(this.#folder, formatMonth(month)), { recursive: true, mode: 0o700 })
     if (made !== undefined) await syncFolder(this.#folder)

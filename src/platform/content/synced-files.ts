@@ -1,8 +1,8 @@
-/** @module Files and the entries of folders that are on disk when the promise resolves. A new file needs both. */
+/** @module Writes files and folder entries that are on disk when the promise resolves. A new file needs both. */
 import { open, rename, rm } from 'node:fs/promises'
 import { randomBase62 } from '../ids.ts'
 
-/** Writes a file so that it appears under its name only when it is whole; its entry in the folder is synced by `syncFolder`. */
+/** Writes a file that appears under its name only when complete; `syncFolder` syncs its entry in the folder. */
 export async function writeFileSynced(path: string, data: Uint8Array): Promise<void> {
   const temporary = `${path}.${randomBase62(12)}.tmp`
   try {
@@ -20,7 +20,7 @@ export async function writeFileSynced(path: string, data: Uint8Array): Promise<v
   }
 }
 
-/** The entries of a folder are on disk. */
+/** Syncs the entries of a folder to disk. */
 export async function syncFolder(path: string): Promise<void> {
   const folder = await open(path, 'r')
   try {

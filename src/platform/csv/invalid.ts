@@ -1,4 +1,4 @@
-/** @module The error of a body that is CSV by its type and cannot be read as the file that the route expects. */
+/** @module The error for a CSV body that is not the file the route expects. */
 import { type AppError, invalid } from '../errors.ts'
 
 /** 422 `invalid_csv`. */

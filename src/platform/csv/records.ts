@@ -1,28 +1,28 @@
 /**
- * @module Takes CSV (RFC 4180) apart into records, a window of the file at a time, and can begin anew at the end of any record. A quote that is never
- * closed costs its own line, not the rest of the file. Reads bytes that are in memory; knows no columns.
+ * @module Reads CSV records (RFC 4180) from a window of the file at a time, and can resume at the end of any record. A
+ * quote that is never closed costs its own line, not the rest of the file. Reads bytes in memory; knows no columns.
  */
 import { isUtf8 } from 'node:buffer'
 import { KiB } from '../units.ts'
 import { type Delimiter, detectDelimiter } from './cells.ts'
 
-/** Bytes of the longest record; also how far a quote may reach. */
+/** Limit for the bytes of a record; also how far a quote may extend. */
 export const MAX_RECORD_BYTES = 64 * KiB
 
-/** A record; or why a line is none. */
+/** A record, or why a line is not one. */
 export type CsvRecord =
   | {
       readonly kind: 'record'
-      /** Of its first line; the first of the file is 1. */
+      /** Number of its first line, from 1. */
       readonly line: number
-      /** Without white space around them where they are not quoted. */
+      /** Trimmed where they are not quoted. */
       readonly cells: readonly string[]
     }
   | { readonly kind: 'broken'; readonly line: number; readonly error: string }
 
 const BYTE_ORDER_MARK = Buffer.from('\ufeff')
 
-/** Where the first record of a file begins, after a byte order mark, and what parts its cells. */
+/** Where the first record of a file begins, after a byte order mark, and its delimiter. */
 export function detectStart(file: Buffer): { readonly at: number; readonly delimiter: Delimiter } {
   const at = file.indexOf(BYTE_ORDER_MARK) === 0 ? BYTE_ORDER_MARK.length : 0
   const start = file
@@ -34,25 +34,25 @@ export function detectStart(file: Buffer): { readonly at: number; readonly delim
 
 export interface ScanOptions {
   readonly delimiter: Delimiter
-  /** Number of the line at the beginning of the window. */
+  /** Line number at the start of the window. */
   readonly line: number
-  /** Whether the file ends with the window. Else the window has more bytes than `MAX_RECORD_BYTES`, or nothing is promised. */
+  /** Whether the file ends with the window. If not, the window must have more than `LONGEST_RECORD` bytes. */
   readonly isEnd: boolean
-  /** Most records that are wanted. */
+  /** Maximum number of records to return. */
   readonly maxRecords: number
-  /** Most lines that are looked at for them, empty ones included. */
+  /** Maximum number of lines to read for them, including empty ones. */
   readonly maxLines?: number
-  /** Position of a cell that never has a line break: one in it shows that a quote was not closed. */
+  /** Position of a cell that never contains a line break: one in it proves that a quote was not closed. */
   readonly oneLineCell?: number
 }
 
 export interface Scan {
   readonly records: readonly CsvRecord[]
-  /** Where in the window the next record begins. */
+  /** Offset of the next record in the window. */
   readonly end: number
-  /** Number of the line there. */
+  /** Line number at that offset. */
   readonly line: number
-  /** The last line was too long, and its end is not in the window: what comes up to there belongs to it. */
+  /** The last line was too long and does not end in the window: what follows up to its end still belongs to it. */
   readonly isInsideLine: boolean
 }
 
@@ -61,14 +61,14 @@ const CR = 13
 const TAB = 9
 const SPACE = 32
 const QUOTE = 34
-/** In place of a position: there is none. */
+/** Used as a position: there is none. */
 const NOT_FOUND = Number.POSITIVE_INFINITY
 
 const UNCLOSED = `A quote that begins in it is not closed within ${MAX_RECORD_BYTES / KiB} KiB.`
 const TOO_LONG = `It is longer than ${MAX_RECORD_BYTES / KiB} KiB.`
 const NOT_UTF8 = 'It is not in UTF-8; save the file as "CSV UTF-8".'
 
-/** The records at the beginning of a window. Empty lines, and lines of empty cells, are left out. */
+/** Reads the records at the start of a window. Skips empty lines and lines of empty cells. */
 export function scanRecords(window: Buffer, options: ScanOptions): Scan {
   const { maxRecords: most, maxLines: mostLines = NOT_FOUND } = options
   const next = createPositionFinder(window)
@@ -86,16 +86,16 @@ export function scanRecords(window: Buffer, options: ScanOptions): Scan {
   return { records, end: at, line, isInsideLine: false }
 }
 
-/** A record, a line without one, or a line that cannot be read. */
+/** A record, a line without a record, or an invalid line. */
 interface ScanStep {
-  /** Undefined: the line is empty, or all its cells are. */
+  /** Undefined: the line or all its cells are empty. */
   readonly record: CsvRecord | undefined
   /** Undefined: its last line does not end in this window. */
   readonly end: number | undefined
   readonly lines: number
 }
 
-/** Reads what begins at a place. Undefined: it may end behind this window. */
+/** Reads the record or line at an offset. Undefined: it may end beyond this window. */
 function readStep(
   window: Buffer,
   at: number,
@@ -126,7 +126,7 @@ function readStep(
   return { record: toRecord(line, cells), end: ended.next, lines: 1 }
 }
 
-/** Where the line that goes on at the beginning of a window is over: the place after its end. Undefined: not in this window. */
+/** Where the next line begins, for a window that starts in the middle of a line. Undefined: not in this window. */
 export function findNextLineStart(window: Buffer, isEnd: boolean): number | undefined {
   return findLineEnd(window, 0, createPositionFinder(window), isEnd)?.next
 }
@@ -149,7 +149,9 @@ interface LineEnd {
   readonly next: number
 }
 
-/** The end of the line with the byte at `from`: CRLF, LF, CR, or the end of the file. Undefined: not in this window. */
+/**
+ * Finds the end of the line that contains `from`: CRLF, LF, CR, or the end of the file. Undefined: not in this window.
+ */
 function findLineEnd(window: Buffer, from: number, next: PositionFinder, isEnd: boolean): LineEnd | undefined {
   const lf = next.lf(from)
   const cr = next.cr(from)
@@ -169,7 +171,7 @@ interface PositionFinder {
   cr(from: number): number
 }
 
-/** Where the next of a byte is. Asked from ever later places, so that the window is searched once. */
+/** Finds the next occurrence of a byte. Calls must go forward, so that the window is searched only once. */
 function createPositionFinder(window: Buffer): PositionFinder {
   const finder = (byte: number) => {
     let found = -1
@@ -188,16 +190,16 @@ interface QuotedRecord {
   /** Undefined: they are not UTF-8. */
   readonly cells: readonly string[] | undefined
   readonly end: number
-  /** That it has, its own end included. */
+  /** Number of lines it spans. */
   readonly lines: number
 }
 
-/** Why a record has no end: the rest of it may be behind the window; or a quote is not closed within its bounds. */
+/** Why a record has no end: the rest may lie beyond the window, or a quote is not closed within the limit. */
 type Interruption = 'unfinished' | 'unclosed'
 
 /**
- * Reads one record with quotes. A quote at the beginning of a cell opens; one anywhere else means itself. What follows a
- * closing quote makes the whole cell mean itself (`"Ada" <ada@example.com>`), unless a line ended in between: then the
+ * Reads one record with quotes. A quote opens at the beginning of a cell; anywhere else it is literal. Text after a
+ * closing quote makes the whole cell literal (`"Ada" <ada@example.com>`), unless a line ended in between: then the
  * quote was never closed.
  *
  * cell → delimiter → cell … → end of the line, or an interruption
@@ -242,7 +244,7 @@ class QuotedRecordReader {
     return this.#isTruncated() ? this.#interrupt() : this.#decode(start, this.#at).trim()
   }
 
-  /** Undefined: the cell goes on after the closing quote, or it was interrupted. */
+  /** Undefined: the cell continues after the closing quote, or it was interrupted. */
   #readQuotedText(): string | undefined {
     const opened = this.#at
     const closed = findClosingQuote(this.#window, opened + 1, this.#limit)
@@ -257,14 +259,14 @@ class QuotedRecordReader {
     return this.#decode(opened + 1, closed).replaceAll('""', '"')
   }
 
-  /** Whether there was one, so that another cell follows. */
+  /** Returns whether there was one, so that another cell follows. */
   #skipDelimiter(): boolean {
     if (this.#window[this.#at] !== this.#delimiter) return false
     this.#at++
     return true
   }
 
-  /** Where the next record begins. */
+  /** Returns where the next record begins. */
   #skipLineEnd(): number {
     const at = this.#at
     if (at === this.#window.length) return at
@@ -282,7 +284,7 @@ class QuotedRecordReader {
     return byte === this.#delimiter || byte === LF || byte === CR
   }
 
-  /** Whether the record reaches the end of what may be read, and the file goes on there. */
+  /** Whether the record reaches the end of the readable bytes while the file continues. */
   #isTruncated(): boolean {
     return this.#at === this.#limit && !(this.#isEnd && this.#at === this.#window.length)
   }
@@ -300,7 +302,7 @@ class QuotedRecordReader {
   }
 }
 
-/** The next quote that is not doubled. */
+/** Finds the next quote that is not doubled. */
 function findClosingQuote(window: Buffer, from: number, limit: number): number | undefined {
   for (let at = window.indexOf(QUOTE, from); at !== -1 && at < limit; at = window.indexOf(QUOTE, at + 2))
     if (window[at + 1] !== QUOTE) return at

@@ -1,6 +1,6 @@
 /**
- * @module Worker that copies write-ahead logs into their databases, so that the syncs of a checkpoint never block the event loop.
- * Talks with `checkpoint.ts` only.
+ * @module Worker that copies write-ahead logs into their databases, so that checkpoint syncs never block the event
+ * loop. Only `checkpoint.ts` communicates with it.
  */
 import { Database } from 'bun:sqlite'
 
@@ -21,7 +21,9 @@ self.onmessage = ({ data }: MessageEvent<Request>) => {
   }
 }
 
-/** By a connection for this pass alone: one that stayed open would keep the place of a month of content that was dropped. */
+/**
+ * Opens a connection for this pass only: one left open would keep the disk space of a dropped month of content in use.
+ */
 function checkpoint({ path, mode }: Request): void {
   const db = new Database(path, { readwrite: true, strict: true })
   try {

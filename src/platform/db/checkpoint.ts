@@ -1,9 +1,9 @@
-/** @module Asks the checkpoint Worker, one for all databases of the process. */
+/** @module Requests checkpoints from the checkpoint Worker; one Worker serves all databases of the process. */
 import type { Log } from '../log.ts'
 import { startWorker } from '../workers.ts'
 
 export interface Checkpointer {
-  /** Resolves when the pass is over; a pass that could not finish is logged and done again at the next occasion. */
+  /** Resolves when the pass has ended; a failed pass is logged, and the next one makes up for it. */
   run(path: string, mode: 'PASSIVE' | 'TRUNCATE'): Promise<void>
   close(): void
 }

@@ -1,7 +1,11 @@
-/** @module Names that are stored as small numbers: the code of a name is its position in a list, so lists of stored names only ever grow at their end. */
+/**
+ * @module Names that are stored as small numbers: a name's code is its position in a list, so lists of stored names
+ * only ever grow at the end.
+ */
 
 /**
- * The way from each name to its code and back; both throw for what is not in the list, which is a bug or another version's database.
+ * Maps each name to its code and back; both directions throw for an unknown one, which is a bug or another version's
+ * database.
  * @param what what the names are, for these errors
  */
 export function codesOf<Name extends string>(

@@ -1,4 +1,6 @@
-/** @module Column kinds that all tables share. Times are integer milliseconds, public ids 16-byte blobs, flags 0 or 1. */
+/**
+ * @module Column types that all tables share. Times are integer milliseconds, public ids 16-byte blobs, flags 0 or 1.
+ */
 import { sql } from 'drizzle-orm'
 import { customType, integer } from 'drizzle-orm/sqlite-core'
 import type { UuidBytes } from '../ids.ts'

@@ -1,11 +1,14 @@
 /**
- * @module Group commit. Write functions of concurrent requests and sessions run in one transaction, each in a savepoint, and their promises
- * resolve only when the WAL that holds them is synced to disk. The event loop never waits for the disk: the sync runs in the thread pool while
- * the next group gathers. No transaction is ever held across anything asynchronous: write functions are synchronous, by type.
+ * @module Group commit. Write functions of concurrent requests and sessions run in one transaction, each in a
+ * savepoint, and their promises resolve only when the WAL with them is synced to disk. The event loop never waits for
+ * the disk: the sync runs in the thread pool while the next group gathers. No transaction is held across anything
+ * asynchronous: the types force write functions to be synchronous.
  *
- * While another process holds the database, writes wait without holding the event loop, and get 503 after some seconds.
+ * While another process holds the database, writes wait without blocking the event loop, and fail with 503 after some
+ * seconds.
  *
- * Part of the disk is reserved: `write` is refused when it would touch that, so that `writeFromReserve` can always finish what was accepted, and delete.
+ * Part of the disk is reserved: `write` is refused when it would use the reserve, so that `writeFromReserve` can always
+ * delete and finish accepted work.
  */
 import type { Database } from 'bun:sqlite'
 import { closeSync, fdatasync, fstatSync, openSync } from 'node:fs'
@@ -17,48 +20,57 @@ import { isLocked, toStorageError } from '../storage-errors.ts'
 import { MiB, seconds } from '../units.ts'
 import { type NonPromise, prepareStatements } from './open.ts'
 
-/** What a write function works with, inside its savepoint. */
+/** What a write function gets, inside its savepoint. */
 export interface Tx {
   readonly db: Database
-  /** Adds to a counter; all additions of a group are written once, at its end, by the `flush` given to the Committer. */
+  /** Adds to a counter; the Committer's `flush` writes all additions of a group once, at its end. */
   add(counter: string, delta: number): void
-  /** Runs after the group is durable, before the promise of this write resolves. Dropped when the write fails. */
+  /** Runs once the group is durable, before this write's promise resolves. Dropped when the write fails. */
   afterCommit(run: () => void): void
 }
 
 export interface WriteOptions {
-  /** Whose write it is: owners take turns by the time that their writes take, so that one with hundreds holds up himself only. Left out: the service's own. */
+  /**
+   * Owner of the write: owners get equal time, so one with hundreds of writes delays only itself. Default: the service.
+   */
   readonly owner?: Owner | undefined
   /**
-   * Whether it may use what is reserved of the disk: only what finishes mail that was accepted, deletes, frees or lets people in to do so. None of it may
-   * grow with what somebody asks for.
+   * Whether the write may use the disk reserve: only for writes that finish accepted mail, delete, free space, or let
+   * users sign in to do so. No client may control the size of such a write.
    */
   readonly mayUseReserve?: boolean | undefined
 }
 
 export interface CommitterOptions {
-  /** By which writes are measured. */
+  /** Measures how long writes take. */
   readonly clock?: Pick<Clock, 'monotonicMs'>
-  /** Writes the summed counter additions of a group. */
+  /** Writes a group's summed counter additions. */
   readonly flush?: (db: Database, deltas: ReadonlyMap<string, number>) => void
-  /** Called with the counter additions of each group once it is durable, before the next group runs: what can be read then is on disk. */
+  /**
+   * Called with each group's counter additions once it is durable and before the next group runs, so everything
+   * readable then is on disk.
+   */
   readonly onDurable?: (deltas: ReadonlyMap<string, number>) => void
-  /** Called once when a sync failed: what is in the page cache is then unknown, so nothing may be accepted any more. */
+  /**
+   * Called once when a sync failed: the state of the page cache is then unknown, so nothing may be accepted any more.
+   */
   readonly onBroken?: (error: Error) => void
-  /** Keeps a part of the disk free; left out: nothing is reserved. */
+  /** Guards the disk reserve; without it nothing is reserved. */
   readonly disk?: DiskGuard
-  /** WAL size at which a checkpoint is asked for. */
+  /** WAL size that triggers a checkpoint. */
   readonly checkpointBytes?: number
-  /** Copies the WAL into the database in another thread; `TRUNCATE` also empties it and needs the writer to hold still. */
+  /**
+   * Copies the WAL into the database in another thread; `TRUNCATE` also empties it, which requires the writer to pause.
+   */
   readonly checkpoint?: (path: string, mode: 'PASSIVE' | 'TRUNCATE') => Promise<void>
-  /** Called after each checkpoint with what is left of the WAL, because somebody reads from it; `again` does the next. */
+  /** Called after each checkpoint with the bytes left in the WAL because of readers; `again` runs the next one. */
   readonly onCheckpoint?: (path: string, leftBytes: number, again: () => Promise<void>) => void
 }
 
 /** Work between two groups. */
 interface ExclusiveJob {
-  /** The WAL is emptied before, as far as readers let it. */
-  readonly afterWal: boolean
+  /** Whether to empty the WAL first, as far as readers allow. */
+  readonly needsEmptyWal: boolean
   run(): void
   reject(error: unknown): void
 }
@@ -74,22 +86,22 @@ interface QueuedWrite {
   after: (() => void)[]
 }
 
-/** Bounds the writes that fail together when their group does. */
+/** Limits how many writes fail together when their group does. */
 const MAX_WRITES_PER_GROUP = 128
-/** Bounds the time for which one group keeps the event loop, but for one write that takes longer. */
+/** Limits how long one group blocks the event loop, apart from a single write that takes longer. */
 const MAX_GROUP_MS = 10
-/** Free beside the reserve, no group can use it up: it has some milliseconds. */
+/** With this much free above the reserve, no group can reach it: a group lasts only some milliseconds. */
 const AMPLE_FREE_BYTES = 256 * MiB
-/** Owner of the writes of the service itself: outcomes, recurring tasks. */
+/** Owner of the service's own writes: outcomes, recurring tasks. */
 const SERVICE: Owner = ''
-/** The service writes for all owners, so it has the turns of so many, or of all that wait. */
+/** The service writes on behalf of all owners, so it gets as many shares as owners wait, but at least this many. */
 const MIN_SERVICE_SHARES = 4
-/** How long writes wait while another process holds the database: a client that waits longer has given up. */
+/** How long writes wait while another process holds the database; longer, and the client would have given up. */
 const MAX_LOCK_WAIT_MS = seconds(5)
 const LOCK_RETRY_MS = 50
-/** What a supervisor needs to start the service again, about. */
+/** Approximate time that a supervisor needs to restart the service. */
 const RESTART_SECONDS = 10
-/** So that writes which take no time that the clock sees take turns as well. */
+/** Minimum cost of a write, so that fairness also works for writes shorter than the clock's resolution. */
 const MIN_COST_MS = 0.01
 
 const sql = prepareStatements((db) => ({
@@ -119,16 +131,16 @@ export class Committer {
   #writersHeld: Promise<void> | undefined
   #checkpointing: Promise<void> | undefined
   #nextCheckpointBytes = 0
-  /** Whether the running group could come near the reserve of the disk, so that each write is measured. */
+  /** Whether the running group might reach the disk reserve, so that each of its writes is measured. */
   #isDiskTight = false
-  /** Of the database when the running group began. */
+  /** Size of the database when the running group began. */
   #pagesBefore = 0
   #pageBytes: number | undefined
   #broken: Error | undefined
-  /** Since when another process has held the database; undefined: it does not. */
+  /** When another process began to hold the database; undefined: none does. */
   #lockedSinceMs: number | undefined
 
-  /** @param path of the database file, already in WAL mode with its `-wal` file made */
+  /** @param path of the database file, already in WAL mode and with a `-wal` file */
   constructor(db: Database, path: string, options: CommitterOptions = {}) {
     this.db = db
     this.#path = path
@@ -140,10 +152,10 @@ export class Committer {
   }
 
   /**
-   * Runs `run` inside the next group and resolves with its value once that is on disk. A throw undoes only this write and rejects with the same
-   * error; a full disk, or one of which only the reserve is left, rejects with 507 `insufficient_storage`;
-   * other passing trouble, such as a lock of another process, with 503 `storage_unavailable`. Writes of one owner run in
-   * the order in which they came.
+   * Runs `run` in the next group and resolves with its value once that is on disk. A throw rolls back only this write
+   * and rejects with the same error. A full disk, or one with only the reserve left, rejects with 507
+   * `insufficient_storage`; other transient errors, such as another process's lock, with 503 `storage_unavailable`.
+   * Writes of one owner run in order of arrival.
    */
   write<T>(run: (tx: Tx) => NonPromise<T>, { owner = SERVICE, mayUseReserve = false }: WriteOptions = {}): Promise<T> {
     if (this.#broken) return Promise.reject(this.#broken)
@@ -172,16 +184,18 @@ export class Committer {
   }
 
   /**
-   * Runs `run` on the connection between two groups, outside of any transaction and while no checkpoint runs: for upkeep that no transaction may hold. What
-   * it writes is not waited for, and it keeps everybody else from writing: only what takes some milliseconds.
+   * Runs `run` on the connection between two groups, outside of any transaction and while no checkpoint runs: for
+   * maintenance that no transaction may contain. Its writes are not synced, and it blocks all other writes, so it may
+   * take only some milliseconds.
    */
   runExclusive<T>(run: (db: Database) => NonPromise<T>): Promise<T> {
     return this.#enqueueExclusive(false, () => run(this.db) as T)
   }
 
   /**
-   * The same for work on the file itself: the WAL is emptied into it first, in another thread. Nobody writes meanwhile.
-   * @param run is given the file, and whether all is in it; not when somebody reads from the WAL
+   * Like `runExclusive`, for work on the file itself: another thread first empties the WAL into it. All writes wait
+   * meanwhile.
+   * @param run gets the file, and whether it is complete; a reader of the WAL prevents that
    */
   runExclusiveWithFile<T>(
     run: (file: { readonly fd: number; readonly isWhole: boolean }) => NonPromise<T>,
@@ -189,12 +203,12 @@ export class Committer {
     return this.#enqueueExclusive(true, () => run({ fd: this.fileFd, isWhole: fstatSync(this.#walFd).size === 0 }) as T)
   }
 
-  #enqueueExclusive<T>(afterWal: boolean, run: () => T): Promise<T> {
+  #enqueueExclusive<T>(needsEmptyWal: boolean, run: () => T): Promise<T> {
     if (this.#broken) return Promise.reject(this.#broken)
     if (this.#isClosed) return Promise.reject(new Error(`${this.#path} is closed`))
     return new Promise<T>((resolve, reject) => {
       this.#exclusiveJobs.push({
-        afterWal,
+        needsEmptyWal,
         reject,
         run: () => {
           try {
@@ -209,8 +223,9 @@ export class Committer {
   }
 
   /**
-   * The database file. One descriptor for as long as the connection lives: when a process closes any descriptor of a file, it loses its locks on it, and then
-   * another process that opens the database takes itself for the last one and removes the WAL under us (https://sqlite.org/howtocorrupt.html, 2.2).
+   * The database file. One descriptor for the lifetime of the connection: when a process closes any descriptor of a
+   * file, it loses its locks on that file, and another process that opens the database would take itself for the only
+   * user and remove the WAL (https://sqlite.org/howtocorrupt.html, 2.2).
    */
   get fileFd(): number {
     if (this.#isClosed) throw new Error(`${this.#path} is closed`)
@@ -218,33 +233,36 @@ export class Committer {
     return this.#fileFd
   }
 
-  /** Copies the WAL into the database and empties it, unless somebody reads for long. Writers wait for the last part of it only. */
+  /**
+   * Copies the WAL into the database and empties it, unless a long reader prevents that. Writers wait only for the last
+   * part.
+   */
   async checkpoint(): Promise<void> {
     if (this.#broken || this.#isClosed || !this.#options.checkpoint) return
     this.#checkpointing ??= this.#checkpointNow()
     await this.#checkpointing
   }
 
-  /** Resolves when everything written before the call is durable (or has failed). */
+  /** Resolves when all earlier writes are durable or have failed. */
   async barrier(): Promise<void> {
-    // Groups run in order, and so do the writes of an owner: empty ones of now end after all earlier ones.
+    // Groups run in order, and so do an owner's writes: an empty write per owner ends after all earlier ones.
     const owners = new Set([SERVICE, ...this.#queue.owners()])
     await Promise.allSettled([...owners].map((owner) => this.writeFromReserve(() => undefined, { owner })))
   }
 
-  /** Waits for what is queued, copies the WAL into the database and closes both. */
+  /** Waits for queued writes, copies the WAL into the database and closes both. */
   async close(): Promise<void> {
-    // What is queued goes before the barrier.
+    // Queued writes run before the barrier.
     this.#isClosed = true
     await this.barrier()
     this.#unregister?.()
-    // It looks at the WAL once more when it is over.
+    // A running checkpoint measures the WAL at its end.
     await this.#checkpointing
     closeSync(this.#walFd)
     try {
       if (!this.#broken) this.db.run('PRAGMA wal_checkpoint(TRUNCATE)')
     } catch {
-      // A full disk: the WAL stays and is read at the next start.
+      // The disk is full: the WAL stays, and the next start reads it.
     }
     this.db.close()
     if (this.#fileFd !== undefined) closeSync(this.#fileFd)
@@ -253,12 +271,12 @@ export class Committer {
   async #loop(): Promise<void> {
     while ((this.#queue.size > 0 || this.#exclusiveJobs.length > 0) && !this.#broken) {
       await this.#options.disk?.refresh()
-      // Last: a checkpoint may have begun to hold the writer meanwhile.
+      // Checked last, because a checkpoint may have begun to hold the writer during the refresh.
       while (this.#writersHeld) await this.#writersHeld
       if (this.#exclusiveJobs.length > 0) await this.#runExclusiveJobs()
       if (this.#queue.size === 0) continue
       if (!this.#begin()) {
-        // By the clock of the machine, like the process that is waited for.
+        // Uses the system clock, because the lock belongs to another process.
         if (this.#lockedSinceMs !== undefined) await systemClock.sleep(LOCK_RETRY_MS)
         continue
       }
@@ -273,7 +291,7 @@ export class Committer {
         break
       }
       for (const entry of group) {
-        // As microtasks: they run before whoever awaits the write, and a bug in one cannot stop the loop.
+        // As microtasks: they run before the code that awaits the write, and a bug in one cannot stop the loop.
         for (const run of entry.after) queueMicrotask(run)
         entry.resolve(entry.value as never)
       }
@@ -289,11 +307,11 @@ export class Committer {
 
   async #runExclusiveJobs(): Promise<void> {
     await this.#checkpointing
-    const alone = this.#exclusiveJobs.splice(0)
-    if (alone.some(({ afterWal }) => afterWal) && fstatSync(this.#walFd).size > 0) await this.#emptyWal()
-    for (const { run } of alone) run()
+    const jobs = this.#exclusiveJobs.splice(0)
+    if (jobs.some(({ needsEmptyWal }) => needsEmptyWal) && fstatSync(this.#walFd).size > 0) await this.#emptyWal()
+    for (const { run } of jobs) run()
     this.#measureWal()
-    // It writes as well, and there may be no group for long.
+    // Exclusive jobs write as well, and the next group may be far off.
     this.#checkpointWhenLarge()
   }
 
@@ -314,7 +332,7 @@ export class Committer {
     try {
       this.#options.onDurable?.(deltas)
     } catch (error) {
-      // A bug of the listener, told like any other; the loop must not end with it.
+      // Rethrown outside of the loop, so that a bug in the listener surfaces but does not stop the loop.
       queueMicrotask(() => {
         throw error
       })
@@ -322,8 +340,8 @@ export class Committer {
   }
 
   /**
-   * Begins a transaction. False: it could not. Then the queue waits for the process that holds the database, with
-   * `#lockedSinceMs` set, or was rejected, because that has lasted too long or something else is wrong.
+   * Begins a transaction. False when it could not: then either the queue waits for the process that holds the database
+   * (`#lockedSinceMs` is set), or the queue was rejected, because the wait was too long or another error occurred.
    */
   #begin(): boolean {
     try {
@@ -342,19 +360,22 @@ export class Committer {
     }
   }
 
-  /** Runs the head of the queue and commits; rejects the failed entries and returns the committed ones, to be synced. */
+  /**
+   * Runs the head of the queue and commits; rejects failed writes and returns the committed ones, which are not synced
+   * yet.
+   */
   #runGroup(deltas: Map<string, number>): QueuedWrite[] {
     const statements = sql(this.db)
-    const taken: QueuedWrite[] = []
+    const group: QueuedWrite[] = []
     try {
-      this.#isDiskTight = this.#options.disk?.hasRoomFor(AMPLE_FREE_BYTES) === false
+      this.#isDiskTight = this.#options.disk?.hasSpaceFor(AMPLE_FREE_BYTES) === false
       if (this.#isDiskTight) this.#pagesBefore = statements.pages.get()?.page_count ?? 0
       const endMs = this.#clock.monotonicMs() + MAX_GROUP_MS
-      for (let nowMs = endMs - MAX_GROUP_MS; nowMs < endMs && taken.length < MAX_WRITES_PER_GROUP; ) {
+      for (let nowMs = endMs - MAX_GROUP_MS; nowMs < endMs && group.length < MAX_WRITES_PER_GROUP; ) {
         const next = this.#queue.shift()
         if (!next) break
         const { item: entry, owner } = next
-        taken.push(entry)
+        group.push(entry)
         this.#runEntry(entry, deltas)
         const ranUntilMs = this.#clock.monotonicMs()
         const costMs = Math.max(ranUntilMs - nowMs, MIN_COST_MS)
@@ -367,46 +388,49 @@ export class Committer {
       statements.commit.run()
     } catch (error) {
       if (this.db.inTransaction) statements.rollback.run()
-      // Nothing of the group is kept: whoever had not failed by itself fails with it.
-      for (const entry of taken) entry.reject(toStorageError(entry.failed ? entry.error : error))
+      // The whole group is lost: writes that had not failed themselves fail with it.
+      for (const entry of group) entry.reject(toStorageError(entry.failed ? entry.error : error))
       return []
     }
-    for (const entry of taken) if (entry.failed) entry.reject(toStorageError(entry.error))
-    return taken.filter((entry) => !entry.failed)
+    for (const entry of group) if (entry.failed) entry.reject(toStorageError(entry.error))
+    return group.filter((entry) => !entry.failed)
   }
 
   #runEntry(entry: QueuedWrite, deltas: Map<string, number>): void {
     const statements = sql(this.db)
-    const own: [string, number][] = []
+    const ownDeltas: [string, number][] = []
     statements.savepoint.run()
     try {
       entry.value = entry.run({
         db: this.db,
-        add: (counter, delta) => own.push([counter, delta]),
+        add: (counter, delta) => ownDeltas.push([counter, delta]),
         afterCommit: (run) => entry.after.push(run),
       })
       if (this.#isDiskTight && !entry.mayUseReserve) this.#requireDiskSpace()
       statements.release.run()
-      for (const [counter, delta] of own) deltas.set(counter, (deltas.get(counter) ?? 0) + delta)
+      for (const [counter, delta] of ownDeltas) deltas.set(counter, (deltas.get(counter) ?? 0) + delta)
     } catch (error) {
       entry.failed = true
       entry.error = error
       entry.after = []
-      // A full disk can end the whole transaction; then there is no savepoint to go back to.
+      // A full disk can end the whole transaction; then the savepoint is gone.
       if (!this.db.inTransaction) return
       statements.rollbackTo.run()
       statements.release.run()
     }
   }
 
-  /** Throws 507 when what the group has added so far, once in the WAL and once more when it is copied from there, touches the reserve. */
+  /**
+   * Throws 507 when the pages that the group has added so far would touch the reserve. They count twice: in the WAL,
+   * and again when they are copied into the database.
+   */
   #requireDiskSpace(): void {
     const { disk } = this.#options
     if (!disk) return
     const { pages, pageSize } = sql(this.db)
     this.#pageBytes ??= pageSize.get()?.page_size ?? 0
     const addedBytes = Math.max(0, (pages.get()?.page_count ?? 0) - this.#pagesBefore) * this.#pageBytes
-    if (!disk.hasRoomFor(2 * addedBytes)) throw insufficientStorage()
+    if (!disk.hasSpaceFor(2 * addedBytes)) throw insufficientStorage()
   }
 
   #sync(): Promise<void> {
@@ -417,7 +441,7 @@ export class Committer {
     this.#broken = new AppError(
       503,
       'storage_failed',
-      'The server cannot store anything and ends; try again when it has been started again.',
+      'The storage failed and the server is stopping; try again after its restart.',
       { cause: error, retryAfterSeconds: RESTART_SECONDS },
     )
     for (const entry of group) entry.reject(this.#broken)
@@ -434,12 +458,12 @@ export class Committer {
     const checkpoint = this.#options.checkpoint
     if (!checkpoint) return
     try {
-      // The first pass copies the bulk while groups go on; under steady load it never catches up, so the second holds them back for the little
-      // that came since, and empties the WAL.
+      // The first pass copies most pages while groups go on. Under steady load it never catches up, so the second one
+      // pauses writers for the few pages that came since, and empties the WAL.
       await checkpoint(this.#path, 'PASSIVE')
       this.#writersHeld = checkpoint(this.#path, 'TRUNCATE')
       await this.#writersHeld
-      // A long reader keeps the WAL from being emptied; writers are not held again for it before as much has come anew.
+      // A long reader prevents emptying the WAL; writers are not paused again until as much has been added again.
       this.#measureWal()
       const leftBytes = this.#walBytes
       this.#nextCheckpointBytes = leftBytes === 0 ? 0 : leftBytes + (this.#options.checkpointBytes ?? 0)

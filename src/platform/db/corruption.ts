@@ -1,9 +1,9 @@
-/** @module What SQLite says of a file that is no database, or whose pages are damaged. */
+/** @module Recognises SQLite's errors for files that are corrupt or not a database. */
 
-/** Whether an error means that the file itself is damaged, not that the disk or the system is in trouble. */
+/** Whether an error means that the file itself is corrupt, not that the disk or the system failed. */
 export const isDatabaseCorrupt = (error: unknown): boolean => CORRUPTION.test(codeOf(error))
 
-/** Of two damaged ones: whether nothing of it is a database. */
+/** Whether nothing in the file is a database. */
 export const isNotADatabase = (error: unknown): boolean => codeOf(error).startsWith('SQLITE_NOTADB')
 
 const CORRUPTION = /^SQLITE_(?:CORRUPT|NOTADB)/

@@ -1,17 +1,17 @@
-/** @module What every full-text index (FTS5) needs: words of a person made into a query, and an index without what was taken out of it. */
+/** @module Full-text search (FTS5): turns a person's words into a query, and purges deleted words from an index. */
 import type { Database } from 'bun:sqlite'
 import { invalid } from '../errors.ts'
 import type { Committer } from './commit.ts'
 
-/** Pages of an index merged in one transaction: some 5 ms. */
+/** Index pages merged per transaction: some 5 ms. */
 const PAGES_PER_MERGE = 64
 
 /**
- * Rewrites an index until no word of a row that was taken out is in it any more; of an index without any it does nothing. In steps.
- * https://sqlite.org/fts5.html, 6.7
+ * Rewrites an index, in steps, until it contains no word of a deleted row; does nothing for an index without such
+ * words. https://sqlite.org/fts5.html, 6.7
  */
 export async function compactFullText(commit: Pick<Committer, 'writeFromReserve'>, table: string): Promise<void> {
-  // The first step, negative, begins a merge of everything into one; those after it go on with that.
+  // The first, negative step begins to merge everything into one segment; later steps continue.
   for (let pages = -PAGES_PER_MERGE; ; pages = PAGES_PER_MERGE) {
     const didWork = await commit.writeFromReserve(({ db }) => {
       const before = readTotalChanges(db)
@@ -28,15 +28,15 @@ const readTotalChanges = (db: Database): number =>
 const MAX_QUERY_LENGTH = 200
 const MAX_WORDS = 20
 
-/** What FTS5 counts as a part of a word (unicode61); a text without any of it would match nothing. */
+/** Characters that FTS5 (unicode61) counts as part of a word; a text without any would match nothing. */
 const WORD_CHARACTER = /[\p{L}\p{N}\p{Co}]/u
 
-/** A word or a token in quotes, in which nothing is syntax. */
+/** Quotes a word, so that nothing in it is syntax. */
 export const quoteWord = (word: string): string => `"${word.replaceAll('"', '""')}"`
 
 /**
- * The query for rows that have all words of a text, as a person types it. Throws the 422 of what is no search.
- * @param field the parameter that the text came in
+ * Builds the query for rows that contain all words of a text, as a person types it. Throws a 422 for an unusable text.
+ * @param field the parameter that held the text
  */
 export function toAllWordsQuery(field: string, text: string): string {
   if (text.length > MAX_QUERY_LENGTH) throw invalid(field, `${field} must have at most ${MAX_QUERY_LENGTH} characters.`)

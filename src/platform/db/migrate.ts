@@ -1,21 +1,22 @@
 /**
- * @module Applies the embedded migrations at the start. A migration is a .sql file made by drizzle-kit, never edited after a release.
+ * @module Applies the embedded migrations at the start. A migration is a .sql file from drizzle-kit, never edited after
+ * a release.
  */
 import type { Database } from 'bun:sqlite'
 
 export interface Migration {
-  /** File name without `.sql`; their order is the order of application. */
+  /** File name without `.sql`; migrations are applied in order of name. */
   readonly name: string
   readonly sql: string
 }
 
-/** The database was made by a newer version. */
+/** A newer version created the database. */
 export class NewerDatabaseError extends Error {}
 
 /**
- * Brings the schema up to date, each migration in a transaction of its own together with the note that it was applied.
- * Throws NewerDatabaseError when a newer version made it, so that an older executable never writes into it.
- * @param onApply called before each that is applied
+ * Brings the schema up to date. Each migration runs in a transaction that also records it. Throws NewerDatabaseError
+ * when a newer version has migrated the database, so that an older executable never writes to it.
+ * @param onApply called before each migration
  */
 export function migrate(db: Database, migrations: readonly Migration[], onApply?: (name: string) => void): void {
   db.run('CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY) STRICT, WITHOUT ROWID')

@@ -1,6 +1,7 @@
 /**
- * @module Opens SQLite files the way this service needs them. Durability is not SQLite's own here: `synchronous=NORMAL` writes the WAL without
- * waiting, and `commit.ts` syncs it before it tells anybody; checkpoints are `checkpoint.ts`'s, never the writer's.
+ * @module Opens SQLite files with this service's settings. Durability does not come from SQLite: `synchronous=NORMAL`
+ * writes the WAL without waiting, and `commit.ts` syncs it before it confirms a write. `checkpoint.ts` runs
+ * checkpoints, never the writer.
  */
 import { Database, type Statement } from 'bun:sqlite'
 import { closeSync, fsyncSync, openSync } from 'node:fs'
@@ -8,13 +9,13 @@ import { dirname } from 'node:path'
 import { perOwner } from '../per-owner.ts'
 
 /**
- * How long the event loop may stand still for a lock of another process. Readers meet none in WAL mode, but for moments
- * of opening and recovery; writers wait in the Committer.
+ * How long the event loop may block on another process's lock. In WAL mode readers meet none except while a database is
+ * opened or recovered; writers wait in the Committer.
  */
 export const MAIN_THREAD_BUSY_MS = 10
 const WORKER_BUSY_MS = 5000
 
-/** Opens (and makes) a database for writing. Only the process that owns the data directory may call it. */
+/** Opens a database for writing, and creates it if it is missing. Only for the process that owns the data directory. */
 export function openDatabase(path: string): Database {
   const db = new Database(path, { create: true, readwrite: true, strict: true, safeIntegers: false })
   try {
@@ -22,7 +23,7 @@ export function openDatabase(path: string): Database {
     syncDirectory(dirname(path))
     return db
   } catch (error) {
-    // It is opened again when the trouble is over.
+    // Callers open it again when the problem is over.
     db.close()
     throw error
   }
@@ -30,21 +31,23 @@ export function openDatabase(path: string): Database {
 
 function prepareForWriting(db: Database): void {
   db.run(`PRAGMA busy_timeout = ${MAIN_THREAD_BUSY_MS}`)
-  // Only takes effect before the first table; incremental vacuum later gives space back after retention.
+  // Takes effect only before the first table is created; incremental vacuum then frees space after retention.
   db.run('PRAGMA auto_vacuum = INCREMENTAL')
   db.run('PRAGMA journal_mode = WAL')
   db.run('PRAGMA synchronous = NORMAL')
   db.run('PRAGMA wal_autocheckpoint = 0')
   db.run('PRAGMA foreign_keys = ON')
-  // What is deleted is overwritten, pages that become free as well; `scrub.ts` does the rest.
+  // Deleted data is overwritten, also in freed pages; `scrub.ts` covers the rest.
   db.run('PRAGMA secure_delete = ON')
   db.run('PRAGMA temp_store = MEMORY')
   db.run('PRAGMA cache_size = -16384')
-  // The first write makes the WAL; its directory entry must survive a power cut as well.
+  // The first write creates the WAL, whose directory entry must survive a power cut as well.
   db.run('PRAGMA user_version = 1')
 }
 
-/** A read-only connection, for Workers and reports; `busyMs` is how long it may wait for a lock of another process. */
+/**
+ * Opens a read-only connection, for Workers and reports; `busyMs` is how long it may wait for another process's lock.
+ */
 export function openReadOnly(path: string, busyMs = WORKER_BUSY_MS): Database {
   const db = new Database(path, { readonly: true, strict: true })
   db.run(`PRAGMA busy_timeout = ${busyMs}`)
@@ -63,8 +66,9 @@ function syncDirectory(path: string): void {
 }
 
 /**
- * Statements prepared once a connection: `const sql = prepared((db) => ({ insert: db.prepare('…') }))`, then `sql(db).insert.run(…)`.
- * For hot paths, where a query builder or a look-up by SQL text would cost more than the query.
+ * Prepares statements once per connection: `const sql = prepareStatements((db) => ({ insert: db.prepare('…') }))`, then
+ * `sql(db).insert.run(…)`. For hot paths, where a query builder or a look-up by SQL text would cost more than the
+ * query.
  */
 export function prepareStatements<S extends Record<string, Statement>>(
   prepare: (db: Database) => S,
@@ -72,14 +76,15 @@ export function prepareStatements<S extends Record<string, Statement>>(
   return perOwner(prepare)
 }
 
-/** What must end before anything else runs. */
+/** A synchronous result: never a promise. */
 export type NonPromise<T> = T extends PromiseLike<unknown> ? never : T
 
 const snapshot = prepareStatements((db) => ({ begin: db.prepare('BEGIN'), end: db.prepare('COMMIT') }))
 
 /**
- * Reads of one moment. SQLite takes and gives back its lock once for all of them, not at each: outside of a transaction that costs several times what a
- * look-up by key does. For reads only; inside of a transaction it is the call alone. Throws what `read` throws.
+ * Reads from one snapshot. SQLite acquires and releases its lock once for all reads instead of once each; outside of a
+ * transaction the lock costs several times a look-up by key. For reads only; inside a transaction it just calls `read`.
+ * Throws what `read` throws.
  */
 export function readSnapshot<T>(db: Database, read: () => NonPromise<T>): T {
   if (db.inTransaction) return read() as T
@@ -88,7 +93,7 @@ export function readSnapshot<T>(db: Database, read: () => NonPromise<T>): T {
   try {
     return read() as T
   } finally {
-    // An error of the storage may have ended it.
+    // A storage error may have ended the transaction.
     if (db.inTransaction) end.run()
   }
 }

@@ -1,26 +1,26 @@
 /**
- * @module Which rows of a list are wanted: those after a number of rows, which are walked over, or those after a key of its order, which an index finds at
- * once however deep they are.
+ * @module The requested rows of a list: those after an offset, which the query scans, or those after a key of the
+ * list's order, which an index finds immediately at any depth.
  */
 import { invalid } from '../errors.ts'
 
-/** Where a row stands in the order of its list: by its id, or by a time (or another value) and its id. */
+/** A row's position in the order of its list: its id, or a time (or another value) and its id. */
 export type RowKey = readonly (number | string)[]
 
 export interface RowWindow {
   readonly limit: number
-  /** Rows to walk over; 0 where there is a key. */
+  /** Rows to skip; 0 when there is a key. */
   readonly offset: number
-  /** The last row before those that are wanted. */
+  /** The last row before the requested ones. */
   readonly after?: RowKey | undefined
 }
 
-/** Above every id and every time that is stored. */
+/** Above every stored id and time. */
 const ABOVE_ALL = Number.MAX_SAFE_INTEGER
 
 const invalidCursor = () => invalid('cursor', 'cursor must be the next_cursor of a page of this list.')
 
-/** Of a list that is newest first by id: the id that all wanted ones are below. */
+/** For a list ordered by id, newest first: the exclusive upper bound of the ids. */
 export function belowId({ after }: Pick<RowWindow, 'after'>): number {
   if (!after) return ABOVE_ALL
   const [id] = after
@@ -28,7 +28,7 @@ export function belowId({ after }: Pick<RowWindow, 'after'>): number {
   return id
 }
 
-/** Of a list that is newest first by a time and, within it, by id: what all wanted ones are below. */
+/** For a list ordered by time and then id, newest first: the exclusive upper bound of both. */
 export function belowTimeAndId({ after }: Pick<RowWindow, 'after'>): readonly [time: number, id: number] {
   if (!after) return [ABOVE_ALL, ABOVE_ALL]
   const [time, id] = after
@@ -36,7 +36,7 @@ export function belowTimeAndId({ after }: Pick<RowWindow, 'after'>): readonly [t
   return [time, id]
 }
 
-/** The same within a time by a text. */
+/** The same for a list ordered by time and then a text. */
 export function belowTimeAndText({ after }: Pick<RowWindow, 'after'>): readonly [time: number, text: string] {
   if (!after) return [ABOVE_ALL, '']
   const [time, text] = after

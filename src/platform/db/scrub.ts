@@ -1,38 +1,39 @@
 /**
- * @module Makes what was deleted from a database unreadable in its file. `secure_delete` overwrites the cells and pages that are freed, but SQLite leaves
- * copies of cells in the unused middle of pages that it rebuilt, free pages of earlier versions have what was on them, and the WAL has all of it. So: free
- * pages are given back, the WAL is emptied into the file, and the unused middle of every page is zeroed there. What SQLite's own scrub does to a copy, done
- * to the file, in steps of some milliseconds. Never touches a byte that SQLite reads.
+ * @module Makes deleted data unreadable in a database file. `secure_delete` overwrites freed cells and pages, but
+ * SQLite leaves copies of cells in the unused middle of rebuilt pages, pages freed by earlier versions keep their
+ * content, and the WAL contains all of it. So the scrub releases free pages, empties the WAL into the file, and zeroes
+ * the unused middle of every page. That is what SQLite's own scrub does to a copy, done to the file itself, in steps of
+ * some milliseconds. Never touches a byte that SQLite reads.
  */
 import type { Database } from 'bun:sqlite'
 import { fdatasync, fstatSync, read, readSync, writeSync } from 'node:fs'
 import { promisify } from 'node:util'
 import type { Committer } from './commit.ts'
 
-/** Free pages given back in one step. */
+/** Free pages released per step. */
 const PAGES_PER_RELEASE = 64
-/** Pages zeroed in one step, and how many are read at once. */
+/** Pages zeroed per step, and pages per read. */
 const PAGES_PER_STEP = 256
 const PAGES_PER_READ = 256
-/** Above this, an overflow page could begin with the number of a next page that looks like the type of a b-tree page. */
+/** With more pages, an overflow page could begin with a next page number that looks like the type of a b-tree page. */
 const MAX_PAGES = 2 ** 25
 
 /**
- * Scrubs the database of a committer. Resolves with false when another process reads it for so long that its WAL cannot be emptied: then what was deleted
- * may still be there, and the caller tries again later.
+ * Scrubs a committer's database. Resolves with false when another process reads it for so long that the WAL cannot be
+ * emptied: deleted data may then remain, and the caller tries again later.
  */
 export async function scrubDatabase(committer: Committer): Promise<boolean> {
   await releasePages(committer)
-  // In another thread first, so that little is left to do while everybody waits.
+  // In another thread first, so that little is left for the time in which all writes wait.
   await committer.checkpoint()
   if (!(await committer.runExclusiveWithFile(({ isWhole }) => isWhole))) return false
   for await (const pages of findDirtyPages(committer.fileFd)) {
     for (let from = 0; from < pages.length; from += PAGES_PER_STEP) {
       const step = pages.slice(from, from + PAGES_PER_STEP)
       const isDone = await committer.runExclusiveWithFile(({ fd, isWhole }) => {
-        // Others have written: a page whose newest form is in the WAL is stale in the file.
+        // Writes have come in: a page with a newer form in the WAL is stale in the file.
         if (!isWhole) return false
-        // Pages in the cache have their old middle, and would bring it back with their next change.
+        // Cached pages still contain the old middle, and the next change would write it back.
         committer.db.run('PRAGMA shrink_memory')
         zeroPages(fd, step)
         return true
@@ -47,19 +48,20 @@ export async function scrubDatabase(committer: Committer): Promise<boolean> {
 }
 
 /**
- * Gives free pages back to the file system, in steps; the file gets shorter with the next checkpoint. Resolves with how many.
- * @param most stops after about so many
+ * Releases free pages to the file system, in steps; the file shrinks at the next checkpoint. Resolves with the number
+ * of pages.
+ * @param maxPages stops after about this many
  */
-export async function releasePages(committer: Committer, most = Number.POSITIVE_INFINITY): Promise<number> {
+export async function releasePages(committer: Committer, maxPages = Number.POSITIVE_INFINITY): Promise<number> {
   let released = 0
-  while (released < most) {
+  while (released < maxPages) {
     const before = await committer.runExclusive((db) => {
       const free = countFreePages(db)
       if (free > 0) db.query(`PRAGMA incremental_vacuum(${PAGES_PER_RELEASE})`).all()
       return { free, left: free > 0 ? countFreePages(db) : 0 }
     })
     released += before.free - before.left
-    // Without progress the database was made without auto_vacuum: its pages stay, and are overwritten.
+    // No progress means that the database was created without auto_vacuum: its free pages stay, and are overwritten.
     if (before.left === 0 || before.left >= before.free) break
   }
   return released
@@ -68,7 +70,10 @@ export async function releasePages(committer: Committer, most = Number.POSITIVE_
 const countFreePages = (db: Database): number =>
   db.query<{ freelist_count: number }, []>('PRAGMA freelist_count').get()?.freelist_count ?? 0
 
-/** Numbers of the pages whose unused middle is not all zero, as they are found. A page that changes meanwhile is looked at again when it is zeroed. */
+/**
+ * Yields the numbers of pages whose unused middle is not all zero, batch by batch. Zeroing checks each page again,
+ * because it may have changed.
+ */
 async function* findDirtyPages(fd: number): AsyncGenerator<number[]> {
   const header = Buffer.alloc(FILE_HEADER_BYTES)
   await readAt(fd, header, 0)
@@ -88,7 +93,7 @@ async function* findDirtyPages(fd: number): AsyncGenerator<number[]> {
   }
 }
 
-/** Fills the buffer from a place in the file; resolves with how much there was. */
+/** Fills the buffer from an offset in the file; resolves with the number of bytes read. */
 async function readAt(fd: number, buffer: Buffer, start: number): Promise<number> {
   for (let filled = 0; ; ) {
     const { bytesRead } = await readInto(fd, buffer, filled, buffer.length - filled, start + filled)
@@ -99,25 +104,29 @@ async function readAt(fd: number, buffer: Buffer, start: number): Promise<number
 
 const readInto = promisify(read)
 
-/** The page size that a database file says; 0 when it has bytes reserved in its pages, which ours never have. */
+/** Reads the page size from the file header; 0 for a file with reserved bytes in its pages, which ours never have. */
 function pageSizeOf(header: Uint8Array): number {
   const view = new DataView(header.buffer, header.byteOffset, header.length)
   const size = view.getUint16(16)
   return view.getUint8(20) === 0 ? (size === 1 ? 65_536 : size) : 0
 }
 
-/** Databases with auto_vacuum have pages that tell the parents of others: page 2, and each after as many as one can hold entries of 5 bytes. */
+/**
+ * With auto_vacuum some pages hold the parents of other pages: page 2, then one after each run of as many pages as one
+ * such page has entries of 5 bytes.
+ */
 const isPointerMap = (page: number, pageSize: number): boolean =>
   page > 1 && (page - 2) % (Math.floor(pageSize / 5) + 1) === 0
 
 const LEAVES: ReadonlySet<number> = new Set([10, 13])
 const INTERIORS: ReadonlySet<number> = new Set([2, 5])
-/** The header of the database stands before the first page's own. */
+/** The file header precedes the first page's own header. */
 const FILE_HEADER_BYTES = 100
 
 /**
- * Where the unused middle of a b-tree page is, when it is not all zero: between the pointers to its cells and the first cell. Undefined for a page that is
- * none, or not wholly as the file format says (https://sqlite.org/fileformat2.html, 1.6).
+ * Returns the unused middle of a b-tree page, between the cell pointers and the first cell, unless it is all zero.
+ * Undefined also for a page that is not a b-tree page or does not follow the file format exactly
+ * (https://sqlite.org/fileformat2.html, 1.6).
  */
 function findUnusedRange(bytes: Uint8Array, page: number): { readonly from: number; readonly to: number } | undefined {
   const header = page === 1 ? FILE_HEADER_BYTES : 0
@@ -138,7 +147,7 @@ function findUnusedRange(bytes: Uint8Array, page: number): { readonly from: numb
 const ZEROS = Buffer.alloc(65_536)
 const isZero = (bytes: Uint8Array): boolean => ZEROS.compare(bytes, 0, bytes.length, 0, bytes.length) === 0
 
-/** Zeroes the unused middle of pages in the file. Only while nobody writes and the WAL is empty. */
+/** Zeroes the unused middle of pages in the file. Only while nothing writes and the WAL is empty. */
 function zeroPages(fd: number, pages: readonly number[]): void {
   const header = Buffer.alloc(FILE_HEADER_BYTES)
   readSync(fd, header, 0, header.length, 0)
@@ -147,7 +156,7 @@ function zeroPages(fd: number, pages: readonly number[]): void {
   const bytes = Buffer.alloc(pageSize)
   for (const page of pages) {
     const start = (page - 1) * pageSize
-    // The file may be shorter by now.
+    // The file may have shrunk.
     if (readSync(fd, bytes, 0, pageSize, start) !== pageSize) return
     const unused = findUnusedRange(bytes, page)
     if (unused) writeSync(fd, ZEROS, 0, unused.to - unused.from, start + unused.from)

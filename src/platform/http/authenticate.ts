@@ -1,24 +1,26 @@
 /**
- * @module Finds the API key of a request: `Authorization: Bearer` (RFC 6750 §2.1) or `X-Service-Api-Key`. Knows no accounts; what a key is
- * worth is decided by the `authenticate` function of the composition.
+ * @module Reads the API key of a request: `Authorization: Bearer` (RFC 6750 §2.1) or `X-Service-Api-Key`. Knows no
+ * accounts; the `authenticate` function of the composition looks the key up.
  */
 import { unauthorized } from '../errors.ts'
 
-// RFC 9110 §11.1: the scheme is case-insensitive. Keys that an operator provisions may have any visible character.
+// RFC 9110 §11.1: the scheme is case-insensitive. A key that an operator provisions may contain any visible character.
 const BEARER = /^bearer +([\x21-\x7e]+) *$/i
 const VISIBLE_ASCII = /^[\x21-\x7e]+$/
 const MAX_KEY_LENGTH = 512
 
-/** Whether a request says that it has an API key, whatever it is worth. */
+/** Whether a request has an API key, valid or not. */
 export const hasCredentials = (headers: Headers): boolean =>
   headers.has('authorization') || headers.has('x-service-api-key')
 
-/** The API key in the headers. Throws a 401 when there is none, when it is malformed, or when the two headers disagree. */
+/**
+ * Reads the API key from the headers. Throws a 401 when it is missing or malformed, or when the two headers disagree.
+ */
 export function readApiKey(headers: Headers): string {
   const authorization = headers.get('authorization')
   const serviceKey = headers.get('x-service-api-key')
   const bearer = authorization === null ? undefined : BEARER.exec(authorization)?.[1]
-  // Clients that reserve Authorization for their own proxy send Basic there and the key in the other header.
+  // Clients that need Authorization for their own proxy send Basic there and the key in the other header.
   if (authorization !== null && bearer === undefined && (serviceKey === null || /^bearer\b/i.test(authorization))) {
     throw unauthorized()
   }

@@ -1,4 +1,4 @@
-/** @module What a client is told whose body cannot be taken. */
+/** @module Errors for request bodies that cannot be accepted. */
 import { AppError } from '../errors.ts'
 
 export const bodyTooLarge = (maxBytes: number): AppError =>
@@ -11,6 +11,6 @@ export const bodyTooSlow = (): AppError =>
     headers: { connection: 'close' },
   })
 
-/** The client went away in the middle of its body, so nobody reads this answer. */
+/** The client disconnected in the middle of its body, so no one reads this response. */
 export const bodyInterrupted = (cause: unknown): AppError =>
   new AppError(400, 'request_interrupted', 'The request body ended before it was complete.', { cause })

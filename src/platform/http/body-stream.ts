@@ -1,6 +1,7 @@
 /**
- * @module A body that its handler reads as it arrives, piece by piece, so that its length does not matter. A client that is faster than the handler is
- * held back by TCP: Bun 1.4.5 holds one piece of up to 1.5 MiB. There is no limit of time on the whole; it must keep coming.
+ * @module A request body that its handler reads chunk by chunk as it arrives, so its length does not matter. TCP slows
+ * down a client that is faster than the handler: Bun 1.4.5 buffers one chunk of up to 1.5 MiB. There is no time limit
+ * for the whole body, only a minimum rate.
  */
 import type { Clock } from '../clock.ts'
 import { AppError, unauthorized } from '../errors.ts'
@@ -9,25 +10,28 @@ import { bodyInterrupted, bodyTooLarge, bodyTooSlow } from './body-errors.ts'
 import { isRevoked, liftTimeLimit, restoreTimeLimit } from './request-context.ts'
 
 /**
- * The pieces of a body, once. To stop reading is to stop taking: what is still to come is thrown away. Reading throws 400 when the client went away,
- * 401 when it lost its access, 408 when it sends too slowly, 413 when it sends too much.
+ * The chunks of a body; readable once. When the reader stops, the rest is discarded. Reading throws 400 when the client
+ * disconnects, 401 when it loses access, 408 when it sends too slowly, 413 when it sends too much.
  */
 export type BodyStream = AsyncIterable<Uint8Array>
 
-/** Memory held for a body that is read so: a piece in hand and one that Bun has. What was in hand is garbage, of which its reader is told. */
+/**
+ * Memory reserved for a streamed body: the current chunk, and one that Bun buffers. `onConsumed` reports chunks that
+ * became garbage.
+ */
 export const STREAM_BYTES = 4 * MiB
 
-/** A client is waited for so long in all until so many bytes more are there. Time that the handler takes does not count. */
+/** Total time to wait for a client until it has sent this many more bytes. The handler's own time does not count. */
 const READ_TIMEOUT_MS = seconds(60)
 const MIN_BYTES_PER_TIMEOUT = 256 * KiB
 
-/** The body of a request as a stream of at most `maxBytes`. Nothing is read before the first piece is asked for. */
+/** The body of a request as a stream of at most `maxBytes`. Nothing is read before the first chunk is requested. */
 export const createBodyStream = (
   request: Request,
   options: {
     readonly maxBytes: number
     readonly clock: Pick<Clock, 'monotonicMs' | 'after'>
-    /** Told of each piece that is garbage now. */
+    /** Called for each chunk that became garbage. */
     readonly onConsumed: (bytes: number) => void
   },
 ): BodyStream => ({ [Symbol.asyncIterator]: () => readChunks(request, options) })
@@ -39,11 +43,11 @@ async function* readChunks(
   const reader = request.body?.getReader()
   if (!reader) return
   liftTimeLimit(request)
-  const patiently = createReadTimeout(clock)
+  const readWithTimeout = createReadTimeout(clock)
   let sizeBytes = 0
   try {
     for (;;) {
-      const { done, value } = await patiently(reader.read())
+      const { done, value } = await readWithTimeout(reader.read())
       if (isRevoked(request)) throw unauthorized()
       if (done) return
       sizeBytes += value.length
@@ -61,12 +65,12 @@ async function* readChunks(
 
 type ReadResult = Awaited<ReturnType<ReadableStreamDefaultReader<Uint8Array>['read']>>
 
-/** Waits for each read as long as there is patience left; bytes bring it back. */
+/** Limits the time of each read to what remains; received bytes reset the limit. */
 function createReadTimeout(
   clock: Pick<Clock, 'monotonicMs' | 'after'>,
 ): (reading: Promise<ReadResult>) => Promise<ReadResult> {
   let leftMs = READ_TIMEOUT_MS
-  let gotBytes = 0
+  let receivedBytes = 0
   return async (reading) => {
     const { promise: expiry, reject } = Promise.withResolvers<never>()
     const timer = clock.after(leftMs, () => reject(bodyTooSlow()))
@@ -74,10 +78,10 @@ function createReadTimeout(
     try {
       const read = await Promise.race([reading, expiry])
       leftMs -= clock.monotonicMs() - sinceMs
-      gotBytes += read.value?.length ?? 0
-      if (gotBytes >= MIN_BYTES_PER_TIMEOUT) {
+      receivedBytes += read.value?.length ?? 0
+      if (receivedBytes >= MIN_BYTES_PER_TIMEOUT) {
         leftMs = READ_TIMEOUT_MS
-        gotBytes = 0
+        receivedBytes = 0
       }
       return read
     } finally {

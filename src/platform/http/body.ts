@@ -1,6 +1,8 @@
 /**
- * @module Reads the body of a request: bounded in bytes, memory and time, before any of it is parsed. JSON everywhere; forms on public pages
- * only, CSV where a route asks for it: whole, or as a stream that its handler reads; bytes where their signature counts. A body that nobody reads costs nothing: Bun 1.4.5 throws its bytes away and keeps the connection in step.
+ * @module Reads request bodies within limits of bytes, memory and time, which apply before any parsing. JSON
+ * everywhere; forms on public pages only; CSV where a route asks for it, whole or as a stream that its handler reads;
+ * raw bytes where their signature matters. A body that no one reads costs nothing: Bun 1.4.5 discards it and keeps the
+ * connection in sync.
  */
 import type { Clock } from '../clock.ts'
 import { AppError } from '../errors.ts'
@@ -13,22 +15,24 @@ import { createDeadline, type Deadline } from './deadline.ts'
 import { countJsonValues, HEAP_BYTES_PER_JSON_VALUE, invalidJson, parseJson } from './json.ts'
 
 /**
- * Bytes held for one byte of body at the peak: the bytes, the text, the strings parsed from it, and what the handler decodes. Measured: 3.0
- * for one long string before the handler; text outside of Latin-1 takes two bytes a character.
+ * Peak memory per byte of body: the bytes, the text, the strings parsed from it, and what the handler decodes.
+ * Measured: 3.0 for one long string before the handler runs; text outside Latin-1 takes two bytes a character.
  */
 const PEAK_FACTOR = 4
-/** The same once bytes and text are garbage: the parsed strings, what the handler decodes from them and what it compresses for the disk. */
+/**
+ * The same once bytes and text are garbage: the parsed strings, and what the handler decodes and compresses from them.
+ */
 const PARSED_FACTOR = 3
-/** The same for CSV: the bytes, and the part of them that is in hand. */
+/** The same for CSV: the bytes, and the part being read. */
 const CSV_FACTOR = 2
-/** Step by which the reservation of a body of unknown length grows. */
+/** Step by which the reservation for a body of unknown length grows. */
 const CHUNKED_STEP_BYTES = 64 * KiB
 const RETRY_AFTER_SECONDS = 2
 const MAX_ANONYMOUS_BYTES = 64 * KiB
 const MAX_SIGNED_BYTES = 256 * KiB
-/** Fields of a form: ours have some twenty. Bun takes 18 ms for those that 64 KiB can name. */
+/** Maximum fields of a form: ours have some twenty. Bun takes 18 ms for as many as fit into 64 KiB. */
 const MAX_FORM_FIELDS = 500
-/** Larger bodies share this part of the memory, so that a few slow uploads cannot keep everybody else out. */
+/** Larger bodies share this fraction of the memory, so that a few slow uploads cannot block all other requests. */
 const LARGE_BODY_BYTES = 64 * KiB
 const LARGE_BODY_FRACTION = 0.75
 
@@ -37,7 +41,7 @@ export const isLargeBody = (sizeBytes: number): boolean => sizeBytes > LARGE_BOD
 
 export interface BodyReaderOptions {
   readonly maxBodyBytes: number
-  /** The same of a body that its handler reads as it arrives. */
+  /** The limit for a body that its handler reads as a stream. */
   readonly maxStreamBytes: number
   readonly timeoutMs: number
   readonly memory: MemoryBudget
@@ -46,36 +50,37 @@ export interface BodyReaderOptions {
 
 export interface BodyReader {
   /**
-   * Refuses by `Content-Length` alone: 413 when it is over the limit. Called before anything is read.
-   * @param isStreamed whether `read` bounds it by itself; asked only about large ones
+   * Refuses by `Content-Length` alone, before anything is read: 413 when it is over the limit.
+   * @param isStreamed whether `read` applies its own limit; called only for large bodies
    */
   refuseTooLarge(request: Request, sender: Sender, isStreamed: () => boolean): void
   /**
-   * The parsed body, undefined when it is empty; with it the memory that stays reserved until the caller releases it.
+   * The parsed body, undefined when it is empty, and the memory that stays reserved until the caller releases it.
    * Throws 400, 408, 413, 415 and 503.
    */
-  read(request: Request, sender: Sender, accepts: BodyFormat, inTurn?: FairRunner): Promise<ReadBody>
+  read(request: Request, sender: Sender, accepts: BodyFormat, runFairly?: FairRunner): Promise<ReadBody>
 }
 
 /** Runs a piece of synchronous work when its sender's turn comes. */
 export type FairRunner = <T>(piece: () => T) => Promise<T>
 
-/** Strangers may send small bodies only: nobody has to answer for what they do. */
+/** Unauthenticated senders may send small bodies only, since no account is responsible for them. */
 export type Sender = 'authenticated' | 'stranger'
 /**
- * `csv`: the value is the bytes as they came. `csv-stream`: a `BodyStream` of them, unread. `anything`: the request says all by itself; of a form the fields are read, and whatever else comes
- * is read and passed over. `bytes`: the value is the bytes as they came, whatever their type, up to 256 KiB: what strangers sign.
+ * `csv`: the raw bytes. `csv-stream`: an unread `BodyStream`. `anything`: the request line says everything; form fields
+ * are parsed, any other body is read and ignored. `bytes`: the raw bytes of any type, up to 256 KiB, for bodies that
+ * another service signs.
  */
 export type BodyFormat = 'json' | 'json-or-form' | 'csv' | 'csv-stream' | 'anything' | 'bytes'
 
 export const BODY_FORMAT = 'x-body-format'
 
-/** For a route's `detail`: what its body may be, where that is not JSON under /v1 and JSON or a form elsewhere. */
+/** For a route's `detail`: its body format, if it is not JSON under /v1 and JSON or a form elsewhere. */
 export const acceptsBody = (format: BodyFormat): { readonly [BODY_FORMAT]: BodyFormat } => ({ [BODY_FORMAT]: format })
 
 export interface ReadBody {
   readonly value: unknown
-  /** As it arrived; 0 of one that its handler reads. */
+  /** As received; 0 for a streamed body. */
   readonly sizeBytes: number
   readonly reservation: Reservation | undefined
 }
@@ -84,7 +89,7 @@ const EMPTY: ReadBody = { value: undefined, sizeBytes: 0, reservation: undefined
 
 export function createBodyReader(options: BodyReaderOptions): BodyReader {
   const { maxBodyBytes, maxStreamBytes, timeoutMs, memory, clock } = options
-  // A body that could never be reserved is too large, not "try again later".
+  // A body that could never be reserved is too large; "try again later" would be wrong.
   const largeBodyLimit = memory.limitBytes * LARGE_BODY_FRACTION
   const maxBytes = Math.min(maxBodyBytes, Math.floor(largeBodyLimit / PEAK_FACTOR))
   const maxBytesOf = (sender: Sender): number =>
@@ -109,7 +114,7 @@ export function createBodyReader(options: BodyReaderOptions): BodyReader {
       if (Number(length) > limitBytes) throw bodyTooLarge(limitBytes)
     },
 
-    async read(request, sender, accepts, inTurn) {
+    async read(request, sender, accepts, runFairly) {
       const length = request.headers.get('content-length')
       const isChunked = length === null && request.headers.has('transfer-encoding')
       if (!isChunked && (length === null || Number(length) === 0)) return EMPTY
@@ -133,7 +138,13 @@ export function createBodyReader(options: BodyReaderOptions): BodyReader {
           reservation.release()
           return EMPTY
         }
-        const value = await parse(request, bytes, accepts, reservation, isLargeBody(bytes.length) ? inTurn : undefined)
+        const value = await parse(
+          request,
+          bytes,
+          accepts,
+          reservation,
+          isLargeBody(bytes.length) ? runFairly : undefined,
+        )
         return { value, sizeBytes: bytes.length, reservation }
       } catch (error) {
         reservation.release()
@@ -143,27 +154,27 @@ export function createBodyReader(options: BodyReaderOptions): BodyReader {
   }
 }
 
-/** The same reservation, whose release has the garbage collected in time. */
+/** The same reservation; its release also counts the bytes as garbage. */
 function collectOnRelease(reservation: Reservation, collectAfter: (bytes: number) => void): Reservation {
-  let mostBytes = reservation.bytes
+  let peakBytes = reservation.bytes
   return {
     get bytes() {
       return reservation.bytes
     },
     resize(bytes) {
       const isResized = reservation.resize(bytes)
-      if (isResized) mostBytes = Math.max(mostBytes, bytes)
+      if (isResized) peakBytes = Math.max(peakBytes, bytes)
       return isResized
     },
     release() {
       reservation.release()
-      if (mostBytes > LARGE_BODY_BYTES * PEAK_FACTOR) collectAfter(mostBytes)
-      mostBytes = 0
+      if (peakBytes > LARGE_BODY_BYTES * PEAK_FACTOR) collectAfter(peakBytes)
+      peakBytes = 0
     },
   }
 }
 
-/** Makes a reservation fit a body of so many bytes; false when that may not be. */
+/** Resizes a reservation for a body of this size; false when the memory is not available. */
 type GrowReservation = (reservation: Reservation, sizeBytes: number) => boolean
 
 async function readChunked(
@@ -198,16 +209,16 @@ async function readChunked(
   return Buffer.concat(chunks)
 }
 
-// RFC 8259 §8.1: JSON is UTF-8. Other bytes are refused rather than replaced.
+// RFC 8259 §8.1: JSON is UTF-8. Other bytes are refused, not replaced.
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
-/** @param inTurn left out: at once, without a turn of the event loop */
+/** @param runFairly default: runs the work immediately */
 async function parse(
   request: Request,
   bytes: Uint8Array,
   accepts: BodyFormat,
   reservation: Reservation,
-  inTurn: FairRunner | undefined,
+  runFairly: FairRunner | undefined,
 ): Promise<unknown> {
   const contentType = request.headers.get('content-type')
   if (accepts === 'anything') {
@@ -216,7 +227,7 @@ async function parse(
   if (accepts === 'bytes') return bytes
   if (accepts === 'csv') {
     refuseNotCsv(request)
-    // Read piece by piece by its handler, which holds no second copy.
+    // The handler reads it piece by piece and holds no second copy.
     reservation.resize(bytes.length * CSV_FACTOR)
     return bytes
   }
@@ -225,11 +236,11 @@ async function parse(
     return parseForm(bytes, contentType)
   }
   if (contentType === null || !JSON_TYPE.test(contentType)) throw notJson()
-  const text = inTurn ? await inTurn(() => decodeUtf8(bytes)) : decodeUtf8(bytes)
-  const values = inTurn ? await inTurn(() => countJsonValues(text)) : countJsonValues(text)
+  const text = runFairly ? await runFairly(() => decodeUtf8(bytes)) : decodeUtf8(bytes)
+  const values = runFairly ? await runFairly(() => countJsonValues(text)) : countJsonValues(text)
   const valuesBytes = values * HEAP_BYTES_PER_JSON_VALUE
   if (!reservation.resize(bytes.length * PEAK_FACTOR + valuesBytes)) throw serverBusy()
-  const value = inTurn ? await inTurn(() => parseJson(text)) : parseJson(text)
+  const value = runFairly ? await runFairly(() => parseJson(text)) : parseJson(text)
   reservation.resize(bytes.length * PARSED_FACTOR + valuesBytes)
   return value
 }
@@ -242,7 +253,7 @@ function decodeUtf8(bytes: Uint8Array): string {
   }
 }
 
-// `application/json`, `application/problem+json`; a charset only when it says what JSON is anyway.
+// `application/json`, `application/problem+json`; a charset only when it is one that JSON has anyway.
 const JSON_TYPE =
   /^application\/(?:[\w.-]+\+)?json[ \t]*(?:;(?![^;]*charset)[^;]*|;[ \t]*charset="?(?:utf-?8|us-ascii)"?[ \t]*)*$/i
 const CSV_TYPE = /^text\/csv[ \t]*(?:;(?![^;]*charset)[^;]*|;[ \t]*charset="?(?:utf-?8|us-ascii)"?[ \t]*)*$/i
@@ -265,7 +276,7 @@ function refuseContentEncoding(request: Request): void {
   }
 }
 
-/** Fields of a form as strings; files are left out. */
+/** Parses form fields as strings; ignores files. */
 async function parseForm(bytes: Uint8Array, contentType: string): Promise<Record<string, string>> {
   if (!MULTIPART.test(contentType) && hasTooManyFields(bytes)) {
     throw new AppError(400, 'invalid_form', `The form in the request body must have at most ${MAX_FORM_FIELDS} fields.`)
@@ -280,7 +291,10 @@ async function parseForm(bytes: Uint8Array, contentType: string): Promise<Record
   return fields
 }
 
-/** Whether a URL-encoded form has more than `MAX_FORM_FIELDS`. The parts of the other kind take 50 bytes each, and few microseconds. */
+/**
+ * Whether a URL-encoded form has more than `MAX_FORM_FIELDS`. Parts of a multipart form take at least 50 bytes each and
+ * few microseconds, so they need no limit.
+ */
 function hasTooManyFields(bytes: Uint8Array): boolean {
   let count = 0
   for (let at = bytes.indexOf(AMPERSAND); at !== -1; at = bytes.indexOf(AMPERSAND, at + 1)) {
@@ -298,7 +312,7 @@ const notJson = (): AppError =>
 const notCsv = (): AppError =>
   new AppError(415, 'unsupported_media_type', 'Send the body as CSV in UTF-8, with the header Content-Type: text/csv.')
 
-/** 503: the memory for large requests and answers is taken. */
+/** 503: no memory left for large requests and responses. */
 export const serverBusy = (): AppError =>
   new AppError(503, 'server_busy', 'The server is handling as many large requests as it can; try again shortly.', {
     retryAfterSeconds: RETRY_AFTER_SECONDS,

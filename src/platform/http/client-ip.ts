@@ -1,7 +1,9 @@
-/** @module Who is at the other end, when proxies may stand between. Believes `X-Forwarded-For` only as far as trusted proxies wrote it. */
+/**
+ * @module Finds the client's address behind proxies. Trusts `X-Forwarded-For` only as far as trusted proxies wrote it.
+ */
 import { BlockList, isIP } from 'node:net'
 
-/** Addresses and networks as one predicate. `networks` are validated by the configuration. */
+/** Returns a predicate for addresses within the networks, which the configuration has validated. */
 export function createNetworkMatcher(networks: readonly string[]): (address: string) => boolean {
   if (networks.length === 0) return () => false
   const list = new BlockList()
@@ -15,8 +17,8 @@ export function createNetworkMatcher(networks: readonly string[]): (address: str
 }
 
 /**
- * The client's address: `peer`, or, when that is a trusted proxy, the rightmost address in `forwardedFor` that is none. An entry that is no
- * address ends the search at the proxy that passed it on.
+ * The client's address: `peer`, or, if that is a trusted proxy, the rightmost address in `forwardedFor` that is not
+ * one. An invalid entry ends the search at the proxy that passed it on.
  */
 export function resolveClientIp(
   peer: string,
@@ -34,7 +36,7 @@ export function resolveClientIp(
   return client
 }
 
-/** `::ffff:192.0.2.1`, which is also written `::ffff:c000:201` (RFC 4291 §2.5.5.2), is the IPv4 address it maps. */
+/** `::ffff:192.0.2.1`, also written `::ffff:c000:201` (RFC 4291 §2.5.5.2), becomes the IPv4 address that it maps. */
 function unmapIpv4(address: string): string {
   const [, dotted, high, low] = MAPPED_IPV4.exec(address) ?? []
   if (dotted !== undefined) return dotted
@@ -46,7 +48,7 @@ function unmapIpv4(address: string): string {
 const MAPPED_IPV4 =
   /^(?:::|(?:0{1,4}:){5}|(?:0{1,4}:){1,4}:)(?:ffff):(?:(\d+\.\d+\.\d+\.\d+)|([0-9a-f]{1,4}):([0-9a-f]{1,4}))$/i
 
-/** Some proxies write a port: `192.0.2.1:1234`, `[2001:db8::1]:1234`. */
+/** Some proxies add a port: `192.0.2.1:1234`, `[2001:db8::1]:1234`. */
 function parseHop(hop: string): string | undefined {
   const text = hop.trim()
   const bare = /^\[(.+)\](?::\d+)?$/.exec(text)?.[1] ?? /^([\d.]+):\d+$/.exec(text)?.[1] ?? text

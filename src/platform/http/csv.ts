@@ -1,5 +1,6 @@
 /**
- * @module What a route says, inside its `detail`, that takes or gives CSV: the server reads the body by it, and the API description tells it.
+ * @module Declares in a route's `detail` that it takes or returns CSV: the server reads the body accordingly, and the
+ * API description shows it.
  */
 import { acceptsBody } from './body.ts'
 
@@ -7,19 +8,19 @@ export const CSV_TYPE = 'text/csv'
 
 const toCsvContent = (description: string) => ({ [CSV_TYPE]: { schema: { type: 'string', description } } }) as const
 
-/** `detail: { ..., ...csvBody('...') }`: the body is CSV and reaches the handler as its bytes, undefined when it is empty. */
+/** `detail: { ..., ...csvBody('...') }`: the body is CSV; the handler gets its bytes, undefined when it is empty. */
 export const csvBody = (description: string) => ({
   ...acceptsBody('csv'),
   requestBody: { required: true, content: toCsvContent(description) },
 })
 
-/** The same for a file of any length: it reaches the handler as a `BodyStream`. */
+/** The same for a file of any length; the handler gets a `BodyStream`. */
 export const csvStreamBody = (description: string) => ({
   ...acceptsBody('csv-stream'),
   requestBody: { required: true, content: toCsvContent(description) },
 })
 
-/** The answer is CSV. */
+/** The response is CSV. */
 export const csvResponseSpec = (description: string) => ({
   responses: { 200: { description: 'Done.', content: toCsvContent(description) } },
 })

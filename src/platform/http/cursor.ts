@@ -1,13 +1,16 @@
 /**
- * @module The cursors of lists: opaque texts that say where the next page begins, so that deep pages cost what the first one does. Not signed: they only choose
- * among rows that the list would show anyway.
+ * @module List cursors: opaque texts that mark where the next page begins, so that deep pages cost as much as the
+ * first. Not signed: they only select among rows that the list would show anyway.
  */
 import type { RowKey } from '../db/row-window.ts'
 import { invalidFields } from './validation.ts'
 
 const MAX_CURSOR_LENGTH = 2048
 
-/** @param rowsBefore rows of the list before the next page. @param key of the last of them; left out where the list has a bounded length */
+/**
+ * @param rowsBefore rows of the list before the next page
+ * @param key key of the last of them; left out for a list of limited length
+ */
 export const formatCursor = (rowsBefore: number, key: RowKey | undefined): string =>
   Buffer.from(JSON.stringify([rowsBefore, ...(key ?? [])])).toString('base64url')
 
@@ -16,7 +19,7 @@ export interface Cursor {
   readonly key: RowKey | undefined
 }
 
-/** Throws the 422 of a text that is no cursor. */
+/** Throws a 422 for a text that is not a cursor. */
 export function parseCursor(text: string): Cursor {
   const [rowsBefore, ...key] = text.length > MAX_CURSOR_LENGTH ? [] : readValues(text)
   if (!isCount(rowsBefore) || !key.every((value) => typeof value === 'string' || isCount(value)))

@@ -1,10 +1,10 @@
-/** @module `from_date` and `to_date` of a list: which times they let in. */
+/** @module The filters `from_date` and `to_date` of lists. */
 import { Type } from '@sinclair/typebox'
 import type { Millis } from '../clock.ts'
 import { toInstantRange } from '../date-time.ts'
 import { invalid } from '../errors.ts'
 
-/** Spread into a query schema. `what` names the rows and their time: `emails accepted`. */
+/** Fields to spread into a query schema. `what` names the rows and their time: `emails accepted`. */
 export const dateFields = (what: string) => ({
   from_date: Type.Optional(
     Type.String({ description: `Only ${what} at or after this date or date-time (ISO 8601, UTC).` }),
@@ -19,7 +19,7 @@ interface DateQuery {
   readonly to_date?: string
 }
 
-/** Both ends inclusive; undefined where none is given. 422 for what is no date. */
+/** Both ends are inclusive; undefined when not provided. 422 for an invalid date. */
 export function parseDateRange({ from_date, to_date }: DateQuery): {
   readonly from: Millis | undefined
   readonly to: Millis | undefined

@@ -1,11 +1,14 @@
 /**
- * @module One time limit for many short waits. A timer for each would cost more than most requests; one sweep a second over those that still
- * wait is enough, since a limit here is there to end what hangs.
+ * @module One time limit for many short waits. A timer per wait would cost more than most requests; a sweep per second
+ * over the pending waits is enough, since the limit only ends what hangs.
  */
 import type { Clock } from '../clock.ts'
 
 export interface Deadline {
-  /** What `work` gives, or the error of `onExpiry` once the limit has passed. The work itself is not stopped. */
+  /**
+   * Settles as `work` does, or rejects with the error of `onExpiry` once the limit has passed. Does not stop the work
+   * itself.
+   */
   within<T>(work: Promise<T>, onExpiry: () => Error): Promise<T>
 }
 

@@ -1,6 +1,6 @@
 /**
- * @module `/openapi.json` and `/docs`: the API description, and a page to read and try it. The page loads nothing from another host; its script
- * and styles (swagger-ui) are inside the executable.
+ * @module `/openapi.json` and `/docs`: the API description, and a page to read it and try it out. The page loads
+ * nothing from other hosts; its script and styles (swagger-ui) are inside the executable.
  */
 import { type AnyElysia, Elysia } from 'elysia'
 import uiStylePath from 'swagger-ui-dist/swagger-ui.css' with { type: 'file' }
@@ -16,10 +16,10 @@ const CONTENT_SECURITY_POLICY =
 const START_SCRIPT = `SwaggerUIBundle({ url: '/openapi.json', dom_id: '#docs', validatorUrl: null, deepLinking: true, persistAuthorization: false })
 `
 
-/** Assets change with the release only. */
+/** Assets change only with a release. */
 const ASSET_HEADERS = { 'cache-control': 'public, max-age=3600' }
 
-/** The plugin that describes `routes`. The description is made at the first request. */
+/** The plugin that describes `routes`. The description is created at the first request. */
 export function docsRoutes(routes: readonly AnyElysia[], info: ApiInfo) {
   let description: Promise<string> | undefined
   const hidden = { detail: { hide: true } }

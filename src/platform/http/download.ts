@@ -1,4 +1,7 @@
-/** @module Answers with bytes of strangers: to be saved, never to be shown or run by a browser. Long ones leave in slices, as the client takes them. */
+/**
+ * @module Responses with untrusted bytes, which a browser saves but never shows or runs. Long ones are sent chunk by
+ * chunk, as fast as the client reads.
+ */
 import { type Clock, yieldToEventLoop } from '../clock.ts'
 import type { MemoryBudget } from '../memory-budget.ts'
 import { KiB, seconds } from '../units.ts'
@@ -12,7 +15,10 @@ import {
   yieldFairly,
 } from './request-context.ts'
 
-/** Types that run nothing wherever they are opened; anything else, HTML and SVG among it, is handed out as bytes of no kind. */
+/**
+ * Types that run nothing wherever they are opened; any other, including HTML and SVG, is sent as
+ * application/octet-stream.
+ */
 const SAFE_TYPES: ReadonlySet<string> = new Set([
   'application/gzip',
   'application/json',
@@ -43,16 +49,20 @@ const SAFE_TYPES: ReadonlySet<string> = new Set([
   'video/webm',
 ])
 
-/** What a file is called. */
+/** Name and type of a file. */
 export interface FileName {
-  /** As its sender says; one that a browser could run or show as a page, or that is none, becomes application/octet-stream. */
+  /**
+   * As declared by the sender; a type that a browser could run or show as a page, or an invalid one, becomes
+   * application/octet-stream.
+   */
   readonly contentType: string
-  /** As its sender says; null: it has none. */
+  /** As declared by the sender; null: none. */
   readonly filename: string | null
 }
 
 /**
- * The content as a file (RFC 6266). Whatever it is, a browser saves it: it is not displayed, not guessed at, and may load nothing.
+ * A response with the content as a file (RFC 6266). A browser saves it: it does not show it, guess its type or load
+ * anything for it.
  */
 export function createDownload(
   content: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | null,
@@ -75,14 +85,21 @@ export interface StreamContext {
   readonly log: { error(context: object, message: string): void }
 }
 
-/** What a download holds: the compressed part of a file that is being read, the slice made of it, and what the socket has not taken. */
+/**
+ * Memory per download: the compressed part of the file being read, the chunk decompressed from it, and what the socket
+ * has not sent.
+ */
 export const DOWNLOAD_BYTES = 512 * KiB
-/** Downloads share this part of the memory with large bodies, so that slow clients cannot keep everybody else out. */
+/**
+ * Downloads share this fraction of the memory with large bodies, so that slow clients cannot block all other requests.
+ */
 const MAX_DOWNLOAD_FRACTION = 0.75
 
 /**
- * The content as a file whose length does not matter: it is read slice by slice, as the client takes it. 503 when there is no memory for another.
- * @param open begins to read; what it throws is thrown, and what reading throws later ends the connection, so that nobody takes a part for the whole
+ * A response with a file of any length, read chunk by chunk as the client takes it. 503 when there is no memory for
+ * another.
+ * @param open starts reading; its errors are thrown; later read errors cut the connection, so that no client takes a
+ * partial file for the whole
  */
 export function streamDownload(
   app: StreamContext,
@@ -91,7 +108,7 @@ export function streamDownload(
   file: FileName,
 ): Response {
   const { memory, log } = app
-  // What nobody takes, nobody would end.
+  // HEAD has no body: a stream that no one reads would never end.
   if (request.method === 'HEAD') {
     open()
     return createDownload(null, file)
@@ -107,7 +124,7 @@ export function streamDownload(
     throw error
   }
   liftTimeLimit(request)
-  const stream = createPacedStream({ clock: app.clock, takeTurn: () => yieldFairly(request) }, slices, {
+  const stream = createPacedStream({ clock: app.clock, yieldTurn: () => yieldFairly(request) }, slices, {
     onEnded() {
       reservation.release()
       restoreTimeLimit(request)
@@ -117,7 +134,7 @@ export function streamDownload(
     onFailed(error) {
       log.error(
         { err: error, requestId: requestContext(request)?.requestId },
-        'a download could not be read to its end',
+        'download aborted: its content could not be read',
       )
       cutConnection(request)
     },
@@ -125,80 +142,78 @@ export function streamDownload(
   return createDownload(stream, file)
 }
 
-/** A client that takes nothing for so long is gone. */
+/** A client that reads nothing for this long is gone. */
 const STALL_MS = seconds(60)
-/** Smaller slices go together. */
+/** Smaller chunks are combined. */
 const MIN_CHUNK_BYTES = 64 * KiB
 
 export interface StreamEvents {
-  /** Once, however it ends, before any of the others. */
+  /** Called once, however the stream ends, before any other event. */
   onEnded(): void
-  /** Whether the client may have no more of it. */
+  /** Whether the client has lost access. */
   isRevoked(): boolean
-  /** The client has taken nothing for a minute, or may have no more. */
+  /** The client has read nothing for a minute, or has lost access. */
   onCut(): void
-  /** The slices could not be read. */
+  /** Reading the chunks failed. */
   onFailed(error: unknown): void
 }
 
-/**
- * Slices as a stream that reads on only when it is asked. Who asks after its end by `cut` or `failed` gets an error.
- */
+/** A stream that reads the next chunk only on demand. A read after `onCut` or `onFailed` gets an error. */
 export function createPacedStream(
-  { clock, takeTurn = yieldToEventLoop }: Pick<StreamContext, 'clock'> & { readonly takeTurn?: () => Promise<void> },
+  { clock, yieldTurn = yieldToEventLoop }: Pick<StreamContext, 'clock'> & { readonly yieldTurn?: () => Promise<void> },
   slices: Iterable<Uint8Array>,
   on: StreamEvents,
 ): ReadableStream<Uint8Array> {
   const iterator = slices[Symbol.iterator]()
-  let isOver = false
+  let hasEnded = false
   const end = (): void => {
-    if (isOver) return
-    isOver = true
-    stall.cancel()
-    // Closes the file that is being read.
+    if (hasEnded) return
+    hasEnded = true
+    stallTimer.cancel()
+    // Closes the file being read.
     iterator.return?.()
     on.onEnded()
   }
-  const wait = () =>
+  const startStallTimer = () =>
     clock.after(STALL_MS, () => {
       end()
       on.onCut()
     })
-  let stall = wait()
+  let stallTimer = startStallTimer()
   return new ReadableStream(
     {
       async pull(controller) {
-        stall.cancel()
-        // A client that takes all at once would keep the event loop to itself.
-        await takeTurn()
-        if (!isOver && on.isRevoked()) {
+        stallTimer.cancel()
+        // A client that reads everything immediately would monopolise the event loop.
+        await yieldTurn()
+        if (!hasEnded && on.isRevoked()) {
           end()
           on.onCut()
         }
-        if (isOver) return controller.error(new Error('the download is over'))
-        const taken: Uint8Array[] = []
-        let takenBytes = 0
+        if (hasEnded) return controller.error(new Error('the download has ended'))
+        const chunks: Uint8Array[] = []
+        let chunksBytes = 0
         let isAtEnd = false
         try {
-          while (!isAtEnd && takenBytes < MIN_CHUNK_BYTES) {
+          while (!isAtEnd && chunksBytes < MIN_CHUNK_BYTES) {
             const { done, value } = iterator.next()
             isAtEnd = done === true
             if (done) break
-            taken.push(value)
-            takenBytes += value.length
+            chunks.push(value)
+            chunksBytes += value.length
           }
         } catch (error) {
           end()
           on.onFailed(error)
           return controller.error(error)
         }
-        const [first] = taken
-        if (first && takenBytes > 0) controller.enqueue(taken.length === 1 ? first : Buffer.concat(taken))
+        const [first] = chunks
+        if (first && chunksBytes > 0) controller.enqueue(chunks.length === 1 ? first : Buffer.concat(chunks))
         if (isAtEnd) {
           end()
           return controller.close()
         }
-        stall = wait()
+        stallTimer = startStallTimer()
       },
       cancel: end,
     },
@@ -207,8 +222,8 @@ export function createPacedStream(
 }
 
 /**
- * For a route's `detail`: that it answers with a file.
- * @param mediaType what it always is; left out: of any type
+ * For a route's `detail`: it responds with a file.
+ * @param mediaType its fixed type; default: any type
  */
 export const fileResponseSpec = (description: string, mediaType = '*/*') => ({
   responses: {
@@ -216,7 +231,7 @@ export const fileResponseSpec = (description: string, mediaType = '*/*') => ({
   },
 })
 
-/** RFC 8187 §3.2 for what is not plain ASCII, beside a form that everybody reads. */
+/** RFC 8187 §3.2 for names beyond plain ASCII, with a plain form that every client can read. */
 function formatDisposition(filename: string | null): string {
   if (filename === null || filename === '') return 'attachment'
   const plain = filename.replace(/[^ -~]|["\\%]/g, '_')

@@ -1,4 +1,4 @@
-/** @module The two envelopes of the API, and how times look on the wire. */
+/** @module The two response envelopes of the API, and the wire form of times. */
 
 import type { RowKey } from '../db/row-window.ts'
 import { formatCursor } from './cursor.ts'
@@ -15,29 +15,31 @@ export interface Pagination {
 /** `{data}`. */
 export const dataBody = <T>(data: T): { data: T } => ({ data })
 
-/** A page as `pageOf` gives it; a list that has one page only says no more than how long it is. */
+/** A page as `parsePage` returns it; a list with a single page needs only its total. */
 export type PageResult = Pick<Page, 'page' | 'perPage'> &
-  Partial<Pick<Page, 'rowsBefore' | 'tooDeepBy' | 'after'>> & {
+  Partial<Pick<Page, 'rowsBefore' | 'tooDeepField' | 'after'>> & {
     readonly total: number
-    /** Of a list whose total is not counted to its end: whether rows follow. */
+    /** For a list whose total is not counted to the end: whether more rows follow. */
     readonly hasMore?: boolean
   }
 
 /**
- * `{data, pagination}`. A page past the end has empty `data`; `total_pages` of nothing is 0. Throws the 422 of a page that only a cursor reaches.
- * @param lastKey where the last row stands; left out for a list of bounded length, whose next page is found by counting
+ * `{data, pagination}`. A page past the end has empty `data`; an empty list has 0 `total_pages`. Throws a 422 for a
+ * page that only a cursor can reach.
+ * @param lastKey key of the last row; left out for a list of limited length, whose next page is found by counting
  */
 export function pageBody<T>(
   rows: readonly T[],
-  { page, perPage, total, rowsBefore = total, tooDeepBy, after, hasMore }: PageResult,
+  { page, perPage, total, rowsBefore = total, tooDeepField, after, hasMore }: PageResult,
   lastKey?: RowKey,
 ): { data: T[]; pagination: Pagination } {
-  requireReachable({ tooDeepBy, rowsBefore: hasMore ? 0 : rowsBefore }, total)
+  requireReachable({ tooDeepField, rowsBefore: hasMore ? 0 : rowsBefore }, total)
   const seen = rowsBefore + rows.length
-  // `rowsBefore` of a key is as old as its cursor, and rows may have left the list since: a full page may have another behind it.
+  // With a key, `rowsBefore` is as old as the cursor, and rows may have left the list since: any full page may have a
+  // successor.
   const mayHaveNext = rows.length > 0 && (after === undefined ? seen < total : rows.length === perPage)
   return {
-    data: tooDeepBy === undefined ? (rows as T[]) : [],
+    data: tooDeepField === undefined ? (rows as T[]) : [],
     pagination: {
       page,
       per_page: perPage,
@@ -48,7 +50,7 @@ export function pageBody<T>(
   }
 }
 
-/** `lastKey` of a list that is ordered by id. */
+/** `lastKey` for a list ordered by id. */
 export const idKey = (rows: readonly { readonly id: number }[]): RowKey | undefined => {
   const last = rows.at(-1)
   return last && [last.id]
@@ -60,7 +62,7 @@ export const isoTime = (ms: number): string => new Date(ms).toISOString()
 /** `isoTime`, with null left null. */
 export const isoTimeOrNull = (ms: number | null): string | null => (ms === null ? null : isoTime(ms))
 
-/** The same of one that is ordered by a time, and within it by id. */
+/** `lastKey` for a list ordered by a time and then id. */
 export const timeKey = <T extends { readonly id: number }>(
   rows: readonly T[],
   timeOf: (row: T) => number,

@@ -1,11 +1,11 @@
 /**
- * @module The one place that turns an error into an answer. What a client did wrong is said in full; anything else is a fixed sentence for
- * the client and the cause for the log, under the same request id.
+ * @module The only module that turns errors into responses. Client mistakes are described in full; for any other error
+ * the client gets a fixed sentence and the log gets the cause, both with the request id.
  */
 import { AppError, type ErrorDetail, type ErrorType } from '../errors.ts'
 import { toStorageError } from '../storage-errors.ts'
 
-/** Flat and nested at once, because some clients read the one and some the other. */
+/** Flat and nested, because some clients read one form and some the other. */
 export interface ErrorBody {
   error: { code: string; message: string; type: ErrorType; docs_url: null }
   code: string
@@ -22,7 +22,7 @@ export interface ErrorResponseData {
   readonly body: ErrorBody
 }
 
-/** The answer to `error`. */
+/** Status, headers and body of the response to `error`. */
 export function toErrorResponseData(error: AppError, requestId: string): ErrorResponseData {
   const { status, code, message, type, details, retryAfterSeconds, facts } = error
   return {
@@ -46,7 +46,7 @@ export function toErrorResponseData(error: AppError, requestId: string): ErrorRe
   }
 }
 
-/** The same as a Response, for answers given outside of a route. */
+/** The same as a Response, for responses outside of routes. */
 export function toErrorResponse(error: AppError, requestId: string): Response {
   const { status, headers, body } = toErrorResponseData(error, requestId)
   return Response.json(body, {
@@ -60,22 +60,22 @@ export function toErrorResponse(error: AppError, requestId: string): Response {
   })
 }
 
-/** What a client is told of a bug of ours. The cause is for the log only. */
+/** The response for a bug. The cause is for the log only. */
 export const internalError = (cause: unknown): AppError =>
-  new AppError(500, 'internal_error', 'Something went wrong on our side; give the request id when you report it.', {
+  new AppError(500, 'internal_error', 'Internal error; quote the request id when you report it.', {
     cause,
   })
 
 export const unknownRoute = (): AppError =>
-  new AppError(404, 'route_not_found', 'There is nothing at this address; /docs describes what there is.')
+  new AppError(404, 'route_not_found', 'No such route; /docs describes all routes.')
 
-/** @param allowed the methods that the path has, for `Allow` (RFC 9110 §15.5.6) */
+/** @param allowed the methods of the path, for `Allow` (RFC 9110 §15.5.6) */
 export const wrongMethod = (method: string, allowed: readonly string[]): AppError =>
-  new AppError(405, 'method_not_allowed', `${method} is not possible here; use ${allowed.join(', ')}.`, {
+  new AppError(405, 'method_not_allowed', `${method} is not allowed here; use ${allowed.join(', ')}.`, {
     headers: { allow: allowed.join(', ') },
   })
 
-/** The response to OPTIONS: the methods of a path (RFC 9110 §9.3.7), or the 404 of one that has none. */
+/** The response to OPTIONS: the methods of a path (RFC 9110 §9.3.7), or a 404 for a path without any. */
 export const optionsResponse = (methods: readonly string[], requestId: string): Response =>
   methods.length === 0
     ? toErrorResponse(unknownRoute(), requestId)
@@ -84,7 +84,7 @@ export const optionsResponse = (methods: readonly string[], requestId: string): 
         headers: { allow: [...methods, 'OPTIONS'].sort().join(', '), 'x-request-id': requestId },
       })
 
-/** @param purpose what of the request needs it, where the route alone does not: `for welcome emails` */
+/** @param purpose which part of the request needs the scope, if the route alone does not: `for welcome emails` */
 export const insufficientScope = (scope: string, purpose?: string): AppError =>
   new AppError(
     403,
@@ -92,19 +92,19 @@ export const insufficientScope = (scope: string, purpose?: string): AppError =>
     `This API key lacks the scope ${scope}${purpose === undefined ? '' : `, which is needed ${purpose}`}.`,
   )
 
-/** How Elysia marks its own errors. */
+/** The properties of Elysia's own errors. */
 interface FrameworkError {
   readonly code?: unknown
   readonly cause?: unknown
-  /** Of a validation error: the part of the exchange. */
+  /** For a validation error: which part of request or response is invalid. */
   readonly type?: unknown
-  /** Of a validation error: its first fault. */
+  /** For a validation error: the first one found. */
   readonly valueError?: { readonly path?: unknown; readonly message?: unknown } | null
 }
 
 /**
- * Any thrown thing as an AppError. `isLogged` says that the cause must be logged, because a client is not told.
- * @param notFound what a request without a route is answered
+ * Turns anything thrown into an AppError. `isLogged`: the cause must be logged, because the client does not get it.
+ * @param notFound creates the error for a request without a route
  */
 export function toAppError(thrown: unknown, notFound: () => AppError): { error: AppError; isLogged: boolean } {
   if (thrown instanceof AppError) return { error: thrown, isLogged: thrown.status >= 500 && thrown.cause !== undefined }
@@ -112,11 +112,11 @@ export function toAppError(thrown: unknown, notFound: () => AppError): { error: 
     typeof thrown === 'object' && thrown !== null ? thrown : {}
   ) as FrameworkError
   if (code === 'NOT_FOUND') return { error: notFound(), isLogged: false }
-  // Elysia wraps what its hooks throw.
+  // Elysia wraps errors thrown by its hooks.
   if (cause instanceof AppError) return toAppError(cause, notFound)
   const storage = toStorageError(thrown)
   if (storage instanceof AppError) return { error: storage, isLogged: true }
-  // The original holds the whole value, which may be a secret that is shown only once; it must not reach the log.
+  // The original contains the whole value, possibly a secret that is shown only once; it must not reach the log.
   const reason =
     code === 'VALIDATION'
       ? new Error(`${type} does not match its schema at "${valueError?.path}": ${valueError?.message}`)

@@ -1,6 +1,6 @@
 /**
- * @module Server-sent events (HTML Standard, section 9.2): their text, and an answer that is written no faster than its client reads. Knows no
- * product; what is told, and when, is the source's.
+ * @module Server-sent events (HTML Standard, section 9.2): formats them, and streams them no faster than the client
+ * reads. The source decides what is sent and when.
  */
 import type { Clock, Timer } from '../clock.ts'
 import { seconds } from '../units.ts'
@@ -8,12 +8,15 @@ import { cutConnection, liftTimeLimit, restoreTimeLimit } from './request-contex
 
 export const EVENT_STREAM_TYPE = 'text/event-stream'
 
-/** For a route's `detail`: what the stream is, when the route also answers with one. `openapi.ts` makes a content type of it. */
+/**
+ * For a route's `detail`: describes the stream, when the route can also respond with one. `openapi.ts` turns it into a
+ * content type.
+ */
 export const EVENT_STREAM = 'x-event-stream'
 
 /**
- * Whether an `Accept` header asks for a stream, and would not rather have JSON (RFC 9110 §12.5.1). Wildcards do not ask: JSON is for whoever does not
- * care.
+ * Whether an `Accept` header requests a stream and does not prefer JSON (RFC 9110 §12.5.1). Wildcards do not count:
+ * clients without a preference get JSON.
  */
 export function acceptsEventStream(accept: string | null): boolean {
   const weights = new Map<string, number>()
@@ -29,67 +32,67 @@ export function acceptsEventStream(accept: string | null): boolean {
 const WEIGHT = /^q=(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/
 
 /**
- * One event.
+ * Formats one event.
  * @param event its name
  * @param data one line, such as JSON
  */
 export const formatEvent = (id: number, event: string, data: string): string =>
   `id: ${id}\nevent: ${event}\ndata: ${data}\n\n`
 
-/** Tells the client an id to come back with, without an event. */
+/** Sets the id with which the client reconnects, without an event. */
 export const formatId = (id: number): string => `id: ${id}\n\n`
 
-/** What clients ignore; it shows them, and whoever is in between, that the connection lives. */
+/** Clients ignore comments; they show the client and proxies that the connection is alive. */
 export const formatComment = (comment: string): string => `: ${comment}\n\n`
 
-/** How long a client is to wait before it connects again. */
+/** Sets how long the client waits before it reconnects. */
 export const formatRetry = (retryMs: number): string => `retry: ${retryMs}\n\n`
 
 export interface EventStreamOptions {
   readonly request: Request
   readonly clock: Pick<Clock, 'after'>
   /**
-   * The next piece: whole events. Undefined ends the stream. Asked only when the client has taken the piece before, but for what the kernel
-   * keeps for it; so a client that never reads costs one piece here.
+   * The next chunk, of whole events. Undefined ends the stream. Called only when the client has read the chunk before,
+   * apart from kernel buffers, so a client that never reads costs one chunk here.
    */
   next(): Promise<string | undefined>
-  /** Called once, when it is over: ended by us, or left by the client. */
+  /** Called once, when the stream has ended, by us or by the client. */
   onEnded(): void
-  /** Told of an error in `next`, which ends the stream. */
+  /** Called with an error of `next`, which ends the stream. */
   onError(error: unknown): void
 }
 
 export interface EventStream {
   readonly response: Response
-  /** Ends it at once; when the client does not take what was written to it, in some seconds. */
+  /** Ends the stream immediately, or within seconds when the client does not read what was written. */
   end(): void
 }
 
-/** A client that took nothing for so long is gone, or might as well be. */
+/** A client that reads nothing for this long is gone, or might as well be. */
 export const CLIENT_STALL_MS = seconds(60)
 
-/** A stream as the answer to `request`, whose connection may then live as long as it reads. */
+/** Opens a stream as the response to `request`, whose connection then lives as long as the client reads. */
 export function openEventStream({ request, clock, next, onEnded: onEnd, onError }: EventStreamOptions): EventStream {
   const encoder = new TextEncoder()
   let controller: ReadableStreamDefaultController<Uint8Array> | undefined
-  let untaken: Timer | undefined
-  let isAsked = false
-  let isOver = false
+  let stallTimer: Timer | undefined
+  let isPullPending = false
+  let hasEnded = false
 
   const finish = (): void => {
-    if (isOver) return
-    isOver = true
-    untaken?.cancel()
+    if (hasEnded) return
+    hasEnded = true
+    stallTimer?.cancel()
     restoreTimeLimit(request)
     onEnd()
   }
-  const expectTaking = (): void => {
-    untaken = clock.after(CLIENT_STALL_MS, () => {
+  const startStallTimer = (): void => {
+    stallTimer = clock.after(CLIENT_STALL_MS, () => {
       finish()
       cutConnection(request)
     })
   }
-  const piece = async (): Promise<string | undefined> => {
+  const readNext = async (): Promise<string | undefined> => {
     try {
       return await next()
     } catch (error) {
@@ -102,26 +105,26 @@ export function openEventStream({ request, clock, next, onEnded: onEnd, onError 
     {
       start(streamController) {
         controller = streamController
-        // A client that is gone before it is written to must not keep its place either.
-        expectTaking()
+        // A client that disconnects before the first write must not keep its slot either.
+        startStallTimer()
       },
       async pull(streamController) {
-        untaken?.cancel()
-        if (isOver) return streamController.close()
-        isAsked = true
-        const text = await piece()
-        isAsked = false
-        if (isOver) return
+        stallTimer?.cancel()
+        if (hasEnded) return streamController.close()
+        isPullPending = true
+        const text = await readNext()
+        isPullPending = false
+        if (hasEnded) return
         if (text === undefined) {
           finish()
           return streamController.close()
         }
         streamController.enqueue(encoder.encode(text))
-        expectTaking()
+        startStallTimer()
       },
       cancel: finish,
     },
-    // Nothing is asked for ahead of the client.
+    // Requests nothing ahead of the client.
     { highWaterMark: 0 },
   )
   liftTimeLimit(request)
@@ -131,14 +134,14 @@ export function openEventStream({ request, clock, next, onEnded: onEnd, onError 
       headers: {
         'content-type': EVENT_STREAM_TYPE,
         'cache-control': 'no-store',
-        // nginx and others would otherwise collect it.
+        // nginx and others would otherwise buffer the stream.
         'x-accel-buffering': 'no',
       },
     }),
     end() {
-      if (isOver) return
+      if (hasEnded) return
       finish()
-      if (isAsked) controller?.close()
+      if (isPullPending) controller?.close()
       else cutConnection(request)
     },
   }

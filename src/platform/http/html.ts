@@ -1,6 +1,6 @@
 /**
- * @module HTML that escapes: whatever is put into the `html` tag is text, unless it is itself the result of the tag. And the page around it: one
- * skeleton and one look for whatever is shown to people who are no clients of the API.
+ * @module HTML with escaping: every value in an `html` template is text, unless another `html` template returned it.
+ * Also the common layout and style of all pages for people.
  */
 
 export class Html {
@@ -17,14 +17,17 @@ export class Html {
 
 export type HtmlValue = string | number | boolean | null | undefined | Html | readonly HtmlValue[]
 
-/** `html\`<p>${name}</p>\``: values are escaped for text and quoted attributes; arrays are joined; null, undefined and false are nothing. */
+/**
+ * `html\`<p>${name}</p>\``: values are escaped for text and quoted attributes, arrays are joined, and null, undefined
+ * and false are empty.
+ */
 export function html(strings: TemplateStringsArray, ...values: readonly HtmlValue[]): Html {
   let text = strings[0] ?? ''
   for (let i = 0; i < values.length; i++) text += renderValue(values[i]) + (strings[i + 1] ?? '')
   return new Html(text)
 }
 
-/** Markup that is safe already, such as a constant of ours. Never anything a client sent. */
+/** Marks markup as safe, such as a constant of ours. Never client input. */
 export const trustedHtml = (text: string): Html => new Html(text)
 
 const ESCAPES: Readonly<Record<string, string>> = {
@@ -44,7 +47,7 @@ function renderValue(value: HtmlValue): string {
   return escapeHtml(String(value))
 }
 
-/** A sheet of paper in the middle, bright or dark as the reader likes it. The contrasts are measured by tests of pages in a browser. */
+/** A card in the middle, light or dark as the reader prefers. Browser tests measure the contrasts. */
 const BASE_STYLE = `
 :root {
   color-scheme: light dark;
@@ -69,9 +72,9 @@ a { color: var(--strong); }
 `
 
 /**
- * A whole page: without scripts, without anything from another host, and not for search engines.
- * @param style CSS of ours behind the style that all pages have; never anything a client sent
- * @param language that it is written in (BCP 47)
+ * A whole page: no scripts, nothing from other hosts, hidden from search engines.
+ * @param style our CSS after the common style; never client input
+ * @param language language of the page (BCP 47)
  */
 export const htmlPage = ({
   title,
@@ -102,7 +105,7 @@ ${main}
 </html>
 `
 
-/** No script, nothing from another host, no frame around it; inline styles are allowed. */
+/** No scripts, nothing from other hosts, no framing; inline styles are allowed. */
 const PAGE_CONTENT_SECURITY_POLICY =
   "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
@@ -119,10 +122,10 @@ export const htmlResponse = (page: Html, status = 200, headers: Readonly<Record<
     },
   })
 
-/** Keeps a page, and a redirect that leads to or from it, out of search engines. */
+/** Keeps a page, and redirects to or from it, out of search engines. */
 export const UNLISTED_HEADERS = { 'x-robots-tag': 'noindex, nofollow' } as const
 
-/** Of pages whose forms must come from our own origin: browsers send it only if they may name the page. */
+/** For pages whose forms must come from our own origin: browsers send it only if the page may be named as referrer. */
 export const OWN_FORM_HEADERS = { ...UNLISTED_HEADERS, 'referrer-policy': 'same-origin' } as const
 
 /** A page that search engines do not list. */

@@ -1,6 +1,6 @@
 /**
- * @module Answers with JSON that is too long to be held: written piece by piece, no faster than its client reads. One that cannot be written to its end is cut
- * off, so that nobody takes a part for the whole.
+ * @module JSON responses that are too long to hold in memory: written piece by piece, no faster than the client reads.
+ * A response that fails midway is cut off, so that no client takes a part for the whole.
  */
 import type { TSchema } from '@sinclair/typebox'
 import type { Clock, Timer } from '../clock.ts'
@@ -16,25 +16,25 @@ import {
   yieldFairly,
 } from './request-context.ts'
 
-/** A client that takes nothing for so long is gone. */
+/** A client that reads nothing for this long is gone. */
 const STALL_MS = seconds(60)
-/** Smaller pieces go together. */
+/** Smaller pieces are combined. */
 const MIN_CHUNK_LENGTH = 32 * KiB
-/** These answers share this part of the memory with downloads and large bodies. */
+/** These responses share this fraction of the memory with downloads and large bodies. */
 const MAX_MEMORY_FRACTION = 0.75
 
 export interface JsonStreamOptions {
   readonly filename: string
   /**
-   * Called once, when it is over.
-   * @param isWhole whether the client has taken all of it, but for what the kernel keeps for it
+   * Called once, at the end.
+   * @param isWhole whether the client has read everything, apart from kernel buffers
    */
   onEnded(isWhole: boolean): void
 }
 
 /**
- * Streams pieces of a JSON text. Each piece is made when it is asked for, and must not take long; an empty one gives others their turn. 503 when there is no
- * memory for another such answer: then nothing is called.
+ * Streams pieces of a JSON text. Each piece is created on demand and must be quick; an empty one only yields. 503 when
+ * there is no memory for another response; then nothing is called.
  */
 export function streamJson(app: JsonStreamContext, request: Request, pieces: Pieces, on: JsonStreamOptions): Response {
   const { memory } = app
@@ -45,7 +45,7 @@ export function streamJson(app: JsonStreamContext, request: Request, pieces: Pie
   const stream = new JsonStream(app, request, pieces, (isWhole) => {
     reservation.release()
     restoreTimeLimit(request)
-    // Lets go of what the pieces are made of, when not all of them were wanted.
+    // Releases the source of the pieces if the client stopped early.
     void pieces.return?.()
     on.onEnded(isWhole)
   })
@@ -56,29 +56,32 @@ export function streamJson(app: JsonStreamContext, request: Request, pieces: Pie
 type JsonStreamContext = StreamContext & { readonly clock: Pick<Clock, 'after'> }
 type Pieces = Iterator<string> | AsyncIterator<string>
 
-/** Where the body of an answer comes from. Ends with its last piece, when the client goes away, or when it takes nothing for too long. */
+/**
+ * The source of a response body. Ends with its last piece, when the client disconnects, or when it reads nothing for
+ * too long.
+ */
 class JsonStream {
   readonly #app: JsonStreamContext
   readonly #request: Request
   readonly #pieces: Pieces
   readonly #onEnded: (isWhole: boolean) => void
   readonly #encoder = new TextEncoder()
-  #stall: Timer
-  #isOver = false
+  #stallTimer: Timer
+  #hasEnded = false
   #isWritten = false
 
-  /** @param over called once, at the end */
+  /** @param onEnded called once, at the end */
   constructor(app: JsonStreamContext, request: Request, pieces: Pieces, over: (isWhole: boolean) => void) {
     this.#app = app
     this.#request = request
     this.#pieces = pieces
     this.#onEnded = over
-    this.#stall = this.#waitForClient()
+    this.#stallTimer = this.#waitForClient()
   }
 
   async pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
-    this.#stall.cancel()
-    // It is asked for more only when it has taken what there was.
+    this.#stallTimer.cancel()
+    // The stream is pulled again only once the client has read everything.
     if (this.#isWritten) {
       this.#end(true)
       return controller.close()
@@ -86,14 +89,14 @@ class JsonStream {
     try {
       const text = await this.#read()
       if (isRevoked(this.#request)) this.#cut()
-      if (text === undefined || this.#isOver) return controller.error(new Error('the answer is over'))
-      this.#stall = this.#waitForClient()
+      if (text === undefined || this.#hasEnded) return controller.error(new Error('the response has ended'))
+      this.#stallTimer = this.#waitForClient()
       if (text !== '') return controller.enqueue(this.#encoder.encode(text))
       this.#end(true)
       controller.close()
     } catch (error) {
       const { requestId } = requestContext(this.#request) ?? {}
-      this.#app.log.error({ err: error, requestId }, 'an answer could not be written to its end')
+      this.#app.log.error({ err: error, requestId }, 'response aborted: it could not be completed')
       this.#cut()
       controller.error(error)
     }
@@ -103,12 +106,12 @@ class JsonStream {
     this.#end(false)
   }
 
-  /** The next text; empty: there is no more. Undefined: it is over meanwhile. */
+  /** The next text; empty: there is no more. Undefined: the stream has ended meanwhile. */
   async #read(): Promise<string | undefined> {
     let text = ''
     while (text.length < MIN_CHUNK_LENGTH) {
       await yieldFairly(this.#request)
-      if (this.#isOver) return undefined
+      if (this.#hasEnded) return undefined
       const { done, value } = await this.#pieces.next()
       if (done) {
         this.#isWritten = true
@@ -129,14 +132,14 @@ class JsonStream {
   }
 
   #end(isWhole: boolean): void {
-    if (this.#isOver) return
-    this.#isOver = true
-    this.#stall.cancel()
+    if (this.#hasEnded) return
+    this.#hasEnded = true
+    this.#stallTimer.cancel()
     this.#onEnded(isWhole)
   }
 }
 
-/** For a route's `detail`: that it answers with such a text of this shape. */
+/** For a route's `detail`: it responds with such a text of this schema. */
 export const streamedResponseSpec = (description: string, schema: TSchema) => ({
   responses: { 200: { description, content: { 'application/json': { schema: schema as object } } } },
 })

@@ -1,27 +1,29 @@
 /**
- * @module Reads JSON text that a stranger wrote. JSON.parse alone would turn 3 bytes of `{},` into 90 bytes of heap and accept a nesting that
- * overflows the stack of whoever walks the value later, so the text is measured first. Never echoes the text.
+ * @module Parses untrusted JSON. JSON.parse alone would turn the 3 bytes of `{},` into 90 bytes of heap, and accept
+ * nesting that overflows the stack of code that visits the value later, so the text is measured first. Never echoes the
+ * text.
  */
 import { AppError } from '../errors.ts'
 
-/** Deepest nesting of arrays and objects. JSON.stringify of Bun 1.4.5 fails somewhere above 10,000. */
+/** Maximum nesting of arrays and objects. JSON.stringify of Bun 1.4.5 fails somewhere above 10,000. */
 export const MAX_JSON_DEPTH = 64
 /**
- * Most values in one body. So many under different names, the dearest there are, parse in 60 to 110 ms, during which nothing else runs. 10,000 contacts with
- * ten fields each have 130,000, 500 emails with all that they may have (50 recipients, 50 headers, 20 tags, 150 values of their own) 140,000.
+ * Maximum number of values in a body. In the costliest form, each under another name, they parse in 60 to 110 ms,
+ * during which nothing else runs. 10,000 contacts with ten fields each have 130,000; 500 emails with everything allowed
+ * (50 recipients, 50 headers, 20 tags, 150 values of their own) have 140,000.
  */
 export const MAX_JSON_VALUES = 200_000
-/** Heap that one value can cost beside its text: the most that was measured in Bun 1.4.5, for empty objects. */
+/** Heap per value, besides its text: the maximum measured in Bun 1.4.5, for empty objects. */
 export const HEAP_BYTES_PER_JSON_VALUE = 96
 
 const QUOTE = 34
 const BACKSLASH = 92
-/** Up to this length the end of a string is sought character by character, after it with indexOf, which is faster for long ones only. */
+/** Up to this length the end of a string is searched character by character; indexOf is faster only for longer ones. */
 const SHORT_STRING_LENGTH = 24
 
 /**
- * Counts the values of a JSON text without parsing it (an upper bound when the text is malformed).
- * Throws a 400 when it is nested too deeply and a 413 when it has too many values.
+ * Counts the values of a JSON text without parsing it; for malformed text an upper bound. Throws a 400 when it is
+ * nested too deeply and a 413 when it has too many values.
  */
 export function countJsonValues(text: string): number {
   let depth = 0
@@ -55,7 +57,7 @@ export function countJsonValues(text: string): number {
   return values
 }
 
-/** Index of the quote that ends the string whose first character is at `start`; the text's length when there is none. */
+/** Index of the quote that ends the string starting at `start`; the text's length when there is none. */
 function findStringEnd(text: string, start: number): number {
   const near = Math.min(start + SHORT_STRING_LENGTH, text.length)
   let i = start
@@ -75,7 +77,7 @@ function findStringEnd(text: string, start: number): number {
   }
 }
 
-/** The value of a JSON text; 400 `invalid_json` when it is none. */
+/** Parses JSON text; 400 `invalid_json` when it is invalid. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
@@ -84,7 +86,7 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** The parser's messages can quote the text; only these beginnings of them are passed on. */
+/** The parser's messages may quote the text; only these beginnings are passed on. */
 const KNOWN_REASON =
   /(unterminated string|unexpected eof|unexpected identifier|property name must be a string literal|expected '[}\]:]'|single quotes \('\) are not allowed|invalid escape character)/i
 

@@ -1,21 +1,25 @@
 /**
- * @module A rate for what remote clients do, by the network that they come from: an IPv4 address or a /64, and with larger limits the /56 and /48 that one
- * customer may have as well, so that 65,536 networks of one customer do not have 65,536 times the rate. In memory only.
+ * @module Limits the rate of remote clients by network: an IPv4 address or a /64, and with larger limits the /56 and
+ * /48 that one customer may have, so that a customer with 65,536 networks does not get 65,536 times the rate. In memory
+ * only.
  */
 import type { Clock } from '../clock.ts'
 import { networksOf } from '../network.ts'
 import { createRateLimiter, type Rate, type RateDecision } from './rate-limit.ts'
 
-/** How many times the rate of a /64 its /56 and /48 have: providers also give these to many customers together. */
+/** Factors for the rates of a /64, its /56 and its /48: providers also share the larger ones among many customers. */
 const FACTORS = [1, 4, 16] as const
 
 export interface NetworkLimiter {
   /**
-   * Takes one token of each network that an address is in; of a refusal those larger than the one that refused take none.
-   * @param scope in which the networks are counted, apart from others, such as an account
+   * Takes one token from each network of an address; networks larger than the one that refuses lose none.
+   * @param scope separates counts, such as by account
    */
   take(address: string, scope?: number): RateDecision
-  /** Takes tokens of each network that an address is in for what has happened already; `take` refuses until they have come back. */
+  /**
+   * Takes tokens from each network of an address for something that has already happened; `take` refuses until they are
+   * back.
+   */
   charge(address: string, count: number): void
 }
 
@@ -24,7 +28,7 @@ export function createNetworkLimiter(
   { burst, ratePerSecond }: Rate,
   maxKeys?: number,
 ): NetworkLimiter {
-  // Each size has buckets of its own: a flood of small networks evicts no larger one.
+  // Each network size has its own buckets: a flood of small networks evicts no larger one.
   const sizes = FACTORS.map((factor) => ({
     limiter: createRateLimiter(clock, maxKeys),
     rate: { burst: burst * factor, ratePerSecond: ratePerSecond * factor },

@@ -1,6 +1,7 @@
 /**
- * @module The description of the API in OpenAPI 3.1, made from the schemas that the routes are checked with. @elysiajs/swagger collects the
- * operations; here they get what all of them share, and the shapes that are ours (`x-integer`, `x-missing`, `errorMessage`) become standard ones.
+ * @module The API description in OpenAPI 3.1, generated from the schemas that validate requests. @elysiajs/swagger
+ * collects the operations; this module adds what they share, and turns our own keywords (`x-integer`, `x-missing`,
+ * `errorMessage`) into standard ones.
  */
 import { swagger } from '@elysiajs/swagger'
 import { type AnyElysia, Elysia } from 'elysia'
@@ -20,7 +21,7 @@ export interface ApiInfo {
   readonly title: string
   readonly version: string
   readonly description: string
-  /** What each tag is about, by its name. */
+  /** Descriptions of the tags, by name. */
   readonly tags?: Readonly<Record<string, string>>
 }
 
@@ -29,7 +30,7 @@ type JsonObject = { [name: string]: Json }
 
 const ERROR_SCHEMA: JsonObject = {
   type: 'object',
-  description: 'The body of every error. What is in `error` stands at the top level too.',
+  description: 'The body of every error. The fields of `error` are repeated at the top level.',
   required: ['error', 'code', 'message', 'type', 'request_id'],
   properties: {
     error: {
@@ -44,7 +45,7 @@ const ERROR_SCHEMA: JsonObject = {
       },
     },
     code: { type: 'string', description: 'Stable name of the error.', examples: ['validation_failed'] },
-    message: { type: 'string', description: 'One sentence that says how to mend it.' },
+    message: { type: 'string', description: 'One sentence that says how to fix it.' },
     type: {
       type: 'string',
       description: 'Kind of the error.',
@@ -63,7 +64,7 @@ const ERROR_SCHEMA: JsonObject = {
     request_id: { type: 'string', description: 'The same as in the header X-Request-Id.' },
     details: {
       type: 'array',
-      description: 'The fields at fault.',
+      description: 'The invalid fields.',
       items: {
         type: 'object',
         required: ['field', 'message'],
@@ -77,7 +78,7 @@ const ERROR_SCHEMA: JsonObject = {
   },
 }
 
-/** @param example what the service answers, in a case of it */
+/** @param example an error that the service returns in this case */
 const describeErrorResponse = (description: string, example: AppError): JsonObject => ({
   description,
   content: {
@@ -95,19 +96,16 @@ const COMPONENTS: JsonObject = {
   responses: {
     Error: describeErrorResponse(
       'Any other error.',
-      tooManyRequests('rate_limited', 'There are too many requests; wait before the next.', 1),
+      tooManyRequests('rate_limited', 'Too many requests; wait before the next one.', 1),
     ),
-    Unauthorized: describeErrorResponse('The API key is missing or unknown, and nobody is signed in.', unauthorized()),
+    Unauthorized: describeErrorResponse('The API key is missing or unknown, and no user is signed in.', unauthorized()),
     Forbidden: describeErrorResponse(
       'The API key lacks the scope, or the role of the user is not enough.',
       insufficientScope('domains:read'),
     ),
-    NotFound: describeErrorResponse(
-      'There is nothing with this id in this account.',
-      notFoundById('domain_not_found', 'domain'),
-    ),
+    NotFound: describeErrorResponse('Nothing in this account has this id.', notFoundById('domain_not_found', 'domain')),
     Invalid: describeErrorResponse(
-      'A field is wrong; `details` names it.',
+      'A field is invalid; `details` names it.',
       invalidFields([{ field: 'subject', message: 'is required' }]),
     ),
   },
@@ -124,14 +122,14 @@ const COMPONENTS: JsonObject = {
       in: 'cookie',
       name: SESSION_COOKIE,
       description:
-        'A user who is signed in, in a browser (`__Host-` stands before the name where the service is reached by https). What changes something needs the header X-CSRF-Token as well, with the `csrf_token` of `GET /v1/auth/session`.',
+        'The session cookie of a signed-in user (with the prefix `__Host-` if the service uses https). Changes also need the header X-CSRF-Token, with the `csrf_token` of `GET /v1/auth/session`.',
     },
   },
 }
 
 const SPEC_PATH = '/openapi.json'
 
-/** The whole description of the routes under /v1, as JSON text. */
+/** Describes the routes under /v1, as JSON text. */
 export async function describeApi(
   routes: readonly AnyElysia[],
   { title, version, description, tags: tagWords = {} }: ApiInfo,
@@ -161,7 +159,10 @@ export async function describeApi(
   })
 }
 
-/** An operation with its scope in words, JSON as the only content type but for streams and files, and the errors that it can give. */
+/**
+ * Completes an operation: its scope in words, JSON as the only content type except for streams and files, and its
+ * errors.
+ */
 function finishOperation(path: string, operation: JsonObject): JsonObject {
   const scope = operation[REQUIRED_SCOPE]
   const {
@@ -180,8 +181,8 @@ function finishOperation(path: string, operation: JsonObject): JsonObject {
   const description = [
     operation['description'],
     typeof scope === 'string' && scope !== '' ? describeScopes(parseScopes(scope)) : undefined,
-    isSessionOnly === true ? 'For users who are signed in; not for API keys.' : undefined,
-    isOwnersOnly === true ? 'Of users only owners may do this.' : undefined,
+    isSessionOnly === true ? 'For signed-in users, not for API keys.' : undefined,
+    isOwnersOnly === true ? 'Of users, only owners may do this.' : undefined,
   ]
   return {
     ...rest,
@@ -207,19 +208,20 @@ function finishOperation(path: string, operation: JsonObject): JsonObject {
 const describeScopes = (scopes: readonly string[]): string =>
   `Needs the scope${scopes.length === 1 ? '' : 's'} ${scopes.map((scope) => `\`${scope}\``).join(' and ')}.`
 
-/** A route without a response schema answers 204; the collector says 200 for it. */
+/** A route without a response schema responds with 204; the collector reports 200. */
 function readResponses(operation: JsonObject): JsonObject {
   const responses = toObject(operation['responses'])
   const isBare = Object.values(responses).every((response) => toObject(response)['content'] === undefined)
   return isBare ? { 204: {} } : responses
 }
 
-/** What the route itself says of its errors. */
+/** The errors that the route itself declares. */
 const describeErrorResponses = (refusals: Json | undefined): JsonObject =>
   Object.fromEntries(
     Object.entries(toObject(refusals)).map(([status, refusal]) => {
       const [code, when] = toArray(refusal).map(String)
-      if (code === undefined || when === undefined) throw new TypeError('a refusal has a code and says when it comes')
+      if (code === undefined || when === undefined)
+        throw new TypeError('a declared error needs a code and a description')
       return [status, describeErrorResponse(when, new AppError(Number(status), code, when))]
     }),
   )
@@ -227,11 +229,11 @@ const describeErrorResponses = (refusals: Json | undefined): JsonObject =>
 const toResponseRef = (name: string): JsonObject => ({ $ref: `#/components/responses/${name}` })
 
 const STATUS_DESCRIPTIONS: Readonly<Record<string, string>> = {
-  202: 'Accepted: it is on disk, and goes on after this answer.',
+  202: 'Accepted: stored on disk, and processed after this response.',
   204: 'Done; no body.',
 }
 
-/** @param eventStream what the stream is that the route may answer with instead */
+/** @param eventStream description of the stream that the route may respond with instead */
 function finishResponse(status: string, response: Json, eventStream: Json | undefined): JsonObject {
   const { description, content } = toObject(response)
   const words = STATUS_DESCRIPTIONS[status] ?? 'Done.'
@@ -245,7 +247,10 @@ function finishResponse(status: string, response: Json, eventStream: Json | unde
   }
 }
 
-/** The collector repeats every schema for content types that are not accepted. What is a file of whatever kind is nothing else. */
+/**
+ * Removes content types that are not accepted: the collector repeats every schema for them. CSV and files stay as they
+ * are.
+ */
 function keepJsonOnly(content: Json): JsonObject {
   const { [CSV_TYPE]: csv, 'application/json': json } = toObject(content)
   if (csv !== undefined) return { [CSV_TYPE]: csv }
@@ -257,7 +262,7 @@ function keepJsonOnly(content: Json): JsonObject {
 function finishParameter(parameter: Json): JsonObject {
   const { schema, ...rest } = toObject(parameter)
   const { description, anyOf, ...standard } = toObject(toStandardSchema(schema ?? {}))
-  // What a path has is a text; handlers read null where its encoding is broken.
+  // A path parameter is text; handlers get null for a broken encoding.
   const variants = toArray(anyOf).filter((variant) => rest['in'] !== 'path' || toObject(variant)['type'] !== 'null')
   const [only] = variants
   if (variants.length === 1) Object.assign(standard, only)
@@ -265,7 +270,7 @@ function finishParameter(parameter: Json): JsonObject {
   return { ...rest, ...(description === undefined ? {} : { description }), schema: standard }
 }
 
-/** A schema with our own keywords replaced by those of JSON Schema, all the way down. */
+/** Replaces our own keywords by those of JSON Schema, recursively. */
 function toStandardSchema(schema: Json): Json {
   if (Array.isArray(schema)) return schema.map(toStandardSchema)
   if (typeof schema !== 'object' || schema === null) return schema
@@ -287,7 +292,7 @@ function toStandardSchema(schema: Json): Json {
 const VALUE_KEYWORDS = new Set(['const', 'default', 'enum', 'example', 'examples', 'required'])
 
 function toStandardUnion(variants: readonly Json[]): JsonObject {
-  // The empty array beside a map is for clients in PHP, and nothing to recommend.
+  // The empty array as an alternative to a map is for PHP clients and not to be recommended.
   const wanted = variants.filter((variant) => toObject(variant)['maxItems'] !== 0)
   const constants = wanted.filter((variant) => typeof toObject(variant)['const'] === 'string')
   if (constants.length > 1 && constants.length === wanted.length) {

@@ -1,4 +1,4 @@
-/** @module Checks the names of query parameters: a route of the API takes those it declares, each once. */
+/** @module Checks the names of query parameters: an API route accepts those that it declares, each once. */
 import type { TSchema } from '@sinclair/typebox'
 import type { ErrorDetail } from '../errors.ts'
 import { MAX_DETAILS, shortenField } from './validation.ts'
@@ -7,7 +7,7 @@ import { MAX_DETAILS, shortenField } from './validation.ts'
 export const queryNamesOf = (schema: unknown): readonly string[] =>
   Object.keys((schema as TSchema | undefined)?.['properties'] ?? {})
 
-/** One fault for each parameter that is unknown or given more than once, at most MAX_DETAILS. */
+/** One error for each unknown or repeated parameter, at most MAX_DETAILS. */
 export function checkQueryNames(url: string, known: readonly string[]): readonly ErrorDetail[] {
   const start = url.indexOf('?')
   if (start === -1) return []

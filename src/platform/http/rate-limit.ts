@@ -1,10 +1,10 @@
-/** @module Token buckets, one a key (an account, an address). In memory only: a restart fills them. */
+/** @module Token buckets, one per key (an account, an address). In memory only: a restart fills them. */
 import type { Clock } from '../clock.ts'
 
 export interface Rate {
-  /** Tokens that come back each second. */
+  /** Tokens added per second. */
   readonly ratePerSecond: number
-  /** Tokens a full bucket has. */
+  /** Tokens in a full bucket. */
   readonly burst: number
 }
 
@@ -12,11 +12,11 @@ export type RateDecision = { readonly ok: true } | { readonly ok: false; readonl
 
 export interface RateLimiter {
   /**
-   * Takes `count` tokens, all or none. A count above the burst is let through by a full bucket, which then owes the rest.
+   * Takes `count` tokens, all or none. A full bucket allows a count above the burst, and then owes the rest.
    * `retryAfterSeconds` is a whole number of at least 1.
    */
   take(key: string, count: number, rate: Rate): RateDecision
-  /** Takes `count` tokens for what has happened already; a bucket that has fewer owes the rest. */
+  /** Takes `count` tokens for something that has already happened; a bucket with fewer owes the rest. */
   charge(key: string, count: number, rate: Rate): void
   readonly size: number
 }
@@ -27,16 +27,19 @@ interface Bucket {
   rate: Rate
 }
 
-/** How many of the least recently used buckets are looked at for a full one, which can go without loss, before a new key evicts the oldest. */
+/**
+ * How many of the least recently used buckets are checked for a full one, which can be deleted without loss, before a
+ * new key evicts the oldest.
+ */
 const MAX_EVICTION_CHECKS = 16
 
-/** Remembers at most `maxKeys` buckets. */
+/** Keeps at most `maxKeys` buckets. */
 export function createRateLimiter(clock: Pick<Clock, 'monotonicMs'>, maxKeys = 100_000): RateLimiter {
-  // A Map keeps insertion order; a bucket that is used moves to the end, so the first is the least recently used.
+  // A Map keeps insertion order; a used bucket moves to the end, so the first one is the least recently used.
   const buckets = new Map<string, Bucket>()
 
   const evictOne = (nowMs: number): void => {
-    let looks = 0
+    let checkedCount = 0
     let oldest: string | undefined
     for (const [key, bucket] of buckets) {
       oldest ??= key
@@ -44,12 +47,12 @@ export function createRateLimiter(clock: Pick<Clock, 'monotonicMs'>, maxKeys = 1
         buckets.delete(key)
         return
       }
-      if (++looks === MAX_EVICTION_CHECKS) break
+      if (++checkedCount === MAX_EVICTION_CHECKS) break
     }
     if (oldest !== undefined) buckets.delete(oldest)
   }
 
-  /** The bucket of a key as of now. */
+  /** Returns the up-to-date bucket of a key. */
   const bucketOf = (key: string, rate: Rate): Bucket => {
     const nowMs = clock.monotonicMs()
     const known = buckets.get(key)

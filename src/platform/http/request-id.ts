@@ -1,7 +1,7 @@
-/** @module Ids of requests: a client's own is kept when it is sane, so that its log and ours can be joined. */
+/** @module Request ids: a client's own id is used when it is valid, so that its log and ours can be matched. */
 
 const VALID_REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
-/** The id to use for a request that came with `given` in `X-Request-Id`. */
+/** The id for a request with `given` in `X-Request-Id`. */
 export const chooseRequestId = (given: string | null, newRequestId: () => string): string =>
   given !== null && VALID_REQUEST_ID.test(given) ? given : newRequestId()

@@ -1,18 +1,19 @@
 /**
- * @module Cuts responses to their schema: fields that a schema does not declare never reach a client, whatever the handler returned.
- * Elysia's own cutter is off, since it would also silently drop unknown fields of requests.
+ * @module Filters responses by their schema: undeclared fields never reach a client, whatever the handler returned.
+ * Elysia's own filter is off, since it would also silently drop unknown fields of requests.
  */
 import { Kind, type TSchema } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 
-/** Gives the value without undeclared fields; the value itself is left as it is. */
+/** Returns the value without undeclared fields; does not modify it. */
 export type FieldFilter = (value: unknown) => unknown
 
 const keepAsIs: FieldFilter = (value) => value
 
 /**
- * The cutter of a schema; `undefined` properties are dropped too. A value of the wrong type is passed on, for the check to refuse. What is to
- * keep names of any kind is a Record or Unknown: `additionalProperties` counts for nothing here, because Elysia writes it into schemas.
+ * The filter for a schema; it drops `undefined` properties too. A value of the wrong type passes, for the check to
+ * refuse. An object with arbitrary names must be a Record or Unknown: `additionalProperties` has no effect here,
+ * because Elysia adds it to schemas.
  */
 export function createFieldFilter(schema: TSchema): FieldFilter {
   if (Array.isArray(schema['anyOf'])) return createUnionFilter(schema['anyOf'])
@@ -60,7 +61,7 @@ function createUnionFilter(variants: readonly TSchema[]): FieldFilter {
   const [only] = cutting
   if (!only) return keepAsIs
   if (cutting.length === 1) {
-    // T or null, T or a string: a cutter passes on what is not of its type.
+    // T or null, T or a string: a filter passes values that are not of its type.
     const isFree = variants.some(
       (v, i) => cutters[i] === keepAsIs && (v['type'] === undefined || v['type'] === 'object'),
     )

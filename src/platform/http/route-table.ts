@@ -1,6 +1,6 @@
 /**
- * @module What the server must know of the routes beside their handlers, read once from the composed app: who may call them, how their input
- * is checked, what their responses may contain, which methods a path has.
+ * @module The server's rules for routes, read once from the composed app: who may call them, how their input is
+ * checked, what their responses may contain, which methods a path has.
  */
 import { Kind, type TSchema, Type } from '@sinclair/typebox'
 import type { ErrorDetail } from '../errors.ts'
@@ -11,22 +11,22 @@ import { createFieldFilter, type FieldFilter } from './response-shape.ts'
 import { type Check, createCheck } from './validation.ts'
 
 export interface RouteRules {
-  /** Undefined: public. Empty: any key. Several: all of them. */
+  /** Undefined: public. Empty: any key. Several: all are required. */
   readonly requiredScopes: readonly string[] | undefined
-  /** For users who are signed in, not for keys. */
+  /** For signed-in users, not for keys. */
   readonly isSessionOnly: boolean
   readonly isOwnersOnly: boolean
-  /** Whether it changes something, so that a session alone is not enough. */
+  /** Whether the route changes something, so that a session alone is not enough. */
   readonly isMutation: boolean
   readonly checkBody: Check | undefined
   readonly bodyFormat: BodyFormat
-  /** An absent body counts as `{}`, so that what is missing can be named. */
+  /** An absent body counts as `{}`, so that errors can name missing fields. */
   readonly isBodyObject: boolean
-  /** The faults of the query string; `url` is the request's. */
+  /** Returns the errors of the query string; `url` is the request's. */
   readonly checkQuery: (query: unknown, url: string) => readonly ErrorDetail[]
-  /** Whether the same request with the same key has the first answer again. */
+  /** Whether a repeated request with the same idempotency key gets the first response again. */
   readonly takesIdempotencyKey: boolean
-  /** Whether it answers with a page of rows. */
+  /** Whether the response is a page of rows. */
   readonly isList: boolean
   readonly checkParams: Check | undefined
   /** By status. */
@@ -36,15 +36,15 @@ export interface RouteRules {
 export interface RouteTable {
   /** The rules of the route with this pattern; HEAD has those of GET. */
   rulesOf(method: string, pattern: string): RouteRules | undefined
-  /** Whether a request needs no key. True for everything outside of /v1. */
+  /** Whether a request needs no key. True for all paths outside of /v1. */
   isPublic(method: string, path: string): boolean
-  /** Whether the body of a request has bounds of its own: its handler reads it as it arrives, or it is signed. */
+  /** Whether the request body has its own limits: its handler reads it as a stream, or it is signed. */
   takesStream(method: string, path: string): boolean
-  /** The methods of the routes that `path` matches, in alphabetical order; HEAD wherever there is GET. */
+  /** The methods of the routes that match `path`, in alphabetical order; HEAD wherever there is GET. */
   methodsAt(path: string): readonly string[]
 }
 
-/** A route of a composed Elysia app, as far as it matters here. */
+/** The relevant part of a route of a composed Elysia app. */
 export interface ComposedRoute {
   readonly method: string
   readonly path: string
@@ -71,7 +71,7 @@ const NO_FIELDS = Type.Object({}, { additionalProperties: false })
 
 export const isApiPath = (path: string): boolean => path.startsWith('/v1/') || path === '/v1'
 
-/** Throws when a route under /v1 does not say who may call it. */
+/** Throws when a route under /v1 does not declare who may call it. */
 export function createRouteTable(routes: readonly ComposedRoute[]): RouteTable {
   const rules = new Map<string, Map<string, RouteRules>>()
   const publicApi = new Set<string>()
@@ -82,7 +82,7 @@ export function createRouteTable(routes: readonly ComposedRoute[]): RouteTable {
     const methods = rules.get(path) ?? new Map<string, RouteRules>()
     rules.set(path, methods)
     const bodyFormat = route.detail?.[BODY_FORMAT] ?? (isApiPath(path) ? 'json' : 'json-or-form')
-    // Whoever sends fields to a route of the API that takes none believes that they count.
+    // A client that sends fields to an API route without any must not believe that they have an effect.
     const body = route.body ?? (bodyFormat === 'json' ? NO_FIELDS : undefined)
     methods.set(method, {
       requiredScopes,
@@ -147,11 +147,11 @@ function createPartCheck(schema: unknown, rootName: string, method: string, path
 }
 
 /**
- * Routes of the API refuse parameters that they do not know: whoever filters by one must not believe that it counts. Pages take any, because mail
- * programs and analytics add theirs to links.
+ * API routes refuse unknown parameters: a client must not believe that an ignored filter has an effect. Pages accept
+ * any, because mail programs and analytics add theirs to links.
  */
 function createQueryCheck(method: string, path: string, schema: unknown): RouteRules['checkQuery'] {
-  // Elysia would close the schema at its first use, in place, unless it says something itself.
+  // Elysia would set this to false on the schema itself at its first use, unless it is set.
   if (isSchema(schema)) schema['additionalProperties'] ??= true
   const checkValues = createPartCheck(schema, 'query', method, path) ?? (() => [])
   if (!isApiPath(path)) return checkValues
@@ -162,7 +162,7 @@ function createQueryCheck(method: string, path: string, schema: unknown): RouteR
   }
 }
 
-/** A single schema stands for status 200. */
+/** A single schema is for status 200. */
 function createFieldFilters(response: unknown): ReadonlyMap<number, FieldFilter> {
   if (isSchema(response)) return new Map([[200, createFieldFilter(response)]])
   return new Map(
@@ -172,7 +172,9 @@ function createFieldFilters(response: unknown): ReadonlyMap<number, FieldFilter>
   )
 }
 
-/** `/v1/domains/:id` matches one segment for `:id`, `*` the rest, and a trailing slash may come or go, as in Elysia's router. */
+/**
+ * `:id` in `/v1/domains/:id` matches one segment and `*` the rest; a trailing slash is optional, as in Elysia's router.
+ */
 function toPathPattern(pattern: string): RegExp {
   const segments = removeTrailingSlash(pattern)
     .split('/')

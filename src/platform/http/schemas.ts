@@ -1,6 +1,6 @@
 /**
- * @module Building blocks of wire shapes. Schemas are made with `Type` of @sinclair/typebox, never with Elysia's `t`, whose numbers and booleans
- * accept strings.
+ * @module Building blocks for schemas of requests and responses. Schemas use `Type` of @sinclair/typebox, never
+ * Elysia's `t`, whose numbers and booleans accept strings.
  */
 import {
   type ObjectOptions,
@@ -17,7 +17,7 @@ import { parseUuid, type UuidBytes } from '../ids.ts'
 import { parseCursor } from './cursor.ts'
 import { invalidFields } from './validation.ts'
 
-/** An object that refuses fields it does not declare: request bodies and their typed parts. */
+/** An object that refuses undeclared fields: request bodies and their typed parts. */
 export const StrictObject = <T extends TProperties>(properties: T, options: ObjectOptions = {}): TObject<T> =>
   Type.Object(properties, { ...options, additionalProperties: false })
 
@@ -31,7 +31,7 @@ export const OptionalNullable = <T extends TSchema>(schema: T, options: SchemaOp
 
 /** One of the given strings; the 422 lists them. */
 export const StringEnum = <const T extends readonly string[]>(values: T, options: SchemaOptions = {}) =>
-  // Said in words: of a union of a list, Elysia makes `never` in responses.
+  // With an explicit type: Elysia infers `never` for a union of a list in responses.
   Type.Unsafe<T[number]>(
     Type.Union(
       values.map((value) => Type.Literal(value)),
@@ -39,20 +39,20 @@ export const StringEnum = <const T extends readonly string[]>(values: T, options
     ),
   )
 
-/** A date-time on the wire of a response. Not checked again: we wrote it. */
+/** A date-time in a response. Not validated: we write it. */
 export const Timestamp = (options: SchemaOptions = {}) => Type.String({ ...options, 'x-format': 'date-time' })
 
 /** A UUID in a response. */
 export const Uuid = (options: SchemaOptions = {}) => Type.String({ ...options, 'x-format': 'uuid' })
 
-/** An object with free names, as `metadata`; `mapFromPhp` reads it. */
+/** An object with arbitrary names, such as `metadata`; `mapFromPhp` reads it. */
 export const FreeMap = (options: SchemaOptions = {}) =>
   Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Array(Type.Unknown(), { maxItems: 0 })], {
     ...options,
     errorMessage: 'an object',
   })
 
-/** PHP encodes an empty map as `[]`: the map that was meant. Undefined and null stay what they are. */
+/** Converts `[]`, PHP's encoding of an empty map, to an empty map. Undefined and null stay as they are. */
 export function mapFromPhp(value: Record<string, unknown> | readonly unknown[]): Record<string, unknown>
 export function mapFromPhp(
   value: Record<string, unknown> | readonly unknown[] | null | undefined,
@@ -72,25 +72,25 @@ export const PageBody = <T extends TSchema>(schema: T) =>
 
 const PaginationSchema = Type.Object({
   page: Type.Integer({ description: 'Number of this page, from 1.' }),
-  per_page: Type.Integer({ description: 'Most rows on a page.' }),
+  per_page: Type.Integer({ description: 'Maximum number of rows on a page.' }),
   total: Type.Integer({ description: 'Rows on all pages.' }),
-  total_pages: Type.Integer({ description: 'Number of pages; 0 when there is nothing.' }),
+  total_pages: Type.Integer({ description: 'Number of pages; 0 for an empty list.' }),
   next_cursor: Type.Optional(
     Type.String({
       description:
-        'Where the next page begins, for the parameter `cursor`; missing on the last page. The page that it leads to may be empty.',
+        'Value of the parameter `cursor` for the next page; missing on the last page. The next page may be empty.',
     }),
   ),
 })
 
 const WHOLE_NUMBER = /^\d{1,15}$/
 
-/** An integer in a query. It arrives as text and is a string to handlers; `parseQueryInteger` reads it. */
+/** An integer in a query. Handlers get it as a string; `parseQueryInteger` parses it. */
 export const QueryInteger = (options: SchemaOptions & { minimum?: number; maximum?: number; default?: number } = {}) =>
   Type.Optional(Type.String({ 'x-integer': options }))
 
 /**
- * The integer that `text` writes in digits, or `fallback` when it is missing. `1.5`, `1e3`, `-1`, an empty text and numbers outside
+ * Parses digits; `fallback` when `text` is missing. `1.5`, `1e3`, `-1`, an empty text and numbers outside
  * `minimum..maximum` are a 422 on `field`.
  */
 export function parseQueryInteger(
@@ -106,21 +106,23 @@ export function parseQueryInteger(
 
 const MAX_PAGE = 1_000_000_000
 const DEFAULT_PER_PAGE = 25
-/** Rows that may be walked over: some milliseconds. Cursors reach further. */
+/** Maximum offset: skipping so many rows takes some milliseconds. Cursors reach further. */
 export const MAX_OFFSET = 10_000
 
-/** The query fields of every paged list; spread into a query schema: `Closed({ ...PAGE_FIELDS, status: ... })`. */
+/**
+ * The query fields of every paged list, to spread into a query schema: `StrictObject({ ...PAGE_FIELDS, status: ... })`.
+ */
 export const PAGE_FIELDS = {
   page: QueryInteger({ minimum: 1, default: 1, description: 'Number of the page, from 1.' }),
   per_page: QueryInteger({ minimum: 1, maximum: 100, default: DEFAULT_PER_PAGE, description: 'Rows on a page.' }),
   cursor: Type.Optional(
     Type.String({
-      description: `\`next_cursor\` of the page before, in place of \`page\`: the only way beyond the first ${MAX_OFFSET} rows, and the quicker one.`,
+      description: `\`next_cursor\` of the previous page, instead of \`page\`: faster, and the only way beyond the first ${MAX_OFFSET} rows.`,
     }),
   ),
 }
 
-/** The query of a list with no filter of its own. */
+/** The query of a list without filters. */
 export const PageQuery = Type.Object(PAGE_FIELDS)
 
 export interface Page extends RowWindow {
@@ -128,11 +130,11 @@ export interface Page extends RowWindow {
   readonly perPage: number
   /** Rows of the list before this page. */
   readonly rowsBefore: number
-  /** The parameter that asks for rows which only a cursor reaches; `offset` then stops before them. */
-  readonly tooDeepBy?: string | undefined
+  /** The parameter that requests rows which only a cursor can reach; `offset` then stops before them. */
+  readonly tooDeepField?: string | undefined
 }
 
-/** Reads `page` or `cursor`, and `per_page`; 422 when they are out of range, no whole numbers, or no cursor. */
+/** Parses `page` or `cursor`, and `per_page`; 422 when they are out of range, not whole numbers, or not a cursor. */
 export function parsePage(query: Static<typeof PageQuery>): Page {
   const perPage = parseQueryInteger('per_page', query.per_page, {
     fallback: DEFAULT_PER_PAGE,
@@ -147,46 +149,46 @@ export function parsePage(query: Static<typeof PageQuery>): Page {
   return { page, perPage, limit: perPage, ...toOffset('page', (page - 1) * perPage) }
 }
 
-/** The page that a cursor leads to. */
+/** The page at a cursor. */
 export function parsePageAfter(cursor: string, perPage: number): Page {
   const { rowsBefore, key } = parseCursor(cursor)
   const page = { page: Math.floor(rowsBefore / perPage) + 1, perPage, limit: perPage }
   return key ? { ...page, offset: 0, after: key, rowsBefore } : { ...page, ...toOffset('cursor', rowsBefore) }
 }
 
-/** The part of a page that begins after a number of rows. */
-export const toOffset = (field: string, rows: number): Pick<Page, 'offset' | 'rowsBefore' | 'tooDeepBy'> => ({
+/** The fields of a page that begins after a number of rows. */
+export const toOffset = (field: string, rows: number): Pick<Page, 'offset' | 'rowsBefore' | 'tooDeepField'> => ({
   offset: Math.min(rows, MAX_OFFSET),
   rowsBefore: rows,
-  tooDeepBy: rows > MAX_OFFSET ? field : undefined,
+  tooDeepField: rows > MAX_OFFSET ? field : undefined,
 })
 
-/** Throws the 422 of a page whose rows only a cursor reaches. Past the end of a list there are none. */
+/** Throws a 422 for a page that only a cursor can reach. A page past the end is empty instead. */
 export function requireReachable(
-  { tooDeepBy, rowsBefore }: Pick<Page, 'tooDeepBy' | 'rowsBefore'>,
+  { tooDeepField, rowsBefore }: Pick<Page, 'tooDeepField' | 'rowsBefore'>,
   total: number,
 ): void {
-  if (tooDeepBy === undefined || rowsBefore >= total) return
+  if (tooDeepField === undefined || rowsBefore >= total) return
   throw invalidFields([
     {
-      field: tooDeepBy,
-      message: `reaches beyond the first ${MAX_OFFSET} rows; go on from page to page with cursor, which is pagination.next_cursor of the page before`,
+      field: tooDeepField,
+      message: `reaches beyond the first ${MAX_OFFSET} rows; continue with cursor, the pagination.next_cursor of the previous page`,
     },
   ])
 }
 
-/** Throws the 422 of a parameter that says the same in another way. */
+/** Throws a 422 for a parameter that specifies the same in another way. */
 export function refuseTogether(
   name: string,
   query: Readonly<Record<string, unknown>>,
   others: readonly string[],
 ): void {
   for (const field of others)
-    if (query[field] !== undefined) throw invalidFields([{ field, message: `cannot be given together with ${name}` }])
+    if (query[field] !== undefined) throw invalidFields([{ field, message: `cannot be combined with ${name}` }])
 }
 
 /**
- * The id in a path as bytes. A text that is no UUID names nothing, so it gives the same 404 as an unknown id.
+ * The id in a path as bytes. An invalid UUID gets the same 404 as an unknown id.
  * @param code such as `domain_not_found`
  * @param noun such as `domain`, for the message
  */
@@ -196,6 +198,6 @@ export function parseUuidParam(text: string, code: string, noun: string): UuidBy
   return id
 }
 
-/** The 404 for an id that names nothing of this account. */
+/** The 404 for an id that does not exist in this account. */
 export const notFoundById = (code: string, noun: string): AppError =>
   notFound(code, `There is no ${noun} with this id.`)

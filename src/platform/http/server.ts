@@ -1,7 +1,8 @@
 /**
- * @module The HTTP server: everything a request passes before and after its handler. In this order: request id, API key, size of the body;
- * then, the route being known, its scope, its body, its checks. In place of a key a browser may have a session; a key wins. A body takes as long as its
- * sender likes, so who may send it is asked again when it is there. A feature is an Elysia plugin and needs none of this. Knows no email.
+ * @module The HTTP server: everything that happens to a request before and after its handler. First request id, API key
+ * and body size; then, with the route known, its scope, body and checks. Browsers may use a session instead of a key; a
+ * key takes precedence. Since a body may arrive slowly, access is checked again once it is complete. Features are
+ * Elysia plugins and implement none of this. Knows nothing of email.
  */
 import { type AnyElysia, Elysia, ElysiaCustomStatusResponse } from 'elysia'
 import type { Clock } from '../clock.ts'
@@ -38,65 +39,68 @@ export interface HttpLog {
 export interface HttpServerOptions<Actor> {
   readonly config: {
     readonly maxBodyBytes: number
-    /** The same of a body that its handler reads as it arrives; left out: the same. */
+    /** The limit for streamed bodies; default: the same. */
     readonly maxStreamBytes?: number
-    /** Proxies whose X-Forwarded-For is believed: addresses or networks. */
+    /** Proxies whose X-Forwarded-For is trusted: addresses or networks. */
     readonly trustedProxies: readonly string[]
-    /** How long a body may take to arrive, at most 240. Bun ends the connection 15 seconds later, whatever the handler does; see `liftTimeLimit`. */
+    /**
+     * How long a body may take to arrive, at most 240. Bun closes the connection 15 seconds later, whatever the handler
+     * does; see `liftTimeLimit`.
+     */
     readonly requestTimeoutSeconds: number
-    /** In place of those 15 seconds. */
+    /** Replaces those 15 seconds. */
     readonly handlerGraceSeconds?: number
-    /** Whether clients come by https: then answers tell browsers to come by nothing else (RFC 6797). */
+    /** Whether clients use https: then responses tell browsers to use nothing else (RFC 6797). */
     readonly isHttps?: boolean
   }
   readonly log: HttpLog
   readonly clock: Clock
   readonly memory: MemoryBudget
   readonly newRequestId: () => string
-  /** The actor behind an API key; undefined when the key is unknown. */
+  /** The actor of an API key; undefined when the key is unknown. */
   readonly authenticate: (key: string, clientIp: () => string) => Actor | undefined | Promise<Actor | undefined>
   readonly hasScope: (actor: Actor, scope: string) => boolean
-  /** Left out: nobody's requests are bounded by what they cost. */
+  /** Default: the cost of requests is not limited. */
   readonly fairness?: Fairness<Actor>
-  /** Left out: nobody signs in, there are only keys. */
+  /** Default: no sessions, only keys. */
   readonly sessions?: SessionGate<Actor>
   /** The features' routes and pages, in any order. */
   readonly routes: readonly AnyElysia[]
 }
 
-/** What bounds the work that one account's requests may cause. */
+/** Limits the work that one account's requests may cause. */
 export interface Fairness<Actor> {
-  /** Turns of the event loop, for large bodies and lists. */
-  readonly turns: Pick<FairScheduler, 'run' | 'resume' | 'enter'>
-  /** Who takes turns as one. */
+  /** Fair turns on the event loop, for large bodies and lists. */
+  readonly turns: Pick<FairScheduler, 'run' | 'resume' | 'waitForTurn'>
+  /** The owner under which an actor's work is queued. */
   readonly ownerOf: (actor: Actor) => Owner
-  /** Takes work from the actor's budget; throws the 429 when it is used up. */
+  /** Takes units from the actor's budget; throws a 429 when it is used up. */
   readonly spendWork: (actor: Actor, units: number) => void
-  /** Takes work that is done already: what is missing then is missing at the next request. */
+  /** Takes units for work already done; a deficit counts at the next request. */
   readonly chargeWork: (actor: Actor, units: number) => void
 }
 
-/** Bytes of a body that are a unit of work, as a row is. */
+/** Bytes of body per unit of work; a row is a unit as well. */
 const BYTES_PER_WORK_UNIT = 4 * KiB
 
 export interface HttpServer {
-  /** Answers a request without a socket. */
+  /** Handles a request without a socket. */
   fetch(request: Request): Promise<Response>
-  /** Binds and answers; port 0 chooses one. */
+  /** Binds and serves; port 0 chooses one. */
   listen(hostname: string, port: number): { readonly hostname: string; readonly port: number }
-  /** Accepts no more, lets running requests end for up to `graceMs`, then closes what is left. */
+  /** Stops accepting, lets running requests finish for up to `graceMs`, then closes the remaining connections. */
   stop(graceMs?: number): Promise<void>
 }
 
-/** What Bun needs beyond the body's time so that our own answer comes first, and handlers have time after a slow body. */
+/** Extra time beyond the body's, so that our own error comes before Bun's and handlers have time after a slow body. */
 const HANDLER_GRACE_SECONDS = 15
-/** Bun counts `idleTimeout` in a byte. */
+/** Bun stores `idleTimeout` in a byte. */
 const MAX_IDLE_SECONDS = 255
-/** A year. Nothing is said of the names below: those may be other services. */
+/** A year. Without subdomains, which may be other services. */
 const STRICT_TRANSPORT = 'max-age=31536000'
 const DEFAULT_STOP_GRACE_MS = 10_000
 
-/** Everything between a socket and the handlers. Opened by `listen`, closed by `stop`. */
+/** Everything between a socket and the handlers. `listen` opens it, `stop` closes it. */
 export class BunHttpServer<Actor> implements HttpServer {
   readonly #options: HttpServerOptions<Actor>
   readonly #idleSeconds: number
@@ -170,10 +174,10 @@ export class BunHttpServer<Actor> implements HttpServer {
       port,
       development: false,
       reusePort: false,
-      // Counts from the start of a request and is not put off by the bytes of its body, so it ends what trickles as well. Headers have 10
-      // seconds, whatever is set here (measured in Bun 1.4.5).
+      // Counts from the start of a request, and bytes of its body do not extend it, so it also ends trickling bodies.
+      // Headers always have 10 seconds (measured in Bun 1.4.5).
       idleTimeout: this.#idleSeconds,
-      // Bun's own 413 has no body. Ours counts.
+      // Bun's own 413 has no body, so ours must apply.
       maxRequestBodySize: Number.MAX_SAFE_INTEGER,
       fetch: (request, bunServer) => this.#handle(request, bunServer),
     })
@@ -197,15 +201,16 @@ function addStrictTransport(response: Response): Response {
 }
 
 /**
- * The same request with another URL. Its body is handed over: of a copy made of the request itself, Bun 1.4.5 keeps the whole body for the
- * original, however it is read.
+ * Copies a request with another URL and passes its body on: when a request is copied directly, Bun 1.4.5 keeps the
+ * whole body for the original, however the copy is read.
  */
 const copyRequestTo = (url: string, request: Request): Request =>
   new Request(url, { method: request.method, headers: request.headers, body: request.body, signal: request.signal })
 
 /**
- * The URL as Elysia can route it, and as handlers can read it. Clients with a trailing slash in their base URL ask for `//v1/...`; a request without a
- * usable Host reaches us as a bare path, or with a host that no URL can have, such as `xn--`.
+ * Normalises the URL so that Elysia can route it and handlers can read it. Clients with a trailing slash in their base
+ * URL request `//v1/...`; a request without a usable Host arrives as a bare path, or with an invalid host such as
+ * `xn--`.
  */
 function toRoutableUrl(url: string): string {
   const absolute = url.startsWith('/')
@@ -218,14 +223,16 @@ function toRoutableUrl(url: string): string {
   return absolute.slice(0, pathStart) + absolute.slice(pathStart).replace(/^\/+/, '/')
 }
 
-/** The path by which Elysia routes: what it is must be decided in one way only, or a request could be public here and not there. */
+/**
+ * The path by which Elysia routes. All checks must use the same one, or a request could be public here and not there.
+ */
 function pathOf(url: string): string {
   const start = url.indexOf('/', 7)
   const query = url.indexOf('?', start + 1)
   return query === -1 ? url.slice(start) : url.slice(start, query)
 }
 
-/** What a route is asked with, as Elysia has read it. */
+/** The parts of a routed request, as Elysia parsed them. */
 interface RoutedRequest {
   readonly request: Request
   readonly route: string
@@ -233,11 +240,11 @@ interface RoutedRequest {
   readonly query: Record<string, string | undefined>
 }
 
-/** What a request passes before and after its handler, in the order of the methods. */
+/** What happens to a request before and after its handler, in the order of the methods. */
 class RequestPipeline<Actor> {
   readonly #options: HttpServerOptions<Actor>
   readonly #bodies: BodyReader
-  /** Filled when all routes are there; no request can come before. */
+  /** Filled once all routes are registered; no request can come earlier. */
   #table: RouteTable = createRouteTable([])
 
   constructor(options: HttpServerOptions<Actor>, bodies: BodyReader) {
@@ -245,20 +252,21 @@ class RequestPipeline<Actor> {
     this.#bodies = bodies
   }
 
-  /** All routes with this pipeline around them. */
+  /** Composes all routes with this pipeline around them. */
   compose(): AnyElysia {
     const app = new Elysia({
-      // Unknown fields of a request are refused, not dropped; responses are cut below.
+      // Unknown fields of a request are refused, not dropped; responses are filtered below.
       normalize: false,
       systemRouter: false,
       handler: { standardHostname: false },
       allowUnsafeValidationDetails: true,
     })
-      // Elysia must not touch bodies: `transform` reads them, within its bounds. The type of `on` lacks this documented value.
+      // Elysia must not read bodies: `transform` reads them within its limits. The type of `on` lacks this documented
+      // value.
       .on({ as: 'global' }, 'parse', [{ fn: 'none' }] as never)
       .onRequest(async ({ request, set }) => this.#begin(request, set.headers))
       .onTransform({ as: 'global' }, async (elysia) => {
-        // Only properties are read here: Elysia prepares all it has for a hook that passes its whole context on.
+        // Reads properties only: for a hook that passes its whole context on, Elysia prepares everything.
         const { request, route, params, query } = elysia
         const read = await this.#receive({ request, route, params, query })
         if (read) elysia.body = read.body
@@ -277,7 +285,7 @@ class RequestPipeline<Actor> {
     return app
   }
 
-  /** The route is not known yet. Returns the answer to OPTIONS; undefined: the request goes on. */
+  /** Runs before routing. Returns the response to OPTIONS; undefined: the request continues. */
   async #begin(request: Request, headers: Record<string, string | number>): Promise<Response | undefined> {
     const context = requestContext(request)
     if (!context) throw new Error('request without context: it did not come through the server')
@@ -285,7 +293,8 @@ class RequestPipeline<Actor> {
     headers['x-request-id'] = context.requestId
     headers['x-content-type-options'] = 'nosniff'
     if (isApiPath(path)) headers['cache-control'] = 'no-store'
-    // What a path can do is in the description of the API, for everybody to read. Without CORS headers: keys have no place in pages of others.
+    // The methods of a path are public in the API description. Without CORS headers: keys have no place in other sites'
+    // pages.
     if (request.method === 'OPTIONS' && isApiPath(path))
       return optionsResponse(this.#table.methodsAt(path), context.requestId)
     const isPublic = this.#table.isPublic(request.method, path)
@@ -293,7 +302,7 @@ class RequestPipeline<Actor> {
       const { sessions } = this.#options
       context.isSession = sessions !== undefined && !hasCredentials(request.headers)
       const found = authenticateRequest(this.#options, request, context)
-      // To wait for what is there costs every request a turn.
+      // Awaiting a value that is not a promise would cost every request a tick.
       const actor = found instanceof Promise ? await found : found
       if (actor === undefined) throw unauthorized()
       if (context.isSession && !isReadMethod(request.method)) sessions?.requireOwnPage(request, actor)
@@ -305,7 +314,7 @@ class RequestPipeline<Actor> {
     return undefined
   }
 
-  /** Checks a request by the rules of its route, and reads its body if it can have one. */
+  /** Checks a request by its route's rules, and reads its body if it can have one. */
   async #receive({ request, route, params, query }: RoutedRequest): Promise<{ readonly body: unknown } | undefined> {
     const context = requestContext(request)
     const rules = this.#table.rulesOf(request.method, route)
@@ -316,13 +325,14 @@ class RequestPipeline<Actor> {
     throwIfInvalid(rules.checkQuery(query, request.url))
     const { fairness } = this.#options
     const actor = context.actor as Actor | undefined
-    // A request that may repeat an earlier one is answered like that whatever is left: its handler asks when it knows.
+    // A repeat of an earlier request gets the earlier response even with an empty budget, so its handler charges it
+    // once that is known.
     if (fairness && actor !== undefined && !rules.takesIdempotencyKey) fairness.spendWork(actor, 1)
     const owner = fairness && actor !== undefined ? fairness.ownerOf(actor) : undefined
     if (!isReadMethod(request.method)) return { body: await this.#readBody(request, context, rules, owner) }
     if (!fairness || owner === undefined) return undefined
-    context.yieldFairly = () => fairness.turns.enter(owner, { isNew: false })
-    if (rules.isList) await fairness.turns.enter(owner)
+    context.yieldFairly = () => fairness.turns.waitForTurn(owner, { isNew: false })
+    if (rules.isList) await fairness.turns.waitForTurn(owner)
     return undefined
   }
 
@@ -342,16 +352,16 @@ class RequestPipeline<Actor> {
   ): Promise<unknown> {
     const { fairness } = this.#options
     const sender = rules.requiredScopes === undefined ? 'stranger' : 'authenticated'
-    const inTurn: FairRunner | undefined =
+    const runFairly: FairRunner | undefined =
       fairness && owner !== undefined ? createFairRunner(fairness.turns, owner) : undefined
-    const { value, sizeBytes, reservation } = await this.#bodies.read(request, sender, rules.bodyFormat, inTurn)
+    const { value, sizeBytes, reservation } = await this.#bodies.read(request, sender, rules.bodyFormat, runFairly)
     context.reservation = reservation
     const bodyUnits = sizeBytes / BYTES_PER_WORK_UNIT
-    // What asked for no unit before, for its key, does so now.
+    // Requests with an idempotency key, which were not charged before, are charged now.
     if (context.actor !== undefined)
       fairness?.chargeWork(context.actor as Actor, rules.takesIdempotencyKey ? bodyUnits + 1 : bodyUnits)
     if (rules.requiredScopes !== undefined) {
-      // The key may be deleted meanwhile, the user removed or of another role.
+      // Meanwhile the key may have been deleted, or the user removed or given another role.
       const found = authenticateRequest(this.#options, request, context)
       const actor = found instanceof Promise ? await found : found
       if (actor === undefined) throw unauthorized()
@@ -360,11 +370,11 @@ class RequestPipeline<Actor> {
     }
     const body = rules.isBodyObject && isEmptyBody(value) ? {} : value
     const check = () => rules.checkBody?.(body)
-    throwIfInvalid(inTurn && isLargeBody(sizeBytes) ? await inTurn(check) : check())
+    throwIfInvalid(runFairly && isLargeBody(sizeBytes) ? await runFairly(check) : check())
     return body
   }
 
-  /** Charges for the rows of a response and cuts it to its schema; undefined: it stays as it is. */
+  /** Charges for the rows of a response and filters it by its schema; undefined: it stays as it is. */
   #finish(request: Request, route: string, responseValue: unknown, status: unknown): unknown {
     const context = requestContext(request)
     context?.reservation?.release()
@@ -394,7 +404,7 @@ class RequestPipeline<Actor> {
   }
 }
 
-/** Only the first piece of a body's work may find too many waiting. */
+/** Only the first piece of a body's work may be refused for overload. */
 function createFairRunner(turns: Fairness<unknown>['turns'], owner: Owner): FairRunner {
   let isBegun = false
   return (piece) => {
@@ -404,11 +414,11 @@ function createFairRunner(turns: Fairness<unknown>['turns'], owner: Owner): Fair
   }
 }
 
-/** Rows of a list. */
+/** Number of rows in a list. */
 const countRows = (value: unknown): number =>
   typeof value === 'object' && value !== null && 'data' in value && Array.isArray(value.data) ? value.data.length : 0
 
-/** Who sends a request, as of now. */
+/** The current actor of a request. */
 const authenticateRequest = <Actor>(
   { authenticate, sessions }: HttpServerOptions<Actor>,
   request: Request,
@@ -418,7 +428,7 @@ const authenticateRequest = <Actor>(
 
 const isReadMethod = (method: string): boolean => method === 'GET' || method === 'HEAD'
 
-/** Throws 403 for whoever may not use a route. */
+/** Throws 403 when the actor may not use the route. */
 function requireAccess<Actor>(
   { hasScope, sessions }: HttpServerOptions<Actor>,
   { requiredScopes = [], isSessionOnly, isOwnersOnly }: RouteRules,
@@ -436,11 +446,14 @@ function throwIfInvalid(details: Parameters<typeof invalidFields>[0] | undefined
   if (details && details.length > 0) throw invalidFields(details)
 }
 
-/** A segment of the path that is not UTF-8 is null in Elysia, whatever its types say: an empty text, which no segment can be, names nothing either. */
+/**
+ * Elysia passes null for a path segment that is not UTF-8, despite its types. Replaces it by an empty text, which no
+ * segment can be, so it matches nothing.
+ */
 function fillUndecodedParams(params: Record<string, string | null | undefined>): void {
   for (const name in params) if (params[name] === null) params[name] = ''
 }
 
-/** What clients send where there is nothing to say: no body, `null`, and from PHP `[]`. */
+/** What clients send when there is nothing to send: no body, `null`, or `[]` from PHP. */
 const isEmptyBody = (value: unknown): boolean =>
   value === undefined || value === null || (Array.isArray(value) && value.length === 0)

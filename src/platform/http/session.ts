@@ -1,40 +1,40 @@
 /**
- * @module Sessions of browsers, as far as HTTP goes: the cookie, and that a request which uses it comes from a page of ours (OWASP: synchroniser token
- * and check of the origin). Knows no users; whose a session is, is decided by the composition.
+ * @module The HTTP part of browser sessions: the cookie, and the check that a request with it comes from our own page
+ * (OWASP: synchroniser token and origin check). Knows no users; the composition maps sessions to users.
  */
 import { AppError } from '../errors.ts'
 
 export const SESSION_COOKIE = 'tassis_session'
 export const CSRF_HEADER = 'x-csrf-token'
 const MAX_TOKEN_LENGTH = 200
-/** Of the whole header: longer ones hardly pass a proxy. */
+/** Limit for the whole header: longer ones hardly pass a proxy. */
 const MAX_COOKIE_HEADER_LENGTH = 8192
 
-/** What the server needs to let a cookie stand for a user. */
+/** Lets the server accept a cookie for a user. */
 export interface SessionGate<Actor> {
-  /** Who is signed in by the cookie of a request; undefined when nobody is. */
+  /** The user whom the request's cookie signs in; undefined for none. */
   actorOf(request: Request, clientIp: () => string): Actor | undefined
-  /** Throws 403 `csrf_failed` unless the request has the token of its session and comes from a page of ours. */
+  /** Throws 403 `csrf_failed` unless the request has its session's token and comes from our own page. */
   requireOwnPage(request: Request, actor: Actor): void
-  /** The refusal of a route that is for users who are signed in; undefined for one. */
+  /** The error for a route that needs a signed-in user; undefined for one. */
   sessionRefusal(actor: Actor): AppError | undefined
-  /** The refusal of a route that is for owners alone; undefined for whoever may. */
+  /** The error for a route that needs an owner; undefined for one. */
   ownerRefusal(actor: Actor): AppError | undefined
-  /** What a user is told whose role lacks a scope; undefined for a key. */
+  /** The error for a user whose role lacks a scope; undefined for a key. */
   roleRefusal(actor: Actor): AppError | undefined
 }
 
 export interface CookieOptions {
-  /** Whether browsers come by https. */
+  /** Whether browsers use https. */
   readonly isSecure: boolean
 }
 
-/** Where it can be, the prefix keeps other hosts of the same domain from setting the cookie (RFC 6265bis §4.1.3.2). */
+/** With https, the prefix keeps other hosts of the same domain from setting the cookie (RFC 6265bis §4.1.3.2). */
 const cookieName = ({ isSecure }: CookieOptions): string => (isSecure ? `__Host-${SESSION_COOKIE}` : SESSION_COOKIE)
 
 /**
- * The token in the cookie; undefined when there is none, or more than one: then somebody else has set one.
- * Throws 431 when the Cookie header is too long to be looked at.
+ * The token in the cookie; undefined when there is none or more than one, since then another host has set one. Throws
+ * 431 when the Cookie header is too long to parse.
  */
 export function readSessionToken(headers: Headers, options: CookieOptions): string | undefined {
   const header = headers.get('cookie') ?? ''
@@ -57,8 +57,8 @@ const cookieTooLong = (): AppError =>
   )
 
 /**
- * Without the blanks around it. Of these RFC 6265 knows space and tab alone: were others removed, a name that begins with one would pass for ours, and no
- * browser guards its prefix.
+ * Trims blanks. RFC 6265 allows only space and tab: if others were trimmed, a name that begins with one would pass for
+ * ours, and browsers do not protect its prefix.
  */
 function trimBlanks(pair: string): string {
   let start = 0
@@ -70,7 +70,10 @@ function trimBlanks(pair: string): string {
 
 const isBlank = (code: number): boolean => code === 0x20 || code === 0x09
 
-/** Value of Set-Cookie. @param maxAgeSeconds 0 takes the cookie away */
+/**
+ * The value of Set-Cookie.
+ * @param maxAgeSeconds 0 deletes the cookie
+ */
 export const formatSessionCookie = (token: string, maxAgeSeconds: number, options: CookieOptions): string =>
   `${cookieName(options)}=${token}; Path=/; Max-Age=${maxAgeSeconds}; HttpOnly; SameSite=Lax${options.isSecure ? '; Secure' : ''}`
 
@@ -82,20 +85,24 @@ const csrfFailed = (): AppError =>
   )
 
 /**
- * Throws 403 when a browser says that the request comes from a page elsewhere. Other programs say nothing of it, and are let through.
- * @param publicUrl under which browsers reach this service; the name that they asked for counts as well
+ * Throws 403 when a browser reports that the request comes from another site's page. Other programs report nothing, and
+ * pass.
+ * @param publicUrl URL under which browsers reach this service; the requested host name is accepted as well
  */
 export function requireOwnOrigin(headers: Headers, publicUrl: string): void {
   const site = headers.get('sec-fetch-site')
   if (site !== null && site !== 'same-origin' && site !== 'none') throw csrfFailed()
   const origin = headers.get('origin')
   if (origin === null || origin === URL.parse(publicUrl)?.origin) return
-  // A proxy in front may speak another scheme, but it passes the name on.
+  // A proxy in front may use another scheme, but passes the host name on.
   const host = URL.parse(origin)?.host
   if (host === undefined || host === '' || host !== headers.get('host')?.toLowerCase()) throw csrfFailed()
 }
 
-/** Throws 403 unless the token is that of the session. @param isToken whether it is, in constant time */
+/**
+ * Throws 403 unless the token is the session's.
+ * @param isToken compares in constant time
+ */
 export function requireCsrfToken(headers: Headers, isToken: (token: string) => boolean): void {
   if (!isToken(headers.get(CSRF_HEADER) ?? '')) throw csrfFailed()
 }

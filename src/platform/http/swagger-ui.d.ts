@@ -1,4 +1,4 @@
-/** @module What Bun gives for files imported `with { type: 'file' }`: their path, inside the executable too. */
+/** @module The value of files imported `with { type: 'file' }` in Bun: their path, inside the executable too. */
 declare module 'swagger-ui-dist/swagger-ui-bundle.js' {
   const path: string
   export default path

@@ -1,21 +1,22 @@
 /**
- * @module Checks values against TypeBox schemas and says in human words what is wrong. Done here and not by Elysia, whose validation error
- * copies the whole value into its message: with a body of 35 MB that is an attack. Never changes a value, never echoes one.
+ * @module Checks values against TypeBox schemas and describes errors in plain words. Elysia's own validation is not
+ * used: its error copies the whole value into the message, so a body of 35 MB would be an attack. Never changes or
+ * echoes a value.
  */
 import type { TSchema } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { type ValueError, ValueErrorType } from '@sinclair/typebox/errors'
 import { AppError, type ErrorDetail } from '../errors.ts'
 
-/** The faults of a value, at most MAX_DETAILS and one a field; empty when there are none. */
+/** Returns the errors of a value, at most MAX_DETAILS and one per field; empty when it is valid. */
 export type Check = (value: unknown) => readonly ErrorDetail[]
 
 export const MAX_DETAILS = 20
-/** Several errors can concern one field; so many are looked at before the search for further fields ends. */
+/** Several errors can concern one field; this many are read before the search for further fields ends. */
 const MAX_ERRORS_READ = 200
 const MAX_FIELD_LENGTH = 128
 
-/** Compiles at the first use, so that a start does not pay for a hundred schemas. */
+/** Compiles at the first use, so that the start does not compile a hundred schemas. */
 export function createCheck(schema: TSchema, rootName: string): Check {
   let compiled: ReturnType<typeof TypeCompiler.Compile> | undefined
   return (value) => {
@@ -48,7 +49,10 @@ function collectDetails(errors: Iterable<ValueError>, rootName: string): ErrorDe
   return [...details].map(([field, message]) => ({ field, message }))
 }
 
-/** A union fails as a whole; when one variant has the value's type, that one's errors say more, unless the union has words of its own. */
+/**
+ * A union fails as a whole. If one variant has the value's type, its errors say more, unless the union has its own
+ * error text.
+ */
 function* findLeafErrors(error: ValueError): Generator<ValueError> {
   const { type, value, schema } = error
   const isOpen = type === ValueErrorType.Union && schema['errorMessage'] === undefined
@@ -65,19 +69,19 @@ function* findLeafErrors(error: ValueError): Generator<ValueError> {
   yield error
 }
 
-/** `/attachments/0/filename` (RFC 6901) as `attachments.0.filename`. */
+/** Converts `/attachments/0/filename` (RFC 6901) to `attachments.0.filename`. */
 function toFieldName(path: string, rootName: string): string {
   if (path === '') return rootName
   return shortenField(path.slice(1).replaceAll('/', '.').replaceAll('~1', '/').replaceAll('~0', '~'))
 }
 
-/** The name of a field as an error repeats it, at a bounded length. */
+/** Truncates a field name for an error message. */
 export const shortenField = (field: string): string =>
   field.length > MAX_FIELD_LENGTH ? `${field.slice(0, MAX_FIELD_LENGTH)}…` : field
 
 const pluralise = (count: unknown, noun: string): string => `${String(count)} ${noun}${count === 1 ? '' : 's'}`
 
-/** `x-missing` in a property's options says more of a property that is not there. */
+/** `x-missing` in a property's options adds an explanation when the property is missing. */
 function describeError({ type, schema }: ValueError): string {
   switch (type) {
     case ValueErrorType.ObjectRequiredProperty:
@@ -112,7 +116,7 @@ function describeError({ type, schema }: ValueError): string {
   }
 }
 
-/** What a schema asks for, to stand after "must be". `errorMessage` in the schema's options is used as it is. */
+/** What a schema requires, as the text after "must be". `errorMessage` in the schema's options is used as it is. */
 function describeSchema(schema: TSchema): string {
   if (typeof schema['errorMessage'] === 'string') return schema['errorMessage']
   if (Array.isArray(schema['anyOf'])) {

@@ -1,4 +1,4 @@
-/** @module How long to wait after failures in a row: twice as long after each. Pure; never waits. */
+/** @module The delay after consecutive failures: doubles each time. Pure; never waits. */
 
 export interface BackoffDelays {
   /** After the first failure. */
@@ -6,6 +6,6 @@ export interface BackoffDelays {
   readonly maxMs: number
 }
 
-/** The delay after `failures` failures in a row; 0 after none. */
+/** The delay after `failures` consecutive failures; 0 after none. */
 export const backoffDelayMs = (failures: number, { minMs, maxMs }: BackoffDelays): number =>
   failures <= 0 ? 0 : Math.min(minMs * 2 ** (failures - 1), maxMs)

@@ -1,15 +1,15 @@
-/** @module Counts by owner (an account, a network) and their sum; those of zero take no memory. */
+/** @module Counts by owner (an account, a network) and their total; zero counts take no memory. */
 
 export class Counts<K = number> {
   readonly #counts = new Map<K, number>()
   #total = 0
 
-  /** Owners with a count. */
+  /** Number of owners with a count. */
   get size(): number {
     return this.#counts.size
   }
 
-  /** Of all owners. */
+  /** Total of all owners. */
   get total(): number {
     return this.#total
   }

@@ -1,21 +1,25 @@
 /**
- * @module A queue in which owners (accounts, networks) take turns: who has used least is next, so that one who brings much holds up himself only.
- * Start-time fair queuing (Goyal, Vin, Cheng 1996): each owner has a virtual start time, which grows by the cost of what he was given; who comes
- * anew starts at that of the item given out last. An owner may have several shares (a network and an account): his use counts for each, and the one that
- * has used most decides. Never runs anything and knows no clock.
+ * @module A fair queue: the owner (an account, a network) that has used least is next, so an owner with much work
+ * delays only itself. Start-time fair queuing (Goyal, Vin, Cheng 1996): each owner has a virtual start time, which
+ * grows by the cost of its items; a new owner starts at that of the last item taken out. An owner may have several
+ * shares (a network and an account): its use counts for each, and the fullest one decides. Never runs anything and
+ * knows no clock.
  */
 
 export type Owner = string | number
 
 export interface FairQueueLimits {
-  /** Items of all owners together. When they are reached, the newest item of the owner with most of them gives way to one of an owner with fewer. */
+  /**
+   * Limit for items of all owners. At the limit, the newest item of the owner with the most items is evicted for one of
+   * an owner with fewer.
+   */
   readonly maxWaiting?: number
-  /** Items of one owner. */
+  /** Limit for items of one owner. */
   readonly maxPerOwner?: number
 }
 
 export interface FairQueueOptions extends FairQueueLimits {
-  /** What the use of an owner counts for, where that is not he alone. The same each time. */
+  /** The shares that an owner's use counts for, if not only its own. Must always return the same. */
   readonly sharesOf?: (owner: Owner) => readonly Owner[]
 }
 
@@ -23,14 +27,14 @@ interface Share {
   readonly name: Owner
   /** Virtual time at which the next item begins. */
   start: number
-  /** Items of all its owners. */
+  /** Waiting items of all its owners. */
   waiting: number
 }
 
 interface OwnerState<T> {
   readonly shares: readonly Share[]
   readonly waiting: QueuedItem<T>[]
-  /** Of `waiting`, those that limits count. */
+  /** Those of `waiting` that count towards the limits. */
   limited: number
 }
 
@@ -56,15 +60,15 @@ export class FairQueue<T> {
   readonly #limits: Required<FairQueueLimits>
   readonly #sharesOf: (owner: Owner) => readonly Owner[]
   readonly #onEvicted: (item: T) => void
-  /** Those with items. */
+  /** Owners with items. */
   readonly #owners = new Map<Owner, OwnerState<T>>()
   readonly #shares = new Map<Owner, Share>()
   #virtualTime = 0
   #size = 0
-  /** Of them, those that limits count. */
+  /** Items that count towards the limits. */
   #limited = 0
 
-  /** @param onEvicted is given what had to give way to an owner with fewer items */
+  /** @param onEvicted called with an item evicted for an owner with fewer items */
   constructor(options: FairQueueOptions = {}, onEvicted: (item: T) => void = () => undefined) {
     const { sharesOf = (owner) => [owner], ...limits } = options
     this.#limits = { maxWaiting: Number.POSITIVE_INFINITY, maxPerOwner: Number.POSITIVE_INFINITY, ...limits }
@@ -81,7 +85,7 @@ export class FairQueue<T> {
     return this.#owners.get(owner)?.waiting.length ?? 0
   }
 
-  /** Owners with items. */
+  /** Number of owners with items. */
   get ownerCount(): number {
     return this.#owners.size
   }
@@ -92,9 +96,11 @@ export class FairQueue<T> {
   }
 
   /**
-   * Adds an item behind those of its owner. False, and nothing is added, when a limit is reached and nobody gives way.
-   * @param cost what it will use, in any unit that is the same for all; what is only known afterwards is added by `charge`
-   * @param options.isLimited false: no limit counts or refuses it, and it never gives way, because it goes on with what the limits let in
+   * Adds an item behind its owner's others. Returns false, and adds nothing, when a limit is reached and no item can be
+   * evicted.
+   * @param cost in any unit, the same for all items; `charge` adds a cost that is known only afterwards
+   * @param options.isLimited false: exempt from limits and eviction, because it continues work that the limits have
+   * admitted
    */
   push(owner: Owner, item: T, cost = 1, { isLimited = true }: { readonly isLimited?: boolean } = {}): boolean {
     const count = this.#owners.get(owner)?.limited ?? 0
@@ -113,7 +119,7 @@ export class FairQueue<T> {
 
   /**
    * The next item, without taking it out; undefined when none waits.
-   * @param isServable leaves out owners who cannot be served now; they keep their turn
+   * @param isServable skips owners that cannot be served now; they keep their turn
    */
   peek(isServable: (owner: Owner) => boolean = () => true): T | undefined {
     return this.#next(isServable)?.state.waiting[0]?.item
@@ -122,21 +128,21 @@ export class FairQueue<T> {
   /** Takes out the item that `peek` returns. */
   shift(isServable: (owner: Owner) => boolean = () => true): DequeuedItem<T> | undefined {
     const next = this.#next(isServable)
-    const taken = next?.state.waiting.shift()
-    if (!next || !taken) return undefined
+    const dequeued = next?.state.waiting.shift()
+    if (!next || !dequeued) return undefined
     const { owner, state, start } = next
     this.#virtualTime = Math.max(this.#virtualTime, start)
-    // A share that did not decide has saved nothing up.
-    for (const share of state.shares) share.start = Math.max(share.start, start) + taken.cost
-    this.#uncount(state, taken)
-    // Behind others with the same start.
+    // A share that did not decide gets no credit.
+    for (const share of state.shares) share.start = Math.max(share.start, start) + dequeued.cost
+    this.#uncount(state, dequeued)
+    // Moves the owner behind others with the same start.
     this.#owners.delete(owner)
     if (state.waiting.length > 0) this.#owners.set(owner, state)
     this.#evictIdleShares()
-    return { owner, item: taken.item, cost: taken.cost }
+    return { owner, item: dequeued.item, cost: dequeued.cost }
   }
 
-  /** Puts an item that was taken out before all others of its owner, for another turn; no limit applies. */
+  /** Puts an item back in front of its owner's others, for another turn; limits do not apply. */
   putBack({ owner, item, cost }: DequeuedItem<T>): void {
     const state = this.#ensureOwner(owner)
     for (const share of state.shares) {
@@ -157,13 +163,16 @@ export class FairQueue<T> {
     return next
   }
 
-  /** Adds to what an owner has used; negative gives back. Counts only while somebody waits: nobody is held against what held up nobody. */
+  /**
+   * Adds to an owner's use; a negative cost reduces it. Counts only while items wait: use that delayed no one is not
+   * held against an owner.
+   */
   charge(owner: Owner, cost: number): void {
     if (this.#size === 0) return
     for (const name of this.#sharesOf(owner)) this.#ensureShare(name).start += cost
   }
 
-  /** Takes out all items that `isWanted`, in the order of their owners; what the owners used stays counted. */
+  /** Removes all items for which `isWanted` is true, in the order of their owners; the owners' use stays counted. */
   remove(isWanted: (item: T, owner: Owner) => boolean): T[] {
     const removed: T[] = []
     for (const [owner, state] of this.#owners) {
@@ -181,7 +190,7 @@ export class FairQueue<T> {
     return removed
   }
 
-  /** The state of an owner who gets an item. */
+  /** Returns an owner's state, created if missing. */
   #ensureOwner(owner: Owner): OwnerState<T> {
     let state = this.#owners.get(owner)
     if (!state) {
@@ -191,7 +200,7 @@ export class FairQueue<T> {
     return state
   }
 
-  /** A share, which starts no earlier than now when nobody waits for it. */
+  /** Returns a share, created if missing; an idle one starts no earlier than now. */
   #ensureShare(name: Owner): Share {
     let share = this.#shares.get(name)
     if (!share) {
@@ -209,20 +218,20 @@ export class FairQueue<T> {
     }
     for (const share of state.shares) {
       share.waiting--
-      // What it used is paid off: one that is not known starts at the same time.
+      // Its use has been compensated: a new share would start at the same time.
       if (share.waiting === 0 && share.start <= this.#virtualTime) this.#shares.delete(share.name)
     }
   }
 
-  /** The newest item of the owner with most goes, unless he has no more than the newcomer would have. */
+  /** Evicts the newest item of the owner with the most, unless that has no more than the newcomer would have. */
   #evictFor(count: number): boolean {
-    let most: OwnerState<T> | undefined
-    for (const state of this.#owners.values()) if (state.limited > (most?.limited ?? 0)) most = state
-    if (!most || most.limited <= count + 1) return false
-    const position = most.waiting.findLastIndex(({ isLimited }) => isLimited)
-    const [evicted] = most.waiting.splice(position, 1)
+    let largest: OwnerState<T> | undefined
+    for (const state of this.#owners.values()) if (state.limited > (largest?.limited ?? 0)) largest = state
+    if (!largest || largest.limited <= count + 1) return false
+    const position = largest.waiting.findLastIndex(({ isLimited }) => isLimited)
+    const [evicted] = largest.waiting.splice(position, 1)
     if (!evicted) return false
-    this.#uncount(most, evicted)
+    this.#uncount(largest, evicted)
     this.#onEvicted(evicted.item)
     return true
   }
@@ -235,19 +244,19 @@ export class FairQueue<T> {
   }
 }
 
-/** When the next item of an owner begins. */
+/** Virtual start time of an owner's next item. */
 const findVirtualStart = <T>({ shares }: OwnerState<T>): number => {
   let start = 0
   for (const share of shares) if (share.start > start) start = share.start
   return start
 }
 
-/** Decides between owners whose fullest share is the same. */
+/** Breaks ties between owners whose fullest shares are equal. */
 const sumUse = <T>({ shares }: OwnerState<T>): number => {
   let sum = 0
   for (const share of shares) sum += share.start
   return sum
 }
 
-/** Shares without items whose use is remembered. */
+/** Maximum number of shares without items whose use is kept. */
 const MAX_IDLE_SHARES = 10_000

@@ -1,37 +1,38 @@
 /**
- * @module Whose work is done now, by time used: `FairScheduler` for pieces of work on the event loop, `FairPool` for work that is waited for. Both take turns by
- * owner (an account, a network), and measure what each piece took. Know nothing of the work.
+ * @module Schedules work fairly by time used: `FairScheduler` runs pieces of synchronous work on the event loop,
+ * `FairPool` runs asynchronous work. Both serve owners (accounts, networks) in turn and measure each piece. Know
+ * nothing of the work.
  */
 import type { Clock } from '../clock.ts'
 import { FairQueue, type FairQueueLimits, type Owner } from './fair-queue.ts'
 
-/** How long pieces of work may hold a turn of the event loop; one that takes longer has a turn for itself. */
+/** How long pieces of work may occupy a tick; a longer piece gets a tick of its own. */
 const TICK_BUDGET_MS = 4
 
 interface Piece {
-  /** True when nothing of it is left. */
+  /** Runs the piece; true when it has ended. */
   readonly run: () => boolean
   readonly refuse: () => void
-  /** Whether what it began runs after it, in the rest of the turn of the event loop. */
+  /** Whether the work that it resumes uses the rest of the tick. */
   readonly endsTick: boolean
 }
 
 export interface FairSchedulerOptions extends FairQueueLimits {
   readonly clock: Pick<Clock, 'monotonicMs'>
-  /** The error with which a piece is refused that finds the limits reached, or has to give way. */
+  /** Creates the error for a piece that exceeds the limits or is evicted. */
   readonly overload: () => Error
 }
 
 /**
- * Pieces of synchronous work, each of some milliseconds. Between two of them everything else that waits for the event loop has its turn, and owners
- * get the same time whatever they bring, so a request waits for one piece and not for a whole batch, export or page.
+ * Runs pieces of synchronous work of some milliseconds each. Between two ticks all other pending work runs, and owners
+ * get equal time, so a request waits for one piece and not for a whole batch, export or page.
  */
 export class FairScheduler {
   readonly #clock: FairSchedulerOptions['clock']
   readonly #overload: () => Error
   readonly #queue: FairQueue<Piece>
   #isScheduled = false
-  /** Who entered in the last tick, and when. */
+  /** The owner that took the rest of the last tick, and when. */
   #lastTurn: { readonly owner: Owner; readonly atMs: number } | undefined
 
   constructor({ clock, overload, ...limits }: FairSchedulerOptions) {
@@ -40,32 +41,32 @@ export class FairScheduler {
     this.#queue = new FairQueue(limits, (piece) => piece.refuse())
   }
 
-  /** Pieces that wait. */
+  /** Waiting pieces. */
   get size(): number {
     return this.#queue.size
   }
 
-  /** Runs a piece when its owner's turn comes; resolves with its value or rejects with what it throws, or with the overload error. */
+  /** Runs a piece when its owner's turn comes; settles as the piece does, or rejects with the overload error. */
   run<T>(owner: Owner, piece: () => T): Promise<T> {
     return this.#add(owner, toSingleStep(piece), { isNew: true })
   }
 
   /**
-   * Runs work that yields between its pieces. Works of one owner run one after the other, so at most one of them is
-   * half done.
+   * Runs work that yields between its pieces. Such works of one owner run one after the other, so at most one of them
+   * is half done.
    */
   runSteps<T>(owner: Owner, steps: Iterator<void, T>): Promise<T> {
     return this.#add(owner, steps, { isNew: true })
   }
 
-  /** The same as `run` for work that has begun: its further pieces are never refused, or it would end half done. */
+  /** Like `run`, for work that has begun: its further pieces are never refused, which would leave it half done. */
   resume<T>(owner: Owner, piece: () => T): Promise<T> {
     return this.#add(owner, toSingleStep(piece), { isNew: false })
   }
 
   /**
-   * Calls `step` with every item, as many in a piece as fit into its time.
-   * @param options.together what surrounds the steps of a piece, such as a snapshot
+   * Calls `step` with every item; each piece takes as many items as fit into its time.
+   * @param options.together wraps the steps of a piece, such as in a snapshot
    * @param options.isNew false: work that has begun, which is never refused
    */
   async forEach<T>(
@@ -78,14 +79,14 @@ export class FairScheduler {
     }: { readonly together?: (steps: () => void) => void; readonly isNew?: boolean } = {},
   ): Promise<void> {
     const iterator = items[Symbol.iterator]()
-    let isOver = false
+    let isDone = false
     const steps = (): void => {
       const endMs = this.#clock.monotonicMs() + TICK_BUDGET_MS
       do {
         const next = iterator.next()
-        isOver = next.done === true
+        isDone = next.done === true
         if (!next.done) step(next.value)
-      } while (!isOver && this.#clock.monotonicMs() < endMs)
+      } while (!isDone && this.#clock.monotonicMs() < endMs)
     }
     const add = (isFirst: boolean) =>
       this.#add(
@@ -95,18 +96,18 @@ export class FairScheduler {
       )
     try {
       await add(true)
-      while (!isOver) await add(false)
+      while (!isDone) await add(false)
     } finally {
       iterator.return?.()
     }
   }
 
   /**
-   * Resolves when the owner's turn comes, and leaves the rest of the turn of the event loop to what waits for it: for work that cannot be handed over as
-   * a piece. Up to the next turn its time counts.
+   * Resolves when the owner's turn comes, and leaves the rest of the tick to the caller: for work that cannot be passed
+   * as a piece. Its time is measured until the next tick.
    * @param options.isNew false: work that has begun, which is never refused
    */
-  enter(owner: Owner, { isNew = true }: { readonly isNew?: boolean } = {}): Promise<void> {
+  waitForTurn(owner: Owner, { isNew = true }: { readonly isNew?: boolean } = {}): Promise<void> {
     return this.#add(
       owner,
       toSingleStep(() => undefined),
@@ -166,14 +167,14 @@ export class FairScheduler {
 
 const toSingleStep = <T>(piece: () => T): Iterator<void, T> => ({ next: () => ({ done: true, value: piece() }) })
 
-/** So that pieces which take no time that the clock sees take turns as well. */
+/** Minimum cost of a piece, so that fairness also works for pieces shorter than the clock's resolution. */
 const MIN_COST_MS = 0.01
 
 export interface FairPoolOptions extends FairQueueLimits {
   readonly clock: Pick<Clock, 'monotonicMs'>
-  /** Works that run at the same time. */
+  /** Maximum concurrent works. */
   readonly concurrency: number
-  /** The error with which work is refused that finds the limits reached, or has to give way. */
+  /** Creates the error for work that exceeds the limits or is evicted. */
   readonly overload: () => Error
 }
 
@@ -182,7 +183,7 @@ interface Work {
   readonly refuse: () => void
 }
 
-/** Works that are waited for, some at the same time; the others wait by turns of their owners. */
+/** Runs asynchronous work with limited concurrency; owners of waiting work are served in turn. */
 export class FairPool {
   readonly #options: FairPoolOptions
   readonly #queue: FairQueue<Work>
@@ -193,12 +194,15 @@ export class FairPool {
     this.#queue = new FairQueue(options, (work) => work.refuse())
   }
 
-  /** Works that have not begun. */
+  /** Works that have not started. */
   get waiting(): number {
     return this.#queue.size
   }
 
-  /** Runs a work when its owner's turn comes; ends as it does, or rejects with the overload error without having begun. */
+  /**
+   * Runs a work when its owner's turn comes; settles as the work does, or rejects with the overload error without
+   * starting it.
+   */
   run<T>(owner: Owner, work: () => Promise<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const refuse = () => reject(this.#options.overload())

@@ -1,21 +1,21 @@
 /**
- * @module Work that is tried again after a delay: `retry` for one work, `StorageRetries` for writes that must not be
- * lost, and that keep their users from beginning more while the storage refuses them. Decides nothing about errors.
+ * @module Retries work after a delay: `retry` for one work; `StorageRetries` for writes that must not be lost, whose
+ * callers begin no further work while the storage refuses them. Callers classify the errors.
  */
 import type { Clock } from '../clock.ts'
 import { seconds } from '../units.ts'
 
-/** The delay after the storage refused a read or a write, for example because the disk is full. */
+/** The delay after the storage refused a read or write, for example because the disk is full. */
 export const STORAGE_RETRY_MS = seconds(1)
 
 export interface RetryOptions {
   readonly clock: Pick<Clock, 'sleep'>
   readonly delayMs: number
-  /** Called after each failure, of which it is told the number; false: the error is thrown. */
+  /** Called after each failure with the number of failures so far; false: the error is thrown. */
   readonly isRetried: (error: unknown, failures: number) => boolean
 }
 
-/** Tries `attempt`, at once and then after each delay, until it succeeds or its error is not retried. */
+/** Calls `attempt` immediately and then after each delay, until it succeeds or its error is not retried. */
 export async function retry<T>(attempt: () => T | Promise<T>, { clock, delayMs, isRetried }: RetryOptions): Promise<T> {
   for (let failures = 1; ; failures++) {
     try {
@@ -28,8 +28,8 @@ export async function retry<T>(attempt: () => T | Promise<T>, { clock, delayMs, 
 }
 
 /**
- * What becomes of a write that failed. `storage`: it is retried, and counted as refused. `own`: the write itself is at
- * fault; it is retried, and not counted. `given-up`: it is not retried.
+ * How to handle a failed write. `storage`: retry it, and count it as refused. `own`: the write itself failed; retry it
+ * without counting. `given-up`: do not retry it.
  */
 export type WriteFailure = 'storage' | 'own' | 'given-up'
 
@@ -44,12 +44,12 @@ export class StorageRetries {
     this.#onRecovered = onRecovered
   }
 
-  /** Writes that the storage has refused so far: while there are any, nothing more is to be begun. */
+  /** Writes that the storage currently refuses: while there are any, callers begin no further work. */
   get refusedCount(): number {
     return this.#refusedCount
   }
 
-  /** Tries a write until it is stored; undefined: it was given up. */
+  /** Retries a write until it is stored; undefined: it was given up. */
   async store<T>(
     write: () => Promise<T>,
     judge: (error: unknown, failures: number) => WriteFailure,

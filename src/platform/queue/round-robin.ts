@@ -1,6 +1,6 @@
 /**
- * @module A queue in which owners (accounts) take turns, one item each time, whatever an item costs: for items that are
- * alike, or of which the cost is counted elsewhere. Each step takes the same time, however many items wait.
+ * @module A round-robin queue of owners (accounts): one item per turn, whatever it costs, for items of equal cost or
+ * whose cost is counted elsewhere. Each step takes constant time, however many items wait.
  */
 
 interface DequeuedItem<T> {
@@ -25,12 +25,15 @@ export class RoundRobin<T> {
     return this.#ownerOf.has(item)
   }
 
-  /** Items by owner, in the order in which owners have their turns. */
+  /** All items, grouped by owner in the order of their turns. */
   all(): T[] {
     return [...this.#itemsOf.values()].flatMap((items) => [...items])
   }
 
-  /** Adds an item behind those of its owner, and an owner without items behind all others. False: it waits already. */
+  /**
+   * Adds an item behind its owner's others; an owner without items goes behind all others. False: the item already
+   * waits.
+   */
   add(owner: number, item: T): boolean {
     if (this.#ownerOf.has(item)) return false
     const items = this.#itemsOf.get(owner)
@@ -40,7 +43,7 @@ export class RoundRobin<T> {
     return true
   }
 
-  /** Takes an item out. Returns its owner; undefined: it does not wait. */
+  /** Removes an item. Returns its owner; undefined: it does not wait. */
   delete(item: T): number | undefined {
     const owner = this.#ownerOf.get(item)
     if (owner === undefined) return undefined
@@ -61,7 +64,7 @@ export class RoundRobin<T> {
       if (item === undefined || !isServable(owner)) continue
       this.delete(item)
       if (items.size > 0) {
-        // Behind the other owners.
+        // Moves the owner behind the others.
         this.#itemsOf.delete(owner)
         this.#itemsOf.set(owner, items)
       }

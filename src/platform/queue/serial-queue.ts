@@ -1,6 +1,6 @@
 /**
- * @module Runs the works of one owner one after the other, in the order in which they came, and those of different
- * owners side by side. Never refuses one: callers that have a limit look at `countOf`.
+ * @module Runs an owner's works one after the other, in order of arrival; different owners' works run concurrently.
+ * Never refuses a work: callers with a limit check `countOf`.
  */
 
 interface OwnerQueue {
@@ -12,12 +12,12 @@ interface OwnerQueue {
 export class SerialQueue<K> {
   readonly #queues = new Map<K, OwnerQueue>()
 
-  /** Works of an owner that run or wait. */
+  /** An owner's running and waiting works. */
   countOf(owner: K): number {
     return this.#queues.get(owner)?.count ?? 0
   }
 
-  /** Runs a work when all earlier ones of its owner have ended, however they ended; settles as it does. */
+  /** Runs a work once all earlier ones of its owner have ended, successfully or not; settles as the work does. */
   async run<T>(owner: K, work: () => Promise<T>): Promise<T> {
     const line = this.#queues.get(owner) ?? { last: Promise.resolve(), count: 0 }
     this.#queues.set(owner, line)

@@ -1,11 +1,11 @@
-/** @module A limit on works that run at the same time; the others wait in the order in which they came. */
+/** @module Limits how many works run concurrently; the others wait in order of arrival. */
 export class Slots {
   readonly #max: number
   readonly #maxWaiting: number
   #inUse = 0
   readonly #waiting = new Set<() => void>()
 
-  /** @param maxWaiting works beyond these are not run */
+  /** @param maxWaiting works beyond this number are not run */
   constructor(max: number, maxWaiting = Number.POSITIVE_INFINITY) {
     this.#max = max
     this.#maxWaiting = maxWaiting
@@ -16,8 +16,8 @@ export class Slots {
   }
 
   /**
-   * Runs a work once a slot is free. Resolves with undefined, and does not run it, when `signal` is aborted before that
-   * or too many wait.
+   * Runs a work once a slot is free. Resolves with undefined, without running it, when `signal` is aborted first or too
+   * many works wait.
    */
   async run<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T | undefined> {
     if (!(await this.#acquire(signal))) return undefined
@@ -48,7 +48,7 @@ export class Slots {
     })
   }
 
-  /** The slot goes to the work that has waited longest, if any does. */
+  /** Passes the slot to the work that has waited longest, if any. */
   #release(): void {
     const [acquire] = this.#waiting
     if (acquire) acquire()

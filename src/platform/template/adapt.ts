@@ -1,14 +1,16 @@
 /**
- * @module Rewrites a template, as it is handed to minijinja, so that it works as in Jinja with StrictUndefined. Lines stay where they are.
+ * @module Rewrites templates before minijinja compiles them, so that they work as in Jinja with StrictUndefined. Lines
+ * stay where they are.
  *
- * Minijinja lets a variable that is missing pass through filters, comparisons, `~` and `not`, so `Dear {{ name|title }}` would greet nobody; and its
- * faults do not name the variable. A variable gets a guard around it that does both. Only where it stands as `user.name`, `items[0].price` or `prices[code]`;
- * what is in calls and slices stays as it is, and so does what is very long. And some filters take arguments in Jinja that they do not take here.
+ * Minijinja lets a missing variable pass through filters, comparisons, `~` and `not`, so `Dear {{ name|title }}` would
+ * greet no one; and its errors do not name the variable. A guard around each variable fixes both. Variables are guarded
+ * only in forms such as `user.name`, `items[0].price` or `prices[code]`; calls, slices and very long expressions stay
+ * as they are. Some filters are rewritten too, because Jinja gives them arguments that minijinja does not know.
  */
 import type { Charge } from './filter-arguments.ts'
 import { findPaths, findTags, type Path, type Tag, type Token } from './scan.ts'
 
-/** The filter behind a guard; it gets the index of the variable in `variables`. */
+/** The filter that a guard calls with the variable's index in `variables`. */
 export const MISSING_FILTER = '__missing'
 
 export interface AdaptedSource {
@@ -18,28 +20,28 @@ export interface AdaptedSource {
 }
 
 export interface AdaptOptions {
-  /** Guards around all variables: to find the one that is missing. Otherwise only where minijinja would let it pass. */
+  /** Whether to guard all variables, to find the missing one. Otherwise only where minijinja would let it pass. */
   readonly guardsAll: boolean
-  /** Takes units of work for what is read. */
+  /** Charges units of work for reading. */
   readonly charge: Charge
 }
 
-/** Units for a token that is read, and for a tag; one more for each character that is written. */
+/** Units per token and per tag; one more for each character written. */
 const TOKEN_UNITS = 40
 
-/** What is longer was made to be long, and stays as it is. */
+/** Anything longer is an attack, and stays as it is. */
 const MAX_TOKENS_PER_TAG = 2000
 const MAX_NAMES_PER_PATH = 50
 const MAX_PATH_LENGTH = 1024
 
 interface Edit {
-  /** Offsets of what is replaced. */
+  /** Offsets of the replaced text. */
   readonly start: number
   readonly end: number
   readonly text: string
 }
 
-/** Their answer depends on whether the variable is there. */
+/** Filters whose result depends on whether the variable exists. */
 const FILTERS_FOR_MISSING = new Set(['default', 'd'])
 const OPERATORS = ['~', '==', '!=', '<', '>', '<=', '>=', 'and', 'or', 'not', '+', '-', '*', '/', '//', '%', '**']
 const OPERATORS_BEFORE = new Set(OPERATORS)
@@ -80,7 +82,7 @@ export function adaptSource(source: string, { guardsAll: isForAll, charge }: Ada
   return { source: pieces.join(''), variables }
 }
 
-/** Index of the first token at which a statement reads variables; beyond the last when it reads none that are looked at. */
+/** Index of the first token from which a statement reads variables; past the end if it reads none that are checked. */
 function findExpressionStart({ type, tokens }: Tag): number {
   if (type === 'print') return 0
   switch (tokens[0]?.text) {
@@ -102,22 +104,22 @@ function findIndexAfter(tokens: readonly Token[], text: string): number {
   return index < 0 ? tokens.length : index + 1
 }
 
-/** Whether the template asks if it is there. */
+/** Whether the template itself tests whether the variable exists. */
 function isExistenceTested(tokens: readonly Token[], { after }: Path): boolean {
   const [next, second] = [tokens[after]?.text, tokens[after + 1]?.text]
   return next === 'is' || (next === '|' && FILTERS_FOR_MISSING.has(second ?? ''))
 }
 
-/** Whether minijinja goes on although it is missing. */
+/** Whether minijinja continues when the variable is missing. */
 const isMissingTolerated = (tokens: readonly Token[], { first, after }: Path): boolean =>
   tokens[after]?.text === '|' ||
   OPERATORS_AFTER.has(tokens[after]?.text ?? '') ||
   OPERATORS_BEFORE.has(tokens[first - 1]?.text ?? '')
 
-/** `a`, `a.b` and `a.b[0]` of `a.b[0]`; `a`, `b` and `a[b]` of `a[b]`; none of one with a line break in it. */
+/** Lists `a`, `a.b` and `a.b[0]` for `a.b[0]`; `a`, `b` and `a[b]` for `a[b]`; nothing for a path with a line break. */
 function listPrefixes(tokens: readonly Token[]): readonly string[] {
   const names: string[] = []
-  /** What stands before brackets that are open. */
+  /** The text before each open bracket. */
   const outer: string[] = []
   let name = ''
   for (const { type, text } of tokens) {
@@ -133,7 +135,7 @@ function listPrefixes(tokens: readonly Token[]): readonly string[] {
   return names
 }
 
-/** What becomes of filters: another name for them, and a filter that is put behind them. */
+/** How a filter is rewritten: its new name, and the filter appended after it. */
 interface FilterRewrite {
   readonly name: string
   readonly followedBy: string
@@ -141,9 +143,9 @@ interface FilterRewrite {
 }
 
 const FILTER_REWRITES: ReadonlyMap<string, FilterRewrite> = new Map<string, FilterRewrite>([
-  // Ours gives text, and escapes what it puts into it.
+  // Ours returns text, and escapes the values itself.
   ['xmlattr', { name: 'xmlattr', followedBy: 'safe' }],
-  // What ours gives is a whole number to minijinja when it is one.
+  // Minijinja would take an integral result of ours for an integer.
   ['float', { name: '__float', followedBy: 'float' }],
   ['round', { name: '__round', followedBy: 'float', applies: (args) => args.some(({ type }) => type === 'string') }],
 ])
@@ -157,7 +159,7 @@ function createFilterEdits({ tokens }: Tag, charge: Charge): readonly Edit[] {
     if (!change && !ATTRIBUTE_FILTERS.has(token.text)) continue
     const last = findArgumentsEnd(tokens, index)
     const args = tokens.slice(index + 1, last + 1)
-    // Where they lie in each other, the inner ones are read with each of the outer ones.
+    // Nested arguments are read again with each outer filter.
     charge(args.length)
     if (change && change.applies?.(args) !== false) {
       const end = tokens[last]?.end ?? token.end
@@ -171,7 +173,7 @@ function createFilterEdits({ tokens }: Tag, charge: Charge): readonly Edit[] {
   return edits
 }
 
-/** Index of the bracket that closes the arguments behind a name; its own without any. */
+/** Index of the bracket that closes a filter's arguments; the filter's own index if it has none. */
 function findArgumentsEnd(tokens: readonly Token[], index: number): number {
   if (tokens[index + 1]?.text !== '(') return index
   let depth = 0

@@ -1,4 +1,4 @@
-/** @module Amounts of money as a language writes them. The same runtime writes an amount always alike. */
+/** @module Formats amounts of money for a locale. The same runtime always formats an amount alike. */
 import { FilterError } from './filter-arguments.ts'
 import type { Formatters } from './formatters.ts'
 

@@ -1,4 +1,4 @@
-/** @module Points in time as text. Depends on what it is given alone: there is no "now" in a template. */
+/** @module Formats dates and times. Depends on its arguments only: templates have no "now". */
 import { FilterError, MAX_NUMBER_LENGTH } from './filter-arguments.ts'
 import type { Formatters } from './formatters.ts'
 
@@ -18,7 +18,7 @@ const MONTHS = [
 ]
 const WEEKDAYS = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday']
 
-/** Numbers below it are seconds since the epoch, up to the year 5138; others are milliseconds. */
+/** Smaller numbers are seconds since the epoch, up to the year 5138; others are milliseconds. */
 const MAX_EPOCH_SECONDS = 1e11
 /** 0001-01-01 and 9999-12-31. */
 const FIRST_MS = -62_135_596_800_000
@@ -28,13 +28,13 @@ const ISO =
   /^(?<year>\d{4})-(?<month>\d\d)-(?<day>\d\d)(?:[Tt ](?<hour>\d\d):(?<minute>\d\d)(?::(?<second>\d\d)(?:[.,](?<fraction>\d{1,9}))?)?\s?(?<zone>[Zz]|[+-]\d\d:?\d\d)?)?$/
 
 interface Moment {
-  /** Since the epoch, UTC. */
+  /** Milliseconds since the epoch, UTC. */
   readonly at: number
-  /** Of the zone that it is written in. */
+  /** Offset of the zone in which it was written. */
   readonly offsetMinutes: number
 }
 
-/** @param zone IANA's name; undefined: as the value is written, a number in UTC */
+/** @param zone IANA name; undefined: the zone of the value itself, UTC for a number */
 export function formatDate(
   value: unknown,
   format: string,
@@ -43,18 +43,18 @@ export function formatDate(
 ): string {
   const moment = parseMoment(value)
   const offsetMinutes = zone === undefined ? moment.offsetMinutes : findOffset(zone, moment.at, zones)
-  // Its fields in UTC are what clocks show there.
+  // Its UTC fields are the local time there.
   const local = new Date(moment.at + offsetMinutes * 60_000)
-  const two = (number: number): string => String(number).padStart(2, '0')
+  const padTwo = (number: number): string => String(number).padStart(2, '0')
   const hour12 = local.getUTCHours() % 12 || 12
   const yearStart = Date.UTC(local.getUTCFullYear(), 0, 1)
   return format.replace(/%(-?)([\s\S]?)/g, (found, dash: string, letter: string) => {
-    const number = (of: number): string => (dash ? String(of) : two(of))
+    const number = (of: number): string => (dash ? String(of) : padTwo(of))
     switch (letter) {
       case 'Y':
         return String(local.getUTCFullYear()).padStart(4, '0')
       case 'y':
-        return two(local.getUTCFullYear() % 100)
+        return padTwo(local.getUTCFullYear() % 100)
       case 'm':
         return number(local.getUTCMonth() + 1)
       case 'd':
@@ -82,7 +82,7 @@ export function formatDate(
       case 'j':
         return String(Math.floor((local.getTime() - yearStart) / 86_400_000) + 1).padStart(dash ? 0 : 3, '0')
       case 'z':
-        return `${offsetMinutes < 0 ? '-' : '+'}${two(Math.floor(Math.abs(offsetMinutes) / 60))}${two(Math.abs(offsetMinutes) % 60)}`
+        return `${offsetMinutes < 0 ? '-' : '+'}${padTwo(Math.floor(Math.abs(offsetMinutes) / 60))}${padTwo(Math.abs(offsetMinutes) % 60)}`
       case '%':
         return '%'
       default:
@@ -102,7 +102,7 @@ function parseMoment(value: unknown): Moment {
   if (!fields) throw new FilterError('needs a date such as 2026-05-31 or 2026-05-31T10:00:00Z, or seconds since 1970')
   const part = (name: string): number => Number(fields[name] ?? 0)
   const local = new Date(0)
-  // Not Date.UTC, for which the years up to 99 are of another century.
+  // Not Date.UTC, which moves the years up to 99 to another century.
   local.setUTCFullYear(part('year'), part('month') - 1, part('day'))
   const isRealDay = local.getUTCMonth() === part('month') - 1 && local.getUTCDate() === part('day')
   if (!isRealDay || part('hour') > 23 || part('minute') > 59 || part('second') > 59)

@@ -1,8 +1,8 @@
 /**
- * @module Renders the parts of a message within bounds, and says what is wrong with a template. Each template has an environment of its own, so none can
- * name another. Runs in the render Worker; the same request gives the same result for good, whatever was rendered before it: what one render takes is
- * counted in units of work, and one that lacked memory is tried again in an instance of its own. (What lies in memory already changes the count by less
- * than a hundredth.)
+ * @module Renders the parts of a message within limits, and describes errors in templates. Each template has its own
+ * environment, so none can reference another. Runs in the render Worker. The same request always gives the same result,
+ * whatever was rendered before: each render is limited by units of work, and one that lacked memory is repeated in a
+ * fresh instance. (Existing memory content changes the units by less than a hundredth.)
  */
 import { readFileSync } from 'node:fs'
 import wasmPath from 'minijinja-js/dist/web/minijinja_js_bg.wasm' with { type: 'file' }
@@ -39,9 +39,9 @@ import { meter } from './metering.ts'
 import { type Environment, InstanceLostError, Minijinja, MinijinjaError, OutputTooLongError } from './minijinja.ts'
 import type { RenderedParts, RenderOutcome, TemplateFault, TemplatePart, TemplateSource } from './renderer.ts'
 
-/** What a test looks at. */
+/** State for tests. */
 export interface EngineState {
-  /** Of the last render, all parts. */
+  /** Units that all parts of the last render took. */
   readonly unitsTaken: number
   readonly memoryBytes: number
   readonly compiledTemplates: number
@@ -53,25 +53,25 @@ const PARTS = [
   ['text', 'text_body'],
 ] as const satisfies readonly (readonly [keyof TemplateSource, TemplatePart])[]
 
-/** For what is not a tenant's work: making an environment, giving one back. */
+/** Units for the engine's own work: creating an environment, freeing one. */
 const ENGINE_UNITS = 1_000_000_000
-/** What an environment takes, and for each byte of its template: measured, and rounded up. */
+/** Memory of an environment, and per byte of its template: measured, and rounded up. */
 const ENVIRONMENT_BYTES = 24 * KiB
 const BYTES_PER_SOURCE_BYTE = 10
 
 interface CompiledTemplate {
   readonly environment: Environment
   readonly name: string
-  /** Behind the guards that it has. */
+  /** The guarded variables, by index. */
   readonly variables: readonly string[]
-  /** As it was given. */
+  /** Before it was adapted. */
   readonly source: string
-  /** Names that its tags can mention, and more; found out when it is first asked for. */
+  /** All words in the source, a superset of the names in its tags; collected on demand. */
   words?: ReadonlySet<string>
   readonly sizeBytes: number
 }
 
-/** An instance and what was compiled in it, from the one that was used least recently on. */
+/** An instance and the templates compiled in it, least recently used first. */
 interface Host {
   readonly instance: Minijinja
   readonly compiled: Map<string, CompiledTemplate>
@@ -79,27 +79,27 @@ interface Host {
   isFresh: boolean
 }
 
-/** What a filter stumbled over in the render that is under way; minijinja only hears that there was something. */
+/** Why a filter failed in the current render; minijinja learns only that it failed. */
 type FilterFailure =
   | { readonly type: 'missing'; readonly index: number }
   | { readonly type: 'filter'; readonly name: string; readonly problem: string }
 
-/** What nothing in a template can be: minijinja refuses it as a filter's result, and says where. */
+/** A value that minijinja rejects as a filter's result, with the line of the filter. */
 const NO_VALUE = Symbol('no value')
 
-/** Renders in an instance of minijinja, which it replaces when that is lost or large. */
+/** Renders in an instance of minijinja, and replaces the instance when it is lost or large. */
 export class Engine {
-  readonly #module = new WebAssembly.Module(meter(readFileSync(wasmPath), { mostBytes: MAX_MEMORY_BYTES }))
+  readonly #module = new WebAssembly.Module(meter(readFileSync(wasmPath), { maxBytes: MAX_MEMORY_BYTES }))
   #host: Host
   #filterFailure: FilterFailure | undefined
   #unitsTaken = 0
   readonly #filters: Filters
   readonly #charge = (units: number): void => this.#host.instance.charge(units)
-  /** Not those that nobody knows: a tenant can ask for any number of them. */
+  /** Without unknown names: a tenant could ask for any number of them. */
   readonly #knownNames = { filter: new Set<string>(), test: new Set<string>() }
   readonly #known: KnownNames
 
-  /** Throws when the module is not the one that it knows. */
+  /** Throws when the WASM module is not the supported one. */
   constructor() {
     this.#host = this.#newHost()
     this.#filters = createFilters(this.#charge)
@@ -109,7 +109,7 @@ export class Engine {
     }
   }
 
-  /** @param share of the units of work that a render may take */
+  /** @param share fraction of the units of work that the render may use */
   render(source: TemplateSource, dataJson: string, share: number): RenderOutcome {
     this.#unitsTaken = 0
     const data = parseVariables(dataJson)
@@ -128,7 +128,7 @@ export class Engine {
         this.#replaceLargeHost()
         return { kind: 'fault', fault: divisionFault(part) }
       }
-      // Minijinja escapes it, which nobody needs, and programs that look for links do not expect.
+      // Minijinja escapes slashes, which is unnecessary and confuses programs that look for links.
       parts[key] = part === 'html_body' ? rendered.replaceAll('&#x2f;', '/') : rendered
     }
     this.#replaceLargeHost()
@@ -174,7 +174,7 @@ export class Engine {
   #newEnvironment(): Environment {
     this.#host.instance.setBudget(ENGINE_UNITS)
     const environment = this.#host.instance.newEnvironment()
-    // It would tell of the machinery.
+    // It would expose internals.
     environment.removeGlobal('debug')
     for (const [name, filter] of Object.entries(this.#filters.byName)) {
       const paid = createMeteredFilter(name, filter, this.#charge)
@@ -200,7 +200,7 @@ export class Engine {
     environment.free()
   }
 
-  /** Compiles a template, with as much work as its length allows. Throws a MinijinjaError or InstanceLostError. */
+  /** Compiles a template, with a work limit by its length. Throws a MinijinjaError or InstanceLostError. */
   #compile(part: TemplatePart, source: string, isForAll: boolean): CompiledTemplate {
     const name = part === 'html_body' ? 'template.html' : 'template.txt'
     const environment = this.#newEnvironment()
@@ -209,7 +209,7 @@ export class Engine {
     this.#host.instance.setBudget(units)
     const adapted = adaptSource(source, { guardsAll: isForAll, charge: this.#charge })
     const beforeBytes = this.#host.instance.memoryBytes()
-    // What is constant is worked out now, and can be larger than its source.
+    // Constant expressions are evaluated now, and the result may be larger than its source.
     const sizeBytes = (): number =>
       ENVIRONMENT_BYTES +
       Math.max(BYTES_PER_SOURCE_BYTE * adapted.source.length, this.#host.instance.memoryBytes() - beforeBytes)
@@ -222,7 +222,7 @@ export class Engine {
       try {
         return add(adapted.source, adapted.variables)
       } catch (error) {
-        // As its author wrote it: the fault is theirs, or something was rewritten that should not have been.
+        // Compiled as written: either the error is the author's, or the rewriting was wrong.
         if (!(error instanceof MinijinjaError) || adapted.source === source) throw error
         return add(source, [])
       }
@@ -232,7 +232,7 @@ export class Engine {
     }
   }
 
-  /** The template compiled, and kept for the next time. */
+  /** Returns the compiled template, cached for the next time. */
   #getCompiled(part: TemplatePart, source: string): CompiledTemplate {
     const key = `${part === 'html_body' ? 'html' : 'text'} ${source}`
     const known = this.#host.compiled.get(key)
@@ -253,7 +253,7 @@ export class Engine {
     return made
   }
 
-  /** Runs what may lose the instance; what lacked memory in a used one is run again in a fresh one. */
+  /** Runs work that may lose the instance; if it lacked memory in a used instance, it runs again in a fresh one. */
   #runInHost<T>(act: () => T): T {
     const wasFresh = this.#host.isFresh
     try {
@@ -300,22 +300,23 @@ export class Engine {
     } catch (error) {
       const fault = this.#toFault(error, part, source, variables)
       if (fault.kind !== 'undefined' || fault.variable !== undefined) return fault
-      // Once more, with the work that is left, to hear the name.
+      // Renders again, with the remaining work, to find the name.
       return this.#findMissingName(part, source, fault, run)
     }
   }
 
-  /** Of the template that ran: what a filter told, or minijinja. */
+  /** The problem that a filter or minijinja reported for the template that ran. */
   #toFault(error: unknown, part: TemplatePart, source: string, variables: readonly string[]): TemplateFault {
     if (error instanceof InstanceLostError) return limitFault(part)
     if (error instanceof OutputTooLongError) return lengthFault(part, MAX_OUTPUT_BYTES)
     if (!(error instanceof MinijinjaError)) throw error
-    const said = parseErrorMessage(error.message)
-    const stumble = this.#filterFailure
-    if (stumble?.type === 'missing') return missingFault(part, said.line, variables[stumble.index])
-    if (stumble) return createFaultAt(part, said.line, 'error', `the filter "${stumble.name}" ${stumble.problem}`)
-    if (isUndefinedError(said)) return missingFault(part, said.line, undefined)
-    return (isUnknownName(said) ? lint(part, source, this.#known) : undefined) ?? otherFault(part, said)
+    const parsedError = parseErrorMessage(error.message)
+    const failure = this.#filterFailure
+    if (failure?.type === 'missing') return missingFault(part, parsedError.line, variables[failure.index])
+    if (failure)
+      return createFaultAt(part, parsedError.line, 'error', `the filter "${failure.name}" ${failure.problem}`)
+    if (isUndefinedError(parsedError)) return missingFault(part, parsedError.line, undefined)
+    return (isUnknownName(parsedError) ? lint(part, source, this.#known) : undefined) ?? otherFault(part, parsedError)
   }
 
   #findMissingName(
@@ -359,13 +360,16 @@ export class Engine {
     return answer
   }
 
-  /** A memory never becomes smaller. */
+  /** WASM memory never shrinks. */
   #replaceLargeHost(): void {
     if (this.#host.instance.memoryBytes() > MAX_RETAINED_MEMORY_BYTES) this.#host = this.#newHost()
   }
 }
 
-/** Whether it prints what a division by zero gives; where source or data have such a word it may well be theirs. */
+/**
+ * Whether the output contains the result of a division by zero; if source or data contain such a word, it is probably
+ * theirs.
+ */
 function hasNonNumber(rendered: string, source: string, dataJson: string): boolean {
   const [word] = /\bNaN\b|\binf\b/.exec(rendered) ?? []
   if (word === undefined) return false
@@ -392,10 +396,10 @@ function parseVariables(dataJson: string): Variables | TemplateFault {
   return { sizeBytes: dataJson.length, entries: Object.entries(data) }
 }
 
-/** Such as may be more than JavaScript's numbers hold; texts have them too, which does no harm. */
+/** Numbers that may exceed JavaScript's integers; matches inside strings do no harm. */
 const LONG_NUMBER = /\d{16}/
 
-/** Whole numbers of 64 bits as they are written: they are ids. Others that long are not exact, as in most languages. */
+/** Keeps 64-bit integers exact, because they are ids. Other long numbers lose precision, as in most languages. */
 function reviveWholeNumber(_: string, value: unknown, { source }: { readonly source?: string } = {}): unknown {
   if (typeof value !== 'number' || Number.isSafeInteger(value) || !/^-?\d{1,20}$/.test(source ?? '')) return value
   const whole = BigInt(source ?? 0)
@@ -404,10 +408,12 @@ function reviveWholeNumber(_: string, value: unknown, { source }: { readonly sou
 
 const ASCII_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/
 
-/** Below it, variables are handed over without a look at which are needed. */
+/** Smaller data is passed whole, without selecting variables. */
 const SMALL_DATA_BYTES = 4 * KiB
 
-/** Only what the template can mention: taking in large data costs more than most templates do with it. */
+/**
+ * Selects the variables that the template can mention: importing large data costs more than most templates do with it.
+ */
 function selectVariables(
   compiled: CompiledTemplate,
   { entries, sizeBytes }: Variables,
@@ -418,10 +424,10 @@ function selectVariables(
   return Object.fromEntries(entries.filter(([name]) => words.has(name) || !ASCII_NAME.test(name)))
 }
 
-/** How deep lists and objects lie in each other in a JSON text. */
+/** Nesting depth of lists and objects in a JSON text. */
 function measureDepth(json: string): number {
   let depth = 0
-  let most = 0
+  let deepest = 0
   let isInString = false
   for (let at = 0; at < json.length; at++) {
     const code = json.charCodeAt(at)
@@ -429,10 +435,10 @@ function measureDepth(json: string): number {
       if (code === BACKSLASH) at++
       else if (code === QUOTE) isInString = false
     } else if (code === QUOTE) isInString = true
-    else if (code === OPEN_LIST || code === OPEN_OBJECT) most = Math.max(most, ++depth)
+    else if (code === OPEN_LIST || code === OPEN_OBJECT) deepest = Math.max(deepest, ++depth)
     else if (code === CLOSE_LIST || code === CLOSE_OBJECT) depth--
   }
-  return most
+  return deepest
 }
 
 const [QUOTE, BACKSLASH, OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x22, 0x5c, 0x5b, 0x5d, 0x7b, 0x7d]

@@ -1,13 +1,13 @@
-/** @module What is wrong with a template, as its author needs it, out of what minijinja says. */
+/** @module Describes template errors for the template's author, from minijinja's messages. */
 import type { TemplateFault, TemplatePart } from './renderer.ts'
 
-/** Characters of what is said, and of a variable's name: both may come from the template, which can be long. */
+/** Maximum lengths of a message and of a variable's name: both may come from the template, which can be long. */
 const MAX_PROBLEM_LENGTH = 300
 const MAX_NAME_LENGTH = 100
 
-/** Cut off between two characters, with an ellipsis. */
-export const truncate = (text: string, most: number): string =>
-  text.length <= most ? text : `${text.slice(0, most - 1).replace(/[\ud800-\udbff]$/, '')}…`
+/** Truncates a text between two characters, with an ellipsis. */
+export const truncate = (text: string, maxLength: number): string =>
+  text.length <= maxLength ? text : `${text.slice(0, maxLength - 1).replace(/[\ud800-\udbff]$/, '')}…`
 
 export function createFaultAt(
   part: TemplatePart,
@@ -19,7 +19,7 @@ export function createFaultAt(
   return { part, line, variable: undefined, kind, message: `${at}: ${truncate(problem, MAX_PROBLEM_LENGTH)}.` }
 }
 
-/** @param variable as it stands in the source, where it is known */
+/** @param variable as written in the source, if known */
 export function missingFault(
   part: TemplatePart,
   line: number | undefined,
@@ -30,7 +30,7 @@ export function missingFault(
   return { ...createFaultAt(part, line, 'undefined', `${what} is missing in template_data`), variable: name }
 }
 
-/** Of a part as a whole. */
+/** A problem of a whole part. */
 const partFault = (part: TemplatePart, problem: string): TemplateFault => ({
   part,
   line: undefined,
@@ -40,23 +40,20 @@ const partFault = (part: TemplatePart, problem: string): TemplateFault => ({
 })
 
 export const limitFault = (part: TemplatePart): TemplateFault =>
-  partFault(part, 'takes too much time or memory to render: make it do less')
+  partFault(part, 'takes too much time or memory to render: simplify it')
 
-export const lengthFault = (part: TemplatePart, mostBytes: number): TemplateFault =>
-  partFault(part, `is longer than ${mostBytes} bytes when it is rendered: make it shorter`)
+export const lengthFault = (part: TemplatePart, maxBytes: number): TemplateFault =>
+  partFault(part, `is longer than ${maxBytes} bytes when rendered: make it shorter`)
 
 export const divisionFault = (part: TemplatePart): TemplateFault => ({
-  ...partFault(
-    part,
-    'comes to a number that is none, such as of a division by zero: ask first whether it divides by 0',
-  ),
+  ...partFault(part, 'computes something that is not a number, such as a division by zero: test for 0 first'),
   kind: 'error',
 })
 
-export const sourceFault = (part: TemplatePart, mostBytes: number): TemplateFault =>
-  partFault(part, `is longer than ${mostBytes} bytes: make it shorter`)
+export const sourceFault = (part: TemplatePart, maxBytes: number): TemplateFault =>
+  partFault(part, `is longer than ${maxBytes} bytes: make it shorter`)
 
-/** What all parts suffer from. */
+/** A problem of all parts. */
 export const dataFault = (kind: TemplateFault['kind'], message: string): TemplateFault => ({
   part: undefined,
   line: undefined,
@@ -66,12 +63,12 @@ export const dataFault = (kind: TemplateFault['kind'], message: string): Templat
 })
 
 export interface ParsedError {
-  /** Without the line and what is around it in the source. */
+  /** Without the line number and the source excerpt. */
   readonly text: string
   readonly line: number | undefined
 }
 
-/** Such as `unknown filter: filter x is unknown (in template.html:2)`, then perhaps the source around it. */
+/** Such as `unknown filter: filter x is unknown (in template.html:2)`, sometimes followed by a source excerpt. */
 const ERROR_MESSAGE = /^(?<text>[\s\S]*?) \(in template\.(?:html|txt):(?<line>\d+)\)(?:\n|$)/
 
 export function parseErrorMessage(message: string): ParsedError {
@@ -79,27 +76,27 @@ export function parseErrorMessage(message: string): ParsedError {
   return { text, line: line === undefined ? undefined : Number(line) }
 }
 
-/** What `map` and its like say of a filter or test that nobody has. */
+/** The error of `map` and similar filters for an unknown filter or test. */
 export const isUnknownName = ({ text }: ParsedError): boolean => text === 'unknown filter' || text === 'unknown test'
 
 export const isUndefinedError = ({ text }: ParsedError): boolean => text === 'undefined value'
 
 const SYNTAX = 'syntax error: '
-/** Kinds of minijinja's errors whose text goes on with all that there is to know. */
+/** Kinds of minijinja's errors whose text continues with all details. */
 const ERROR_KIND =
   /^(?:syntax error|invalid operation|unknown (?:filter|function|method|test)|template not found|missing argument|too many arguments|cannot deserialize|could not render include): /
 
-/** Those that do not say more, in words that do. */
+/** Errors without details, in clearer words. */
 const EXPLANATIONS: Readonly<Record<string, string>> = {
   'too many arguments': 'a filter, test or function has too many arguments',
   'missing argument': 'a filter, test or function lacks an argument',
   'unknown method': 'a method is unknown, or has other arguments',
 }
 
-/** What minijinja says of a whole number that a filter of ours cannot be given. */
+/** Minijinja's error for an integer that cannot be passed to one of our filters. */
 const TOO_LARGE = /: (?<number>-?\d+) can't be represented as a JavaScript number$/
 
-/** A fault of any other kind. */
+/** Any other error. */
 export function otherFault(part: TemplatePart, { text, line }: ParsedError): TemplateFault {
   const kind = text.startsWith(SYNTAX) ? 'syntax' : 'error'
   const number = TOO_LARGE.exec(text)?.groups?.['number']

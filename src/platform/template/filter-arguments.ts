@@ -1,23 +1,23 @@
-/** @module What filters have in common: their arguments as Jinja names them, and what they complain about. */
+/** @module Helpers of filters: arguments named as in Jinja, conversions, and errors. */
 
-/** What a filter was given cannot be used; the message says why, without a full stop. */
+/** An invalid filter input; the message says why, without a full stop. */
 export class FilterError extends Error {
-  override readonly name = 'FilterProblem'
+  override readonly name = 'FilterError'
 }
 
-/** The meter of the render: takes units for work that the module does not see, and throws when they are used up. */
+/** Charges units for work outside of the WASM module; throws when they are used up. */
 export type Charge = (units: number) => void
 
-/** Widths and lengths beyond it are mistakes. */
+/** Larger widths and lengths are mistakes. */
 export const MAX_WIDTH = 10_000
 
-/** A text that is longer is no number and no date. */
+/** A longer text is neither a number nor a date. */
 export const MAX_NUMBER_LENGTH = 400
 
-/** Characters of all texts in some values, also those in lists and mappings. */
+/** Total length of all texts in the values, including those in lists and mappings. */
 export function countCharacters(values: readonly unknown[]): number {
   let characters = 0
-  // Not by recursion: lists may lie in each other as deep as they like.
+  // Not recursive: lists may be nested to any depth.
   const open: unknown[] = [...values]
   while (open.length > 0) {
     const value = open.pop()
@@ -29,11 +29,11 @@ export function countCharacters(values: readonly unknown[]): number {
 }
 
 export interface Arguments {
-  /** The argument by its name, given as such or at its place; undefined: left out. */
+  /** The argument with this name, passed by name or position; undefined: missing. */
   readonly get: (name: string) => unknown
 }
 
-/** @param given after the value: positional ones, then a Map of the named ones */
+/** @param given the arguments after the value: positional ones, then a Map of the named ones */
 export function parseArguments(given: readonly unknown[], names: readonly string[]): Arguments {
   const last = given.at(-1)
   const named = last instanceof Map ? (last as ReadonlyMap<unknown, unknown>) : undefined
@@ -44,7 +44,7 @@ export function parseArguments(given: readonly unknown[], names: readonly string
   return { get: (name) => named?.get(name) ?? positional[names.indexOf(name)] }
 }
 
-/** A value as minijinja prints it. */
+/** Formats a value as minijinja prints it. */
 export function formatValue(value: unknown): string {
   if (typeof value === 'string') return value
   if (value === undefined || value === null) return 'none'
@@ -61,19 +61,19 @@ export function toNumber(value: unknown, what?: string): number {
   return number
 }
 
-/** A width or length: a whole number from `least` on. */
-export function toWidth(value: unknown, name: string, fallback: number, least = 0): number {
+/** A width or length: a whole number of at least `least`. */
+export function toWidth(value: unknown, name: string, fallback: number, min = 0): number {
   if (value === undefined) return fallback
   const width = toNumber(value, `as ${name}`)
-  if (!Number.isInteger(width) || width < least || width > MAX_WIDTH)
-    throw new FilterError(`needs a ${name} from ${least} to ${MAX_WIDTH}`)
+  if (!Number.isInteger(width) || width < min || width > MAX_WIDTH)
+    throw new FilterError(`needs a ${name} from ${min} to ${MAX_WIDTH}`)
   return width
 }
 
 export const toFlag = (value: unknown, fallback: boolean): boolean =>
   value === undefined ? fallback : value !== false && value !== 0 && value !== '' && value !== null
 
-/** The text itself where each unit of UTF-16 is a character, else its characters: lengths are in characters. */
+/** The text itself if each UTF-16 unit is a character, otherwise its characters: lengths count characters. */
 export const splitCharacters = (text: string): string | readonly string[] =>
   /[\ud800-\udbff]/.test(text) ? [...text] : text
 

@@ -1,7 +1,7 @@
 /**
- * @module The filters that authors who know Jinja expect and minijinja has not, or has with other arguments. Each depends on its arguments alone. A unit for
- * each character that it is given was taken from the render's budget before (`createMeteredFilter`); it takes itself what it needs beyond that. What they give
- * is plain text: in HTML it is escaped.
+ * @module The filters that Jinja authors expect and minijinja lacks, or has with other arguments. Each depends on its
+ * arguments only. Before a filter runs, the render pays a unit per character of its input (`createMeteredFilter`); the
+ * filter charges further work itself. Results are plain text, which is escaped in HTML.
  */
 
 import { createCurrencyFilter } from './currency-filter.ts'
@@ -28,16 +28,16 @@ export type Filter = (value: unknown, ...given: readonly unknown[]) => string | 
 
 export interface Filters {
   readonly byName: Readonly<Record<string, Filter>>
-  /** From now on another render pays for what is made once a render. */
+  /** Starts another render, which pays again for what is created once per render. */
   beginRender(): void
 }
 
-/** What they are put into takes its values as its arguments. */
+/** Filters that take arbitrary values as arguments. */
 const LONG_ARGUMENT_FILTERS = new Set(['format'])
 
 /**
- * A filter as the render pays for it: before it runs, by all texts that it is given. Its arguments are no longer than widths may be: only the value is what
- * people write.
+ * Wraps a filter so that the render pays for it before it runs, by the length of all its inputs. Arguments may not be
+ * longer than widths: only the value is text that people write.
  */
 export function createMeteredFilter(name: string, filter: Filter, charge: Charge): Filter {
   const isAnyLength = LONG_ARGUMENT_FILTERS.has(name)
@@ -50,19 +50,19 @@ export function createMeteredFilter(name: string, filter: Filter, charge: Charge
   }
 }
 
-/** What several filters need of the render that pays. */
+/** Shared functions of filters, which charge the current render. */
 interface FilterTools {
   readonly charge: Charge
-  /** What is looked at character by character, or taken apart. */
+  /** Formats a value as text that is then read character by character, and charges for that. */
   readSlowText(value: unknown): string
-  /** Taking a text apart into its characters is slow where some are of two units. */
+  /** Splits a text into characters, and charges for it when some have two units, which is slow. */
   splitMetered(text: string): string | readonly string[]
   encodeMetered(text: string): string
 }
 
 type FilterTable = Readonly<Record<string, Filter>>
 
-/** @param charge of the render that is under way */
+/** @param charge charges the current render */
 export function createFilters(charge: Charge): Filters {
   const currencies = createFormatters<Intl.NumberFormat>(charge)
   const zones = createFormatters<Intl.DateTimeFormat>(charge)
@@ -98,7 +98,7 @@ export function createFilters(charge: Charge): Filters {
   }
 }
 
-/** Filters whose results depend on a language, a currency or a zone. */
+/** Filters whose results depend on a locale, currency or time zone. */
 const createLocalFilters = (
   tools: FilterTools,
   currency: ReturnType<typeof createCurrencyFilter>,
@@ -122,7 +122,7 @@ const createLocalFilters = (
 const createNumberFilters = (tools: FilterTools): FilterTable => ({
   filesizeformat: (value, ...given) =>
     formatFileSize(toNumber(value, 'of bytes'), toFlag(parseArguments(given, ['binary']).get('binary'), false)),
-  /** Followed by minijinja's: a float that is whole is written with its point. */
+  /** Minijinja's `float` follows: it prints a whole float with its decimal point. */
   __float: (value, ...given) => {
     const number = parseNumber(value)
     if (number !== undefined) return String(number)
@@ -132,7 +132,7 @@ const createNumberFilters = (tools: FilterTools): FilterTable => ({
   int: (value, ...given) => {
     const args = parseArguments(given, ['default', 'base'])
     const base = toWidth(args.get('base'), 'base', 10, 2)
-    if (base !== 10) throw new FilterError('knows numbers of base 10 only')
+    if (base !== 10) throw new FilterError('supports base 10 only')
     if (typeof value === 'bigint') {
       if (value !== BigInt.asIntN(64, value)) throw new FilterError('needs a smaller number')
       return value
@@ -157,14 +157,14 @@ const createNumberFilters = (tools: FilterTools): FilterTable => ({
   },
 })
 
-/** Filters that fit a text into a width, or count its words. */
+/** Filters that fit a text into a width or count its words. */
 const createLayoutFilters = (tools: FilterTools): FilterTable => ({
   center: (value, ...given) => {
     const text = formatValue(value)
     const width = toWidth(parseArguments(given, ['width']).get('width'), 'width', 80)
     const padding = width - tools.splitMetered(text).length
     if (padding <= 0) return text
-    // Which side has one more is as Python decides it.
+    // The side with the extra space is the same as in Python.
     const left = Math.floor(padding / 2) + (padding & width & 1)
     return ' '.repeat(left) + text + ' '.repeat(padding - left)
   },
@@ -200,7 +200,7 @@ const createLayoutFilters = (tools: FilterTools): FilterTable => ({
     const text = formatValue(value)
     tools.charge(WRAP_UNITS * text.length)
     const lines = splitLines(text)
-    // Each character or line may have a break behind it.
+    // Each character or line may be followed by a break.
     tools.charge(PIECE_UNITS * lines.length + (Math.ceil(text.length / width) + lines.length) * wrapString.length)
     return lines
       .map((line) =>
@@ -241,13 +241,13 @@ const createEncodingFilters = (tools: FilterTools): FilterTable => ({
   },
 })
 
-/** Whole numbers beyond it are not exact in minijinja. */
+/** Larger integers are not exact in minijinja. */
 const MAX_WHOLE_NUMBER = 2 ** 62
 
-/** A double has no more digits behind its point that could be rounded away. */
+/** A double has no more decimal places that rounding could remove. */
 const MAX_ROUNDED_DIGITS = 20
 
-/** A number, or a text that is one as Python reads it; undefined: neither. */
+/** Parses a number, or a text that Python would accept as one; undefined: neither. */
 function parseNumber(value: unknown): number | undefined {
   if (typeof value === 'boolean') return Number(value)
   if (typeof value === 'bigint') return Number(value)
@@ -258,16 +258,16 @@ function parseNumber(value: unknown): number | undefined {
   return typeof number === 'number' && Number.isFinite(number) ? number : undefined
 }
 
-/** Units for a character that is looked at by itself, and for a piece that is handled by itself: an attribute, a pair. */
+/** Units per character that is read on its own, and per item that is processed on its own: an attribute, a pair. */
 const SLOW_UNITS = 12
 const WRAP_UNITS = 30
 const PIECE_UNITS = 100
-/** For a number whose digits are all written to find out how it is rounded. */
+/** For a number whose digits are all printed to find out how it rounds. */
 const ROUNDING_UNITS = 200
-/** For a zone or language, beside its formatter. */
+/** For a time zone or locale, in addition to its formatter. */
 const INTL_UNITS = 5000
 
-/** As Python's `splitlines` takes a text that ends with one more line break. */
+/** Splits as Python's `splitlines` does after one more line break. */
 const splitLines = (text: string): readonly string[] => {
   const lines = `${text}\n`.split(/\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/)
   lines.pop()
@@ -283,7 +283,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "'": '&#39;',
 }
 
-/** Everything but unreserved characters and `/` (RFC 3986 §2.3). */
+/** Encodes everything except unreserved characters and `/` (RFC 3986 §2.3). */
 const percentEncode = (text: string): string =>
   encodeURIComponent(text.toWellFormed())
     .replace(/[!'()*]/g, (found) => `%${found.charCodeAt(0).toString(16).toUpperCase()}`)

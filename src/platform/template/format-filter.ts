@@ -1,16 +1,16 @@
-/** @module `format`: Python's `%` with the conversions that text needs. */
+/** @module The filter `format`: Python's `%` operator with the conversions that text needs. */
 import { type Charge, FilterError, formatValue, MAX_WIDTH, toNumber } from './filter-arguments.ts'
 
 const MAX_DIGITS = 50
-/** Units for each conversion. */
+/** Units per conversion. */
 const CONVERSION_UNITS = 300
-/** Largest number below which toFixed writes no exponent. */
+/** Below this number toFixed writes no exponent. */
 const FIXED_UNTIL = 1e21
 
 const CONVERSION =
   /%(?:\((?<name>[^)]*)\))?(?<flags>[-+ 0#]*)(?<width>\d+|\*)?(?:\.(?<digits>\d+|\*))?[hlL]?(?<type>[\s\S])?/g
 
-/** @param given the arguments; a Map at the end has those that are named */
+/** @param given the arguments; a Map at the end has the named ones */
 export function formatText(pattern: string, given: readonly unknown[], charge: Charge): string {
   const last = given.at(-1)
   const named = last instanceof Map ? (last as ReadonlyMap<unknown, unknown>) : undefined
@@ -32,7 +32,7 @@ export function formatText(pattern: string, given: readonly unknown[], charge: C
     charge(CONVERSION_UNITS + converted.length + minimum)
     return padText(converted, flags, minimum, type)
   })
-  if (!named && used < positional.length) throw new FilterError('has more arguments than its text has places')
+  if (!named && used < positional.length) throw new FilterError('has more arguments than placeholders')
   return text
 
   function argumentFor(name: string | undefined): unknown {
@@ -40,7 +40,7 @@ export function formatText(pattern: string, given: readonly unknown[], charge: C
       if (!named?.has(name)) throw new FilterError(`has no argument "${name}"`)
       return named.get(name)
     }
-    if (used >= positional.length) throw new FilterError('has fewer arguments than its text has places')
+    if (used >= positional.length) throw new FilterError('has fewer arguments than placeholders')
     return positional[used++]
   }
 }
@@ -79,7 +79,7 @@ function convert(value: unknown, type: string, flags: string, precision: number 
   }
 }
 
-/** The first characters of a text; each has one or two units of UTF-16. */
+/** The first characters of a text; each has one or two UTF-16 units. */
 const takeCharacters = (text: string, characters: number): string =>
   [...text.slice(0, 2 * characters)].slice(0, characters).join('')
 
@@ -101,7 +101,10 @@ function formatSigned(number: number | bigint, flags: string, write: (absolute: 
   return (isNegative ? '-' : flags.includes('+') ? '+' : flags.includes(' ') ? ' ' : '') + write(absolute)
 }
 
-/** A number from 0 on with so many digits behind the point. Half goes to the even digit, as in Python; toFixed takes it up. */
+/**
+ * Formats a number of at least 0 with this many decimal places. Rounds half to even, as Python does; toFixed rounds it
+ * up.
+ */
 export function formatFixed(number: number, digits: number): string {
   if (number >= FIXED_UNTIL) return BigInt(number).toString() + (digits > 0 ? `.${'0'.repeat(digits)}` : '')
   const rounded = number.toFixed(digits)
@@ -119,7 +122,9 @@ function formatExponential(number: number, digits: number, type: string): string
   return type === 'E' || type === 'G' ? text.toUpperCase() : text
 }
 
-/** As many digits as asked for, without zeros at the end, with an exponent only where it is shorter. */
+/**
+ * Formats with the requested number of digits, without trailing zeros, and with an exponent only if that is shorter.
+ */
 function formatGeneral(number: number, digits: number, type: string): string {
   const precision = Math.max(1, digits)
   const exponent = number === 0 ? 0 : Number(number.toExponential(precision - 1).split('e')[1])

@@ -1,28 +1,28 @@
 /**
- * @module Formatters of Intl, kept: making one takes a thousand times as long as using it. What is kept must not decide what a render takes, so each render
- * pays for those that it asks for as if nobody had before.
+ * @module Caches Intl formatters: creating one takes a thousand times as long as using it. The cache must not influence
+ * what a render costs, so each render pays for its formatters as if they were new.
  */
 import type { Charge } from './filter-arguments.ts'
 
 const MAX_CACHED_FORMATTERS = 64
-/** Units for a formatter that a render has not asked for yet: measured, and rounded up. */
+/** Units for a formatter that is new to a render: measured, and rounded up. */
 export const NEW_FORMATTER_UNITS = 100_000
 
 export interface Formatters<T> {
-  /** Takes units; throws what making it throws. */
+  /** Charges units; throws what `make` throws. */
   of(key: string, make: () => T): T
-  /** From now on another render pays. */
+  /** Starts another render, which pays again. */
   beginRender(): void
 }
 
 export function createFormatters<T>(charge: Charge): Formatters<T> {
-  /** From the one that was used least recently on. */
+  /** Least recently used first. */
   const kept = new Map<string, T>()
   let paid = new Set<string>()
   return {
     of(key, make) {
       if (!paid.has(key)) {
-        // As many as are kept: beyond them each that comes again may be made again.
+        // Cleared at the cache size: beyond it, a returning key may have to be created again.
         if (paid.size >= MAX_CACHED_FORMATTERS) paid.clear()
         paid.add(key)
         charge(NEW_FORMATTER_UNITS)

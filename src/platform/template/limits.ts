@@ -1,55 +1,66 @@
-/** @module The bounds of a render, in one place. */
+/** @module The limits of a render. */
 import { KiB, MiB, minutes, seconds } from '../units.ts'
 
-/** Of each part's source, and of the JSON text of the variables. The API refuses longer ones before. */
+/** For each part's source, and for the JSON text of the variables. The API refuses longer ones earlier. */
 export const MAX_SOURCE_BYTES = MiB
 export const MAX_DATA_BYTES = MiB
-/** Lists and mappings in each other. */
+/** Nesting of lists and mappings. */
 export const MAX_DATA_DEPTH = 100
-/** Of what each part becomes. */
+/** For each rendered part. */
 export const MAX_OUTPUT_BYTES = 1_000_000
 
 /**
- * Units of work of a request; metering.ts says what one is. On one core they take 1 to 6 ns each, a usual message of 6 KB takes 0.1 million.
- * All parts share them, and there are more for larger data, which has to be taken in first.
+ * Units of work per request; metering.ts defines a unit. On one core a unit takes 1 to 6 ns, a usual message of 6 KB
+ * takes 0.1 million. All parts share them. Larger data, which must be imported first, gets more.
  */
 export const RENDER_UNITS = 10_000_000
 export const RENDER_UNITS_PER_DATA_BYTE = 20
-/** For each part, when it is compiled: its own, since it is not compiled each time. */
+/** For compiling each part: separate, since a part is not compiled at each render. */
 export const COMPILE_UNITS = 2_000_000
 export const COMPILE_UNITS_PER_BYTE = 8
-/** Of the WASM memory: room for two bodies, data and output of a MiB. */
+/** For the WASM memory: enough for two bodies, data and output of a MiB each. */
 export const MAX_MEMORY_BYTES = 64 * MiB
-/** An instance that took more is replaced; whether a template has enough memory must not depend on those before it. */
+/**
+ * An instance that has grown larger is replaced, because earlier templates must not decide whether a template has
+ * enough memory.
+ */
 export const MAX_RETAINED_MEMORY_BYTES = 48 * MiB
-/** What one call of a filter that is not minijinja's own is handed, in UTF-8. */
+/** Input of one call of a filter of ours, in UTF-8. */
 export const MAX_ARGUMENT_BYTES = 8 * MiB
-/** What templates that are kept compiled take, as far as it can be told. */
+/** Estimated memory of cached templates. */
 export const MAX_COMPILED_BYTES = 24 * MiB
 
-/** Requests of one account that wait, and what their texts take. */
+/** Waiting requests of one account, and the size of their texts. */
 export const MAX_WAITING_REQUESTS = 2000
 export const MAX_WAITING_BYTES = 64 * MiB
-/** Of an account's requests and bytes, what those of `bulk` may take: the rest is free for clients that wait for an answer. */
+/**
+ * Fraction of an account's requests and bytes that `bulk` may use: the rest is for clients that wait for a response.
+ */
 export const MAX_BULK_FRACTION = 0.5
 /** Of all accounts. */
 export const MAX_TOTAL_WAITING_BYTES = 256 * MiB
-/** What a request counts beside its texts. */
+/** Size of a request besides its texts. */
 export const REQUEST_BYTES = KiB
 
-/** So many renders that ran out of something within the time, and the account's renders get that share of the units for as long again. */
+/**
+ * After this many renders beyond a limit within the time, the account gets only this fraction of the units for as long
+ * again.
+ */
 export const STRIKES = 5
 export const STRIKE_MS = minutes(1)
 export const PENALTY_FRACTION = 0.1
 
 /**
- * A Worker is looked at so often while it works, and is dead when it has said nothing in so many looks: between two and three seconds, since the first may
- * come at once. A long pause of the process is one look.
+ * A working Worker is checked at this interval, and is dead after this many checks without a message: after two to
+ * three seconds, since the first check may come immediately. A long pause of the process counts as one check.
  */
 export const CHECK_INTERVAL_MS = seconds(1)
 export const MAX_SILENT_CHECKS = 3
-/** So long nothing is rendered for an account whose template silenced a Worker: what got by the budget once does it again. */
+/**
+ * For this long nothing is rendered for an account whose template made a Worker hang: a template that escaped the
+ * budget once will do so again.
+ */
 export const REFUSAL_MS = minutes(1)
 export const MAX_CHECKS_WHILE_STARTING = 30
-/** A Worker with nothing to do ends, and with it its memory. */
+/** An idle Worker ends, and frees its memory. */
 export const IDLE_MS = minutes(1)

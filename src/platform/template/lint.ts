@@ -1,9 +1,12 @@
-/** @module Faults that a template has for certain although it compiles: names of filters and tests that nobody has, and statements that need other templates. */
+/**
+ * @module Finds certain errors in templates that compile: unknown filters and tests, and statements that need other
+ * templates.
+ */
 import { createFaultAt } from './faults.ts'
 import type { TemplateFault, TemplatePart } from './renderer.ts'
 import { findTags, type Tag, type Token } from './scan.ts'
 
-/** They read other templates, and there are none. */
+/** Statements that read other templates, of which there are none. */
 const CROSS_TEMPLATE_STATEMENTS = new Set(['include', 'extends', 'import', 'from'])
 
 export interface KnownNames {
@@ -11,7 +14,7 @@ export interface KnownNames {
   isTest(name: string): boolean
 }
 
-/** They take the name of a filter or test as a text, as their first or second argument. */
+/** Filters that take the name of a filter or test as text, in their first or second argument. */
 const FILTERS_TAKING_NAMES: ReadonlyMap<string, { readonly kind: 'filter' | 'test'; readonly place: 0 | 1 }> = new Map([
   ['map', { kind: 'filter', place: 0 }],
   ['select', { kind: 'test', place: 0 }],
@@ -20,7 +23,7 @@ const FILTERS_TAKING_NAMES: ReadonlyMap<string, { readonly kind: 'filter' | 'tes
   ['rejectattr', { kind: 'test', place: 1 }],
 ] as const)
 
-/** The first such fault; undefined: none. */
+/** Returns the first such error; undefined: none. */
 export function lint(part: TemplatePart, source: string, known: KnownNames): TemplateFault | undefined {
   for (const tag of findTags(source)) {
     const [keyword] = tag.tokens
@@ -29,7 +32,7 @@ export function lint(part: TemplatePart, source: string, known: KnownNames): Tem
         part,
         lineOf(source, keyword),
         'syntax',
-        `"${keyword.text}" is not available, a template stands by itself`,
+        `"${keyword.text}" is not available: a template cannot use others`,
       )
     for (const [token, kind] of [...findNames(tag), ...findQuotedNames(tag)]) {
       const name = token.type === 'string' ? token.text.slice(1, -1) : token.text
@@ -47,7 +50,8 @@ function* findNames({ type, tokens }: Tag): Generator<readonly [Token, 'filter' 
     if (before?.text === '|' || (index === 1 && type === 'statement' && before?.text === 'filter'))
       yield [token, 'filter']
     const isTested = before?.text === 'is' || (before?.text === 'not' && first?.text === 'is')
-    // `x is not none`: the name is the one behind `not`. What is called `is` in a mapping or behind a point is no operator.
+    // `x is not none`: the test's name follows `not`. An `is` that is a mapping key or follows a point is not an
+    // operator.
     if (isTested && token.text !== 'not' && before?.type === 'name') yield [token, 'test']
   }
 }

@@ -1,27 +1,29 @@
 /**
- * @module Puts a meter into a WASM module, so that what runs in it ends after so much work, whatever it is: in a Worker nothing else can stop it. Every
- * turn of a loop, every call of a function and every call of the host takes units from the exported global `budget`, copying and filling memory as
- * many as it has bytes for; once it is below 0 the module traps. Reads the binary format of WebAssembly 1.0 with bulk memory (§5 of its
- * specification) and throws on whatever else it finds.
+ * @module Adds a work meter to a WASM module, so that its code ends after a fixed amount of work, whatever it is:
+ * nothing else can stop code in a Worker. Every loop iteration, function call and host call takes units from the
+ * exported global `budget`; copying and filling memory take units by size. The module traps once the budget is below 0.
+ * Parses the binary format of WebAssembly 1.0 with bulk memory (§5 of its specification) and throws on anything else.
  */
 import { KiB, MiB } from '../units.ts'
 
 export interface MeterOptions {
-  /** The memory's maximum: whole pages of 64 KiB. */
-  readonly mostBytes: number
+  /** Maximum memory, in whole pages of 64 KiB. */
+  readonly maxBytes: number
 }
 
-/** Name of the exported global: i32, mutable. The host sets it before a call and reads afterwards what is left. */
+/**
+ * Name of the exported global: i32, mutable. The host sets it before a call and reads the remaining units afterwards.
+ */
 export const BUDGET_GLOBAL = 'budget'
 
 const PAGE_BYTES = 64 * KiB
 
-/** Units that a call of the host takes: it leaves the module and makes or reads a value. */
+/** Units per host call: it leaves the module and creates or reads a value. */
 const HOST_CALL_COST = 6
-/** A unit is for so many bytes that are copied or filled, as a power of 2. */
+/** Bytes copied or filled per unit, as a power of 2. */
 const BYTES_PER_UNIT_LOG2 = 5
 
-/** A loop's turn takes more when there is more in it; at most so much, since no turn goes all ways through a long one. */
+/** A longer loop costs more per iteration, up to a maximum, since no iteration runs all branches of a long one. */
 const INSTRUCTIONS_PER_UNIT = 32
 const MAX_LOOP_COST = 8
 
@@ -49,16 +51,16 @@ const EMPTY_BLOCK = 0x40
 const MEMORY_COPY = 10
 const MEMORY_FILL = 11
 
-/** @returns the module with a meter in it; throws on a module that it does not understand all of */
-export function meter(wasm: Uint8Array, { mostBytes }: MeterOptions): Uint8Array<ArrayBuffer> {
+/** @returns the module with the meter; throws on a module that it does not fully understand */
+export function meter(wasm: Uint8Array, { maxBytes }: MeterOptions): Uint8Array<ArrayBuffer> {
   const input = createReader(wasm)
   const out = createWriter(2 * wasm.length + MiB)
   const header = input.bytes(8)
-  if (Buffer.compare(header, Buffer.from('0061736d01000000', 'hex')) !== 0) throw new Error('this is no WASM module')
+  if (Buffer.compare(header, Buffer.from('0061736d01000000', 'hex')) !== 0) throw new Error('not a WASM module')
   out.bytes(header)
 
   const facts: ModuleFacts = {
-    maxPages: Math.floor(mostBytes / PAGE_BYTES),
+    maxPages: Math.floor(maxBytes / PAGE_BYTES),
     seen: new Set(),
     paramsOfType: [],
     typeOfFunction: [],
@@ -82,10 +84,10 @@ export function meter(wasm: Uint8Array, { mostBytes }: MeterOptions): Uint8Array
   return out.result()
 }
 
-/** What the sections before have told. */
+/** Facts from the earlier sections. */
 interface ModuleFacts {
   readonly maxPages: number
-  /** Sections, by id. */
+  /** Ids of the sections read. */
   readonly seen: Set<number>
   readonly paramsOfType: number[]
   readonly typeOfFunction: number[]
@@ -93,11 +95,11 @@ interface ModuleFacts {
   globals: number
 }
 
-/** Sections that stay as they are, and tell what the code needs. */
+/** Sections that stay unchanged and provide facts about the code. */
 const SECTION_READERS = {
   [SECTION.type](section: Reader, facts: ModuleFacts): void {
     for (let left = section.u32(); left > 0; left--) {
-      assertSupported(section.byte() === 0x60, 'a type that is no function')
+      assertSupported(section.byte() === 0x60, 'a type that is not a function')
       const params = section.u32()
       section.bytes(params)
       section.bytes(section.u32())
@@ -108,7 +110,7 @@ const SECTION_READERS = {
     for (let left = section.u32(); left > 0; left--) {
       section.bytes(section.u32())
       section.bytes(section.u32())
-      assertSupported(section.byte() === 0x00, 'an import that is no function')
+      assertSupported(section.byte() === 0x00, 'an import that is not a function')
       section.u32()
       facts.importedFunctions++
     }
@@ -118,7 +120,7 @@ const SECTION_READERS = {
   },
 }
 
-/** Sections that are written again: the bound of the memory, the global and its export, the meter in the code. */
+/** Sections that are rewritten: the memory limit, the global and its export, the meter in the code. */
 const SECTION_REWRITERS = {
   [SECTION.memory](section: Reader, body: Writer, { maxPages: mostPages }: ModuleFacts): void {
     assertSupported(section.u32() === 1, 'more than one memory')
@@ -126,7 +128,7 @@ const SECTION_REWRITERS = {
     assertSupported(hasMaximum <= 1, 'limits of an unknown kind')
     const pages = section.u32()
     if (hasMaximum) section.u32()
-    assertSupported(pages <= mostPages, 'a memory that begins above its bound')
+    assertSupported(pages <= mostPages, 'a memory that starts above its limit')
     body.u32(1)
     body.byte(1)
     body.u32(pages)
@@ -168,7 +170,7 @@ const SECTION_REWRITERS = {
 
 interface FunctionFacts {
   readonly params: number
-  /** Functions with an index below it are the host's. */
+  /** Functions with a lower index belong to the host. */
   readonly importedFunctions: number
   /** Index of the global. */
   readonly budget: number
@@ -184,7 +186,7 @@ function meterFunction(code: Reader, { params, importedFunctions, budget }: Func
     code.byte()
   }
   const declared = code.all.subarray(declaredFrom, code.at())
-  // One more for the length of what is copied. Never used in most functions, and free there.
+  // One extra local for the length of a copy. Most functions never use it, and then it is free.
   out.u32(groups + 1)
   out.bytes(declared)
   out.u32(1)
@@ -252,11 +254,11 @@ function meterFunction(code: Reader, { params, importedFunctions, budget }: Func
   return out.result()
 }
 
-/** What a turn of each loop takes, in their order: more for longer ones. Leaves the reader where it was. */
+/** Cost per iteration of each loop, in order: more for longer ones. Restores the reader's position. */
 function loopCosts(code: Reader): readonly number[] {
   const from = code.at()
   const instructions: number[] = []
-  /** For each block that is open, the loop around its instructions; -1: none. */
+  /** For each open block, the loop around its instructions; -1: none. */
   const open = [-1]
   while (!code.isAtEnd()) {
     const opcode = code.byte()
@@ -272,7 +274,7 @@ function loopCosts(code: Reader): readonly number[] {
   return instructions.map((count) => Math.min(1 + Math.floor(count / INSTRUCTIONS_PER_UNIT), MAX_LOOP_COST))
 }
 
-/** Goes past what belongs to an instruction; throws on one that is unknown. */
+/** Skips an instruction's operands; throws on an unknown instruction. */
 function skipImmediates(code: Reader, opcode: number): void {
   switch (opcode) {
     // block, loop, if: an empty or value type is a byte, any other the index of a type.
@@ -336,7 +338,7 @@ function skipImmediates(code: Reader, opcode: number): void {
 }
 
 function skipMiscImmediates(code: Reader, sub: number): void {
-  // Conversions that saturate.
+  // Saturating conversions.
   if (sub <= 7) return
   if (sub === MEMORY_COPY) assertSupported(code.byte() === 0 && code.byte() === 0, 'a memory other than the first')
   else if (sub === MEMORY_FILL) assertSupported(code.byte() === 0, 'a memory other than the first')
@@ -356,7 +358,7 @@ interface Reader {
   bytes(count: number): Uint8Array
   rest(): Uint8Array
   u32(): number
-  /** Goes past a signed number of at most 33 or 64 bits. */
+  /** Skips a signed number of at most 33 or 64 bits. */
   s33(): void
   s64(): void
 }
@@ -373,8 +375,8 @@ function createReader(all: Uint8Array): Reader {
     at += count
     return all.subarray(at - count, at)
   }
-  const skipLeb = (mostBytes: number): void => {
-    for (let left = mostBytes; left > 0; left--) if (byte() < 0x80) return
+  const skipLeb = (maxBytes: number): void => {
+    for (let left = maxBytes; left > 0; left--) if (byte() < 0x80) return
     assertSupported(false, 'a number that is too long')
   }
   return {
@@ -410,7 +412,7 @@ interface Writer {
   result(): Uint8Array<ArrayBuffer>
 }
 
-/** @param capacityBytes how much it can become */
+/** @param capacityBytes maximum size */
 function createWriter(capacityBytes: number): Writer {
   const all = new Uint8Array(capacityBytes)
   let at = 0

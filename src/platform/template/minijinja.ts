@@ -1,37 +1,41 @@
 /**
- * @module Minijinja's WASM module as functions: one `MinijinjaInstance` is one instance with a memory of its own, thrown away when it trapped. The package's
- * own binding holds a single instance for good, so this one is ours; the imports are those of minijinja-js 2.11.0, and another version does not
- * link. Values go in and come out as JSON has them, maps as `Map`. Knows nothing of templates' parts, bounds or faults.
+ * @module Runs minijinja's WASM module: each `Minijinja` is an instance with its own memory, discarded when it traps.
+ * The package's own binding keeps a single instance permanently, so this binding replaces it; the imports are those of
+ * minijinja-js 2.11.0, and other versions do not link. Values are as in JSON, maps as `Map`. Knows nothing of message
+ * parts, limits or template errors.
  */
 
 import { BUDGET_GLOBAL } from './metering.ts'
 
-/** What a filter gets after its value: arguments, and a Map of the named ones at the end. */
+/** A filter: gets its value, arguments, and a Map of the named ones at the end. */
 export type JsFilter = (...args: readonly unknown[]) => unknown
 
-/** A trap, an exhausted stack or memory: the instance is of no use any more. */
+/** A trap, or an exhausted stack or memory: the instance cannot be used any more. */
 export class InstanceLostError extends Error {
-  override readonly name = 'InstanceLost'
+  override readonly name = 'InstanceLostError'
 }
 
-/** What minijinja says is wrong with a template; the text is as it formats it. */
+/** Minijinja's error for a template, in its own words. */
 export class MinijinjaError extends Error {
   override readonly name = 'MinijinjaError'
 }
 
-/** A template became longer than it may. */
+/** A rendered template is too long. */
 export class OutputTooLongError extends Error {
-  override readonly name = 'OutputTooLong'
+  override readonly name = 'OutputTooLongError'
 }
 
-/** Templates and filters that know nothing of those of another environment. Undefined is strict, methods are Python's. */
+/** Templates and filters, isolated from other environments. Undefined values are strict, methods are Python's. */
 export interface Environment {
   addFilter(name: string, filter: JsFilter): void
   removeGlobal(name: string): void
-  /** Throws a MinijinjaError when it cannot be compiled. A name that ends with `.html` escapes what it prints. */
+  /**
+   * Throws a MinijinjaError when the template cannot be compiled. A template whose name ends with `.html` escapes its
+   * output.
+   */
   addTemplate(name: string, source: string): void
   /** Throws a MinijinjaError or OutputTooLongError. */
-  render(name: string, data: unknown, mostBytes: number): string
+  render(name: string, data: unknown, maxBytes: number): string
   free(): void
 }
 
@@ -48,14 +52,14 @@ interface Exports extends Readonly<Record<string, unknown>> {
   readonly environment_set_undefinedBehavior: (...args: number[]) => void
   /** Allocates. */
   readonly __wbindgen_export_0: (sizeBytes: number, alignment: number) => number
-  /** Keeps what an import threw. */
+  /** Stores the error that an import threw. */
   readonly __wbindgen_export_2: (handle: number) => void
   /** Frees. */
   readonly __wbindgen_export_3: (address: number, sizeBytes: number, alignment: number) => void
   readonly __wbindgen_add_to_stack_pointer: (bytes: number) => number
 }
 
-/** The module knows four values by fixed handles; those below them are never given away. */
+/** The module has fixed handles for four values; lower handles are never assigned. */
 const FIRST_CONSTANT = 128
 const CONSTANTS = [undefined, null, true, false]
 const FIRST_HANDLE = FIRST_CONSTANT + CONSTANTS.length
@@ -65,18 +69,21 @@ const STRICT_UNDEFINED = 0
 const encoder = new TextEncoder()
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 
-/** What is shorter is free: it is bound to loops that cost something. */
+/** Shorter texts are free: the loops that produce them are charged. */
 const FREE_BYTES = 1024
 const BYTES_PER_UNIT = 32
 
 export interface MinijinjaOptions {
-  /** Units for making it. */
+  /** Units for creating the instance. */
   readonly budget: number
-  /** Of texts that one call of a filter is handed: the same text in a list is handed as often as it is there. More uses up the budget. */
+  /**
+   * Limit for the texts passed to one filter call; a text counts as often as it occurs in a list. More uses up the
+   * budget.
+   */
   readonly maxArgumentBytes: number
 }
 
-/** The values that the module knows by numbers. */
+/** The values that the module references by number. */
 class Handles {
   readonly #values: unknown[] = [...new Array<undefined>(FIRST_CONSTANT), ...CONSTANTS]
   readonly #free: number[] = []
@@ -111,7 +118,7 @@ class Handles {
 /** Functions by the names under which the module imports them. */
 type Imports = Readonly<Record<string, (...args: never[]) => unknown>>
 
-/** One instance of the module. Everything throws InstanceLostError at a trap, and so does everything after it. */
+/** One instance of the module. A trap throws InstanceLostError, and so does every later call. */
 export class Minijinja {
   readonly #maxArgumentBytes: number
   readonly #handles = new Handles()
@@ -121,7 +128,7 @@ export class Minijinja {
   #words = new DataView(this.#bytes.buffer)
   #argumentBytes = 0
 
-  /** @param module minijinja_js_bg.wasm with a meter in it */
+  /** @param module minijinja_js_bg.wasm with a meter */
   constructor(module: WebAssembly.Module, { budget, maxArgumentBytes: mostHandedBytes }: MinijinjaOptions) {
     this.#maxArgumentBytes = mostHandedBytes
     const wbg = { ...this.#valueImports(), ...this.#objectImports() }
@@ -130,7 +137,7 @@ export class Minijinja {
     this.#budget.value = budget
   }
 
-  /** Units of work that are left; below 0: they were used up. */
+  /** Remaining units of work; below 0: they were used up. */
   budget(): number {
     return this.#budget.value
   }
@@ -139,12 +146,12 @@ export class Minijinja {
     this.#budget.value = units
   }
 
-  /** Bytes of memory that it has taken from the system. */
+  /** Bytes of memory allocated from the system. */
   memoryBytes(): number {
     return this.#exports.memory.buffer.byteLength
   }
 
-  /** Takes units for work that is done outside of the module; throws when they are used up. */
+  /** Charges units for work outside of the module; throws when they are used up. */
   charge(units: number): void {
     this.#budget.value = Math.max(this.#budget.value - Math.ceil(units), -1)
     if (this.#budget.value < 0) throw new InstanceLostError('the budget is used up')
@@ -175,7 +182,7 @@ export class Minijinja {
           this.#popStack()
           if (error) throw error
         }),
-      render: (name, data, mostBytes) =>
+      render: (name, data, maxBytes) =>
         this.#callWithReturn((at) => {
           this.#argumentBytes = 0
           this.#exports.environment_renderTemplate(at, environment, ...this.#writeText(name), this.#handles.add(data))
@@ -187,7 +194,7 @@ export class Minijinja {
           ]
           this.#popStack()
           if (isError) throw this.#takeError(error)
-          const text = sizeBytes > mostBytes ? undefined : this.#readText(address, sizeBytes)
+          const text = sizeBytes > maxBytes ? undefined : this.#readText(address, sizeBytes)
           this.#exports.__wbindgen_export_3(address, sizeBytes, 1)
           if (text === undefined) throw new OutputTooLongError()
           return text
@@ -196,7 +203,7 @@ export class Minijinja {
     }
   }
 
-  /** What the module asks of single values, and how it makes them. */
+  /** Imports that read and create single values. */
   #valueImports(): Imports {
     const handles = this.#handles
     return {
@@ -242,11 +249,11 @@ export class Minijinja {
       __wbindgen_in: (key: number, value: number) =>
         Number((handles.of(key) as PropertyKey) in handles.objectOf(value)),
       __wbindgen_jsval_eq: (a: number, b: number) => Number(handles.of(a) === handles.of(b)),
-      // Only asked whether a value is null or undefined.
+      // Called only to test whether a value is null or undefined.
       __wbindgen_jsval_loose_eq: (a: number, b: number) => Number((handles.of(a) ?? null) === (handles.of(b) ?? null)),
       __wbg_new_8a6f238a6ece86ea: () => handles.add(new Error('panic')),
       __wbg_stack_0ed75d68575b0f3c: (at: number) => this.#returnText(at, ''),
-      // A panic; the trap that follows says that there was one.
+      // A panic; the trap that follows reports it.
       __wbg_error_7534b8e9a36f1ab4: (address: number, size: number) =>
         this.#exports.__wbindgen_export_3(address, size, 1),
       __wbg_String_8f0eb39a4a4c2f66: (at: number, value: number) => this.#returnText(at, String(handles.of(value))),
@@ -263,7 +270,7 @@ export class Minijinja {
     }
   }
 
-  /** What the module does with objects, lists and maps. */
+  /** Imports that use objects, lists and maps. */
   #objectImports(): Imports {
     const handles = this.#handles
     return {
@@ -323,7 +330,7 @@ export class Minijinja {
     }
   }
 
-  /** A memory that grew has a new buffer. */
+  /** Memory that has grown has a new buffer. */
   #refreshViews(): void {
     if (this.#bytes.buffer === this.#exports.memory.buffer) return
     this.#bytes = new Uint8Array(this.#exports.memory.buffer)
@@ -350,7 +357,7 @@ export class Minijinja {
     return decoder.decode(this.#memory().subarray(address >>> 0, (address >>> 0) + sizeBytes))
   }
 
-  /** Copies a text into the memory of the module, which frees it. */
+  /** Copies a text into the module's memory; the module frees it. */
   #writeText(text: string): readonly [address: number, sizeBytes: number] {
     const sizeBytes = Buffer.byteLength(text)
     this.#chargeBytes(sizeBytes)
@@ -365,7 +372,7 @@ export class Minijinja {
     this.#setWord(at, address)
   }
 
-  /** What an import throws goes back into the module, which answers for it. */
+  /** Passes errors of an import back into the module, which handles them. */
   #catchErrors<A extends number[]>(act: (...args: A) => number) {
     return (...args: A): number => {
       try {
@@ -381,14 +388,14 @@ export class Minijinja {
     if (sizeBytes > FREE_BYTES) this.charge(sizeBytes / BYTES_PER_UNIT)
   }
 
-  /** Calls a function that answers through memory; `act` gets the address of the answer. */
+  /** Calls a function that returns its result through memory; `act` gets the address of the result. */
   #callWithReturn<T>(act: (at: number) => T): T {
     let at: number
     try {
       at = this.#exports.__wbindgen_add_to_stack_pointer(-16)
       return act(at)
     } catch (error) {
-      // A trap, or a stack that was used up: what the module was in the middle of stays undone.
+      // A trap or an exhausted stack leaves the module in an undefined state.
       if (error instanceof MinijinjaError || error instanceof OutputTooLongError) throw error
       throw new InstanceLostError(error instanceof Error ? error.message : String(error))
     }
@@ -403,7 +410,7 @@ export class Minijinja {
     return error instanceof MinijinjaError ? error : new MinijinjaError(String(error))
   }
 
-  /** For a call that answers nothing. */
+  /** Calls a function without a result. */
   #callVoid(act: () => void): void {
     this.#callWithReturn(() => {
       act()

@@ -1,14 +1,14 @@
-/** @module What the main thread and the render Worker say to each other. Types. */
+/** @module Types of the messages between the main thread and the render Worker. */
 import type { RenderOutcome, TemplateFault, TemplateSource } from './renderer.ts'
 
-/** One at a time; each is answered before the next is asked. */
+/** Requests; each is answered before the next one is sent. */
 export type ToRenderWorker =
   | {
       readonly type: 'render'
       readonly id: number
       readonly source: TemplateSource
       readonly dataJson: string
-      /** Of the units of work that a render may take: 1, or less for an account that wasted too many. */
+      /** Fraction of the units of work that the render may use: 1, or less for an account that wasted too many. */
       readonly share: number
     }
   | { readonly type: 'check'; readonly id: number; readonly source: TemplateSource }

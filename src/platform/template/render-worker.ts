@@ -1,6 +1,6 @@
 /**
- * @module Entry of the render Worker: renders and checks templates, one request at a time. It holds no state that a result depends on: what it has compiled
- * is only kept.
+ * @module Entry point of the render Worker: renders and checks templates, one request at a time. Its only state is a
+ * cache of compiled templates, which never changes a result.
  */
 import { Engine } from './engine.ts'
 import type { FromRenderWorker, ToRenderWorker } from './render-protocol.ts'

@@ -1,10 +1,10 @@
 /**
- * @module Finds the tags of a template and the tokens in them, for what minijinja does not tell. It need not be right about a template that does not compile,
- * and nothing that must hold rests on it.
+ * @module Finds the tags of a template and their tokens, which minijinja does not expose. May be wrong about templates
+ * that do not compile; nothing critical depends on it.
  */
 
 export interface Token {
-  /** `name` has keywords too. */
+  /** `name` includes keywords. */
   readonly type: 'name' | 'string' | 'number' | 'operator'
   readonly text: string
   /** Offsets in the source. */
@@ -25,7 +25,7 @@ const RAW_END = /\{%[-+]?\s*endraw\s*[-+]?%\}/g
 const TOKEN =
   /\s+|(?<name>[A-Za-z_][A-Za-z0-9_]*)|(?<number>\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?<operator>\/\/|\*\*|==|!=|<=|>=|[\s\S])/y
 
-/** Such a tag does not compile: there is not that much work in the budget. */
+/** A tag with more tokens does not compile: the work budget is too small. */
 const MAX_TOKENS_PER_TAG = 50_000
 
 export function* findTags(source: string): Generator<Tag> {
@@ -49,7 +49,7 @@ export function* findTags(source: string): Generator<Tag> {
       continue
     }
     const type = opening[0] === '{{' ? 'print' : 'statement'
-    // `{{-` and `{%+` say what becomes of the white space before it.
+    // `{{-` and `{%+` control the white space before the tag.
     if (source[at] === '-' || source[at] === '+') at++
     const { tokens, end } = readTokensUntil(source, at, type === 'print' ? '}}' : '%}')
     yield { type, start: opening.index, tokens }
@@ -57,7 +57,10 @@ export function* findTags(source: string): Generator<Tag> {
   }
 }
 
-/** The tokens from `from` up to the end of the tag; brackets within it must close first, as in a mapping that ends with `}}`. */
+/**
+ * Reads the tokens from `from` to the end of the tag; inner brackets must close first, as in a mapping that ends with
+ * `}}`.
+ */
 function readTokensUntil(source: string, from: number, ending: string): { tokens: Token[]; end: number } {
   const tokens: Token[] = []
   let at = from
@@ -93,7 +96,7 @@ function readTokensUntil(source: string, from: number, ending: string): { tokens
   return { tokens, end: source.length }
 }
 
-/** Behind the quote that ends a text in quotes; the end of the source when none does. */
+/** Offset after the closing quote of a text; the end of the source if there is none. */
 function findTextEnd(source: string, start: number): number {
   const quote = source[start]
   for (let at = start + 1; at < source.length; at++) {
@@ -103,11 +106,11 @@ function findTextEnd(source: string, start: number): number {
   return source.length
 }
 
-/** A variable as it stands in the source: `user.name`, `items[0].price`, `prices[order.currency]`. */
+/** A variable as written in the source: `user.name`, `items[0].price`, `prices[order.currency]`. */
 export interface Path {
   readonly start: number
   readonly end: number
-  /** Indexes of its tokens; `after` is that of the token behind it. */
+  /** Indexes of its first token and of the token after it. */
   readonly first: number
   readonly after: number
 }
@@ -130,7 +133,7 @@ const KEYWORDS = new Set([
   'as',
 ])
 
-/** The variables in a tag; not names of filters, tests and named arguments, and not what is called. */
+/** The variables in a tag; without names of filters, tests and named arguments, and without called functions. */
 export function* findPaths({ tokens }: Tag): Generator<Path> {
   for (let index = 0; index < tokens.length; index++) {
     const token = tokens[index]
@@ -147,7 +150,7 @@ export function* findPaths({ tokens }: Tag): Generator<Path> {
   }
 }
 
-/** Index of the last token of a path that begins at `first`. */
+/** Index of the last token of the path that begins at `first`. */
 function findPathEnd(tokens: readonly Token[], first: number): number {
   let last = first
   for (;;) {

@@ -1,9 +1,10 @@
 /**
- * @module The renderer on the main thread: who waits, whose turn it is, and the one Worker that renders, begun with the first template. A request waits in
- * its account's queue; accounts take turns, `bulk` only while nobody has anything else. A request that ends the Worker is the only one that suffers; an
- * account whose request keeps it busy for more than two seconds is refused for a minute.
+ * @module The renderer on the main thread: queues requests and runs the render Worker, which starts with the first
+ * template. Each account has a queue; accounts take turns, and `bulk` runs only when nothing else waits. A request that
+ * kills the Worker affects no other request; an account whose request keeps the Worker busy for more than two seconds
+ * is refused for a minute.
  *
- * waiting → at work → answered
+ * waiting → running → answered
  */
 import type { Clock, Millis, Timer } from '../clock.ts'
 import { AppError } from '../errors.ts'
@@ -41,7 +42,7 @@ import {
 export interface RendererOptions {
   readonly clock: Clock
   readonly log: { error(context: object, message: string): void; warn(context: object, message: string): void }
-  /** Starts the Worker; in its place for tests that want to end it. */
+  /** Starts the Worker; tests replace it to end the Worker. */
   readonly newWorker?: () => Worker
 }
 
@@ -58,11 +59,11 @@ interface Job {
   readonly reject: (error: Error) => void
 }
 
-/** An account whose renders ran out of something lately. */
+/** An account whose renders recently exceeded limits. */
 interface Offender {
   strikes: readonly Millis[]
   penaltyUntil: Millis
-  /** Nothing is rendered for it. */
+  /** Until then nothing is rendered for it. */
   refusedUntil: Millis
 }
 
@@ -72,24 +73,25 @@ interface RunningWorker {
   silentChecks: number
 }
 
-const QUEUE_FULL = 'Too many of your templates wait to be rendered; try again in a moment.'
-const ALL_QUEUES_FULL = 'Too many templates wait to be rendered; try again in a moment.'
-const ACCOUNT_REFUSED = 'One of your templates took far too long; make it do less, and try again in a minute.'
-const BULK_PENALTY = 'Your templates ran out of time or memory several times; bulk mail is not rendered for a minute.'
+const QUEUE_FULL = 'Too many of your templates are waiting to be rendered; try again in a moment.'
+const ALL_QUEUES_FULL = 'Too many templates are waiting to be rendered; try again in a moment.'
+const ACCOUNT_REFUSED = 'One of your templates took far too long; simplify it, and try again in a minute.'
+const BULK_PENALTY =
+  'Your templates exceeded their time or memory several times; bulk mail is not rendered for a minute.'
 const STOPPING = 'The service is stopping; try again in a moment.'
 
 const serverBusyError = (message: string, retryAfterSeconds = 1): AppError =>
   new AppError(503, 'server_busy', message, { retryAfterSeconds })
 
-const RENDER_TIMEOUT = dataFault('limit', 'The template takes too much time or memory: make it do less.')
+const RENDER_TIMEOUT = dataFault('limit', 'The template takes too much time or memory: simplify it.')
 
-/** A renderer in a Worker that begins with the first request. Accounts take turns. */
+/** A renderer in a Worker that starts with the first request. Accounts take turns. */
 export class WorkerRenderer implements Renderer {
   readonly #clock: RendererOptions['clock']
   readonly #log: RendererOptions['log']
   readonly #newWorker: () => Worker
   readonly #waiting = { now: new RoundRobin<Job>(), bulk: new RoundRobin<Job>() }
-  /** Of what waits, by account. */
+  /** Bytes of waiting requests, by account. */
   readonly #waitingBytes = { now: new Counts(), bulk: new Counts() }
   readonly #offenders = new Map<number, Offender>()
   #current: Job | undefined
@@ -141,9 +143,9 @@ export class WorkerRenderer implements Renderer {
     this.#timer?.cancel()
     this.#running?.worker.terminate()
     this.#running = undefined
-    const open = [...(this.#current ? [this.#current] : []), ...this.#removeWaiting()]
+    const openJobs = [...(this.#current ? [this.#current] : []), ...this.#removeWaiting()]
     this.#current = undefined
-    for (const job of open) job.reject(new Error('the renderer is closed'))
+    for (const job of openJobs) job.reject(new Error('the renderer is closed'))
   }
 
   #start(): RunningWorker {
@@ -171,28 +173,28 @@ export class WorkerRenderer implements Renderer {
       message.type === 'rendered'
         ? message.outcome.kind === 'fault' && message.outcome.fault.kind === 'limit'
         : message.faults.some(({ kind }) => kind === 'limit')
-    // Bulk is rendered when nobody else has anything, so what it wastes is its own.
+    // Bulk runs only when nothing else waits, so it wastes no one else's time.
     if (isLimit && job.urgency === 'now') this.#recordStrike(job.accountId)
     job.answer(message)
     this.#dispatchNext()
   }
 
-  /** Answers for the request that a dead Worker had in hand, and goes on with a new one. */
+  /** Settles the request that a dead Worker was running, and continues with a new Worker. */
   #handleWorkerDeath(dead: RunningWorker, reason: string, isSilent = false): void {
     this.#running = undefined
     dead.worker.terminate()
-    const guilty = this.#current
+    const failedJob = this.#current
     this.#current = undefined
-    this.#log.error({ reason, accountId: guilty?.accountId }, 'render worker died')
-    if (guilty) {
-      // Says nothing of the template, and would be the same for the next one.
-      if (!dead.isReady) guilty.reject(new Error(`the render worker could not be started: ${reason}`))
+    this.#log.error({ reason, accountId: failedJob?.accountId }, 'render worker died')
+    if (failedJob) {
+      // This does not depend on the template, and the next one would fail as well.
+      if (!dead.isReady) failedJob.reject(new Error(`the render worker could not be started: ${reason}`))
       else {
-        this.#recordStrike(guilty.accountId)
-        if (isSilent) this.#refuseAccount(guilty.accountId)
-        // A client is told that its template is at fault. Of a recipient it says nothing for good: another time it may work.
-        if (guilty.urgency === 'now') guilty.fail(RENDER_TIMEOUT)
-        else guilty.reject(new AppError(503, RENDER_INTERRUPTED, RENDER_TIMEOUT.message, { retryAfterSeconds: 1 }))
+        this.#recordStrike(failedJob.accountId)
+        if (isSilent) this.#refuseAccount(failedJob.accountId)
+        // A client learns that its template is at fault. A bulk message does not fail permanently: a retry may succeed.
+        if (failedJob.urgency === 'now') failedJob.fail(RENDER_TIMEOUT)
+        else failedJob.reject(new AppError(503, RENDER_INTERRUPTED, RENDER_TIMEOUT.message, { retryAfterSeconds: 1 }))
       }
     }
     this.#dispatchNext()
@@ -206,7 +208,7 @@ export class WorkerRenderer implements Renderer {
     this.#offenders.set(accountId, { strikes, penaltyUntil, refusedUntil: known?.refusedUntil ?? now })
   }
 
-  /** For a while; those that wait as well. */
+  /** Refuses an account for a while, including its waiting requests. */
   #refuseAccount(accountId: number): void {
     const offender = this.#offenders.get(accountId)
     if (offender) offender.refusedUntil = this.#clock.now() + REFUSAL_MS
@@ -214,7 +216,7 @@ export class WorkerRenderer implements Renderer {
       job.reject(serverBusyError(ACCOUNT_REFUSED, REFUSAL_MS / 1000))
   }
 
-  /** Takes out all jobs that wait, or those that `isMeant`. */
+  /** Removes all waiting jobs, or those that `isMeant` selects. */
   #removeWaiting(isMeant: (job: Job) => boolean = () => true): Job[] {
     const jobs = [...this.#waiting.now.all(), ...this.#waiting.bulk.all()].filter(isMeant)
     for (const job of jobs) {
@@ -228,7 +230,7 @@ export class WorkerRenderer implements Renderer {
     return this.#waiting.now.countOf(accountId) + this.#waiting.bulk.countOf(accountId)
   }
 
-  /** Why a request of so many bytes is not taken; undefined: it is. */
+  /** Why a request of this size is refused; undefined: it is accepted. */
   #findRefusal(accountId: number, sizeBytes: number, urgency: Urgency = 'now'): AppError | undefined {
     if (this.#isDraining) return serverBusyError(STOPPING)
     const refusedMs = (this.#offenders.get(accountId)?.refusedUntil ?? 0) - this.#clock.now()
@@ -242,7 +244,10 @@ export class WorkerRenderer implements Renderer {
     return now.total + bulk.total + sizeBytes > MAX_TOTAL_WAITING_BYTES ? serverBusyError(ALL_QUEUES_FULL) : undefined
   }
 
-  /** Of an account's room half is for what is not bulk; and what a tenth of the units is too little for is not bulk's to fail by. */
+  /**
+   * Half of an account's capacity is reserved for requests that are not bulk. Bulk is refused during a penalty, so that
+   * it does not fail for lack of units.
+   */
   #findBulkRefusal(accountId: number, sizeBytes: number): AppError | undefined {
     const penaltyMs = (this.#offenders.get(accountId)?.penaltyUntil ?? 0) - this.#clock.now()
     if (penaltyMs > 0) return serverBusyError(BULK_PENALTY, Math.ceil(penaltyMs / 1000))
@@ -274,7 +279,7 @@ export class WorkerRenderer implements Renderer {
     this.#dispatchNext()
   }
 
-  /** Takes the next in turn out of the queues. */
+  /** Takes the next job out of a queue. */
   #dequeue(urgency: Urgency): Job | undefined {
     const job = this.#waiting[urgency].shift()?.item
     if (job) this.#waitingBytes[urgency].add(job.accountId, -job.sizeBytes)
@@ -294,10 +299,10 @@ export class WorkerRenderer implements Renderer {
     this.#scheduleCheck()
   }
 
-  /** Looks at the Worker from time to time while it has something to do, and once when it has not had anything for a while. */
+  /** Schedules checks of the Worker: repeatedly while it works, and once after it has been idle for a while. */
   #scheduleCheck(): void {
     const isBusy = this.#current !== undefined
-    // A timer that runs goes on: under a steady stream of requests it would never fire otherwise.
+    // A running timer continues: under a steady stream of requests it would otherwise never fire.
     if (this.#timer && this.#running && this.#isWatchingWork === isBusy) return
     this.#timer?.cancel()
     this.#isWatchingWork = isBusy
@@ -315,7 +320,7 @@ export class WorkerRenderer implements Renderer {
     this.#running.silentChecks++
     if (this.#running.silentChecks < (this.#running.isReady ? MAX_SILENT_CHECKS : MAX_CHECKS_WHILE_STARTING))
       this.#scheduleCheck()
-    else this.#handleWorkerDeath(this.#running, 'it has said nothing for too long', true)
+    else this.#handleWorkerDeath(this.#running, 'no response for too long', true)
   }
 
   #submit<T>(
@@ -338,7 +343,7 @@ export class WorkerRenderer implements Renderer {
         message: (share) => message(id, share),
         answer: (given) => {
           const answer = answerOf(given)
-          if (answer === undefined) reject(new Error(`the render worker answered with ${given.type}`))
+          if (answer === undefined) reject(new Error(`the render worker responded with ${given.type}`))
           else resolve(answer)
         },
         fail: (fault) => resolve(failed(fault)),
@@ -360,7 +365,10 @@ function findTooLongPart({ subject, html, text }: TemplateSource, dataJson: stri
   return dataFault('limit', `template_data is longer than ${MAX_DATA_BYTES} bytes as JSON: make it shorter.`)
 }
 
-/** What a request's texts take while it waits, roughly: two bytes a character at most, and it is the order that counts. */
+/**
+ * Approximate memory of a waiting request's texts; a character takes at most two bytes, and only the order of magnitude
+ * matters.
+ */
 function measureRequest(...texts: readonly (string | undefined)[]): number {
   let sizeBytes = REQUEST_BYTES
   for (const text of texts) sizeBytes += text?.length ?? 0

@@ -1,17 +1,17 @@
-/** @module Breaks a line of text into lines of a width, as Jinja's `wordwrap` does with Python's textwrap. */
+/** @module Wraps a line of text at a width, as Jinja's `wordwrap` does with Python's textwrap. */
 import { sliceCharacters, splitCharacters } from './filter-arguments.ts'
 
 export interface WrapOptions {
   /** Characters, at least 1. */
   readonly width: number
-  /** Words that are longer than a line are broken; else they stand in a line of their own. */
+  /** Whether to break words longer than a line; otherwise they get a line of their own. */
   readonly breaksWords: boolean
   readonly breaksAtHyphens: boolean
 }
 
-/** White space, or as much of a word as must stay together. */
+/** White space, or a part of a word that must stay together. */
 const PIECES = /[ \t\v\f]+|[^ \t\v\f]+/g
-/** Behind a hyphen between letters, two on the left. */
+/** After a hyphen between letters, with two letters before it. */
 const HYPHENS = /(?<=\p{L}{2}-)(?=\p{L}{2})/u
 
 export function wrapLine(line: string, { width, breaksWords, breaksAtHyphens }: WrapOptions): readonly string[] {
@@ -26,7 +26,7 @@ export function wrapLine(line: string, { width, breaksWords, breaksAtHyphens }: 
     length = 0
   }
   const add = (text: string, size: number): void => {
-    // White space begins no line but the first.
+    // Only the first line may begin with white space.
     if (text.trim() === '' && current.length === 0 && lines.length > 0) return
     current.push(text)
     length += size
@@ -42,7 +42,7 @@ export function wrapLine(line: string, { width, breaksWords, breaksAtHyphens }: 
       finish()
       add(piece, size)
     } else {
-      // A word that is longer than a line begins where the line before has room.
+      // A word longer than a line begins on the current line if that has space left.
       let from = 0
       while (from < size) {
         if (length >= width) finish()

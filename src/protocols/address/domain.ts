@@ -1,5 +1,6 @@
 /**
- * @module Domain names of email addresses: U-labels to A-labels (RFC 5890, UTS #46) and the rules of a host name. Never asks DNS.
+ * @module Parses domain names of email addresses: converts U-labels to A-labels (RFC 5890, UTS #46) and checks the
+ * rules of a host name. Never queries DNS.
  */
 import { domainToASCII } from 'node:url'
 
@@ -12,42 +13,45 @@ const MAX_DOMAIN_LENGTH = 253
 const MAX_LABEL_LENGTH = 63
 
 const ASCII_ONLY = /^[\0-\x7f]*$/
-// `domainToASCII` is a URL host parser: it decodes %61 and drops a tab, so only letters, digits, hyphens and dots may reach it.
+// `domainToASCII` is a URL host parser: it decodes %61 and drops a tab, so only letters, digits, hyphens and dots may
+// reach it.
 const HOST_CHARACTERS = /^[A-Za-z0-9.\-\u0080-\u{10ffff}]*$/u
 const ALL_DIGITS = /^[0-9]+$/
 
 /**
- * The lower-cased A-label form of a domain in text form, with the reason when it is no fully qualified host name of at least two labels.
- * Domain literals, a root dot at the end and underscores are refused. RFC 5321 §2.3.5.
+ * Returns the lower-case A-label form of a domain, or the reason why it is not a fully qualified host name of at least
+ * two labels. Rejects domain literals, a trailing root dot and underscores. RFC 5321 §2.3.5.
  */
 export function parseDomain(text: string): DomainResult {
   if (text === '') return invalid('The address has no domain after the @.')
   if (text.startsWith('['))
     return invalid('The domain is an IP address in brackets; only domain names can receive mail here.')
-  // Four UTF-8 octets a character at most: what is longer than this cannot fit even before the conversion is paid for.
+  // A UTF-8 character has at most four octets, so a longer text cannot fit; checked before the costly conversion.
   if (text.length > MAX_DOMAIN_LENGTH) return invalid('The domain is longer than 253 characters.')
-  if (!HOST_CHARACTERS.test(text))
-    return invalid(`The domain ${JSON.stringify(text)} has a character no domain can have.`)
+  if (!HOST_CHARACTERS.test(text)) return invalid(`The domain ${JSON.stringify(text)} has an invalid character.`)
   const domain = toALabels(text)
   if (domain === undefined) return invalid(`The domain ${JSON.stringify(text)} is not a valid internationalised name.`)
   if (domain.length > MAX_DOMAIN_LENGTH) return invalid('The domain is longer than 253 characters.')
   const labels = domain.split('.')
-  if (labels.some((label) => label === '')) return invalid('The domain has a dot too many.')
+  if (labels.some((label) => label === '')) return invalid('The domain has an extra dot.')
   if (labels.length < 2) return invalid(`The domain ${JSON.stringify(text)} has no dot.`)
   if (labels.some((label) => label.length > MAX_LABEL_LENGTH))
     return invalid('A part of the domain is longer than 63 characters.')
   if (labels.some((label) => label.startsWith('-') || label.endsWith('-')))
     return invalid('A part of the domain starts or ends with a hyphen.')
   if (!labels.every((label) => /^[a-z0-9-]+$/.test(label)))
-    return invalid(`The domain ${JSON.stringify(text)} has a character no domain can have.`)
+    return invalid(`The domain ${JSON.stringify(text)} has an invalid character.`)
   if (ALL_DIGITS.test(labels.at(-1) ?? '')) return invalid('The domain ends in a number; it looks like an IP address.')
   return { kind: 'ok', domain }
 }
 
-/** A-labels in lower case, or undefined when a label has no such form. Lengths and label rules are not checked. */
+/**
+ * Returns A-labels in lower case, or undefined when a label has no such form. Does not check lengths or label rules.
+ */
 export function toALabels(domain: string): string | undefined {
   if (!ASCII_ONLY.test(domain)) {
-    // As written: JavaScript makes a final sigma of a capital one at the end of a word, and that is another name.
+    // Not lower-cased first: JavaScript turns a capital sigma at the end of a word into a final sigma, which is another
+    // name.
     return domainToASCII(domain) || undefined
   }
   const lower = domain.toLowerCase()

@@ -1,12 +1,16 @@
-/** @module Which addresses lead to one mailbox, as far as their spelling shows. For counting only: never to be sent to, stored or shown. */
+/**
+ * @module Computes a key that is equal for addresses that lead to one mailbox, as far as their spelling shows. For
+ * counting only: never send to a key, store it or show it.
+ */
 
-/** Domains of one provider that ignores dots in local parts. */
+/** Domains of one provider, which ignores dots in local parts. */
 const GMAIL = 'gmail.com'
 const GMAIL_DOMAINS: ReadonlySet<string> = new Set([GMAIL, 'googlemail.com'])
 
 /**
- * The key under which mail to an address is counted: without what follows a plus in the local part, which nearly everywhere is the same mailbox; for
- * Gmail also without its dots, and with one name of its domain.
+ * Returns the key under which mail to an address is counted. Drops what follows a plus in the local part, because
+ * nearly every provider delivers it to the same mailbox. For Gmail, also drops dots and uses one of its two domain
+ * names.
  * @param addressKey as `normaliseAddress` returns it
  */
 export function toMailboxKey(addressKey: string): string {

@@ -1,20 +1,20 @@
 /**
- * @module Mailboxes as people and API clients write them: `a@b`, `Name <a@b>`, also with a name that RFC 5322 would want quoted. The result is
- * what may go into an SMTP command (RFC 5321 §4.1.2, RFC 6531 §3.3) and a header. RFC 2047 words in names are not decoded, comments and groups
- * are not accepted, and nothing is looked up.
+ * @module Parses mailboxes as people and API clients write them: `a@b` and `Name <a@b>`, including names that RFC 5322
+ * wants quoted. The result can be used in an SMTP command (RFC 5321 §4.1.2, RFC 6531 §3.3) and in a header. Does not
+ * decode RFC 2047 words in names, does not accept comments or groups, and looks nothing up.
  */
 import { parseDomain, toALabels } from './domain.ts'
 
 export interface Mailbox {
-  /** Display name as text, unquoted, or undefined. */
+  /** Display name, unquoted; undefined: none. */
   readonly name: string | undefined
   /** `localPart@domain`, at most 254 octets. */
   readonly address: string
-  /** As given, also its case and its quotes; at most 64 octets. */
+  /** As given, with its case and quotes; at most 64 octets. */
   readonly localPart: string
   /** A-labels in lower case. */
   readonly domain: string
-  /** True when the local part is not ASCII, so that only a server with SMTPUTF8 can take it. */
+  /** Whether the local part is not ASCII, so that only a server with SMTPUTF8 accepts it. */
   readonly needsSmtpUtf8: boolean
 }
 
@@ -37,16 +37,17 @@ const MAX_LOCAL_PART_OCTETS = 64
 /** RFC 5321 §4.5.3.1.3: a path of 256 octets, less its angle brackets. */
 const MAX_ADDRESS_OCTETS = 254
 
-// C0, DEL, C1 and the two Unicode line ends: none has a place in a header, and some end it.
+// C0, DEL, C1 and the two Unicode line ends: none may stand in a header, and some end it.
 const CONTROL = /[\0-\x1f\x7f-\x9f\u2028\u2029]/
-// RFC 5322 §3.2.3 atext, plus what RFC 6531 §3.3 adds; spaces and invisible characters beyond ASCII stay out.
+// RFC 5322 §3.2.3 atext, plus what RFC 6531 §3.3 adds. Excludes spaces and invisible characters beyond ASCII.
 const ATOM = /^(?:[A-Za-z0-9!#$%&'*+\-/=?^_`{|}~]|(?![\p{Z}\p{C}])[\u0080-\u{10ffff}])+$/u
 const PHRASE = /^[A-Za-z0-9!#$%&'*+\-/=?^_`{|}~ ]*$/
 const ASCII_ONLY = /^[\0-\x7f]*$/
 
 /**
- * Parses one mailbox. The address is what stands in the last `<...>`, or the whole text when there is none; a name before it may have commas,
- * dots and UTF-8 without quotes. An IDN becomes A-labels; domain literals and single-label domains are invalid. Never throws.
+ * Parses one mailbox. The address is the content of the last `<...>`, or the whole text when there is none. A name
+ * before it may contain commas, dots and UTF-8 without quotes. Converts an IDN to A-labels; domain literals and
+ * single-label domains are invalid. Never throws.
  */
 export function parseMailbox(text: string): MailboxResult {
   if (text.length > MAX_MAILBOX_LENGTH) return invalid('The address is longer than 1,000 characters.')
@@ -66,8 +67,9 @@ export function parseMailbox(text: string): MailboxResult {
 }
 
 /**
- * Parses a comma list of mailboxes as in Reply-To. A comma inside quotes or angle brackets separates nothing, and neither does one in an
- * unquoted name (`Doe, Jane <j@example.com>`): a piece with no address joins the piece after it. At most 100 mailboxes; never throws.
+ * Parses a comma-separated list of mailboxes, as in Reply-To. Does not split at a comma inside quotes or angle
+ * brackets, nor at one in an unquoted name (`Doe, Jane <j@example.com>`): a piece without an address joins the next
+ * piece. Accepts at most 100 mailboxes. Never throws.
  */
 export function parseMailboxList(text: string): MailboxListResult {
   if (text.length > MAX_LIST_LENGTH) return invalid('The list of addresses is longer than 20,000 characters.')
@@ -77,7 +79,7 @@ export function parseMailboxList(text: string): MailboxListResult {
   for (const [index, piece] of pieces.entries()) {
     const joined = pending === '' ? piece : `${pending},${piece}`
     if (!piece.includes('@') && index < pieces.length - 1) {
-      if (piece.trim() === '') return invalid('The list of addresses has a comma too many.')
+      if (piece.trim() === '') return invalid('The list of addresses has an extra comma.')
       pending = joined
       continue
     }
@@ -92,8 +94,9 @@ export function parseMailboxList(text: string): MailboxListResult {
 }
 
 /**
- * A mailbox in the text form of a header, not yet encoded for the wire: the name is quoted when RFC 5322 §3.2.5 wants it. `parseMailbox` of
- * the result gives the same name and address back. Throws when the name holds a control character: that is a bug of the caller.
+ * Formats a mailbox for a header, not yet encoded for the wire. Quotes the name where RFC 5322 §3.2.5 requires it.
+ * `parseMailbox` returns the same name and address for the result. Throws when the name has a control character, which
+ * is a bug in the caller.
  */
 export function formatMailbox(mailbox: { readonly name: string | undefined; readonly address: string }): string {
   const { name, address } = mailbox
@@ -104,14 +107,15 @@ export function formatMailbox(mailbox: { readonly name: string | undefined; read
   return PHRASE.test(text) ? `${text} <${address}>` : `"${text.replace(/["\\]/g, '\\$&')}" <${address}>`
 }
 
-/** The domain of a mailbox as `formatMailbox` writes it: of `a@b` or `Name <a@b>`. */
+/** Returns the domain of a mailbox that `formatMailbox` wrote: `a@b` or `Name <a@b>`. */
 export const domainOfMailbox = (mailbox: string): string =>
   mailbox.slice(mailbox.lastIndexOf('@') + 1).replace(/>$/, '')
 
 /**
- * The key by which two spellings of one address are equal: lower case as a whole, the domain in A-labels, a local part without needless quotes and
- * backslashes, Unicode composed. A key for comparing and looking up, never an address to send to (RFC 5321 §2.4: case may matter to the owner).
- * Takes any text; what has no domain is only lower-cased. The key of a key is itself.
+ * Returns a key that is equal for two spellings of one address: lower case throughout, the domain in A-labels, the
+ * local part without needless quotes and backslashes, Unicode composed. Use it for comparing and looking up, never for
+ * sending (RFC 5321 §2.4: case may matter to the owner). Accepts any text; a text without a domain is only lower-cased.
+ * The key of a key is the key itself.
  */
 export function normaliseAddress(address: string): string {
   const text = address.trim()
@@ -121,7 +125,7 @@ export function normaliseAddress(address: string): string {
   return `${canonicaliseLocalPart(toComparable(text.slice(0, at)))}@${toALabels(domain.normalize('NFC')) ?? toComparable(domain)}`
 }
 
-/** In lower case and composed, which lower case can undo. The sigma at the end of a word has no capital of its own, so it is as any other. */
+/** Composes twice, because lower-casing can undo composition. Replaces final sigma, which has no capital of its own. */
 const toComparable = (text: string): string =>
   text.normalize('NFC').toLowerCase().replaceAll('\u03c2', '\u03c3').normalize('NFC')
 
@@ -149,17 +153,20 @@ function parseAddress(text: string, name: string | undefined): MailboxResult {
 function findLocalPartProblem(localPart: string): string | undefined {
   if (localPart === '' || localPart === '""') return 'The address has nothing before the @.'
   if (Buffer.byteLength(localPart) > MAX_LOCAL_PART_OCTETS) return 'The part before the @ is longer than 64 octets.'
-  // The message composer takes angle brackets out of addresses, so header and envelope would differ.
+  // The message composer removes angle brackets from addresses, so header and envelope would differ.
   if (/[<>]/.test(localPart)) return 'The part before the @ has an angle bracket.'
   if (localPart.startsWith('"')) return undefined
   if (localPart.includes('@')) return 'The address has more than one @.'
-  if (localPart.split('.').includes('')) return 'The part before the @ has a dot too many.'
+  if (localPart.split('.').includes('')) return 'The part before the @ has an extra dot.'
   return localPart.split('.').every((atom) => ATOM.test(atom))
     ? undefined
     : 'The part before the @ has a space or a character that is only allowed in quotes.'
 }
 
-/** Index just after the quoted string the text starts with, or -1 when it never closes. RFC 5321 §4.1.2 Quoted-string. */
+/**
+ * Returns the index after the quoted string at the start of the text, or -1 when it is not closed. RFC 5321 §4.1.2
+ * Quoted-string.
+ */
 function findQuotesEnd(text: string): number {
   for (let i = 1; i < text.length; i++) {
     if (text[i] === '\\') i++
@@ -168,7 +175,10 @@ function findQuotesEnd(text: string): number {
   return -1
 }
 
-/** `"a.b"` and `a.b` are one mailbox, and so are `"a b"` and `"a\ b"` (RFC 5321 §4.1.2): quotes and backslashes only where they are needed. */
+/**
+ * Removes quotes and backslashes that are not needed: `"a.b"` and `a.b` are one mailbox, and so are `"a b"` and `"a\
+ * b"` (RFC 5321 §4.1.2).
+ */
 function canonicaliseLocalPart(localPart: string): string {
   if (!localPart.startsWith('"') || findQuotesEnd(localPart) !== localPart.length) return localPart
   const content = localPart.slice(1, -1).replace(/\\(.)/gs, '$1').normalize('NFC')
@@ -177,7 +187,9 @@ function canonicaliseLocalPart(localPart: string): string {
 
 type NameResult = { readonly kind: 'ok'; readonly name: string | undefined } | Invalid
 
-/** A name that starts with a quote follows RFC 5322 §3.2.5; any other is taken as written, quotes within included. */
+/**
+ * Unquotes a name that starts with a quote (RFC 5322 §3.2.5); takes any other name as written, including its quotes.
+ */
 function parseName(text: string): NameResult {
   let name = text
   if (text.startsWith('"')) {

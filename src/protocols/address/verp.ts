@@ -1,10 +1,12 @@
 /**
- * @module Addresses of one recipient: a local part that names the recipient row and proves that we made it, so that what comes in there finds its
- * recipient and a forged one finds none. `b-` is the envelope sender (VERP), where bounces come to; `u-` is where people unsubscribe by mail
- * (RFC 2369 §3.2). Domain and key are the caller's, and each kind of address has a key of its own. RFC 5321 §4.5.3.1.1 (64 octets).
+ * @module Creates and reads addresses for one recipient. Their local part names the recipient row and carries a MAC, so
+ * incoming mail finds its recipient and forged addresses find none. `b-` is the envelope sender (VERP), which receives
+ * bounces; `u-` receives unsubscribe requests by mail (RFC 2369 §3.2). The caller provides the domain and the key, one
+ * key for each kind of address. The local part fits 64 octets (RFC 5321 §4.5.3.1.1).
  *
- * Form: the prefix and 32 base32 characters: 2 octets of the email, 5 of recipient id and 13 octets (104 bits) of HMAC-SHA256 over them. Lower case
- * throughout, and read without regard to case, because some hosts change the case of an address.
+ * Form: the prefix and 32 base32 characters, which encode 2 octets of tag, 5 octets of recipient id and 13 octets (104
+ * bits) of HMAC-SHA256 over both. Written in lower case and read in any case, because some hosts change the case of an
+ * address.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 
@@ -21,22 +23,28 @@ const TOKEN_LENGTH = ((PAYLOAD_OCTETS + MAC_OCTETS) * 8) / 5
 const ALPHABET = 'abcdefghijklmnopqrstuvwxyz234567'
 const TOKEN = new RegExp(`^[${ALPHABET}]{${TOKEN_LENGTH}}$`)
 
-/** Whom an address of ours names. */
+/** The recipient that such an address names. */
 export interface VerpRecipient {
-  /** Row id. After a restored backup the row may be another one by now: the tag says so. */
+  /** Row id. After a restored backup the row may belong to another email; the tag detects that. */
   readonly recipientId: number
-  /** Of the email, by `computeVerpTag`: 1 to 65535; 0 in addresses that were made before there were tags. */
+  /** Tag of the email, from `computeVerpTag`: 1 to 65535; 0 in addresses created before tags existed. */
   readonly tag: number
 }
 
-/** What tells two emails apart that got the same row ids, because the first was lost with what a backup did not have. @param emailUuid random at its end */
+/**
+ * Returns the tag of an email. It differs for two emails that got the same row ids because a restored backup lacked the
+ * first. @param emailUuid ends in random octets
+ */
 export const computeVerpTag = (emailUuid: Uint8Array): number =>
   ((emailUuid.at(-2) ?? 0) << 8) | (emailUuid.at(-1) ?? 0) || 1
 
-/** The local part of a recipient: 34 octets, always the same for the same name and key. Throws when the id is no integer from 0 to 2^40 - 1. */
+/**
+ * Returns the local part for a recipient: 34 octets, always the same for the same recipient and key. Throws when the id
+ * is not an integer from 0 to 2^40 - 1.
+ */
 export function encodeVerp({ recipientId, tag }: VerpRecipient, key: Uint8Array, prefix: VerpPrefix = BOUNCES): string {
   if (!Number.isInteger(recipientId) || recipientId < 0 || recipientId >= RECIPIENT_ID_LIMIT)
-    throw new Error(`no recipient id: ${recipientId}`)
+    throw new Error(`invalid recipient id: ${recipientId}`)
   const token = Buffer.alloc(PAYLOAD_OCTETS + MAC_OCTETS)
   token.writeUInt16BE(tag, 0)
   token.writeUIntBE(recipientId, TAG_OCTETS, ID_OCTETS)
@@ -44,7 +52,10 @@ export function encodeVerp({ recipientId, tag }: VerpRecipient, key: Uint8Array,
   return prefix + encodeBase32(token)
 }
 
-/** Whom such a local part names, or undefined when the prefix, the form or the MAC is not ours. Takes any text in any case. */
+/**
+ * Returns the recipient that a local part names, or undefined when its prefix, form or MAC is not ours. Accepts any
+ * text in any case.
+ */
 export function decodeVerp(
   localPart: string,
   key: Uint8Array,
@@ -61,7 +72,7 @@ export function decodeVerp(
 const computeMac = (name: Uint8Array, key: Uint8Array): Uint8Array =>
   createHmac('sha256', key).update(name).digest().subarray(0, MAC_OCTETS)
 
-/** 20 octets are 32 characters exactly, so padding never comes up. */
+/** 20 octets are exactly 32 characters, so padding never occurs. */
 function encodeBase32(bytes: Uint8Array): string {
   let text = ''
   let bits = 0

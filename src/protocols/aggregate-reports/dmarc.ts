@@ -1,13 +1,13 @@
 /**
- * @module Reads what a DMARC aggregate report (RFC 9990, RFC 7489 appendix C) says of itself. Reads none of its records, knows no entity but the five
- * of XML, and takes no document type, so nothing can grow in it.
+ * @module Reads the metadata of a DMARC aggregate report (RFC 9990, RFC 7489 appendix C), not its records. Resolves
+ * only the five predefined XML entities and rejects a document type, so the text cannot expand.
  */
 import { XMLParser, XMLValidator } from 'fast-xml-parser'
 import { cleanText, type ReportResult, refuse, sanitiseDomain, sanitiseTime, toRecord } from './sanitise.ts'
 
 const MAX_LEVELS = 20
 const LARGE_LENGTH = 1024 * 1024
-/** What is read, by its depth; everything else is parsed and dropped. */
+/** Names of the elements to read, by depth; all others are parsed and dropped. */
 const READ_ELEMENTS: readonly ReadonlySet<string>[] = [
   new Set(['feedback']),
   new Set(['report_metadata', 'policy_published']),
@@ -18,12 +18,13 @@ const READ_ELEMENTS: readonly ReadonlySet<string>[] = [
 /** Never throws. */
 export function readDmarcReport(content: Uint8Array): ReportResult {
   const text = decodeXml(content)
-  if (text === undefined) return refuse('The XML is in a character set that is not known.')
-  if (/<!(?:DOCTYPE|ENTITY)/i.test(text)) return refuse('The XML has a document type, which reports may not have.')
+  if (text === undefined) return refuse('The XML uses an unknown character set.')
+  if (/<!(?:DOCTYPE|ENTITY)/i.test(text)) return refuse('The XML must not have a document type.')
   try {
-    // The parser alone passes over much that is no XML, and the validator does not count levels.
+    // The parser alone accepts much that is not XML, and the validator does not limit the depth.
     const root = firstElement(firstElement(createParser().parse(text))['feedback'])
-    // Both make many times the text of garbage, of which half must not wait for the other half.
+    // Parser and validator each allocate many times the size of the text: free the first's garbage before the second
+    // runs.
     if (text.length > LARGE_LENGTH) Bun.gc(true)
     if (XMLValidator.validate(text) !== true) return refuse('The XML is not well-formed.')
     const metadata = firstElement(root['report_metadata'])
@@ -57,11 +58,11 @@ const createParser = (): XMLParser =>
     updateTag: (name, path) => typeof path === 'string' || READ_ELEMENTS[path.getDepth() - 1]?.has(name) === true,
   })
 
-/** An element, the first when there are several. */
+/** Returns the members of an element, or of the first when there are several. */
 const firstElement = (value: unknown): Readonly<Record<string, unknown>> =>
   toRecord(Array.isArray(value) ? value[0] : value)
 
-/** The text of an element, the first when there are several. */
+/** Returns the text of an element, or of the first when there are several. */
 const readText = (value: unknown): string => {
   const one: unknown = Array.isArray(value) ? value[0] : value
   return cleanText(typeof one === 'string' ? decodeEntities(one) : one)
@@ -77,7 +78,7 @@ function parseSeconds(value: unknown): number | null {
   return /^\d{1,12}$/.test(text) ? sanitiseTime(Number(text) * 1000) : null
 }
 
-/** By its byte order mark or its declaration, else UTF-8. */
+/** Decodes by byte order mark, else by the XML declaration, else as UTF-8. */
 function decodeXml(content: Uint8Array): string | undefined {
   const start = Buffer.from(content.subarray(0, 200)).toString('latin1')
   const declared = /^(?:\xef\xbb\xbf)?\s*<\?xml[^>]*\bencoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']/.exec(start)?.[1]
@@ -87,7 +88,7 @@ function decodeXml(content: Uint8Array): string | undefined {
       ? 'utf-16be'
       : (declared ?? 'utf-8')
   try {
-    // Some begin with an empty line, before which no declaration may stand.
+    // Some reports begin with an empty line, and an XML declaration must come first.
     return new TextDecoder(label as Bun.Encoding).decode(content).trimStart()
   } catch {
     return undefined

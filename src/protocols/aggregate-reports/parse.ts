@@ -1,6 +1,6 @@
 /**
- * @module Recognises and reads the reports about a domain's mail that other hosts send: DMARC aggregate (RFC 9990, RFC 7489 §7.2) and TLS-RPT
- * (RFC 8460). Whoever sent one is not asked for: a report is a stranger's word.
+ * @module Recognises and reads reports about a domain's mail from other hosts: DMARC aggregate (RFC 9990, RFC 7489
+ * §7.2) and TLS-RPT (RFC 8460). Does not check the sender: a report is unverified.
  */
 import type { AttachmentFile, ParsedAttachment, ParsedMessage } from '#protocols/mime/parsed.ts'
 import { readDmarcReport } from './dmarc.ts'
@@ -9,12 +9,14 @@ import type { ReportResult } from './sanitise.ts'
 import { readTlsReport } from './tls.ts'
 import { MAX_REPORT_BYTES, type UnpackResult, unpack } from './unpack.ts'
 
-/** Unpacked and read at most; each costs up to 10 MiB. */
+/** Attachments unpacked and read; each costs up to 10 MiB. */
 const MAX_ATTACHMENTS_READ = 3
-/** After a larger one that cannot be read no other is tried: reading takes many times its size in memory. */
+/**
+ * After an unreadable report above this size no other attachment is tried: reading takes many times its size in memory.
+ */
 const MAX_UNREADABLE_BYTES = 1024 * 1024
 
-/** `receiver!domain!begin!end`, with or without what makes it unique (RFC 7489 §7.2.1.1, RFC 8460 §5.1). */
+/** `receiver!domain!begin!end`, with or without a unique id (RFC 7489 §7.2.1.1, RFC 8460 §5.1). */
 const REPORT_NAME = /^[^!]+![^!]+!\d+!\d+(?:![^!]+)?\.(?:xml|json|zip|gz)(?:\.gz)?$/i
 const PACKED_NAME = /\.(?:xml|json|zip|gz)$/i
 const REPORT_TYPE = /^application\/tlsrpt\+/
@@ -28,13 +30,13 @@ const PACKED_TYPES: ReadonlySet<string> = new Set([
   'text/xml',
   'application/json',
 ])
-/** RFC 7489 §7.2.1.1 and RFC 8460 §5.3 prescribe how a subject begins. */
+/** RFC 7489 §7.2.1.1 and RFC 8460 §5.3 prescribe the start of the subject. */
 const REPORT_SUBJECT = /^\s*Report[\s-]+Domain:/i
 
 /**
- * The report that a message carries. `refused` says in one sentence why one that a message clearly carries cannot be read; undefined: it carries
- * none. Never throws, unless `read` does.
- * @param read gives all of a large attachment; left out: those that are in files are not looked at
+ * Returns the report that a message carries, or undefined when it carries none. `refused` says in one sentence why a
+ * message that is clearly a report cannot be read. Throws only when `readFile` does.
+ * @param readFile returns the whole content of a large attachment; left out: attachments in files are skipped
  */
 export function parseAggregateReport(
   message: ParsedMessage,
@@ -42,7 +44,7 @@ export function parseAggregateReport(
 ): AggregateReport | { readonly refused: string } | undefined {
   const namedDomain = message.headers.find(([name]) => name.toLowerCase() === 'tls-report-domain')?.[1]
   const isReport = namedDomain !== undefined || REPORT_SUBJECT.test(message.subject) || isTlsReport(message)
-  // What is named as a report first, so that other attachments cannot use up the attempts.
+  // Attachments named as reports come first, so that others cannot use up the attempts.
   const named = message.attachments.filter(isNamedReport)
   const others = message.attachments.filter((each) => !isNamedReport(each) && isPacked(each))
   let problem: string | undefined
@@ -75,7 +77,7 @@ function unpackAttachment(
   readFile: ((file: AttachmentFile) => Uint8Array) | undefined,
 ): UnpackResult {
   if (!file) return unpack(content)
-  // What is that large when it is packed is larger when it is not.
+  // An attachment above the limit while packed is above it unpacked.
   if (!readFile || file.sizeBytes > MAX_REPORT_BYTES)
     return { kind: 'refused', reason: 'The report is larger than 10 MiB.' }
   return unpack(readFile(file))

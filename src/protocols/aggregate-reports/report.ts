@@ -1,15 +1,18 @@
-/** @module What a report about a domain's mail says of itself: DMARC aggregate (RFC 9990) and TLS-RPT (RFC 8460). Types only; `parse.ts` makes it. */
+/**
+ * @module The metadata of a report about a domain's mail: DMARC aggregate (RFC 9990) and TLS-RPT (RFC 8460). Types
+ * only; `parse.ts` creates them.
+ */
 
-/** Unpacked and recognised; its content is kept as it came. */
+/** An unpacked and recognised report. */
 export interface AggregateReport {
   readonly kind: 'dmarc' | 'tls'
-  /** Domain that it speaks of, in A-labels. */
+  /** The domain that the report is about, in A-labels. */
   readonly domain: string
   readonly organisation: string
   readonly reportId: string
-  /** Period that it covers, in milliseconds since the epoch. */
+  /** The period that the report covers, in milliseconds since the epoch. */
   readonly beginMs: number | null
   readonly endMs: number | null
-  /** XML or JSON. */
+  /** XML or JSON, unpacked, otherwise unchanged. */
   readonly content: Uint8Array
 }

@@ -1,4 +1,7 @@
-/** @module What the readers of both kinds of report share: how a fact that a stranger wrote becomes one that can be stored. */
+/**
+ * @module Sanitises values that a remote client wrote into a report, so that they can be stored. Shared by the DMARC
+ * and TLS readers.
+ */
 import { parseDomain } from '#protocols/address/domain.ts'
 import type { AggregateReport } from './report.ts'
 
@@ -8,10 +11,10 @@ export type ReportResult =
   | { readonly kind: 'refused'; readonly reason: string }
 
 const MAX_TEXT_LENGTH = 255
-// C0 and C1 controls, and what turns the direction of writing.
+// C0 and C1 controls, and characters that change the writing direction.
 const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]+/g
 
-/** A text on one line, at most 255 characters; `''` for whatever is no text or number. */
+/** Returns a text on one line, at most 255 characters; `''` for anything but a string or a number. */
 export function cleanText(value: unknown): string {
   if (typeof value !== 'string' && typeof value !== 'number') return ''
   return String(value)
@@ -22,23 +25,23 @@ export function cleanText(value: unknown): string {
     .toWellFormed()
 }
 
-/** What is in an object or an array; nothing for whatever is neither. */
+/** Returns the members of an object or an array; none for anything else. */
 export const toRecord = (value: unknown): Readonly<Record<string, unknown>> => (isObject(value) ? value : {})
 
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null
 
-/** In A-labels; undefined when it is no domain name. */
+/** Returns the domain in A-labels; undefined when it is not a domain name. */
 export function sanitiseDomain(value: unknown): string | undefined {
   const parsed = parseDomain(cleanText(value).replace(/\.$/, ''))
   return parsed.kind === 'ok' ? parsed.domain : undefined
 }
 
-/** Reports of other times are wrong about them: 2000 to 2100. */
+/** Reports claim periods between 2000 and 2100; any other time is an error. */
 const MIN_TIME_MS = Date.UTC(2000)
 const MAX_TIME_MS = Date.UTC(2100)
 
-/** A time in milliseconds as it may be stored; null for whatever is none. */
+/** Returns a time in milliseconds that can be stored; null when it is implausible. */
 export const sanitiseTime = (timeMs: number): number | null =>
   timeMs >= MIN_TIME_MS && timeMs < MAX_TIME_MS ? timeMs : null
 

@@ -1,7 +1,7 @@
-/** @module Reads what a TLS report (RFC 8460 §4.4) says of itself. Reads none of its failures. */
+/** @module Reads the metadata of a TLS report (RFC 8460 §4.4), not its failures. */
 import { cleanText, type ReportResult, refuse, sanitiseDomain, sanitiseTime, toRecord } from './sanitise.ts'
 
-/** Never throws. `namedDomain` is that of the header field TLS-Report-Domain, for a report without policies. */
+/** Never throws. `namedDomain` comes from the TLS-Report-Domain header field, for a report without policies. */
 export function readTlsReport(content: Uint8Array, namedDomain: string | undefined): ReportResult {
   let json: unknown
   try {
@@ -32,7 +32,7 @@ export function readTlsReport(content: Uint8Array, namedDomain: string | undefin
   }
 }
 
-/** RFC 3339, as RFC 8460 §4.4 wants it. */
+/** RFC 3339, as RFC 8460 §4.4 requires. */
 function parseDateTime(value: unknown): number | null {
   const text = cleanText(value)
   return /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d/.test(text) ? sanitiseTime(Date.parse(text)) : null

@@ -1,6 +1,7 @@
 /**
- * @module Unpacks what a report travels in: gzip, or a zip with one file, as a stream that ends at a bound, so that no bomb is ever whole in memory.
- * Goes by the first octets, since names and types are often wrong. Never unpacks twice.
+ * @module Unpacks a report from gzip, or from a zip with one file, as a stream with a size limit, so that a
+ * decompression bomb is never whole in memory. Detects the format by the first octets, because names and types are
+ * often wrong. Never unpacks twice.
  */
 import { Gunzip, Unzip, UnzipInflate } from 'fflate'
 
@@ -10,31 +11,31 @@ export type UnpackResult =
   | { readonly kind: 'refused'; readonly reason: string }
 
 export const MAX_REPORT_BYTES = 10 * 1024 * 1024
-/** Real reports shrink to a tenth or a fiftieth; deflate can do a thousandth. */
+/** Real reports compress by a factor of 10 to 50; deflate reaches 1,000. */
 const MAX_RATIO = 200
-/** Up to here the ratio says nothing: a short report of equal lines. */
+/** Below this size the ratio is not checked: a short report of similar lines can exceed it. */
 const MIN_BYTES_FOR_RATIO = 1024 * 1024
-/** Given to the unpacker at once: what comes out of it, at most a thousand times as much, is in memory before it can be counted. */
+/** Fed to the unpacker at once. Its output, up to a thousand times as much, is in memory before it is counted. */
 const PIECE_BYTES = 4 * 1024
 
-/** Why the unpacking ended, in the one form that passes through the unpacker's callbacks. */
+/** Carries the reason for a refusal through the unpacker's callbacks. */
 class UnpackError extends Error {}
 
-/** What is in a gzip or a zip, or the bytes themselves when they are neither. */
+/** Returns the content of a gzip or zip, or the bytes themselves when they are neither. */
 export function unpack(packed: Uint8Array): UnpackResult {
   try {
     const content = isGzip(packed) ? gunzip(packed) : isZip(packed) ? unzip(packed) : requireWithinLimit(packed)
     if (isGzip(content) || isZip(content)) return refuse('The report is packed twice.')
     return { kind: 'ok', content }
   } catch (error) {
-    return refuse(error instanceof UnpackError ? error.message : 'The packed report is damaged.')
+    return refuse(error instanceof UnpackError ? error.message : 'The packed report is corrupt.')
   }
 }
 
 const refuse = (reason: string): UnpackResult => ({ kind: 'refused', reason })
 
 const isGzip = (bytes: Uint8Array): boolean => bytes[0] === 0x1f && bytes[1] === 0x8b
-/** A local file header, or the end of an archive without a file. */
+/** A local file header, or the end of an archive without files. */
 const isZip = (bytes: Uint8Array): boolean =>
   bytes[0] === 0x50 && bytes[1] === 0x4b && (bytes[2] === 0x03 || bytes[2] === 0x05)
 
@@ -71,7 +72,8 @@ function unzip(packed: Uint8Array): Uint8Array {
 
 function* splitIntoPieces(bytes: Uint8Array): Generator<{ readonly piece: Uint8Array; readonly isLast: boolean }> {
   for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
-    // A copy: the unpacker keeps what it could not use yet, and lets nobody's buffer go.
+    // A copy, because the unpacker retains what it has not used yet, and would retain the whole input buffer with a
+    // view.
     yield { piece: bytes.slice(at, at + PIECE_BYTES), isLast: at + PIECE_BYTES >= bytes.length }
   }
 }

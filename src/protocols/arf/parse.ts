@@ -1,21 +1,21 @@
 /**
- * @module Makes out feedback reports in what came in: of RFC 5965, also redacted ones (RFC 6590); those of Microsoft, which only return the message; and
- * X-ARF in text form. Reports of failed authentication (RFC 6591) are no complaints. Never asks whose mail it is about. Every field is a stranger's:
- * what is read of it has a bound.
+ * @module Recognises and reads feedback reports: RFC 5965, including redacted ones (RFC 6590), Microsoft's, which only
+ * return the message, and X-ARF in text form. Reports of failed authentication (RFC 6591) are not complaints. Does not
+ * look up the recipient. Every field comes from a remote client, so the length of each is limited.
  */
 import { decodeFields, parseMessageId, readHead } from '../mime/header-fields.ts'
 import type { ParsedAttachment, ParsedMessage } from '../mime/parsed.ts'
 import type { FeedbackReport, FeedbackType } from './report.ts'
 
-/** Octets of a header block that are looked at; what follows says nothing that counts. */
+/** Octets of a header block that are read; nothing beyond them matters. */
 const MAX_HEADER_BYTES = 64 * 1024
 const MAX_VALUE_LENGTH = 2000
-/** Characters of a name: program, server or address. */
+/** Characters of the name of a program or server, or of an address. */
 const MAX_NAME_LENGTH = 254
 const MAX_FIELDS = 20
 const MAX_ADDRESSES = 50
 
-/** The feedback report that a message is; undefined when it is none. Takes any message. */
+/** Returns the feedback report that a message contains; undefined when it contains none. Accepts any message. */
 export function parseFeedbackReport(message: ParsedMessage): FeedbackReport | undefined {
   const report = findReportFields(message)
   const returned = findReturnedFields(message)
@@ -26,10 +26,10 @@ export function parseFeedbackReport(message: ParsedMessage): FeedbackReport | un
   return parseXarf(message, returned)
 }
 
-/** Where the loop of Microsoft names who complained; such a report has no other sign. */
+/** Microsoft's feedback loop names the complaining recipient here; such a report has no other mark. */
 const MICROSOFT_RECIPIENT = 'x-hmxmroriginalrecipient'
 
-/** The types of RFC 5965 §3.1, those registered later, and what providers write instead. */
+/** The types of RFC 5965 §3.1, those registered later, and synonyms that providers use. */
 const TYPES: ReadonlyMap<string, FeedbackType> = new Map([
   ['abuse', 'abuse'],
   ['spam', 'abuse'],
@@ -40,7 +40,7 @@ const TYPES: ReadonlyMap<string, FeedbackType> = new Map([
   ['not-spam', 'not-spam'],
 ])
 
-/** Says that a signature or a policy did not hold (RFC 6591 §3), which nobody complained about. */
+/** Reports a failed signature or policy (RFC 6591 §3), not a complaint by a person. */
 const FAILED_AUTHENTICATION = 'auth-failure'
 
 function buildStandardReport(report: Fields, returned: Fields | undefined): FeedbackReport | undefined {
@@ -54,18 +54,18 @@ const readFirstWord = (value: string): string => value.split(/[\s;(]/, 1)[0]?.to
 interface ReportSources {
   /** Fields of the report itself. */
   readonly report?: Fields | undefined
-  /** Header of what was reported. */
+  /** Header of the reported message. */
   readonly returned: Fields | undefined
-  /** Whom the provider names elsewhere. */
+  /** Recipients that the provider names elsewhere. */
   readonly namedRecipients?: readonly string[]
 }
 
-/** Fields of a returned header that say for whom a copy was. */
+/** Fields of a returned header that name the recipient of a copy. */
 const RECIPIENT_FIELDS = [MICROSOFT_RECIPIENT, 'delivered-to', 'x-original-to', 'envelope-to', 'x-envelope-to']
 
 function buildReport(
   feedbackType: FeedbackType,
-  { report, returned, namedRecipients: named = [] }: ReportSources,
+  { report, returned, namedRecipients = [] }: ReportSources,
 ): FeedbackReport {
   const readReport = (name: string): string[] => report?.values(name) ?? []
   const readReturned = (name: string): string[] => returned?.values(name) ?? []
@@ -77,10 +77,12 @@ function buildReport(
     sourceIp: cleanName(readReport('source-ip')[0]),
     originalMailFrom: mailFrom ?? null,
     originalRcptTo: dedupe(
-      [...readReport('original-rcpt-to'), ...named, ...RECIPIENT_FIELDS.flatMap(readReturned)].flatMap(findAddresses),
+      [...readReport('original-rcpt-to'), ...namedRecipients, ...RECIPIENT_FIELDS.flatMap(readReturned)].flatMap(
+        findAddresses,
+      ),
     ),
     originalTo: dedupe(['to', 'cc'].flatMap(readReturned).flatMap(findAddresses)),
-    // Some put it into the report when they return nothing.
+    // Some providers put it into the report when they return nothing.
     originalMessageId: parseMessageId(readReturned('message-id')[0] ?? readReport('original-message-id')[0]),
     originalListUnsubscribe: readReturned('list-unsubscribe')[0] ?? null,
     ownLocalParts: dedupe([...(report?.ownLocalParts ?? []), ...(returned?.ownLocalParts ?? [])]),
@@ -96,31 +98,34 @@ function cleanName(value: string | undefined): string | null {
   return name === '' ? null : name
 }
 
-/** What stands for a local part that was taken out (RFC 6590 §3 lets the provider choose). A hash looks like any other and matches nobody. */
+/**
+ * Replacements for a redacted local part, which the provider may choose (RFC 6590 §3). A hash is not listed: it looks
+ * like any local part and matches no recipient.
+ */
 const REDACTED = /^(?:redacted|removed|hidden|anonymous|anonymized|x+|\*+)$/
 
-/** Addresses in the value of a field, in whichever notation: `<a@b>`, `rfc822; a@b`, lists, with names. */
+/** Returns the addresses in a field value, in any notation: `<a@b>`, `rfc822; a@b`, lists, with names. */
 const findAddresses = (value: string): string[] =>
   value
     .split(/[\s<>,;:"()[\]\0-\x1f\x7f-\x9f]+/)
-    // One may quote an address, and may stand in one.
+    // Some providers quote an address in apostrophes, but an apostrophe can also be part of it.
     .map((word) => word.replace(/^'+|(?<!')'+$/g, ''))
     .filter((word) => word.length <= MAX_NAME_LENGTH && /^[^@]+@[^@]+$/.test(word))
     .filter((word) => !REDACTED.test(word.slice(0, word.indexOf('@')).toLowerCase()))
     .slice(0, MAX_FIELDS)
 
-/** Fields of the part that makes a message a feedback report. */
+/** Returns the fields of the part that makes a message a feedback report. */
 function findReportFields(message: ParsedMessage): Fields | undefined {
   const part = message.attachments.find(({ contentType }) => contentType === 'message/feedback-report')
   if (part) return parseFields(removeBlankLines(decodeStart(part)))
-  // Some give it as text.
+  // Some providers send the report as text.
   const isReport = readHeader(message, 'content-type').some((value) =>
     /report-type\s*=\s*"?feedback-report/i.test(value),
   )
   return isReport ? findFieldsInText(message.text, /^feedback-type:/im) : undefined
 }
 
-/** Fields that begin in a text where `first` is found. */
+/** Returns the fields that start where `first` matches in a text. */
 function findFieldsInText(text: string | null, first: RegExp): Fields | undefined {
   const start = text?.slice(0, MAX_HEADER_BYTES).search(first) ?? -1
   return start === -1 ? undefined : parseFields(removeBlankLines(text?.slice(start, start + MAX_HEADER_BYTES) ?? ''))
@@ -134,13 +139,13 @@ const RETURNED_TYPES: ReadonlySet<string> = new Set([
   'message/global-headers',
 ])
 
-/** Header of what was reported; undefined when nothing was returned. */
+/** Returns the header of the reported message; undefined when it was not returned. */
 function findReturnedFields({ attachments }: ParsedMessage): Fields | undefined {
   const part = attachments.find(({ contentType }) => RETURNED_TYPES.has(contentType))
   return part && parseFields(decodeStart(part).replace(/^[\r\n]+/, ''))
 }
 
-/** Octets as characters. */
+/** Decodes the start of an attachment, one character per octet. */
 const decodeStart = ({ content }: ParsedAttachment): string =>
   Buffer.from(content.buffer, content.byteOffset, Math.min(content.length, MAX_HEADER_BYTES)).toString('latin1')
 
@@ -148,15 +153,15 @@ const removeBlankLines = (text: string): string =>
   text.replace(/^[\r\n]+/, '').replace(/(?:\r?\n)(?:[ \t]*\r?\n)+/g, '\n')
 
 interface Fields {
-  /** Values of a field in their order; the name in lower case. */
+  /** Values of a field in order; the name is in lower case. */
   values(name: string): string[]
   readonly ownLocalParts: readonly string[]
 }
 
-/** The form of the local parts that address/verp.ts makes; a forwarder may have put them into an address of its own. */
+/** Matches local parts in the form of address/verp.ts, also inside an address that a forwarder made from one. */
 const OWN_LOCAL_PART = /(?<![a-z0-9])[bu]-[a-z2-7]{32}(?![a-z2-7])/gi
 
-/** Fields of a header block, which ends at its first blank line. */
+/** Parses a header block, which ends at its first blank line. */
 function parseFields(block: string): Fields {
   const fields = decodeFields(readHead(Buffer.from(block, 'latin1'))?.rawFields ?? [], null)
   const byName = Map.groupBy(fields, ([name]) => name.toLowerCase())
@@ -168,14 +173,14 @@ function parseFields(block: string): Fields {
   }
 }
 
-/** Values of a field of the message that came. */
-const readHeader = ({ headers }: ParsedMessage, wanted: string): string[] =>
-  cleanValues(headers.filter(([name]) => name.toLowerCase() === wanted))
+/** Returns the values of a field of the received message itself. */
+const readHeader = ({ headers }: ParsedMessage, fieldName: string): string[] =>
+  cleanValues(headers.filter(([name]) => name.toLowerCase() === fieldName))
 
 const cleanValues = (fields: readonly (readonly [name: string, value: string])[]): string[] =>
   fields.slice(0, MAX_FIELDS).map(([, value]) => value.trim().slice(0, MAX_VALUE_LENGTH))
 
-/** X-ARF 0.1 and 0.2: fields in a second text part, announced by a header. */
+/** Reads X-ARF 0.1 and 0.2: fields in a second text part, announced by a header. */
 function parseXarf(message: ParsedMessage, returned: Fields): FeedbackReport | undefined {
   if (readHeader(message, 'x-arf').length === 0 && readHeader(message, 'x-xarf').length === 0) return undefined
   const attached = message.attachments.filter(({ contentType }) => contentType === 'text/plain').slice(0, MAX_FIELDS)
@@ -183,6 +188,6 @@ function parseXarf(message: ParsedMessage, returned: Fields): FeedbackReport | u
     .map((text) => findFieldsInText(text, /^(?:reported-from|report-type|category):/im))
     .find((fields) => fields !== undefined && fields.values('report-type').length > 0)
   const type = TYPES.get(readFirstWord(report?.values('report-type')[0] ?? ''))
-  // Attacks on logins and such, which X-ARF has as well, are about no mail.
+  // X-ARF also reports login attacks and the like, which are not about mail.
   return type && buildReport(type, { report, returned })
 }

@@ -1,31 +1,34 @@
-/** @module What a feedback report says (RFC 5965, RFC 6591). Types only; `parse.ts` makes it. */
+/** @module The content of a feedback report (RFC 5965, RFC 6591). Types only; `parse.ts` creates them. */
 
 export type FeedbackType = 'abuse' | 'fraud' | 'virus' | 'not-spam' | 'other'
 
-/** What is bounded is so by `parse.ts`; what the provider left out or redacted (RFC 6590) is null or not in the list. */
+/**
+ * `parse.ts` limits lengths and counts. A value that the provider left out or redacted (RFC 6590) is null or missing
+ * from the list.
+ */
 export interface FeedbackReport {
   readonly feedbackType: FeedbackType
   readonly userAgent: string | null
-  /** Name of the server that reports, without its type. */
+  /** Name of the reporting server, without its type. */
   readonly reportingMta: string | null
-  /** Source-IP of what was reported. */
+  /** Source-IP of the reported message. */
   readonly sourceIp: string | null
-  /** Original-Mail-From, else Return-Path of the returned headers: an address without brackets. */
+  /** Original-Mail-From, else Return-Path of the returned headers; without angle brackets. */
   readonly originalMailFrom: string | null
   /**
-   * Whom the provider names as the recipient: Original-Rcpt-To of the report, then Delivered-To and such of the returned headers. Not To, which is the
-   * same in the copies of all recipients.
+   * Recipients that the provider names: Original-Rcpt-To of the report, then Delivered-To and similar fields of the
+   * returned headers. Not To, which is the same in every recipient's copy.
    */
   readonly originalRcptTo: readonly string[]
-  /** Addresses of the To and Cc headers of what was reported. */
+  /** Addresses in the To and Cc headers of the reported message. */
   readonly originalTo: readonly string[]
-  /** With angle brackets, as the returned message or headers have it. */
+  /** With angle brackets, as in the returned message or headers. */
   readonly originalMessageId: string | null
-  /** List-Unsubscribe of what was reported. */
+  /** List-Unsubscribe of the reported message. */
   readonly originalListUnsubscribe: string | null
   /**
-   * Local parts that have the form of addresses of ours (address/verp.ts), from whichever header field of what was reported: providers remove Return-Path
-   * and leave the same address in Received-SPF. Whether we made them their MAC has to say.
+   * Local parts in the form of our own addresses (address/verp.ts), from any header field of the reported message:
+   * providers remove Return-Path but leave the same address in Received-SPF. Their MAC is not verified yet.
    */
   readonly ownLocalParts: readonly string[]
 }

@@ -1,6 +1,7 @@
 /**
- * @module Authenticates a received message by mailauth, strictly as the RFCs say: SPF (RFC 7208), DKIM (RFC 6376, 8301, 8463), DMARC (RFC 9989),
- * ARC (RFC 8617), and forward-confirmed reverse DNS (RFC 8601 §3). Bounded in time, DNS questions and signatures. Decides nothing about the message.
+ * @module Authenticates a received message with mailauth, strictly by the RFCs: SPF (RFC 7208), DKIM (RFC 6376, 8301,
+ * 8463), DMARC (RFC 9989), ARC (RFC 8617) and forward-confirmed reverse DNS (RFC 8601 §3). Limits time, DNS queries and
+ * signatures. Never accepts or rejects the message.
  */
 import type { ARCData } from 'mailauth'
 import { arc } from 'mailauth/lib/arc'
@@ -17,22 +18,22 @@ import type { AuthenticationResult, Verdict } from './result.ts'
 import { checkReverseDns } from './reverse-dns.ts'
 import { SignatureVerifier } from './verifier.ts'
 
-/** What the SMTP session said, and who we are. */
+/** Facts of the SMTP session, and our host name. */
 export interface SessionFacts {
   readonly clientIp: string
   readonly helo: string
   /** `''`: the null reverse-path. */
   readonly mailFrom: string
-  /** Our own name, the authserv-id. */
+  /** Our host name, the authserv-id. */
   readonly hostname: string
 }
 
 type Details = AuthenticationResult['details']
 type DmarcEvaluation = Awaited<ReturnType<typeof evaluateDmarc>>
 
-/** For all of DNS together, unless told. */
+/** Default limit for all DNS queries of a message together. */
 const TIMEOUT_MS = 20_000
-/** A hundred for a message. DMARC's walks share their names, and DKIM and ARC their keys; SPF alone could ask 111. */
+/** Sum to 100 per message. DMARC's tree walks share names, and DKIM and ARC share keys; SPF alone could need 111. */
 const MAX_QUERIES = { reverse: 11, spf: 40, keys: 25, dmarc: 24 } as const
 /** RFC 8301 §3.2. */
 const MIN_RSA_BITS = 1024
@@ -40,8 +41,9 @@ const MAX_COMMENT_LENGTH = 300
 const MAX_NAME_LENGTH = 255
 
 /**
- * What the checks say of a message, which is as it came in, without fields that we added. Whatever has not ended after `timeoutMs` of the clock, or
- * would need more DNS than its share, is a temperror (a permerror for SPF's number of look-ups). Never rejects.
+ * Returns the results of all checks for a message as received, without fields that we added. A check that has not ended
+ * after `timeoutMs`, or that needs more DNS queries than its share, is a temperror (a permerror where SPF exceeds its
+ * number of lookups). Never rejects.
  */
 export async function authenticate(
   message: Uint8Array | MessageSource,
@@ -54,17 +56,17 @@ export async function authenticate(
   const deadline = Promise.withResolvers<void>()
   const timer = clock.after(timeoutMs, deadline.resolve)
   try {
-    const ask = (maxQueries: number) => createLimitedDns(resolver, maxQueries, deadline.promise)
-    // Made before anything is waited for, so that it knows when the time is over.
-    const dmarcDns = ask(MAX_QUERIES.dmarc)
+    const limitDns = (maxQueries: number) => createLimitedDns(resolver, maxQueries, deadline.promise)
+    // Created before the first await, so that it sees the deadline pass.
+    const dmarcDns = limitDns(MAX_QUERIES.dmarc)
     const clientIp = normaliseIp(facts.clientIp)
     const [iprev, sender, signed] = await Promise.all([
-      checkReverseDns(ask(MAX_QUERIES.reverse), clientIp),
-      checkSpf(ask(MAX_QUERIES.spf), facts, clientIp),
-      checkSignatures(ask(MAX_QUERIES.keys), source, clock),
+      checkReverseDns(limitDns(MAX_QUERIES.reverse), clientIp),
+      checkSpf(limitDns(MAX_QUERIES.spf), facts, clientIp),
+      checkSignatures(limitDns(MAX_QUERIES.keys), source, clock),
     ])
-    const { dmarc, isAligned: alignedDomains } = await checkDmarc(dmarcDns, sender, signed)
-    return toResult({ spf: sender.details, dkim: toDkimDetails(signed, alignedDomains), dmarc, arc: signed.arc, iprev })
+    const { dmarc, isAligned } = await checkDmarc(dmarcDns, sender, signed)
+    return toResult({ spf: sender.details, dkim: toDkimDetails(signed, isAligned), dmarc, arc: signed.arc, iprev })
   } finally {
     timer.cancel()
   }
@@ -106,7 +108,7 @@ async function checkSpf({ ask }: LimitedDns, facts: SessionFacts, clientIp: stri
         result,
         domain: cleanText(found.domain === '-' ? '' : found.domain),
         ...provided,
-        // It begins with our own name.
+        // The comment begins with our own host name.
         comment: cleanComment(found.status.comment, `${facts.hostname}: `),
       },
       passedDomain: result === 'pass' ? found.domain : undefined,
@@ -124,7 +126,7 @@ const identityOf = ({ mailFrom }: SessionFacts): 'helo' | 'mailfrom' => (mailFro
 // ---- DKIM and ARC
 
 interface SignatureCheck {
-  /** Undefined: nothing was verified, for the reason in `failure`. */
+  /** Undefined: nothing was verified; `failure` has the reason. */
   readonly verification: SignatureVerifier | undefined
   readonly failure: { readonly result: Verdict; readonly comment: string } | undefined
   readonly arc: Details['arc']
@@ -155,18 +157,18 @@ const buildUnverified = (result: Verdict, comment: string): SignatureCheck => ({
 
 async function checkArc({ ask, failedNames }: LimitedDns, { arc: data }: SignatureVerifier): Promise<Details['arc']> {
   if (data === undefined) return { result: 'none', instances: 0, comment: null }
-  // The type of what the one function gives is narrower than what the other takes.
+  // mailauth types the result of one function more narrowly than the parameter of the other.
   const found = await arc(data as unknown as ARCData, { resolver: ask, minBitLength: MIN_RSA_BITS, strict: true })
   const instances = typeof found.i === 'number' ? found.i : 0
   const result = toVerdict(found.status.result)
   const seals = data.chain === false ? [] : (data.chain ?? [])
-  // mailauth fails a chain whose keys it could not fetch, but that is nothing known.
+  // mailauth fails a chain when it cannot fetch a key, but then the result is unknown.
   const isUnknown =
     result === 'fail' &&
     ((found.signature !== undefined && found.signature !== false && found.signature.status.result === 'temperror') ||
       seals.some((set) => failedNames.has(keyNameOf(set['arc-seal']?.parsed))))
   return isUnknown
-    ? { result: 'temperror', instances, comment: 'a key of the chain could not be looked up' }
+    ? { result: 'temperror', instances, comment: 'a key of the chain could not be resolved' }
     : { result, instances, comment: cleanComment(found.status.comment) }
 }
 
@@ -178,24 +180,24 @@ function keyNameOf(tags: Readonly<Record<string, unknown>> | undefined): string 
   return `${value('s')}._domainkey.${value('d')}`.toLowerCase()
 }
 
-function toDkimDetails({ verification, failure }: SignatureCheck, alignedDomains: IsAligned): Details['dkim'] {
+function toDkimDetails({ verification, failure }: SignatureCheck, isAligned: IsAligned): Details['dkim'] {
   if (failure !== undefined) return [{ ...failure, domain: '', selector: '', algorithm: null, aligned: false }]
   return (verification?.results ?? []).flatMap((signature) => {
     const { signingDomain, selector, algo, status } = signature
-    // mailauth's way of saying that there is no signature.
+    // mailauth reports a missing signature as a result.
     if (signingDomain === undefined && status.result === 'none') return []
     return {
       result: toVerdict(status.result),
       domain: cleanText(signingDomain),
       selector: cleanText(selector),
       algorithm: algo === undefined ? null : cleanText(algo),
-      aligned: alignedDomains(signingDomain ?? '', status.result === 'pass'),
+      aligned: isAligned(signingDomain ?? '', status.result === 'pass'),
       comment: cleanComment(status.comment) ?? cleanComment(findPolicy(status)),
     }
   })
 }
 
-/** Why a signature is against the rules: `weak-key`, `weak-algorithm`. */
+/** Returns the rule that a signature breaks: `weak-key`, `weak-algorithm`. */
 function findPolicy(status: object): unknown {
   const policy = 'policy' in status ? status.policy : undefined
   return typeof policy === 'object' && policy !== null && 'dkim-rules' in policy ? policy['dkim-rules'] : undefined
@@ -203,7 +205,7 @@ function findPolicy(status: object): unknown {
 
 const BEST_FIRST: readonly Verdict[] = ['pass', 'temperror', 'policy', 'fail', 'neutral', 'permerror', 'none']
 
-/** Of those that pass if any does; else of the aligned ones if there is one. */
+/** Returns the best result: of the signatures that pass, else of the aligned ones, else of all. */
 function pickBest(signatures: Details['dkim']): Verdict {
   const rank = ({ result, aligned }: Details['dkim'][number]): number =>
     (result === 'pass' ? 0 : aligned ? 10 : 20) + BEST_FIRST.indexOf(result)
@@ -212,7 +214,7 @@ function pickBest(signatures: Details['dkim']): Verdict {
 
 // ---- DMARC
 
-/** Whether a signature's domain is that of the author, as DMARC sees it. */
+/** Whether a signature's domain aligns with the author's domain under DMARC. */
 type IsAligned = (signingDomain: string, passes: boolean) => boolean
 
 interface DmarcCheck {
@@ -220,7 +222,7 @@ interface DmarcCheck {
   readonly isAligned: IsAligned
 }
 
-/** RFC 9989 §5.3.1: without exactly one author domain there is nothing to evaluate. */
+/** RFC 9989 §5.3.1: DMARC applies only to exactly one author domain. */
 const NO_AUTHOR_REASONS: Readonly<Record<string, string>> = {
   'no-author-domain': 'the From field has no domain',
   'multiple-author-domains': 'the From field has addresses of several domains',
@@ -264,11 +266,11 @@ function toDmarcCheck(
     return buildUnevaluated('permerror', NO_AUTHOR_REASONS[reason ?? ''] ?? 'there is no author domain')
   const author = toComparable(response.status.header?.from ?? '')
   const organization = toComparable(response.domain || author)
-  // For what did not pass no walk is made: whatever is below the author's organizational domain counts as aligned.
+  // No tree walk for a domain that did not pass: any domain below the author's organizational domain counts as aligned.
   const wouldAlign = (domain: string, isStrict: boolean | undefined): boolean =>
     isStrict === true ? toComparable(domain) === author : isSameOrBelow(toComparable(domain), organization)
   const result = toVerdict(response.status.result)
-  // mailauth knows of what passed only; an aligned identifier about which DNS said nothing might have.
+  // mailauth considers only identifiers that passed; an aligned identifier with a DNS failure might have passed.
   const isUnknown =
     result === 'fail' &&
     ((sender.details.result === 'temperror' && wouldAlign(sender.details.domain, response.alignment?.spf.strict)) ||
@@ -290,22 +292,22 @@ function toDmarcCheck(
   }
 }
 
-/** For comparing: A-labels in lower case, without the root. */
+/** Normalises a domain for comparison: A-labels in lower case, without the root dot. */
 const toComparable = (domain: string): string => (toALabels(domain) ?? domain).toLowerCase().replace(/(?<!\.)\.+$/, '')
 
 const isSameOrBelow = (domain: string, parent: string): boolean =>
   parent !== '' && (domain === parent || domain.endsWith(`.${parent}`))
 
-// ---- What strangers wrote, made fit to be stored and told
+// ---- Sanitising remote text for storage and output
 
 const VERDICTS: readonly string[] = ['pass', 'fail', 'softfail', 'neutral', 'none', 'policy', 'temperror', 'permerror']
 
 const isVerdict = (text: unknown): text is Verdict => typeof text === 'string' && VERDICTS.includes(text)
 
-/** What mailauth calls a verdict is one, unless it has a new word. */
+/** Maps mailauth's verdict to ours; an unknown word is a permerror. */
 const toVerdict = (text: unknown): Verdict => (isVerdict(text) ? text : 'permerror')
 
-// C0 and C1 controls, and what turns the direction of writing.
+// C0 and C1 controls, and characters that change the writing direction.
 const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]+/g
 
 const cleanText = (text: string | undefined, maxLength = MAX_NAME_LENGTH): string =>
@@ -319,7 +321,7 @@ function cleanComment(comment: unknown, prefix = ''): string | null {
 const cleanErrorMessage = (error: unknown): string =>
   cleanText(error instanceof Error ? error.message : String(error), MAX_COMMENT_LENGTH)
 
-/** Dotted for an IPv4 address in IPv6 form, and without a zone. */
+/** Writes an IPv4-mapped IPv6 address in dotted form, and removes the zone. */
 function normaliseIp(ip: string): string {
   const [address = ''] = ip.split('%')
   if (!address.includes(':')) return address

@@ -1,6 +1,6 @@
 /**
- * @module The hashes of a body that signatures are over (RFC 6376 §3.4.3, §3.4.4): the body is canonicalised once for each canonicalisation, however many
- * signatures there are, in one pass whose time does not depend on what it is made of.
+ * @module Computes the body hashes of signatures (RFC 6376 §3.4.3, §3.4.4). Canonicalises the body once per
+ * canonicalisation, for any number of signatures, in one pass whose time does not depend on the content.
  */
 import { createHash, type Hash } from 'node:crypto'
 
@@ -15,7 +15,7 @@ const BLANK = new Uint8Array([SPACE])
 const BUFFER_BYTES = 16 * 1024
 const LONG_RUN_BYTES = 64
 
-/** A hash of the beginning of a canonicalised body, or of all of it. */
+/** Hashes a canonicalised body, or the beginning of it. */
 export class BodyHash {
   canonicalizedLength = 0
   bodyHashedBytes = 0
@@ -29,7 +29,7 @@ export class BodyHash {
     this.#maxBytes = maxBytes
   }
 
-  /** Of the body as it came. */
+  /** Octets of the body as received. */
   get byteLength(): number {
     return this.#body.receivedBytes
   }
@@ -43,29 +43,29 @@ export class BodyHash {
     this.#hash.update(hashed)
   }
 
-  /** The hash, when the body has ended. */
+  /** Returns the hash and ends the body. */
   digest(encoding: 'base64'): string {
     this.#body.end()
     return this.#hash.digest(encoding)
   }
 
-  // The verifier asks where parts begin; we ask for nothing of the kind.
+  // The verifier asks for the MIME structure; we need none of it.
   setContentType(): void {}
   getMimeStructureStart(): number {
     return 0
   }
 }
 
-/** A body in one canonicalisation, hashed as it comes. */
+/** Canonicalises a body as it arrives and feeds its hashes. */
 export class CanonicalBody {
   receivedBytes = 0
   readonly #isRelaxed: boolean
   readonly #hashes: BodyHash[] = []
   #isEmpty = true
   #hasEnded = false
-  /** Line ends that count only when something follows them. */
+  /** Line ends, written only when something follows them. */
   #pendingLineEnds = 0
-  /** White space that counts only when something follows it in its line. */
+  /** White space, written only when something follows it on its line. */
   #hasPendingSpace = false
   /** A carriage return that is content unless a line feed follows. */
   #hasPendingReturn = false
@@ -77,7 +77,7 @@ export class CanonicalBody {
     this.#isRelaxed = canonicalisation === 'relaxed'
   }
 
-  /** Adds a hash, before the body begins. @param maxBytes of the canonical body, `l=` */
+  /** Adds a hash; call it before the body begins. @param maxBytes of the canonical body, `l=` */
   addHash(algorithm: string, maxBytes = Number.POSITIVE_INFINITY): BodyHash {
     const hash = new BodyHash(this, algorithm, maxBytes)
     this.#hashes.push(hash)
@@ -118,12 +118,12 @@ export class CanonicalBody {
     if (this.#hasEnded) return
     this.#hasEnded = true
     if (this.#hasPendingReturn) this.#writePending()
-    // A relaxed body of nothing but empty lines is empty, a simple one is one line end.
+    // A relaxed body of empty lines only is empty; a simple one is one line end.
     if (!this.#isEmpty || !this.#isRelaxed) this.#write(CRLF, 0, 2)
     this.#flush()
   }
 
-  /** Where octets end that are hashed as they are. */
+  /** Returns the end of the octets that are hashed unchanged. */
   #findContentEnd(chunk: Uint8Array, start: number): number {
     let end = start
     for (; end < chunk.length; end++) {
@@ -133,7 +133,7 @@ export class CanonicalBody {
     return end
   }
 
-  /** What was held back counts, because content follows. */
+  /** Writes what was held back, because content follows. */
   #writePending(): void {
     this.#isEmpty = false
     for (; this.#pendingLineEnds > 0; this.#pendingLineEnds--) this.#write(CRLF, 0, 2)
@@ -147,7 +147,7 @@ export class CanonicalBody {
     for (let at = start; at < end; ) {
       if (this.#filledBytes === BUFFER_BYTES) this.#flush()
       const stop = Math.min(end, at + BUFFER_BYTES - this.#filledBytes)
-      // A view of a few octets costs more than they do.
+      // For a few octets, creating a view costs more than copying them one by one.
       if (stop - at > LONG_RUN_BYTES) {
         this.#buffer.set(source.subarray(at, stop), this.#filledBytes)
         this.#filledBytes += stop - at

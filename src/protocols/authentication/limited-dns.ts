@@ -1,23 +1,23 @@
 /**
- * @module DNS for the checks of one message: each check may ask so many questions, and none is waited for past the end of the time for all of them.
- * What is refused looks like DNS that failed, so that a check without an answer is a temperror.
+ * @module DNS for the checks of one message. Limits the number of queries per check, and the time for all checks
+ * together. A refused query looks like a DNS failure, so a check without an answer is a temperror.
  */
 import { createMailauthResolver, type MailauthResolver } from '../dns/mailauth-resolver.ts'
 import type { Resolver } from '../dns/resolver.ts'
 
 export interface LimitedDns {
-  /** Rejects with an Error whose `code` tells why, as that of node:dns; see `createMailauthResolver`. */
+  /** Rejects with an Error that has a `code`, as node:dns does; see `createMailauthResolver`. */
   readonly ask: MailauthResolver
-  /** Lower-case names about which nothing could be learnt. */
+  /** Lower-case names whose lookup failed. */
   readonly failedNames: ReadonlySet<string>
 }
 
-/** The name exists without such a record, or does not exist: answers, and no failures. */
+/** The name exists without such a record, or does not exist: answers, not failures. */
 const ABSENCE_CODES = new Set<unknown>(['ENODATA', 'ENOTFOUND'])
 
 /**
- * @param most questions; whatever comes after them rejects at once
- * @param ended resolves when the time is over, whereupon every open question and each later one rejects with ETIMEOUT
+ * @param maxQueries later queries reject immediately
+ * @param expired resolves at the deadline; then every open and later query rejects with ETIMEOUT
  */
 export function createLimitedDns(resolver: Resolver, maxQueries: number, expired: Promise<void>): LimitedDns {
   const lookUp = createMailauthResolver(resolver)
@@ -27,7 +27,7 @@ export function createLimitedDns(resolver: Resolver, maxQueries: number, expired
     isExpired = true
     throw createTimeoutError()
   })
-  // Whoever asks hears of it; without questions nobody does.
+  // Every query handles this rejection; without queries it would be unhandled.
   expiry.catch(() => {})
   let remaining = maxQueries
   return {
@@ -47,11 +47,14 @@ export function createLimitedDns(resolver: Resolver, maxQueries: number, expired
 }
 
 const createTimeoutError = (): Error =>
-  Object.assign(new Error('the time for all checks is over'), { code: 'ETIMEOUT' })
+  Object.assign(new Error('the time limit of all checks has passed'), { code: 'ETIMEOUT' })
 
-/** Without a code, which mailauth takes for a failure; what it says of SPF is what RFC 7208 §4.6.4 has for too many look-ups. */
+/**
+ * mailauth takes an error without a code for a failure; `spfResult` gives the SPF result of RFC 7208 §4.6.4 for too
+ * many lookups.
+ */
 const createTooManyError = (): Error =>
-  Object.assign(new Error('too many DNS questions'), {
+  Object.assign(new Error('too many DNS queries'), {
     spfResult: { error: 'permerror', text: 'Too many DNS requests' },
   })
 

@@ -1,14 +1,14 @@
-/** @module What is used of mailauth's verifier, which has no types of its own. */
+/** @module Types for the part of mailauth's verifier that we use, which ships without types. */
 declare module 'mailauth/lib/dkim/dkim-verifier' {
   import type { Writable } from 'node:stream'
   import type { DKIMVerifyOptions, DKIMVerifyResult } from 'mailauth'
 
   export interface BodyHasher {
-    /** Of the body as it came. */
+    /** Octets of the body as received. */
     readonly byteLength: number
-    /** Of the body as it is signed, without regard to `l=`. */
+    /** Octets of the canonical body, regardless of `l=`. */
     readonly canonicalizedLength: number
-    /** What was hashed of it. */
+    /** Octets that were hashed. */
     readonly bodyHashedBytes: number
     setContentType(): void
     digest(encoding: 'base64'): string
@@ -17,14 +17,14 @@ declare module 'mailauth/lib/dkim/dkim-verifier' {
 
   type VerificationResult = Pick<DKIMVerifyResult, 'headerFrom' | 'fromFields' | 'results' | 'arc'>
 
-  /** A message is written to it; what it found is there when it has finished. */
+  /** Write a message to it; the results are complete when the stream has finished. */
   export interface DkimVerifier extends Writable, VerificationResult {}
   export class DkimVerifier {
     constructor(options: DKIMVerifyOptions)
     protected readonly bodyHashes: Map<string, BodyHasher>
-    /** Registers a hash of the body, and gives its key. @param length `l=`; `''`: all of it */
+    /** Registers a body hash and returns its key. @param length `l=`; `''`: the whole body */
     protected addBodyHash(canonicalisation: string, algorithm: string, length: number | ''): string
-    /** A piece of the body. */
+    /** Handles a piece of the body. */
     protected nextChunk(chunk: Buffer): Promise<void>
     protected ensureLinebreaks(chunk: Buffer): Iterable<Buffer>
   }

@@ -1,25 +1,28 @@
 /**
- * @module Makes a message fit to be verified: bounds what its header can cost, and gives it the line ends that were signed. The verifier's work
- * grows with the square of folded lines and of white space in a signature, so both are bounded here. Never changes what it is given.
+ * @module Prepares a message for signature verification: limits the cost of its header and restores CRLF line ends. The
+ * verifier's work grows with the square of folded lines and of white space in a signature, so both are limited here.
+ * Never changes its input.
  */
 
 import { asBuffer, type MessageSource, readPrefix } from '../mime/source.ts'
 
 export type PreparedMessage =
-  /** `pieces` gives the message, in pieces that end anywhere. Without a signature to look at it is the header alone. */
+  /**
+   * `pieces` yields the message in pieces that end anywhere. Without a signature to verify it yields the header only.
+   */
   | { readonly kind: 'ok'; readonly pieces: () => Iterable<Buffer> }
-  /** Its header is beyond the bounds: no signature is looked at. */
+  /** The header exceeds the limits: no signature is verified. */
   | { readonly kind: 'refused'; readonly reason: string }
 
 const MAX_HEADER_BYTES = 256 * 1024
 const MAX_HEADER_LINES = 5_000
-/** Signatures after these, from the top, are passed over. */
+/** Signatures after the first ones, from the top, are skipped. */
 const MAX_SIGNATURES = 10
-/** Of them those that cover a part of the body only (`l=`): each makes the verifier hash the canonical body once more. */
+/** Signatures over only part of the body (`l=`): each makes the verifier hash the canonical body again. */
 const MAX_PARTIAL_SIGNATURES = 2
-/** A longer signature field is passed over: real ones have at most 2 KiB. */
+/** A longer signature field is skipped: real ones have at most 2 KiB. */
 const MAX_SIGNATURE_BYTES = 4 * 1024
-/** So is one with such a run of white space. */
+/** A signature field with such a run of white space is skipped. */
 const LONG_GAP = /\s{200}/
 
 const LF = 0x0a
@@ -30,7 +33,7 @@ const SIGNATURE_NAMES: ReadonlySet<string> = new Set([
   'arc-message-signature',
   'arc-authentication-results',
 ])
-/** `l=`, wherever a tag may begin. */
+/** `l=`, anywhere a tag may begin. */
 const PARTIAL = /[:;]\s*l\s*=/
 /** RFC 5322 §3.6.8 and §4.5.8: a name and its colon, which may stand on the next line. */
 const FIELD = /^[!-9;-~]+[ \t]*:/
@@ -38,8 +41,8 @@ const NAME_ALONE = /^[!-9;-~]+[ \t]*$/
 const COLON_FIRST = /^[ \t]*:/
 
 /**
- * Signatures are over CRLF (RFC 6376 §5.3): a line feed of its own becomes one. What is taken out of the header are signature fields only, so
- * what the others cover stays as it was.
+ * Signatures cover CRLF line ends (RFC 6376 §5.3), so a lone line feed becomes CRLF. Removes only signature fields from
+ * the header, so what the other signatures cover stays the same.
  */
 export function prepareMessage(source: MessageSource): PreparedMessage {
   const start = normaliseLineEnds(asBuffer(readPrefix(source, MAX_HEADER_BYTES)), 0)
@@ -66,14 +69,14 @@ export function prepareMessage(source: MessageSource): PreparedMessage {
   return { kind: 'ok', pieces: () => generateMessage(head, source, end) }
 }
 
-/** A header, and what follows the first `skipBytes` of the message. */
+/** Yields a header, then the message without its first `skipBytes` octets. */
 function* generateMessage(head: Buffer, source: MessageSource, skipBytes: number): Generator<Buffer> {
   yield head
   let left = skipBytes
   let last = 0
-  for (const slice of source.chunks()) {
-    const normal = normaliseLineEnds(asBuffer(slice), last)
-    last = slice.at(-1) ?? last
+  for (const chunk of source.chunks()) {
+    const normal = normaliseLineEnds(asBuffer(chunk), last)
+    last = chunk.at(-1) ?? last
     const body = normal.subarray(left)
     left = Math.max(0, left - normal.length)
     if (body.length > 0) yield body
@@ -81,8 +84,8 @@ function* generateMessage(head: Buffer, source: MessageSource, skipBytes: number
 }
 
 /**
- * The fields as the verifier takes them: whatever is not the start of a field belongs to the one before, white space or not. Were one of its
- * fields two for us, the second half would be without bounds.
+ * Splits fields as the verifier does: any line that does not start a field belongs to the field before it, with or
+ * without leading white space. If we split one of its fields in two, the limits would not apply to the second half.
  */
 function splitFields(lines: readonly string[]): string[] {
   const fields: string[][] = []
@@ -95,17 +98,20 @@ function splitFields(lines: readonly string[]): string[] {
   return fields.map((field) => field.join('\r\n'))
 }
 
-/** In lower case, without a fold before the colon. */
+/** Returns the name in lower case, without a fold before the colon. */
 const parseFieldName = (field: string): string => (/^[^:]+/.exec(field)?.[0] ?? '').trim().toLowerCase()
 
-/** Where the header ends: at the CRLF before the empty line, or behind its last octet when there is none. */
+/** Returns the end of the header: the CRLF before the empty line, or the end of the bytes when there is none. */
 function findHeaderEnd(bytes: Buffer): number {
   if (bytes[0] === CR && bytes[1] === LF) return 0
   const end = bytes.indexOf('\r\n\r\n')
   return end === -1 ? bytes.length : end
 }
 
-/** The same bytes when every line feed follows a carriage return. @param before the octet before them */
+/**
+ * Puts a carriage return before each lone line feed; returns the same bytes when there is none. @param before the octet
+ * before them
+ */
 function normaliseLineEnds(bytes: Buffer, before: number): Buffer {
   let bare = 0
   for (let at = bytes.indexOf(LF); at !== -1; at = bytes.indexOf(LF, at + 1)) {

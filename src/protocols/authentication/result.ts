@@ -1,29 +1,35 @@
-/** @module What authentication says of a received message (RFC 8601 §2.7). Types only; `authenticate.ts` finds it out. Wire names: it is stored and told as it is. */
+/**
+ * @module The authentication results of a received message (RFC 8601 §2.7). Types only; `authenticate.ts` creates them.
+ * Property names are those of the wire: results are stored and sent unchanged.
+ */
 
-/** RFC 8601 §2.7; `error` words are those of the method. */
+/** RFC 8601 §2.7; `temperror` and `permerror` are as each method defines them. */
 export type Verdict = 'pass' | 'fail' | 'softfail' | 'neutral' | 'none' | 'policy' | 'temperror' | 'permerror'
 
 export interface AuthenticationResult {
   readonly spf: Verdict
-  /** The best of all signatures, one aligned with From before others. */
+  /** The best result of all signatures; signatures aligned with From come first. */
   readonly dkim: Verdict
   /** RFC 9989. */
   readonly dmarc: Verdict
   readonly arc: Verdict
   /** Forward-confirmed reverse DNS (RFC 8601 §3). */
   readonly iprev: Verdict
-  /** Everything behind it. */
+  /** The details behind each verdict. */
   readonly details: {
     readonly spf: {
       readonly result: Verdict
       readonly domain: string
       readonly client_ip: string
       readonly helo: string
-      /** Whose domain was checked: the reverse-path's, or that of HELO when it is null (RFC 7208 §2.4). Left out: nothing was. */
+      /**
+       * The identity that was checked: the reverse-path, or HELO when the reverse-path is null (RFC 7208 §2.4). Left
+       * out: none was.
+       */
       readonly identity?: 'mailfrom' | 'helo'
       readonly comment: string | null
     }
-    /** Of at most the first 10 signatures. */
+    /** At most the first 10 signatures. */
     readonly dkim: readonly {
       readonly result: Verdict
       readonly domain: string

@@ -1,11 +1,12 @@
 /**
- * @module Takes the Authentication-Results fields that a stranger wrote in our name out of a message while it passes (RFC 8601 §5). At most one such
- * field is held at a time, so neither the size of the message nor that of its header matters. Everything else passes octet by octet.
+ * @module Removes Authentication-Results fields that forge our name from a message as it streams through (RFC 8601 §5).
+ * Holds at most one such field at a time, so memory depends neither on the size of the message nor on that of its
+ * header. Passes everything else unchanged.
  */
 import { isForgedResult } from './results-header.ts'
 
 const NAME = 'authentication-results'
-/** Of a field; by so much of it it is judged, because who it claims to be from stands first. */
+/** Of a field. This much is enough to judge it, because the claimed authserv-id comes first. */
 const MAX_HELD_BYTES = 64 * 1024
 
 const TAB = 9
@@ -13,16 +14,16 @@ const LF = 10
 const CR = 13
 const SPACE = 32
 
-/** The message in slices again. @param hostname our authserv-id */
-export function* removeForgedResults(slices: Iterable<Uint8Array>, hostname: string): Generator<Uint8Array> {
+/** Yields the message without forged fields. @param hostname our authserv-id */
+export function* removeForgedResults(chunks: Iterable<Uint8Array>, hostname: string): Generator<Uint8Array> {
   const filter = createFilter(hostname)
-  for (const slice of slices) yield* filter.push(slice)
+  for (const chunk of chunks) yield* filter.push(chunk)
   yield* filter.end()
 }
 
 interface Filter {
-  /** What may go on of it, and of what was held. */
-  push(slice: Uint8Array): Uint8Array[]
+  /** Returns the pieces that may pass, of this chunk and of what was held. */
+  push(chunk: Uint8Array): Uint8Array[]
   end(): Uint8Array[]
 }
 
@@ -30,7 +31,7 @@ function createFilter(hostname: string): Filter {
   let held: Buffer = Buffer.alloc(0)
   let isInHeader = true
   let isAtLineStart = true
-  /** The field that the next octets belong to is one that goes. */
+  /** Whether the current field is being removed. */
   let isDropping = false
 
   const scan = (bytes: Buffer, isLast: boolean): Uint8Array[] => {
@@ -66,7 +67,7 @@ function createFilter(hostname: string): Filter {
       isAtLineStart = false
       const end = findLineEnd(bytes, at)
       if (end === undefined) {
-        // Whether a line feed follows decides where the next line begins.
+        // Only the next octet shows whether a line feed follows, and so where the next line begins.
         if (bytes[bytes.length - 1] === CR && !isLast) return hold(bytes.length - 1)
         break
       }
@@ -78,14 +79,14 @@ function createFilter(hostname: string): Filter {
   }
 
   return {
-    push: (slice) => (isInHeader ? scan(Buffer.concat([held, slice]), false) : [slice]),
+    push: (chunk) => (isInHeader ? scan(Buffer.concat([held, chunk]), false) : [chunk]),
     end: () => (held.length > 0 ? scan(held, true) : []),
   }
 }
 
 const isFoldingSpace = (octet: number | undefined): boolean => octet === SPACE || octet === TAB
 
-/** As many letters as the name has, in lower case; empty for a field that begins with another letter. */
+/** Returns as many letters as the name has, in lower case; only the first letter when it differs from the name's. */
 function readName(bytes: Buffer, at: number): string {
   const first = String.fromCharCode(bytes[at] ?? 0).toLowerCase()
   return first === NAME.charAt(0) ? bytes.toString('latin1', at, at + NAME.length).toLowerCase() : first
@@ -97,8 +98,8 @@ function isForged(field: string, hostname: string): boolean {
 }
 
 /**
- * Behind the end of the line: CRLF, LF, or a lone CR, at which some readers would see a new field. Undefined when there is none, or when the last
- * octet is a CR.
+ * Returns the position after the line end: CRLF, LF, or a lone CR, after which some readers would see a new field.
+ * Undefined when there is none, or when the last octet is a CR.
  */
 function findLineEnd(bytes: Buffer, from: number): number | undefined {
   for (let at = from; at < bytes.length; at++) {
@@ -110,7 +111,10 @@ function findLineEnd(bytes: Buffer, from: number): number | undefined {
   return undefined
 }
 
-/** Where the field ends: behind the end of a line that no white space follows (RFC 5322 §2.2.3). Undefined when that is not there yet. */
+/**
+ * Returns the end of the field: the position after a line end that no white space follows (RFC 5322 §2.2.3). Undefined
+ * when it has not arrived yet.
+ */
 function findFieldEnd(bytes: Buffer, from: number): number | undefined {
   for (let end = findLineEnd(bytes, from); end !== undefined; end = findLineEnd(bytes, end)) {
     if (end === bytes.length) return undefined

@@ -1,24 +1,24 @@
 /**
- * @module The Authentication-Results field (RFC 8601): writes what we found out, and tells a field that a stranger wrote in our name. Never reads
- * what others found out.
+ * @module Writes the Authentication-Results field (RFC 8601) and recognises a field that forges our name. Never reads
+ * the results of other hosts.
  */
 import { toALabels } from '../address/domain.ts'
 import type { AuthenticationResult } from './result.ts'
 
 /** RFC 2045 §5.1. */
 const TOKEN = /^[!#$%&'*+\-.0-9A-Z^_`a-z{|}~]+$/
-/** Printable ASCII without the semicolon, at which careless readers cut a field whatever it stands in. */
+/** Printable ASCII without the semicolon: careless readers split a field at any semicolon, even a quoted one. */
 const HARMLESS = /^[\x20-:<-\x7e]*$/
-/** Longer values are left out: they could not be folded. */
+/** Longer values are left out, because they could not be folded. */
 const MAX_VALUE_LENGTH = 255
 const MAX_LINE_LENGTH = 78
 
-/** RFC 8601 §2.2: `ptype.property`, or a text that stands in a comment when the name is empty. */
+/** RFC 8601 §2.2: `ptype.property`, or a comment when the name is empty. */
 type ResultProperty = readonly [name: string, value: string | null]
 
 /**
- * The value of the field, folded at 78 characters, without its name and in ASCII: `mail.example; spf=pass smtp.mailfrom=…`. Checks that RFC 8601
- * has no such verdict for are left out.
+ * Returns the field's value, without its name, in ASCII and folded at 78 characters: `mail.example; spf=pass
+ * smtp.mailfrom=…`. Leaves out checks whose verdict RFC 8601 does not define.
  *
  * @param hostname the authserv-id, in A-labels
  */
@@ -62,18 +62,18 @@ const formatStatement = (method: string, verdict: string, properties: readonly R
 
 const quote = (value: string): string => `"${value.replace(/["\\]/g, '\\$&')}"`
 
-/** The words of one comment, with what would end it escaped. */
+/** Returns the words of a comment, with parentheses and backslashes escaped. */
 const toCommentWords = (text: string): string[] => `(${text.replace(/[()\\]/g, '\\$&')})`.split(/ +/)
 
 function appendFolded(text: string, word: string): string {
   const lineLength = text.length - (text.lastIndexOf('\n') + 1)
-  // The semicolon behind it, and the space before the first line.
+  // Counts the semicolon after the word, and the space before the first line.
   return text + (lineLength + 1 + word.length + 2 > MAX_LINE_LENGTH ? '\r\n  ' : ' ') + word
 }
 
 /**
- * True for an Authentication-Results field that says it was added by us (RFC 8601 §5), in whatever way our name is written, or that has no name
- * that can be read: readers who are less exact might find ours in it. Such a field must not go on.
+ * Returns whether an Authentication-Results field claims to be ours (RFC 8601 §5), in any spelling of our name, or has
+ * an unreadable authserv-id, in which more tolerant readers might see our name. Such a field must not pass.
  *
  * @param value with or without its folding, decoded or not
  */
@@ -88,7 +88,7 @@ const toComparable = (host: string): string => {
   return (toALabels(text) ?? text).toLowerCase()
 }
 
-/** RFC 8601 §2.2: what stands first, a token or a quoted string; undefined when it is neither. */
+/** Returns the authserv-id (RFC 8601 §2.2), a token or a quoted string at the start; undefined when it is neither. */
 function parseAuthservId(value: string): string | undefined {
   const text = value.slice(skipComments(value))
   if (text.startsWith('"')) {
@@ -101,7 +101,7 @@ function parseAuthservId(value: string): string | undefined {
   return claimed !== '' && (after === '' || /[\s;(]/.test(after)) ? claimed : undefined
 }
 
-/** Where white space and comments (RFC 5322 §3.2.2), which may be nested, end at the start of a value. */
+/** Returns the end of the white space and comments (RFC 5322 §3.2.2), which may be nested, at the start of a value. */
 function skipComments(value: string): number {
   let depth = 0
   let at = 0

@@ -1,4 +1,7 @@
-/** @module Forward-confirmed reverse DNS (RFC 8601 §3): the names of the client's address, and which of them leads back to it. */
+/**
+ * @module Checks forward-confirmed reverse DNS (RFC 8601 §3): resolves the names of the client's address and finds one
+ * that resolves back to it.
+ */
 import { isIPv4 } from 'node:net'
 import { parseIpv6Groups } from '../dns/special-addresses.ts'
 import { type LimitedDns, readErrorCode } from './limited-dns.ts'
@@ -6,19 +9,20 @@ import type { Verdict } from './result.ts'
 
 export interface ReverseDns {
   readonly result: Verdict
-  /** The first name that leads back, lower case; null: none does. */
+  /** The first name that resolves back, in lower case; null: none does. */
   readonly name: string | null
 }
 
-/** RFC 7208 §4.6.4 has the same bound for `ptr`. */
+/** RFC 7208 §4.6.4 sets the same limit for `ptr`. */
 const MAX_NAMES = 10
-/** A PTR record can hold anything; only what a host can be called is worth a question, and may be shown. */
+/** A PTR record can hold anything; only valid host names are queried and shown. */
 const HOST_NAME = /^(?=.{1,253}$)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})+$/
 
 /**
- * `pass`: a name leads back. `fail`: none does. `permerror`: the address has no name. `temperror`: DNS failed, so it is not known. Never throws.
+ * `pass`: a name resolves back. `fail`: none does. `permerror`: the address has no name. `temperror`: a DNS failure
+ * left it unknown. Never throws.
  *
- * @param ip IPv4 or IPv6, without a zone, never an IPv4 address in IPv6 form
+ * @param ip IPv4 or IPv6, without a zone, never an IPv4-mapped IPv6 address
  */
 export async function checkReverseDns({ ask }: LimitedDns, ip: string): Promise<ReverseDns> {
   const type = isIPv4(ip) ? 'A' : 'AAAA'
@@ -37,7 +41,7 @@ export async function checkReverseDns({ ask }: LimitedDns, ip: string): Promise<
   return { result: found.some(({ addresses }) => addresses === undefined) ? 'temperror' : 'fail', name: null }
 }
 
-/** Empty: there is no such record. Undefined: not known. */
+/** Empty: there is no such record. Undefined: the lookup failed. */
 async function lookUpTexts(ask: LimitedDns['ask'], name: string, type: string): Promise<string[] | undefined> {
   try {
     return (await ask(name, type)).flat()
@@ -46,5 +50,5 @@ async function lookUpTexts(ask: LimitedDns['ask'], name: string, type: string): 
   }
 }
 
-/** One form of an address, however it was written. */
+/** Returns one spelling of an address for comparison. */
 const toComparable = (ip: string): string => (ip.includes(':') ? parseIpv6Groups(ip).join(':') : ip)

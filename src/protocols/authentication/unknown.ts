@@ -1,7 +1,7 @@
-/** @module What is said of a message that nobody looked into. */
+/** @module The authentication result of a message that was not checked. */
 import type { AuthenticationResult } from './result.ts'
 
-/** Nothing was found out, and not for a reason that the sender gave. */
+/** Nothing was checked, for a reason unrelated to the sender. */
 export const UNKNOWN_AUTHENTICATION: AuthenticationResult = {
   spf: 'temperror',
   dkim: 'temperror',

@@ -1,11 +1,12 @@
 /**
- * @module mailauth's verifier of DKIM signatures with our own hashing of the body: its own makes a pass for each hash, takes a buffer for each line and
- * looks at each octet four times. Takes messages of `prepareMessage` only, whose line ends are CRLF.
+ * @module Extends mailauth's DKIM verifier with our own body hashing: the original makes one pass per hash, allocates a
+ * buffer per line and reads each octet four times. Accepts only messages from `prepareMessage`, which have CRLF line
+ * ends.
  */
 import { type BodyHasher, DkimVerifier } from 'mailauth/lib/dkim/dkim-verifier'
 import { CanonicalBody } from './body-hashes.ts'
 
-/** A smaller piece takes less time than a turn of the event loop costs. */
+/** Hashing a smaller piece takes less time than a tick of the event loop. */
 const YIELD_BYTES = 16 * 1024
 
 export class SignatureVerifier extends DkimVerifier {
@@ -13,11 +14,11 @@ export class SignatureVerifier extends DkimVerifier {
 
   /** Reads a message; resolves when its signatures are verified. */
   async verify(pieces: Iterable<Buffer>): Promise<void> {
-    // Every call below hears of it as well.
+    // Each call below gets the error too.
     this.on('error', () => {})
     for (const piece of pieces) {
       await this.#awaitCallback((done) => this.write(piece, done))
-      // Others have their turn between two pieces of a large message.
+      // Lets other work run between two pieces of a large message.
       if (piece.length > YIELD_BYTES) await new Promise<void>((resolve) => setImmediate(resolve))
     }
     await this.#awaitCallback((done) => this.end(done))

@@ -1,7 +1,7 @@
 /**
- * @module Hashes a message body in relaxed canonicalization (RFC 6376 §3.4.4), piece by piece: white space at line ends
- * is dropped, runs of it become one space, empty lines at the end are ignored. What has neither, such as base64, is
- * hashed without a copy, at the speed of SHA-256.
+ * @module Hashes a message body in relaxed canonicalization (RFC 6376 §3.4.4), piece by piece: drops white space at
+ * line ends, reduces runs of it to one space and ignores empty lines at the end. Hashes pieces without white space,
+ * such as base64, without a copy, at the speed of SHA-256.
  */
 import { createHash } from 'node:crypto'
 
@@ -11,16 +11,16 @@ const CR = 13
 const SPACE = 32
 const CRLF = Buffer.from('\r\n')
 const EMPTY_LINE = Buffer.from('\r\n\r\n')
-/** Of a run of empty lines at once. */
+/** The empty lines hashed in one call. */
 const EMPTY_LINES = Buffer.alloc(4096, CRLF)
 
 export class RelaxedBodyHash {
   readonly #hash = createHash('sha256')
   #lineHasContent = false
-  /** White space that counts only if something follows it in its line. */
+  /** White space, hashed only if something follows it on its line. */
   #isBlankPending = false
   #isCrPending = false
-  /** They count only if something follows them. */
+  /** Hashed only if something follows them. */
   #emptyLineCount = 0
 
   /** @param piece of a body with CRLF line ends; it may begin and end anywhere */
@@ -31,7 +31,7 @@ export class RelaxedBodyHash {
     } else this.#canonicalise(piece)
   }
 
-  /** The bh= value. Ends an open last line. */
+  /** Returns the bh= value and ends an open last line. */
   digest(): string {
     if (!this.#isAtLineStart) this.#canonicalise(CRLF)
     return this.#hash.digest('base64')
@@ -42,7 +42,8 @@ export class RelaxedBodyHash {
   }
 
   #canonicalise(piece: Buffer): void {
-    // Each octet at most twice, a bare LF as CRLF; and a blank and a CR that are left from the piece before.
+    // Each octet takes at most two, since a bare LF becomes CRLF; two more for a blank and a CR left from the last
+    // piece.
     const out = Buffer.allocUnsafe(piece.length * 2 + 2)
     let at = 0
     for (let i = 0; i < piece.length; i++) {
@@ -64,7 +65,7 @@ export class RelaxedBodyHash {
     this.#hash.update(out.subarray(0, at))
   }
 
-  /** Puts an octet behind what it makes count, and says where the next one goes. */
+  /** Writes an octet after any pending empty lines and white space; returns the next position. */
   #addContent(out: Buffer, from: number, octet: number): number {
     let at = from
     if (this.#emptyLineCount > 0) {
@@ -88,7 +89,7 @@ export class RelaxedBodyHash {
   }
 }
 
-/** Whole lines without white space of which none is empty. */
+/** Whether a piece consists of whole, non-empty lines without white space. */
 const isCanonical = (piece: Buffer): boolean =>
   piece.length > CRLF.length &&
   piece[0] !== CR &&

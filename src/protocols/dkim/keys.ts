@@ -1,6 +1,6 @@
 /**
- * @module DKIM keys and their DNS record (RFC 6376 §3.6.1). Makes keys on a thread of the crypto library, so the event loop goes on; never stores
- * one and never asks DNS.
+ * @module Creates DKIM keys and reads and writes their DNS record (RFC 6376 §3.6.1). Creates keys on a thread of the
+ * crypto library, so the event loop is not blocked. Never stores a key, never queries DNS.
  */
 import { generateKeyPair } from 'node:crypto'
 import { promisify } from 'node:util'
@@ -15,18 +15,20 @@ export interface DkimKey {
 export type DkimRecord =
   | {
       readonly kind: 'ok'
-      /** Every tag of the record by name. White space within p= is taken out; an empty p= says that the key is revoked. */
+      /**
+       * Every tag of the record by name. White space within p= is removed; an empty p= means that the key is revoked.
+       */
       readonly tags: ReadonlyMap<string, string>
     }
   | { readonly kind: 'invalid'; readonly reason: string }
 
-/** RFC 8301 §3.2: signers should use at least 2048 bits; longer keys no longer fit a UDP answer. */
+/** RFC 8301 §3.2: signers should use at least 2048 bits; longer keys no longer fit a UDP response. */
 const MODULUS_BITS = 2048
 const MAX_RECORD_LENGTH = 8_192
 /** RFC 6376 §3.2 tag-name. */
 const TAG_NAME = /^[A-Za-z][A-Za-z0-9_]*$/
 
-/** A new RSA-2048 key pair. */
+/** Creates an RSA-2048 key pair. */
 export async function generateDkimKey(): Promise<DkimKey> {
   const { privateKey, publicKey } = await promisify(generateKeyPair)('rsa', {
     modulusLength: MODULUS_BITS,
@@ -36,12 +38,16 @@ export async function generateDkimKey(): Promise<DkimKey> {
   return { privateKeyPem: privateKey, publicKey: publicKey.toString('base64') }
 }
 
-/** The TXT record for `selector._domainkey.domain`, unsplit: over 255 octets, so DNS carries it as two strings. */
+/**
+ * Returns the TXT record for `selector._domainkey.domain` in one piece. It exceeds 255 octets, so DNS carries it as two
+ * strings.
+ */
 export const formatDkimRecord = (publicKey: string): string => `v=DKIM1; k=rsa; p=${publicKey}`
 
 /**
- * Reads a DKIM key record, given as the joined strings of one TXT record. Unknown tags are kept and mean nothing; a duplicate tag, a v= that is
- * not first or not DKIM1, and a missing p= make it invalid. RFC 6376 §3.2, §3.6.1. Never throws.
+ * Parses a DKIM key record from the joined strings of one TXT record. Retains unknown tags, which have no meaning. A
+ * duplicate tag, a v= that is not first or not DKIM1, or a missing p= makes the record invalid. RFC 6376 §3.2, §3.6.1.
+ * Never throws.
  */
 export function parseDkimRecord(text: string): DkimRecord {
   if (text.length > MAX_RECORD_LENGTH) return invalid('The record is longer than 8,192 characters.')

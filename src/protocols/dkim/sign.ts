@@ -1,14 +1,17 @@
 /**
- * @module Signs a finished message with DKIM (RFC 6376): rsa-sha256, relaxed/relaxed. Synchronous and without a clock:
- * the same message and key always give the same bytes, so no t= and x= tags. Canonicalisation of fields is nodemailer's;
- * the header is put together here because nodemailer's own signer cannot list a field once more than it occurs. Never
- * changes the message it is given and never talks to the network.
+ * @module Signs a finished message with DKIM (RFC 6376): rsa-sha256, relaxed/relaxed. Synchronous and without a clock,
+ * so no t= and x= tags: the same message and key always give the same bytes. nodemailer canonicalises the fields; we
+ * assemble the header, because nodemailer's signer cannot list a field once more than it occurs. Never changes its
+ * input, never uses the network.
  */
 import { type KeyObject, sign } from 'node:crypto'
 import nodemailerSign from 'nodemailer/lib/dkim/sign'
 import { RelaxedBodyHash } from './body-hash.ts'
 
-/** The fields signed when present, RFC 6376 §5.4.1 and what mailbox providers ask of bulk senders (RFC 8058 §4, Feedback-ID). */
+/**
+ * Fields signed when present: RFC 6376 §5.4.1, and what mailbox providers require of bulk senders (RFC 8058 §4,
+ * Feedback-ID).
+ */
 export const SIGNED_HEADER_NAMES: readonly string[] = [
   'from',
   'to',
@@ -29,8 +32,9 @@ export const SIGNED_HEADER_NAMES: readonly string[] = [
 ]
 
 /**
- * Those of which nobody may add one on the way (RFC 6376 §5.4.2, §8.15): each says what the message is, from whom or to whom, and readers show or obey one
- * that was added. They are listed once more than they occur, so also when they do not. Not Sender, which relays add.
+ * Fields that nobody may add in transit (RFC 6376 §5.4.2, §8.15): each states what the message is, from whom or to
+ * whom, and readers show or obey an added one. Each is listed once more than it occurs, even when it does not occur.
+ * Excludes Sender, which relays add.
  */
 export const OVERSIGNED_HEADER_NAMES: readonly string[] = [
   'from',
@@ -50,7 +54,7 @@ export interface SignOptions {
   readonly domain: string
   /** The s= tag. */
   readonly selector: string
-  /** An RSA key made once with `createPrivateKey`: parsing PEM costs as much as signing. */
+  /** An RSA key from `createPrivateKey`, created once: parsing PEM costs as much as signing. */
   readonly privateKey: KeyObject
 }
 
@@ -67,7 +71,7 @@ const TAG_DOMAIN = /^[A-Za-z0-9.-]+$/
 const TAG_SELECTOR = /^[A-Za-z0-9._-]+$/
 
 /**
- * The message with a DKIM-Signature field before its first; throws as `createSignatureField` does.
+ * Returns the message with a DKIM-Signature field at the top; throws as `createSignatureField` does.
  * @param message complete message with CRLF line ends
  */
 export function signMessage(message: Uint8Array, options: SignOptions): Uint8Array {
@@ -82,17 +86,17 @@ export function signMessage(message: Uint8Array, options: SignOptions): Uint8Arr
 }
 
 /**
- * The DKIM-Signature field, with its CRLF, to stand before the first field of a message. Every instance of a signed
- * field is signed. Throws when the message has no From, the key is not RSA or a tag value could not stand in a tag list:
- * each is a bug of the caller.
+ * Returns the DKIM-Signature field with its CRLF, to be placed before the first field of a message. Signs every
+ * instance of a signed field. Throws when the message has no From, the key is not RSA, or a tag value is invalid: each
+ * is a bug in the caller.
  *
  * @param header with CRLF line ends
- * @param bodyHash of RelaxedBodyHash
+ * @param bodyHash from RelaxedBodyHash
  */
 export function createSignatureField(header: Buffer, bodyHash: string, options: SignOptions): Buffer {
-  if (options.privateKey.asymmetricKeyType !== 'rsa') throw new Error('DKIM signing takes an RSA key')
-  if (!TAG_DOMAIN.test(options.domain)) throw new Error('the DKIM domain is not in A-labels')
-  if (!TAG_SELECTOR.test(options.selector)) throw new Error('the DKIM selector has a character it cannot have')
+  if (options.privateKey.asymmetricKeyType !== 'rsa') throw new Error('the DKIM key must be an RSA key')
+  if (!TAG_DOMAIN.test(options.domain)) throw new Error('the DKIM domain must be in A-labels')
+  if (!TAG_SELECTOR.test(options.selector)) throw new Error('the DKIM selector has an invalid character')
 
   const signed = selectFields(parseFields(header))
   const names = [...signed.map((field) => field.key), ...OVERSIGNED_HEADER_NAMES]
@@ -113,7 +117,7 @@ function parseFields(header: Buffer): HeaderField[] {
   return fields
 }
 
-/** The instances of each name from the last to the first, as verifiers take them. RFC 6376 §5.4.2. */
+/** Orders the instances of each name from last to first, as verifiers do. RFC 6376 §5.4.2. */
 function selectFields(fields: readonly HeaderField[]): HeaderField[] {
   const byName = new Map<string, HeaderField[]>()
   for (const field of fields) {
@@ -126,10 +130,10 @@ function selectFields(fields: readonly HeaderField[]): HeaderField[] {
   return SIGNED_HEADER_NAMES.flatMap((name) => byName.get(name) ?? [])
 }
 
-/** One field in relaxed form with its CRLF. RFC 6376 §3.4.2. */
+/** Returns a field in relaxed form with its CRLF. RFC 6376 §3.4.2. */
 const canonicalise = (field: HeaderField): string => nodemailerSign.relaxedHeaders([field], field.key).headers
 
-/** The signature field up to its open b= tag. */
+/** Returns the signature field up to its open b= tag. */
 function formatUnsignedField(options: SignOptions, names: readonly string[], bodyHash: string): string {
   return [
     'DKIM-Signature: v=1; a=rsa-sha256; c=relaxed/relaxed; q=dns/txt;',
@@ -140,7 +144,7 @@ function formatUnsignedField(options: SignOptions, names: readonly string[], bod
   ].join('\r\n ')
 }
 
-/** RFC 6376 §3.5: folding white space may stand beside the colons of h=. */
+/** RFC 6376 §3.5: h= may be folded next to its colons. */
 function foldNames(names: readonly string[]): string {
   let text = ''
   let lineLength = 3

@@ -1,6 +1,4 @@
-/**
- * @module A map whose entries end after their time to live, bounded in number and weight; the entry used longest ago goes first.
- */
+/** @module A cache whose entries expire, limited in number and weight; evicts the least recently used entry first. */
 import type { Clock } from '#platform/clock.ts'
 
 interface Entry<T> {
@@ -10,15 +8,15 @@ interface Entry<T> {
 }
 
 export interface TtlCache<T> {
-  /** The value and for how many whole seconds more it holds. */
+  /** Returns the value and the whole seconds until it expires. */
   get(key: string): { readonly value: T; readonly remainingSeconds: number } | undefined
-  /** A value of no time to live, or heavier than the whole cache, is not kept. */
+  /** Does not store a value without a time to live, or one heavier than the whole cache. */
   set(key: string, value: T, ttlSeconds: number, weight: number): void
   readonly size: number
   clear(): void
 }
 
-/** Time is the monotonic one: a jump of the wall clock neither ends an entry nor prolongs it. */
+/** Uses the monotonic clock: a jump of the wall clock neither expires an entry nor extends it. */
 export function createTtlCache<T>(clock: Clock, limits: { maxEntries: number; maxWeight: number }): TtlCache<T> {
   const entries = new Map<string, Entry<T>>()
   let totalWeight = 0
@@ -39,7 +37,7 @@ export function createTtlCache<T>(clock: Clock, limits: { maxEntries: number; ma
         remove(key)
         return undefined
       }
-      // A Map keeps the order of insertion: the first is the one used longest ago.
+      // A Map iterates in insertion order, so the first entry is the least recently used.
       entries.delete(key)
       entries.set(key, entry)
       return { value: entry.value, remainingSeconds: Math.floor(leftMs / 1000) }

@@ -1,6 +1,7 @@
 /**
- * @module One question to one server: UDP from a new port each time, TCP when the answer is cut short (RFC 7766). Holds no socket open between
- * questions, so it never keeps a process alive; knows no cache, no second server and no CNAME.
+ * @module Sends one DNS question to one server: over UDP from a new port each time, over TCP when the response is
+ * truncated (RFC 7766). Holds no socket open between questions, so it never keeps a process alive. No cache, no second
+ * server, no CNAME resolution.
  */
 import { createSocket } from 'node:dgram'
 import { connect, isIPv6 } from 'node:net'
@@ -12,12 +13,12 @@ export interface ServerAddress {
   readonly port: number
 }
 
-/** `silent`: nothing came in time; `broken`: unreachable, cut off, or an answer that cannot be read. */
+/** `silent`: no response in time; `broken`: unreachable, cut off, or an unreadable response. */
 export type ExchangeResult =
   | { readonly kind: 'response'; readonly response: Response }
   | { readonly kind: 'silent' }
   | { readonly kind: 'broken' }
-  /** Not even asked: this process has too many open files. */
+  /** Not sent: this process has too many open files. */
   | { readonly kind: 'unasked' }
 
 export interface ExchangeOptions {
@@ -28,7 +29,9 @@ export interface ExchangeOptions {
   readonly signal: AbortSignal
 }
 
-/** Asks `server` over UDP, again without EDNS when it does not know that, and over TCP when the answer was truncated. */
+/**
+ * Asks `server` over UDP, again without EDNS if it does not support that, and over TCP if the response was truncated.
+ */
 export async function exchange(
   server: ServerAddress,
   question: Question,
@@ -51,7 +54,7 @@ function exchangeOverUdp(
   const id = options.randomId() & 0xffff
   const query = encodeQuery(question, id, edns)
   return new Promise((resolve) => {
-    // A socket a query: the port, chosen by the system, is half of what a forger has to guess (RFC 5452 §9.2).
+    // One socket per query: its port, chosen by the system, is half of what a forger must guess (RFC 5452 §9.2).
     const socket = createSocket(isIPv6(server.host) ? 'udp6' : 'udp4')
     const finish = createFinish(options, resolve, () => socket.close())
     socket.on('error', (error) => finish({ kind: isOutOfFiles(error) ? 'unasked' : 'broken' }))
@@ -60,9 +63,9 @@ function exchangeOverUdp(
       if (read.kind === 'other') return
       finish(read.kind === 'malformed' ? { kind: 'broken' } : read)
     })
-    // Connected: the kernel drops what others send, and tells of a closed port at once.
+    // Connected: the kernel drops datagrams from other sources, and reports a closed port immediately.
     socket.connect(server.port, server.host, (error?: unknown) => {
-      // Without a route to the server the callback gets the error, and nothing is emitted.
+      // Without a route to the server the callback receives the error, and no event is emitted.
       if (error) finish({ kind: 'broken' })
       else if (!finish.isDone()) socket.send(query)
     })
@@ -85,7 +88,7 @@ function exchangeOverTcp(server: ServerAddress, question: Question, options: Exc
     socket.on('data', (chunk: Buffer) => {
       chunks.push(chunk)
       receivedBytes += chunk.length
-      // The length is 16 bits, so no more than 64 KiB is ever gathered.
+      // The length has 16 bits, so the buffer never exceeds 64 KiB.
       if (receivedBytes < 2) return
       const bytes = chunks.length === 1 ? chunk : Buffer.concat(chunks)
       chunks.splice(0, chunks.length, bytes)
@@ -104,7 +107,7 @@ interface Finish {
   isDone(): boolean
 }
 
-/** The one way out of an exchange: the first result counts, timer and socket are released with it. */
+/** Creates the function that ends an exchange: only the first result counts, and it releases timer and socket. */
 function createFinish(
   options: ExchangeOptions,
   resolve: (result: ExchangeResult) => void,

@@ -1,6 +1,7 @@
 /**
- * @module Where mail for a domain goes: its MX hosts in the order to try them, and the addresses of one host (RFC 5321 §5.1, null MX of RFC
- * 7505). Never decides whether an address may be dialled (special-addresses.ts) and never dials.
+ * @module Resolves the mail route of a domain: its MX hosts in order of preference, and the addresses of a host (RFC
+ * 5321 §5.1, null MX of RFC 7505). Never decides whether an address may be contacted (special-addresses.ts) and never
+ * connects.
  */
 import { isIP } from 'node:net'
 import { type Answer, type FailedAnswer, isFailedAnswer, type MxRecord, type Resolver } from './resolver.ts'
@@ -15,28 +16,28 @@ export type MailRoute =
       readonly kind: 'ok'
       /** In the order to try them. */
       readonly hosts: readonly MailHost[]
-      /** The domain has no MX, and is its own mail host. */
+      /** The domain has no MX record and is its own mail host. */
       readonly implicit: boolean
       readonly ttlSeconds: number
     }
-  /** The domain says that it takes no mail (RFC 7505): permanent, 5.1.10. */
+  /** The domain declares that it does not accept mail (RFC 7505): permanent, 5.1.10. */
   | { readonly kind: 'null-mx' }
   /** Permanent, 5.1.2. */
   | { readonly kind: 'nxdomain' }
-  /** The domain exists, with neither MX nor address: permanent, 5.1.2. */
+  /** The domain exists but has neither an MX record nor an address: permanent, 5.1.2. */
   | { readonly kind: 'no-mail-host' }
-  /** The MX records name no host but hold IP addresses, which exist as names nowhere: permanent, 5.4.4. */
+  /** The MX records contain IP addresses instead of host names, and no such name exists: permanent, 5.4.4. */
   | { readonly kind: 'literal-mx' }
-  /** Aliases that lead nowhere; worth another try later. */
+  /** Aliases form a loop; temporary. */
   | { readonly kind: 'loop' }
-  /** `reason` is a sentence for a person. */
+  /** `reason` is a sentence for people. */
   | { readonly kind: 'temporary'; readonly reason: string }
 
 export type HostAddresses =
   /** IPv4 before IPv6. */
   | { readonly kind: 'ok'; readonly addresses: readonly string[]; readonly ttlSeconds: number }
   | { readonly kind: 'nxdomain' }
-  /** The host exists and has no address of the wanted kinds. */
+  /** The host exists but has no address of the requested kinds. */
   | { readonly kind: 'nodata' }
   | { readonly kind: 'loop' }
   | { readonly kind: 'temporary'; readonly reason: string }
@@ -45,7 +46,7 @@ const MAX_HOSTS = 20
 const MAX_ADDRESSES = 20
 
 /**
- * The mail hosts of `domain` (A-labels). An address literal is none of its business.
+ * Resolves the mail hosts of `domain` (A-labels). Does not handle address literals.
  * @param shuffle puts hosts of equal preference into a random order, to spread the load (RFC 5321 §5.1)
  */
 export async function resolveMailHosts(
@@ -72,11 +73,11 @@ function toMailRoute(
   ttlSeconds: number,
   shuffle: <T>(items: readonly T[]) => T[],
 ): MailRoute {
-  // RFC 7505 §3: a null MX beside others is a mistake, and the others are meant.
-  const named = records.filter((r) => r.exchange !== '' && r.exchange !== '.')
-  if (named.length === 0) return { kind: 'null-mx' }
-  // RFC 5321 §5.1: an MX names a host; an address in its place resolves to nothing.
-  const usable = named.filter((r) => isIP(r.exchange) === 0)
+  // RFC 7505 §3: a null MX among other records is a mistake; use the others.
+  const valid = records.filter((r) => r.exchange !== '' && r.exchange !== '.')
+  if (valid.length === 0) return { kind: 'null-mx' }
+  // RFC 5321 §5.1: an MX names a host; an address in its place does not resolve.
+  const usable = valid.filter((r) => isIP(r.exchange) === 0)
   if (usable.length === 0) return { kind: 'literal-mx' }
   const sorted = shuffle(usable).sort((a, b) => a.preference - b.preference)
   const hosts = new Map<string, MailHost>()
@@ -87,14 +88,14 @@ function toMailRoute(
 }
 
 async function resolveImplicitRoute(resolver: Resolver, domain: string): Promise<MailRoute> {
-  // Both kinds: whether IPv6 is dialled is decided with the addresses, and a host of IPv6 alone is a mail host all the same.
+  // Queries both kinds: a host with only IPv6 is still a mail host, and the caller decides later whether to use IPv6.
   const found = await resolveHostAddresses(resolver, domain, { ipv6: true })
   switch (found.kind) {
     case 'ok': {
       const host = domain.toLowerCase().replace(/\.$/, '')
       return { kind: 'ok', hosts: [{ host, preference: 0 }], implicit: true, ttlSeconds: found.ttlSeconds }
     }
-    // The name exists, as the MX answer has said.
+    // The MX response showed that the name exists.
     case 'nodata':
     case 'nxdomain':
       return { kind: 'no-mail-host' }
@@ -103,7 +104,7 @@ async function resolveImplicitRoute(resolver: Resolver, domain: string): Promise
   }
 }
 
-/** The addresses of a mail host. One kind of address that fails to resolve does not hide the other. */
+/** Resolves the addresses of a mail host. When one kind of address fails to resolve, returns the other. */
 export async function resolveHostAddresses(
   resolver: Resolver,
   host: string,
@@ -119,7 +120,7 @@ export async function resolveHostAddresses(
   const failed = answers.find(isFailedAnswer)
   if (failed !== undefined) return { kind: 'temporary', reason: describeFailure(failed, 'addresses', host) }
   if (answers.some((answer) => answer.kind === 'loop')) return { kind: 'loop' }
-  // Servers that answer NXDOMAIN for one type only are broken; the other type's answer is the truth then.
+  // A server that answers NXDOMAIN for only one type is broken; trust the response for the other type.
   return { kind: answers.every((answer) => answer.kind === 'nxdomain') ? 'nxdomain' : 'nodata' }
 }
 
@@ -129,16 +130,16 @@ export interface HostWithAddresses {
 }
 
 export type RouteAddresses =
-  /** The hosts that have addresses, in the order given. */
+  /** The hosts that have addresses, in the given order. */
   | { readonly kind: 'ok'; readonly hosts: readonly HostWithAddresses[] }
   /** None of the hosts exists or has an address: permanent, 5.4.4. */
   | { readonly kind: 'no-address' }
   | { readonly kind: 'temporary'; readonly reason: string }
 
-/** Hosts looked up at a time. A route needs no more; the next are looked up when none of these has an address. */
+/** Hosts resolved concurrently. The next batch is resolved only when no host of this one has an address. */
 const HOSTS_BATCH_SIZE = 8
 
-/** The addresses of the hosts of a route. */
+/** Resolves the addresses of a route's hosts. */
 export async function resolveRouteAddresses(
   resolver: Resolver,
   hosts: readonly MailHost[],
@@ -163,7 +164,7 @@ export async function resolveRouteAddresses(
   if (ipv6) return { kind: 'no-address' }
   const found = await resolveRouteAddresses(resolver, hosts, { ipv6: true })
   return found.kind === 'ok'
-    ? { kind: 'temporary', reason: `${names} can be reached over IPv6 only, which is switched off here` }
+    ? { kind: 'temporary', reason: `${names} can be reached only over IPv6, which is disabled` }
     : found
 }
 

@@ -1,9 +1,13 @@
 /**
- * @module Our resolver in the shape that mailauth's SPF, DKIM and DMARC want: `resolve(name, type)` of node:dns, with its shapes and error codes.
+ * @module Adapts our resolver to the function that mailauth expects for SPF, DKIM and DMARC: `resolve(name, type)` of
+ * node:dns, with its results and error codes.
  */
 import type { Answer, Resolver } from './resolver.ts'
 
-/** As mailauth calls it: TXT as a list of strings a record, MX as objects, all else as text. Rejects with an Error whose `code` tells why. */
+/**
+ * As mailauth calls it: returns each TXT record as a list of strings, MX records as objects, all others as text.
+ * Rejects with an Error that has a `code`.
+ */
 export type MailauthResolver = (name: string, type: string) => Promise<string[] | string[][]>
 
 const CODES = {
@@ -30,11 +34,11 @@ export function createMailauthResolver(resolver: Resolver): MailauthResolver {
         return requireRecords(await resolver.ptr(name), name, type)
       case 'MX': {
         const records = requireRecords(await resolver.mx(name), name, type)
-        // mailauth's type knows texts only, its code reads these objects.
+        // mailauth's type declares only texts, but its code reads these objects.
         return records.map(({ exchange, preference }) => ({ exchange, priority: preference })) as unknown as string[]
       }
       default:
-        throw Object.assign(new Error(`${type} is not looked up`), { code: 'ENODATA' })
+        throw Object.assign(new Error(`unsupported record type: ${type}`), { code: 'ENODATA' })
     }
   }
 }

@@ -1,5 +1,5 @@
 /**
- * @module Queries and answers as DNS messages (RFC 1035 §4, EDNS0 of RFC 6891), over dns-packet. Pure: opens no socket.
+ * @module Encodes DNS queries and decodes responses (RFC 1035 §4, EDNS0 of RFC 6891), with dns-packet. Opens no socket.
  */
 import { isIPv4, isIPv6 } from 'node:net'
 import { type DecodedPacket, decode, encode, type Answer as PacketAnswer, RECURSION_DESIRED } from 'dns-packet'
@@ -13,12 +13,15 @@ export interface Question {
   readonly type: QueryType
 }
 
-/** The UDP answer size that is not fragmented on any path (DNS flag day 2020). */
+/** The UDP response size that no path fragments (DNS flag day 2020). */
 const UDP_PAYLOAD_BYTES = 1232
 const MAX_NAME_OCTETS = 253
 const MAX_LABEL_OCTETS = 63
 
-/** Lower-case, without the trailing dot; undefined for what cannot be a name in DNS (RFC 1035 §2.3.4) or is not ASCII. */
+/**
+ * Returns the name in lower case, without the trailing dot; undefined if it cannot exist in DNS (RFC 1035 §2.3.4) or is
+ * not ASCII.
+ */
 export function normaliseName(name: string): string | undefined {
   if (name.length > MAX_NAME_OCTETS + 1) return undefined
   const bare = (name.endsWith('.') ? name.slice(0, -1) : name).toLowerCase()
@@ -26,7 +29,9 @@ export function normaliseName(name: string): string | undefined {
   return bare.split('.').every((label) => label !== '' && label.length <= MAX_LABEL_OCTETS) ? bare : undefined
 }
 
-/** The name under which an address has its PTR record (RFC 1035 §3.5, RFC 3596 §2.5); undefined when `ip` is no address. */
+/**
+ * Returns the name of an address's PTR record (RFC 1035 §3.5, RFC 3596 §2.5); undefined when `ip` is not an address.
+ */
 export function toArpaName(ip: string): string | undefined {
   if (isIPv4(ip)) return `${ip.split('.').reverse().join('.')}.in-addr.arpa`
   if (!isIPv6(ip)) return undefined
@@ -60,28 +65,28 @@ const EDNS: PacketAnswer = {
 }
 
 export interface AnswerRecord {
-  /** Lower-case owner. */
+  /** Owner name in lower case. */
   readonly name: string
   readonly type: string
   readonly ttlSeconds: number
   readonly data: unknown
 }
 
-/** A referral is `servfail`: the server has no answer, and whoever asked cannot follow it to one that has. */
+/** A referral is `servfail`: the server has no answer, and a stub resolver cannot follow it to one that has. */
 export type Rcode = 'noerror' | 'nxdomain' | 'servfail' | 'refused' | 'unsupported'
 
 export interface Response {
   readonly rcode: Rcode
   readonly truncated: boolean
   readonly answers: readonly AnswerRecord[]
-  /** The SOA of a negative answer: its owner and for how long the absence holds (RFC 2308 §5). */
+  /** The SOA of a negative answer: its owner, and the time to live of the absence (RFC 2308 §5). */
   readonly soa: { readonly owner: string; readonly ttlSeconds: number } | undefined
 }
 
 /**
- * Reads what came for a query.
- * @returns `other` for what does not answer it (another id or question: forged or late, to be passed over), `malformed` for a message with the
- * right id that cannot be read.
+ * Decodes a message received for a query.
+ * @returns `other` when it does not answer the query (another id or question: forged or late, to be ignored),
+ * `malformed` when it has the right id but cannot be read
  */
 export function decodeResponse(
   bytes: Buffer,
@@ -101,7 +106,7 @@ export function decodeResponse(
   const reportedRcode = toRcode(flags & 0xf, packet.additionals ?? [])
   const rcode = reportedRcode === 'noerror' && isReferral(packet) ? 'servfail' : reportedRcode
   const asked = packet.questions?.[0]
-  // Some servers leave the question out of an error; nothing of such an answer is used but the error.
+  // Some servers omit the question from an error; only the error of such a response is used.
   if (asked === undefined && rcode !== 'noerror' && rcode !== 'nxdomain') {
     return { kind: 'response', response: { rcode, truncated: false, answers: [], soa: undefined } }
   }
@@ -119,7 +124,10 @@ export function decodeResponse(
   }
 }
 
-/** RFC 2308 §2.2: no answer, NS records and no SOA, where an absence would have the SOA or no NS. Resolvers that are broken, and lame servers, send it. */
+/**
+ * RFC 2308 §2.2: no answer, NS records and no SOA, where a negative answer would have the SOA or no NS. Broken
+ * resolvers and lame servers send it.
+ */
 function isReferral({ answers = [], authorities = [] }: DecodedPacket): boolean {
   if (answers.length > 0) return false
   return authorities.some(({ type }) => type === 'NS') && authorities.every(({ type }) => type !== 'SOA')
@@ -135,7 +143,7 @@ function toRcode(low: number, additionals: readonly PacketAnswer[]): Rcode {
       return 'nxdomain'
     case 5:
       return 'refused'
-    case 1: // FORMERR, NOTIMP and BADVERS are how a server says that it does not know EDNS (RFC 6891 §7).
+    case 1: // Servers without EDNS answer FORMERR, NOTIMP or BADVERS (RFC 6891 §7).
     case 4:
     case 16:
       return 'unsupported'

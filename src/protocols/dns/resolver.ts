@@ -1,6 +1,7 @@
 /**
- * @module A stub resolver (RFC 1034 §5.3.1) that tells "no such record", "no such name" and "no answer" apart, which mail depends on: a cache,
- * one question for many who ask the same, CNAMEs followed, the next server when one fails. Uses neither node:dns nor the system's resolver.
+ * @module A stub resolver (RFC 1034 §5.3.1) that distinguishes "no such record", "no such name" and "no answer", which
+ * mail delivery depends on. Caches, merges identical questions in flight, follows CNAMEs and tries the next server when
+ * one fails. Uses neither node:dns nor the system's resolver.
  */
 import type { Clock } from '#platform/clock.ts'
 import { createTtlCache } from './cache.ts'
@@ -15,51 +16,52 @@ import {
 } from './message.ts'
 import { parseServer } from './servers.ts'
 
-/** A mail exchanger; `exchange` is lower-case without a trailing dot, and '' for a null MX (RFC 7505). */
+/** A mail exchanger; `exchange` is in lower case without a trailing dot, and `''` for a null MX (RFC 7505). */
 export interface MxRecord {
   readonly preference: number
   readonly exchange: string
 }
 
-/** No answer that could be used; the same question may be answered later. */
+/** No usable answer; a later attempt may succeed. */
 export interface FailedAnswer {
-  /** `timeout` also stands for servers that could not be reached at all. */
+  /** `timeout` also covers servers that could not be reached. */
   readonly kind: 'servfail' | 'refused' | 'timeout'
 }
 
 export type Answer<T> =
   | { readonly kind: 'ok'; readonly records: readonly T[]; readonly ttlSeconds: number }
-  /** The name exists and has no record of this type. */
+  /** The name exists but has no record of this type. */
   | { readonly kind: 'nodata' }
   | { readonly kind: 'nxdomain' }
   | FailedAnswer
-  /** A chain of CNAMEs that comes back to itself or is longer than the resolver follows. */
+  /** A chain of CNAMEs that forms a loop or is longer than the resolver follows. */
   | { readonly kind: 'loop' }
 
-/** Asks DNS. Names are ASCII (A-labels); one that cannot exist in DNS is `nxdomain` without a question. */
+/** Queries DNS. Names are ASCII (A-labels); a name that cannot exist in DNS is `nxdomain` without a query. */
 export interface Resolver extends Disposable {
   mx(name: string): Promise<Answer<MxRecord>>
   a(name: string): Promise<Answer<string>>
   aaaa(name: string): Promise<Answer<string>>
-  /** One text a record: its strings joined without anything between them (RFC 7208 §3.3, RFC 6376 §3.6.2.2). */
+  /** Returns one text per record: its strings joined without a separator (RFC 7208 §3.3, RFC 6376 §3.6.2.2). */
   txt(name: string): Promise<Answer<string>>
-  /** The target of the CNAME at `name` itself, which is not followed. */
+  /** Returns the target of the CNAME at `name`, without following it. */
   cname(name: string): Promise<Answer<string>>
-  /** Host names of an IP address, or of a name below `in-addr.arpa` or `ip6.arpa`. */
+  /** Returns the host names of an IP address, or of a name below `in-addr.arpa` or `ip6.arpa`. */
   ptr(ipOrArpaName: string): Promise<Answer<string>>
-  /** Ends what is in flight with `timeout`, and answers `timeout` from then on. */
+  /** Ends queries in flight with `timeout`; later calls return `timeout`. */
   close(): void
 }
 
-/** A resolver that can tell its own trouble from that of a name. */
+/** A resolver that can distinguish its own failure from that of a name. */
 export interface DnsClient extends Resolver {
   /**
-   * Whether its servers answer at all now: they are asked for the root, which each of them knows, past the cache. A refusal is an answer, SERVFAIL is none.
+   * Whether the servers respond at all now. Asks for the root, which every server knows, bypassing the cache. REFUSED
+   * counts as a response, SERVFAIL does not.
    */
   isAnswering(): Promise<boolean>
 }
 
-/** True for an answer that says nothing about the name: the question has to be asked again later. */
+/** Returns whether an answer says nothing about the name, so the question must be asked again later. */
 export const isFailedAnswer = (answer: { readonly kind: string }): answer is FailedAnswer =>
   answer.kind === 'servfail' || answer.kind === 'refused' || answer.kind === 'timeout'
 
@@ -67,19 +69,19 @@ export interface ResolverOptions {
   /** In order of preference: `192.0.2.1`, `192.0.2.1:53`, `[2001:db8::1]:53`. */
   readonly servers: readonly string[]
   readonly clock: Clock
-  /** For one question to one server; 5,000 unless told. */
+  /** For one question to one server; default 5,000. */
   readonly timeoutMs?: number
-  /** Rounds over all servers; 2 unless told. */
+  /** Rounds over all servers; default 2. */
   readonly attempts?: number
-  /** Exchanges with servers at the same time; 256 unless told. Whatever comes more waits. */
+  /** Exchanges with servers in flight; default 256. Further ones wait. */
   readonly maxConcurrentExchanges?: number
   /** A random integer of at least 16 bits, unpredictable (RFC 5452 §9.1). */
   readonly randomId: () => number
-  /** 10,000 unless told; 0 asks anew each time. */
+  /** Default 10,000; 0 disables the cache. */
   readonly cacheEntries?: number
-  /** No answer is kept longer; 3,600 unless told. */
+  /** Upper limit for caching any answer; default 3,600. */
   readonly maxTtlSeconds?: number
-  /** How long an absence is kept; unless told as the zone's SOA says, at most 300. */
+  /** Time to live of a negative answer; default as the zone's SOA says, at most 300. */
   readonly negativeTtlSeconds?: number
 }
 
@@ -88,19 +90,19 @@ const MAX_RECORDS = 500
 const MAX_CONCURRENT_EXCHANGES = 256
 const FAILURE_TTL_SECONDS = 5
 const MAX_NEGATIVE_TTL_SECONDS = 300
-/** RFC 2308 §5 forbids keeping an absence that came without a SOA; this only absorbs a burst. */
+/** RFC 2308 §5 forbids caching a negative answer without a SOA; this only absorbs a burst. */
 const NEGATIVE_TTL_WITHOUT_SOA_SECONDS = 5
-/** Bounds what hostile zones with huge records can make the cache hold. */
+/** Limits what hostile zones with huge records can make the cache hold. */
 const CACHE_WEIGHT_BYTES = 16 * 1024 * 1024
 
 interface LookupResult {
   readonly answer: Answer<unknown>
-  /** For how long the answer may be kept. */
-  readonly keepSeconds: number
+  /** How long the answer may be cached. */
+  readonly cacheSeconds: number
   readonly weight: number
 }
 
-/** Opens nothing until asked; ends what it has asked at `close`. */
+/** Opens no socket until the first question; `close` ends the queries in flight. */
 export class StubResolver implements DnsClient {
   readonly #options: ResolverOptions
   readonly #servers: readonly ServerAddress[]
@@ -113,11 +115,11 @@ export class StubResolver implements DnsClient {
   readonly #limit: ReturnType<typeof createConcurrencyLimit>
   #probe: Promise<boolean> | undefined
 
-  /** @throws TypeError when `servers` is empty or holds what is no server address */
+  /** @throws TypeError when `servers` is empty or contains an invalid address */
   constructor(options: ResolverOptions) {
     this.#options = options
     this.#servers = options.servers.map(parseServer)
-    if (this.#servers.length === 0) throw new TypeError('servers: at least one DNS server is needed')
+    if (this.#servers.length === 0) throw new TypeError('servers must name at least one DNS server')
     this.#timeoutMs = options.timeoutMs ?? 5000
     this.#attempts = options.attempts ?? 2
     this.#maxTtlSeconds = options.maxTtlSeconds ?? 3600
@@ -165,7 +167,7 @@ export class StubResolver implements DnsClient {
     )
   }
 
-  /** The first usable answer of any server, else the failure that says most. */
+  /** Returns the first usable response of any server, else the most specific failure. */
   async #ask(question: Question): Promise<Response | 'servfail' | 'refused' | 'timeout' | 'unasked'> {
     let worthAsking = new Set(this.#servers)
     let failure: 'servfail' | 'refused' | 'timeout' | 'unasked' = 'timeout'
@@ -176,7 +178,7 @@ export class StubResolver implements DnsClient {
         if (result.kind !== 'response') continue
         const { rcode } = result.response
         if (rcode === 'noerror' || rcode === 'nxdomain') return result.response
-        // A server that has said so once says so again: only silence is worth a second round.
+        // A server that failed once fails again: only a server that gave no response is asked in the next round.
         worthAsking = new Set([...worthAsking].filter((s) => s !== server))
         if (rcode !== 'refused') failure = 'servfail'
         else if (failure === 'timeout' || failure === 'unasked') failure = 'refused'
@@ -196,13 +198,13 @@ export class StubResolver implements DnsClient {
     )
   }
 
-  async #look<T>(question: Question, parse: (data: unknown) => T | undefined): Promise<LookupResult> {
+  async #lookUp<T>(question: Question, parse: (data: unknown) => T | undefined): Promise<LookupResult> {
     let name = question.name
     let ttlSeconds = this.#maxTtlSeconds
     const seen = new Set([name])
     for (;;) {
       const response = await this.#ask({ name, type: question.type })
-      // Says nothing of the servers, and may work in a moment.
+      // A fault of this process, not of the servers; it may work again soon.
       if (response === 'unasked') return toLookupResult({ kind: 'timeout' }, 0)
       if (typeof response === 'string') return toLookupResult({ kind: response }, FAILURE_TTL_SECONDS)
       const asked = name
@@ -223,14 +225,14 @@ export class StubResolver implements DnsClient {
         seen.add(target)
         name = target
       }
-      // RFC 6604 §3: the code speaks of the last name of the chain.
+      // RFC 6604 §3: the rcode applies to the last name of the chain.
       if (response.rcode === 'nxdomain') {
         return toLookupResult({ kind: 'nxdomain' }, Math.min(ttlSeconds, this.#negativeTtlSeconds(response)))
       }
       if (name === asked || isAtOrBelow(name, response.soa?.owner)) {
         return toLookupResult({ kind: 'nodata' }, Math.min(ttlSeconds, this.#negativeTtlSeconds(response)))
       }
-      // The chain leaves what this server told: go on from its end.
+      // This response does not cover the end of the chain: ask for it.
     }
   }
 
@@ -240,14 +242,14 @@ export class StubResolver implements DnsClient {
     if (this.#closing.signal.aborted) return { kind: 'timeout' }
     const key = `${type} ${normalised}`
     const cached = this.#cache.get(key)
-    // What is kept under a type was parsed by the one parser of that type.
+    // Each type has one parser, so an entry of a type has that parser's result.
     if (cached !== undefined) return withRemainingTtl(cached.value as Answer<T>, cached.remainingSeconds)
     const running = this.#inFlight.get(key)
     if (running !== undefined) return running as Promise<Answer<T>>
-    const started = this.#look({ name: normalised, type }, parse)
-      .then(({ answer, keepSeconds, weight }) => {
+    const started = this.#lookUp({ name: normalised, type }, parse)
+      .then(({ answer, cacheSeconds, weight }) => {
         if (!this.#closing.signal.aborted)
-          this.#cache.set(key, answer, keepSeconds, weight + key.length + ENTRY_OVERHEAD_BYTES)
+          this.#cache.set(key, answer, cacheSeconds, weight + key.length + ENTRY_OVERHEAD_BYTES)
         return answer
       })
       .finally(() => this.#inFlight.delete(key))
@@ -276,9 +278,9 @@ export class StubResolver implements DnsClient {
 
 const ENTRY_OVERHEAD_BYTES = 200
 
-const toLookupResult = (answer: Answer<unknown>, keepSeconds: number, weight = 0): LookupResult => ({
+const toLookupResult = (answer: Answer<unknown>, cacheSeconds: number, weight = 0): LookupResult => ({
   answer,
-  keepSeconds,
+  cacheSeconds,
   weight,
 })
 
@@ -308,11 +310,11 @@ function parseMx(data: unknown): MxRecord | undefined {
 
 function parseStrings(data: unknown): string | undefined {
   const parts = Array.isArray(data) ? data : [data]
-  // Joined as bytes: a character may lie across two strings.
+  // Joined as bytes, because a character can be split across two strings.
   return parts.every((p) => Buffer.isBuffer(p)) ? Buffer.concat(parts).toString('utf8') : undefined
 }
 
-/** Runs at most `most` at once, the others in order of arrival. */
+/** Limits concurrency to `max`; the others wait in order of arrival. */
 function createConcurrencyLimit(max: number): <T>(run: () => Promise<T>) => Promise<T> {
   let running = 0
   const waiting: (() => void)[] = []

@@ -1,4 +1,4 @@
-/** @module Which DNS servers to ask: the text form of a server address, and those of the system. */
+/** @module Parses the addresses of DNS servers, and reads those that the system uses. */
 import { readFileSync } from 'node:fs'
 import { isIP, isIPv6 } from 'node:net'
 import type { ServerAddress } from './exchange.ts'
@@ -6,8 +6,8 @@ import type { ServerAddress } from './exchange.ts'
 const DNS_PORT = 53
 
 /**
- * Reads `192.0.2.1`, `192.0.2.1:53`, `2001:db8::1` or `[2001:db8::1]:53`.
- * @throws TypeError quoting what is none of these
+ * Parses `192.0.2.1`, `192.0.2.1:53`, `2001:db8::1` or `[2001:db8::1]:53`.
+ * @throws TypeError quoting any other text
  */
 export function parseServer(text: string): ServerAddress {
   const bracketed = /^\[([^\]]+)\](?::(\d{1,5}))?$/.exec(text)
@@ -15,18 +15,20 @@ export function parseServer(text: string): ServerAddress {
   const [, host = '', port] = bracketed ?? plain ?? []
   const server = { host, port: port === undefined ? DNS_PORT : Number(port) }
   if (isIP(host) === 0 || (bracketed !== null && !isIPv6(host)) || server.port < 1 || server.port > 65_535) {
-    throw new TypeError(`not the address of a DNS server: ${JSON.stringify(text)}`)
+    throw new TypeError(`not a DNS server address: ${JSON.stringify(text)}`)
   }
   return server
 }
 
-/** The `nameserver` lines of resolv.conf(5), at most three as libc takes; that of the own machine when there are none. */
+/**
+ * Returns the `nameserver` lines of resolv.conf(5), at most three as libc does; the local machine when there are none.
+ */
 export function readSystemServers(file = '/etc/resolv.conf'): string[] {
   let text = ''
   try {
     text = readFileSync(file, 'utf8')
   } catch {
-    // A system without the file is one whose resolver is local.
+    // A system without the file has a local resolver.
   }
   const servers = text.split('\n').flatMap((line) => {
     const address = /^\s*nameserver\s+(\S+)/.exec(line)?.[1]

@@ -1,6 +1,7 @@
 /**
- * @module Addresses that no stranger's DNS record or URL may make this service connect to: private, local, multicast, documentation and the
- * forms in which IPv6 wraps such an IPv4 address (RFC 6890 and the IANA special-purpose registries), and which of them may be reached anyway.
+ * @module Lists the addresses that an untrusted DNS record or URL must not make this service connect to: private,
+ * local, multicast, documentation, and the IPv6 forms that embed such an IPv4 address (RFC 6890 and the IANA
+ * special-purpose registries). Decides which of them a caller may allow.
  */
 import { BlockList, isIPv4, isIPv6 } from 'node:net'
 
@@ -37,7 +38,7 @@ const IPV6_BLOCKS: readonly [string, number][] = [
   ['ff00::', 8], // multicast
 ]
 
-/** Prefixes behind which an IPv4 address stands, and at which group of 16 bits it begins. */
+/** Prefixes that embed an IPv4 address, and the 16-bit group at which it begins. */
 const WRAPPERS: readonly [prefix: readonly number[], at: number][] = [
   [[0, 0, 0, 0, 0, 0xffff], 6], // IPv4-mapped
   [[0, 0, 0, 0, 0xffff, 0], 6], // IPv4-translated (SIIT)
@@ -49,7 +50,7 @@ const blocked = new BlockList()
 for (const [network, prefix] of IPV4_BLOCKS) blocked.addSubnet(network, prefix, 'ipv4')
 for (const [network, prefix] of IPV6_BLOCKS) blocked.addSubnet(network, prefix, 'ipv6')
 
-/** True also for a text that is no IP address, and for an IPv6 address with a zone. */
+/** Returns true also for a text that is not an IP address, and for an IPv6 address with a zone. */
 export function isSpecialAddress(ip: string): boolean {
   if (isIPv4(ip)) return blocked.check(ip, 'ipv4')
   if (!isIPv6(ip) || ip.includes('%')) return true
@@ -65,17 +66,18 @@ loopback.addSubnet('127.0.0.0', 8, 'ipv4')
 loopback.addAddress('::1', 'ipv6')
 
 /**
- * Whether this service may connect to an address.
- * @param special which special ones it may: all, those of this machine alone (127.0.0.0/8 and ::1, also mapped into IPv6), or none
+ * Returns whether this service may connect to an address.
+ * @param allowedSpecial which special addresses are allowed: all, only those of this machine (127.0.0.0/8 and ::1, also
+ * mapped into IPv6), or none
  */
 export function canConnectTo(ip: string, allowedSpecial: boolean | 'loopback'): boolean {
   if (allowedSpecial === true || !isSpecialAddress(ip)) return true
   return allowedSpecial === 'loopback' && !ip.includes('%') && loopback.check(ip, isIPv4(ip) ? 'ipv4' : 'ipv6')
 }
 
-/** The eight groups of a valid IPv6 address without a zone. */
+/** Returns the eight groups of a valid IPv6 address without a zone. */
 export function parseIpv6Groups(ip: string): number[] {
-  // An IPv4 tail, as in ::ffff:192.0.2.1, is two groups.
+  // An IPv4 tail, as in ::ffff:192.0.2.1, makes two groups.
   const hex = ip.replace(/(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/, (_, a, b, c, d) => {
     const group = (high: string, low: string) => (Number(high) * 256 + Number(low)).toString(16)
     return `${group(a, b)}:${group(c, d)}`

@@ -1,6 +1,9 @@
-/** @module Groups of header-like fields, as in a delivery status (RFC 3464 §2.1) and in returned headers. Bounded, linear, takes any text. */
+/**
+ * @module Parses groups of header-like fields, as in a delivery status (RFC 3464 §2.1) and in returned headers. Accepts
+ * any text, within limits and in linear time.
+ */
 
-/** By name in lower case; the first of each name, unfolded. */
+/** By name in lower case; the first field of each name, unfolded. */
 export type Fields = ReadonlyMap<string, string>
 
 const FIELD = /^([!-9;-~]{1,80})[ \t]*:[ \t]*/
@@ -8,8 +11,8 @@ const MAX_VALUE_LENGTH = 4000
 const MAX_FIELDS = 500
 
 /**
- * The groups of a text that blank lines separate, at most `maxGroups`. Lines that are no field are passed over.
- * @param opens names that begin a new group where they stand for the second time, for those who forget the blank line
+ * Returns the groups of a text, separated by blank lines, at most `maxGroups`. Skips lines that are not fields.
+ * @param groupStarters names that start a new group when they repeat, for senders that omit the blank line
  */
 export function parseFieldGroups(
   text: string,
@@ -44,7 +47,7 @@ export function parseFieldGroups(
       close()
       name = next
     }
-    // The folded rest of a second one must not be added to the first.
+    // A folded line of the repeated field must not be added to the first one.
     if (group.has(name) || group.size >= MAX_FIELDS) name = undefined
     else group.set(name, line.slice(match[0].length, match[0].length + MAX_VALUE_LENGTH).trim())
   }

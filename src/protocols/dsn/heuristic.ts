@@ -1,6 +1,6 @@
 /**
- * @module Makes out from its words what a report in no standard form says. Only of mail that a mail system sent; answers of programs that stand in for a
- * person are never reports (RFC 3834). Time linear in the text, which is bounded.
+ * @module Reads reports in no standard form by their words. Only mail from a mail system counts; automatic replies on
+ * behalf of a person are never reports (RFC 3834). Limits the text and takes time linear in it.
  */
 import { htmlToText } from '../mime/html-text.ts'
 import type { ParsedMessage } from '../mime/parsed.ts'
@@ -20,11 +20,11 @@ import type { DsnRecipient } from './report.ts'
 import { NOTHING_RETURNED, parseReturned, type ReturnedEmail } from './returned.ts'
 import { findStatus, isVagueStatus, MAX_DIAGNOSTIC_LENGTH } from './standard.ts'
 
-/** Who sent a message, as far as it matters to what it may be. */
+/** What kind of sender a message has. */
 export type SenderKind = 'mail system' | 'null' | 'other'
 
 const MAX_TEXT_LENGTH = 128 * 1024
-/** The explanation stands at the top. */
+/** The explanation is at the top. */
 const MAX_LINES = 400
 const MAX_LINE_LENGTH = 1000
 const MAX_RECIPIENTS = 50
@@ -35,7 +35,7 @@ const MAIL_SYSTEM_ADDRESS =
 const MAIL_SYSTEM_NAME =
   /mail delivery|mail administrator|mailer[- ]daemon|delivery (?:sub)?system|system administrator|systemadministrator|postmaster|internet mail|mail system/i
 
-/** The header fields by which programs mark that they answer for a person. */
+/** Header fields that mark an automatic reply on behalf of a person. */
 const AUTOMATIC_REPLY_FIELDS = [
   'x-autoreply',
   'x-auto-reply',
@@ -47,30 +47,30 @@ const AUTOMATIC_REPLY_FIELDS = [
   'x-vacation',
 ]
 
-/** What is looked at to tell who sent a message and what for. */
+/** The parts of a message that show who sent it and why. */
 export type MessageHead = Pick<ParsedMessage, 'headers' | 'subject' | 'from' | 'fromAddresses'>
 
 export function findHeader(message: Pick<ParsedMessage, 'headers'>, name: string): string | undefined {
   return message.headers.find(([field]) => field.toLowerCase() === name)?.[1].slice(0, 4000)
 }
 
-/** @param mailFrom reverse-path of the session where it is known; `''` is the null one */
+/** @param mailFrom reverse-path of the session, `''` for the null one; undefined: unknown */
 export function classifySender(message: MessageHead, mailFrom: string | undefined): SenderKind {
   const from = message.from?.slice(0, MAX_LINE_LENGTH) ?? ''
   if (message.fromAddresses.slice(0, 5).some((address) => MAIL_SYSTEM_ADDRESS.test(address))) return 'mail system'
   const isNull = mailFrom === undefined ? findHeader(message, 'return-path')?.trim() === '<>' : mailFrom === ''
-  // A name is easily given: it counts with what only systems do.
+  // Anyone can choose a name, so it counts only together with the null reverse-path.
   if (isNull && MAIL_SYSTEM_NAME.test(from)) return 'mail system'
   return isNull ? 'null' : 'other'
 }
 
-/** Whether a message answers for a person, or is a receipt: never a report. */
+/** Whether a message is an automatic reply on behalf of a person, or a receipt; neither is a report. */
 export function isAutomaticReply(message: MessageHead, sender: SenderKind): boolean {
   const subject = message.subject.slice(0, MAX_LINE_LENGTH)
   if (AUTOMATIC_REPLY_SUBJECT.test(subject) || RECEIPT_SUBJECT.test(subject)) return true
   if (AUTOMATIC_REPLY_FIELDS.some((name) => findHeader(message, name) !== undefined)) return true
   if (/auto[-_]?reply/i.test(findHeader(message, 'precedence') ?? '')) return true
-  // Mail systems mark their reports so as well.
+  // Mail systems set these fields on their reports too.
   if (sender === 'mail system') return false
   return (
     /^\s*auto-replied/i.test(findHeader(message, 'auto-submitted') ?? '') ||
@@ -83,7 +83,7 @@ export interface HeuristicDsn {
   readonly returned: ReturnedEmail
 }
 
-/** @param hasReturned whether the message was returned in a part of its own */
+/** @param hasReturned whether a separate part contains the returned message */
 export function parseHeuristicDsn(
   message: ParsedMessage,
   sender: SenderKind,
@@ -95,7 +95,7 @@ export function parseHeuristicDsn(
   const whole = explanation.join('\n')
   const failedByHeader = findAddresses(findHeader(message, 'x-failed-recipients') ?? '')
   const isFailureSubject = FAILURE_SUBJECT.test(subject)
-  // Anybody can send from the null path; a report also looks like one.
+  // Anyone can send with a null reverse-path, so the message must also look like a report.
   if (sender === 'null' && !isFailureSubject && !hasReturned && !returned && failedByHeader.length === 0)
     return undefined
   if (sender === 'null' && CHALLENGE.test(whole)) return undefined
@@ -105,7 +105,7 @@ export function parseHeuristicDsn(
     failedByHeader.length > 0 ||
     overall.isRejected ||
     explanation.some((line) => FAILURE.test(line)) ||
-    // An answer repeats the subject of what it answers, and that may have been "Your parcel could not be delivered".
+    // A reply repeats the original subject, which may have been "Your parcel could not be delivered".
     (isFailureSubject && (sender === 'mail system' || hasReturned || returned !== undefined))
   if (!isDelay && !isFailure) return undefined
   const isFailureStated =
@@ -123,10 +123,10 @@ function readText(message: ParsedMessage): string {
   return text.trim() === '' && message.html !== null ? htmlToText(message.html.slice(0, MAX_TEXT_LENGTH)) : text
 }
 
-/** Where the returned message begins in a text. */
+/** The line before the returned message. */
 const RETURNED_MARK =
   /^(?:[-=_*#<>\s]{3,40}[^-=_*].{0,100}(?:message|e-?mail|header|nachricht|kopfzeilen|message d'origine|en-t[êe]te|mensaje|encabezado|messaggio|intestazion|mensagem|cabe[çc]alho|bericht|メッセージ|ヘッダ)|(?:the following is|this is|below (?:this line )?is) a copy of (?:the|your) (?:message|headers)|original message headers|(?:the )?(?:original|returned|undelivered) message (?:headers )?(?:follows|was|is attached)?\s?:?$|message headers? follows?|return-path: ?<|received: from|message-id: ?<)/i
-/** Rows of dashes that stand over a list of addresses or a session, as sendmail writes them. */
+/** Rows of dashes above a list of addresses or a session, as sendmail writes them. */
 const OTHER_MARK = /following addresses|transcript of session|permanent fatal errors|diagnos|transient/i
 
 function splitAtReturned(text: string): { explanation: string[]; returned: ReturnedEmail | undefined } {
@@ -143,7 +143,7 @@ function splitAtReturned(text: string): { explanation: string[]; returned: Retur
   return { explanation, returned: undefined }
 }
 
-/** Introductory lines before the returned headers; some writers indent all of it. */
+/** Skips introductory lines before the returned headers, and removes the indentation that some senders add. */
 function skipToHeaders(text: string): string {
   const lines = splitLines(text.slice(0, MAX_TEXT_LENGTH)).map((line) => line.replace(/^(?:> ?)+/, ''))
   const start = lines.findIndex((line) => /^[ \t]{0,8}[A-Za-z][A-Za-z0-9-]{1,60}: ?\S/.test(line))
@@ -156,13 +156,13 @@ function skipToHeaders(text: string): string {
 }
 
 interface FailureDescription {
-  /** A reply that refuses is quoted, and its cause is known. */
+  /** The text quotes a rejecting reply, and its cause is known. */
   readonly isRejected: boolean
   readonly status: string | null
   readonly diagnostic: string | null
 }
 
-/** A reply that refuses: at the beginning of a line or where it is quoted. */
+/** A rejecting reply, at the start of a line or quoted. */
 const REPLY =
   /(?:^[\s"'(<*>-]*|: ?"?|<<< ?|(?:said|error|code|response|replied|returned|answered|status|with|server) ?[:#(]? ?"?)(?<reply>([45])\d\d[ -]\S.*)/i
 
@@ -170,8 +170,8 @@ const REPLY =
 const ADDRESS_AND_REASON = /^\s{0,20}<?([^\s<>()[\]"'`,;:@]{1,64}@[^\s<>()[\]"'`,;:@/]{1,255})>?: (\S.{0,2000})$/
 
 /**
- * What the words of a report add to its status part where that gives no diagnostic: OpenSMTPD quotes the reply only in the text, next to the address, and gives
- * 5.0.0 for it.
+ * Adds the diagnostic from the text to a recipient whose status part has none. OpenSMTPD quotes the reply only in the
+ * text, next to the address, and sets the status 5.0.0.
  */
 export function addExplanation(message: ParsedMessage, recipient: DsnRecipient): DsnRecipient {
   const { action, diagnostic, finalRecipient, status } = recipient
@@ -189,7 +189,7 @@ export function addExplanation(message: ParsedMessage, recipient: DsnRecipient):
   return recipient
 }
 
-/** What lines say of one address, or all lines of the message. */
+/** Describes the failure from the lines about one address, or from all lines. */
 function describeFailure(lines: readonly string[]): FailureDescription {
   const replyAt = lines.findIndex((line) => REPLY.test(line))
   if (replyAt !== -1) {
@@ -197,7 +197,7 @@ function describeFailure(lines: readonly string[]): FailureDescription {
       REPLY.exec(lines[replyAt] ?? '')?.groups?.['reply'] ?? '',
       ...readWrappedLines(lines, replyAt),
     ].join(' ')
-    // The words may say more than a bare code does.
+    // The words may be more specific than a bare code.
     const status =
       findStatus(diagnostic) ?? findCauseStatus(diagnostic)?.replace(/^[45]/, diagnostic.slice(0, 1)) ?? null
     return { isRejected: status !== null, status, diagnostic: cleanDiagnostic(diagnostic) }
@@ -213,7 +213,7 @@ function describeFailure(lines: readonly string[]): FailureDescription {
 
 const findCauseStatus = (text: string): string | null => CAUSES.find(([pattern]) => pattern.test(text))?.[1] ?? null
 
-/** The rest of a reply that was wrapped, up to a blank line. */
+/** Returns the continuation lines of a wrapped reply, up to a blank line. */
 function readWrappedLines(lines: readonly string[], at: number): string[] {
   const rest = lines.slice(at + 1, at + 7)
   const end = rest.findIndex((line) => line.trim() === '' || findStartingAddress(line) !== undefined)

@@ -1,6 +1,6 @@
 /**
- * @module Makes out delivery reports: in standard form (RFC 3464, RFC 6533) by their status part, else by their words. Out-of-office answers, read
- * receipts (RFC 8098) and complaints (RFC 5965) are none.
+ * @module Recognises and reads delivery status notifications (DSNs): in standard form (RFC 3464, RFC 6533) by their
+ * status part, else by their words. Excludes out-of-office replies, read receipts (RFC 8098) and complaints (RFC 5965).
  */
 import type { ParsedAttachment, ParsedMessage } from '../mime/parsed.ts'
 import {
@@ -23,20 +23,20 @@ const RETURNED_PARTS: ReadonlySet<string> = new Set([
   'text/rfc822-headers',
   'message/global-headers',
 ])
-/** Reports of another kind, which say nothing of delivery. */
+/** Reports of another kind, not about delivery. */
 const OTHER_REPORTS: ReadonlySet<string> = new Set([
   'message/disposition-notification',
   'message/global-disposition-notification',
   'message/feedback-report',
 ])
 
-/** Octets of a part that are looked at; reports have what matters at the top, and returned messages can be of any size. */
+/** Octets of a part that are read: a report has the essentials at the top, and a returned message can have any size. */
 const MAX_PART_BYTES = 256 * 1024
 
 /**
- * What a message says of the delivery of another one; undefined: it is no such report. Takes whatever a stranger sent. What was returned is not opened
- * further, so a report that somebody forwards is none.
- * @param facts.mailFrom reverse-path of the session, `''` for the null one; left out: only the header fields tell
+ * Returns the delivery status that a message reports; undefined when it is not a DSN. Accepts any message. Does not
+ * open the returned message, so a forwarded DSN does not count.
+ * @param facts.mailFrom reverse-path of the session, `''` for the null one; left out: only header fields are used
  */
 export function parseDsn(message: ParsedMessage, facts: { readonly mailFrom?: string } = {}): Dsn | undefined {
   const findPart = (types: ReadonlySet<string>) => message.attachments.find((part) => types.has(part.contentType))
@@ -46,7 +46,7 @@ export function parseDsn(message: ParsedMessage, facts: { readonly mailFrom?: st
   const returnedPart = findPart(RETURNED_PARTS)
   const returned = returnedPart ? parseReturned(decodeStart(returnedPart)) : NOTHING_RETURNED
   const statusPart = findPart(STATUS_PARTS)
-  // Outside a report, anybody may have attached a status part.
+  // Outside of a multipart/report, anyone may have attached a status part.
   const isReport = contentType.startsWith('multipart/report') || contentType.startsWith('message/')
   if (statusPart && (isReport || sender !== 'other')) {
     const status = parseDeliveryStatus(decodeStart(statusPart))
@@ -72,14 +72,15 @@ const OTHER_REPORT_TYPE = /report-type\s?=\s?"?(?:disposition-notification|feedb
 const RECEIPT_TYPE = /^\s*multipart\/report\b[^\r\n]{0,500}report-type\s?=\s?"?disposition-notification/i
 
 /**
- * Whether a message is what programs answer for a person (RFC 3834 §5), or a receipt (RFC 8098). At a return path it says nothing that anybody waits for.
+ * Returns whether a message is an automatic reply on behalf of a person (RFC 3834 §5), or a receipt (RFC 8098). At a
+ * return path such a message needs no attention.
  * @param mailFrom reverse-path of the session, `''` for the null one
  */
 export const isAutoReplyOrReceipt = (message: MessageHead, mailFrom: string): boolean =>
   RECEIPT_TYPE.test(findHeader(message, 'content-type') ?? '') ||
   isAutomaticReply(message, classifySender(message, mailFrom))
 
-/** Who returns nothing may still answer in the thread of what it is about. */
+/** A report that returns nothing may still refer to the original message as its thread. */
 const addMessageId = (returned: ReturnedEmail, named: string | null, message: ParsedMessage): ReturnedEmail => ({
   ...returned,
   originalMessageId:

@@ -1,31 +1,36 @@
-/** @module What a delivery report says (RFC 3464, RFC 6533), also one that is not in that form. Types only; `parse.ts` makes it. */
+/** @module The content of a DSN (RFC 3464, RFC 6533), in standard form or not. Types only; `parse.ts` creates them. */
 
 export interface DsnRecipient {
   /**
-   * `failed`: it was not and will not be delivered. `none`: it says neither that it failed nor that it arrived; the address was only verified, or action and
-   * status contradict each other.
+   * `failed`: permanently not delivered. `none`: neither failed nor delivered, because the address was only verified,
+   * or because action and status contradict each other.
    */
   readonly action: 'failed' | 'delayed' | 'delivered' | 'relayed' | 'expanded' | 'none'
-  /** Address that the report is about, without its type; null: it does not say. */
+  /** Address that the report is about, without its type; null: not stated. */
   readonly finalRecipient: string | null
-  /** Address that the sender gave, without its type. */
+  /** Address that the sender used, without its type. */
   readonly originalRecipient: string | null
-  /** Enhanced status code (RFC 3463): `5.1.1`; null: none. */
+  /** Enhanced status code (RFC 3463), such as `5.1.1`; null: none. */
   readonly status: string | null
-  /** What the refusing server said, without its type, unfolded. */
+  /** Reply of the rejecting server, without its type, unfolded. */
   readonly diagnostic: string | null
-  /** Name of the server that refused, without its type. */
+  /** Name of the rejecting server, without its type. */
   readonly remoteMta: string | null
 }
 
 export interface Dsn {
-  /** `standard`: RFC 3464; `heuristic`: made out from text. */
+  /** `standard`: RFC 3464; `heuristic`: recognised by its words. */
   readonly form: 'standard' | 'heuristic'
   readonly reportingMta: string | null
-  /** One at least; bounded. */
+  /** At least one; the number is limited. */
   readonly recipients: readonly DsnRecipient[]
-  /** Of what was sent: its Message-ID with angle brackets, as the returned message or headers have it; null: not returned. */
+  /**
+   * Message-ID of the original message with angle brackets, as in the returned message or headers; null: not returned.
+   */
   readonly originalMessageId: string | null
-  /** The address of ours that it was sent from, as the returned headers have it: Return-Path and such; bounded. */
+  /**
+   * Our sender address of the original message, from the returned headers: Return-Path and the like; the length is
+   * limited.
+   */
   readonly originalReturnPath: string | null
 }

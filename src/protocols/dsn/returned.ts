@@ -1,4 +1,4 @@
-/** @module What the returned message, or its headers, say of the email that a report is about. */
+/** @module Reads the Message-ID and the return path of the original email from the returned message or its headers. */
 import { parseFieldGroups } from './fields.ts'
 import type { Dsn } from './report.ts'
 
@@ -10,10 +10,10 @@ const MAX_HEADER_LENGTH = 128 * 1024
 const MAX_ADDRESS_LENGTH = 320
 
 const RETURN_PATHS = ['return-path', 'x-return-path', 'x-envelope-from', 'x-original-return-path']
-/** Exim and others note it in Received. */
+/** Exim and others record it in Received. */
 const ENVELOPE_FROM = /envelope-(?:from|sender)[ =<]{1,3}([^\s<>();]{3,320})/i
 
-/** Reads the first header block of a text; what follows it is the body. */
+/** Reads the first header block of a text; the body follows it. */
 export function parseReturned(text: string): ReturnedEmail {
   const head = text.slice(0, MAX_HEADER_LENGTH)
   const [fields] = parseFieldGroups(head, 1)
@@ -25,7 +25,7 @@ export function parseReturned(text: string): ReturnedEmail {
   }
 }
 
-/** The first Message-ID of a header value, with angle brackets; null: there is none. RFC 5322 §3.6.4. */
+/** Returns the first Message-ID in a header value, with angle brackets; null: none. RFC 5322 §3.6.4. */
 export const findMessageId = (value: string | undefined): string | null =>
   /<[^<>\s]{1,500}>/.exec(value?.slice(0, MAX_ADDRESS_LENGTH * 4) ?? '')?.[0] ?? null
 

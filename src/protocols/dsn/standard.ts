@@ -1,4 +1,4 @@
-/** @module Reads a delivery status part (RFC 3464 §2, RFC 6533 §3), tolerant of what is left out or misspelt. */
+/** @module Reads a delivery status part (RFC 3464 §2, RFC 6533 §3), and tolerates missing or misspelt fields. */
 import { type Fields, parseFieldGroups } from './fields.ts'
 import type { DsnRecipient } from './report.ts'
 
@@ -9,16 +9,16 @@ export interface DeliveryStatus {
 }
 
 const MAX_RECIPIENTS = 100
-/** What is kept of a diagnostic; the rest says nothing new. */
+/** Characters of a diagnostic that are stored. */
 export const MAX_DIAGNOSTIC_LENGTH = 2000
 const MAX_NAME_LENGTH = 255
-/** RFC 5321 §4.5.3.1, in octets of a path with room for escapes. */
+/** RFC 5321 §4.5.3.1, in octets of a path, with capacity for escapes. */
 const MAX_ADDRESS_LENGTH = 640
 
 const RECIPIENT_FIELDS = ['final-recipient', 'original-recipient', 'action', 'status', 'diagnostic-code']
 const GROUP_STARTERS = new Set(['final-recipient', 'original-recipient', 'action'])
 
-/** Recipients are left out that have neither an action that RFC 3464 knows nor a status. */
+/** Skips recipients that have neither an action defined by RFC 3464 nor a status. */
 export function parseDeliveryStatus(text: string): DeliveryStatus {
   const groups = parseFieldGroups(text, MAX_RECIPIENTS + 1, GROUP_STARTERS)
   const first = groups[0]
@@ -47,7 +47,7 @@ function parseRecipient(fields: Fields): DsnRecipient | undefined {
   }
 }
 
-/** Some write "failure", some add a comment, some leave it out. */
+/** Some servers write "failure", some add a comment, some omit the action. */
 function parseAction(text: string | undefined, status: string | null): DsnRecipient['action'] | undefined {
   const word = /^[a-z]+/.exec(text?.trim().toLowerCase() ?? '')?.[0]
   switch (word) {
@@ -64,7 +64,7 @@ function parseAction(text: string | undefined, status: string | null): DsnRecipi
     case 'delay':
     case 'deferred':
       return 'delayed'
-    // Sendmail's answer to a verification.
+    // Sendmail's response to a verification.
     case 'deliverable':
       return 'none'
   }
@@ -81,19 +81,19 @@ function parseAction(text: string | undefined, status: string | null): DsnRecipi
 
 const STATUS = /(?<![\d.])[245]\.\d{1,3}\.\d{1,3}(?![.\d])/
 
-/** The first enhanced status code (RFC 3463 §2) in a text. */
+/** Returns the first enhanced status code (RFC 3463 §2) in a text. */
 export const findStatus = (text: string | undefined): string | null => STATUS.exec(text ?? '')?.[0] ?? null
 
 /** Whether a status names no cause (RFC 3463 §3.1). */
 export const isVagueStatus = (status: string | null): boolean => status === null || /^[245]\.0\.0$/.test(status)
 
-/** `dns; mx.example.net`: the part after the type. */
+/** Returns the part after the type, as in `dns; mx.example.net`. */
 const removeType = (text: string | undefined): string | undefined =>
   text?.replace(/^[A-Za-z0-9-]{1,40}[ \t]*;[ \t]*/, '').trim()
 
 const parseName = (text: string | undefined): string | null => removeType(text)?.slice(0, MAX_NAME_LENGTH) || null
 
-/** An address of a typed field, decoded; null: none that mail can go to (X.400 and the like). */
+/** Decodes the address of a typed field; null: not an email address (X.400 and the like). */
 function parseAddress(text: string | undefined): string | null {
   const type = /^([A-Za-z0-9-]{1,40})[ \t]*;/.exec(text ?? '')?.[1]?.toLowerCase()
   const address = removeType(text)?.replace(/^<|>$/g, '').trim() ?? ''
@@ -101,12 +101,12 @@ function parseAddress(text: string | undefined): string | null {
   return type === 'utf-8' ? decodeUtf8Address(address) : decodeXtext(address)
 }
 
-/** RFC 6533 §3, all three forms. Escapes that name no character stay as they are. */
+/** RFC 6533 §3, all three forms. Escapes that encode no character stay unchanged. */
 const decodeUtf8Address = (address: string): string =>
   address.replace(/\\x\{([0-9A-Fa-f]{2,6})\}/g, (escaped, hex: string) => {
     const code = Number.parseInt(hex, 16)
     return code > 0x20 && code <= 0x10ffff && !(code >= 0xd800 && code <= 0xdfff) ? String.fromCodePoint(code) : escaped
   })
 
-/** RFC 3461 §4: only `+` and `=` have to be escaped in an address, and other escapes look like a tag: `bob+20`. */
+/** RFC 3461 §4: only `+` and `=` must be escaped in an address; other escapes could be a tag: `bob+20`. */
 const decodeXtext = (address: string): string => address.replaceAll('+2B', '+').replaceAll('+3D', '=')

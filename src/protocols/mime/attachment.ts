@@ -1,6 +1,6 @@
 /**
- * @module Names and types of attachments as they may stand in a MIME header. Takes whatever a client sent and always gives something valid; says
- * nothing about which attachments are allowed.
+ * @module Sanitises names and types of attachments for a MIME header. Accepts any text and always returns a valid
+ * value. Does not decide which attachments are allowed.
  */
 import { basename, extname } from 'node:path/posix'
 
@@ -11,12 +11,13 @@ const MAX_CONTENT_TYPE_LENGTH = 256
 
 /** RFC 6838 §4.2 restricted names, each part at most 127 characters. */
 const MEDIA_TYPE = /^[a-z0-9][a-z0-9!#$&\-^_.+]{0,126}\/[a-z0-9][a-z0-9!#$&\-^_.+]{0,126}$/
-// The only parameters with a meaning for a file: anything else could rename it or start a boundary.
+// The only parameters that describe a file: any other could rename it or start a boundary.
 const KEPT_PARAMETER = /^(charset|method)\s*=\s*"?([A-Za-z0-9!#$&\-^_.+]{1,64})"?$/i
 
 /**
- * `type/subtype` in lower case with its charset and method parameters, or `application/octet-stream` when the text is no media type. So are
- * message/* and multipart/*, which may not be sent in base64 (RFC 2045 §6.4) and would not arrive octet by octet.
+ * Returns `type/subtype` in lower case with its charset and method parameters. Returns `application/octet-stream` for a
+ * text that is not a media type, and for message/* and multipart/*, which must not be sent in base64 (RFC 2045 §6.4)
+ * and would not arrive unchanged.
  */
 export function sanitiseContentType(text: string): string {
   const [type = '', ...parameters] = text.slice(0, MAX_CONTENT_TYPE_LENGTH).split(';')
@@ -29,7 +30,10 @@ export function sanitiseContentType(text: string): string {
   return mediaType + kept.join('')
 }
 
-/** The last part of a path, without control characters, at most 255 characters with its extension; `attachment` when nothing is left. */
+/**
+ * Returns the last part of a path, without control characters, at most 255 characters including the extension;
+ * `attachment` when nothing is left.
+ */
 export function sanitiseFilename(text: string): string {
   const name = basename(
     text

@@ -1,24 +1,30 @@
-/** @module Text of strangers in whatever charset they say, or do not say, to Unicode. Never fails: what cannot be read is guessed. */
+/**
+ * @module Decodes received text to Unicode, in the declared charset or without one. Never fails: guesses what it cannot
+ * decode.
+ */
 import iconv from 'iconv-lite'
 import libcharset from 'libmime/lib/charset.js'
 
-/** Names that say nothing about octets above 127, or that senders write without meaning them. */
+/** Names that say nothing about octets above 127, or that senders use without meaning them. */
 const MEANINGLESS =
   /^(?:us-?ascii|ascii|ansi_x3\.4-19(?:68|86)|x-unknown|unknown-8bit|unknown|default|none|7bit|8bit|binary)$/
 const MAX_NAME_LENGTH = 60
-/** Where a page says its own charset. */
+/** Where an HTML page declares its charset. */
 const META_BYTES = 1024
 
 /**
- * Octets as well-formed text. UTF-8 that was declared keeps what is valid of it; when nothing usable was declared, text that is not UTF-8 is taken
- * for windows-1252, as mail programs do.
- * @param charset as declared; null: it was not
+ * Decodes octets to well-formed text. Keeps the valid part of declared UTF-8. Without a usable declaration, text that
+ * is not UTF-8 is read as windows-1252, as mail programs do.
+ * @param charset as declared; null: not declared
  */
 export function decodeText(bytes: Uint8Array, charset: string | null): string {
   return decode(bytes, normaliseCharset(charset)).toWellFormed()
 }
 
-/** As `decodeText`; without a charset what the page says in its first kilobyte decides, unless it is UTF-8. */
+/**
+ * As `decodeText`; but without a charset, text that is not UTF-8 uses the charset declared in the page's first
+ * kilobyte.
+ */
 export function decodeHtml(bytes: Uint8Array, charset: string | null): string {
   if (normaliseCharset(charset) !== undefined) return decodeText(bytes, charset)
   const start = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.length, META_BYTES)).toString('latin1')
@@ -26,21 +32,22 @@ export function decodeHtml(bytes: Uint8Array, charset: string | null): string {
   return decodeUtf8(bytes) ?? decodeText(bytes, own ?? null)
 }
 
-/** Octets of a header that no header has unencoded: beyond ASCII, or the escape with which ISO-2022 begins another alphabet. */
+/** Octets that need decoding in a header: beyond ASCII, or the escape that switches alphabets in ISO-2022. */
 const RAW_OCTETS = /[\x1b\x80-\xff]/
-/** What a header and its encoded words are made of; a charset that reads it otherwise, such as UTF-16, is not that of a header. */
+/** Characters of header syntax. A charset that decodes them differently, such as UTF-16, is not used for a header. */
 const HEADER_SYNTAX = Buffer.from('A+AGE-:;<a@b>"=?Q?_?= \t')
 
 /**
- * Unencoded text of a header, which RFC 5322 does not allow and many send: UTF-8 when it is (RFC 6532), else the charset of the body, else windows-1252.
+ * Decodes unencoded text of a header, which RFC 5322 forbids but many senders use: as UTF-8 if valid (RFC 6532), else
+ * in the charset of the body, else as windows-1252.
  * @param octets one character per octet
- * @param bodyCharset as declared; null: none was
+ * @param bodyCharset as declared; null: not declared
  */
 export function decodeHeaderText(octets: string, bodyCharset: string | null): string {
   if (!RAW_OCTETS.test(octets)) return octets
   const bytes = Buffer.from(octets, 'latin1')
   const name = normaliseCharset(bodyCharset)
-  // Text of ISO-2022 is valid UTF-8 as well.
+  // Text in ISO-2022 is valid UTF-8 too.
   const isEscaped = octets.includes('\x1b') && name?.startsWith('iso-2022-') === true
   const known = isEscaped ? undefined : decodeUtf8(bytes)
   if (known !== undefined) return known
@@ -51,22 +58,22 @@ export function decodeHeaderText(octets: string, bodyCharset: string | null): st
 /** Whether a declared charset says anything about octets above 127. */
 export const isMeaningfulCharset = (charset: string): boolean => normaliseCharset(charset) !== undefined
 
-/** Whether two names are those of one charset. */
+/** Whether two names refer to one charset. */
 export const isSameCharset = (one: string, other: string): boolean =>
   one === other || normaliseCharset(one) === normaliseCharset(other)
 
 function decode(bytes: Uint8Array, name: string | undefined): string {
   if (name === undefined) return decodeGuessed(bytes)
   if (name === 'utf-8') return new TextDecoder('utf-8').decode(bytes)
-  // The byte order mark knows better than the name, of which the one order is only a guess.
+  // The byte order mark is more reliable than the name, which merely implies an order.
   const isBigEndian = name.startsWith('utf-16') && bytes[0] === 0xfe && bytes[1] === 0xff
   const native = findDecoder(isBigEndian ? 'utf-16be' : name)
   if (native) return native.decode(native.encoding === 'iso-2022-jp' ? removeIdleEscapes(bytes) : bytes)
   const sevenBitDecoder = SEVEN_BIT_DECODERS[name]
   if (sevenBitDecoder) return sevenBitDecoder(bytes)
-  // It takes nothing but a Buffer for octets.
+  // It accepts octets only as a Buffer.
   const text = libcharset.decode(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length), name)
-  // Either it is broken, or the name is unknown and was read as UTF-8.
+  // Either the text is broken, or the name is unknown and libmime read it as UTF-8.
   return text.includes('\ufffd') ? decodeGuessed(bytes) : text
 }
 
@@ -80,7 +87,7 @@ function decodeUtf8(bytes: Uint8Array): string | undefined {
   }
 }
 
-/** The name in lower case; undefined: none that says anything. */
+/** Returns the canonical name in lower case; undefined when it says nothing. */
 function normaliseCharset(charset: string | null): string | undefined {
   // RFC 2231 §5: a language may follow.
   const declared = (charset ?? '')
@@ -93,7 +100,7 @@ function normaliseCharset(charset: string | null): string | undefined {
 
 function findDecoder(name: string): TextDecoder | undefined {
   try {
-    // The type knows fewer names than the decoder.
+    // The type declares fewer names than the decoder knows.
     return new TextDecoder(name as 'utf-8')
   } catch {
     return undefined
@@ -101,8 +108,8 @@ function findDecoder(name: string): TextDecoder | undefined {
 }
 
 /**
- * Without the escapes of ISO-2022-JP that another follows: where two texts were joined, such as the encoded words of a subject. The decoder takes them
- * for an error.
+ * Removes ISO-2022-JP escapes that another escape follows, as where encoded words of a subject were joined. The decoder
+ * treats them as an error.
  */
 function removeIdleEscapes(bytes: Uint8Array): Uint8Array {
   const octets = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
@@ -139,10 +146,10 @@ const CR = 0x0d
 const TILDE = 0x7e
 const OPENING_BRACE = 0x7b
 const CLOSING_BRACE = 0x7d
-/** Behind an escape: `$)C`. */
+/** Follows an escape: `$)C`. */
 const KOREAN_DESIGNATOR = [0x24, 0x29, 0x43]
 
-/** RFC 1557: Korean stands between shift-out and shift-in. */
+/** RFC 1557: Korean text stands between shift-out and shift-in. */
 function toEucKr(bytes: Uint8Array): Uint8Array {
   const out = new Uint8Array(bytes.length)
   let length = 0
@@ -157,7 +164,10 @@ function toEucKr(bytes: Uint8Array): Uint8Array {
   return out.subarray(0, length)
 }
 
-/** RFC 1843: Chinese stands between `~{` and `~}`, and ends with its line; `~~` is a tilde, a tilde before a line end joins two lines. */
+/**
+ * RFC 1843: Chinese text stands between `~{` and `~}` and ends at the line end; `~~` is a tilde; a tilde before a line
+ * end joins two lines.
+ */
 function toEucCn(bytes: Uint8Array): Uint8Array {
   const out = new Uint8Array(bytes.length)
   let length = 0
@@ -180,5 +190,5 @@ function toEucCn(bytes: Uint8Array): Uint8Array {
   return out.subarray(0, length)
 }
 
-/** Controls and spaces have no other half. */
+/** Controls and spaces have no counterpart in the upper half. */
 const toUpperHalf = (byte: number): number => (byte > 0x20 && byte < 0x7f ? byte | 0x80 : byte)

@@ -1,22 +1,22 @@
 /**
- * @module Content-Transfer-Encoding of outgoing parts (RFC 2045 §6), in linear time whatever the part holds. Generators
- * that yield between slices, so that a large part does not block the event loop. Deterministic: the encoding depends on
- * the octets alone, so every attempt sends the same bytes.
+ * @module Encodes outgoing parts with a Content-Transfer-Encoding (RFC 2045 §6), in linear time for any content. The
+ * generators yield between chunks, so that a large part does not block the event loop. Deterministic: the encoding
+ * depends only on the octets, so every attempt sends the same bytes.
  */
 import { asBuffer } from './source.ts'
 
-/** The body of one MIME part as it goes on the wire. */
+/** The body of a MIME part as sent on the wire. */
 export interface EncodedPart {
   readonly encoding: '7bit' | 'quoted-printable' | 'base64'
-  /** Base64 ends in CRLF always, text as it was given. */
+  /** Base64 always ends in CRLF; text ends as it was given. */
   readonly pieces: readonly Buffer[]
 }
 
-/** How much is looked at or encoded between two yields: a fraction of a millisecond. */
+/** Octets scanned or encoded between two yields: a fraction of a millisecond. */
 const CHUNK_BYTES = 64 * 1024
 /** RFC 2045 §6.7 and §6.8. */
 const MAX_LINE_LENGTH = 76
-/** Of one line of base64. */
+/** Octets encoded in one line of base64. */
 const LINE_OCTETS = 57
 const BASE64_BLOCK_OCTETS = LINE_OCTETS * 1024
 
@@ -32,15 +32,15 @@ const CRLF = Buffer.from('\r\n')
 const FROM = Buffer.from('From ')
 const HEX = Buffer.from('0123456789ABCDEF')
 
-/** 1 for what quoted-printable writes as it is, apart from line breaks. */
+/** 1 for octets that quoted-printable writes unchanged, apart from line breaks. */
 const IS_LITERAL = new Uint8Array(256)
 IS_LITERAL.fill(1, SPACE, 127)
 IS_LITERAL[TAB] = 1
 IS_LITERAL[EQUALS] = 0
 
 /**
- * A text part: as it is where relays leave it alone, else in the shorter of quoted-printable and base64. Line breaks of
- * any kind become CRLF.
+ * Encodes a text part: unchanged where relays leave it alone, else in the shorter of quoted-printable and base64.
+ * Converts all line breaks to CRLF.
  * @param utf8 well-formed
  */
 export function* encodeText(utf8: Uint8Array): Generator<void, EncodedPart> {
@@ -55,10 +55,10 @@ export function* encodeText(utf8: Uint8Array): Generator<void, EncodedPart> {
   return { encoding: 'quoted-printable', pieces: [writer.encoded] }
 }
 
-/** By which fraction base64 is longer than what it encodes, line breaks included. */
+/** The fraction by which base64 is longer than its input, line breaks included. */
 const BASE64_GROWTH = (4 * (MAX_LINE_LENGTH + 2)) / (3 * MAX_LINE_LENGTH) - 1
 
-/** A part in base64. @param content in pieces of any length, which are read one after the other */
+/** Encodes a part in base64. @param content in pieces of any length, read one after the other */
 export function* encodeBase64(content: Iterable<Uint8Array>): Generator<void, EncodedPart> {
   const pieces: Buffer[] = []
   let block = Buffer.allocUnsafe(BASE64_BLOCK_OCTETS)
@@ -80,7 +80,7 @@ export function* encodeBase64(content: Iterable<Uint8Array>): Generator<void, En
   return { encoding: 'base64', pieces }
 }
 
-/** Full lines but for the last, each with its CRLF; a line break for nothing. */
+/** Writes lines of 76 characters, the last one shorter, each with its CRLF; a lone line break for empty input. */
 function formatBase64Lines(block: Buffer): Buffer {
   const digits = Buffer.from(block.toString('base64'), 'latin1')
   const lineCount = Math.max(1, Math.ceil(digits.length / MAX_LINE_LENGTH))
@@ -94,7 +94,7 @@ function formatBase64Lines(block: Buffer): Buffer {
   return lines
 }
 
-/** Runs a function over one slice after the other. Loops over octets are outside of generators, where they are slow. */
+/** Calls a function for each chunk. Loops over octets stay outside of generators, where they are slow. */
 function* forEachChunk(text: Buffer, run: (from: number, to: number) => void): Generator<void, void> {
   for (let from = 0; from < text.length; from += CHUNK_BYTES) {
     if (from > 0) yield
@@ -102,7 +102,7 @@ function* forEachChunk(text: Buffer, run: (from: number, to: number) => void): G
   }
 }
 
-/** The text with CRLF for every CR, LF and CRLF; the text itself when it has no other. */
+/** Converts every CR, LF and CRLF to CRLF; returns the text itself when nothing changes. */
 function* normaliseLineEnds(text: Buffer): Generator<void, Buffer> {
   let missing = 0
   yield* forEachChunk(text, (from, to) => {
@@ -117,7 +117,7 @@ function* normaliseLineEnds(text: Buffer): Generator<void, Buffer> {
   return normalised
 }
 
-/** How many CR and LF stand alone. */
+/** Counts lone CRs and LFs. */
 function countBareLineEnds(text: Buffer, from: number, to: number): number {
   let missing = 0
   let last = text[from - 1]
@@ -142,11 +142,11 @@ function copyWithCrlf(text: Buffer, from: number, to: number, out: Buffer, outFr
   return at
 }
 
-/** What decides on the encoding of a text with CRLF. */
+/** Collects what decides the encoding of a text with CRLF. */
 class EncodingSurvey {
   /**
-   * Whether it may go as it is. ASCII that may not: relays drop white space at line ends, mbox writers escape "From ",
-   * a boundary (`=_T`) must not occur in a body, and lines are kept short enough for any reader.
+   * Whether the text can be sent unchanged. Not all ASCII can: relays drop white space at line ends, mbox writers
+   * escape "From ", a body must not contain a boundary (`=_T`), and lines are kept short enough for any reader.
    */
   isSafe = true
   /** Octets that quoted-printable writes as three. */
@@ -187,7 +187,7 @@ const isWhiteSpaceAtLineEnd = (text: Buffer, at: number, octet: number): boolean
 const isFromLine = (text: Buffer, at: number): boolean =>
   text[at] === UPPER_F && text.compare(FROM, 0, FROM.length, at, Math.min(at + FROM.length, text.length)) === 0
 
-/** Soft line breaks stand neither in an escape nor in a character: some readers decode line by line. */
+/** Never puts a soft line break inside an escape or a character, because some readers decode line by line. */
 class QuotedPrintableWriter {
   readonly #out: Buffer
   #at = 0
@@ -195,8 +195,8 @@ class QuotedPrintableWriter {
 
   constructor(text: Buffer, escapedCount: number) {
     const encodedBytes = text.length + escapedCount * 2
-    // A soft line break, and the escape of a "From " behind it, for each of the shortest lines: those before a character
-    // of four octets.
+    // A soft line break and the escape of a "From " after it, for the largest number of lines: each may end early
+    // before a character of four octets.
     const softLineCount = Math.ceil(encodedBytes / (MAX_LINE_LENGTH - 1 - 3 * MAX_CHARACTER_OCTETS)) + 1
     this.#out = Buffer.allocUnsafe(encodedBytes + softLineCount * 5)
   }
@@ -241,6 +241,8 @@ class QuotedPrintableWriter {
 
 const MAX_CHARACTER_OCTETS = 4
 
-/** How many octets of a character begin here (RFC 3629 §3); 1 within one, which has its place already. */
+/**
+ * Returns the octets of the character that begins here (RFC 3629 §3); 1 within a character, which is already counted.
+ */
 const countCharacterOctets = (octet: number): number =>
   octet < 0xc0 ? 1 : octet < 0xe0 ? 2 : octet < 0xf0 ? 3 : MAX_CHARACTER_OCTETS

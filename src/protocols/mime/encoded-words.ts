@@ -1,19 +1,19 @@
 /**
- * @module Encoded words of a header (RFC 2047, RFC 2231 §5) to Unicode, as leniently as mail programs read them and in linear time. Words that follow each
- * other in one charset are decoded together, because many senders cut inside a character. Never throws.
+ * @module Decodes encoded words of a header (RFC 2047, RFC 2231 §5) to Unicode, as leniently as mail programs do and in
+ * linear time. Decodes adjacent words in one charset together, because many senders split a character. Never throws.
  */
 import { decodeText, isSameCharset } from './charset.ts'
 import { createTransferDecoder } from './transfer-encoding.ts'
 
-/** The encoded text may have spaces, which it must not have, and be empty. */
+/** Accepts an empty encoded text, and one with spaces, which the RFC forbids. */
 const WORD = /=\?([\w.:+*-]{1,80})\?([BbQq])\?([^?]*)\?=/g
 const ONLY_SPACE = /^[ \t\r\n]*$/
 
-/** The text with its encoded words decoded; white space between two of them belongs to neither (§6.2). */
+/** Decodes the encoded words of a text; drops white space between two of them (§6.2). */
 export function decodeWords(text: string): string {
   if (!text.includes('=?')) return text
   const out: string[] = []
-  /** Words that were seen and are not decoded yet. */
+  /** Words found but not decoded yet. */
   let charset = ''
   let pieces: Uint8Array[] = []
   let end = 0
@@ -46,7 +46,7 @@ const EQUALS = 0x3d
 const UNDERSCORE = 0x5f
 const HEX_PAIR = /^[\dA-Fa-f]{2}$/
 
-/** §4.2; a `=` before anything but two hex digits stands for itself. */
+/** §4.2; a `=` that is not before two hex digits stands for itself. */
 function decodeQ(encoded: string): Uint8Array {
   const bytes = Buffer.from(encoded)
   let length = 0

@@ -1,12 +1,12 @@
-/** @module File names of strangers, made harmless: to be shown, to be stored, and never to lead anywhere. Pure. */
+/** @module Makes received file names safe to show and store: they never contain a path. */
 
 const MAX_FILENAME_LENGTH = 255
-/** What a cut name keeps of what follows its last dot. */
+/** Characters of the extension that a truncated name keeps. */
 const MAX_EXTENSION_LENGTH = 20
 
 /**
- * The last part of a name, without folders, control characters, line ends and marks that turn the direction of writing (which make `exe.txt` of
- * `txt.exe`); at most 255 characters.
+ * Returns the last part of a name, without folders, control characters, line ends and characters that change the
+ * writing direction (which show `txt.exe` as `exe.txt`); at most 255 characters.
  * @returns null when nothing is left
  */
 export function toSafeFilename(original: string): string | null {
@@ -22,6 +22,6 @@ function truncate(name: string): string {
   const dot = name.lastIndexOf('.')
   const extension = dot > 0 && name.length - dot <= MAX_EXTENSION_LENGTH ? name.slice(dot) : ''
   const base = name.slice(0, MAX_FILENAME_LENGTH - extension.length)
-  // A character of two units may have been cut in half.
+  // Truncation may have split a character of two units.
   return (base.isWellFormed() ? base : base.slice(0, -1)) + extension
 }

@@ -1,26 +1,29 @@
-/** @module The header of a message that came in (RFC 5322 §2.2, §3.6, RFC 2047, RFC 6532): where it ends, its fields, and what they say. */
+/**
+ * @module Reads the header of a received message (RFC 5322 §2.2, §3.6, RFC 2047, RFC 6532): its end, its fields and
+ * their values.
+ */
 import addressparser, { type AddressOrGroup } from 'nodemailer/lib/addressparser'
 import { decodeHeaderText } from './charset.ts'
 import { decodeWords } from './encoded-words.ts'
 
-/** Name as written and value as written, unfolded; encoded words are still encoded. */
+/** Name and value as written, unfolded; encoded words are still encoded. */
 export type HeaderField = readonly [name: string, value: string]
 
 export interface Head {
-  /** With one character per octet; `decodeFields` makes text of them. */
+  /** One character per octet; `decodeFields` converts them to text. */
   readonly rawFields: readonly HeaderField[]
   /** Offset of what follows the fields. */
   readonly end: number
-  /** Whether a blank line stands there, as it should. */
+  /** Whether the blank line that ends a header is there. */
   readonly isClosed: boolean
-  /** Where the lines of the fields begin and end that say what the content is: Content-Type and its like. */
+  /** Start and end of the lines of fields about the content: Content-Type and the like. */
   readonly contentLines: readonly (readonly [start: number, end: number])[]
 }
 
-/** A longer header is not read. */
+/** A longer header is rejected. */
 export const MAX_HEAD_BYTES = 1024 * 1024
 const MAX_HEAD_LINES = 100_000
-/** Of one field; a list of 5,000 addresses has half of it. */
+/** Of one field; a list of 5,000 addresses has half as many. */
 const MAX_ADDRESS_LENGTH = 256 * 1024
 const MAX_ADDRESSES = 1000
 const MAX_REFERENCES = 1000
@@ -28,13 +31,13 @@ const MAX_MESSAGE_ID_LENGTH = 998
 
 const FIELD = /^([!-9;-~]+)[ \t]*:/
 const OF_CONTENT = /^content-/i
-/** Fields that stand in no body: where one follows, a line that is no field is a broken line of the header. */
+/** Fields that do not occur in a body: when one follows, a line that is not a field is a broken header line. */
 const WELL_KNOWN =
   /^(?:received|from|to|cc|subject|date|message-id|mime-version|content-[a-z-]+|return-path|dkim-signature|reply-to|references|in-reply-to|list-[a-z-]+)[ \t]*:/i
 
 /**
- * Reads the header at the start of a message or part. Where the blank line after it is missing, it ends before the first line that is no field, unless
- * more of the fields that any message has follow that one.
+ * Reads the header at the start of a message or part. Where the blank line after it is missing, the header ends before
+ * the first line that is not a field, unless well-known fields follow that line.
  * @returns undefined when it is longer than 1 MiB or has more than `maxLines`
  */
 export function readHead(raw: Uint8Array, maxLines = MAX_HEAD_LINES): Head | undefined {
@@ -43,7 +46,7 @@ export function readHead(raw: Uint8Array, maxLines = MAX_HEAD_LINES): Head | und
   const contentLines: [start: number, end: number][] = []
   let position = 0
   let lineCount = 0
-  /** The first line that is no field, and how many fields stand before it. */
+  /** The first line that is not a field, and the number of fields before it. */
   let broken: { readonly at: number; readonly fieldCount: number } | undefined
   const buildUnclosed = (at: number): Head => {
     const end = broken?.at ?? at
@@ -59,7 +62,7 @@ export function readHead(raw: Uint8Array, maxLines = MAX_HEAD_LINES): Head | und
     const lineFeed = bytes.indexOf(0x0a, position)
     const next = lineFeed === -1 ? bytes.length : lineFeed + 1
     if (broken === undefined && (++lineCount > maxLines || next > MAX_HEAD_BYTES)) return undefined
-    // What lies so far behind a broken line is body.
+    // Beyond this limit everything after a broken line is body.
     if (next > MAX_HEAD_BYTES) break
     const line = decodeLine(bytes, position, next)
     if (line === '') {
@@ -77,14 +80,14 @@ export function readHead(raw: Uint8Array, maxLines = MAX_HEAD_LINES): Head | und
       fields.push([line])
       if (OF_CONTENT.test(line)) contentLines.push([position, next])
     }
-    // `From `: a mailbox file was here (RFC 4155).
+    // `From `: the message comes from a mailbox file (RFC 4155).
     else if (!(position === 0 && /^>?From /.test(line))) broken ??= { at: position, fieldCount: fields.length }
     position = next
   }
   return buildUnclosed(bytes.length)
 }
 
-/** A line without its end, one character per octet. */
+/** Returns a line without its line end, one character per octet. */
 function decodeLine(bytes: Buffer, start: number, next: number): string {
   let end = next
   if (end > start && bytes[end - 1] === 0x0a) end--
@@ -99,14 +102,17 @@ const unfold = (fields: readonly string[][]): HeaderField[] =>
     return [text.slice(0, colon).trim(), text.slice(colon + 1)]
   })
 
-/** The fields as Unicode. @param bodyCharset what text is in that should have been encoded and is not UTF-8; null: windows-1252 */
+/**
+ * Decodes fields to Unicode. @param bodyCharset charset of text that should have been encoded and is not UTF-8; null:
+ * windows-1252
+ */
 export const decodeFields = (rawFields: readonly HeaderField[], bodyCharset: string | null): HeaderField[] =>
   rawFields.map(([name, value]) => [name, decodeHeaderText(value, bodyCharset)])
 
-/** A value for people: encoded words decoded, nothing in it that is no text. */
+/** Decodes a value for display: decodes encoded words and removes control characters. */
 export const decodeValue = (value: string): string => removeControls(decodeWords(value))
 
-/** Control characters become spaces: a line break that was encoded must not become one again. NUL is left out. */
+/** Replaces control characters with spaces, so that an encoded line break does not become a real one. Removes NUL. */
 const removeControls = (text: string): string =>
   text
     .replaceAll('\0', '')
@@ -115,13 +121,13 @@ const removeControls = (text: string): string =>
     .toWellFormed()
 
 export interface Addresses {
-  /** Header form, decoded. */
+  /** In header form, decoded. */
   readonly text: string
   /** Addresses only; at most 1,000. */
   readonly addresses: readonly string[]
 }
 
-/** The addresses of one or more fields of the same name; null: there is none. */
+/** Parses the addresses of one or more fields of the same name; null: there is no field. */
 export function parseAddresses(values: readonly string[]): Addresses | null {
   if (values.length === 0) return null
   const joined = values.join(', ')
@@ -129,7 +135,7 @@ export function parseAddresses(values: readonly string[]): Addresses | null {
   const addresses = entries
     .flatMap((entry) => (entry.group ? entry.group : [entry]))
     .flatMap(({ address }) => parseAddress(address))
-  // What holds no address is told as it stands: `undisclosed-recipients:;`.
+  // A value without an address is shown as it is: `undisclosed-recipients:;`.
   const text =
     addresses.length === 0 || joined.length > MAX_ADDRESS_LENGTH
       ? decodeValue(joined)
@@ -153,15 +159,18 @@ function formatEntry(entry: AddressOrGroup): string {
   return address === '' ? quoteName(name) : `${quoteName(name)} <${address}>`
 }
 
-/** RFC 5322 §3.2.5, so that what an encoded word held, a comma or an address, is seen to be a name. */
+/** RFC 5322 §3.2.5. Shows that a comma or an address from an encoded word is part of a name. */
 const quoteName = (name: string): string =>
   /^[A-Za-z0-9!#$%&'*+\-/=?^_`{|}~ \u0080-\uffff]*$/.test(name) ? name : `"${name.replaceAll(/["\\]/g, '\\$&')}"`
 
-/** The first message id of a value, with angle brackets; null: there is none. */
+/** Returns the first message id of a value, with angle brackets; null: none. */
 export const parseMessageId = (value: string | undefined): string | null =>
   value === undefined ? null : (parseMessageIds(value)[0] ?? null)
 
-/** All message ids of a value, with angle brackets: of more than 1,000 the first, which began the thread, and the last. */
+/**
+ * Returns the message ids of a value, with angle brackets. Of more than 1,000, returns the first, which began the
+ * thread, and the last 999.
+ */
 export function parseMessageIds(value: string): string[] {
   const text = decodeValue(value)
   const found = text.includes('<')
@@ -171,7 +180,7 @@ export function parseMessageIds(value: string): string[] {
   return ids.length > MAX_REFERENCES ? [ids[0] ?? '', ...ids.slice(1 - MAX_REFERENCES)] : ids
 }
 
-/** RFC 5322 §3.3 and §4.3, with or without a day and a zone, and RFC 3339. */
+/** RFC 5322 §3.3 and §4.3, with or without a day of the week and a zone. */
 const DATE =
   /^(?:[A-Za-z]{3,9}\.?,?\s*)?(\d{1,2})[\s-]+([A-Za-z]{3,9})\.?,?[\s-]+(\d{2,4})\s+(\d{1,2})[:.](\d{2})(?:[:.](\d{2})(?:\.\d+)?)?\s*([+-]\d{4}|[A-Za-z]{1,5})?/
 const RFC_3339 = /^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:[Zz]|[+-]\d{2}:?\d{2})?$/
@@ -187,7 +196,10 @@ const ZONES: Readonly<Record<string, number>> = {
   pst: -8,
 }
 
-/** Milliseconds since the epoch; null when it is no date between 1970 and 9999. A zone that says nothing is UTC (RFC 5322 §4.3). */
+/**
+ * Returns milliseconds since the epoch; null when the value is not a date between 1970 and 9999. An unknown zone counts
+ * as UTC (RFC 5322 §4.3).
+ */
 export function parseDate(value: string | undefined): number | null {
   const text = decodeValue(value ?? '').slice(0, 200)
   const time = RFC_3339.test(text) ? Date.parse(text.replace(' ', 'T')) : parseInternetDate(text)
@@ -201,9 +213,10 @@ function parseInternetDate(text: string): number | undefined {
   const month = MONTHS.indexOf(monthName.slice(0, 3).toLowerCase())
   const [dayNumber, hourNumber, minuteNumber] = [Number(day), Number(hour), Number(minute)]
   if (month === -1 || dayNumber < 1 || dayNumber > 31 || hourNumber > 24 || minuteNumber > 59) return undefined
-  // §4.3: two digits are 2000 to 2049 or 1950 to 1999, three are after 1900.
-  const given = Number(year)
-  const fullYear = year.length >= 4 ? given : year.length === 2 && given < 50 ? given + 2000 : given + 1900
+  // §4.3: two digits mean 2000 to 2049 or 1950 to 1999; three are added to 1900.
+  const yearNumber = Number(year)
+  const fullYear =
+    year.length >= 4 ? yearNumber : year.length === 2 && yearNumber < 50 ? yearNumber + 2000 : yearNumber + 1900
   return (
     Date.UTC(fullYear, month, dayNumber, hourNumber, minuteNumber, Math.min(Number(second ?? 0), 60)) -
     parseZoneOffset(zone)

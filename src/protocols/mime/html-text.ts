@@ -1,14 +1,14 @@
 /**
- * @module The text part for a message that has only HTML, by html-to-text within bounds, else by taking the tags out. Takes time linear in its input
- * whatever the input is; never fetches anything and never throws.
+ * @module Creates the text part of a message that has only HTML: with html-to-text within limits, else by removing the
+ * tags. Takes time linear in any input; never fetches anything and never throws.
  */
 import { compile } from 'html-to-text'
 
-/** In UTF-16 units. Above it, and above the tag count, the tags are only taken out. */
+/** In UTF-16 units. Above this length or the tag count, tags are only removed. */
 const MAX_CONVERTED_LENGTH = 128 * 1_024
 /**
- * html-to-text's parser takes time in the square of the open elements: 45,000 unclosed tags and as many wrong end tags cost 6 s. Every tag
- * needs a `<`, so their number bounds the depth, and no comment or attribute can hide one.
+ * html-to-text's parser takes time quadratic in the number of open elements: 45,000 unclosed tags and as many wrong end
+ * tags take 6 s. Every tag needs a `<`, so counting them limits the depth, and no comment or attribute can hide one.
  */
 const MAX_CONVERTED_TAGS = 6_000
 const MAX_TEXT_LENGTH = 256 * 1_024
@@ -23,7 +23,10 @@ const convert = compile({
   ],
 })
 
-/** Readable text for the HTML of a message: links as `text <https://...>`, images left out, at most 256 Ki characters, lines not wrapped. */
+/**
+ * Converts HTML to readable text: links as `text <https://...>`, no images, at most 256 Ki characters, lines not
+ * wrapped.
+ */
 export function htmlToText(html: string): string {
   return truncate(isConvertible(html) ? convertOrStrip(html) : stripTags(html))
 }
@@ -51,7 +54,7 @@ const HIDDEN_ELEMENT = /^<(script|style|head|title)[\s>/]/i
 const LINE_ENDING_TAG = /^<\/?(?:p|div|br|tr|table|ul|ol|li|h[1-6]|hr|blockquote|section|article)[\s>/]/i
 const ENTITIES: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: ' ' }
 
-/** One pass from left to right; what is left open at the end ends there. */
+/** Removes tags in one pass from left to right; an open tag ends at the end of the text. */
 function stripTags(html: string): string {
   const pieces: string[] = []
   let length = 0

@@ -1,6 +1,7 @@
 /**
- * @module Parses a message that came in (RFC 5322, RFC 2045 to 2047, RFC 2231, RFC 6532), whatever a stranger made of it, within bounds of time and
- * memory. Stands on the splitter, the word decoder and the address parser that mailparser is made of. Makes no text of HTML and no HTML of text.
+ * @module Parses a received message (RFC 5322, RFC 2045 to 2047, RFC 2231, RFC 6532), however hostile, within limits of
+ * time and memory. Uses the splitter, the word decoder and the address parser that mailparser is based on. Converts
+ * neither HTML to text nor text to HTML.
  */
 import type { Transform } from 'node:stream'
 import {
@@ -27,14 +28,18 @@ const MAX_PART_HEAD_BYTES = 1024 * 1024
 export interface ParseOptions {
   /** Reverse-path of the session, `''` for the null one. */
   readonly mailFrom: string
-  /** Makes a file for a large attachment; left out: all of them stay in memory. Whoever gave it removes the files when the message is refused. */
+  /**
+   * Creates a file for a large attachment; left out: all attachments stay in memory. The caller deletes the files when
+   * the message is rejected.
+   */
   readonly newFile?: () => FileWriter
 }
 
 /**
- * Header fields, bodies and attachments of a message. A field that may stand once and stands twice is read where it stands first. A message/rfc822
- * is an attachment, whatever is in it; so is every part that is no text to be read.
- * @throws Unparseable with a reason: more than 1 MiB or 100,000 lines of header, 200,000 fields or 8 MiB of header in all parts, 10,000 parts, 100 levels or 1,000 attachments
+ * Parses header fields, bodies and attachments. Of a repeated field that may occur once, reads the first. A
+ * message/rfc822 is an attachment, whatever its content, and so is every part that is not readable text.
+ * @throws UnparseableError with a reason: more than 1 MiB or 100,000 lines of header, 200,000 fields or 8 MiB of header
+ * in all parts, 10,000 parts, 100 levels or 1,000 attachments
  */
 export async function parseMessage(message: Uint8Array | MessageSource, options: ParseOptions): Promise<ParsedMessage> {
   const source = message instanceof Uint8Array ? createSource(message) : message
@@ -46,7 +51,10 @@ export async function parseMessage(message: Uint8Array | MessageSource, options:
   return { ...readHeaderFields(decodeFields(head.rawFields, charset), options.mailFrom), ...content }
 }
 
-/** The header alone, of a message that cannot be parsed or must not be: without bodies and attachments. @param start the beginning of the message */
+/**
+ * Parses only the header, without bodies and attachments, of a message that cannot or must not be parsed. @param start
+ * the beginning of the message
+ */
 export const parseHeader = (start: Uint8Array, { mailFrom }: Pick<ParseOptions, 'mailFrom'>): ParsedMessage => ({
   ...readHeaderFields(decodeFields(readHead(start)?.rawFields ?? [], null), mailFrom),
   text: null,
@@ -91,12 +99,12 @@ function isMarkedAutomatic(all: (name: string) => readonly string[]): boolean {
   )
 }
 
-/** Bodies and attachments, part by part: of a part that is over only what is wanted of it stays in memory. */
+/** Reads bodies and attachments part by part. Of a finished part only what is needed stays in memory. */
 async function readContent(pieces: Iterable<Buffer>, newFile: (() => FileWriter) | undefined): Promise<MessageContent> {
   const options = { ignoreEmbedded: true, maxChildNodes: MAX_PARTS, maxHeadSize: MAX_PART_HEAD_BYTES }
   const splitter: Transform = new PartSplitter(options)
   const reader = new PartReader(newFile)
-  // Without a pipeline, which costs more than an ordinary message.
+  // No pipeline: it would cost more than parsing an ordinary message.
   const split = new Promise<void>((resolve, reject) => {
     splitter.on('data', (found: SplitterOutput) => {
       try {
@@ -127,7 +135,7 @@ async function writeAll(splitter: Transform, pieces: Iterable<Buffer>): Promise<
   if (!splitter.destroyed) splitter.end()
 }
 
-/** Resolves when it takes more, or nothing any more. */
+/** Resolves when the stream accepts more data or is closed. */
 const waitForDrain = (stream: Transform): Promise<void> =>
   new Promise((resolve) => {
     const done = () => {

@@ -1,9 +1,12 @@
-/** @module The content of a part while the message is read: decoded as it comes, in memory as long as it is small, in a file when it is large. */
+/**
+ * @module Collects the content of a part while the message is read: decodes it as it arrives, in memory while it is
+ * small, in a file once it is large.
+ */
 import type { AttachmentFile } from './parsed.ts'
 import { joinPieces } from './source.ts'
 import { createTransferDecoder } from './transfer-encoding.ts'
 
-/** Takes what is too large for memory. What it throws is no fault of the message. */
+/** Receives content that is too large for memory. An error that it throws is not a fault of the message. */
 export interface FileWriter {
   write(bytes: Uint8Array): void
   finish(): AttachmentFile
@@ -16,16 +19,16 @@ export interface PartBody {
 }
 
 export interface PartContent {
-  /** Decoded; of what is in a file only the beginning. It may be a view of the message. */
+  /** Decoded; only the beginning when there is a file. It may be a view of the message. */
   readonly start: Uint8Array
   readonly sizeBytes: number
-  /** All of it, when it is larger than what may be in memory. */
+  /** The whole content, when it exceeds the memory limit. */
   readonly file: AttachmentFile | undefined
 }
 
 /**
  * @param encoding Content-Transfer-Encoding in lower case
- * @param memoryBytes a larger content goes to a file
+ * @param memoryBytes larger content goes to a file
  * @param newFile left out: everything stays in memory
  */
 export function createPartBody(encoding: string, memoryBytes: number, newFile?: () => FileWriter): PartBody {

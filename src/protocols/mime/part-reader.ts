@@ -1,6 +1,6 @@
 /**
- * @module Reads the parts of a message as the splitter of `parse.ts` finds them: texts together, everything else an attachment, within bounds of number, depth
- * and memory. Of a part that is over only what is wanted of it stays.
+ * @module Reads the parts of a message as the splitter of `parse.ts` finds them: joins texts and makes everything else
+ * an attachment, within limits on number, depth and memory. Of a finished part, retains only what is needed.
  */
 import { isMeaningfulCharset } from './charset.ts'
 import { toSafeFilename } from './filename.ts'
@@ -12,11 +12,11 @@ import { decodeParameter } from './structured-field.ts'
 
 const MAX_LEVELS = 100
 const MAX_ATTACHMENTS = 1000
-/** Of all parts together: each costs a hundred times its octets. */
+/** Of all parts together: each field costs a hundred times its octets. */
 const MAX_PART_FIELDS = 200_000
 /** Of all parts together. */
 const MAX_PART_HEADS_BYTES = 8 * 1024 * 1024
-/** Of all text parts together, and as much of all HTML parts; a part that goes beyond is an attachment as well. */
+/** Of all text parts together, and as much of all HTML parts; a part that exceeds the limit is also an attachment. */
 const MAX_TEXT_BYTES = 2 * 1024 * 1024
 /** A larger attachment goes to a file. */
 const MAX_MEMORY_BYTES = 256 * 1024
@@ -26,24 +26,24 @@ export type SplitterOutput =
   | { readonly type: 'data' | 'body'; readonly node: PartNode; readonly value: Buffer }
 
 export interface MessageContent extends Pick<ParsedMessage, 'text' | 'html' | 'attachments'> {
-  /** Of the first text that declares one that says something; null: none does. */
+  /** Of the first text that declares a meaningful charset; null: none does. */
   readonly charset: string | null
 }
 
-/** Gets what the splitter finds, in the order of the message. */
+/** Receives the output of the splitter, in the order of the message. */
 export class PartReader {
   readonly #newFile: (() => FileWriter) | undefined
   readonly #parts = new WeakMap<PartNode, Part>()
   readonly #texts = new TextCollector('\n')
   readonly #htmls = new TextCollector('<br/>\n')
-  /** With their parts: what their names are in may be known only from a text behind them. */
+  /** With their nodes: only a later text may show the charset of their names. */
   readonly #attachments: { readonly node: PartNode; readonly attachment: Omit<ParsedAttachment, 'filename'> }[] = []
   #charset: string | null = null
   #fieldCount = 0
   #headBytes = 0
-  /** The part that was found last, and is over when the next one begins. */
+  /** The last part found; it ends when the next one begins. */
   #open: OpenPart | undefined
-  /** A line break of which it is not known yet whether it belongs to the boundary behind it. */
+  /** A line break that may belong to the boundary after it. */
   #heldLineBreak: Buffer | undefined
 
   constructor(newFile: (() => FileWriter) | undefined) {
@@ -54,7 +54,7 @@ export class PartReader {
     const parent = node.parentNode ? this.#parts.get(node.parentNode as PartNode) : undefined
     const part: Part = { node, parent, level: (parent?.level ?? 0) + 1, hasChildren: false }
     if (part.level > MAX_LEVELS)
-      throw new UnparseableError(`The parts of the message lie deeper than ${MAX_LEVELS} levels.`)
+      throw new UnparseableError(`The parts of the message are nested more than ${MAX_LEVELS} levels deep.`)
     this.#fieldCount += node.rawFields.length
     this.#headBytes += node._headerlen
     if (this.#fieldCount > MAX_PART_FIELDS || this.#headBytes > MAX_PART_HEADS_BYTES)
@@ -70,11 +70,11 @@ export class PartReader {
     this.#heldLineBreak = undefined
     const open = this.#open
     if (!open) return
-    // The splitter tells the line break before a boundary as the body of a part that has none.
+    // The splitter reports the line break before a boundary as the body of an empty part.
     const isBoundary = type === 'data' && value[0] === DASH && value[1] === DASH
     if (held && !isBoundary) this.#getReading(open).body.push(held)
     if (open.part.node !== node) return
-    // Of a multipart whose parts are not found, what stands there is all there is.
+    // In a multipart without parts, this text is the only content.
     if (type === 'data' && (node.multipart === false || open.part.hasChildren)) return
     const isFirst = open.reading === undefined || open.reading.body.isEmpty
     if (isFirst && open.part.parent && isLineBreak(value)) this.#heldLineBreak = value
@@ -95,7 +95,7 @@ export class PartReader {
     }
   }
 
-  /** How the content of a part is read is known when it begins: all before it is there then. */
+  /** Called when the content begins: by then everything is known that decides how to read it. */
   #getReading(open: OpenPart): Reading {
     if (open.reading) return open.reading
     const { part } = open
@@ -109,7 +109,7 @@ export class PartReader {
           : this.#texts
         : undefined
     const encoding = part.node.multipart === false && part.node.encoding !== false ? part.node.encoding : ''
-    // Of a text one character more, to see whether one was cut in half.
+    // One character more for a text, to detect whether truncation split one.
     const memoryBytes = Math.max(MAX_MEMORY_BYTES, (texts?.remainingBytes ?? 0) + MAX_CHARACTER_BYTES)
     open.reading = { type, texts, body: createPartBody(encoding, memoryBytes, this.#newFile) }
     return open.reading
@@ -148,13 +148,13 @@ const readFilename = ({ rawFilename }: PartNode, bodyCharset: string | null): st
 
 interface OpenPart {
   readonly part: Part
-  /** Undefined until there is some content. */
+  /** Undefined until there is content. */
   reading: Reading | undefined
 }
 
 interface Reading {
   readonly type: string
-  /** Where its text goes; undefined: it is an attachment. */
+  /** Collects its text; undefined: it is an attachment. */
   readonly texts: TextCollector | undefined
   readonly body: PartBody
 }
@@ -164,7 +164,7 @@ const DASH = 0x2d
 const isLineBreak = (value: Uint8Array): boolean =>
   (value.length === 1 && value[0] === 0x0a) || (value.length === 2 && value[0] === 0x0d && value[1] === 0x0a)
 
-/** Texts of one kind, within a bound. */
+/** Collects texts of one kind, up to a limit. */
 class TextCollector {
   remainingBytes = MAX_TEXT_BYTES
   readonly #between: string
@@ -178,7 +178,7 @@ class TextCollector {
     return this.#texts.length === 0
   }
 
-  /** False: there is no room for all of it, and the end is left out. */
+  /** Returns false when the text exceeds the capacity and was truncated. */
   add(part: Part, type: string, { start, sizeBytes }: PartContent): boolean {
     const isWhole = sizeBytes <= this.remainingBytes
     const text = decodePart(part, type, isWhole ? start : truncateText(start, this.remainingBytes))
@@ -194,21 +194,24 @@ class TextCollector {
 
 /** Of UTF-8. */
 const MAX_CHARACTER_BYTES = 4
-/** A line that is longer is cut inside. */
+/** A longer last line is truncated inside the line. */
 const MAX_OMITTED_LINE_BYTES = 64 * 1024
 
-/** The beginning of a text, up to a line end; in a long line at least not inside a character of UTF-8. */
+/** Returns the beginning of a text up to a line end; in a long line, avoids splitting a character of UTF-8. */
 function truncateText(bytes: Uint8Array, maxBytes: number): Uint8Array {
   if (maxBytes === 0) return bytes.subarray(0, 0)
   const lineEnd = bytes.lastIndexOf(0x0a, maxBytes - 1) + 1
-  // Even, for charsets of two octets.
+  // An even length, for charsets of two octets.
   if (lineEnd > maxBytes - MAX_OMITTED_LINE_BYTES) return bytes.subarray(0, lineEnd - (lineEnd % 2))
   let end = maxBytes
   while (end > maxBytes - MAX_CHARACTER_BYTES && ((bytes[end] ?? 0) & 0xc0) === 0x80) end--
   return bytes.subarray(0, end)
 }
 
-/** In a buffer of its own, which can be given away: what was not encoded still lies in the raw message. */
+/**
+ * Returns the content in a buffer of its own, which can be transferred: unencoded content is still a view of the raw
+ * message.
+ */
 function toOwnContent({ start, file }: PartContent): Pick<ParsedAttachment, 'content' | 'file'> {
   if (file) return { content: start.slice(0, MAX_MEMORY_BYTES), file }
   const isOwn = start.byteOffset === 0 && start.buffer.byteLength === start.length && !(start instanceof Buffer)

@@ -1,6 +1,6 @@
 /**
- * @module The splitter of mailsplit, made to read what senders write: white space behind a delimiter (RFC 2046 §5.1.1), and fields about the content as
- * `structured-field.ts` reads them. Finds parts; reads no content.
+ * @module Extends mailsplit's splitter to read what senders really write: accepts white space after a delimiter (RFC
+ * 2046 §5.1.1), and parses fields about the content with `structured-field.ts`. Finds parts; reads no content.
  */
 import { extname } from 'node:path/posix'
 import type { Transform } from 'node:stream'
@@ -10,19 +10,19 @@ import { decodeWords } from './encoded-words.ts'
 import { type HeaderField, readHead } from './header-fields.ts'
 import { decodeParameter, type ParameterValue, parseStructuredField } from './structured-field.ts'
 
-/** A part as the splitter finds it. Of the properties of the library only those are set that are read. */
+/** A part found by the splitter. Sets only those properties of the library that are read. */
 export class PartNode extends MimeNode {
-  /** Those of the header; of the message itself only those about the content. One character per octet. */
+  /** Fields of the header; of the message itself only those about the content. One character per octet. */
   rawFields: readonly HeaderField[] = []
   /** As the sender wrote it; undefined: it has none. */
   rawFilename: ParameterValue | undefined
 
   override parseHeaders(): void {
     if (this.headers) return
-    // The splitter looks only whether it is there.
+    // The splitter only checks that it exists.
     this.headers = new Headers()
     const { _headersLines: lines } = this as unknown as { readonly _headersLines: readonly Buffer[] }
-    // Of as many octets as may be here every number of lines is fine.
+    // The number of octets is limited already, so the number of lines needs no limit.
     this.rawFields = readHead(Buffer.concat(lines), Number.POSITIVE_INFINITY)?.rawFields ?? []
     const type = this.#field('content-type')
     const disposition = this.#field('content-disposition')
@@ -38,7 +38,7 @@ export class PartNode extends MimeNode {
     this.flowed = text('format').trim().toLowerCase() === 'flowed'
     this.delSp = this.flowed && text('delsp').trim().toLowerCase() === 'yes'
     this.multipart = this.contentType.startsWith('multipart/') && this.contentType.slice('multipart/'.length)
-    // §5.1.1: it cannot end with white space, since what stands behind a delimiter does not count.
+    // §5.1.1: it cannot end with white space, since white space after a delimiter is ignored.
     const boundary = type.parameters.get('boundary')?.octets.trimEnd() ?? ''
     this._boundary = boundary !== '' && Buffer.from(boundary, 'latin1')
   }
@@ -47,7 +47,7 @@ export class PartNode extends MimeNode {
     return parseStructuredField(this.rawFields.find(([each]) => each.toLowerCase() === name)?.[1] ?? '')
   }
 
-  /** Of a part that does not say it. */
+  /** Guesses the type of a part that declares none. */
   #guessType(): string {
     const name = this.rawFilename ? decodeParameter(this.rawFilename, null) : ''
     const extension = extname(name).slice(1)
@@ -65,7 +65,7 @@ const trimTypeParts = (type: string): string =>
     .map((part) => part.trim())
     .join('/')
 
-/** What the splitter has and its own type does not know. */
+/** Members of the splitter that its type does not declare. */
 interface SplitterInternals extends Transform {
   node: MimeNode
   readonly config: SplitterOptions
@@ -91,7 +91,7 @@ const CR = 0x0d
 const SPACE = 0x20
 const TAB = 0x09
 
-/** A line without the white space before its end. */
+/** Removes white space before the end of a line. */
 function removePadding(line: Buffer): Buffer {
   let lineEnd = line.length
   if (line[lineEnd - 1] === LF) lineEnd--

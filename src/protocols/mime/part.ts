@@ -1,6 +1,6 @@
 /**
- * @module What is told of a part by its own header and those above it (RFC 2045, RFC 2046, RFC 2183, RFC 3676): its type, whether it is a text to be read,
- * its Content-ID, whether it is shown in the HTML. Keeps no content.
+ * @module Derives the properties of a part from its header and those above it (RFC 2045, RFC 2046, RFC 2183, RFC 3676):
+ * its type, whether it is readable text, its Content-ID, and whether the HTML shows it. Stores no content.
  */
 import libmime from 'libmime'
 import { decodeHeaderText, decodeHtml, decodeText } from './charset.ts'
@@ -29,16 +29,16 @@ export function resolveType({ node, parent, hasChildren }: Part): string {
   if (!isDeclared && parent?.node.multipart === 'digest') return 'message/rfc822'
   const type = node.contentType || 'text/plain'
   if (TYPE.test(type)) return type
-  // RFC 2045 §5.2: what is no type is text, as long as it is not named like a file.
+  // RFC 2045 §5.2: an invalid type means text, unless the part has a file name.
   return node.rawFilename === undefined ? 'text/plain' : 'application/octet-stream'
 }
 
-/** Whether it is text to be read, not a file. RFC 2183 §2.8: a disposition that is not known is `attachment`. */
+/** Whether it is text to be read, not a file. RFC 2183 §2.8: an unknown disposition means `attachment`. */
 export const isReadableText = ({ node }: Part, type: string): boolean =>
   (type === 'text/plain' || type === 'text/html') &&
   (node.disposition === false || node.disposition === '' || node.disposition === 'inline')
 
-/** A text of a part, decoded, with line feeds. RFC 3676: lines that flow are joined. */
+/** Decodes a text part to text with line feeds. RFC 3676: joins flowed lines. */
 export function decodePart({ node }: Part, type: string, bytes: Uint8Array): string {
   const charset = node.charset === false ? null : node.charset
   const text = (type === 'text/html' ? decodeHtml(bytes, charset) : decodeText(bytes, charset))
@@ -56,7 +56,7 @@ export function readContentId({ node }: Part): string | null {
   return id === '' ? null : id
 }
 
-/** Whether it is shown with the text: it says so, or it says nothing and lies with it in a multipart/related. */
+/** Whether the part is shown with the text: it says so, or it says nothing and is inside a multipart/related. */
 export function isInline(part: Part, contentId: string | null): boolean {
   if (part.node.disposition !== false && part.node.disposition !== '') return part.node.disposition === 'inline'
   if (contentId === null) return false

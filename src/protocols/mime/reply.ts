@@ -1,25 +1,26 @@
 /**
- * @module What somebody wrote themselves in a reply, without what the mail program quoted below or between. The library that knows how mail programs
- * introduce a quotation takes time that grows with the fourth power of a hostile line: it is shown only lines that could matter to it, few and short.
+ * @module Extracts what the sender of a reply wrote, without the text that the mail program quoted. The library that
+ * recognises the introductions of quotations takes time that grows with the fourth power of a hostile line, so it sees
+ * only the few short lines that can matter.
  */
 import EmailReplyParser from 'email-reply-parser'
 
-/** Of the text that is looked at; what follows shares the fate of its last part. */
+/** Text beyond this limit is treated like the last fragment before it. */
 const MAX_TEXT_LENGTH = 64 * 1024
 /** Of a line that introduces a quotation. */
 const MAX_LINE_LENGTH = 160
-/** Lines that could introduce a quotation, from the start of the text; the later ones lie in the first quotation. */
+/** Lines that may introduce a quotation, from the start of the text; later ones are inside the first quotation. */
 const MAX_VISIBLE_LINES = 60
-/** Blank lines in a row; the library looks at all of them from each. */
+/** Blank lines in a row; from each of them the library scans all others. */
 const MAX_BLANK_LINES = 20
 
-/** Words that stand in each introduction that the library knows. */
+/** Words that occur in each introduction that the library recognises. */
 const INTRODUCTION =
   /wrote|écrit|escribió|scritto|escreveu|schrieb|schreef|pisze|napisał|skrev|kirjoitti|写道|작성|メッセージ|^\s*(?:On|Le|El|Il|Em|Am|Op|W dniu|Dnia|Den|pe|ср|From|Von|De|Van|Da)[\s:]|^在|^20\d\d|<[^<>]*>\s*:\s*$|original message|oprindelig besked|message d'origine|ursprüngliche nachricht/i
 
 /**
- * The text without quoted replies, signatures kept; null when nothing was quoted, or when nothing else is there (a forward).
- * Takes any text, in time linear in its length.
+ * Removes quoted replies and keeps signatures. Returns null when nothing was quoted, or when nothing else is there (a
+ * forward). Accepts any text, in time linear in its length.
  */
 export function removeQuotes(text: string): string | null {
   const truncated = truncateAtLine(text)
@@ -45,7 +46,7 @@ function truncateAtLine(text: string): string {
   return text.slice(0, end === -1 ? MAX_TEXT_LENGTH : end)
 }
 
-/** A line that the library need not read stands as its number between two characters of private use. */
+/** A line that the library need not read is replaced by its number between two private-use characters. */
 const MARK = '\ue000'
 
 function maskLines(lines: readonly string[]): string {

@@ -1,14 +1,14 @@
 /**
- * @module What the splitter of `parse.ts` is given of a message, so that it costs neither the memory nor the time that a stranger may ask for: of the header
- * what says how the content is made, and no long run of carriage returns. Reads nothing of it.
+ * @module Prepares the input of `parse.ts`'s splitter, so that a hostile message costs neither too much memory nor
+ * time: passes only header fields about the content, and rejects long runs of carriage returns.
  */
 import type { Head } from './header-fields.ts'
 import { UnparseableError } from './parsed.ts'
 import { asBuffer, type MessageSource } from './source.ts'
 
 /**
- * What the splitter needs of a message, piece by piece: of the header the fields about the content, since each field costs it a hundred times its
- * octets, then a blank line, which may be missing, and the body.
+ * Yields what the splitter needs of a message: the header fields about the content (each field costs it a hundred times
+ * its octets), a blank line, even if the message lacks it, and the body.
  */
 export function* generateSplitterInput(
   source: MessageSource,
@@ -24,9 +24,9 @@ export function* generateSplitterInput(
   }
   if (!isClosed) yield CRLF
   let position = 0
-  for (const slice of source.chunks()) {
-    const body = asBuffer(slice.subarray(Math.max(0, end - position)))
-    position += slice.length
+  for (const chunk of source.chunks()) {
+    const body = asBuffer(chunk.subarray(Math.max(0, end - position)))
+    position += chunk.length
     checkCarriageReturns(hasTooMany(body))
     if (body.length > 0) yield body
   }
@@ -36,37 +36,39 @@ const LF = 0x0a
 const CRLF = Buffer.from('\r\n')
 
 function checkCarriageReturns(hasTooMany: boolean): void {
-  if (hasTooMany)
-    throw new UnparseableError('The message has more than 1,000 carriage returns in a row, which no mail has.')
+  if (hasTooMany) throw new UnparseableError('The message has more than 1,000 carriage returns in a row.')
 }
 
 const MAX_CARRIAGE_RETURNS = 1000
 const CR = 0x0d
 
-/** Whether more than 1,000 carriage returns stand in a row: the splitter looks at a header with many of them once for each. */
-function createCarriageReturnCheck(): (slice: Uint8Array) => boolean {
-  /** At the end of what was seen. */
+/**
+ * Returns a function that checks for more than 1,000 carriage returns in a row: the splitter scans a header once for
+ * each of them.
+ */
+function createCarriageReturnCheck(): (chunk: Uint8Array) => boolean {
+  /** Carriage returns at the end of the data so far. */
   let run = 0
-  return (slice) => {
+  return (chunk) => {
     let leading = 0
-    while (slice[leading] === CR) leading++
+    while (chunk[leading] === CR) leading++
     if (run + leading > MAX_CARRIAGE_RETURNS) return true
-    if (leading === slice.length) {
+    if (leading === chunk.length) {
       run += leading
       return false
     }
-    // A run of 1,000 has one at a multiple of 1,000.
-    for (let index = MAX_CARRIAGE_RETURNS - 1; index < slice.length; index += MAX_CARRIAGE_RETURNS) {
-      if (slice[index] !== CR) continue
+    // A run of 1,000 includes a position that is a multiple of 1,000.
+    for (let index = MAX_CARRIAGE_RETURNS - 1; index < chunk.length; index += MAX_CARRIAGE_RETURNS) {
+      if (chunk[index] !== CR) continue
       let start = index
       let end = index
-      while (slice[start - 1] === CR) start--
-      while (slice[end + 1] === CR) end++
+      while (chunk[start - 1] === CR) start--
+      while (chunk[end + 1] === CR) end++
       if (end - start + 1 > MAX_CARRIAGE_RETURNS) return true
     }
-    let end = slice.length
-    while (slice[end - 1] === CR) end--
-    run = slice.length - end
+    let end = chunk.length
+    while (chunk[end - 1] === CR) end--
+    run = chunk.length - end
     return false
   }
 }

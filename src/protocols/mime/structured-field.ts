@@ -1,25 +1,26 @@
 /**
- * @module Fields of MIME with parameters (RFC 2045 §5.1, RFC 2183, RFC 2231): value, comments, quoted strings, continuations. Reads octets, one character
- * each, because a sender may cut a character between two of them. Linear time; never throws.
+ * @module Parses MIME fields with parameters (RFC 2045 §5.1, RFC 2183, RFC 2231): value, comments, quoted strings,
+ * continuations. Reads one character per octet, because a sender may split a character between two continuations. Takes
+ * linear time; never throws.
  */
 import { decodeHeaderText, decodeText } from './charset.ts'
 import { decodeWords } from './encoded-words.ts'
 
 export interface StructuredField {
-  /** Before the first semicolon, without comments. */
+  /** The text before the first semicolon, without comments. */
   readonly value: string
-  /** By lower-case name; of those that stand twice the last. */
+  /** By lower-case name; the last of repeated ones. */
   readonly parameters: ReadonlyMap<string, ParameterValue>
 }
 
 export interface ParameterValue {
   /** One character per octet. */
   readonly octets: string
-  /** As RFC 2231 declares it, `''` when it leaves it out; undefined: it is not in that form. */
+  /** As RFC 2231 declares it, `''` if it is left out; undefined: the parameter is not in that form. */
   readonly charset: string | undefined
 }
 
-/** The field without its name, one character per octet. */
+/** Parses a field without its name, one character per octet. */
 export function parseStructuredField(field: string): StructuredField {
   const scanner = new Scanner(field)
   const value = scanner.read(false)
@@ -41,18 +42,18 @@ export function parseStructuredField(field: string): StructuredField {
     if (segments) segments.push(segment)
     else extended.set(base, [segment])
   }
-  // RFC 6266 §4.3: the plain form is for those who do not know the other.
+  // RFC 6266 §4.3: the plain form is for readers that do not support the extended one.
   for (const [name, segments] of extended) plain.set(name, joinSegments(segments))
   return { value, parameters: plain }
 }
 
-/** A parameter as text. @param bodyCharset as for `decodeHeaderText` */
+/** Decodes a parameter to text. @param bodyCharset as for `decodeHeaderText` */
 export const decodeParameter = ({ octets, charset }: ParameterValue, bodyCharset: string | null): string =>
   charset === undefined ? decodeWords(decodeHeaderText(octets, bodyCharset)) : decodeText(toLatin1(octets), charset)
 
 const toLatin1 = (octets: string): Buffer => Buffer.from(octets, 'latin1')
 
-/** Names of files have parentheses themselves: `report (1).pdf`. */
+/** File names may contain parentheses: `report (1).pdf`. */
 const FILE_NAME = /^(?:file)?name(?:\*|$)/
 /** RFC 2231 §3 and §4: `name*`, `name*0`, `name*0*`. */
 const SEGMENT = /^([^*]+)(?:\*(\d{1,9}))?(\*)?$/
@@ -82,19 +83,19 @@ const decodePercent = (text: string): string =>
 class Scanner {
   readonly #text: string
   #at = 0
-  /** Behind this place no comment is closed. */
+  /** No comment is closed after this position. */
   #hasOpenComment = false
 
   constructor(text: string) {
     this.#text = text
   }
 
-  /** Steps over a semicolon; false: the field ends here. */
+  /** Skips a semicolon; returns false at the end of the field. */
   skipSemicolon(): boolean {
     return this.#text[this.#at++] === ';'
   }
 
-  /** A name up to its `=`, which is read as well, or to the next semicolon. */
+  /** Reads a name up to and including its `=`, or up to the next semicolon. */
   readName(): { readonly text: string; readonly isEqualsNext: boolean } {
     const text = this.read(false, '=')
     const isEqualsNext = this.#text[this.#at] === '='
@@ -103,13 +104,13 @@ class Scanner {
   }
 
   /**
-   * Up to the next semicolon or `end`, without comments, quotes and the white space around.
-   * @param isFileName what stands in parentheses is then no comment when more follows it outside of quotes, and a backslash may be one of a path
+   * Reads up to the next semicolon or `end`, without comments, quotes and surrounding white space.
+   * @param isFileName keeps parentheses that more text follows outside of quotes, and backslashes of a path
    */
   read(isFileName: boolean, end = ';'): string {
     const text = this.#text
     let out = ''
-    /** Comments and white space that belong to the value when more of it follows. */
+    /** Comments and white space that belong to the value if more of it follows. */
     let pending = ''
     let isQuoted = false
     for (; this.#at < text.length; this.#at++) {
@@ -135,13 +136,13 @@ class Scanner {
     return out
   }
 
-  /** From a quote to the next one, which it stops at, or to the end. */
+  /** Reads from a quote up to the next one, and stops there, or up to the end. */
   #readQuoted(isFileName: boolean): string {
     const text = this.#text
     let out = ''
     for (this.#at++; this.#at < text.length && text[this.#at] !== '"'; this.#at++) {
       const next = text[this.#at + 1]
-      // It is also the second octet of characters in Shift_JIS, Big5 and GBK.
+      // A backslash is also the second octet of characters in Shift_JIS, Big5 and GBK.
       const isEscape = next === '"' || next === '\\' || (next !== undefined && !isFileName)
       if (text[this.#at] === '\\' && isEscape) this.#at++
       out += text[this.#at]
@@ -149,7 +150,7 @@ class Scanner {
     return out
   }
 
-  /** Comments can lie in each other. Undefined: it is not closed, so it is none. */
+  /** Comments can be nested. Returns undefined when the comment is not closed, so it is not one. */
   #findCommentEnd(): number | undefined {
     if (this.#hasOpenComment) return undefined
     const text = this.#text

@@ -1,28 +1,32 @@
 /**
- * @module Content-Transfer-Encoding of parts that came in (RFC 2045 §6), read as leniently as mail programs read it and in linear time and memory:
- * the decoders of the libraries take minutes for a line of spaces and a hundred times its size for base64 that is padded everywhere.
+ * @module Decodes the Content-Transfer-Encoding of received parts (RFC 2045 §6), as leniently as mail programs do and
+ * in linear time and memory. The decoders of the libraries take minutes for a line of spaces, and a hundred times the
+ * input's memory for base64 with padding everywhere.
  */
 
 export interface TransferDecoder {
-  /** What is certain after these octets; it may be the argument itself. */
+  /** Returns the octets that are certain so far; may return the argument itself. */
   push(bytes: Uint8Array): Uint8Array
-  /** What is left. */
+  /** Returns the rest. */
   end(): Uint8Array
 }
 
 const NOTHING = new Uint8Array(0)
 
-/** Decodes a part piece by piece; the pieces may end anywhere. What no encoding explains is kept as it is. */
+/** Decodes a part piece by piece; pieces may end anywhere. Passes unknown encodings through unchanged. */
 export function createTransferDecoder(encoding: string): TransferDecoder {
   if (encoding === 'base64') return createBase64Decoder()
   if (encoding === 'quoted-printable') return createQuotedPrintableDecoder()
   return { push: (bytes) => bytes, end: () => NOTHING }
 }
 
-/** Digits that do not make up three octets yet, with what stands between them; more is no base64 that needs to be fast. */
+/**
+ * Digits that do not make up three octets yet, with the characters between them; above this limit the lenient decoder
+ * takes over.
+ */
 const MAX_CARRIED_LENGTH = 1024
 
-/** RFC 2045 §6.8: other characters are ignored; padding ends a run of digits, and another may follow. */
+/** RFC 2045 §6.8: other characters are ignored; padding ends a run of digits, and another run may follow. */
 function createBase64Decoder(): TransferDecoder {
   let carried = ''
   let lenient: ReturnType<typeof createLenientBase64Decoder> | undefined
@@ -54,11 +58,11 @@ const IGNORED = 255
 const DIGITS = new Uint8Array(256).fill(IGNORED)
 for (const [value, digit] of [...'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'].entries())
   DIGITS[digit.charCodeAt(0)] = value
-// The alphabet for URLs (RFC 4648 §5), which some senders take.
+// The URL alphabet (RFC 4648 §5), which some senders use.
 DIGITS[0x2d] = 62
 DIGITS[0x5f] = 63
 
-/** For everything else that claims to be base64, one octet after the other. */
+/** Decodes anything else that claims to be base64, octet by octet. */
 function createLenientBase64Decoder(): (bytes: Uint8Array) => Uint8Array {
   let bits = 0
   let bitCount = 0
@@ -86,10 +90,13 @@ function createLenientBase64Decoder(): (bytes: Uint8Array) => Uint8Array {
 const LF = 0x0a
 const CR = 0x0d
 
-/** A run of white space that is longer is kept even at the end of a line: only the end of the run tells that it stands there. */
+/** A longer run of white space is kept even at the end of a line, because it would have to be buffered to its end. */
 const MAX_SPACE_RUN_BYTES = 64 * 1024
 
-/** RFC 2045 §6.7: white space at the end of a line was added on the way; `=` before anything but two hex digits stands for itself. */
+/**
+ * RFC 2045 §6.7: white space at the end of a line was added in transit; a `=` that is not before two hex digits stands
+ * for itself.
+ */
 function createQuotedPrintableDecoder(): TransferDecoder {
   let carried: Uint8Array = NOTHING
   return {
@@ -106,20 +113,20 @@ function createQuotedPrintableDecoder(): TransferDecoder {
   }
 }
 
-/** Up to where no `=` stands that may begin a soft line break of which the end is not here yet. */
+/** Returns the position of a trailing `=` that may begin a soft line break whose end has not arrived. */
 function findSoftBreakStart(bytes: Uint8Array): number {
   const first = bytes.indexOf(EQUALS, Math.max(0, bytes.length - MAX_SOFT_BREAK_LENGTH - 2))
   return first === -1 ? bytes.length : first
 }
 
-/** Up to where no white space stands that may be the end of a line. */
+/** Returns the position before trailing white space that may end a line. */
 function findTrailingSpaceStart(bytes: Uint8Array, end: number): number {
   let index = end
   while (index > 0 && (bytes[index - 1] === 0x20 || bytes[index - 1] === 0x09 || bytes[index - 1] === CR)) index--
   return index
 }
 
-/** @param until octets that follow it are only looked at, and belong to the next call as far as they were not consumed */
+/** @param until decodes up to here; later octets are only looked at and belong to the next call unless consumed */
 function decodeQuotedPrintable(
   bytes: Uint8Array,
   until: number,
@@ -127,7 +134,7 @@ function decodeQuotedPrintable(
 ): { readonly out: Uint8Array; readonly consumed: number } {
   const out = new Uint8Array(until)
   let length = 0
-  /** Length without white space that stands there unencoded. */
+  /** Length without trailing unencoded white space. */
   let solidLength = 0
   let index = 0
   for (; index < until; index++) {
@@ -155,10 +162,10 @@ function decodeQuotedPrintable(
   return { out: out.slice(0, isLast ? solidLength : length), consumed: index }
 }
 
-/** Most white space that is looked at after a `=`; more stands for itself. */
+/** White space scanned after a `=`; a longer run stands for itself. */
 const MAX_SOFT_BREAK_LENGTH = 100
 
-/** Where the next line begins when only white space and a line break stand at `start`. */
+/** Returns the start of the next line when only white space and a line break follow `start`. */
 function findSoftBreakEnd(bytes: Uint8Array, start: number): number | undefined {
   let index = start
   const limit = start + MAX_SOFT_BREAK_LENGTH

@@ -1,5 +1,6 @@
 /**
- * @module AUTH (RFC 4954) with PLAIN (RFC 4616), else LOGIN. Whether the connection may carry a password is decided by the caller.
+ * @module Authenticates with AUTH (RFC 4954): PLAIN (RFC 4616), else LOGIN. The caller decides whether the connection
+ * may carry a password.
  */
 import { isReply, type ReplyOrFailure, type SmtpChannel } from './channel.ts'
 import type { SmtpFailure } from './failures.ts'
@@ -15,7 +16,7 @@ export type AuthResult =
   | { readonly kind: 'refused'; readonly reply: SmtpReply }
   | { readonly kind: 'failed'; readonly failure: SmtpFailure }
 
-/** Logs in by the first of PLAIN and LOGIN that the server offers. No password reaches the transcript. */
+/** Authenticates with the first of PLAIN and LOGIN that the server offers. Passwords never reach the transcript. */
 export async function authenticate(
   channel: SmtpChannel,
   mechanisms: readonly string[],
@@ -53,7 +54,7 @@ interface Step {
   readonly transcriptText: string
 }
 
-/** The end that an answer means; undefined when the exchange goes on as it should, by 334, or is done by 235. */
+/** Returns the failure that an answer means; undefined when it is the expected 334, or 235 after the last step. */
 function toFailure(answer: ReplyOrFailure, hasMoreSteps: boolean): AuthResult | undefined {
   if (!isReply(answer)) return { kind: 'failed', failure: answer }
   if (answer.code >= 400) return { kind: 'refused', reply: answer }

@@ -1,6 +1,6 @@
 /**
- * @module One SMTP connection as commands and replies: writes with backpressure, replies counted against commands, each wait with its time,
- * the change to TLS. Knows nothing of transactions and never dials again.
+ * @module One SMTP connection as commands and replies: writes with backpressure, matches replies to commands, limits
+ * each wait, and starts TLS. Knows nothing about transactions and never reconnects.
  */
 import type { Socket } from 'node:net'
 import { isIP } from 'node:net'
@@ -9,12 +9,12 @@ import type { Clock, Timer } from '#platform/clock.ts'
 import { type SmtpFailure, toSmtpFailure } from './failures.ts'
 import { ReplyParser, type SmtpReply } from './replies.ts'
 
-/** What a wait for a reply ends with. */
+/** The result of waiting for a reply. */
 export type ReplyOrFailure = SmtpReply | SmtpFailure
 
-export const isReply = (answer: ReplyOrFailure): answer is SmtpReply => 'code' in answer
+export const isReply = (result: ReplyOrFailure): result is SmtpReply => 'code' in result
 
-/** Told of every line of a session, but never of a password or of the octets of a message. */
+/** Called with every line of a session, but never with a password or the octets of a message. */
 export type SmtpTranscript = (direction: 'client' | 'server', line: string) => void
 
 export interface ChannelOptions {
@@ -24,7 +24,9 @@ export interface ChannelOptions {
 }
 
 export interface SecureOptions {
-  /** The name to send as SNI and to look for in the certificate; an IP address is looked for, but not sent (RFC 6066 §3). */
+  /**
+   * The name to send as SNI and to look for in the certificate; an IP address is looked for but not sent (RFC 6066 §3).
+   */
   readonly host: string
   readonly verifyCertificate: boolean
   readonly ca: string | undefined
@@ -36,15 +38,15 @@ export interface SmtpTls {
   /** Such as `TLSv1.3`. */
   readonly protocol: string
   readonly cipher: string
-  /** Whether the certificate is good: its chain, its dates and its name. */
+  /** Whether the certificate is valid: its chain, its dates and its name. */
   readonly authorized: boolean
-  /** Why not, as OpenSSL or Node names it, such as `DEPTH_ZERO_SELF_SIGNED_CERT`. */
+  /** The reason if not, as OpenSSL or Node names it, such as `DEPTH_ZERO_SELF_SIGNED_CERT`. */
   readonly authorizationError?: string
 }
 
 /**
- * A connected socket that speaks SMTP. The first failure is kept and ends the connection; replies that came before it are still handed out. A
- * reply that answers no command is such a failure (of kind `closed` when it is a 421, RFC 5321 §3.8).
+ * A connected socket that speaks SMTP. The first failure is stored and ends the connection; replies received before it
+ * are still returned. A reply without a command is such a failure (of kind `closed` if it is a 421, RFC 5321 §3.8).
  */
 export class SmtpChannel {
   readonly #options: ChannelOptions
@@ -52,23 +54,23 @@ export class SmtpChannel {
   #socket: Socket | TLSSocket
   #parser: ReplyParser
   #replies: SmtpReply[] = []
-  /** Replies that commands already written will still get; the greeting is the first. */
+  /** Replies still due to commands already written; the greeting is the first. */
   #expectedReplies = 1
   #failure: SmtpFailure | undefined
   #unsolicitedReply: SmtpReply | undefined
   #isSecuring = false
-  #onReplyOrFailure: ((answer: ReplyOrFailure) => void) | undefined
+  #onReplyOrFailure: ((result: ReplyOrFailure) => void) | undefined
   #onFlushed: ((flushed: boolean) => void) | undefined
   #onHandshakeFailed: ((failure: SmtpFailure) => void) | undefined
   #timer: Timer | undefined
 
-  /** @param socket connected; belongs to the channel from now on */
+  /** @param socket connected; the channel owns it from now on */
   constructor(socket: Socket, options: ChannelOptions) {
     this.#options = options
     this.#raw = socket
     this.#socket = socket
     this.#parser = this.#newParser()
-    // The socket under a TLS session reports errors too; the session's own report is the one that counts.
+    // The socket below a TLS session emits errors too; only the session's own error counts.
     socket.on('error', ignore)
     this.#listenTo(socket)
   }
@@ -77,21 +79,21 @@ export class SmtpChannel {
     return this.#failure
   }
 
-  /** The reply that came without a command, if that ended the connection. */
+  /** The reply without a command that ended the connection, if any. */
   get unsolicitedReply(): SmtpReply | undefined {
     return this.#unsolicitedReply
   }
 
-  /** Whether a reply is here that `reply` has not handed out. */
+  /** Whether a received reply waits for `readReply`. */
   get hasReply(): boolean {
     return this.#replies.length > 0
   }
 
-  /** Writes commands, each line of which ends in CRLF. `shown` goes to the transcript in their place, for secrets. */
+  /** Writes commands, each line ending in CRLF. The transcript gets `transcriptText` instead, which hides secrets. */
   writeCommand(lines: string, replyCount = 1, transcriptText = lines): void {
     if (this.#failure) return
     if (this.#parser.isPartial) {
-      this.fail({ kind: 'protocol', message: 'The server began a reply that answers no command' })
+      this.fail({ kind: 'protocol', message: 'The server began an unsolicited reply' })
       return
     }
     this.#expectedReplies += replyCount
@@ -101,27 +103,30 @@ export class SmtpChannel {
     this.#socket.write(lines)
   }
 
-  /** Expects one more reply, to what `write` is going to send, and shows `note` in the transcript in its place. */
+  /** Expects one more reply, to what `write` will send, and puts `note` into the transcript instead. */
   expectReply(note: string): void {
     this.#expectedReplies++
     this.#options.transcript?.('client', note)
   }
 
-  /** Writes octets of a message. False when the socket holds them back: then wait with `flushed`. */
+  /** Writes octets of a message. Returns false when the socket buffers them: then call `waitForDrain`. */
   write(block: Uint8Array): boolean {
     return this.#failure === undefined && this.#socket.write(block)
   }
 
-  /** Waits until the peer has taken what was written. False when a reply or a failure, also of time, came first. */
+  /**
+   * Waits until the peer has accepted what was written. Resolves to false when a reply or a failure, including a
+   * timeout, comes first.
+   */
   waitForDrain(timeoutMs: number): Promise<boolean> {
     if (this.#failure || this.#replies.length > 0) return Promise.resolve(false)
     return new Promise((resolve) => {
-      this.#startTimer(timeoutMs, 'The server took no more of the message')
+      this.#startTimer(timeoutMs, 'The server accepted no more of the message')
       this.#onFlushed = resolve
     })
   }
 
-  /** The next reply. `awaited` names what it answers, for the message of a timeout. */
+  /** Returns the next reply. `awaited` names the command, for the timeout message. */
   readReply(timeoutMs: number, awaited: string): ReplyOrFailure | Promise<ReplyOrFailure> {
     const reply = this.#replies.shift()
     if (reply) return reply
@@ -133,11 +138,11 @@ export class SmtpChannel {
   }
 
   /**
-   * Starts TLS on the connection and waits for the end of the handshake. Octets that came in the clear behind the reply to STARTTLS end the
-   * connection: nobody knows who sent them (RFC 3207 §5, CVE-2011-0411).
+   * Starts TLS and waits for the end of the handshake. Octets received in plaintext after the reply to STARTTLS end the
+   * connection: anyone may have injected them (RFC 3207 §5, CVE-2011-0411).
    */
   async startTls(options: SecureOptions): Promise<SmtpTls | SmtpFailure> {
-    if (this.#parser.isPartial) this.fail({ kind: 'protocol', message: 'The server sent data in the clear before TLS' })
+    if (this.#parser.isPartial) this.fail({ kind: 'protocol', message: 'The server sent plaintext data before TLS' })
     if (this.#failure) return this.#failure
     this.#stopListeningTo(this.#raw)
     this.#parser = this.#newParser()
@@ -153,14 +158,14 @@ export class SmtpChannel {
         rejectUnauthorized: options.verifyCertificate,
       })
     } catch (error) {
-      // OpenSSL reads `ca` here.
+      // OpenSSL parses `ca` here.
       this.fail(toSmtpFailure(error, true))
       return toSmtpFailure(error, true)
     }
     this.#socket = socket
     this.#listenTo(socket)
     const failure = await new Promise<SmtpFailure | undefined>((resolve) => {
-      this.#startTimer(options.timeoutMs, 'No end of the TLS handshake')
+      this.#startTimer(options.timeoutMs, 'The TLS handshake did not end')
       this.#onHandshakeFailed = resolve
       socket.once('secureConnect', () => resolve(undefined))
     })
@@ -170,7 +175,7 @@ export class SmtpChannel {
     return failure ?? this.#failure ?? describeTls(socket)
   }
 
-  /** Ends the connection; every wait ends with this failure unless an earlier one stands. */
+  /** Ends the connection. Every wait ends with this failure, or with an earlier one. */
   fail(failure: SmtpFailure): void {
     if (this.#failure) return
     this.#failure = failure
@@ -218,7 +223,7 @@ export class SmtpChannel {
     if (this.#expectedReplies === 0) {
       this.#unsolicitedReply = reply
       const kind = reply.code === 421 ? 'closed' : 'protocol'
-      this.fail({ kind, message: `The server sent a reply to no command: ${reply.text}` })
+      this.fail({ kind, message: `The server sent an unsolicited reply: ${reply.text}` })
       return
     }
     this.#expectedReplies--

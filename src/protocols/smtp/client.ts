@@ -1,6 +1,6 @@
 /**
- * @module An SMTP session and its transactions, one recipient each (RFC 5321 §3.3, RFC 2920). Says of each whether the message was accepted,
- * surely not accepted, or possibly accepted; never sends one again.
+ * @module An SMTP session and its transactions, one recipient each (RFC 5321 §3.3, RFC 2920). Reports for each whether
+ * the message was accepted, certainly not accepted, or possibly accepted; never retries.
  */
 import { isReply, type ReplyOrFailure, type SmtpChannel, type SmtpTls } from './channel.ts'
 import { countBytes, formatMailCommand, formatRcptCommand, rejectBeforeSending, type SmtpEnvelope } from './commands.ts'
@@ -12,8 +12,8 @@ import type { SmtpTimeouts } from './timeouts.ts'
 
 export interface SmtpTransaction extends SmtpEnvelope {
   /**
-   * Called when the server has answered DATA with 354. The first octet of the message leaves only after its promise is resolved; when it
-   * rejects, none leaves. `send` waits for it whatever happens to the connection.
+   * Called when the server has answered DATA with 354. The first octet of the message is sent only after the promise
+   * resolves; when it rejects, none is sent. `send` waits for it even if the connection ends.
    */
   readonly beforeBody: () => Promise<void>
 }
@@ -21,16 +21,21 @@ export interface SmtpTransaction extends SmtpEnvelope {
 export type TransactionResult =
   /** 2xx to the final dot. */
   | { readonly kind: 'accepted'; readonly reply: SmtpReply }
-  /** A 4xx or 5xx reply: not accepted. Phase `body`: the reply to the final dot, or one that came while the message was being sent. */
+  /**
+   * A 4xx or 5xx reply: not accepted. Phase `body`: the reply to the final dot, or one received while sending the
+   * message.
+   */
   | { readonly kind: 'refused'; readonly phase: 'mail' | 'rcpt' | 'data' | 'body'; readonly reply: SmtpReply }
   /** The connection ended before the first octet of the message: not accepted. */
   | { readonly kind: 'lost'; readonly phase: 'mail' | 'rcpt' | 'data'; readonly failure: SmtpFailure }
-  /** The connection ended, or stopped making sense, after that: accepted or not, nobody knows. */
+  /**
+   * The connection ended, or the replies stopped making sense, after that: whether the message was accepted is unknown.
+   */
   | { readonly kind: 'uncertain'; readonly failure: SmtpFailure }
   /** `beforeBody` rejected: not accepted, and the connection is closed. */
   | { readonly kind: 'aborted'; readonly error: unknown }
 
-/** `before-body`: the 354 is here and `beforeBody` is pending. `body`: octets of the message may have left. */
+/** `before-body`: 354 received, `beforeBody` pending. `body`: octets of the message may have been sent. */
 export type SmtpPhase = 'idle' | 'mail' | 'rcpt' | 'data' | 'before-body' | 'body' | 'quit' | 'closed'
 
 export interface SmtpClientParts {
@@ -42,10 +47,10 @@ export interface SmtpClientParts {
   readonly localAddress: string
 }
 
-/** A session after EHLO, STARTTLS and AUTH. Made by `connectSmtp`. Runs one transaction at a time. */
+/** A session after EHLO, STARTTLS and AUTH, created by `connectSmtp`. Runs one transaction at a time. */
 export class SmtpClient {
   readonly extensions: SmtpExtensions
-  /** Undefined in the clear. */
+  /** Undefined: plaintext. */
   readonly tls: SmtpTls | undefined
   readonly remoteAddress: string
   readonly localAddress: string
@@ -65,7 +70,7 @@ export class SmtpClient {
     this.#timeouts = parts.timeouts
   }
 
-  /** How many transactions were begun, that is: had MAIL written. */
+  /** Number of transactions for which MAIL was written. */
   get transactionCount(): number {
     return this.#transactionCount
   }
@@ -80,11 +85,11 @@ export class SmtpClient {
   }
 
   /**
-   * Sends one message to one recipient. On a session that has ended: `lost` in phase `mail`, which on a session used before says only that the
-   * server did not want to wait. A message above the server's SIZE, or SMTPUTF8 to a server without it, is `refused` in phase `mail` with a
-   * reply made here, and nothing is sent.
+   * Sends one message to one recipient. On a session that has ended, returns `lost` in phase `mail`; if the session was
+   * used before, the server probably just closed it while idle. Returns `refused` in phase `mail` with a local reply,
+   * and sends nothing, for a message above the server's SIZE, or with SMTPUTF8 to a server without it.
    *
-   * Throws when a transaction is already running and for addresses that hold line breaks or the like.
+   * Throws when a transaction is already running, and for addresses with line breaks or the like.
    */
   async send(transaction: SmtpTransaction): Promise<TransactionResult> {
     if (this.#phase !== 'idle' && this.#phase !== 'closed') throw new Error(`send() during phase ${this.#phase}`)
@@ -102,7 +107,7 @@ export class SmtpClient {
     }
   }
 
-  /** Ends the session with QUIT and waits for its reply, `quitMs` at most. During a transaction: as `destroy`. */
+  /** Ends the session with QUIT and waits for the reply, `quitMs` at most. During a transaction: as `destroy`. */
   async quit(): Promise<void> {
     if (this.isUsable) {
       this.#phase = 'quit'
@@ -112,8 +117,8 @@ export class SmtpClient {
     this.destroy()
   }
 
-  /** Closes the connection at once. A running transaction ends `lost` or `uncertain`, with this failure. */
-  destroy(failure: SmtpFailure = { kind: 'closed', message: 'This side closed the connection' }): void {
+  /** Closes the connection immediately. A running transaction ends `lost` or `uncertain`, with this failure. */
+  destroy(failure: SmtpFailure = { kind: 'closed', message: 'The client closed the connection' }): void {
     this.#channel.fail(failure)
     if (this.#phase === 'idle' || this.#phase === 'quit') this.#phase = 'closed'
   }
@@ -122,7 +127,7 @@ export class SmtpClient {
     return this.quit()
   }
 
-  /** MAIL, RCPT and DATA, up to the 354: then undefined. In one write where the server offers PIPELINING. */
+  /** Sends MAIL, RCPT and DATA, and returns undefined after the 354. Uses one write if the server offers PIPELINING. */
   async #sendEnvelope(mail: string, rcpt: string): Promise<TransactionResult | undefined> {
     const channel = this.#channel
     const { pipelining } = this.extensions
@@ -133,7 +138,7 @@ export class SmtpClient {
       if (!pipelining) channel.writeCommand('RSET\r\n')
       const answer = await channel.readReply(this.#timeouts.ehloMs, 'RSET')
       if (!isReply(answer)) return { kind: 'lost', phase: 'mail', failure: answer }
-      // Without a reset the recipient of the transaction before could still be on the server's list, and get this message.
+      // Without a reset the server could still list the previous recipient, who would get this message.
       if (!isPositive(answer)) return this.#failReset(answer)
     }
     this.#needsReset = true
@@ -160,7 +165,7 @@ export class SmtpClient {
     return { kind: 'lost', phase: 'mail', failure }
   }
 
-  /** What an answer means that is not the one the phase needs, after the replies to the commands already written behind it are in. */
+  /** Returns the result for an unexpected answer, after reading the replies to the commands already written. */
   async #resolveRejection(
     phase: 'mail' | 'rcpt' | 'data',
     answer: ReplyOrFailure,
@@ -181,10 +186,10 @@ export class SmtpClient {
       const next = await this.#channel.readReply(timeoutMs, isToData ? 'DATA' : 'RCPT')
       if (!isReply(next)) break
       if (next.code === 421) return this.#endSession(phase, answer)
-      // A server may answer 354 although it took no recipient, and then gets a lone dot (RFC 2920 §3.1). Closing is safer than the dot: a
-      // server that errs this far might deliver the empty message.
+      // A server may answer 354 although it accepted no recipient, and then expects a lone dot (RFC 2920 §3.1). Closing
+      // is safer: a server with such an error might deliver the empty message.
       if (isToData && next.code < 400)
-        this.#failProtocol(`The server answered DATA with ${next.text} after it refused the envelope`)
+        this.#failProtocol(`The server answered DATA with ${next.text} after rejecting the envelope`)
     }
     return { kind: 'refused', phase, reply: answer }
   }
@@ -222,17 +227,17 @@ export class SmtpClient {
     }
     if (answer.code < 400) {
       const failure = this.#failProtocol(
-        `The server answered the ${block.done ? 'final dot' : 'half message'} with ${answer.text}`,
+        `The server answered the ${block.done ? 'final dot' : 'incomplete message'} with ${answer.text}`,
       )
       return { kind: 'uncertain', failure }
     }
     if (answer.code === 421) return this.#endSession('body', answer)
-    // Refused before it was all taken: without its end the message cannot be accepted, and the session cannot go on.
-    if (!flushed || !block.done) this.#failProtocol(`The server refused the message before its end: ${answer.text}`)
+    // Rejected before the end of the message: it cannot be accepted without its end, and the session cannot continue.
+    if (!flushed || !block.done) this.#failProtocol(`The server rejected the message before its end: ${answer.text}`)
     return { kind: 'refused', phase: 'body', reply: answer }
   }
 
-  /** A refusal by or before a 421: the server is closing the session (RFC 5321 §3.8). */
+  /** A rejection with or before a 421: the server is closing the session (RFC 5321 §3.8). */
   #endSession(phase: 'mail' | 'rcpt' | 'data' | 'body', reply: SmtpReply): TransactionResult {
     this.#channel.fail({ kind: 'closed', message: `The server ended the session: ${reply.text}` })
     return { kind: 'refused', phase, reply }

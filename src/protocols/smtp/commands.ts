@@ -1,18 +1,18 @@
 /**
- * @module The command lines of a transaction (RFC 5321 §4.1.1) and what is refused before a word of it is sent. Throws on addresses that could
- * smuggle a command: checking addresses is the caller's work.
+ * @module Formats the command lines of a transaction (RFC 5321 §4.1.1), and rejects locally what the server cannot
+ * accept. Throws on addresses that could inject a command; validating addresses is the caller's task.
  */
 import type { SmtpExtensions } from './extensions.ts'
 import { makeReply, type SmtpReply } from './replies.ts'
 
-/** What the envelope of one recipient says. */
+/** The envelope of one recipient. */
 export interface SmtpEnvelope {
   /** The reverse-path without angle brackets; empty for the null sender. */
   readonly mailFrom: string
   readonly rcptTo: string
-  /** In pieces, which may begin and end anywhere: recipients of one email share that of its body. */
+  /** In pieces, which may begin and end anywhere: recipients of one email share the pieces of its body. */
   readonly message: readonly Uint8Array[]
-  /** What SIZE declares; the length of `message` when absent. */
+  /** The value for SIZE; the length of `message` when absent. */
   readonly sizeBytes?: number
   /** Whether an address or a header of the message needs SMTPUTF8 (RFC 6531). */
   readonly smtpUtf8: boolean
@@ -20,21 +20,23 @@ export interface SmtpEnvelope {
   readonly eightBit: boolean
 }
 
-/** Atoms and quoted strings: no control character anywhere, no space or angle bracket outside quotes. */
+/** Atoms and quoted strings: no control characters, and no space or angle bracket outside quotes. */
 const PATH = /^(?:"(?:[^"\\\x00-\x1f\x7f]|\\[\x20-\x7e])*"|[^\s<>"\x00-\x1f\x7f])*$/
 
-/** Atoms, dots, hyphens and address literals: what may stand behind EHLO. */
+/** Atoms, dots, hyphens and address literals: what may follow EHLO. */
 const EHLO_NAME = /^[A-Za-z0-9._:[\]-]+$/
 
-/** `EHLO name` or `HELO name`. Throws on a name that is neither a domain nor an address literal. */
+/** Formats `EHLO name` or `HELO name`. Throws on a name that is neither a domain nor an address literal. */
 export function formatGreetingCommand(verb: 'EHLO' | 'HELO', name: string): string {
-  if (!EHLO_NAME.test(name)) throw new TypeError(`ehloName is no domain or address literal: ${JSON.stringify(name)}`)
+  if (!EHLO_NAME.test(name))
+    throw new TypeError(`ehloName must be a domain or an address literal: ${JSON.stringify(name)}`)
   return `${verb} ${name}\r\n`
 }
 
 /**
- * MAIL with the parameters that the server offers and the message needs: SIZE, BODY=8BITMIME, SMTPUTF8. An 8-bit message goes to a server
- * without 8BITMIME as it is, without the parameter: such servers pass octets on, and bouncing what nearly all of them take helps nobody.
+ * Formats MAIL with the parameters that the server offers and the message needs: SIZE, BODY=8BITMIME, SMTPUTF8. Sends
+ * an 8-bit message even to a server without 8BITMIME, without the parameter: nearly all such servers pass octets on, so
+ * bouncing would help nobody.
  */
 export function formatMailCommand(envelope: SmtpEnvelope, extensions: SmtpExtensions): string {
   let line = `MAIL FROM:<${validatePath('mailFrom', envelope.mailFrom, envelope.smtpUtf8)}>`
@@ -50,15 +52,16 @@ export function formatRcptCommand(envelope: SmtpEnvelope): string {
 }
 
 /**
- * The reply that the server would have to give, made here to save sending what it said it cannot take: a message above its SIZE limit
- * (552 5.3.4, RFC 1870 §6.1) or one that needs SMTPUTF8 which it does not offer (553 5.6.7, RFC 6531 §3.5). Undefined when it may be sent.
+ * Returns the reply that the server would have to give, to avoid sending what it cannot accept: for a message above its
+ * SIZE limit (552 5.3.4, RFC 1870 §6.1), or one that needs SMTPUTF8 when the server does not offer it (553 5.6.7, RFC
+ * 6531 §3.5). Undefined: the message can be sent.
  */
 export function rejectBeforeSending(envelope: SmtpEnvelope, extensions: SmtpExtensions): SmtpReply | undefined {
   const limit = extensions.sizeBytes ?? 0
   const sizeBytes = sizeOf(envelope)
   if (limit > 0 && sizeBytes > limit) {
     return makeReply(552, [
-      `5.3.4 Not sent: the message has ${sizeBytes} bytes and the receiving server takes ${limit} at most`,
+      `5.3.4 Not sent: the message has ${sizeBytes} bytes and the receiving server accepts at most ${limit}`,
     ])
   }
   if (envelope.smtpUtf8 && !extensions.smtpUtf8) {
@@ -77,6 +80,6 @@ const ASCII = /^[\x00-\x7f]*$/
 function validatePath(name: string, path: string, smtpUtf8: boolean): string {
   if (!smtpUtf8 && !ASCII.test(path)) throw new TypeError(`${name} needs SMTPUTF8: ${JSON.stringify(path)}`)
   if (!PATH.test(path))
-    throw new TypeError(`${name} is no address that may stand in a command: ${JSON.stringify(path)}`)
+    throw new TypeError(`${name} must be an address that is valid in a command: ${JSON.stringify(path)}`)
   return path
 }

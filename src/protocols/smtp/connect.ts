@@ -1,6 +1,6 @@
 /**
- * @module From an address and a port to a session that is ready for MAIL: TCP, greeting, EHLO, STARTTLS, AUTH (RFC 5321 §3.1 and §3.2,
- * RFC 3207, RFC 4954). One attempt at one address: no DNS, no second try.
+ * @module Opens an SMTP session that is ready for MAIL: TCP, greeting, EHLO, STARTTLS, AUTH (RFC 5321 §3.1 and §3.2,
+ * RFC 3207, RFC 4954). One attempt at one address: no DNS, no retry.
  */
 import { connect, type Socket } from 'node:net'
 import type { Clock } from '#platform/clock.ts'
@@ -16,37 +16,43 @@ import { DEFAULT_SMTP_TIMEOUTS, type SmtpTimeouts } from './timeouts.ts'
 export interface SmtpConnectOptions {
   /** The server's name: for SNI, the certificate check and messages. */
   readonly host: string
-  /** The IP address to dial, or a name that the system resolves. */
+  /** The IP address to connect to, or a name that the system resolves. */
   readonly address: string
   readonly port: number
-  /** The IP address to dial from. */
+  /** The local IP address to connect from. */
   readonly localAddress?: string
-  /** What this side calls itself: a domain or an address literal. */
+  /** The name of this client: a domain or an address literal. */
   readonly ehloName: string
   readonly clock: Clock
-  /** Milliseconds; what is absent is as in RFC 5321 §4.5.3.2. */
+  /** Milliseconds; defaults as in RFC 5321 §4.5.3.2. */
   readonly timeouts?: Partial<SmtpTimeouts>
   /**
-   * `opportunistic`: STARTTLS when offered; goes on in the clear when the server then refuses it (454), fails when the handshake fails.
-   * `implicit`: TLS from the first octet (RFC 8314).
+   * `opportunistic`: STARTTLS if offered; continues in plaintext if the server then rejects it (454), fails if the
+   * handshake fails. `implicit`: TLS from the first octet (RFC 8314).
    */
   readonly tls: 'never' | 'opportunistic' | 'required' | 'implicit'
-  /** True: a bad certificate fails the connection. False: it is accepted, and `client.tls` says what is wrong with it. */
+  /**
+   * True: an invalid certificate fails the connection. False: it is accepted, and `client.tls` has the reason why it is
+   * invalid.
+   */
   readonly verifyCertificate: boolean
-  /** Certificates in PEM that may issue the server's, instead of the system's. */
+  /** CA certificates in PEM, instead of the system's. */
   readonly ca?: string
   readonly auth?: SmtpCredentials
-  /** Whether a password may cross the network in the clear. Default: no. */
+  /** Whether a password may be sent in plaintext. Default: no. */
   readonly allowPlaintextAuth?: boolean
   /** Default 64 KiB. */
   readonly maxReplyBytes?: number
-  /** Ends the attempt with this failure, in whatever phase it is. Does nothing any more once the session is open. */
+  /** Ends the attempt with this failure, in any phase. Has no effect once the session is open. */
   readonly abort?: { readonly signal: AbortSignal; readonly failure: SmtpFailure }
-  /** Told of each line of the session; never of passwords or message octets. */
+  /** Called with each line of the session; never with passwords or message octets. */
   readonly transcript?: SmtpTranscript
 }
 
-/** `refused`: the server said no. `failed`: the network, TLS or something that is no SMTP did. Either way no connection is left open. */
+/**
+ * `refused`: the server rejected the session. `failed`: the network or TLS failed, or the peer does not speak SMTP.
+ * Either way no connection stays open.
+ */
 export type ConnectResult =
   | { readonly kind: 'connected'; readonly client: SmtpClient }
   | {
@@ -61,7 +67,7 @@ type NotConnected = Exclude<ConnectResult, { kind: 'connected' }>
 /**
  * Opens a session. Throws only for options that are a bug, such as an `ehloName` with a line break.
  *
- * A server that refuses EHLO with 5xx is greeted with HELO (RFC 5321 §3.2) and then offers no extension.
+ * Sends HELO to a server that rejects EHLO with 5xx (RFC 5321 §3.2); such a session has no extensions.
  */
 export async function connectSmtp(options: SmtpConnectOptions): Promise<ConnectResult> {
   formatGreetingCommand('EHLO', options.ehloName)
@@ -81,7 +87,7 @@ export async function connectSmtp(options: SmtpConnectOptions): Promise<ConnectR
   const session = await openSession(channel, options, timeouts)
   abort?.signal.removeEventListener('abort', onAbort)
   if ('kind' in session) {
-    // A refused greeting asks for QUIT (RFC 5321 §3.1); who is refused need not wait for its reply.
+    // A rejected greeting requires QUIT (RFC 5321 §3.1), but not waiting for its reply.
     if (session.kind === 'refused') channel.writeCommand('QUIT\r\n')
     channel.fail({ kind: 'closed', message: 'The session was not opened' })
     return session
@@ -113,7 +119,7 @@ function openSocket(options: SmtpConnectOptions, timeoutMs: number): Promise<Soc
       resolve(result)
     }
     socket.once('connect', () => finish(socket))
-    // Stays: a second error of a socket that failed must not become an exception.
+    // Not removed: a second error of a failed socket must not become an uncaught exception.
     socket.on('error', (error) => finish(toSmtpFailure(error)))
   })
 }
@@ -157,7 +163,7 @@ async function openSession(
         const secured = await secure()
         if ('kind' in secured) return toFailure(secured.kind === 'protocol' ? 'starttls' : 'tls', secured)
         tls = secured
-        // What was offered in the clear is forgotten: anybody may have written it (RFC 3207 §4.2).
+        // Discards the extensions offered in plaintext: anyone may have injected them (RFC 3207 §4.2).
         extensions = await sendGreeting(channel, options, timeouts)
         if ('kind' in extensions) return extensions
       }
@@ -177,7 +183,7 @@ async function openSession(
   return { extensions, tls }
 }
 
-/** EHLO, or HELO where EHLO is not known. */
+/** Sends EHLO, or HELO if the server does not know EHLO. */
 async function sendGreeting(
   channel: SmtpChannel,
   options: SmtpConnectOptions,
@@ -193,7 +199,7 @@ async function sendGreeting(
   return checkReply(250, 'ehlo', ehlo) ?? (isReply(ehlo) ? parseExtensions(ehlo) : NO_EXTENSIONS)
 }
 
-/** How the session ends when the answer is not the reply it needs; undefined when it is. */
+/** Returns how the session ends if the answer is not the expected reply; undefined if it is. */
 function checkReply(
   code: number,
   phase: 'greeting' | 'ehlo' | 'starttls',
@@ -202,7 +208,7 @@ function checkReply(
   if (!isReply(answer)) return toFailure(phase, answer)
   if (answer.code === code) return undefined
   if (answer.code >= 400) return { kind: 'refused', phase, reply: answer }
-  return toFailure(phase, { kind: 'protocol', message: `The server answered ${answer.text} where ${code} was due` })
+  return toFailure(phase, { kind: 'protocol', message: `The server answered ${answer.text} instead of ${code}` })
 }
 
 type FailurePhase = Extract<ConnectResult, { kind: 'failed' }>['phase']

@@ -1,6 +1,6 @@
 /**
- * @module A message as the octets of DATA: dots doubled at the start of lines and the final dot at the end (RFC 5321 §4.5.2). Changes nothing
- * else: line ends must be CRLF already.
+ * @module Converts a message to the octets of DATA: doubles dots at the start of lines and appends the final dot (RFC
+ * 5321 §4.5.2). Changes nothing else; line ends must already be CRLF.
  */
 
 const CR = 13
@@ -10,15 +10,18 @@ const DOT_AFTER_CRLF = Buffer.from('\r\n.')
 const END_AFTER_CRLF = Buffer.from('.\r\n')
 const END_OF_UNFINISHED_LINE = Buffer.from('\r\n.\r\n')
 
-/** Enough for most messages to leave in one write, little enough that the time for a block tells a slow peer from a dead one. */
+/**
+ * Large enough that most messages fit one write, small enough that the timeout for a block distinguishes a slow peer
+ * from a dead one.
+ */
 export const DEFAULT_BLOCK_BYTES = 64 * 1024
 
 /**
- * The blocks to write after a 354, the last of which ends in CRLF, dot, CRLF. A last line without CRLF gets one; an empty message is the final
- * dot alone. A block that is all of one piece and has no dot to double is a view of it.
+ * Yields the blocks to write after a 354; the last one ends in CRLF, dot, CRLF. Adds a missing CRLF to the last line;
+ * an empty message is only the final dot. A block from a single piece without dots to double is a view of it.
  *
  * @param pieces of the message, in order; they may begin and end anywhere
- * @param blockBytes how much of the message goes into one block, before doubling
+ * @param blockBytes octets of the message per block, before doubling
  */
 export function* generateDataBlocks(
   pieces: readonly Uint8Array[],
@@ -56,7 +59,7 @@ class DotStuffer {
     return this.#beforeLast === CR && this.#last === LF
   }
 
-  /** What follows in the message, with dots doubled; the octets themselves when there is none to double. */
+  /** Returns the next octets of the message with dots doubled; the octets themselves if there is none to double. */
   stuff(octets: Uint8Array): Uint8Array {
     const bytes = Buffer.from(octets.buffer, octets.byteOffset, octets.byteLength)
     const mayStartWithDot = (this.isAtLineStart && bytes[0] === DOT) || (this.#last === CR && bytes[0] === LF)

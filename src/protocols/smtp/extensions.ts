@@ -1,12 +1,10 @@
-/**
- * @module The answer to EHLO (RFC 5321 §4.1.1.1) as what the client can use of it.
- */
+/** @module Parses the reply to EHLO (RFC 5321 §4.1.1.1) into the extensions that the client can use. */
 import type { SmtpReply } from './replies.ts'
 
 export interface SmtpExtensions {
-  /** The largest message the server takes (RFC 1870); absent when it sets or names none. */
+  /** The largest message the server accepts (RFC 1870); absent when it states no limit. */
   readonly sizeBytes?: number
-  /** Whether it offers SIZE at all, with a limit or without: only then MAIL may have the parameter. */
+  /** Whether it offers SIZE, with or without a limit: only then may MAIL have the parameter. */
   readonly size: boolean
   /** RFC 2920. */
   readonly pipelining: boolean
@@ -22,7 +20,7 @@ export interface SmtpExtensions {
   readonly auth: readonly string[]
 }
 
-/** What a server offers that knows HELO only. */
+/** For a server that knows only HELO. */
 export const NO_EXTENSIONS: SmtpExtensions = {
   size: false,
   pipelining: false,
@@ -33,7 +31,10 @@ export const NO_EXTENSIONS: SmtpExtensions = {
   auth: [],
 }
 
-/** The extensions in a 250 reply to EHLO. Keywords and mechanisms count in any case; the old `AUTH=LOGIN` is understood. */
+/**
+ * Parses the extensions in a 250 reply to EHLO. Ignores the case of keywords and mechanisms; accepts the old form
+ * `AUTH=LOGIN`.
+ */
 export function parseExtensions(ehlo: SmtpReply): SmtpExtensions {
   const offered = new Map<string, string[]>()
   for (const line of ehlo.lines.slice(1)) {
@@ -47,7 +48,7 @@ export function parseExtensions(ehlo: SmtpReply): SmtpExtensions {
   const limit = offered.get('SIZE')?.[0] ?? ''
   const sizeBytes = /^\d{1,15}$/.test(limit) ? Number(limit) : 0
   return {
-    // RFC 1870 §4: zero says that there is no fixed limit.
+    // RFC 1870 §4: zero means no fixed limit.
     ...(sizeBytes > 0 && { sizeBytes }),
     size: offered.has('SIZE'),
     pipelining: offered.has('PIPELINING'),

@@ -1,12 +1,13 @@
 /**
- * @module What can go wrong with an SMTP connection, as values: from the errors of sockets and TLS to the few kinds a delivery decides by.
+ * @module Classifies the failures of an SMTP connection: maps errors of sockets and TLS to the few kinds that delivery
+ * distinguishes.
  */
 
 export type SmtpFailureKind = 'refused' | 'unreachable' | 'timeout' | 'closed' | 'reset' | 'tls' | 'protocol' | 'other'
 
 /**
- * The end of a connection that no reply explains. `refused`: nobody listens on the port. `closed`: an orderly end by either side. `reset`: a
- * broken connection. `protocol`: the server said what SMTP does not allow there.
+ * The end of a connection that no reply explains. `refused`: no server listens on the port. `closed`: an orderly end by
+ * either side. `reset`: a broken connection. `protocol`: the server sent what SMTP does not allow there.
  */
 export interface SmtpFailure {
   readonly kind: SmtpFailureKind
@@ -29,10 +30,11 @@ const KIND_BY_CODE: Readonly<Record<string, SmtpFailureKind>> = {
 }
 
 /**
- * The failure that an error of a socket means. Errors of our own side, such as an address we do not have (EADDRNOTAVAIL) or too many open
- * files, are `other`.
+ * Classifies an error of a socket. Errors of our own side, such as a local address that does not exist (EADDRNOTAVAIL)
+ * or too many open files, are `other`.
  *
- * @param securing whether the TLS handshake was running: then what is no network error is one of TLS or of the certificate
+ * @param isSecuring whether the TLS handshake was running: then any error that is not a network error is about TLS or
+ * the certificate
  */
 export function toSmtpFailure(error: unknown, isSecuring = false): SmtpFailure {
   const code = readErrorCode(error)

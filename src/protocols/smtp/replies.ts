@@ -1,16 +1,17 @@
 /**
- * @module SMTP replies (RFC 5321 §4.2) and their incremental parser. Bounded, and tolerant only of a bare LF at the end of a line.
+ * @module SMTP replies (RFC 5321 §4.2) and their incremental parser. Limits the size of a reply; tolerates only a bare
+ * LF at the end of a line.
  */
 
-/** A whole reply, of one line or several. */
+/** A complete reply of one or more lines. */
 export interface SmtpReply {
   /** 200 to 599. */
   readonly code: number
-  /** The enhanced status code such as `5.1.1` (RFC 2034), when the first line has one of the same class as `code`. */
+  /** The enhanced status code, such as `5.1.1` (RFC 2034), if the first line has one of the same class as `code`. */
   readonly enhanced?: string
-  /** What follows the code on each line, as sent except that control characters became spaces. */
+  /** The text after the code on each line, as sent, with control characters replaced by spaces. */
   readonly lines: readonly string[]
-  /** The reply on one line, the code first; an enhanced code that is repeated on each line stands once. */
+  /** The reply on one line, the code first; an enhanced code repeated on each line appears once. */
   readonly text: string
 }
 
@@ -22,11 +23,12 @@ const ENHANCED_CODE = /^([245])\.\d{1,3}\.\d{1,3}(?= |$)/
 const CONTROL = /[\x00-\x1f\x7f]/
 const CONTROLS = /[\x00-\x1f\x7f]/g
 
-/** Builds a reply from its code and the text of its lines; also for replies that no server sent. */
+/** Creates a reply from its code and the text of its lines; also for replies that no server sent. */
 export function makeReply(code: number, lines: readonly string[]): SmtpReply {
   const first = lines[0] ?? ''
   const match = ENHANCED_CODE.exec(first)
-  // RFC 2034 §4: the class of the enhanced code must agree with the reply code; one that contradicts it would mislead a classifier.
+  // RFC 2034 §4: the class of the enhanced code must match the reply code; a contradictory one would mislead a
+  // classifier.
   const enhanced = match && Number(match[1]) === Math.floor(code / 100) ? match[0] : undefined
   const text = formatReplyText(code, lines, enhanced)
   return enhanced === undefined ? { code, lines, text } : { code, enhanced, lines, text }
@@ -43,17 +45,17 @@ function formatReplyText(code: number, lines: readonly string[], enhanced: strin
 }
 
 /**
- * Turns the bytes of a connection into replies. One parser serves one connection in the clear or one under TLS; after a fault it must not be
- * used again.
+ * Parses the bytes of a connection into replies. A parser serves one connection, in plaintext or under TLS; do not use
+ * it again after a problem.
  */
 export class ReplyParser {
   readonly #onReply: (reply: SmtpReply) => void
   readonly #maxReplyBytes: number
-  /** The bytes of a line whose end has not come. */
+  /** The bytes of an unfinished line. */
   #partial: Buffer[] = []
   #lines: string[] = []
   #code = ''
-  /** Bytes of the reply at hand, its unfinished line included. */
+  /** Bytes of the current reply, including its unfinished line. */
   #replyBytes = 0
 
   constructor(onReply: (reply: SmtpReply) => void, maxReplyBytes: number = DEFAULT_MAX_REPLY_BYTES) {
@@ -61,15 +63,15 @@ export class ReplyParser {
     this.#maxReplyBytes = maxReplyBytes
   }
 
-  /** Whether part of a reply has come and its end has not. */
+  /** Whether a reply has begun but not ended. */
   get isPartial(): boolean {
     return this.#replyBytes > 0
   }
 
   /**
-   * Takes what the connection delivered and calls `onReply` for each reply that it completes.
+   * Parses received bytes and calls `onReply` for each reply that they complete.
    *
-   * @returns what is wrong with the stream, when it is no SMTP or a reply is longer than the bound; the replies before it were delivered
+   * @returns the problem when the stream is not SMTP or a reply exceeds the limit; earlier replies were delivered
    */
   push(chunk: Buffer): string | undefined {
     let start = 0
@@ -105,10 +107,9 @@ export class ReplyParser {
   #parseLine(line: string): string | undefined {
     const match = REPLY_LINE.exec(line)
     const code = match?.[1]
-    if (!match || code === undefined) return `a line that is no SMTP reply: ${quoteExcerpt(line)}`
+    if (!match || code === undefined) return `a line that is not an SMTP reply: ${quoteExcerpt(line)}`
     // RFC 5321 §4.2.1: every line of a reply has the same code.
-    if (this.#code !== '' && code !== this.#code)
-      return `a reply that begins with ${this.#code} and goes on with ${code}`
+    if (this.#code !== '' && code !== this.#code) return `a reply with two codes, ${this.#code} and ${code}`
     const text = match[3] ?? ''
     this.#lines.push(CONTROL.test(text) ? text.replace(CONTROLS, ' ') : text)
     if (match[2] === '-') {

@@ -7,7 +7,7 @@ import { createCheckpointer } from '#platform/db/checkpoint.ts'
 import { createLog } from '#platform/log.ts'
 import { eventually } from '#test/support/app.ts'
 
-/** Files below a folder that are deleted but open, so that they keep their place on the disk. */
+/** Deleted but open files below a folder, whose disk space is still in use. */
 const keptPlaces = (folder: string): string[] =>
   readdirSync('/proc/self/fd').flatMap((fd) => {
     try {
@@ -18,7 +18,7 @@ const keptPlaces = (folder: string): string[] =>
     }
   })
 
-test.if(process.platform === 'linux')('a month that is dropped gives its place on the disk back', async () => {
+test.if(process.platform === 'linux')('dropping a month frees its disk space', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'tassis-content-'))
   const checkpointer = createCheckpointer(createLog('silent'))
   const passes: string[] = []
@@ -36,7 +36,7 @@ test.if(process.platform === 'linux')('a month that is dropped gives its place o
     expect(store.get(ref)).toHaveLength(50_000)
     await store.dropMonthsBefore(Date.UTC(2026, 1, 1))
     expect(readdirSync(folder)).toEqual([])
-    // A connection of this thread is open until its statements are collected.
+    // A connection of this thread stays open until its statements are collected.
     await eventually(() => {
       Bun.gc(true)
       return keptPlaces(folder).length === 0

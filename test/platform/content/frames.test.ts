@@ -19,10 +19,10 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
 const contentOf = (path: string): Buffer => Buffer.concat([...readFrames(path)])
 
-describe('a part that is written while it comes', () => {
+describe('a blob that is written as it arrives', () => {
   const sizes = [0, 1, 128 * KIB - 1, 128 * KIB, 128 * KIB + 1, 5_000_000]
 
-  test.each(sizes)('of %d octets is read again octet by octet, in pieces of at most 128 KiB', (size) => {
+  test.each(sizes)('of %d octets is read octet by octet, in chunks of at most 128 KiB', (size) => {
     const path = join(folder, 'part.zst')
     const content = randomBytes(size)
     const file = createBlobFile(path)
@@ -36,7 +36,7 @@ describe('a part that is written while it comes', () => {
     expect([...readFrames(path)].filter((slice) => slice.length > 128 * KIB)).toEqual([])
   })
 
-  test('is adopted by a store, which gives it whole and in pieces', async () => {
+  test('is adopted by a store, which returns it whole and in chunks', async () => {
     const store = new ContentStore(join(folder, 'content'))
     const content = Buffer.alloc(1_000_000, 'tassis')
     const file = createBlobFile(join(folder, 'content', 'incoming.zst'))
@@ -47,11 +47,11 @@ describe('a part that is written while it comes', () => {
     const inPieces = [ref, ...small].map((each) => [...store.chunks(each)])
     expect(inPieces.map((pieces) => pieces.length)).toEqual([8, 1, 0])
     expect(inPieces.map((pieces) => Buffer.concat(pieces).toString().slice(0, 6))).toEqual(['tassis', 'small', ''])
-    expect(() => store.chunks(ref + 1000)).toThrow('content part is missing')
+    expect(() => store.chunks(ref + 1000)).toThrow('blob is missing')
     await store.close()
   })
 
-  test('is nobody else’s file', () => {
+  test('is readable for its owner only', () => {
     const path = join(folder, 'part.zst')
     writeFileSync(path, 'mine')
     expect(() => createBlobFile(path)).toThrow('EEXIST')
@@ -60,7 +60,7 @@ describe('a part that is written while it comes', () => {
 })
 
 describe('frames', () => {
-  test('of other writers: one frame of any size, with a checksum, of equal octets, and rows of them', () => {
+  test('of other writers are read: one frame of any size, with a checksum, of equal octets, and several in a row', () => {
     const path = join(folder, 'frames.zst')
     const contents = [randomBytes(3_000_000), Buffer.alloc(2_000_000), Buffer.from('a'), Buffer.alloc(300, 'b')]
     writeFileSync(path, Buffer.concat(contents.map((content) => Bun.zstdCompressSync(content))))
@@ -81,7 +81,7 @@ describe('frames', () => {
     expect(() => contentOf(path)).toThrow()
   })
 
-  test('of a file that is not there: reading throws', () => {
+  test('of a missing file: reading throws', () => {
     expect(() => contentOf(join(folder, 'none.zst'))).toThrow('ENOENT')
   })
 })

@@ -41,7 +41,7 @@ const rows = (store: ContentStore): number =>
     .databases()
     .reduce((sum, db) => sum + (db.query<{ n: number }, []>('SELECT count(*) AS n FROM parts').get()?.n ?? 0), 0)
 
-test('parts of every size come back byte for byte, also through a reader of another thread', async () => {
+test("blobs of every size are read byte for byte, also by another thread's reader", async () => {
   const folder = newFolder()
   const store = new ContentStore(folder)
   const parts = [0, 1, 199, 200, 16_383, 16_384, 262_144, 262_145, 3_000_000].map((length, seed) => bytes(length, seed))
@@ -51,13 +51,13 @@ test('parts of every size come back byte for byte, also through a reader of anot
     parts.map(() => 0),
   )
   expect(refs.map((ref) => reader.get(ref).length)).toEqual(parts.map(({ length }) => length))
-  // Two are larger than what the database holds.
+  // Two are larger than the database's limit.
   expect(readdirSync(join(folder, '2026-11')).length).toBe(2)
   reader.close()
   await store.close()
 })
 
-test('identical parts are stored once: small ones while they are remembered, larger ones also after a restart', async () => {
+test('identical blobs are stored once: small ones while they are cached, larger ones also after a restart', async () => {
   const folder = newFolder()
   const store = new ContentStore(folder)
   const [small, large] = [bytes(5000, 1), bytes(50_000, 2)]
@@ -72,7 +72,7 @@ test('identical parts are stored once: small ones while they are remembered, lar
   await again.close()
 })
 
-test('each month has a database of its own, so that retention can drop it whole', async () => {
+test('each month has its own database, so that retention can drop it whole', async () => {
   const folder = newFolder()
   const store = new ContentStore(folder)
   const [november] = await store.put([bytes(500, 1)], NOVEMBER)
@@ -86,15 +86,15 @@ test('each month has a database of its own, so that retention can drop it whole'
   await store.close()
 })
 
-test('a reference that leads nowhere throws', async () => {
+test('an invalid reference throws', async () => {
   const store = new ContentStore(newFolder())
   const [ref = 0] = await store.put([bytes(10, 1)], NOVEMBER)
-  expect(() => store.get(ref + 1)).toThrow('content part is missing')
+  expect(() => store.get(ref + 1)).toThrow('blob is missing')
   await store.close()
 })
 
-describe('a part in slices', () => {
-  test('is the part, from any place on, and a large one is never read as a whole', async () => {
+describe('a blob in chunks', () => {
+  test('equals the blob from any offset on, and a large one is never read as a whole', async () => {
     const store = new ContentStore(newFolder())
     const sizes = [0, 1, 200, 262_144, 262_145, 1_000_000]
     const parts = sizes.map((length, seed) => bytes(length, seed))
@@ -110,7 +110,7 @@ describe('a part in slices', () => {
     await store.close()
   })
 
-  test('from a place on is the same of a file that does not say how long its frames are', async () => {
+  test('from an offset on is the same for a file without frame sizes', async () => {
     const store = new ContentStore(newFolder())
     const part = bytes(700_000, 4)
     const ref = await store.adopt(await spooled(newFolder(), part), NOVEMBER)
@@ -119,7 +119,7 @@ describe('a part in slices', () => {
     await store.close()
   })
 
-  test('from a place on is the same of frames of every length', async () => {
+  test('from an offset on is the same for frames of every size', async () => {
     const store = new ContentStore(newFolder())
     const lengths = [1, 255, 256, 1000, 4096, 65_535, 65_536, 65_791, 65_792, 131_072]
     const pieces = lengths.map((length, seed) => bytes(length, seed))
@@ -136,7 +136,7 @@ describe('a part in slices', () => {
     await store.close()
   })
 
-  test('that is not there throws MissingPart at once, wherever it is missing', async () => {
+  test('throws MissingBlobError immediately if the blob is missing', async () => {
     const folder = newFolder()
     const store = new ContentStore(folder)
     const [small = 0, large = 0] = await store.put([bytes(10, 1), bytes(300_000, 2)], NOVEMBER)
@@ -150,7 +150,7 @@ describe('a part in slices', () => {
   })
 })
 
-/** A spooled file as the listener makes it: compressed as a stream, so that its size is not in it. */
+/** A spooled file as the listener writes it: compressed as a stream, so its header lacks the size. */
 async function spooled(folder: string, part: Uint8Array, name = 'spooled'): Promise<FinishedFile> {
   const path = join(folder, name)
   const stream = createZstdCompress()
@@ -161,8 +161,8 @@ async function spooled(folder: string, part: Uint8Array, name = 'spooled'): Prom
   return { path, hash: sha256(part).subarray(0, 16), sizeBytes: part.length }
 }
 
-describe('a finished file that is taken', () => {
-  test('moves to its place, and its part comes back byte for byte, also after a restart', async () => {
+describe('an adopted file', () => {
+  test('moves into place, and its blob is read byte for byte, also after a restart', async () => {
     const folder = newFolder()
     const part = bytes(700_000, 1)
     const file = await spooled(newFolder(), part)
@@ -177,7 +177,7 @@ describe('a finished file that is taken', () => {
     await again.close()
   })
 
-  test('is one part with an equal one, whichever came first and however', async () => {
+  test('is one blob with an identical one, in whichever order and way they are stored', async () => {
     const folder = newFolder()
     const other = newFolder()
     const store = new ContentStore(folder)
@@ -197,7 +197,7 @@ describe('a finished file that is taken', () => {
     await store.close()
   })
 
-  test('leaves no file when the database holds the part', async () => {
+  test('leaves no file when the database holds the blob', async () => {
     const folder = newFolder()
     const store = new ContentStore(folder)
     const part = bytes(50_000, 1)
@@ -209,7 +209,7 @@ describe('a finished file that is taken', () => {
     await store.close()
   })
 
-  test('that is not there rejects and leaves no row', async () => {
+  test('that is missing rejects and leaves no row', async () => {
     const store = new ContentStore(newFolder())
     const file = { path: join(newFolder(), 'none'), hash: sha256(bytes(1, 1)).subarray(0, 16), sizeBytes: 300_000 }
     await expect(store.adopt(file, NOVEMBER)).rejects.toThrow('ENOENT')
@@ -218,7 +218,7 @@ describe('a finished file that is taken', () => {
   })
 })
 
-/** Counts also those that are deleted. */
+/** Includes deleted ones. */
 function openFilesBelow(folder: string): number {
   const targets = readdirSync('/proc/self/fd').flatMap((fd) => {
     try {
@@ -230,11 +230,11 @@ function openFilesBelow(folder: string): number {
   return targets.filter((path) => path.startsWith(folder)).length
 }
 
-describe('months that are dropped', () => {
+describe('dropped months', () => {
   const DECEMBER = Date.UTC(2026, 11, 1)
   const JANUARY = Date.UTC(2027, 0, 1)
 
-  test('are those that ended before the time, with database, log and files; their parts are missing from then on', async () => {
+  test('are those that ended before the time, with database, log and files; their blobs are missing from then on', async () => {
     const folder = newFolder()
     const store = new ContentStore(folder)
     const [small = 0, large = 0] = await store.put([bytes(500, 1), bytes(700_000, 2)], NOVEMBER)
@@ -245,8 +245,8 @@ describe('months that are dropped', () => {
     expect(store.get(small).length).toBe(500)
     expect(await store.dropMonthsBefore(DECEMBER)).toBe(1)
     for (const ref of [small, large]) {
-      expect(() => store.get(ref)).toThrow('content part is missing')
-      expect(() => reader.get(ref)).toThrow('content part is missing')
+      expect(() => store.get(ref)).toThrow('blob is missing')
+      expect(() => reader.get(ref)).toThrow('blob is missing')
     }
     expect([store.get(kept).length, reader.get(kept).length]).toEqual([500, 500])
     expect(readdirSync(folder).filter((name) => name.startsWith('2026-11'))).toEqual([])
@@ -254,7 +254,7 @@ describe('months that are dropped', () => {
     await store.close()
   })
 
-  test('a reader that had a month open keeps none of its place on the disk', async () => {
+  test('free their disk space even if a reader had them open', async () => {
     const folder = newFolder()
     const store = new ContentStore(folder)
     const [ref = 0] = await store.put([bytes(500, 1)], NOVEMBER)
@@ -262,13 +262,13 @@ describe('months that are dropped', () => {
     reader.get(ref)
     await store.dropMonthsBefore(DECEMBER)
     const before = openFilesBelow(folder)
-    expect(() => reader.get(ref)).toThrow('content part is missing')
+    expect(() => reader.get(ref)).toThrow('blob is missing')
     expect(openFilesBelow(folder)).toBeLessThan(before)
     reader.close()
     await store.close()
   })
 
-  test('are found in the folder, also what a crash left of them; other files stay', async () => {
+  test('are found in the folder, even partly dropped ones after a crash; other files stay', async () => {
     const folder = newFolder()
     const before = new ContentStore(folder)
     await before.put([bytes(700_000, 1)], NOVEMBER)
@@ -285,7 +285,7 @@ describe('months that are dropped', () => {
     await store.close()
   })
 
-  test('a month can be filled again after it was dropped, and equal parts are stored anew', async () => {
+  test('can be filled again, and identical blobs are stored again', async () => {
     const folder = newFolder()
     const store = new ContentStore(folder)
     await store.put([bytes(500, 1), bytes(700_000, 2)], NOVEMBER)
@@ -296,8 +296,8 @@ describe('months that are dropped', () => {
   })
 })
 
-describe('parts that nothing refers to any more', () => {
-  test('go with their files, and whoever reads one is told that it is missing', async () => {
+describe('unreferenced blobs', () => {
+  test('are deleted with their files, and reading one throws that it is missing', async () => {
     const folder = newFolder()
     const store = new ContentStore(folder)
     const refs = await store.put([bytes(100, 1), bytes(50_000, 2), bytes(300_000, 3), bytes(100, 4)], NOVEMBER)
@@ -309,7 +309,7 @@ describe('parts that nothing refers to any more', () => {
     await store.close()
   })
 
-  test('are not given to whoever stores the same afterwards', async () => {
+  test('are not returned for identical content stored later', async () => {
     const store = new ContentStore(newFolder())
     const parts = [bytes(100, 1), bytes(50_000, 2), bytes(300_000, 3)]
     await store.deleteBlobs(await store.put(parts, NOVEMBER), NOVEMBER)
@@ -318,7 +318,7 @@ describe('parts that nothing refers to any more', () => {
     await store.close()
   })
 
-  test('stay for some minutes when somebody was given them again, however the wall clock jumps', async () => {
+  test('stay for some minutes after being returned again, however the wall clock jumps', async () => {
     const clock = new ManualClock(NOVEMBER)
     const store = new ContentStore(newFolder(), { clock })
     const parts = [bytes(100, 1), bytes(50_000, 2), bytes(300_000, 3)]
@@ -333,7 +333,7 @@ describe('parts that nothing refers to any more', () => {
     await store.close()
   })
 
-  test('are told apart from new ones, whose rows may not be written yet', async () => {
+  test('are distinguished from new ones, whose rows may not be written yet', async () => {
     const clock = new ManualClock(NOVEMBER)
     const store = new ContentStore(newFolder(), { clock })
     const [old = 0] = await store.put([bytes(100, 1)], NOVEMBER)
@@ -349,7 +349,7 @@ describe('parts that nothing refers to any more', () => {
     await store.close()
   })
 
-  test('leave no reference behind that is given out a second time', async () => {
+  test('leave no reference behind that is issued a second time', async () => {
     const folder = newFolder()
     const store = new ContentStore(folder)
     const first = await store.put([bytes(100, 1), bytes(100, 2)], NOVEMBER)
@@ -361,7 +361,7 @@ describe('parts that nothing refers to any more', () => {
     await again.close()
   })
 
-  test('keep their file while the same part is being stored', async () => {
+  test('keep their file while the same blob is being stored', async () => {
     const clock = new ManualClock(NOVEMBER)
     const store = new ContentStore(newFolder(), { clock })
     const part = bytes(300_000, 3)
@@ -378,7 +378,7 @@ describe('parts that nothing refers to any more', () => {
     await store.close()
   })
 
-  test('take a past month along when they were its last', async () => {
+  test('drop a past month when they were its last', async () => {
     const folder = newFolder()
     const store = new ContentStore(folder)
     const refs = await store.put([bytes(100, 1), bytes(300_000, 2)], NOVEMBER)
@@ -388,23 +388,23 @@ describe('parts that nothing refers to any more', () => {
   })
 })
 
-describe('files that no part has', () => {
+describe('orphaned files', () => {
   const file = (folder: string): string[] => readdirSync(join(folder, '2026-11'))
 
-  test('go after a crash: between a file and its row, between a row and its file, while a file was written', async () => {
+  test('are deleted after a crash between file and row, between row and file, or while a file was written', async () => {
     const folder = newFolder()
     const before = new ContentStore(folder)
     const [kept = 0] = await before.put([bytes(300_000, 1)], NOVEMBER)
     await before.put([bytes(400_000, 2)], NOVEMBER)
     const names = file(folder)
     expect(names).toHaveLength(2)
-    // As after kill -9 between the commit of `forget` and the removal of the file.
+    // As after kill -9 between the commit of `deleteBlobs` and the deletion of the file.
     for (const db of before.databases()) db.run('DELETE FROM parts WHERE size_bytes = 400000')
     await before.close()
     const strange = '0'.repeat(32)
     for (const name of [`${strange}.zst`, `${strange}.zst.7.tmp`])
       writeFileSync(join(folder, '2026-11', name), 'secret')
-    // A month that was being dropped: its database goes first.
+    // A partly dropped month: its database is deleted first.
     mkdirSync(join(folder, '2026-10'))
     writeFileSync(join(folder, '2026-10', `${strange}.zst`), 'secret')
     const after = new ContentStore(folder)
@@ -414,7 +414,7 @@ describe('files that no part has', () => {
     await after.close()
   })
 
-  test('go when their row does not fit onto the disk; what was there before stays', async () => {
+  test('are deleted when their row does not fit onto the disk; existing files stay', async () => {
     const folder = newFolder()
     const store = new ContentStore(folder)
     const [kept = 0] = await store.put([bytes(300_000, 1)], NOVEMBER)
@@ -433,7 +433,7 @@ describe('files that no part has', () => {
   })
 })
 
-describe('an id is never given to a second part', () => {
+describe('an id is never reused', () => {
   const SECRET = bytes(500, 1)
   const OTHERS = [bytes(500, 2), bytes(500, 3)]
 
@@ -455,7 +455,7 @@ describe('an id is never given to a second part', () => {
     if (!inOrder) await before.close().catch(() => undefined)
   })
 
-  test('when the database of the month is put back as it was before', async () => {
+  test('when the database of the month is restored to an earlier state', async () => {
     const folder = newFolder()
     const path = join(folder, '2026-11.db')
     const before = new ContentStore(folder)
@@ -472,7 +472,7 @@ describe('an id is never given to a second part', () => {
     await after.close()
   })
 
-  test('and an end in order leaves no id out', async () => {
+  test('and an orderly close skips no id', async () => {
     const folder = newFolder()
     const before = new ContentStore(folder)
     const [first = 0] = await before.put([SECRET], NOVEMBER)

@@ -11,7 +11,7 @@ import {
 const scan = (text: string | Buffer, options: Partial<ScanOptions> = {}) =>
   scanRecords(Buffer.from(text), { delimiter: ',', line: 1, isEnd: true, maxRecords: 1000, ...options })
 
-/** Cells of records, and the lines of those that are broken. */
+/** Cells of records, and the line numbers of invalid ones. */
 const told = (records: readonly CsvRecord[]) =>
   records.map((record) => (record.kind === 'record' ? record.cells : `${record.line}: ${record.error}`))
 
@@ -68,13 +68,13 @@ describe('a record', () => {
     expect({ end, isInsideLine }).toEqual({ end: bytes.length, isInsideLine: false })
   })
 
-  test('tells its line, however many lines the ones before it had', () => {
+  test('has its line number, however many lines the earlier ones had', () => {
     const { records, line } = scan('a\n\n"b\r\nc\rd"\n"e\nf\n')
     expect(records.map((record) => record.line)).toEqual([1, 3, 6, 7])
     expect(line).toBe(8)
   })
 
-  test('has no line break in a cell that never has one: its quote was not closed', () => {
+  test('has no line break in a one-line cell: its quote was not closed', () => {
     const text = '"a@x.test,1\nb@x.test,"\nc@x.test,"d\ne"\n'
     expect(told(scan(text, { oneLineCell: 0 }).records)).toEqual([
       `1: ${UNCLOSED}`,
@@ -83,7 +83,7 @@ describe('a record', () => {
     ])
   })
 
-  test('that is too long costs its line only, and so does a quote that reaches too far', () => {
+  test('that is too long costs only its line, and so does a quote that extends too far', () => {
     const long = 'x'.repeat(MAX_RECORD_BYTES + 1)
     const far = 'y\n'.repeat(MAX_RECORD_BYTES / 2)
     expect(told(scan(`a\n${long}\nb\n`).records)).toEqual([['a'], '2: It is longer than 64 KiB.', ['b']])
@@ -94,7 +94,7 @@ describe('a record', () => {
 })
 
 describe('a window', () => {
-  test('gives no record that is cut, and none more than are wanted', () => {
+  test('returns no incomplete record, and no more than requested', () => {
     expect(scan('a\nb', { isEnd: false })).toMatchObject({ end: 2, line: 2 })
     expect(scan('a\n"b\n', { isEnd: false })).toMatchObject({ end: 2, line: 2 })
     expect(scan('a\n"b"', { isEnd: false })).toMatchObject({ end: 2, line: 2 })
@@ -105,7 +105,7 @@ describe('a window', () => {
     expect(scan('\n\n\n\na\n', { maxLines: 2 })).toMatchObject({ records: [], end: 2, line: 3 })
   })
 
-  test('that ends inside of a line that is too long says so, and the next tells where that line ends', () => {
+  test('that ends inside an overlong line reports it, and the next window finds the end of that line', () => {
     const { records, end, isInsideLine, line } = scan(`a\n${'x'.repeat(2 * MAX_RECORD_BYTES)}`, { isEnd: false })
     expect(told(records)).toEqual([['a'], '2: It is longer than 64 KiB.'])
     expect({ end, isInsideLine, line }).toEqual({ end: 2 + 2 * MAX_RECORD_BYTES, isInsideLine: true, line: 2 })
@@ -116,7 +116,7 @@ describe('a window', () => {
   })
 })
 
-/** Small, and the same at each run. */
+/** Small, and the same in each run. */
 function randomCells(seed: number): (most: number) => number {
   let state = seed
   return (most) => {
@@ -125,14 +125,14 @@ function randomCells(seed: number): (most: number) => number {
   }
 }
 
-test('whatever is written is read again, wherever the windows begin and end', () => {
+test('everything written is read back, wherever windows begin and end', () => {
   const random = randomCells(7)
   const parts = ['a', '"', ',', ';', '\n', '\r\n', '\r', ' ', 'é', '=', "'", '@', '\t', 'x'.repeat(30), '\ufeff', '😀']
   const cell = () => Array.from({ length: random(6) }, () => parts[random(parts.length)]).join('')
   const rows = Array.from({ length: 400 }, (_, i) => [`r${i}`, cell(), cell()])
   const file = Buffer.from(formatCsv(rows))
   for (let at = 0, line = 1, read = 0; at < file.length; ) {
-    // A window that says it is not the end promises nothing when it is short, so it may give nothing: then it grows.
+    // A short window that is not the end of the file may return nothing: then it grows.
     let length = 1 + random(200)
     let result = scanRecords(file.subarray(at, at + length), {
       delimiter: ',',
@@ -158,7 +158,7 @@ test('whatever is written is read again, wherever the windows begin and end', ()
   }
 })
 
-test('whatever the bytes are, the same records come, a few at a time or all at once, up to the last byte', () => {
+test('any bytes give the same records, a few at a time or all at once, to the last byte', () => {
   const random = randomCells(11)
   const parts = ['a', '"', '""', ',', '\n', '\r\n', '\r', ' ', 'é', '\u0000', '"\n', ',"', '",']
   for (let round = 0; round < 300; round++) {
@@ -179,6 +179,6 @@ test('whatever the bytes are, the same records come, a few at a time or all at o
   }
 })
 
-test('a semicolon parts cells only where no comma stands outside of quotes', () => {
+test('a semicolon is the delimiter only if no comma is outside of quotes', () => {
   expect(['a,b', 'a;b', 'a;b,c', 'a;"b,c"', '"a;b"', 'a'].map(detectDelimiter)).toEqual([',', ';', ',', ';', ',', ','])
 })

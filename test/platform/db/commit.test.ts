@@ -1,4 +1,7 @@
-/** @module Group commit against a real database file: what a group does when one of its writes, the disk, or the sync fails. */
+/**
+ * @module Group commit against a real database file: what a group does when one of its writes, the disk, or the sync
+ * fails.
+ */
 import { Database } from 'bun:sqlite'
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
@@ -26,7 +29,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-/** A committer over a new database with the table `notes`. */
+/** A committer of a new database with the table `notes`. */
 function openCommitter(options: CommitterOptions = {}): Committer {
   const path = join(folder, 'test.db')
   const db = openDatabase(path)
@@ -48,7 +51,7 @@ const bodies = (db: Database): string[] =>
     .all()
     .map(({ body }) => body)
 
-/** What became of each promise: its value, or the code of its error. */
+/** The outcome of each promise: its value, or its error's code. */
 const outcomes = async (writes: readonly Promise<string>[]): Promise<{ kept: string[]; refused: unknown[] }> => {
   const settled = await Promise.allSettled(writes)
   return {
@@ -61,7 +64,7 @@ const codeOf = (error: unknown): unknown => (error instanceof AppError ? `${erro
 
 describe('writes of several owners', () => {
   // Proves: quota-10
-  test('take turns by the time that they take, and those of one owner keep their order', async () => {
+  test('get equal time, and those of one owner stay in order', async () => {
     const clock = new ManualClock(0)
     const committer = openCommitter({ clock })
     const order: string[] = []
@@ -81,7 +84,7 @@ describe('writes of several owners', () => {
   })
 
   test.each([1, 4, 20, 100])(
-    'leave the service half of the time, when %d of them saturate the writer',
+    'leave the service half of the time when %d of them saturate the writer',
     async (owners) => {
       const clock = new ManualClock(0)
       const committer = openCommitter({ clock })
@@ -103,7 +106,7 @@ describe('writes of several owners', () => {
     },
   )
 
-  test('end a group when it has taken 10 ms, however few they are', async () => {
+  test('end a group after 10 ms, however few they are', async () => {
     const clock = new ManualClock(0)
     const groups: number[] = []
     let inGroup = 0
@@ -126,7 +129,7 @@ describe('writes of several owners', () => {
     expect(groups).toEqual([3, 3, 1])
   })
 
-  test('are all on disk after a barrier, whoever owns them', async () => {
+  test('are all on disk after a barrier, for every owner', async () => {
     const clock = new ManualClock(0)
     const committer = openCommitter({ clock })
     for (const owner of [1, 2, undefined])
@@ -144,7 +147,7 @@ describe('writes of several owners', () => {
 })
 
 describe('a group', () => {
-  test('a throw undoes only its own write and rejects with the same error', async () => {
+  test('rolls back only the write that throws, and rejects with the same error', async () => {
     const committer = openCommitter()
     const fault = new Error('mine')
     const failing = committer.write((tx) => {
@@ -160,7 +163,7 @@ describe('a group', () => {
     expect(bodies(committer.db)).toEqual(['before', 'after'])
   })
 
-  test('a write that fails by itself on a constraint is undone alone', async () => {
+  test('rolls back only the write that violates a constraint', async () => {
     const committer = openCommitter()
     const duplicate = committer.write((tx) => {
       tx.db.run("INSERT INTO notes (id, body) VALUES (7, 'seven')")
@@ -175,7 +178,7 @@ describe('a group', () => {
     })
   })
 
-  test('counters of a group are summed and flushed once; those of a failed write are not counted', async () => {
+  test('sums its counters and flushes them once, without those of a failed write', async () => {
     const flushed: [string, number][][] = []
     const committer = openCommitter({ flush: (_, deltas) => flushed.push([...deltas]) })
     const counting = (delta: number, fault?: Error) =>
@@ -187,7 +190,7 @@ describe('a group', () => {
     expect(flushed).toEqual([[['mails', 101]]])
   })
 
-  test('afterCommit runs once its write is kept, before whoever awaits the write; never for a failed one', async () => {
+  test('runs afterCommit once its write is durable, before the code that awaits the write; never for a failed one', async () => {
     const committer = openCommitter()
     const order: string[] = []
     const kept = committer
@@ -203,14 +206,14 @@ describe('a group', () => {
     expect(order).toEqual(['after', 'resolved'])
   })
 
-  test('1000 writes at once are all kept, in the order of their calls', async () => {
+  test('keeps all of 1000 concurrent writes, in the order of their calls', async () => {
     const committer = openCommitter()
     const wanted = Array.from({ length: 1000 }, (_, number) => `note ${number}`)
     expect(await Promise.all(wanted.map((body) => add(committer, body)))).toEqual(wanted)
     expect(bodies(committer.db)).toEqual(wanted)
   })
 
-  test('a write that is called while the group before it runs comes in a later group', async () => {
+  test('does not take writes that are called while it runs; they join the next one', async () => {
     const committer = openCommitter()
     let inner: Promise<string> | undefined
     await committer.write((tx) => {
@@ -221,7 +224,7 @@ describe('a group', () => {
     expect(bodies(committer.db)).toEqual(['outer', 'inner'])
   })
 
-  test('barrier waits for everything that was written before it', async () => {
+  test('has ended before a later barrier resolves', async () => {
     const committer = openCommitter()
     const written = Array.from({ length: 300 }, (_, number) => add(committer, String(number)))
     await committer.barrier()
@@ -234,7 +237,7 @@ describe('a full disk', () => {
   const large = (number: number) => `${number} ${'x'.repeat(20_000)}`
 
   // Proves: storage-4
-  test('refuses with 507 insufficient_storage, keeps what it said it kept, and recovers without a restart', async () => {
+  test('refuses with 507 insufficient_storage, keeps what was confirmed, and recovers without a restart', async () => {
     const committer = openCommitter()
     await add(committer, 'before')
     const pages = committer.db.query<{ page_count: number }, []>('PRAGMA page_count').get()?.page_count ?? 0
@@ -243,7 +246,7 @@ describe('a full disk', () => {
     expect(new Set(full.refused)).toEqual(new Set(['507 insufficient_storage']))
     expect(bodies(committer.db)).toEqual(['before', ...full.kept])
 
-    // One after the other: what has room goes in until there is none.
+    // Each write passes as long as there is space.
     const singly: string[] = []
     for (let number = 100; number < 130; number++) {
       const { kept } = await outcomes([add(committer, large(number))])
@@ -257,7 +260,7 @@ describe('a full disk', () => {
     expect(bodies(committer.db).at(-1)).toBe('recovered')
   })
 
-  test('a small write beside one that does not fit is not reported as kept when it is not', async () => {
+  test('does not confirm a small write beside one that does not fit, unless it is kept', async () => {
     const committer = openCommitter()
     const pages = committer.db.query<{ page_count: number }, []>('PRAGMA page_count').get()?.page_count ?? 0
     committer.db.run(`PRAGMA max_page_count = ${pages + 4}`)
@@ -267,7 +270,7 @@ describe('a full disk', () => {
 })
 
 describe('a failed sync', () => {
-  /** A committer whose sync is made on a pipe, where the system refuses it. */
+  /** A committer that syncs a pipe, which the system refuses. */
   function openUnsyncable(options: CommitterOptions): Committer {
     const db = openDatabase(join(folder, 'real.db'))
     db.run('CREATE TABLE notes (id INTEGER PRIMARY KEY, body TEXT NOT NULL)')
@@ -277,7 +280,7 @@ describe('a failed sync', () => {
     return committer
   }
 
-  test('rejects everything that waits and everything after, and is told once', async () => {
+  test('rejects all waiting and later writes, and is reported once', async () => {
     const told: Error[] = []
     const committer = openUnsyncable({ onBroken: (error) => told.push(error) })
     const after: string[] = []
@@ -299,7 +302,7 @@ describe('a failed sync', () => {
 })
 
 describe('checkpoints', () => {
-  test('under steady load the write-ahead log stays bounded, and nothing is lost', async () => {
+  test('keep the write-ahead log small under steady load, and lose nothing', async () => {
     const checkpointer = createCheckpointer(createLog('silent'))
     const committer = openCommitter({
       checkpointBytes: 32 * MiB,
@@ -325,7 +328,7 @@ describe('checkpoints', () => {
     checkpointer.close()
   }, 60_000)
 
-  test('close waits for a checkpoint that has begun', async () => {
+  test('that have begun are awaited by close', async () => {
     const begun = Promise.withResolvers<void>()
     const over = Promise.withResolvers<void>()
     const committer = openCommitter({
@@ -342,7 +345,7 @@ describe('checkpoints', () => {
       isClosed = true
     })
     opened = []
-    // Whatever does not wait for the checkpoint has come to its end by then.
+    // Whatever does not wait for the checkpoint has ended by then.
     await committer.barrier()
     for (let turn = 0; turn < 10; turn++) await new Promise((resolve) => setImmediate(resolve))
     expect(isClosed).toBe(false)
@@ -358,7 +361,7 @@ describe('the reserve of the disk', () => {
     return { clock, committer: openCommitter({ disk }) }
   }
 
-  test('is touched by no write but those that say so, within one group as well', async () => {
+  test('is used only by writes that request it, even within one group', async () => {
     const { committer } = openOnDisk(() => 100, 101)
     const finish = committer.writeFromReserve(({ db }) => void db.run("INSERT INTO notes (body) VALUES ('finished')"))
     const { kept, refused } = await outcomes([add(committer, 'new'), add(committer, 'other')])
@@ -371,17 +374,17 @@ describe('the reserve of the disk', () => {
   })
 
   // Proves: storage-5
-  test('is out of reach of one write, and of the writes of one group together', async () => {
+  test('cannot be used by one write, nor by the writes of one group together', async () => {
     const { committer } = openOnDisk(() => 8 * MiB, 2 * MiB)
     const body = 'x'.repeat(MiB)
-    // 6 MiB may be used: once in the WAL, and once more when it is copied.
+    // 6 MiB may be used: once in the WAL, and again when it is copied.
     const { kept, refused } = await outcomes(Array.from({ length: 6 }, () => add(committer, body)))
     expect([kept.length, refused]).toEqual([2, Array(4).fill('507 insufficient_storage')])
     expect((await outcomes([add(committer, 'x'.repeat(4 * MiB))])).refused).toEqual(['507 insufficient_storage'])
     expect(bodies(committer.db)).toHaveLength(2)
   })
 
-  test('counts what was written since the system was asked', async () => {
+  test('accounts for writes since the last query of the system', async () => {
     const { committer } = openOnDisk(() => 8 * MiB, 2 * MiB)
     const body = 'x'.repeat(MiB)
     const results: unknown[] = []
@@ -389,7 +392,7 @@ describe('the reserve of the disk', () => {
     expect(results).toEqual(['kept', 'kept', ...Array(3).fill('507 insufficient_storage')])
   })
 
-  test('is asked for again a second later', async () => {
+  test('is queried again after a second', async () => {
     let free = 0
     const { clock, committer } = openOnDisk(() => free, 1)
     expect((await outcomes([add(committer, 'early')])).refused).toEqual(['507 insufficient_storage'])
@@ -400,7 +403,7 @@ describe('the reserve of the disk', () => {
 })
 
 describe('a database that another process holds', () => {
-  /** Takes the write lock as another process does: over a connection of its own. */
+  /** Acquires the write lock as another process does: over a separate connection. */
   const lock = (): { release(): void } => {
     const other = new Database(join(folder, 'test.db'))
     other.run('BEGIN IMMEDIATE')
@@ -412,18 +415,18 @@ describe('a database that another process holds', () => {
     }
   }
 
-  test('makes writes wait without the event loop, and they are kept when it is let go', async () => {
+  test('makes writes wait without blocking the event loop, and they are stored once it is released', async () => {
     const committer = openCommitter()
     const other = lock()
     const written = [add(committer, 'one'), add(committer, 'two')]
     let longestMs = 0
-    // Well under the time after which a write is refused.
+    // Well under the time limit for writes.
     for (let began = performance.now(), last = began; last - began < 200; ) {
       await Bun.sleep(1)
       longestMs = Math.max(longestMs, performance.now() - last)
       last = performance.now()
     }
-    // With the lock waited for by SQLite it is five seconds.
+    // If SQLite waited for the lock, it would take five seconds.
     expect(longestMs).toBeLessThan(1000)
     expect(bodies(committer.db)).toEqual([])
     other.release()
@@ -431,7 +434,7 @@ describe('a database that another process holds', () => {
     expect(bodies(committer.db)).toEqual(['one', 'two'])
   })
 
-  test('refuses writes with 503 storage_unavailable after some seconds, and takes those that come later', async () => {
+  test('refuses writes with 503 storage_unavailable after some seconds, and accepts later ones', async () => {
     const committer = openCommitter()
     const other = lock()
     const began = performance.now()

@@ -23,8 +23,8 @@ function openWithRow(): { db: Database; path: string } {
 const sizeOf = (db: Database): number | undefined =>
   db.query<{ size: number }, []>('SELECT size FROM things').get()?.size
 
-describe('reads together', () => {
-  test('are of one moment, whatever another process writes between them', () => {
+describe('reads in a snapshot', () => {
+  test('see one state, whatever another process writes meanwhile', () => {
     const { db, path } = openWithRow()
     using other = new Database(path)
     const seen = readSnapshot(db, () => {
@@ -48,7 +48,7 @@ describe('reads together', () => {
     db.close()
   })
 
-  test('inside of a transaction see what it wrote, and leave it open', () => {
+  test('within a transaction see its writes, and leave it open', () => {
     const { db } = openWithRow()
     db.run('BEGIN IMMEDIATE')
     db.run('UPDATE things SET size = 3')

@@ -1,4 +1,7 @@
-/** @module After a scrub no file of a database has a byte of what was deleted, and SQLite finds nothing amiss. */
+/**
+ * @module Tests that after a scrub no file of a database contains a byte of deleted data, and that SQLite finds the
+ * database intact.
+ */
 import { Database } from 'bun:sqlite'
 import { afterEach, describe, expect, test } from 'bun:test'
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
@@ -27,7 +30,7 @@ function newDatabase(): { path: string; db: Database; committer: Committer } {
   return { path, db, committer: new Committer(db, path) }
 }
 
-/** A generator that gives the same numbers for one seed. */
+/** A generator with reproducible numbers for a seed. */
 function numbers(seed: number): () => number {
   let state = seed
   return () => {
@@ -36,7 +39,9 @@ function numbers(seed: number): () => number {
   }
 }
 
-/** Rows that come, change and go in no order, one in twenty of them with the mark: pages split, merge and overflow. */
+/**
+ * Inserts, changes and deletes rows at random, one in twenty of them with the mark: pages split, merge and overflow.
+ */
 async function churn(committer: Committer, seed: number, rows: number): Promise<void> {
   const random = numbers(seed)
   const below = (most: number): number => Math.floor(random() * most)
@@ -77,7 +82,7 @@ const INTACT = [{ integrity_check: 'ok' }]
 
 describe('a scrub', () => {
   test.each([1, 2, 3])(
-    'leaves no byte of deleted rows in the file and the WAL, and all others as they were (%d)',
+    'leaves no byte of deleted rows in the file and the WAL, and all other rows intact (%d)',
     async (seed) => {
       const { path, db, committer } = newDatabase()
       await churn(committer, seed, 20_000)
@@ -87,7 +92,7 @@ describe('a scrub', () => {
       expect(await scrubDatabase(committer)).toBe(true)
       expect(marksIn(path)).toBe(0)
       expect([rowsOf(db), integrity(db)]).toEqual([before, INTACT])
-      // Nothing comes back with later changes of the same pages.
+      // Later changes of the same pages restore nothing.
       await committer.write(({ db: inside }) => {
         inside.run("UPDATE t SET b = b || 'q' WHERE id % 5 = 0")
         inside.run("INSERT INTO w SELECT 'late' || k, v FROM w WHERE k LIKE '%7%'")
@@ -99,20 +104,20 @@ describe('a scrub', () => {
     },
   )
 
-  test('clears what an earlier version left on free pages', async () => {
+  test('clears free pages of an earlier version', async () => {
     const { db, committer } = newDatabase()
     db.run('PRAGMA secure_delete = OFF')
     await churn(committer, 9, 10_000)
     await removeMarked(committer)
     db.run('PRAGMA secure_delete = ON')
     expect(await scrubDatabase(committer)).toBe(true)
-    // Bytes of cells that were freed without being overwritten stay in the cells' area: only free pages and gaps are ours to clear.
+    // Cells freed without being overwritten stay in the cell area: the scrub clears only free pages and gaps.
     expect(db.query('PRAGMA freelist_count').get()).toEqual({ freelist_count: 0 })
     expect(integrity(db)).toEqual(INTACT)
     await committer.close()
   })
 
-  test('goes on while others write, and loses nothing of theirs', async () => {
+  test('runs while others write, and loses none of their writes', async () => {
     const { path, db, committer } = newDatabase()
     await churn(committer, 4, 20_000)
     await removeMarked(committer)
@@ -137,7 +142,7 @@ describe('a scrub', () => {
     await committer.close()
   })
 
-  test('says no while somebody reads for long, and does it later', async () => {
+  test('reports failure while a reader holds the WAL for long, and succeeds later', async () => {
     const { path, committer } = newDatabase()
     await churn(committer, 5, 5000)
     const reader = openReadOnly(path)
@@ -154,15 +159,16 @@ describe('a scrub', () => {
   })
 })
 
-/** Locks that this process has on a file, as the kernel lists them. */
+/** This process's locks on a file, as the kernel lists them. */
 const locksOn = (path: string): string[] =>
   readFileSync('/proc/locks', 'utf8')
     .split('\n')
     .filter((line) => line.includes(` ${process.pid} `) && line.includes(`:${statSync(path).ino} `))
     .map((line) => line.replace(/^\d+: /, ''))
 
-// Without them another process that closes the database, such as sqlite3(1), takes itself for the last one and removes the WAL: what is written from then on is lost.
-test.skipIf(!existsSync('/proc/locks'))('keeps the locks that the process has on the database', async () => {
+// Without them, another process that closes the database, such as sqlite3(1), takes itself for the last user and
+// removes the WAL: later writes would be lost.
+test.skipIf(!existsSync('/proc/locks'))("keeps the process's locks on the database", async () => {
   const { path, committer } = newDatabase()
   const before = locksOn(path)
   expect(before).toHaveLength(1)
@@ -171,7 +177,7 @@ test.skipIf(!existsSync('/proc/locks'))('keeps the locks that the process has on
   await committer.close()
 })
 
-test('what is given back does not pile up in the WAL', async () => {
+test('does not let released pages pile up in the WAL', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'tassis-scrub-'))
   folders.push(folder)
   const path = join(folder, 'some.db')
@@ -186,7 +192,7 @@ test('what is given back does not pile up in the WAL', async () => {
     await committer.write((tx) => {
       for (let j = 0; j < 500; j++) tx.db.run('INSERT INTO t (a) VALUES (zeroblob(3000))')
     })
-  // Every other row, so that pages have to move.
+  // Every other row, so that pages must move.
   await committer.write((tx) => void tx.db.run('DELETE FROM t WHERE id % 2 = 0'))
   await committer.checkpoint()
   expect(await releasePages(committer)).toBeGreaterThan(2000)
@@ -194,7 +200,7 @@ test('what is given back does not pile up in the WAL', async () => {
   await committer.close()
 })
 
-test('free pages are given back: the file gets shorter', async () => {
+test('releases free pages: the file shrinks', async () => {
   const { path, db, committer } = newDatabase()
   await churn(committer, 6, 10_000)
   await committer.write(({ db: inside }) => void inside.run('DELETE FROM t WHERE id > 500'))

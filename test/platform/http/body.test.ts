@@ -48,7 +48,7 @@ describe('content type', () => {
     'text/json',
     'application/json; charset=iso-8859-1',
     'multipart/form-data; boundary=x',
-  ])('%s is a 415 that says which header to set', async (contentType) => {
+  ])('%s is a 415 that names the required header', async (contentType) => {
     await using server = startTestServer()
     const response = await post(server, '{"label":"x"}', { 'content-type': contentType })
     expect(response.status).toBe(415)
@@ -59,7 +59,7 @@ describe('content type', () => {
     })
   })
 
-  test('a body without a content type is a 415, a compressed one too', async () => {
+  test('a body without a content type is a 415, and so is a compressed one', async () => {
     await using server = startTestServer()
     using raw = await openRawConnection(server.port)
     raw.send(`POST /v1/boxes HTTP/1.1\r\nHost: x\r\n${KEY}\r\nContent-Length: 13\r\n\r\n{"label":"x"}`)
@@ -69,15 +69,15 @@ describe('content type', () => {
   })
 })
 
-describe('bodies that say nothing', () => {
+describe('empty bodies', () => {
   // Proves: http-6
-  test.each([null, '', 'null', '{}', '[]'])('%s is fine where no body is wanted', async (body) => {
+  test.each([null, '', 'null', '{}', '[]'])('%s is accepted where no body is expected', async (body) => {
     await using server = startTestServer()
     const response = await server.request('/v1/boxes/1/open', { method: 'POST', body })
     expect([response.status, await response.json()]).toEqual([200, { message: 'opened by writer' }])
   })
 
-  test('an empty form, as some clients declare it, is fine too', async () => {
+  test('an empty form, as some clients send it, is accepted too', async () => {
     await using server = startTestServer()
     using raw = await openRawConnection(server.port)
     const type = 'Content-Type: application/x-www-form-urlencoded'
@@ -88,15 +88,18 @@ describe('bodies that say nothing', () => {
     expect(parseStatuses(await raw.until((text) => text.split('opened by').length === 3))).toEqual([200, 200])
   })
 
-  test.each([null, '', 'null', '{}', '[]'])('%s where fields are wanted names what is missing', async (body) => {
-    await using server = startTestServer()
-    const response = await post(server, body)
-    expect(response.status).toBe(422)
-    expect(await response.json()).toMatchObject({ details: [{ field: 'label', message: 'is required' }] })
-  })
+  test.each([null, '', 'null', '{}', '[]'])(
+    '%s where fields are required gets the missing ones named',
+    async (body) => {
+      await using server = startTestServer()
+      const response = await post(server, body)
+      expect(response.status).toBe(422)
+      expect(await response.json()).toMatchObject({ details: [{ field: 'label', message: 'is required' }] })
+    },
+  )
 
   // Proves: http-7
-  test('a map may come as an empty array, and as nothing else that is no object', async () => {
+  test('a map may be an empty array, but no other value that is not an object', async () => {
     await using server = startTestServer()
     const noteOf = async (metadata: string) => {
       const response = await post(server, `{"label":"x","metadata":${metadata}}`)
@@ -134,7 +137,7 @@ describe('JSON', () => {
     expect(body).not.toContain('topsecret')
   })
 
-  test('bytes that are not UTF-8 are a 400 and are not replaced', async () => {
+  test('that is not UTF-8 is a 400; bytes are not replaced', async () => {
     await using server = startTestServer()
     const latin1 = Buffer.from('{"label":"caf\xe9"}', 'latin1')
     expect(await statusAndCode(await post(server, latin1))).toEqual([400, 'invalid_json'])
@@ -143,7 +146,7 @@ describe('JSON', () => {
     })
   })
 
-  test('a bomb of brackets is a 400, and the server lives on', async () => {
+  test('with masses of brackets is a 400, and the server survives', async () => {
     await using server = startTestServer({ maxBodyBytes: 4 * MiB })
     const depth = 100_000
     const bombs = [
@@ -155,13 +158,13 @@ describe('JSON', () => {
     expect((await post(server, '{"label":"x"}')).status).toBe(201)
   })
 
-  test('brackets inside of strings are text', async () => {
+  test('may have brackets inside strings', async () => {
     await using server = startTestServer()
     const content = `${'\\"[{'.repeat(500)}\\\\`
     expect((await post(server, JSON.stringify({ label: 'x', content }))).status).toBe(201)
   })
 
-  test('more than 200,000 values are a 413 that says so', async () => {
+  test('with more than 200,000 values is a 413 that says so', async () => {
     await using server = startTestServer({ maxBodyBytes: 4 * MiB, memoryBudgetBytes: 256 * MiB })
     const body = (values: number) => `{"label":"x","metadata":{"a":[${'1,'.repeat(values - 5)}1]}}`
     expect((await post(server, body(200_000))).status).toBe(201)
@@ -174,7 +177,7 @@ describe('JSON', () => {
     expect(server.memory.inUseBytes).toBe(0)
   })
 
-  test('a hundred thousand unknown fields give twenty details', async () => {
+  test('with a hundred thousand unknown fields gets twenty details', async () => {
     await using server = startTestServer({ maxBodyBytes: 4 * MiB })
     const fields = Array.from({ length: 100_000 }, (_, i) => `"unknown${i}":1`).join(',')
     const response = await post(server, `{"label":"x",${fields}}`)
@@ -182,7 +185,7 @@ describe('JSON', () => {
     expect(((await response.json()) as { details: object[] }).details).toHaveLength(20)
   })
 
-  test('__proto__ is an unknown field like any other and changes no object', async () => {
+  test('with __proto__ is refused like any unknown field, and changes no object', async () => {
     await using server = startTestServer()
     const response = await post(server, '{"label":"x","__proto__":{"polluted":1},"constructor":1}')
     expect(response.status).toBe(422)
@@ -194,13 +197,13 @@ describe('JSON', () => {
 })
 
 describe('size', () => {
-  test('a Content-Length over the limit is refused before any of the body arrives', async () => {
+  test('over the limit in Content-Length is refused before any of the body arrives', async () => {
     await using server = startTestServer({ maxBodyBytes: 100 * KiB })
     for (const length of ['102401', '99999999999999999999']) {
       using raw = await openRawConnection(server.port)
       raw.send(`POST /v1/boxes HTTP/1.1\r\nHost: x\r\n${KEY}\r\n${JSON_TYPE}\r\nContent-Length: ${length}\r\n\r\n`)
       const received = await raw.closed
-      // What Bun cannot read as a number it refuses itself.
+      // Bun itself refuses a length that it cannot parse.
       if (length.length < 16) {
         expect(parseStatuses(received)).toEqual([413])
         expect(received).toContain('"code":"payload_too_large"')
@@ -210,7 +213,7 @@ describe('size', () => {
   })
 
   // Proves: http-10
-  test('a body of exactly the limit is read, one byte more is not, declared or chunked', async () => {
+  test('of exactly the limit is read, one byte more is not, declared or chunked', async () => {
     await using server = startTestServer({ maxBodyBytes: 100 * KiB })
     const frame = '{"label":"x","content":""}'
     const ofSize = (size: number) => frame.replace('""', `"${'a'.repeat(size - frame.length)}"`)
@@ -225,7 +228,7 @@ describe('size', () => {
     expect(server.memory.inUseBytes).toBe(0)
   })
 
-  test('a stranger may send 64 KiB and no more', async () => {
+  test('is at most 64 KiB for unauthenticated senders', async () => {
     await using server = startTestServer({ maxBodyBytes: 1 * MiB })
     const send = (sizeBytes: number, isChunked: boolean) => {
       const form = `email=${'a'.repeat(sizeBytes - 'email='.length)}`
@@ -241,7 +244,7 @@ describe('size', () => {
     }
   })
 
-  test('a body that nobody reads, at a path that is mended, is thrown away', async () => {
+  test('does not matter where no one reads the body, and the next request is read correctly', async () => {
     await using server = startTestServer()
     using raw = await openRawConnection(server.port)
     for (const method of ['GET', 'POST'])
@@ -251,7 +254,7 @@ describe('size', () => {
     expect(parseStatuses(await raw.until((text) => parseStatuses(text).length === 2))).toEqual([200, 201])
   })
 
-  test('an endless chunked body ends at the limit', async () => {
+  test('is limited for an endless chunked body', async () => {
     await using server = startTestServer({ maxBodyBytes: 100 * KiB })
     using raw = await openRawConnection(server.port)
     raw.send(`POST /v1/boxes HTTP/1.1\r\nHost: x\r\n${KEY}\r\n${JSON_TYPE}\r\nTransfer-Encoding: chunked\r\n\r\n`)
@@ -263,7 +266,7 @@ describe('size', () => {
 
 describe('memory', () => {
   // Proves: storage-3, error-14
-  test('over the budget is a 503 with Retry-After, and what is held comes back', async () => {
+  test('over the budget is a 503 with Retry-After, and reserved memory is released', async () => {
     await using server = startTestServer({ maxBodyBytes: 1 * MiB, memoryBudgetBytes: 3 * MiB })
     using raw = await openRawConnection(server.port)
     const head = (length: number) =>
@@ -283,7 +286,7 @@ describe('memory', () => {
     expect((await post(server, body)).status).toBe(201)
   })
 
-  test('large bodies leave a quarter of the memory to small ones', async () => {
+  test('keeps a quarter for small bodies', async () => {
     await using server = startTestServer({ maxBodyBytes: 1 * MiB, memoryBudgetBytes: 2 * MiB })
     using raw = await openRawConnection(server.port)
     const large = 300 * KiB
@@ -295,12 +298,12 @@ describe('memory', () => {
     expect((await post(server, withContent(60 * KiB))).status).toBe(201)
   })
 
-  test('a body that no budget could ever hold is a 413', async () => {
+  test('that no budget could hold makes a body a 413', async () => {
     await using server = startTestServer({ maxBodyBytes: 10 * MiB, memoryBudgetBytes: 1 * MiB })
     expect((await post(server, JSON.stringify({ label: 'x', content: 'a'.repeat(300 * KiB) }))).status).toBe(413)
   })
 
-  test('values count beside bytes', async () => {
+  test('counts values as well as bytes', async () => {
     await using server = startTestServer({ maxBodyBytes: 1 * MiB, memoryBudgetBytes: 4 * MiB })
     const array = `{"label":"x","metadata":{"a":[${'{},'.repeat(60_000)}1]}}`
     expect(await statusAndCode(await post(server, array))).toEqual([503, 'server_busy'])
@@ -311,13 +314,13 @@ describe('memory', () => {
     ['an invalid body', '{"label":1}'],
     ['malformed JSON', '{'],
     ['a good body', '{"label":"x"}'],
-  ])('nothing stays reserved after %s', async (_, body) => {
+  ])('is not reserved any more after %s', async (_, body) => {
     await using server = startTestServer()
     await post(server, body)
     expect(server.memory.inUseBytes).toBe(0)
   })
 
-  test('nothing stays reserved for a client that went away', async () => {
+  test('is not reserved any more for a client that disconnected', async () => {
     await using server = startTestServer()
     const raw = await openRawConnection(server.port)
     raw.send(`POST /v1/boxes HTTP/1.1\r\nHost: x\r\n${KEY}\r\n${JSON_TYPE}\r\nContent-Length: 1000\r\n\r\n{`)
@@ -333,7 +336,7 @@ describe('slow bodies', () => {
   test.each([
     ['declared', 'Content-Length: 1000\r\n\r\n{'],
     ['chunked', 'Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n'],
-  ])('a %s body that trickles is a 408 when its time is over', async (_, rest) => {
+  ])('a %s body that trickles is a 408 after the time limit', async (_, rest) => {
     const clock = new ManualClock()
     await using server = startTestServer({ clock, requestTimeoutSeconds: 30 })
     using raw = await openRawConnection(server.port)

@@ -22,11 +22,11 @@ test.each<[string, string | null, string]>([
   ['10.1.1.1', '[0::ffff:c633:6401]:4711', '198.51.100.1'],
   ['::ffff:a01:101', '198.51.100.1', '198.51.100.1'],
   ['10.1.1.1', '2001:4860::ffff:cb00:714e', '2001:4860::ffff:cb00:714e'],
-])('peer %s that forwards for "%s" is %s', (peer, forwardedFor, expected) => {
+])('peer %s with X-Forwarded-For "%s" is %s', (peer, forwardedFor, expected) => {
   expect(resolveClientIp(peer, forwardedFor, isTrusted)).toBe(expected)
 })
 
-test('networks and single addresses match their own family only', () => {
+test('networks and addresses match only their own family', () => {
   expect(['10.255.0.1', '11.0.0.1', '192.0.2.1', '192.0.2.2', '2001:db8:1::1', '2001:db9::1'].map(isTrusted)).toEqual([
     true,
     false,

@@ -20,7 +20,7 @@ describe('hostile and odd requests', () => {
     ],
     ['a negative length', 'POST /v1/boxes HTTP/1.1\r\nHost: x\r\nContent-Length: -3\r\n\r\n'],
     ['an endless header', `GET / HTTP/1.1\r\nHost: x\r\nX-A: ${'a'.repeat(100_000)}`],
-  ])('%s ends its connection and nothing else', async (_, bytes) => {
+  ])('%s ends its own connection only', async (_, bytes) => {
     await using server = startTestServer()
     using raw = await openRawConnection(server.port)
     raw.send(bytes)
@@ -29,7 +29,7 @@ describe('hostile and odd requests', () => {
     expect(server.log).toEqual([])
   })
 
-  test('pipelined requests are answered in order', async () => {
+  test('pipelined requests get responses in order', async () => {
     await using server = startTestServer()
     using raw = await openRawConnection(server.port)
     const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: x\r\n${KEY}\r\n\r\n`
@@ -40,7 +40,7 @@ describe('hostile and odd requests', () => {
     expect(parseStatuses(received)).toEqual([200, 201, 404, 201, 200])
   })
 
-  test('a refused upload leaves the connection in step or closed, never confused', async () => {
+  test('a refused upload leaves the connection in sync or closed', async () => {
     await using server = startTestServer()
     using raw = await openRawConnection(server.port)
     const smuggled = `GET /v1/boxes HTTP/1.1\r\nHost: x\r\n${KEY}\r\n\r\n`
@@ -68,7 +68,7 @@ describe('hostile and odd requests', () => {
     expect(parseStatuses(await withoutKey.until((text) => text.includes('\r\n\r\n')))[0]).toBeOneOf([400, 401])
   })
 
-  test('a client that waits for 100 Continue gets it', async () => {
+  test('a client that expects 100 Continue gets it', async () => {
     await using server = startTestServer()
     using raw = await openRawConnection(server.port)
     const body = '{"label":"x"}'
@@ -81,7 +81,7 @@ describe('hostile and odd requests', () => {
   })
 })
 
-describe('a connection whose time limit was lifted', () => {
+describe('a connection without a time limit', () => {
   const routes = () => [
     new Elysia()
       .get('/long', ({ request }) =>
@@ -97,14 +97,14 @@ describe('a connection whose time limit was lifted', () => {
       }),
   ]
 
-  test('has one again after the answer: who then sends nothing, or half a request, is cut off', async () => {
+  test('has one again after the response: a client that then sends nothing, or half a request, is disconnected', async () => {
     await using server = startTestServer({ routes: routes(), requestTimeoutSeconds: 1, handlerGraceSeconds: 1 })
     const afterAnswer = async (path: string, rest: string) => {
       using raw = await openRawConnection(server.port)
       raw.send(`GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`)
       await raw.until((text) => text.endsWith(path === '/long' ? 'done' : 'first\n'))
       raw.send(rest)
-      // Should it never be, the test runs out of time.
+      // If that never happens, the test times out.
       return parseStatuses(await raw.closed)
     }
     const half = 'GET /long HTTP/1.1\r\nHost'
@@ -115,7 +115,7 @@ describe('a connection whose time limit was lifted', () => {
   })
 })
 
-test('a handler that says that it takes long is waited for, when another one of its age is cut off', async () => {
+test('waits for a handler that needs long, while another connection of the same age is closed', async () => {
   const { promise: isCut, resolve } = Promise.withResolvers<string>()
   const routes = [
     new Elysia().get('/silent', () => isCut).get('/long', ({ request }) => withoutTimeLimit(request, () => isCut)),
@@ -144,7 +144,7 @@ describe('stopping', () => {
     return { routes, open: resolve, entered: entered.promise }
   }
 
-  test('lets running requests end, and closes idle connections', async () => {
+  test('lets running requests finish, and closes idle connections', async () => {
     const { routes, open, entered } = gate()
     await using server = startTestServer({ routes, clock: new ManualClock() })
     using idle = await openRawConnection(server.port)
@@ -160,7 +160,7 @@ describe('stopping', () => {
     expect(server.request('/wait')).rejects.toThrow()
   })
 
-  test('cuts what still runs when the grace is over', async () => {
+  test('closes what still runs after the grace period', async () => {
     const { routes, entered } = gate()
     const clock = new ManualClock()
     await using server = startTestServer({ routes, clock })

@@ -43,7 +43,7 @@ const describeTestApi = async (): Promise<Description> => {
   return (await response.json()) as Description
 }
 
-test('the description has every route of the API and nothing else', async () => {
+test('the description has every API route and nothing else', async () => {
   const { openapi, info, paths } = await describeTestApi()
   expect([openapi, info]).toEqual(['3.1.0', INFO])
   expect(Object.entries(paths).map(([path, methods]) => [path, Object.keys(methods)])).toEqual([
@@ -73,7 +73,7 @@ test('every operation is valid: unique id, described responses, declared path pa
   expect(components.schemas).toHaveProperty('Error')
 })
 
-test('our own schema words become standard ones', async () => {
+test('our own schema keywords become standard ones', async () => {
   const description = await describeTestApi()
   const text = JSON.stringify(description)
   for (const word of ['x-integer', 'x-format', 'x-missing', 'errorMessage', 'patternProperties'])
@@ -97,7 +97,7 @@ test('our own schema words become standard ones', async () => {
   })
 })
 
-test('a route tells the media type of its file, its own errors with an example each, and a path of texts', async () => {
+test("a route describes its file's media type, its own errors with examples, and path parameters as texts", async () => {
   const detail = { summary: 'Get a lid', tags: ['Lids'], ...requires('boxes:read') }
   const routes = new Elysia({ prefix: '/v1/lids' })
     .get('/:id/picture', () => '', {
@@ -141,7 +141,7 @@ test('a route tells the media type of its file, its own errors with an example e
   ])
 })
 
-test('every error in the description has an example that fits it', async () => {
+test('every error in the description has an example that matches it', async () => {
   const { components } = await describeTestApi()
   const examples = Object.entries(components.responses).map(([name, response]) => {
     const { content } = response as { content: Record<string, { example?: { code: string; type: string } }> }
@@ -157,7 +157,7 @@ test('every error in the description has an example that fits it', async () => {
   ])
 })
 
-test('authentication and scopes are in the description', async () => {
+test('the description has authentication and scopes', async () => {
   const { paths, components } = await describeTestApi()
   expect(Object.keys(components.securitySchemes)).toEqual(['bearer', 'serviceApiKey', 'session'])
   const post = paths['/v1/boxes']?.['post']
@@ -170,7 +170,7 @@ test('authentication and scopes are in the description', async () => {
 })
 
 // Proves: http-19, http-20
-test('the page loads nothing from another host and its policy forbids it', async () => {
+test('the page loads nothing from other hosts, and its policy forbids it', async () => {
   await using server = startWithDocs()
   const page = await server.request('/docs', { headers: {} })
   expect(page.headers.get('content-type')).toBe('text/html; charset=utf-8')
@@ -181,7 +181,7 @@ test('the page loads nothing from another host and its policy forbids it', async
   const text = await page.text()
   expect(text).toContain('<title>Boxes &amp; &lt;more&gt;</title>')
   const loaded = [...text.matchAll(/(?:src|href)="([^"]+)"/g)].map((match) => match[1] ?? '')
-  // Without an icon of its own a browser asks for /favicon.ico.
+  // Without an icon a browser requests /favicon.ico.
   expect(loaded.shift()).toBe('data:,')
   expect(loaded).toEqual(['/docs/swagger-ui.css', '/openapi.json', '/docs/swagger-ui.js', '/docs/start.js'])
   for (const path of loaded) expect((await server.request(path, { headers: {} })).status).toBe(200)

@@ -39,7 +39,7 @@ test.each<[type: string, name: string | null, contentType: string, disposition: 
   expect(headersOf(type, name)).toEqual([contentType, disposition])
 })
 
-test('a browser saves it, guesses nothing and loads nothing, whatever it is', async () => {
+test('a browser saves any download, guesses no type and loads nothing', async () => {
   const answer = createDownload(Buffer.from('<script>1</script>'), { contentType: 'text/html', filename: 'a.html' })
   expect(answer.headers.get('x-content-type-options')).toBe('nosniff')
   expect(answer.headers.get('content-security-policy')).toBe("sandbox; default-src 'none'")
@@ -48,7 +48,7 @@ test('a browser saves it, guesses nothing and loads nothing, whatever it is', as
 
 const FILE = { contentType: 'text/plain', filename: 'a.txt' }
 
-/** Slices of 64 KiB, and what became of them. */
+/** Chunks of 64 KiB, and what became of them. */
 function sliced(count: number, fail = Number.POSITIVE_INFINITY) {
   const state = { read: 0, closed: 0 }
   function* slices() {
@@ -66,7 +66,7 @@ function sliced(count: number, fail = Number.POSITIVE_INFINITY) {
 }
 
 describe('a long download', () => {
-  /** A server with one route that gives `slices`. */
+  /** A server with one route that returns `slices`. */
   function serve(open: () => Iterable<Uint8Array>, options: { memoryBudgetBytes?: number } = {}) {
     const clock = new ManualClock(Date.UTC(2026, 2, 15))
     const route = new Elysia().get('/file', ({ request }) =>
@@ -82,7 +82,7 @@ describe('a long download', () => {
     return { server, clock, errors, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() }
   }
 
-  test('comes whole, and holds its memory until its end', async () => {
+  test('arrives whole, and holds its memory until its end', async () => {
     const { state, slices } = sliced(20)
     const held = new Set<number>()
     await using it = serve(function* () {
@@ -97,13 +97,13 @@ describe('a long download', () => {
     expect({ held: [...held], state }).toEqual({ held: [DOWNLOAD_BYTES], state: { read: 20, closed: 1 } })
   })
 
-  test('is read no further than its client takes it, and closed when the client goes', async () => {
+  test('is read no further than its client reads, and closed when the client disconnects', async () => {
     const { state, slices } = sliced(10_000)
     await using it = serve(slices)
     using raw = await openRawConnection(it.server.port)
     raw.socket.pause()
     raw.send('GET /file HTTP/1.1\r\nHost: x\r\n\r\n')
-    // Until the buffers of the sockets are full.
+    // Until the socket buffers are full.
     let before = -1
     await waitUntil(() => {
       const isSame = before === state.read && before > 0
@@ -116,7 +116,7 @@ describe('a long download', () => {
     expect(it.server.memory.inUseBytes).toBe(0)
   })
 
-  test('is a 503 that says when to come again while there is no memory for another', async () => {
+  test('is a 503 with Retry-After while there is no memory for another', async () => {
     await using it = serve(() => [Buffer.from('x')], { memoryBudgetBytes: 1 * MiB })
     const reservation = it.server.memory.reserve(1 * MiB - DOWNLOAD_BYTES)
     const answer = await it.server.request('/file')
@@ -125,7 +125,7 @@ describe('a long download', () => {
     expect(await (await it.server.request('/file')).text()).toBe('x')
   })
 
-  test('that cannot be opened answers with its error, and HEAD with the headers alone; neither holds memory', async () => {
+  test('that cannot be opened responds with its error, and HEAD with headers alone; neither holds memory', async () => {
     let isMissing = true
     const { state, slices } = sliced(1)
     await using it = serve(() => {
@@ -143,20 +143,20 @@ describe('a long download', () => {
     expect([it.server.memory.inUseBytes, state.read]).toEqual([0, 0])
   })
 
-  test('that cannot be read to its end is logged, and never ends as if it were whole', async () => {
+  test('that fails midway is logged, and never ends as if it were whole', async () => {
     const { state, slices } = sliced(5, 3)
     await using it = serve(slices)
     using raw = await openRawConnection(it.server.port)
     raw.send('GET /file HTTP/1.1\r\nHost: x\r\n\r\n')
     expect(await raw.closed).not.toEndWith('\r\n0\r\n\r\n')
     expect([it.errors, state, it.server.memory.inUseBytes]).toEqual([
-      ['a download could not be read to its end'],
+      ['download aborted: its content could not be read'],
       { read: 3, closed: 1 },
       0,
     ])
   })
 
-  test('that its client takes nothing of for a minute is over: its memory is free, its connection is cut', async () => {
+  test('whose client reads nothing for a minute ends: its memory is free, its connection closed', async () => {
     const { state, slices } = sliced(10_000)
     await using it = serve(slices)
     using raw = await openRawConnection(it.server.port)
@@ -172,7 +172,7 @@ describe('a long download', () => {
   })
 })
 
-test('the connection of a download has no time limit while it is taken, its own again at the end, and a second when it stalls', async () => {
+test("a download lifts its connection's time limit, restores it at the end, and sets a second when it stalls", async () => {
   const clock = new ManualClock(Date.UTC(2026, 2, 15))
   const limits: number[] = []
   const begin = () => {
@@ -198,7 +198,7 @@ test('the connection of a download has no time limit while it is taken, its own 
   await expect(untaken.text()).rejects.toThrow()
 })
 
-test('a download ends with the access of its actor, and its connection with it', async () => {
+test('a download ends when its actor loses access, and so does its connection', async () => {
   const limits: number[] = []
   const request = new Request('http://x.test/file')
   const actor = { isOpen: true, mayStillAct: () => actor.isOpen }
@@ -217,7 +217,7 @@ test('a download ends with the access of its actor, and its connection with it',
   const reader = streamDownload(app, request, slices, FILE).body?.getReader()
   expect((await reader?.read())?.value?.length).toBe(64 * KiB)
   actor.isOpen = false
-  await expect(reader?.read()).rejects.toThrow('the download is over')
+  await expect(reader?.read()).rejects.toThrow('the download has ended')
   expect({ ...state, limits, inUse: memory.inUseBytes }).toMatchObject({
     read: 1,
     closed: 1,
@@ -226,7 +226,7 @@ test('a download ends with the access of its actor, and its connection with it',
   })
 })
 
-test('small slices go together, and the minute without a reader begins anew with each read', async () => {
+test('small chunks are combined, and each read restarts the minute without a reader', async () => {
   const clock = new ManualClock(Date.UTC(2026, 2, 15))
   const events: string[] = []
   const slices = Array.from({ length: 200 }, () => new Uint8Array(KiB))
@@ -244,5 +244,5 @@ test('small slices go together, and the minute without a reader begins anew with
   expect([sizes, events]).toEqual([[64 * KiB, 64 * KiB, 64 * KiB], []])
   clock.advance(seconds(60))
   expect(events).toEqual(['over', 'cut'])
-  await expect(reader.read()).rejects.toThrow('the download is over')
+  await expect(reader.read()).rejects.toThrow('the download has ended')
 })

@@ -1,4 +1,4 @@
-/** @module A server with one small feature, as features are written, for the tests of the HTTP machinery. */
+/** @module A server with one small, typical feature, for tests of the HTTP platform. */
 import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { type Clock, systemClock } from '#platform/clock.ts'
@@ -144,7 +144,7 @@ export interface TestServer extends AsyncDisposable {
   readonly port: number
   readonly log: readonly LogLine[]
   readonly memory: MemoryBudget
-  /** With the writer's key unless `headers` says otherwise. */
+  /** Sends the writer's key unless `headers` has another. */
   request(path: string, init?: RequestInit): Promise<Response>
 }
 

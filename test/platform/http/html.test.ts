@@ -9,19 +9,19 @@ test('every value is escaped, in text and in attributes', () => {
   )
 })
 
-test('nested templates and lists are not escaped twice, and nothing is nothing', () => {
+test('nested templates and lists are not escaped twice, and empty values print nothing', () => {
   const items = ['<a>', 'b'].map((item) => html`<li>${item}</li>`)
   expect(html`<ul>${items}</ul>${null}${undefined}${false}${0}${trustedHtml('<br>')}`.text).toBe(
     '<ul><li>&lt;a&gt;</li><li>b</li></ul>0<br>',
   )
 })
 
-test('an object that only looks like HTML is escaped', () => {
+test('an object that only resembles HTML is escaped', () => {
   const forged = JSON.parse('{"text":"<script>"}')
   expect(html`${forged}`.text).not.toContain('<script>')
 })
 
-test('a whole page has its escaped title and its content, the style of all pages before its own, and loads nothing', () => {
+test('a page has its escaped title, its content and the common style before its own, and loads nothing', () => {
   const page = htmlPage({ title: 'A & <b>', style: 'b { color: red; }', main: html`<h1>${'<b>'}</h1>` }).text
   expect(page).toStartWith('<!doctype html>\n<html lang="en">')
   expect(page).toContain('<title>A &amp; &lt;b&gt;</title>')

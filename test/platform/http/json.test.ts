@@ -11,7 +11,7 @@ const statusOf = (run: () => unknown): number | undefined => {
   }
 }
 
-/** Strings around the length at which the search changes, ending in every number of backslashes. */
+/** Strings around the length at which the search changes, ending in various numbers of backslashes. */
 const strings = [0, 1, 22, 23, 24, 25, 26, 60, 200].flatMap((length) =>
   [0, 1, 2, 3, 4, 5].flatMap((backslashes) => [
     'a'.repeat(length) + '\\'.repeat(backslashes),
@@ -21,9 +21,9 @@ const strings = [0, 1, 22, 23, 24, 25, 26, 60, 200].flatMap((length) =>
   ]),
 )
 
-test('what stands in strings is not counted, however they end', () => {
+test('content of strings is not counted, however they end', () => {
   for (const text of strings) {
-    // One array, one object, one comma, and the value that is always counted.
+    // One array, one object, one comma, and the root value.
     expect([text, countJsonValues(JSON.stringify([{ [text]: text }, text]))]).toEqual([text, 4])
   }
 })
@@ -52,20 +52,20 @@ test('the count is never below the number of values', () => {
   }
 })
 
-test('the deepest nesting allowed passes, one more does not', () => {
+test('the maximum nesting passes, one level more does not', () => {
   const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth)
   expect(statusOf(() => countJsonValues(nested(MAX_JSON_DEPTH)))).toBeUndefined()
   expect(statusOf(() => countJsonValues(nested(MAX_JSON_DEPTH + 1)))).toBe(400)
   expect(statusOf(() => countJsonValues(`${'[],'.repeat(1000)}1`))).toBeUndefined()
 })
 
-test('the most values allowed pass, one more does not', () => {
+test('the maximum number of values passes, one more does not', () => {
   const values = (count: number) => '1,'.repeat(count - 1)
   expect(statusOf(() => countJsonValues(values(MAX_JSON_VALUES)))).toBeUndefined()
   expect(statusOf(() => countJsonValues(values(MAX_JSON_VALUES + 1)))).toBe(413)
 })
 
-test('the largest honest bodies have at most three quarters of the values allowed', () => {
+test('the largest legitimate bodies have at most three quarters of the maximum number of values', () => {
   const fields = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`field${i}`, `${i}`]))
   const email = {
     from: 'ada@x.test',
@@ -82,7 +82,7 @@ test('the largest honest bodies have at most three quarters of the values allowe
     expect(countJsonValues(JSON.stringify(body))).toBeLessThanOrEqual(0.75 * MAX_JSON_VALUES)
 })
 
-test('malformed texts are measured without harm', () => {
+test('malformed texts are counted without harm', () => {
   for (const text of [
     '"',
     '"\\',

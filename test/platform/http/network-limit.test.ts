@@ -5,17 +5,17 @@ import { ManualClock } from '#test/support/manual-clock.ts'
 
 const RATE = { burst: 2, ratePerSecond: 1 }
 
-/** How many of so many attempts pass, each from an address of its own. */
+/** How many of `count` attempts pass, each from another address. */
 const passed = (take: (address: string) => { ok: boolean }, count: number, address: (index: number) => string) =>
   Array.from({ length: count }, (_, index) => take(address(index)).ok).filter((ok) => ok).length
 
-test('an IPv4 address has the rate, and others have theirs', () => {
+test('each IPv4 address has its own rate', () => {
   const { take } = createNetworkLimiter(new ManualClock(), RATE)
   expect([passed(take, 5, () => '192.0.2.1'), passed(take, 5, () => '::ffff:192.0.2.2')]).toEqual([2, 2])
 })
 
 // Proves: form-11
-test('a /64 has the rate, its /56 four times and its /48 sixteen times as much, whatever the others did', () => {
+test('a /64 has the rate, its /56 four times and its /48 sixteen times as much, whatever other networks do', () => {
   const { take } = createNetworkLimiter(new ManualClock(), RATE)
   const hex = (index: number) => index.toString(16)
   expect({
@@ -26,7 +26,7 @@ test('a /64 has the rate, its /56 four times and its /48 sixteen times as much, 
   }).toEqual({ one: 2, sameOfFiftySix: 6, sameOfFortyEight: 24, elsewhere: 2 })
 })
 
-test('a refusal says when the network may come back', () => {
+test('a refusal says when to retry', () => {
   const clock = new ManualClock()
   const { take } = createNetworkLimiter(clock, RATE)
   expect(passed(take, 2, () => '2001:db8::1')).toBe(2)
@@ -35,7 +35,7 @@ test('a refusal says when the network may come back', () => {
   expect(take('2001:db8::3')).toEqual({ ok: true })
 })
 
-test('what a network is charged beyond its rate has to come back first, of a /64, its /56 and its /48', () => {
+test('charges beyond the rate of a /64, its /56 and its /48 must be regained first', () => {
   const clock = new ManualClock()
   const { take, charge } = createNetworkLimiter(clock, { burst: 3_600, ratePerSecond: 1 })
   charge('2001:db8:0:1::1', 3_700)

@@ -6,7 +6,7 @@ import { ManualClock } from '#test/support/manual-clock.ts'
 const RATE = { ratePerSecond: 2, burst: 4 }
 
 // Proves: quota-7
-test('a burst passes, then what the rate gives back', () => {
+test('a burst passes, then the refill rate', () => {
   const clock = new ManualClock()
   const limiter = createRateLimiter(clock)
   const taken = () => limiter.take('account', 1, RATE).ok
@@ -17,7 +17,7 @@ test('a burst passes, then what the rate gives back', () => {
   expect([taken(), taken(), taken(), taken(), taken()]).toEqual([true, true, true, true, false])
 })
 
-test('a refusal takes nothing and says when the same request passes', () => {
+test('a refusal takes no tokens and says when the same request would pass', () => {
   const clock = new ManualClock()
   const limiter = createRateLimiter(clock)
   limiter.take('account', 4, RATE)
@@ -33,7 +33,7 @@ test('accounts do not share tokens', () => {
   expect(limiter.take('two', 4, RATE)).toEqual({ ok: true })
 })
 
-test('more than a burst passes on a full bucket and is owed', () => {
+test('a count above the burst passes with a full bucket and is owed', () => {
   const clock = new ManualClock()
   const limiter = createRateLimiter(clock)
   expect(limiter.take('account', 10, RATE)).toEqual({ ok: true })
@@ -42,7 +42,7 @@ test('more than a burst passes on a full bucket and is owed', () => {
   expect(limiter.take('account', 1, RATE)).toEqual({ ok: true })
 })
 
-test('a clock that runs backwards gives no tokens and takes none for good', () => {
+test('a clock that runs backwards neither adds tokens nor takes any permanently', () => {
   const clock = new ManualClock(10_000)
   const limiter = createRateLimiter(clock)
   limiter.take('account', 4, RATE)
@@ -52,7 +52,7 @@ test('a clock that runs backwards gives no tokens and takes none for good', () =
   expect(limiter.take('account', 1, RATE).ok).toBe(true)
 })
 
-test('keys are bounded; a full bucket goes before one that is in use', () => {
+test('the number of keys is limited; full buckets are evicted before one in use', () => {
   const clock = new ManualClock()
   const limiter = createRateLimiter(clock, 3)
   limiter.take('empty', 4, RATE)

@@ -3,12 +3,12 @@ import { connect, type Socket } from 'node:net'
 
 export interface RawConnection extends Disposable {
   readonly socket: Socket
-  /** All that was received so far. */
+  /** Everything received so far. */
   received(): string
   send(bytes: string | Uint8Array): void
   /** Resolves when the received text satisfies `condition`; rejects with the text when the connection ends before. */
   until(condition: (received: string) => boolean): Promise<string>
-  /** Resolves with all that was received when the other side closes. */
+  /** Resolves with everything received when the other side closes. */
   readonly closed: Promise<string>
 }
 

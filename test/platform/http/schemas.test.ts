@@ -6,7 +6,7 @@ import { FreeMap, mapFromPhp, Nullable, OptionalNullable, StrictObject, StringEn
 import { createCheck, invalidFields, MAX_DETAILS } from '#platform/http/validation.ts'
 
 describe('envelopes', () => {
-  test('one object, and a list with its pages', () => {
+  test('are one object, or a list with its pages', () => {
     expect(dataBody({ id: 1 })).toEqual({ data: { id: 1 } })
     expect(pageBody([1, 2], { page: 2, perPage: 2, total: 5 })).toEqual({
       data: [1, 2],
@@ -16,13 +16,13 @@ describe('envelopes', () => {
   })
 
   // Proves: http-13
-  test('times are RFC 3339 in UTC', () => {
+  test('format times as RFC 3339 in UTC', () => {
     expect(isoTime(Date.UTC(2026, 0, 31, 9, 30))).toBe('2026-01-31T09:30:00.000Z')
     expect(isoTimeOrNull(null)).toBeNull()
   })
 })
 
-describe('faults in words', () => {
+describe('errors in words', () => {
   const firstFault = (schema: TSchema, value: unknown) => createCheck(schema, 'body')(value)[0]
 
   test.each<[TSchema, unknown, string]>([
@@ -55,7 +55,7 @@ describe('faults in words', () => {
     expect(firstFault(StrictObject({ a: schema }), { a: value })).toEqual({ field: 'a', message })
   })
 
-  test('of what is missing say so, and more where the schema does', () => {
+  test("for missing fields say so, with the schema's explanation", () => {
     const more = { 'x-missing': 'send both' }
     const check = createCheck(
       StrictObject({ a: Type.String(), b: Type.Boolean(more), c: Type.Array(Type.String(), more) }),
@@ -69,13 +69,13 @@ describe('faults in words', () => {
   })
 
   // Proves: error-3
-  test('fields are dotted paths, the whole body is "body"', () => {
+  test('name fields by dotted paths, and the whole body as "body"', () => {
     const schema = StrictObject({ items: Type.Array(StrictObject({ 'a/b~c': Type.String() })) })
     expect(firstFault(schema, { items: [{ 'a/b~c': 'x' }, { 'a/b~c': 1 }] })?.field).toBe('items.1.a/b~c')
     expect(firstFault(schema, 'x')).toEqual({ field: 'body', message: 'must be an object' })
   })
 
-  test('a nullable object tells of its own fields', () => {
+  test('name the inner fields of a nullable object', () => {
     const schema = StrictObject({ inner: OptionalNullable(StrictObject({ name: Type.String() })) })
     expect(createCheck(schema, 'body')({ inner: { nam: 1 } })).toEqual([
       { field: 'inner.name', message: 'is required' },
@@ -85,24 +85,24 @@ describe('faults in words', () => {
     expect(createCheck(schema, 'body')({})).toEqual([])
   })
 
-  test('details are bounded in number, field names in length', () => {
+  test('have a limited number of details and limited field names', () => {
     const many = Object.fromEntries(Array.from({ length: 1000 }, (_, i) => [`${'x'.repeat(10_000)}${i}`, i]))
     const details = createCheck(StrictObject({}), 'body')(many)
-    // Names that are equal after shortening are one field.
+    // Names that are equal after truncation are one field.
     expect(details).toHaveLength(1)
     expect(details[0]?.field.length).toBeLessThan(200)
     const numbers = createCheck(Type.Array(Type.String()), 'body')(Array.from({ length: 100_000 }, (_, i) => i))
     expect(numbers).toHaveLength(MAX_DETAILS)
   })
 
-  test('the message of the 422 names the first field', () => {
+  test('in a 422 name the first field', () => {
     const detail = { field: 'to', message: 'is required' }
     expect(invalidFields([detail]).message).toBe('to is required.')
     expect(invalidFields([detail, detail]).message).toBe('to is required (and one more field, see details).')
   })
 })
 
-describe('responses are cut to their schema', () => {
+describe('response filters', () => {
   const Inner = Type.Object({ a: Type.Integer() })
 
   test.each<[string, TSchema, unknown, unknown]>([
@@ -135,22 +135,22 @@ describe('responses are cut to their schema', () => {
     expect(value).toEqual(before)
   })
 
-  test('a schema that Elysia closed or opened still cuts', () => {
+  test('work with a schema that Elysia closed or opened', () => {
     expect(createFieldFilter({ ...Inner, additionalProperties: true })({ a: 1, b: 2 })).toEqual({ a: 1 })
   })
 
-  test('a value of the wrong type is left for the check', () => {
+  test('pass a value of the wrong type to the check', () => {
     expect(createFieldFilter(Inner)('x')).toBe('x')
     expect(createFieldFilter(Type.Array(Inner))({ a: 1 })).toEqual({ a: 1 })
   })
 
-  test('an Intersect is refused, since its parts cannot be told apart', () => {
+  test('refuse an Intersect, whose parts cannot be distinguished', () => {
     expect(() => createFieldFilter(Type.Intersect([Inner, Type.Object({ b: Type.String() })]))).toThrow(TypeError)
   })
 })
 
 // Proves: http-7
-test('the empty array of PHP is the empty map', () => {
+test("PHP's empty array is an empty map", () => {
   expect(mapFromPhp([])).toEqual({})
   expect(mapFromPhp({ a: 1 })).toEqual({ a: 1 })
   expect([mapFromPhp(null), mapFromPhp(undefined)]).toEqual([null, undefined])

@@ -55,7 +55,7 @@ describe('authentication', () => {
   })
 
   // Proves: auth-14
-  test('comes before everything else that can be wrong with a request', async () => {
+  test('is checked before anything else in a request', async () => {
     await using server = startTestServer({ maxBodyBytes: 100 })
     const wrong: [string, RequestInit][] = [
       ['/v1/boxes', { method: 'POST', body: '{', headers: {} }],
@@ -70,7 +70,7 @@ describe('authentication', () => {
     for (const [path, init] of wrong) expect((await server.request(path, init)).status).toBe(401)
   })
 
-  test('a public route ignores any key, its neighbours and other methods do not', async () => {
+  test('ignores keys on a public route, but not on its neighbours and other methods', async () => {
     await using server = startTestServer()
     const nonsense = { authorization: 'Bearer nonsense' }
     expect((await server.request('/v1/plans', { headers: {} })).status).toBe(200)
@@ -81,7 +81,7 @@ describe('authentication', () => {
     expect((await server.request('/v1/%70lans', { headers: {} })).status).toBe(401)
   })
 
-  test('a missing scope is a 403 that names it, before the body is looked at', async () => {
+  test('fails with a 403 that names the missing scope, before the body is read', async () => {
     await using server = startTestServer()
     const response = await server.request('/v1/boxes', {
       method: 'POST',
@@ -96,18 +96,18 @@ describe('authentication', () => {
     })
   })
 
-  test('a route under /v1 that does not say who may call it stops the start', () => {
+  test('is required: a route under /v1 without declared access stops the start', () => {
     const forgotten = new Elysia().get('/v1/forgotten', () => 'secret')
     expect(() => startTestServer({ routes: [forgotten] })).toThrow('GET /v1/forgotten')
   })
 
-  test('a handler that wants an actor on a public page fails closed', async () => {
+  test('fails closed for a handler that needs an actor on a public page', async () => {
     const page = new Elysia().use(authenticatedAs<TestActor>()).get('/who', ({ actor }) => actor.name)
     await using server = startTestServer({ routes: [page] })
     expect((await server.request('/who')).status).toBe(401)
   })
 
-  test('a page must not ask for a scope that nobody would check', () => {
+  test('cannot be declared on a page, where no one would check it', () => {
     const page = new Elysia().get('/page', () => 'secret', { detail: requires('boxes:read') })
     expect(() => startTestServer({ routes: [page] })).toThrow('under /v1')
   })
@@ -115,7 +115,7 @@ describe('authentication', () => {
 
 describe('routing', () => {
   // Proves: http-2
-  test('//v1/... is /v1/..., and a trailing slash may stay', async () => {
+  test('//v1/... is /v1/..., and a trailing slash is allowed', async () => {
     await using server = startTestServer()
     for (const path of ['/v1/boxes', '//v1/boxes', '///v1/boxes', '/v1/boxes/', '//v1/boxes?page=2']) {
       expect((await server.request(path)).status).toBe(200)
@@ -144,7 +144,7 @@ describe('routing', () => {
   })
 
   // Proves: http-17
-  test('OPTIONS needs no key and answers 204 with Allow; an unknown route stays a 404, and no other site may read anything', async () => {
+  test('OPTIONS needs no key and gets 204 with Allow; an unknown route stays a 404, and other sites may read nothing', async () => {
     await using server = startTestServer()
     const origin = { origin: 'https://page.test', 'access-control-request-method': 'POST' }
     const answer = await server.request('/v1/boxes?colour=red', { method: 'OPTIONS', headers: origin })
@@ -159,7 +159,7 @@ describe('routing', () => {
     expect(await statusAndCode(unknown)).toEqual([404, 'route_not_found'])
   })
 
-  test('HEAD answers like GET, without the body', async () => {
+  test('HEAD responds like GET, without the body', async () => {
     await using server = startTestServer()
     const get = await server.request('/v1/boxes')
     const head = await server.request('/v1/boxes', { method: 'HEAD' })
@@ -169,7 +169,7 @@ describe('routing', () => {
   })
 
   // Proves: http-12
-  test('a text that is no UUID, however encoded, is the 404 of an unknown id', async () => {
+  test('an invalid UUID, however encoded, is the 404 of an unknown id', async () => {
     await using server = startTestServer()
     const unknown = await server.request('/v1/boxes/01234567-89ab-7def-8123-000000000000')
     expect(await statusAndCode(unknown)).toEqual([404, 'box_not_found'])
@@ -179,7 +179,7 @@ describe('routing', () => {
   })
 })
 
-test('a path segment that is not UTF-8 is an empty text to the handler, and all others are what they say', async () => {
+test('a path segment that is not UTF-8 is an empty text to the handler, all others are unchanged', async () => {
   await using server = startTestServer()
   const said = async (segment: string) => (await server.request(`/said/${segment}`)).json()
   expect([await said('%ff'), await said('%E0%A4%A'), await said('%C3%A9'), await said('null')]).toEqual([
@@ -190,10 +190,10 @@ test('a path segment that is not UTF-8 is an empty text to the handler, and all 
   ])
 })
 
-describe('headers of every answer', () => {
+describe('headers of every response', () => {
   const paths = ['/v1/boxes', '/v1/nothing', '/v1/faults/thrown', '/v1/faults/null', '/healthz', '/page', '/nothing']
 
-  test('a sane request id is echoed', async () => {
+  test('echo a valid request id', async () => {
     await using server = startTestServer({ maxBodyBytes: 10 })
     const id = 'Ab9._-'.padEnd(128, 'x')
     for (const path of paths) {
@@ -213,20 +213,17 @@ describe('headers of every answer', () => {
   })
 
   // Proves: http-5
-  test.each(['', ' ', 'a b', 'x'.repeat(129), 'ä', '<script>', 'a,b'])(
-    '"%s" as a request id is replaced',
-    async (id) => {
-      await using server = startTestServer()
-      const response = await server.request('/healthz', { headers: { 'x-request-id': id } })
-      expect(response.headers.get('x-request-id')).toBe('request-1')
-    },
-  )
+  test.each(['', ' ', 'a b', 'x'.repeat(129), 'ä', '<script>', 'a,b'])('replace "%s" as a request id', async (id) => {
+    await using server = startTestServer()
+    const response = await server.request('/healthz', { headers: { 'x-request-id': id } })
+    expect(response.headers.get('x-request-id')).toBe('request-1')
+  })
 
   // Proves: http-8
   test.each([
     [true, 'max-age=31536000'],
     [false, null],
-  ])('Strict-Transport-Security is among them when clients come by https: %p', async (isHttps, expected) => {
+  ])('include Strict-Transport-Security when clients use https: %p', async (isHttps, expected) => {
     await using server = startTestServer({ isHttps })
     for (const path of [...paths, '/v1/boxes/x/%ff/']) {
       const value = (await server.request(path)).headers.get('strict-transport-security')
@@ -234,7 +231,7 @@ describe('headers of every answer', () => {
     }
   })
 
-  test('nothing is sniffed, and nothing of the API is cached', async () => {
+  test('forbid sniffing, and caching of the API', async () => {
     await using server = startTestServer()
     for (const path of paths) {
       const response = await server.request(path)
@@ -244,7 +241,7 @@ describe('headers of every answer', () => {
   })
 })
 
-describe('errors of ours', () => {
+describe('internal errors', () => {
   const faults = ['thrown', 'rejected', 'null', 'shape']
 
   const expectClosed = async (server: TestServer, fault: string) => {
@@ -254,12 +251,12 @@ describe('errors of ours', () => {
     expect(await response.json()).toEqual({
       error: {
         code: 'internal_error',
-        message: 'Something went wrong on our side; give the request id when you report it.',
+        message: 'Internal error; quote the request id when you report it.',
         type: 'server_error',
         docs_url: null,
       },
       code: 'internal_error',
-      message: 'Something went wrong on our side; give the request id when you report it.',
+      message: 'Internal error; quote the request id when you report it.',
       type: 'server_error',
       request_id: requestId,
     })
@@ -267,7 +264,7 @@ describe('errors of ours', () => {
   }
 
   // Proves: error-13, error-15
-  test.each(faults)('%s: the client gets a fixed sentence, the log the cause under the same id', async (fault) => {
+  test.each(faults)('%s: the client gets a fixed sentence, the log the cause with the same id', async (fault) => {
     await using server = startTestServer()
     const requestId = await expectClosed(server, fault)
     expect(server.log).toHaveLength(1)
@@ -275,7 +272,7 @@ describe('errors of ours', () => {
     expect(server.log[0]?.context).toHaveProperty('err')
   })
 
-  test('a response that does not match its schema is logged without its values', async () => {
+  test('in a response that does not match its schema are logged without its values', async () => {
     await using server = startTestServer()
     await expectClosed(server, 'shape')
     const logged = Bun.inspect(server.log)
@@ -283,7 +280,7 @@ describe('errors of ours', () => {
     expect(logged).not.toContain('topsecret')
   })
 
-  test('fields that a response schema does not declare never leave', async () => {
+  test('fields that a response schema does not declare are never sent', async () => {
     await using server = startTestServer()
     const made = await server.request('/v1/boxes', { method: 'POST', body: '{"label":"new","note":"x"}' })
     expect(await made.json()).toEqual({ data: { id: BOX_ID, label: 'new of writer' } })
@@ -323,7 +320,7 @@ describe('input', () => {
     })
   })
 
-  test('page 1 and 25 rows are the default, 100 rows the most', async () => {
+  test('defaults to page 1 with 25 rows, at most 100', async () => {
     await using server = startTestServer()
     const paginationOf = async (query: string) =>
       ((await (await server.request(`/v1/boxes${query}`)).json()) as { pagination: object }).pagination
@@ -342,7 +339,7 @@ describe('input', () => {
     ['GET', `/v1/boxes/${BOX_ID}?expand=topsecret`, 'expand', /this endpoint takes none\.$/],
     ['GET', '/v1/plans?x=topsecret', 'x', /this endpoint takes none\.$/],
   ])(
-    '%s %s is a 422 that names the parameter and the known ones, and no value',
+    '%s %s is a 422 that names the parameter and the known ones, but no value',
     async (method, path, field, message) => {
       await using server = startTestServer()
       const response = await server.request(path, { method, ...(method === 'POST' && { body: '{"label":"x"}' }) })
@@ -356,7 +353,7 @@ describe('input', () => {
   )
 
   // Proves: http-16
-  test('at most 20 unknown parameters are named, at a bounded length', async () => {
+  test('names at most 20 unknown parameters, truncated', async () => {
     await using server = startTestServer()
     const query = Array.from({ length: 40 }, (_, i) => `${i}${'x'.repeat(200)}=1`).join('&')
     const { details } = (await (await server.request(`/v1/boxes?${query}`)).json()) as {
@@ -366,7 +363,7 @@ describe('input', () => {
   })
 
   // Proves: http-16
-  test('a page outside of /v1 takes any parameter: programs add theirs to links', async () => {
+  test('may have any parameter on a page outside of /v1, since programs add theirs to links', async () => {
     const page = new Elysia().get('/page', ({ query }) => String(query['a']), {
       query: Type.Object({ a: Type.Optional(Type.String()) }),
     })
@@ -376,7 +373,7 @@ describe('input', () => {
   })
 
   // Proves: error-3
-  test('a wrong body is a 422 that names every field and no value', async () => {
+  test('with a wrong body is a 422 that names every field and no value', async () => {
     await using server = startTestServer()
     const body = { count: '5', to: [1], items: [{ nam: 'topsecret' }], extra: 'topsecret', kind: 'topsecret', note: 1 }
     const response = await server.request('/v1/boxes', { method: 'POST', body: JSON.stringify(body) })
@@ -397,7 +394,7 @@ describe('input', () => {
     expect([message, type]).toEqual(['label is required (and 7 more fields, see details).', 'validation_error'])
   })
 
-  test('the address of the client comes from X-Forwarded-For only behind a trusted proxy', async () => {
+  test("has the client's address from X-Forwarded-For only behind a trusted proxy", async () => {
     const headers = { 'x-forwarded-for': '203.0.113.9, 198.51.100.7' }
     await using plain = startTestServer()
     expect(await (await plain.request('/address', { headers })).text()).toBe('127.0.0.1')
@@ -406,7 +403,7 @@ describe('input', () => {
     expect(await (await proxied.request('//address', { headers })).text()).toBe('198.51.100.7')
   })
 
-  test('pages accept forms, the API does not', async () => {
+  test('may be a form on pages, but not in the API', async () => {
     await using server = startTestServer()
     const multipart = new FormData()
     multipart.set('email', '<a@example.com>')

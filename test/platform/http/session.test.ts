@@ -4,8 +4,8 @@ import { formatSessionCookie, readSessionToken, requireOwnOrigin } from '#platfo
 const PLAIN = { isSecure: false }
 const SECURE = { isSecure: true }
 
-describe('the cookie of a session', () => {
-  test('is read by its name alone', () => {
+describe('the session cookie', () => {
+  test('is found by its exact name', () => {
     const tokenIn = (cookie: string, options = PLAIN) => readSessionToken(new Headers({ cookie }), options)
     expect({
       alone: tokenIn('tassis_session=abc'),
@@ -16,7 +16,8 @@ describe('the cookie of a session', () => {
       long: tokenIn(`tassis_session=${'x'.repeat(201)}`),
       plainOverHttps: tokenIn('tassis_session=abc', SECURE),
       secure: tokenIn('tassis_session=abc; __Host-tassis_session=def', SECURE),
-      // A browser guards the prefix of a name, not of one with a space of Unicode before it, which another host of the domain may set.
+      // A browser protects the prefix of a name, but not of one with a Unicode space before it, which another host of
+      // the domain may set.
       disguised: tokenIn('\u00a0__Host-tassis_session=abc', SECURE),
       disguisedBeside: tokenIn('\u00a0__Host-tassis_session=abc; \t__Host-tassis_session=def ', SECURE),
       none: readSessionToken(new Headers(), PLAIN),
@@ -25,7 +26,7 @@ describe('the cookie of a session', () => {
       among: 'abc',
       empty: '',
       other: undefined,
-      // Somebody else has set one of them: neither is believed.
+      // Another host has set one of them: neither is accepted.
       twice: undefined,
       long: undefined,
       plainOverHttps: undefined,
@@ -37,14 +38,14 @@ describe('the cookie of a session', () => {
   })
 
   // Proves: user-2
-  test('is not looked for in a header of more than 8192 characters, blanks included', () => {
+  test('is not read from a header of more than 8192 characters, blanks included', () => {
     const tokenIn = (cookie: string) => readSessionToken(new Headers({ cookie }), PLAIN)
     const filled = (length: number) => `a=${'\t'.repeat(100)}${'x'.repeat(length - 122)}; tassis_session=abc`
     expect([filled(8192).length, tokenIn(filled(8192))]).toEqual([8192, 'abc'])
     expect(() => tokenIn(filled(8193))).toThrow(expect.objectContaining({ status: 431, code: 'cookie_too_long' }))
   })
 
-  test('is for this host, over https alone where there is https, and taken away by an age of 0', () => {
+  test('is for this host, over https only if that is used, and deleted by an age of 0', () => {
     expect([formatSessionCookie('abc', 60, PLAIN), formatSessionCookie('', 0, SECURE)]).toEqual([
       'tassis_session=abc; Path=/; Max-Age=60; HttpOnly; SameSite=Lax',
       '__Host-tassis_session=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax; Secure',
@@ -70,7 +71,7 @@ describe('a request from a page', () => {
     { 'sec-fetch-site': 'same-origin' },
     { 'sec-fetch-site': 'none' },
     { origin: 'https://mail.example.com', 'sec-fetch-site': 'same-origin' },
-  ])('of our own, or of a program, is let through: %j', (headers) => {
+  ])('of our own, or from a program, is accepted: %j', (headers) => {
     expect(isOwn(headers)).toBe(true)
   })
 
@@ -87,7 +88,7 @@ describe('a request from a page', () => {
     { 'sec-fetch-site': 'cross-site' },
     { 'sec-fetch-site': 'same-site' },
     { origin: 'https://mail.example.com', 'sec-fetch-site': 'cross-site' },
-  ])('elsewhere is refused: %j', (headers) => {
+  ])('of another site is refused: %j', (headers) => {
     expect(isOwn(headers)).toBe(false)
   })
 })

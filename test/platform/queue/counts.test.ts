@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { Counts } from '#platform/queue/counts.ts'
 
-test('an owner is known while its count is not zero', () => {
+test('an owner is listed while its count is not zero', () => {
   const counts = new Counts<string>()
   counts.add('a', 2)
   counts.add('b', 1)

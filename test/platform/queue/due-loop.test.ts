@@ -5,7 +5,7 @@ import { minutes } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
-/** A loop whose steps are noted with their time; `next` says what each resolves with. */
+/** A loop that records the time of each step; `next` returns what a step resolves with. */
 function startNoted(next: (count: number, now: number) => number | undefined | Promise<number | undefined>) {
   const clock = new ManualClock(0)
   const steps: number[] = []
@@ -26,7 +26,7 @@ const turns = async (count = 20): Promise<void> => {
   for (let turn = 0; turn < count; turn++) await new Promise((resolve) => setImmediate(resolve))
 }
 
-test('a loop steps at once and then at the time that each step gave', async () => {
+test('a loop steps immediately and then at the time that each step returned', async () => {
   const { clock, steps, loop } = startNoted((_, now) => now + 1000)
   await turns()
   clock.advance(999)
@@ -38,7 +38,7 @@ test('a loop steps at once and then at the time that each step gave', async () =
   await loop.stop()
 })
 
-test('a step that has nothing to do is not followed by another until the loop is woken', async () => {
+test('a step without further work is not followed by another until the loop is woken', async () => {
   const { clock, steps, loop } = startNoted(() => undefined)
   await turns()
   clock.advance(minutes(10))
@@ -50,7 +50,7 @@ test('a step that has nothing to do is not followed by another until the loop is
   await loop.stop()
 })
 
-test('being woken while a step runs begins another when it is over, never two at once', async () => {
+test('a wake during a step starts another one after it, never two at once', async () => {
   let release: () => void = () => undefined
   let running = 0
   let most = 0
@@ -75,7 +75,7 @@ test('being woken while a step runs begins another when it is over, never two at
   await loop.stop()
 })
 
-test('a step that fails is logged and tried again after five seconds, not in a circle', async () => {
+test('a failing step is logged and retried after five seconds, without spinning', async () => {
   const { clock, steps, errors, loop } = startNoted((count) => {
     if (count === 1) throw new Error('no')
     return undefined
@@ -91,7 +91,7 @@ test('a step that fails is logged and tried again after five seconds, not in a c
   await loop.stop()
 })
 
-test('a loop that was stopped waits for its step and begins no other', async () => {
+test('a stopped loop waits for its step and starts no other', async () => {
   let release: () => void = () => undefined
   const { clock, steps, loop } = startNoted(async (_, now) => {
     await new Promise<void>((resolve) => {
@@ -141,7 +141,7 @@ test('a signal wakes a loop until it is stopped, and onEnded is called then', as
   expect(steps).toBe(2)
 })
 
-test('wakeAt calls at the time, but at the latest after a minute', () => {
+test('wakeAt calls at the time, but after a minute at the latest', () => {
   const clock = new ManualClock(minutes(5))
   const calls: string[] = []
   wakeAt(clock, minutes(5) + 10, () => calls.push('soon'))

@@ -7,14 +7,14 @@ const drain = <T>(queue: FairQueue<T>): T[] => {
   return items
 }
 
-test('owners take turns, each with his items in order', () => {
+test('owners take turns, each with its items in order', () => {
   const queue = new FairQueue<string>()
   for (const item of ['a1', 'a2', 'a3']) queue.push('a', item)
   for (const item of ['b1', 'b2']) queue.push('b', item)
   expect(drain(queue)).toEqual(['a1', 'b1', 'a2', 'b2', 'a3'])
 })
 
-test('who comes late does not wait behind what others brought before', () => {
+test('a new owner does not wait behind earlier items of others', () => {
   const queue = new FairQueue<string>()
   for (let i = 0; i < 100; i++) queue.push('many', `m${i}`)
   for (let i = 0; i < 50; i++) queue.shift()
@@ -22,7 +22,7 @@ test('who comes late does not wait behind what others brought before', () => {
   expect(queue.shift()?.item).toBe('l')
 })
 
-test('turns are by cost, given before or charged afterwards', () => {
+test('turns go by cost, known beforehand or charged afterwards', () => {
   const queue = new FairQueue<string>()
   queue.push('dear', 'd1', 3)
   queue.push('dear', 'd2', 3)
@@ -38,7 +38,7 @@ test('turns are by cost, given before or charged afterwards', () => {
   expect(queue.shift()?.item).toBe('b1')
 })
 
-test('who was idle has saved nothing up', () => {
+test('an idle owner accumulates no credit', () => {
   const queue = new FairQueue<string>()
   queue.push('idle', 'i')
   for (let i = 0; i < 20; i++) queue.push('busy', `b${i}`)
@@ -53,19 +53,19 @@ test('an owner has no more items than the limit, and others are not affected', (
   expect(['a', 'a', 'a', 'b'].map((owner) => queue.push(owner, owner))).toEqual([true, true, false, true])
 })
 
-test('when the queue is full, the newest item of the owner with most gives way to an owner with fewer', () => {
+test('a full queue evicts the newest item of the owner with the most for an owner with fewer', () => {
   const evicted: string[] = []
   const queue = new FairQueue<string>({ maxWaiting: 3 }, (item) => void evicted.push(item))
   for (const item of ['a1', 'a2', 'a3']) queue.push('a', item)
   expect(queue.push('a', 'a4')).toBe(false)
   expect(queue.push('b', 'b1')).toBe(true)
   expect(evicted).toEqual(['a3'])
-  // Two and one: nobody has more than he would have.
+  // Two and one: no owner has more than the newcomer would have.
   expect(queue.push('b', 'b2')).toBe(false)
   expect(drain(queue)).toEqual(['a1', 'b1', 'a2'])
 })
 
-test('an item that no limit counts keeps none out, and never gives way', () => {
+test('an unlimited item blocks no other, and is never evicted', () => {
   const evicted: string[] = []
   const queue = new FairQueue<string>({ maxWaiting: 3, maxPerOwner: 3 }, (item) => void evicted.push(item))
   const goOn = (item: string) => queue.push('a', item, 1, { isLimited: false })
@@ -77,7 +77,7 @@ test('an item that no limit counts keeps none out, and never gives way', () => {
   expect(drain(queue)).toEqual(['g1', 'b1', 'g2', 'g3', 'g4', 'a1', 'a2', 'g5'])
 })
 
-test('owners who cannot be served keep their place', () => {
+test('owners that cannot be served keep their place', () => {
   const queue = new FairQueue<string>()
   queue.push('closed', 'c')
   queue.push('open', 'o')
@@ -86,7 +86,7 @@ test('owners who cannot be served keep their place', () => {
   expect(queue.shift()?.item).toBe('c')
 })
 
-test('items that are not wanted any more are taken out', () => {
+test('unwanted items can be removed', () => {
   const queue = new FairQueue<string>()
   for (const item of ['a1', 'a2']) queue.push('a', item)
   queue.push('b', 'b1')
@@ -94,7 +94,7 @@ test('items that are not wanted any more are taken out', () => {
   expect([queue.size, drain(queue)]).toEqual([1, ['a2']])
 })
 
-test('use counts for all shares of an owner: neither many networks at one account nor one network at many accounts gets more', () => {
+test('use counts for all shares: neither many networks of one account nor many accounts of one network get more', () => {
   const queue = new FairQueue<string>({ sharesOf: (owner) => String(owner).split(' ') })
   for (let i = 0; i < 50; i++) {
     queue.push(`n${i % 5} attacked`, 'many networks', 5)
@@ -107,14 +107,14 @@ test('use counts for all shares of an owner: neither many networks at one accoun
   serve(20)
   expect(served.filter((item) => item === 'many networks')).toHaveLength(10)
   queue.push('honest own', 'others')
-  // To an account that many attack it comes after one of each at most.
+  // An account that many networks attack is served after at most one item of each.
   queue.push('honest attacked', 'to the attacked')
   serve(12)
   expect(served[20]).toBe('others')
   expect(served.slice(0, served.indexOf('to the attacked')).filter((item) => item === 'many networks').length).toBe(14)
 })
 
-test('to look at the next item changes no turn', () => {
+test('peeking changes no turn', () => {
   const queue = new FairQueue<string>()
   for (const item of ['a1', 'a2']) queue.push('a', item)
   queue.push('b', 'b1')
@@ -123,7 +123,7 @@ test('to look at the next item changes no turn', () => {
   expect(drain(queue)).toEqual(['a1', 'b1', 'a2'])
 })
 
-test('what is put back comes before all others of its owner, and costs once', () => {
+test("an item that was put back is its owner's first, and costs only once", () => {
   const queue = new FairQueue<string>()
   for (const item of ['a1', 'a2']) queue.push('a', item, 2)
   for (const item of ['b1', 'b2']) queue.push('b', item, 2)

@@ -4,7 +4,7 @@ import { ManualClock } from '#test/support/manual-clock.ts'
 
 const overload = () => new Error('too much')
 
-test('pieces of owners take turns by the time that they took', async () => {
+test("owners' pieces take turns by time used", async () => {
   const clock = new ManualClock(0)
   const turns = new FairScheduler({ clock, overload })
   const order: string[] = []
@@ -19,7 +19,7 @@ test('pieces of owners take turns by the time that they took', async () => {
   expect(order).toEqual(['d1', 'c1', 'c2', 'c3', 'd2', 'c4', 'd3'])
 })
 
-test('works in steps take turns by owner, and those of one owner run one after the other', async () => {
+test("works in steps take turns by owner, and one owner's run one after the other", async () => {
   const clock = new ManualClock(0)
   const turns = new FairScheduler({ clock, overload })
   const order: string[] = []
@@ -50,7 +50,7 @@ test('works in steps take turns by owner, and those of one owner run one after t
   ])
 })
 
-test('between two long pieces the event loop does everything else', async () => {
+test('other work runs on the event loop between two long pieces', async () => {
   const clock = new ManualClock(0)
   const turns = new FairScheduler({ clock, overload })
   const seen: string[] = []
@@ -84,7 +84,7 @@ test('a piece resolves with its value, rejects with its error, and is refused ov
   ])
 })
 
-test('a pool runs as many as it may, and the next of who had least time', async () => {
+test("a pool runs as many works as allowed, then the owner's with least time", async () => {
   const clock = new ManualClock(0)
   const pool = new FairPool({ clock, overload, concurrency: 1 })
   const order: string[] = []
@@ -107,7 +107,7 @@ test('a pool runs as many as it may, and the next of who had least time', async 
   expect(order).toEqual(['d1', 'c1', 'c2', 'c3', 'd2'])
 })
 
-test('a pool that is full refuses the newest work of who has most, for who has less', async () => {
+test('a full pool refuses the newest work of the owner with the most for an owner with fewer', async () => {
   const pool = new FairPool({ clock: new ManualClock(0), overload, concurrency: 1, maxWaiting: 2 })
   let release: () => void = () => undefined
   const held = pool.run('a', () => new Promise<void>((resolve) => (release = resolve)))
@@ -150,9 +150,9 @@ test('work that has begun is not refused when its owner has too many pieces', as
     turns.run(1, () => 'first'),
     turns.run(1, () => 'refused'),
     turns.resume(1, () => 'goes on'),
-    turns.enter(1, { isNew: false }).then(() => 'goes on too'),
+    turns.waitForTurn(1, { isNew: false }).then(() => 'goes on too'),
     turns.forEach(1, [1, 2], () => undefined, { isNew: false }).then(() => 'and all of it'),
-    turns.enter(1),
+    turns.waitForTurn(1),
   ])
   expect(outcomes.map((o) => (o.status === 'fulfilled' ? o.value : o.reason.message))).toEqual([
     'first',
@@ -164,12 +164,12 @@ test('work that has begun is not refused when its owner has too many pieces', as
   ])
 })
 
-test('who enters has the rest of the turn of the event loop, and its time counts', async () => {
+test('an owner that waits for its turn gets the rest of the tick, and its time counts', async () => {
   const clock = new ManualClock(0)
   const turns = new FairScheduler({ clock, overload })
   const order: string[] = []
   const enter = async (owner: string, name: string, tookMs: number) => {
-    await turns.enter(owner)
+    await turns.waitForTurn(owner)
     order.push(name)
     clock.advance(tookMs)
   }

@@ -4,7 +4,7 @@ import { ManualClock } from '#test/support/manual-clock.ts'
 
 const settle = () => new Promise((resolve) => setImmediate(resolve))
 
-/** Fails so often, then returns how often it was called. */
+/** Fails this many times, then returns the number of calls. */
 function failing(times: number): () => Promise<number> {
   let calls = 0
   return async () => {
@@ -42,7 +42,7 @@ test('an error that is not retried is thrown', async () => {
   await expect(retry(broken, { clock, delayMs: 100, isRetried: () => false })).rejects.toThrow('broken')
 })
 
-test('work that succeeds at once has run when retry returns', () => {
+test('work that succeeds immediately has run when retry returns', () => {
   let isDone = false
   void retry(
     () => {
@@ -72,7 +72,7 @@ test('writes that the storage refuses are counted until the last one is stored',
   expect(recovered).toBe(1)
 })
 
-test('a write that fails by its own fault is retried and not counted', async () => {
+test('a write that fails itself is retried and not counted', async () => {
   const clock = new ManualClock(0)
   let recovered = 0
   const retries = new StorageRetries(clock, () => recovered++)
@@ -88,7 +88,7 @@ test('a write that fails by its own fault is retried and not counted', async () 
   expect(recovered).toBe(1)
 })
 
-test('a write that is given up resolves with undefined and counts no longer', async () => {
+test('a write that is given up resolves with undefined and is no longer counted', async () => {
   const clock = new ManualClock(0)
   const retries = new StorageRetries(clock)
   const result = retries.store(failing(9), (_, failures) => (failures < 3 ? 'storage' : 'given-up'))
@@ -101,7 +101,7 @@ test('a write that is given up resolves with undefined and counts no longer', as
   expect(retries.refusedCount).toBe(0)
 })
 
-test('a write that succeeds at once reports no recovery', async () => {
+test('a write that succeeds immediately reports no recovery', async () => {
   let recovered = 0
   const retries = new StorageRetries(new ManualClock(0), () => recovered++)
   expect(await retries.store(failing(0), () => 'storage')).toBe(1)

@@ -7,7 +7,7 @@ const drain = (queue: RoundRobin<string>, isServable?: (owner: number) => boolea
   return items
 }
 
-test('owners take turns, one item each time, in the order in which they came', () => {
+test('owners take turns, one item each time, in order of arrival', () => {
   const queue = new RoundRobin<string>()
   for (const item of ['a1', 'a2', 'a3']) queue.add(1, item)
   for (const item of ['b1', 'b2']) queue.add(2, item)
@@ -18,7 +18,7 @@ test('owners take turns, one item each time, in the order in which they came', (
   expect(queue.size).toBe(0)
 })
 
-test('an item says whose it is when it is taken out', () => {
+test('removing an item returns its owner', () => {
   const queue = new RoundRobin<string>()
   queue.add(7, 'a')
   queue.add(8, 'b')
@@ -36,7 +36,7 @@ test('an owner that cannot be served keeps its turn', () => {
   expect(drain(queue)).toEqual(['a1', 'b2', 'a2'])
 })
 
-test('an item waits once, whoever adds it again', () => {
+test('an item waits once, even if it is added again', () => {
   const queue = new RoundRobin<string>()
   expect(queue.add(1, 'a')).toBe(true)
   expect(queue.add(2, 'a')).toBe(false)

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { SerialQueue } from '#platform/queue/serial-queue.ts'
 
-test('works of one owner run one after the other, in the order in which they came', async () => {
+test('works of one owner run one after the other, in order of arrival', async () => {
   const queue = new SerialQueue<string>()
   const log: string[] = []
   const first = Promise.withResolvers<void>()

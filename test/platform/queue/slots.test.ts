@@ -4,7 +4,7 @@ import { Slots } from '#platform/queue/slots.ts'
 const never = new AbortController().signal
 const settle = () => new Promise((resolve) => setImmediate(resolve))
 
-/** Works that are ended by their name. */
+/** Works that a test ends by name. */
 function startWorks(slots: Slots, signal = never) {
   const begun: string[] = []
   const ends = new Map<string, () => void>()
@@ -17,7 +17,7 @@ function startWorks(slots: Slots, signal = never) {
   return { begun, start, end: (name: string) => ends.get(name)?.() }
 }
 
-test('no more works run at the same time than the limit, the others in the order in which they came', async () => {
+test('no more works than the limit run concurrently, the others in order of arrival', async () => {
   const slots = new Slots(2)
   const { begun, start, end } = startWorks(slots)
   const works = ['a', 'b', 'c', 'd'].map(start)
@@ -33,7 +33,7 @@ test('no more works run at the same time than the limit, the others in the order
   expect(slots.isIdle).toBe(true)
 })
 
-test('a work that fails frees its slot and rejects its call', async () => {
+test('a failing work frees its slot and rejects its call', async () => {
   const slots = new Slots(1)
   const failed = slots.run(never, () => Promise.reject(new Error('broken')))
   const next = slots.run(never, async () => 'next')
@@ -42,7 +42,7 @@ test('a work that fails frees its slot and rejects its call', async () => {
   expect(slots.isIdle).toBe(true)
 })
 
-test('a work that is aborted while it waits never runs, and its turn goes to the next', async () => {
+test('a work aborted while it waits never runs, and the next one takes its turn', async () => {
   const slots = new Slots(1)
   const aborting = new AbortController()
   const { begun, start, end } = startWorks(slots)
@@ -57,7 +57,7 @@ test('a work that is aborted while it waits never runs, and its turn goes to the
   expect(begun).toEqual(['a'])
 })
 
-test('an abort after a work has begun changes nothing', async () => {
+test('an abort after a work has begun has no effect', async () => {
   const slots = new Slots(1)
   const aborting = new AbortController()
   const { start, end } = startWorks(slots, aborting.signal)

@@ -1,6 +1,6 @@
 /**
- * @module What a hostile tenant can try: each attempt ends in a fault or a result within the bounds, and does not hold up anybody else. Times are not
- * asserted: a machine that is busy would fail them.
+ * @module Attacks by a hostile tenant: each ends in an error or a result within the limits, and delays no one else.
+ * Times are not asserted: a busy machine would fail such tests.
  */
 import { expect, test } from 'bun:test'
 import { systemClock } from '#platform/clock.ts'
@@ -11,9 +11,9 @@ import { MiB } from '#platform/units.ts'
 interface Attempt {
   readonly source: TemplateSource
   readonly data?: Record<string, unknown>
-  /** `rendered`, or the kind of the fault. */
+  /** `rendered`, or the kind of the error. */
   readonly ends: string
-  /** Of what was rendered. */
+  /** Of the rendered text. */
   readonly text?: string
 }
 
@@ -34,7 +34,7 @@ const DOUBLED = (times: number): string =>
   `{% set ns = namespace(a=[1]) %}{% for i in range(${times}) %}{% set ns.a = [ns.a, ns.a] %}{% endfor %}`
 
 const ATTEMPTS: Readonly<Record<string, Attempt>> = {
-  // Ways out.
+  // Escapes.
   'a constructor': text('{{ name.constructor }}', 'undefined', { name: 'x' }),
   'a constructor of a constructor': text('{{ list.constructor.constructor("return process")() }}', 'error', {
     list: [],
@@ -186,12 +186,12 @@ const ATTEMPTS: Readonly<Record<string, Attempt>> = {
   'data that is not used': gives('{{ a }}', '1', { a: 1, rows: Array.from({ length: 90_000 }, () => [[]]) }),
 }
 
-test('every attempt ends in a fault or a bounded result, and the renders of another account all succeed meanwhile', async () => {
+test("every attack ends in an error or a limited result, and another account's renders all succeed meanwhile", async () => {
   const deaths: object[] = []
   const log = { error: (context: object) => void deaths.push(context), warn: () => undefined }
   const renderer = new WorkerRenderer({ clock: systemClock, log })
   try {
-    // Of another account each: otherwise most would end early, for those before them.
+    // Each of another account: otherwise most would be refused because of those before them.
     let accountId = 2
     const warmUp = { accountId: 1, urgency: 'now', source: GOOD, dataJson: '{"name": "Ada"}' } as const
     await renderer.render(warmUp)
@@ -227,7 +227,7 @@ test('every attempt ends in a fault or a bounded result, and the renders of anot
       ),
     )
     expect(others.filter((outcome) => outcome.kind !== 'rendered' || outcome.parts.html !== '<p>Ada</p>')).toEqual([])
-    // Each ended by itself: a Worker that works for more than two seconds is ended, and the others wait for so long.
+    // Each run separately: a Worker busy for more than two seconds is terminated, and the others wait that long.
     expect(deaths).toEqual([])
     expect(longMessages).toEqual([])
     expect(grownBytes).toBeLessThan(MAX_GROWTH_BYTES)
@@ -237,5 +237,5 @@ test('every attempt ends in a fault or a bounded result, and the renders of anot
 })
 
 const GOOD = { html: '<p>{{ name }}</p>' }
-/** Two instances of 64 MiB, data as JavaScript has it, and what the collector has not come to. */
+/** Two instances of 64 MiB, data in JavaScript's form, and uncollected garbage. */
 const MAX_GROWTH_BYTES = 512 * MiB

@@ -1,5 +1,5 @@
 /**
- * @module Pins what `metering.ts` and `minijinja.ts` know of the binary of minijinja-js. Another version fails here
+ * @module Pins what `metering.ts` and `minijinja.ts` rely on in minijinja-js's binary. Another version fails here
  * first, with the steps to take, before templates fail at run time.
  */
 import { expect, test } from 'bun:test'
@@ -119,7 +119,7 @@ const CALLED_EXPORTS = [
 
 const wasm = readFileSync(wasmPath)
 
-test('the layout of the binary of minijinja-js is the one that the binding and the meter know', () => {
+test("the layout of minijinja-js's binary is the one that the binding and the meter expect", () => {
   const { sections, imports, exports } = readLayout(wasm)
   expect(sections, STEPS).toEqual(SECTIONS)
   expect(imports, STEPS).toEqual(IMPORTS)
@@ -130,20 +130,20 @@ test('the layout of the binary of minijinja-js is the one that the binding and t
   ).toEqual(CALLED_EXPORTS)
 })
 
-test('the binary of minijinja-js is the one whose units of work were measured', () => {
+test("minijinja-js's binary is the one whose units of work were measured", () => {
   expect(createHash('sha256').update(wasm).digest('hex'), STEPS).toBe(SHA256)
 })
 
-test('the meter understands every instruction of minijinja-js, and what it makes is valid', () => {
+test('the meter understands every instruction of minijinja-js, and its output is valid', () => {
   let metered: Uint8Array<ArrayBuffer> | undefined
   expect(() => {
-    metered = meter(wasm, { mostBytes: 16 * MiB })
+    metered = meter(wasm, { maxBytes: 16 * MiB })
   }, STEPS).not.toThrow()
   expect(metered && WebAssembly.validate(metered)).toBe(true)
   expect(readLayout(metered ?? wasm).exports).toContain(`${BUDGET_GLOBAL}: global`)
 })
 
-/** Of a line such as `environment_new() -> (i32)` or `memory: memory`. */
+/** Reads the name in a line such as `environment_new() -> (i32)` or `memory: memory`. */
 function readExportName(line: string): string {
   return line.split(/[(:]/, 1)[0] ?? ''
 }

@@ -1,4 +1,4 @@
-/** @module Reads from a WebAssembly module what its host has to know: sections, imports and exports with their signatures. */
+/** @module Reads what a host must know of a WebAssembly module: sections, imports and exports with their signatures. */
 
 export interface BinaryLayout {
   /** Names of the sections, in order. */

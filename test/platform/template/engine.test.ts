@@ -36,7 +36,7 @@ test.each([
   ['set from another', '{% set a = b|int %}', 1, 'b'],
   ['beside others in the line', '{{ list[0].a }} {{ user }} {{ missing }} {{ list }}', 1, 'missing'],
   ['far to the right', `${'x'.repeat(100_000)}{{ missing.name }}`, 1, 'missing.name'],
-])('a variable that is missing and %s is named, with its line', (_, source, line, variable) => {
+])('a missing variable is named, with its line: %s', (_, source, line, variable) => {
   const data = { user: {}, list: [{ a: 1 }], key: 'age', names: { key: 'age' } }
   expect(html(source, data)).toEqual({
     part: 'html_body',
@@ -47,7 +47,7 @@ test.each([
   })
 })
 
-test('what is missing in a subject or text says so', () => {
+test('a missing variable in a subject or text is reported there', () => {
   expect(messageOf(rendered({ subject: 'Hi {{ name }}' }))).toBe(
     'subject, line 1: the variable "name" is missing in template_data.',
   )
@@ -78,7 +78,7 @@ test.each([
   ],
   ['minijinja', '\n{{ 1 // 0 }}', 2, 'unable to calculate 1 // 0'],
   ['minijinja', '{{ [] + 1 }}', 1, 'tried to use + operator on unsupported types sequence and number'],
-])('a fault that %s finds has its line and says what is wrong', (_, source, line, problem) => {
+])('an error that %s finds has its line and describes the problem', (_, source, line, problem) => {
   expect(html(source)).toEqual({
     part: 'html_body',
     line,
@@ -88,7 +88,7 @@ test.each([
   })
 })
 
-test('check gives the faults of syntax of all parts', () => {
+test('check returns the syntax errors of all parts', () => {
   expect(engine.check({ subject: 'Hi {{ name', html: '<p>{{ name }}</p>', text: '\n{% if %}' })).toEqual([
     {
       part: 'subject',
@@ -114,11 +114,11 @@ test.each([
   ['{{ a is not foo }}', 'html_body, line 1: the test "foo" is unknown.'],
   ["{{ a|map('uper')|join }}", 'html_body, line 1: the filter "uper" is unknown.'],
   ["{{ a|selectattr('b', 'foo')|list }}", 'html_body, line 1: the test "foo" is unknown.'],
-  ['{% include "x" %}', 'html_body, line 1: "include" is not available, a template stands by itself.'],
-  ['{%- extends "x" %}', 'html_body, line 1: "extends" is not available, a template stands by itself.'],
-  ['{% import "x" as y %}', 'html_body, line 1: "import" is not available, a template stands by itself.'],
-  ['{% from "x" import y %}', 'html_body, line 1: "from" is not available, a template stands by itself.'],
-])('check finds what compiles and never works: %s', (source, message) => {
+  ['{% include "x" %}', 'html_body, line 1: "include" is not available: a template cannot use others.'],
+  ['{%- extends "x" %}', 'html_body, line 1: "extends" is not available: a template cannot use others.'],
+  ['{% import "x" as y %}', 'html_body, line 1: "import" is not available: a template cannot use others.'],
+  ['{% from "x" import y %}', 'html_body, line 1: "from" is not available: a template cannot use others.'],
+])('check finds what compiles but never works: %s', (source, message) => {
   expect(engine.check({ html: source }).map((fault) => [fault.kind, fault.message])).toEqual([['syntax', message]])
 })
 
@@ -132,7 +132,7 @@ test.each([
   expect(engine.check({ subject: source, html: source })).toEqual([])
 })
 
-test('what a filter of ours gives is escaped in HTML, also when it was given safe HTML', () => {
+test('results of our filters are escaped in HTML, even for safe HTML as input', () => {
   const data = { evil: '<script>alert(1)</script>' }
   expect({
     truncate: html('{{ evil|truncate(12, true, "…", 0) }}', data),
@@ -179,7 +179,7 @@ test.each([
   "1|date('%Y', 'Mars/Olympus')",
   'none|date',
   '[]|date',
-])('no date: %s', (expression) => {
+])('not a date: %s', (expression) => {
   expect(messageOf(text(`{{ ${expression} }}`))).toStartWith('text_body, line 1: the filter "date" ')
 })
 
@@ -189,7 +189,7 @@ test.each([
   ["{{ '99'|currency('USD', locale='en-US') }}", '$99.00'],
   ["{{ 1234|currency('JPY', 'ja-JP') }}", '¥1,234'],
 ])('an amount: %s', (source, expected) => {
-  // Languages put one space or another between them.
+  // Locales use various kinds of space between them.
   expect(String(text(source)).normalize('NFKC')).toBe(expected.normalize('NFKC'))
 })
 
@@ -202,7 +202,7 @@ test.each([
   expect(text(source)).toBe(expected)
 })
 
-test('data is passed on whatever its names are', () => {
+test('data is passed whatever its names are', () => {
   const many = Object.fromEntries(Array.from({ length: 1000 }, (_, at) => [`name${at}`, at]))
   expect(text('{{ name7 }}{% for n in [name8] %}{{ n + name9 }}{% endfor %}', many)).toBe('717')
   expect(text('{{ __proto__ }} {{ constructor }}', JSON.parse('{"__proto__": 1, "constructor": 2}'))).toBe('1 2')
@@ -218,21 +218,21 @@ test('a template of usual size takes less than a hundredth of the budget', () =>
   expect(unitsTaken).toBeLessThan(100_000)
 })
 
-test('compiled templates are kept up to a bound, the last ones', () => {
+test('compiled templates are cached up to a limit, the most recent ones', () => {
   const small = new Engine()
   const render = (at: number) => small.render({ html: `${at}${'<p>{{ a }}</p>'.repeat(1000)}` }, '{"a": 1}', 1)
   for (let at = 0; at < 250; at++) render(at)
   const { compiledTemplates } = small.state()
-  // 14 KB each, of which ten times as much is counted.
+  // 14 KB each, counted as ten times as much.
   expect(compiledTemplates).toBeGreaterThan(120)
   expect(compiledTemplates).toBeLessThan(180)
   render(249)
   expect(small.state().compiledTemplates).toBe(compiledTemplates)
 })
 
-test('what compiled templates have taken of the memory is not missing for the next one', () => {
+test('memory of compiled templates is not missing for the next one', () => {
   const source = { text: "{{ ('x' * length)|length }}" }
-  // Nearly all that there is.
+  // Nearly the whole budget.
   const data = '{"length": 30000000}'
   const expected = new Engine().render(source, data, 1)
   expect(expected).toEqual({ kind: 'rendered', parts: { text: '30000000' } })
@@ -249,7 +249,7 @@ test('templates that cannot be compiled leave nothing behind', () => {
   expect(small.state().memoryBytes).toBeLessThan(3_000_000)
 })
 
-test('a filter or test that nobody has is named also where its name is a text', () => {
+test('an unknown filter or test is named even where its name is a text', () => {
   expect(html("\n{{ ['x']|map('nothing')|join }}")).toMatchObject({
     line: 2,
     message: 'html_body, line 2: the filter "nothing" is unknown.',
@@ -257,7 +257,7 @@ test('a filter or test that nobody has is named also where its name is a text', 
   expect(messageOf(text("{{ [1]|select('nothing')|join }}"))).toBe('text_body, line 1: the test "nothing" is unknown.')
 })
 
-test('messages and names that come from a template are cut between two characters', () => {
+test('messages and names from a template are truncated between two characters', () => {
   const name = `${'v'.repeat(98)}_long`
   expect(text(`{{ ${name} }}`)).toMatchObject({
     variable: `${'v'.repeat(98)}_…`,
@@ -281,14 +281,14 @@ test.each([
   ],
   ['{{ least }} {{ most }}', '-9223372036854775808 18446744073709551615'],
   ['{{ fraction }} {{ exponent }} {{ text }}', '9007199254740992.0 1000000000000000000000.0 1234567890123456789'],
-])('a whole number of 64 bits is printed as it was written: %s', (source, expected) => {
+])('a 64-bit integer is printed as it was written: %s', (source, expected) => {
   const json =
     '{"id": 9007199254740993, "least": -9223372036854775808, "most": 18446744073709551615, "fraction": 9007199254740993.0, "exponent": 1e21, "text": "1234567890123456789", "__proto__": {"x": 1}}'
   expect(engine.render({ text: source }, json, 1)).toEqual({ kind: 'rendered', parts: { text: expected } })
   expect(engine.render({ text: '{{ __proto__.x }}' }, json, 1)).toEqual({ kind: 'rendered', parts: { text: '1' } })
 })
 
-test('a whole number that our filters cannot be given is a fault that says so', () => {
+test('an integer that our filters cannot take is an error that says so', () => {
   expect(engine.render({ text: "{{ '%d'|format(id) }}" }, '{"id": 9007199254740993}', 1)).toMatchObject({
     fault: {
       message:
@@ -297,9 +297,8 @@ test('a whole number that our filters cannot be given is a fault that says so', 
   })
 })
 
-test('a division by zero is a fault, not a word in a mail', () => {
-  const divided =
-    'text_body comes to a number that is none, such as of a division by zero: ask first whether it divides by 0.'
+test('a division by zero is an error, not a word in a mail', () => {
+  const divided = 'text_body computes something that is not a number, such as a division by zero: test for 0 first.'
   expect([
     messageOf(text('{{ 0 / zero }}', { zero: 0 })),
     messageOf(text('{{ 1 / zero }}', { zero: 0 })),
@@ -310,7 +309,7 @@ test('a division by zero is a fault, not a word in a mail', () => {
   ]).toEqual([divided, divided, divided, 'NaN NaN inf', 'inf', 'inf'])
 })
 
-/** What a filter takes of the budget for a text of so many characters. */
+/** Units that a filter takes for a text of this length. */
 const unitsOf = (source: string, data: unknown): number => {
   text(source, data)
   return engine.state().unitsTaken
@@ -327,20 +326,20 @@ test.each([
   ['urlencode', 1],
   ['format', 0],
   ["round(1, 'ceil')", 0],
-])('a filter takes a unit for each character, and more where each is looked at: %s', (filter, more) => {
+])('a filter takes a unit per character, and more where each is processed: %s', (filter, more) => {
   const taken = (length: number): number =>
     unitsOf(`{% set x = a|${filter} %}`, { a: 'x'.repeat(length), pad: 'y'.repeat(300_000 - length) })
   const growth = (taken(100_000) - taken(50_000)) / 50_000
   expect(growth).toBeGreaterThanOrEqual(1 + more)
 })
 
-test('an argument takes a unit for each character as well', () => {
+test('an argument takes a unit per character as well', () => {
   const taken = (length: number): number =>
     unitsOf("{% set x = '%.1s'|format(a) %}", { a: 'x'.repeat(length), pad: 'y'.repeat(300_000 - length) })
   expect((taken(100_000) - taken(50_000)) / 50_000).toBeGreaterThanOrEqual(1)
 })
 
-test('a formatter is paid for once in a render, and in each render', () => {
+test('a formatter is paid for once per render, and in each render', () => {
   const data = { zones: Intl.supportedValuesOf('timeZone').slice(0, 70) }
   const one = "{% for z in zones %}{% set x = 1|date('%Y', zones[0]) %}{% endfor %}"
   const each = "{% for z in zones %}{% set x = 1|date('%Y', z) %}{% endfor %}"
@@ -352,16 +351,16 @@ test('a formatter is paid for once in a render, and in each render', () => {
   expect(unitsOf(`${each}${one}`, data)).toBeLessThan(9_000_000)
 })
 
-test('a path or tag that is made to be long is not rewritten, and renders', () => {
+test('a path or tag made to be long is not rewritten, and renders', () => {
   const deep = Array.from({ length: 60 }).reduce<unknown>((inner) => ({ a: inner }), 'x')
   expect(text(`{{ d${'.a'.repeat(60)}|upper }}`, { d: deep })).toBe('X')
-  // What it would do to a short one: say that it is missing.
+  // What it does to a short one: report that it is missing.
   expect(text(`{{ d${'.a'.repeat(60)}.b|upper }}`, { d: deep })).toBe('')
   expect(text(`{{ ${'n'.repeat(2000)}|upper }}`, { ['n'.repeat(2000)]: 'x' })).toBe('X')
   expect(text(`{{ [${'a|upper, '.repeat(700)}a]|length }}`, { a: 'x' })).toBe('701')
 })
 
-test('data that is no object is a fault', () => {
+test('data that is not an object is an error', () => {
   for (const json of ['[]', 'null', '1', '{', ''])
     expect(engine.render({ text: 'a' }, json, 1)).toMatchObject({ fault: { part: undefined, kind: 'error' } })
 })

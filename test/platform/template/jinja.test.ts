@@ -1,4 +1,7 @@
-/** @module The same templates in Jinja itself, with autoescape and StrictUndefined: what comes out is the same, but for the differences that are named here. */
+/**
+ * @module Renders the same templates in Jinja itself, with autoescape and StrictUndefined: the results are the same,
+ * apart from the differences listed here.
+ */
 import { describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { Engine } from '#platform/template/engine.ts'
@@ -38,7 +41,7 @@ const DATA = {
   url: 'https://example.com/a?b=c&d=e',
 }
 
-/** Title -> source; what is rendered as HTML begins with `html`. */
+/** Title -> source; titles of HTML templates begin with `html`. */
 const SAME: Readonly<Record<string, string>> = {
   'text and variables': 'Dear {{ user.name }}, you are {{ user.age }} years old.',
   'nested attributes and subscripts':
@@ -206,7 +209,7 @@ interface Difference {
   readonly ours: string
 }
 
-/** Intended, or not worth mending: what each gives. */
+/** Intended, or not worth fixing: both results. */
 const DIFFERENT: Readonly<Record<string, Difference>> = {
   'html: quotes are other entities of the same characters': {
     source: `{{ '"' }}{{ "'" }}`,
@@ -272,7 +275,7 @@ type Answer = { readonly text: string } | { readonly error: string }
 
 const isHtml = (title: string): boolean => title.startsWith('html')
 
-/** What Jinja makes of them. */
+/** Jinja's results. */
 async function jinja(requests: readonly { source: string; html: boolean }[]): Promise<readonly Answer[]> {
   const script = join(import.meta.dir, '../../support/jinja.py')
   const child = Bun.spawn(['python3', script], { stdin: 'pipe', stdout: 'pipe', stderr: 'inherit' })
@@ -284,7 +287,7 @@ async function jinja(requests: readonly { source: string; html: boolean }[]): Pr
   return lines.map((line) => JSON.parse(line) as Answer)
 }
 
-/** The only number in it that is not one of JavaScript: it reaches us as 3. */
+/** The only number that JavaScript cannot represent: it reaches us as 3. */
 const DATA_JSON = `${JSON.stringify(DATA).slice(0, -1)},"whole":3.0}`
 
 function ours(source: string, html: boolean): Answer {
@@ -295,10 +298,10 @@ function ours(source: string, html: boolean): Answer {
 
 const engine = new Engine()
 
-/** Where CI demands the tests they run, and fail without it. */
+/** Where CI requires the tests they run, and fail without it. */
 const hasJinja = process.env['CI'] === 'true' || Bun.spawnSync(['python3', '-c', 'import jinja2']).exitCode === 0
 
-describe.skipIf(!hasJinja)('beside Jinja', () => {
+describe.skipIf(!hasJinja)('compared with Jinja', () => {
   test('the same templates give the same texts', async () => {
     const requests = Object.entries(SAME).map(([title, source]) => ({ source, html: isHtml(title) }))
     const expected = await jinja(requests)
@@ -317,7 +320,7 @@ describe.skipIf(!hasJinja)('beside Jinja', () => {
     expect({ notRefused, notRefusedHere }).toEqual({ notRefused: [], notRefusedHere: [] })
   })
 
-  test('the differences are those that are named', async () => {
+  test('only the listed differences exist', async () => {
     const requests = Object.entries(DIFFERENT).map(([title, { source }]) => ({ source, html: isHtml(title) }))
     const expected = await jinja(requests)
     const shown = Object.entries(DIFFERENT).map(([title, { source }], at) => {

@@ -7,7 +7,10 @@ import { KiB, MiB } from '#platform/units.ts'
 
 const section = (id: number, ...body: number[]): number[] => [id, body.length, ...body]
 
-/** A module with a page of memory and the exported function `run`, (i32) -> (), whose instructions are given without the last `end`. */
+/**
+ * A module with one page of memory and the exported function `run`, (i32) -> (), with the given instructions without
+ * the last `end`.
+ */
 function moduleOf(...instructions: number[]): Uint8Array {
   const code = [0, ...instructions, 0x0b]
   return new Uint8Array([
@@ -21,7 +24,7 @@ function moduleOf(...instructions: number[]): Uint8Array {
   ])
 }
 
-const LIMITS = { mostBytes: 128 * KiB }
+const LIMITS = { maxBytes: 128 * KiB }
 
 function run(
   wasm: Uint8Array,
@@ -40,17 +43,17 @@ function run(
   }
 }
 
-/** Turns as many times as the argument says. */
+/** Loops as many times as the argument. */
 const COUNTED_LOOP = [0x03, 0x40, 0x20, 0, 0x41, 1, 0x6b, 0x22, 0, 0x0d, 0, 0x0b]
-/** Copies as many bytes as the argument says. */
+/** Copies as many bytes as the argument. */
 const COPY = [0x41, 0, 0x41, 0, 0x20, 0, 0xfc, 10, 0, 0]
 const FILL = [0x41, 0, 0x41, 0, 0x20, 0, 0xfc, 11, 0]
 
-test('a call and each turn of a loop take a unit', () => {
+test('a call and each loop iteration take a unit', () => {
   expect(run(moduleOf(...COUNTED_LOOP), 1000, 10)).toEqual({ left: 1000 - 1 - 10, isTrapped: false })
 })
 
-test('a loop without end ends when the budget is used up', () => {
+test('an endless loop ends when the budget is used up', () => {
   expect(run(moduleOf(0x03, 0x40, 0x0c, 0, 0x0b), 1000, 0)).toEqual({ left: -1, isTrapped: true })
 })
 
@@ -60,8 +63,8 @@ test('copying and filling memory take a unit for 32 bytes', () => {
   expect(run(moduleOf(...COPY), 100, 6400)).toMatchObject({ isTrapped: true })
 })
 
-test('memory grows no further than its bound', () => {
-  // Traps when it cannot grow by as many pages as the argument says.
+test('memory grows no further than its limit', () => {
+  // Traps when it cannot grow by as many pages as the argument.
   const wasm = moduleOf(0x20, 0, 0x40, 0, 0x41, 0x7f, 0x46, 0x04, 0x40, 0x00, 0x0b)
   expect(run(wasm, 100, 1)).toEqual({ left: 99, isTrapped: false })
   expect(run(wasm, 100, 2)).toEqual({ left: 99, isTrapped: true })
@@ -76,16 +79,16 @@ test.each([
     new Uint8Array([...moduleOf().slice(0, 8), ...section(5, 2, 0, 1, 0, 1)]),
     /more than one memory/,
   ],
-  ['a memory above its bound', new Uint8Array([...moduleOf().slice(0, 8), ...section(5, 1, 0, 3)]), /begins above/],
-  ['no module at all', new Uint8Array(8), /no WASM module/],
+  ['a memory above its limit', new Uint8Array([...moduleOf().slice(0, 8), ...section(5, 1, 0, 3)]), /starts above/],
+  ['no module at all', new Uint8Array(8), /not a WASM module/],
   ['a module that is cut off', moduleOf(...COPY).slice(0, -3), /length beyond its end|ends in the middle/],
 ])('%s is refused', (_, wasm, message) => {
   expect(() => meter(wasm, LIMITS)).toThrow(message)
 })
 
-test('minijinja with a meter renders, says what it took, and never takes more memory than it may', () => {
-  const mostBytes = 4 * MiB
-  const module = new WebAssembly.Module(meter(readFileSync(wasmPath), { mostBytes }))
+test('metered minijinja renders, reports its units, and never takes more memory than allowed', () => {
+  const maxBytes = 4 * MiB
+  const module = new WebAssembly.Module(meter(readFileSync(wasmPath), { maxBytes }))
   const instance = new Minijinja(module, { budget: 1_000_000, maxArgumentBytes: MiB })
   const environment = instance.newEnvironment()
   environment.addTemplate('a.html', '{{ name }}{{ "x" * times }}')
@@ -95,18 +98,18 @@ test('minijinja with a meter renders, says what it took, and never takes more me
   instance.setBudget(100_000)
   environment.render('a.html', { name: '<Ada>', times: 1 }, 100)
   const second = 100_000 - instance.budget()
-  // What lies in its memory already makes a little difference.
+  // Existing memory content makes a small difference.
   expect({ first, isAlike: Math.abs(first - second) < first / 10 }).toEqual({ first, isAlike: true })
   expect(first).toBeGreaterThan(100)
   expect(first).toBeLessThan(10_000)
   instance.setBudget(1_000_000)
   expect(() => environment.render('a.html', { name: '', times: 8 * MiB }, 100)).toThrow(InstanceLostError)
   expect(instance.budget()).toBeGreaterThan(0)
-  expect(instance.memoryBytes()).toBeLessThanOrEqual(mostBytes)
+  expect(instance.memoryBytes()).toBeLessThanOrEqual(maxBytes)
 })
 
-test('a filter of the host is handed texts up to a bound, each time that it is called', () => {
-  const module = new WebAssembly.Module(meter(readFileSync(wasmPath), { mostBytes: 16 * MiB }))
+test('each call of a host filter gets texts up to a limit', () => {
+  const module = new WebAssembly.Module(meter(readFileSync(wasmPath), { maxBytes: 16 * MiB }))
   const instance = new Minijinja(module, { budget: 1_000_000, maxArgumentBytes: MiB })
   const environment = instance.newEnvironment()
   environment.addFilter('items', (list) => (list as unknown[]).length)
@@ -117,6 +120,6 @@ test('a filter of the host is handed texts up to a bound, each time that it is c
   }
   expect(render(10)).toBe('101010')
   expect(() => render(11)).toThrow(InstanceLostError)
-  // Not for lack of memory: in a new instance it would be the same.
+  // Not for lack of memory: a new instance would fail as well.
   expect(instance.budget()).toBe(-1)
 })

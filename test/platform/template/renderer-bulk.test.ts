@@ -30,7 +30,7 @@ const FOREVER = '{% for i in range(10000) %}{% for j in range(10000) %}{% endfor
 /** A fifth of the budget. */
 const LONG = '{% for i in range(10000) %}{% for j in range(4) %}{{ i }}{% endfor %}{% endfor %}'
 
-/** The text in short, the kind of a fault, or the code of a rejection. */
+/** The text in short, the kind of an error, or the code of a rejection. */
 const endOf = (rendering: Promise<RenderOutcome>): Promise<string> =>
   rendering.then(
     (outcome) =>
@@ -42,21 +42,21 @@ const endOf = (rendering: Promise<RenderOutcome>): Promise<string> =>
     (error: unknown) => (error instanceof AppError ? `${error.status} ${error.code}` : String(error)),
   )
 
-/** A Worker that never says anything. */
+/** A Worker that never responds. */
 const silentWorker = (): Worker =>
   ({ postMessage: () => undefined, terminate: () => undefined, addEventListener: () => undefined }) as unknown as Worker
 
 test.each([
   ['requests', 'short', 1000],
   ['bytes', 'x'.repeat(1023 * KiB - 2), 32],
-])('bulk takes half of the %s that an account may have waiting, and the rest stays free', async (_, text, most) => {
+])("bulk takes half of an account's waiting %s, and the rest stays free", async (_, text, most) => {
   using renderer = rendererWith({ clock: new ManualClock(), newWorker: silentWorker })
   const refused: string[] = []
   const ask = (accountId: number, urgency: RenderRequest['urgency']): void =>
     void endOf(renderer.render(request(accountId, urgency, text))).then((end) =>
       refused.push(`${accountId} ${urgency}: ${end}`),
     )
-  // The first is in hand.
+  // The first one is running.
   for (let n = 0; n < 1 + most; n++) ask(1, 'bulk')
   await yieldToEventLoop()
   expect(refused).toEqual([])
@@ -70,14 +70,14 @@ test.each([
   expect(refused).toEqual(['1 bulk: 503 server_busy', '1 now: 503 server_busy'])
 })
 
-test('bulk of an account under penalty is refused until the penalty is over, and never rendered with less', async () => {
+test('bulk of an account under penalty is refused until the penalty ends, and never rendered with fewer units', async () => {
   const clock = new ManualClock()
   using renderer = rendererWith({ clock })
   const end = (accountId: number, urgency: RenderRequest['urgency'], text: string): Promise<string> =>
     endOf(renderer.render(request(accountId, urgency, text)))
   const last = renderer.render(request(1, 'now', 'last'))
   const wasted = Array.from({ length: 5 }, () => end(1, 'now', FOREVER))
-  // Waits already when the penalty begins.
+  // Already waits when the penalty begins.
   const waiting = end(1, 'bulk', LONG)
   await last
   expect(await Promise.all(wasted)).toEqual(Array(5).fill('limit'))
@@ -88,7 +88,7 @@ test('bulk of an account under penalty is refused until the penalty is over, and
   expect(await end(1, 'bulk', LONG)).toBe('rendered')
 })
 
-test('bulk that runs out of the budget brings no penalty: it is rendered when nobody else has anything', async () => {
+test('bulk that exceeds the budget brings no penalty: it runs only when nothing else waits', async () => {
   using renderer = rendererWith({ clock: new ManualClock() })
   const ends: string[] = []
   for (let time = 0; time < 6; time++) ends.push(await endOf(renderer.render(request(1, 'bulk', FOREVER))))
@@ -96,7 +96,7 @@ test('bulk that runs out of the budget brings no penalty: it is rendered when no
   expect(await endOf(renderer.render(request(1, 'now', LONG)))).toBe('rendered')
 })
 
-test('bulk that a Worker ends with is rejected, which says nothing of the template for good', async () => {
+test('bulk that kills a Worker is rejected, without a permanent verdict on the template', async () => {
   const workers: Worker[] = []
   const newWorker = (): Worker => {
     const worker = startWorker('render')

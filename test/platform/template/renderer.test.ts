@@ -29,7 +29,7 @@ const FOREVER = '{% for i in range(10000) %}{% for j in range(10000) %}{% endfor
 /** A fifth of the budget. */
 const LONG = '{% for i in range(10000) %}{% for j in range(4) %}{{ i }}{% endfor %}{% endfor %}'
 
-/** A Worker that does what it is told to. */
+/** A Worker controlled by the test. */
 function fakeWorker(hear: (worker: { say(message: unknown): void; fail(): void }) => void): Worker {
   const listeners: Record<string, (event: unknown) => void> = {}
   const worker = {
@@ -48,7 +48,7 @@ function fakeWorker(hear: (worker: { say(message: unknown): void; fail(): void }
   return worker as unknown as Worker
 }
 
-test('the parts that there are are rendered, and only HTML is escaped', async () => {
+test('the existing parts are rendered, and only HTML is escaped', async () => {
   using renderer = rendererWith()
   const outcome = await renderer.render(
     request(1, '', { source: { subject: 'Hi {{ n }}', html: '<b>{{ n }}</b>' }, dataJson: '{"n": "<Ada>/"}' }),
@@ -57,13 +57,13 @@ test('the parts that there are are rendered, and only HTML is escaped', async ()
   expect(await renderer.render(request(1, '', { source: {} }))).toEqual({ kind: 'rendered', parts: {} })
 })
 
-test('accounts take turns, and bulk waits until nobody else does', async () => {
+test('accounts take turns, and bulk waits while any other request does', async () => {
   using renderer = rendererWith()
   const done: string[] = []
   const add = (accountId: number, urgency: RenderRequest['urgency'], name: string): Promise<void> =>
     renderer.render(request(accountId, name, { urgency })).then((outcome) => void done.push(endOf(outcome)))
   await Promise.all([
-    // At work at once; what comes after it waits.
+    // Starts immediately; later ones wait.
     add(1, 'bulk', 'a first'),
     add(1, 'bulk', 'a bulk 1'),
     add(1, 'bulk', 'a bulk 2'),
@@ -78,7 +78,7 @@ test('accounts take turns, and bulk waits until nobody else does', async () => {
   expect(done).toEqual(['a first', 'a 1', 'b 1', 'c 1', 'a 2', 'b 2', 'a 3', 'a bulk 1', 'b bulk 1', 'a bulk 2'])
 })
 
-test('an account whose renders ran out of the budget five times in a minute gets a tenth of it for a minute', async () => {
+test('an account that exceeds the budget five times in a minute gets a tenth of it for a minute', async () => {
   const clock = new ManualClock()
   using renderer = rendererWith({ clock })
   const end = async (accountId: number, text: string): Promise<string> => {
@@ -99,7 +99,7 @@ test('an account whose renders ran out of the budget five times in a minute gets
   expect(await end(1, LONG)).toBe('rendered')
 })
 
-test('five renders that ran out, but not in one minute, have no consequences', async () => {
+test('five renders that exceed the budget, but not within a minute, have no consequences', async () => {
   const clock = new ManualClock()
   using renderer = rendererWith({ clock })
   const waste = (): Promise<unknown> => renderer.render(request(1, FOREVER))
@@ -113,7 +113,7 @@ test('five renders that ran out, but not in one minute, have no consequences', a
   expect(endOf(await renderer.render(request(1, LONG))).length).toBeGreaterThan(20)
 })
 
-test('a Worker that ends takes only the request in hand with it', async () => {
+test('a Worker that dies affects only the running request', async () => {
   const workers: Worker[] = []
   const newWorker = (): Worker => {
     const worker = startWorker('render')
@@ -129,12 +129,12 @@ test('a Worker that ends takes only the request in hand with it', async () => {
   expect(workers.length).toBe(2)
 })
 
-test('a Worker that has said nothing for three seconds is replaced, and its account refused for a minute', async () => {
+test('a Worker that is silent for three seconds is replaced, and its account refused for a minute', async () => {
   const clock = new ManualClock()
   const workers: Worker[] = []
   let asked = 0
   const newWorker = (): Worker => {
-    // Ready, and then silent.
+    // Ready, then silent.
     const worker =
       workers.length > 0 ? startWorker('render') : fakeWorker(({ say }) => asked++ === 0 && say({ type: 'ready' }))
     workers.push(worker)
@@ -160,13 +160,13 @@ test('a Worker that has said nothing for three seconds is replaced, and its acco
   expect(endOf(await renderer.render(request(1, 'd')))).toBe('d')
 })
 
-test('a Worker that cannot be started fails the request, and says nothing of the template', async () => {
+test('a Worker that cannot be started fails the request, without blaming the template', async () => {
   using renderer = rendererWith({ newWorker: () => fakeWorker(({ fail }) => fail()) })
   const rejected = await renderer.render(request(1, 'a')).catch((error: unknown) => error)
   expect(String(rejected)).toBe('Error: the render worker could not be started: it fell over')
 })
 
-test('the Worker begins with the first request and ends after a minute without any', async () => {
+test('the Worker starts with the first request and ends after an idle minute', async () => {
   const clock = new ManualClock()
   let started = 0
   using renderer = rendererWith({
@@ -194,7 +194,7 @@ test('no account has more than 2,000 requests or 64 MiB waiting', async () => {
   for (let count = 0; count < 2000; count++) add(1, 'a')
   expect(() => renderer.requireRenderCapacity(1, 0)).not.toThrow()
   add(1, 'a')
-  expect(() => renderer.requireRenderCapacity(1, 0)).toThrow('Too many of your templates wait')
+  expect(() => renderer.requireRenderCapacity(1, 0)).toThrow('Too many of your templates are waiting')
   add(1, 'one too many')
   const large = 'x'.repeat(1_000_000)
   for (let count = 0; count < 67; count++) add(2, large)
@@ -214,7 +214,7 @@ test('no account has more than 2,000 requests or 64 MiB waiting', async () => {
   ])
 })
 
-test('a renderer that drains refuses whoever waits or comes, and answers what is in hand', async () => {
+test('a draining renderer refuses waiting and new requests, and finishes the running one', async () => {
   using renderer = rendererWith()
   const inHand = renderer.render(request(1, 'a'))
   const waiting = [renderer.render(request(1, 'b')), renderer.render(request(2, 'c', { urgency: 'bulk' }))]
@@ -225,13 +225,13 @@ test('a renderer that drains refuses whoever waits or comes, and answers what is
   expect(endOf(await inHand)).toBe('a')
 })
 
-test('a renderer that is closed rejects', async () => {
+test('a closed renderer rejects', async () => {
   const renderer = rendererWith()
   renderer.close()
   expect(await renderer.render(request(1, 'a')).catch(String)).toBe('Error: the renderer is closed')
 })
 
-test('what is longer than a MiB is refused before it waits', async () => {
+test('a source over a MiB is refused before it waits', async () => {
   using renderer = rendererWith({ newWorker: () => fakeWorker(() => undefined) })
   const html = 'x'.repeat(1024 * 1024 + 1)
   expect(await renderer.render(request(1, '', { source: { html } }))).toMatchObject({

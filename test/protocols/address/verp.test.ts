@@ -7,7 +7,7 @@ const names: VerpRecipient[] = [0, 1, 31, 255, 2 ** 31, 2 ** 32 - 1, 2 ** 32, 12
 )
 
 // Proves: delivery-12
-test('every name comes back, in either case', () => {
+test('every recipient is decoded again, in either case', () => {
   for (const name of names) {
     const localPart = encodeVerp(name, key)
     expect([decodeVerp(localPart, key), decodeVerp(localPart.toUpperCase(), key)]).toEqual([name, name])
@@ -21,11 +21,11 @@ test('the local part is lower-case base32 after b-, within 64 octets, and always
   expect(new Set(names.map((each) => encodeVerp(each, key))).size).toBe(names.length)
 })
 
-test('an address from before there were tags still names its recipient', () => {
+test('an address from before tags existed still names its recipient', () => {
   expect(decodeVerp('b-aaaaaaaaaaveimfz3z7zs3ayvdorb2zl', key)).toEqual({ recipientId: 42, tag: 0 })
 })
 
-test('a changed character, another key and foreign local parts name nobody', () => {
+test('a changed character, another key or a foreign local part names nobody', () => {
   const localPart = encodeVerp({ recipientId: 42, tag: 7 }, key)
   for (let i = 0; i < localPart.length; i++) {
     const other = localPart[i] === 'c' ? 'd' : 'c'
@@ -45,7 +45,7 @@ test('a changed character, another key and foreign local parts name nobody', () 
     expect(decodeVerp(text, key)).toBeUndefined()
 })
 
-test('an address for unsubscribing is no return path, under the same key either', () => {
+test('an unsubscribe address is not a return path, under either key', () => {
   const name = { recipientId: 42, tag: 7 }
   const bounces = encodeVerp(name, key)
   const unsubscribes = encodeVerp(name, key, 'u-')
@@ -58,12 +58,12 @@ test('an address for unsubscribing is no return path, under the same key either'
   expect(decodeVerp(unsubscribes, new Uint8Array(32).fill(8), 'u-')).toBeUndefined()
 })
 
-test('what is no id is a bug', () => {
+test('an invalid id throws', () => {
   for (const recipientId of [-1, 1.5, Number.NaN, 2 ** 40])
-    expect(() => encodeVerp({ recipientId, tag: 1 }, key)).toThrow('no recipient id')
+    expect(() => encodeVerp({ recipientId, tag: 1 }, key)).toThrow('invalid recipient id')
 })
 
-test('the tag of an email is the end of its UUID, and never the one of old addresses', () => {
+test('the tag of an email is the end of its UUID, and never 0, the tag of old addresses', () => {
   const uuid = (...end: number[]) => Uint8Array.from([...new Array(16 - end.length).fill(9), ...end])
   expect([uuid(1, 2), uuid(0, 255), uuid(255, 255), uuid(0, 0)].map(computeVerpTag)).toEqual([258, 255, 65_535, 1])
 })

@@ -31,7 +31,10 @@ const tls = {
 const xml = dmarcXml()
 const json = tlsJson()
 
-/** What is found, with its content as text; of a large one only its size and hash, so that a difference can be read. */
+/**
+ * The parsed report with its content as text; for large content only size and hash, so that a difference stays
+ * readable.
+ */
 function found(...given: Parameters<typeof messageWith>): unknown {
   const report = parseAggregateReport(messageWith(...given))
   return report !== undefined && 'content' in report ? { ...report, content: readReason(report.content) } : report
@@ -40,19 +43,19 @@ function found(...given: Parameters<typeof messageWith>): unknown {
 const readReason = (content: Uint8Array): string =>
   content.length > 100_000 ? `${content.length} ${Bun.hash(content)}` : Buffer.from(content).toString()
 
-describe('what is recognised', () => {
+describe('a report is recognised:', () => {
   // Proves: inbound-33
   test.each([
     ['gzip by its name', `${NAME}.xml.gz`, 'application/gzip', gzipSync(xml)],
     ['gzip as octets', `${NAME}!7.xml.gz`, 'application/octet-stream', gzipSync(xml)],
     ['a zip', `${NAME}.zip`, 'application/zip', zip({ [`${NAME}.xml`]: xml })],
-    ['a zip that says it is gzip', `${NAME}.xml.gz`, 'application/gzip', zip({ 'a.xml': xml })],
+    ['a zip declared as gzip', `${NAME}.xml.gz`, 'application/gzip', zip({ 'a.xml': xml })],
     ['XML alone', `${NAME}.xml`, 'text/xml', xml],
     ['gzip without a name', null, 'application/x-gzip', gzipSync(xml)],
-    ['a name that nobody prescribed', 'report.zip', 'application/x-zip-compressed', zip({ 'report.xml': xml })],
-  ])('a DMARC report as %s', (_, name, type, content) => {
+    ['a non-standard name', 'report.zip', 'application/x-zip-compressed', zip({ 'report.xml': xml })],
+  ])('DMARC as %s', (_, name, type, content) => {
     expect(found([attachment(name, type, content)])).toEqual({ ...dmarc, content: xml })
-    // The attachment alone suffices.
+    // The attachment alone is enough.
     expect(found([attachment(name, type, content)], 'Hello')).toEqual({ ...dmarc, content: xml })
   })
 
@@ -61,12 +64,12 @@ describe('what is recognised', () => {
     ['JSON', `${NAME}.json`, 'application/tlsrpt+json', json],
     ['gzip without a name', null, 'application/tlsrpt+gzip', gzipSync(json)],
     ['gzip as octets', 'tls.json.gz', 'application/octet-stream', gzipSync(json)],
-  ])('a TLS report as %s', (_, name, type, content) => {
+  ])('TLS as %s', (_, name, type, content) => {
     expect(found([attachment(name, type, content)], 'Hello')).toEqual({ ...tls, content: json })
   })
 
-  test('a zip that was written as a stream, with the sizes behind the file', () => {
-    // Local header with the flag of a data descriptor, deflated content, descriptor, directory.
+  test('a zip written as a stream, with the sizes after the file', () => {
+    // Local header with the data descriptor flag, deflated content, descriptor, directory.
     const whole = zip({ 'a.xml': xml })
     const packed = whole.slice(30 + 5, 30 + 5 + new DataView(whole.buffer).getUint32(18, true))
     const header = whole.slice(0, 30 + 5)
@@ -82,7 +85,7 @@ describe('what is recognised', () => {
     })
   })
 
-  test('namespaces (RFC 9990), entities, other character sets, and an empty line before the declaration', () => {
+  test('with namespaces (RFC 9990), entities, other character sets, and an empty line before the declaration', () => {
     const prefixed = xml
       .replace(/<(\/?)([a-z])/g, '<$1d:$2')
       .replace('<d:feedback>', '<d:feedback xmlns:d="urn:ietf:params:xml:ns:dmarc-2.0">')
@@ -112,7 +115,7 @@ describe('what is recognised', () => {
     ])
   })
 
-  test('a TLS report without policies is of the domain in the header', () => {
+  test('a TLS report without policies, by the domain in the header', () => {
     const bare = JSON.stringify({ ...JSON.parse(json), policies: [] })
     expect(
       found([attachment('a.json', 'application/tlsrpt+json', bare)], 'x', [['TLS-Report-Domain', 'Example.COM']]),
@@ -122,7 +125,7 @@ describe('what is recognised', () => {
     })
   })
 
-  test('facts are bounded: domains in A-labels, texts of 255 characters on one line, times between 2000 and 2100', () => {
+  test('values are limited: domains in A-labels, texts of 255 characters on one line, times between 2000 and 2100', () => {
     const odd = dmarcXml({
       domain: 'BÜCHER.test.',
       organisation: `a\n\u202eb${'x'.repeat(300)}`,
@@ -140,7 +143,7 @@ describe('what is recognised', () => {
   })
 })
 
-describe('what is none', () => {
+describe('not a report:', () => {
   test.each([
     ['no attachment', [], 'Report Domain: example.com'],
     ['other XML', [attachment('invoice.xml', 'text/xml', '<invoice/>')], 'Hello'],
@@ -152,7 +155,7 @@ describe('what is none', () => {
     expect(found(attachments, subject)).toBeUndefined()
   })
 
-  test('a report behind three other archives is found by its name, and without it is not looked for', () => {
+  test('a report after three other archives is found by its name, and otherwise not tried', () => {
     const others = Array.from({ length: 3 }, (_, i) => attachment(`${i}.zip`, 'application/zip', zip({ a: 'x' })))
     const report = (name: string) => attachment(name, 'application/gzip', gzipSync(xml))
     expect([
@@ -163,10 +166,10 @@ describe('what is none', () => {
   })
 })
 
-describe('what is refused', () => {
+describe('a report is rejected:', () => {
   const MIB = 1024 * 1024
   const large = dmarcXml({ records: 32_000 })
-  // Deflate cannot shrink it much, so that only the size speaks.
+  // Deflate cannot shrink it much, so only the size limit applies.
   const noise = Buffer.from(Array.from({ length: 65_536 }, (_, i) => (i * i * 2_654_435_761) & 0xff))
   const wide = Buffer.concat(Array.from({ length: 200 }, () => noise))
 
@@ -191,15 +194,15 @@ describe('what is refused', () => {
     ['a gzip in a zip', zip({ 'a.gz': gzipSync(xml) }), 'The report is packed twice.'],
     ['two files in a zip', zip({ 'a.xml': xml, 'b.xml': xml }), 'The archive has more than one file.'],
     ['no file in a zip', zip({}), 'The archive has no file.'],
-    ['half a gzip', gzipSync(xml).subarray(0, 200), 'The packed report is damaged.'],
-    ['half a zip', zip({ 'a.xml': xml }).subarray(0, 200), 'The packed report is damaged.'],
-    ['a gzip of noise', Buffer.concat([gzipSync(xml).subarray(0, 10), noise]), 'The packed report is damaged.'],
+    ['half a gzip', gzipSync(xml).subarray(0, 200), 'The packed report is corrupt.'],
+    ['half a zip', zip({ 'a.xml': xml }).subarray(0, 200), 'The packed report is corrupt.'],
+    ['a gzip of noise', Buffer.concat([gzipSync(xml).subarray(0, 10), noise]), 'The packed report is corrupt.'],
     ['a picture', Buffer.from('GIF89a'), 'The attachment is neither XML nor JSON.'],
     ['nothing', Buffer.alloc(0), 'The attachment is neither XML nor JSON.'],
     [
-      'entities that grow',
+      'expanding entities',
       xml.replace('<feedback>', '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]><feedback>'),
-      'The XML has a document type, which reports may not have.',
+      'The XML must not have a document type.',
     ],
     [
       'XML of 21 levels',
@@ -211,8 +214,8 @@ describe('what is refused', () => {
     ['XML that ends early', xml.slice(0, -20), 'The XML is not well-formed.'],
     ['XML with a wrong end tag', xml.replace('</version>', '</vision>'), 'The XML is not well-formed.'],
     ['XML of brackets', `<feedback>${'<'.repeat(1_000_000)}`, 'The XML is not well-formed.'],
-    ['names that are dangerous', xml.replaceAll('version>', '__proto__>'), 'The XML is not well-formed.'],
-    ['an unknown character set', xml.replace('UTF-8', 'x-unknown'), 'The XML is in a character set that is not known.'],
+    ['dangerous names', xml.replaceAll('version>', '__proto__>'), 'The XML is not well-formed.'],
+    ['an unknown character set', xml.replace('UTF-8', 'x-unknown'), 'The XML uses an unknown character set.'],
     ['XML without a domain', dmarcXml({ domain: 'no domain' }), 'The XML names no domain in policy_published.'],
     ['XML without an id', dmarcXml({ reportId: ' ' }), 'The XML has no org_name or no report_id.'],
     ['other XML', '<invoice/>', 'The XML names no domain in policy_published.'],
@@ -235,7 +238,7 @@ describe('what is refused', () => {
     })
   })
 
-  test('what is no more than a megabyte may shrink as far as it can', () => {
+  test('content of up to a megabyte may have any compression ratio', () => {
     const content = xml.replace('</feedback>', `${' '.repeat(MIB - xml.length)}</feedback>`)
     expect(gzipSync(content).length * 200).toBeLessThan(content.length)
     expect(found([attachment('a.gz', 'application/gzip', gzipSync(content))])).toEqual({
@@ -252,7 +255,7 @@ describe('what is refused', () => {
       'x',
       [['Content-Type', 'multipart/report; boundary=a; report-type="tlsrpt"']] as [string, string][],
     ],
-  ])('what is a report by %s is refused with a reason, not passed over', (_, subject, headers) => {
+  ])('a report by %s is rejected with a reason, not ignored', (_, subject, headers) => {
     expect(found([attachment('a.gz', 'application/gzip', 'x')], subject, headers)).toEqual({
       refused: 'The attachment is neither XML nor JSON.',
     })

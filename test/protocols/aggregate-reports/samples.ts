@@ -1,4 +1,4 @@
-/** @module Reports about a domain's mail as other hosts send them, and the messages that they travel in. */
+/** @module Sample reports about a domain's mail as other hosts send them, and messages that carry them. */
 import type { ParsedAttachment, ParsedMessage } from '#protocols/mime/parsed.ts'
 
 export interface DmarcFacts {

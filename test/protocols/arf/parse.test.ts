@@ -17,7 +17,7 @@ const VALUES: ShapeValues = {
 }
 
 const BOB = [VALUES.recipient]
-/** What a report has that returns the whole header. */
+/** Fields of a report that returns the whole header. */
 const RETURNED = {
   originalMailFrom: VALUES.return_path,
   originalTo: ['bob@provider.test', 'erin@elsewhere.test'],
@@ -25,7 +25,7 @@ const RETURNED = {
   originalListUnsubscribe: `<${VALUES.unsubscribe}>, <mailto:${VALUES.unsubscribe_address}?subject=unsubscribe>`,
   ownLocalParts: [VERP, UNSUBSCRIBE],
 }
-/** What a report has that says nothing. */
+/** Fields of a report that states nothing. */
 const NOTHING: FeedbackReport = {
   feedbackType: 'abuse',
   userAgent: null,
@@ -40,7 +40,7 @@ const NOTHING: FeedbackReport = {
 }
 const IP = { sourceIp: '192.0.2.25' }
 
-/** What each says beside NOTHING; undefined: it is no complaint. */
+/** The differences of each shape from NOTHING; undefined: not a complaint. */
 const SHAPES: Readonly<Record<string, Partial<FeedbackReport> | undefined>> = {
   standard: { ...RETURNED, ...IP, userAgent: 'ProviderFBL/1.4', reportingMta: 'mx.provider.test', originalRcptTo: BOB },
   'headers-only': { ...RETURNED, ...IP, userAgent: 'HeaderLoop/2' },
@@ -106,22 +106,22 @@ const SHAPES: Readonly<Record<string, Partial<FeedbackReport> | undefined>> = {
 
 const parseRaw = async (raw: Uint8Array) => parseFeedbackReport(await parseMessage(raw, { mailFrom: '' }))
 
-test('the table has every report of the corpus', () => {
+test('the table lists every report of the corpus', () => {
   expect(Object.keys(SHAPES).sort()).toEqual(listShapeNames())
 })
 
 describe.each([
   ['CRLF', '\r\n'],
   ['LF', '\n'],
-])('with %s at its line ends', (_, lineEnd) => {
-  test.each(Object.entries(SHAPES))('a report in the shape %s says what it says', async (name, said) => {
+])('with %s as line ends', (_, lineEnd) => {
+  test.each(Object.entries(SHAPES))('a report in the shape %s is parsed', async (name, said) => {
     expect(await parseRaw(readShape(name, VALUES, lineEnd))).toEqual(said && { ...NOTHING, ...said })
   })
 })
 
 const FIELDS = 'Feedback-Type: abuse\r\nUser-Agent: A/1\r\nVersion: 1'
 
-/** A report with these fields, that returns a message with this header. */
+/** Builds a report with these fields that returns a message with this header. */
 function createReport(fields: string, header = 'Subject: x', type = 'message/feedback-report'): Uint8Array {
   return Buffer.from(
     [
@@ -144,7 +144,7 @@ function createReport(fields: string, header = 'Subject: x', type = 'message/fee
   )
 }
 
-describe('what is redacted is left out:', () => {
+describe('redacted values are left out:', () => {
   const words = ['redacted', 'REDACTED', 'removed', 'hidden', 'anonymous', 'x', 'xxxxxx', '***']
   test.each(words)('the recipient %s@provider.test', async (word) => {
     const fields = `${FIELDS}\r\nOriginal-Rcpt-To: ${word}@provider.test\r\nOriginal-Mail-From: <${word}@sender.test>`
@@ -194,7 +194,7 @@ test.each([
   })
 })
 
-test('an address of ours is found in whichever field of the returned header, also inside the address of a forwarder', async () => {
+test("an address of ours is found in any field of the returned header, also inside a forwarder's address", async () => {
   const header = [
     `Received-SPF: pass (provider.test: domain of ${VERP}@send.sender.test designates 192.0.2.25)`,
     `X-Forwarded-By: SRS0=a1b2=cd=send.sender.test=${VERP.toUpperCase().replace('V', 'W')}@forwarder.test`,
@@ -206,14 +206,14 @@ test('an address of ours is found in whichever field of the returned header, als
   ])
 })
 
-test('a mail that says nothing of feedback is none, whatever it returns', async () => {
+test('mail without feedback fields is not a report, whatever it returns', async () => {
   const mail = createReport(FIELDS, `Return-Path: <${VALUES.return_path}>`, 'text/plain')
   const other = Buffer.from(Buffer.from(mail).toString().replace('feedback-report;', 'delivery-status;'))
   expect(await parseRaw(mail)).toMatchObject({ feedbackType: 'abuse', originalMailFrom: VALUES.return_path })
   expect(await parseRaw(other)).toBeUndefined()
 })
 
-test('a report that was cut off or garbled is a report or none, and never an error', async () => {
+test('a truncated or garbled report never causes an error', async () => {
   const ownForm = /^[bu]-[a-z2-7]{32}$/
   for (const name of listShapeNames()) {
     const raw = readShape(name, VALUES)
@@ -229,7 +229,7 @@ test('a report that was cut off or garbled is a report or none, and never an err
   }
 })
 
-describe('what a stranger sends has bounds:', () => {
+describe('limits apply to received', () => {
   test('fields, values, addresses and local parts', async () => {
     const many = Array.from({ length: 5000 }, (_, i) => `Original-Rcpt-To: u${i}@provider.test`).join('\r\n')
     const long = `${'a'.repeat(300)}@provider.test`
@@ -256,11 +256,11 @@ describe('what a stranger sends has bounds:', () => {
   })
 
   test.each([
-    ['spaces without an end', `${FIELDS}\r\nX: ${' '.repeat(1_000_000)}`],
+    ['endless spaces', `${FIELDS}\r\nX: ${' '.repeat(1_000_000)}`],
     ['a million blank lines', `${'\r\n'.repeat(1_000_000)}${FIELDS}`],
     ['a million addresses without a domain', `${FIELDS}\r\nOriginal-Rcpt-To: ${'a@'.repeat(1_000_000)}`],
-    ['a value without an end', `${FIELDS}\r\nOriginal-Rcpt-To: ${'b-'.repeat(1_000_000)}`],
-    ['octets that are no text', `${FIELDS}\r\nOriginal-Rcpt-To: \0\x01\x80\xff@\0`],
+    ['an endless value', `${FIELDS}\r\nOriginal-Rcpt-To: ${'b-'.repeat(1_000_000)}`],
+    ['octets that are not text', `${FIELDS}\r\nOriginal-Rcpt-To: \0\x01\x80\xff@\0`],
   ])('%s', async (_, fields) => {
     const report = await parseRaw(createReport(fields, fields))
     expect(report?.originalRcptTo ?? []).toEqual([])

@@ -7,7 +7,7 @@ import { ManualClock } from '#test/support/manual-clock.ts'
 import { seededRandom } from '../../kill/random.ts'
 import { facts, NOW } from './received.ts'
 
-/** RFC 6376 §3.4.3 and §3.4.4, word for word. */
+/** RFC 6376 §3.4.3 and §3.4.4, literally. */
 const CANONICAL = {
   simple: (body: string) => `${body.replace(/(?:\r\n)+$/, '')}\r\n`,
   relaxed(body: string) {
@@ -20,7 +20,7 @@ const hashOf = (text: string, length = text.length) =>
   createHash('sha256').update(text.slice(0, length), 'latin1').digest('base64')
 
 describe.each(['simple', 'relaxed'] as const)('a body in %s canonicalisation', (canonicalisation) => {
-  test('has the hash of RFC 6376, in pieces that end anywhere, whole and up to a length', () => {
+  test('has the hash of RFC 6376, in pieces of any size, whole and up to a length', () => {
     const random = seededRandom(7)
     const symbols = [' ', '\t', '\r', '\r\n', '\r\n', '\r\n\r\n', 'a', 'word', 'x'.repeat(200)]
     for (let round = 0; round < 2_000; round++) {
@@ -47,7 +47,7 @@ describe.each(['simple', 'relaxed'] as const)('a body in %s canonicalisation', (
     }
   })
 
-  test('has it when it is larger than what is hashed in one piece', () => {
+  test('has it when it exceeds the internal buffer', () => {
     for (const part of ['  \r\n', '\r\n', 'a  b\t\r\n', 'x', ' \r']) {
       const body = `a${part.repeat(100_000)}b`
       const canonical = new CanonicalBody(canonicalisation)
@@ -59,7 +59,7 @@ describe.each(['simple', 'relaxed'] as const)('a body in %s canonicalisation', (
 })
 
 // Proves: inbound-22
-test('ten signatures over a body of blanks cost little more time than one over text', async () => {
+test('ten signatures over a body of blanks take little more time than one over text', async () => {
   const nothing = () => Promise.resolve({ kind: 'nxdomain' as const })
   const resolver: Resolver = {
     mx: nothing,

@@ -16,7 +16,7 @@ interface CountingSource extends MessageSource {
   readBytes: number
 }
 
-/** A message in pieces of any length up to `most`, which counts what is read of it. */
+/** A message in chunks of random length up to `maxBytes`, which counts the bytes read. */
 function inPieces(bytes: Uint8Array, maxBytes: number, random: Random = seededRandom(1)): CountingSource {
   const source: CountingSource = {
     readBytes: 0,
@@ -48,8 +48,8 @@ const BODIES: readonly (readonly [string, string])[] = [
   ['nothing', ''],
 ]
 
-describe('a signed message that is read piece by piece', () => {
-  test.each(BODIES)('with %s is verified as it is in one piece', async (_, body) => {
+describe('a signed message read piece by piece', () => {
+  test.each(BODIES)('with %s is verified as in one piece', async (_, body) => {
     const message = signForTest(createMessage(undefined, body))
     const random = seededRandom(3)
     expect(await verdictOf(message)).toBe('dkim=pass dmarc=pass')
@@ -59,20 +59,20 @@ describe('a signed message that is read piece by piece', () => {
     expect(await verdictOf(inPieces(changed, 100))).toBe('dkim=fail dmarc=pass')
   })
 
-  test('has CRLF where it has line feeds alone, also between two pieces', async () => {
+  test('gets CRLF for lone line feeds, also between two pieces', async () => {
     const message = signForTest(createMessage(undefined, 'a\r\nb\r\n\r\nc\r\n'))
     const bare = Buffer.from(message.toString('latin1').replaceAll('\r\n', '\n'), 'latin1')
     for (const maxBytes of [1, 2, 50]) expect(await verdictOf(inPieces(bare, maxBytes))).toBe('dkim=pass dmarc=pass')
   })
 
-  test('keeps what is covered when a signature is passed over', async () => {
+  test('keeps the covered fields when a signature is skipped', async () => {
     const long = `DKIM-Signature: v=1; d=other.test; s=x; x=${'y'.repeat(5000)}\r\n`
     const message = Buffer.concat([Buffer.from(long), signForTest(createMessage(undefined, 'a\r\n'.repeat(1000)))])
     for (const maxBytes of [7, 5000]) expect(await verdictOf(inPieces(message, maxBytes))).toBe('dkim=pass dmarc=pass')
   })
 })
 
-test('a line of 8 MiB is verified', async () => {
+test('with a line of 8 MiB is verified', async () => {
   const message = signMessage(createMessage(undefined, `${'a '.repeat(4 * MIB)}\r\nb\r\n`), {
     domain: 'sender.test',
     selector: 's1',
@@ -81,7 +81,7 @@ test('a line of 8 MiB is verified', async () => {
   expect(await verdictOf(inPieces(message, 65_536))).toBe('dkim=pass dmarc=pass')
 })
 
-test('of a message without a signature only the beginning is read', async () => {
+test('without a signature is read only at its beginning', async () => {
   const source = inPieces(createMessage(undefined, 'a\r\n'.repeat(MIB)), 65_536)
   expect(await verdictOf(source)).toBe('dkim=none dmarc=pass')
   expect(source.readBytes).toBeLessThan(MIB / 2)

@@ -1,4 +1,4 @@
-/** @module A received message for authentication tests: real DNS on a socket, real signatures, a clock that stands still. */
+/** @module A received message for authentication tests: real DNS on a socket, real signatures, a stopped clock. */
 import { createPrivateKey, generateKeyPairSync } from 'node:crypto'
 import type { Clock } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'
@@ -21,7 +21,7 @@ const shortKeyPair = generateKeyPairSync('rsa', {
   publicKeyEncoding: { type: 'spki', format: 'der' },
   privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
 })
-/** 768 bits: below what RFC 8301 lets a verifier take. */
+/** 768 bits: below what RFC 8301 allows a verifier to accept. */
 export const shortKey = {
   pem: shortKeyPair.privateKey,
   record: formatDkimRecord(shortKeyPair.publicKey.toString('base64')),
@@ -36,7 +36,7 @@ export const facts: SessionFacts = {
   hostname: HOSTNAME,
 }
 
-/** All checks pass for mail from 192.0.2.1 that is signed by `sender.test` with the selector `s1`. */
+/** All checks pass for mail from 192.0.2.1 signed by `sender.test` with the selector `s1`. */
 export const createPassingZone = (): Zone => ({
   'sender.test': { TXT: ['v=spf1 ip4:192.0.2.1 -all'] },
   's1._domainkey.sender.test': { TXT: [keyRecord] },
@@ -62,11 +62,11 @@ export interface AuthenticationRun {
 export interface RunOptions {
   readonly zone?: Zone
   readonly facts?: Partial<SessionFacts>
-  /** That of the checks. The resolver has one of its own, which goes on. */
+  /** Clock of the checks. The resolver has its own, which keeps running. */
   readonly clock?: Clock
 }
 
-/** What authentication says of `raw`, and what it asked. */
+/** Authenticates `raw`; returns the result and the DNS queries. */
 export async function runAuthentication(
   raw: Uint8Array,
   { zone = createPassingZone(), facts: other, clock }: RunOptions = {},

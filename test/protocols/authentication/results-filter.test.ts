@@ -4,7 +4,7 @@ import { removeForgedResults } from '#protocols/authentication/results-filter.ts
 const HOST = 'mail.tassis.test'
 const FORGED = `Authentication-Results: ${HOST}; spf=pass`
 
-/** The message as it comes out, cut into slices of a size on its way in. */
+/** The filtered message, fed in chunks of one size. */
 function filtered(message: string, sliceBytes: number): string {
   const bytes = Buffer.from(message, 'latin1')
   const slices = Array.from({ length: Math.ceil(bytes.length / sliceBytes) }, (_, n) =>
@@ -13,7 +13,7 @@ function filtered(message: string, sliceBytes: number): string {
   return Buffer.concat([...removeForgedResults(slices, HOST)]).toString('latin1')
 }
 
-describe('what comes out is the same, in whatever slices it comes', () => {
+describe('the output is the same for chunks of any size:', () => {
   test.each<[name: string, message: string, out: string]>([
     [
       'a message without results',
@@ -22,7 +22,7 @@ describe('what comes out is the same, in whatever slices it comes', () => {
     ],
     ['a forged field', `A: 1\r\n${FORGED}\r\nB: 2\r\n\r\nBody`, 'A: 1\r\nB: 2\r\n\r\nBody'],
     [
-      'a folded one, with what belongs to it',
+      'a folded field with its continuation lines',
       `A: 1\r\nauthentication-RESULTS:\r\n\t${HOST.toUpperCase()}.;\r\n dkim=pass\r\n\tx\r\nB: 2\r\n\r\n`,
       'A: 1\r\nB: 2\r\n\r\n',
     ],
@@ -32,19 +32,23 @@ describe('what comes out is the same, in whatever slices it comes', () => {
       `A: 1\r\n\r\n${FORGED}\r\n`,
     ],
     [
-      'a folded one of others',
+      "another host's folded field",
       'Authentication-Results:\r\n\tother.test; spf=pass\r\n\r\n',
       'Authentication-Results:\r\n\tother.test; spf=pass\r\n\r\n',
     ],
-    ['one that has no readable name', 'Authentication-Results: spf=pass\r\nA: 1\r\n\r\n', 'A: 1\r\n\r\n'],
+    ['a field without a readable authserv-id', 'Authentication-Results: spf=pass\r\nA: 1\r\n\r\n', 'A: 1\r\n\r\n'],
     [
-      'those of others, and names that only begin alike',
+      "other hosts' fields, and names with the same beginning",
       'Authentication-Results: other.test; spf=pass\r\nAuthentication-Results-Original: mail.tassis.test; x\r\nAuthentication: 1\r\n\r\n',
       'Authentication-Results: other.test; spf=pass\r\nAuthentication-Results-Original: mail.tassis.test; x\r\nAuthentication: 1\r\n\r\n',
     ],
     ['lines that end with LF', `A: 1\n${FORGED}\nB: 2\n\n${FORGED}\n`, `A: 1\nB: 2\n\n${FORGED}\n`],
-    ['a field behind a lone CR, where some readers see one', `A: 1\r${FORGED}\r\nB: 2\r\n\r\n`, 'A: 1\rB: 2\r\n\r\n'],
-    ['a lone CR that begins a line, which ends no header', `A: 1\r\n\r${FORGED}\r\n\r\n`, 'A: 1\r\n\r\r\n'],
+    ['a field after a lone CR, where some readers see one', `A: 1\r${FORGED}\r\nB: 2\r\n\r\n`, 'A: 1\rB: 2\r\n\r\n'],
+    [
+      'a lone CR at the start of a line, which does not end the header',
+      `A: 1\r\n\r${FORGED}\r\n\r\n`,
+      'A: 1\r\n\r\r\n',
+    ],
     ['a header without an end', `A: 1\r\n${FORGED}`, 'A: 1\r\n'],
     ['a header that ends in the name', 'A: 1\r\nAuthentication-Resul', 'A: 1\r\nAuthentication-Resul'],
     ['a CR at the very end', 'A: 1\r', 'A: 1\r'],
@@ -56,7 +60,7 @@ describe('what comes out is the same, in whatever slices it comes', () => {
   })
 })
 
-test('a forged field behind ten megabytes of header is taken out, and none of it is held back', () => {
+test('a forged field after ten megabytes of header is removed, and nothing is held', () => {
   const filler = Buffer.from(`X: ${'x'.repeat(995)}\r\n`.repeat(100))
   function* slices() {
     for (let n = 0; n < 100; n++) yield filler
@@ -72,13 +76,13 @@ test('a forged field behind ten megabytes of header is taken out, and none of it
   expect(last).toEndWith('A: 1\r\n\r\nBody')
 })
 
-test('a field without an end is judged by its beginning, and goes or passes to its end', () => {
+test('a field without an end is judged by its beginning, and removed or passed as a whole', () => {
   const endless = (claim: string) =>
     `A: 1\r\nAuthentication-Results: ${claim}; x=${'y'.repeat(200_000)}\r\n y\r\nB: 2\r\n\r\n`
   for (const sliceBytes of [1000, 65_536]) {
     expect(filtered(endless(HOST), sliceBytes)).toBe('A: 1\r\nB: 2\r\n\r\n')
     expect(filtered(endless('other.test'), sliceBytes)).toBe(endless('other.test'))
-    // A comment that hides the name for as long counts as no name.
+    // An authserv-id hidden behind such a long comment counts as missing.
     expect(filtered(endless(`(${'z'.repeat(100_000)}) other.test`), sliceBytes)).toBe('A: 1\r\nB: 2\r\n\r\n')
   }
 })

@@ -18,8 +18,8 @@ const plain: AuthenticationResult = {
   },
 }
 
-describe('authenticationResultsHeader', () => {
-  test('says what was found, folded', async () => {
+describe('formatAuthenticationResults', () => {
+  test('lists the results, folded', async () => {
     const zone = { ...createPassingZone(), 'l1._domainkey.list.test': { TXT: [`${keyRecord}; s=other`] } }
     const { result } = await runAuthentication(signForTest(signForTest(createMessage()), 'list.test', 'l1'), { zone })
     expect(formatAuthenticationResults(result, HOSTNAME).split('\r\n')).toEqual([
@@ -34,7 +34,7 @@ describe('authenticationResultsHeader', () => {
     ])
   })
 
-  test('names the identity of HELO, quotes what is no token, and leaves out what there is not', async () => {
+  test('names the HELO identity, quotes non-tokens, and omits missing values', async () => {
     const { result } = await runAuthentication(createMessage(), { facts: { mailFrom: '' } })
     expect(formatAuthenticationResults(result, HOSTNAME)).toContain(
       ' spf=pass smtp.helo=out.sender.test;\r\n dkim=none;',
@@ -49,7 +49,7 @@ describe('authenticationResultsHeader', () => {
     ])
   })
 
-  test('a line has 78 characters and not 79', () => {
+  test('writes lines of 78 characters and not 79', () => {
     // ` spf=none smtp.mailfrom=` and the semicolon are 25 characters.
     const lines = (domain: string) =>
       formatAuthenticationResults(
@@ -64,7 +64,7 @@ describe('authenticationResultsHeader', () => {
     ])
   })
 
-  test('nothing that a stranger wrote ends a comment, a value or the field', () => {
+  test('lets no remote text end a comment, a value or the field', () => {
     const hostile = 'x") (a\\ dkim=pass header.d=b.test'
     const cut = 'x; dkim=pass header.d=b.test'
     const { details } = plain
@@ -113,7 +113,7 @@ describe('isForgedResult', () => {
     '"mail\\.tassis.test"; spf=pass',
     '(a (nested \\) one)) mail.tassis.test (c); spf=pass',
     'mail.tassis.test(c); spf=pass',
-    // No name that can be read.
+    // Unreadable authserv-ids.
     '',
     '; spf=pass',
     'spf=pass smtp.mailfrom=a.test',
@@ -121,7 +121,7 @@ describe('isForgedResult', () => {
     '"mail.tassis.test; spf=pass',
     '=?utf-8?q?mail.tassis.test?=; spf=pass',
     'mail.tassis.test,; spf=pass',
-  ])('%j bears our name, or none', (value) => {
+  ])('%j has our name, or none', (value) => {
     expect(isForgedResult('Authentication-Results', value, HOSTNAME)).toBe(true)
   })
 
@@ -136,7 +136,7 @@ describe('isForgedResult', () => {
     expect(isForgedResult('Authentication-Results', value, HOSTNAME)).toBe(false)
   })
 
-  test('only that field, whatever its case, and our name in U-labels too', () => {
+  test('matches only that field, in any case, and our name also in U-labels', () => {
     expect([
       isForgedResult('AUTHENTICATION-results ', 'mail.tassis.test; none', HOSTNAME),
       isForgedResult('ARC-Authentication-Results', 'mail.tassis.test; none', HOSTNAME),

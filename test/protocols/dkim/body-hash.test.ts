@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { RelaxedBodyHash } from '#protocols/dkim/body-hash.ts'
 import { seededRandom } from '../mime/sample.ts'
 
-/** RFC 6376 §3.4.4, by its words. */
+/** RFC 6376 §3.4.4, literally. */
 const canonical = (body: string): string => {
   const lines = body.split('\r\n').map((line) => line.replaceAll(/[ \t]+/g, ' ').replace(/ $/, ''))
   while (lines.at(-1) === '') lines.pop()
@@ -28,12 +28,12 @@ test.each([
   ['a carriage return within a line', 'a\rb \r c\r\n'],
   ['base64 between empty lines', `\r\n\r\n${'QUJD'.repeat(19)}\r\n${'QUJD'.repeat(19)}\r\n\r\n--b\r\n`],
   ['the example of RFC 6376 §3.4.5', ' C \r\nD \t E\r\n\r\n\r\n'],
-])('%s has the hash of its canonical form, wherever it is cut', (_, body) => {
+])('%s has the hash of its canonical form, wherever it is split', (_, body) => {
   for (let pieceBytes = 1; pieceBytes <= body.length + 1; pieceBytes++)
     expect(hashOf(body.match(new RegExp(`[^]{1,${pieceBytes}}`, 'g')) ?? [])).toBe(expected(body))
 })
 
-test('300 random bodies have the hash of their canonical form, cut at lines and elsewhere', () => {
+test('300 random bodies have the hash of their canonical form, split at line ends and elsewhere', () => {
   const random = seededRandom(3)
   const PARTS = ['\r\n', '\r\n', 'QUJDREVG', ' ', '\t ', 'word', '.', '=\r\n', `${'x'.repeat(76)}\r\n`]
   for (let number = 0; number < 300; number++) {

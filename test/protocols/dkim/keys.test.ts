@@ -15,7 +15,7 @@ test('no two keys are the same', async () => {
   expect(a.publicKey).not.toBe(b.publicKey)
 })
 
-test('the record that is published is read back', () => {
+test('the published record is parsed again', () => {
   expect(formatDkimRecord('AbC+/=')).toBe('v=DKIM1; k=rsa; p=AbC+/=')
   expect(parseDkimRecord(formatDkimRecord('AbC+/='))).toEqual({
     kind: 'ok',
@@ -58,11 +58,11 @@ test.each([
   ['p=a; p=b', 'The tag p= occurs twice.'],
   ['v=DKIM1; nonsense; p=a', '"nonsense" is not a tag of the form name=value.'],
   ['v=DKIM1;; p=a', '"" is not a tag of the form name=value.'],
-])('%j is no record, with a reason', (text, reason) => {
+])('%j is rejected with a reason', (text, reason) => {
   expect(parseDkimRecord(text)).toEqual({ kind: 'invalid', reason })
 })
 
-test('a record over 8,192 characters is not read', () => {
+test('a record over 8,192 characters is rejected', () => {
   const reason = 'The record is longer than 8,192 characters.'
   expect(parseDkimRecord(`p=${'a'.repeat(8_191)}`)).toEqual({ kind: 'invalid', reason })
 })

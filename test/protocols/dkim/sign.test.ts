@@ -17,7 +17,7 @@ const HEADER = [
   'Date: Fri, 02 Jan 2026 03:04:05 +0000',
   'Message-ID: <a@example.com>',
 ]
-/** As octets: a character above 0xff would be lost, so UTF-8 is spelled out with `utf8`. */
+/** As octets: a character above 0xff would be lost, so `utf8` encodes UTF-8. */
 const message = (body: string, header: readonly string[] = HEADER) =>
   Buffer.from(`${header.join('\r\n')}\r\n\r\n${body}`, 'latin1')
 const utf8 = (text: string) => Buffer.from(text).toString('latin1')
@@ -60,14 +60,14 @@ const corpus: Record<string, Uint8Array> = {
     'References: <1>',
     'References: <2>',
   ]),
-  'every field that is signed': message(
+  'every signed field': message(
     'x\r\n',
     [...SIGNED_HEADER_NAMES].reverse().map((name) => `${name}: value  of\r\n ${name}`),
   ),
   'a body like a header': message('From: x@example.org\r\n\r\nDKIM-Signature: v=1\r\n'),
 }
 
-/** Random bodies of the octets on which canonicalisations differ; bare CR and LF cannot be in a message. */
+/** Random bodies of the octets that canonicalisations treat differently; a message cannot contain bare CR and LF. */
 function randomMessages(seed: number, count: number): Uint8Array[] {
   const random = seededRandom(seed)
   const pieces = [' ', '\t', '\r\n', '\r\n', 'a', '.', '\xa0', '\f', '\v', utf8('é'), '\x85', '=20']
@@ -76,7 +76,10 @@ function randomMessages(seed: number, count: number): Uint8Array[] {
   )
 }
 
-/** What a receiver gets: SMTP ends the last line. dkimpy leaves white space in a last line without CRLF, which cannot arrive. */
+/**
+ * The message as a receiver gets it: SMTP ends the last line. dkimpy keeps white space in a last line without CRLF,
+ * which cannot be received.
+ */
 function arrived(signed: Uint8Array): Uint8Array {
   const bytes = Buffer.from(signed)
   return bytes.subarray(-2).equals(Buffer.from('\r\n')) ? bytes : Buffer.concat([bytes, Buffer.from('\r\n')])
@@ -115,7 +118,7 @@ const ADDED_FIELDS = {
 describe('signatures verify with dkimpy', () => {
   // Proves: delivery-11
   test.skipIf(!hasDkimpy)('the whole corpus, composed messages and random bodies', () => {
-    // dkimpy refuses a header without a blank line after it.
+    // dkimpy rejects a header without a blank line after it.
     const { 'no body at all': _, ...complete } = corpus
     const names = [
       ...Object.keys(complete),
@@ -131,7 +134,7 @@ describe('signatures verify with dkimpy', () => {
     expect(names.filter((_, i) => !verdicts[i])).toEqual([])
   })
 
-  test.skipIf(!hasDkimpy)('not when a field is added that is oversigned, or the body is changed', () => {
+  test.skipIf(!hasDkimpy)('not when an oversigned field is added or the body is changed', () => {
     const signed = Buffer.from(signMessage(message('Hello\r\n'), options)).toString('latin1')
     const changed = [
       ...Object.values(ADDED_FIELDS).map((field) => `${field}\r\n${signed}`),
@@ -159,8 +162,8 @@ test.each([
 })
 
 // Proves: delivery-11
-test('the signature is one field before an unchanged message, with lines under 79', () => {
-  const unsigned = corpus['every field that is signed'] ?? message('')
+test('the signature is one field before an unchanged message, with lines under 79 characters', () => {
+  const unsigned = corpus['every signed field'] ?? message('')
   const signed = Buffer.from(signMessage(unsigned, options)).toString('latin1')
   const field = signed.slice(0, signed.length - unsigned.length)
   expect(signed.endsWith(Buffer.from(unsigned).toString('latin1'))).toBe(true)
@@ -178,7 +181,7 @@ test('the signature is one field before an unchanged message, with lines under 7
 
 const OVERSIGNED = 'from:to:cc:subject:date:reply-to:mime-version:content-type:list-unsubscribe:list-unsubscribe-post'
 
-test('fields of which nobody may add one are listed once more than they occur, also when they do not; others only as they occur', () => {
+test('oversigned fields are listed once more than they occur, even when they do not occur; others only as they occur', () => {
   const listed = (...fields: string[]) =>
     Buffer.from(signMessage(message('x', [...HEADER, ...fields]), options))
       .toString()
@@ -190,14 +193,14 @@ test('fields of which nobody may add one are listed once more than they occur, a
   )
 })
 
-describe('a field that is added on the way', () => {
+describe('a field added in transit', () => {
   const wholes = [message('Hello\r\n'), composed[0] ?? message('')].map((each) =>
     Buffer.from(signMessage(each, options)).toString('latin1'),
   )
   const withField = (signed: string, field: string, isFirst: boolean): Buffer =>
     Buffer.from(isFirst ? `${field}\r\n${signed}` : signed.replace('\r\n\r\n', `\r\n${field}\r\n\r\n`), 'latin1')
 
-  test('is tried for every one that is oversigned', () => {
+  test('is tested for every oversigned name', () => {
     expect(Object.keys(ADDED_FIELDS).toSorted()).toEqual(OVERSIGNED_HEADER_NAMES.toSorted())
   })
 
@@ -210,7 +213,7 @@ describe('a field that is added on the way', () => {
 
   // Proves: delivery-11
   test.each(['Received: by mx', 'Sender: list@example.org', 'X-Spam: no', 'Authentication-Results: mx; dkim=pass'])(
-    'leaves it valid when relays add it: %s',
+    'leaves the signature valid when relays add it: %s',
     async (field) => {
       for (const whole of wholes)
         for (const isFirst of [true, false])
@@ -223,7 +226,7 @@ test('the same message and key give the same bytes', () => {
   expect(signMessage(message('x'), options)).toEqual(signMessage(message('x'), options))
 })
 
-test('no From, a key that is not RSA and a tag that could end its value are bugs', () => {
+test('a missing From, a key that is not RSA, or a tag that could end its value throws', () => {
   expect(() => signMessage(message('x', ['To: a@example.com']), options)).toThrow('without From')
   expect(() => signMessage(message('x'), { ...options, domain: 'example.com; s=x' })).toThrow('domain')
   expect(() => signMessage(message('x'), { ...options, selector: 's\r\n' })).toThrow('selector')

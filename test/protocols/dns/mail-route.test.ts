@@ -5,7 +5,7 @@ import { StubResolver } from '#protocols/dns/resolver.ts'
 import { type NameEntry, startDnsServer, type Zone } from '#test/support/dns-server.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
-/** A real server for `zone` with a resolver on it; its clock stands still, so silence only ends with `close`. */
+/** A real server for `zone` with a resolver; its clock is stopped, so silence ends only on `close`. */
 async function startDns(zone: Zone) {
   const server = await startDnsServer(zone)
   const resolver = new StubResolver({
@@ -37,7 +37,7 @@ async function resolveAddresses(entry: NameEntry | 'NXDOMAIN', ipv6: boolean) {
 const mx = (preference: number, exchange: string) => ({ preference, exchange })
 
 describe('the hosts of a domain', () => {
-  test('are sorted by preference, each once, at its best place', async () => {
+  test('are sorted by preference, each once, at its best preference', async () => {
     const zone = {
       'example.com': {
         MX: [mx(20, 'b.example'), mx(10, 'a.example'), mx(30, 'A.example.'), mx(5, 'c.example')],
@@ -56,7 +56,7 @@ describe('the hosts of a domain', () => {
     })
   })
 
-  test('of equal preference come in the order the shuffle gives', async () => {
+  test('of equal preference have the order of the shuffle', async () => {
     await using it = await startDns({
       'example.com': { MX: [mx(10, 'a.example'), mx(10, 'b.example'), mx(5, 'c.example')] },
     })
@@ -79,7 +79,7 @@ describe('the hosts of a domain', () => {
     )
   })
 
-  test('are those at the end of a CNAME', async () => {
+  test('are found at the end of a CNAME', async () => {
     const zone = { 'example.com': { CNAME: 'target.example' }, 'target.example': { MX: [mx(10, 'a.example')] } }
     expect(await resolveRoute(zone)).toMatchObject({ kind: 'ok', hosts: [{ host: 'a.example' }], implicit: false })
   })
@@ -90,14 +90,14 @@ describe('the hosts of a domain', () => {
     })
   })
 
-  test('a null MX beside others is passed over', async () => {
+  test('ignore a null MX beside other records', async () => {
     expect(await resolveRoute({ 'example.com': { MX: [mx(0, '.'), mx(10, 'a.example')] } })).toMatchObject({
       kind: 'ok',
       hosts: [{ host: 'a.example', preference: 10 }],
     })
   })
 
-  test('an MX that holds an IP address is passed over; MX records of that kind alone lead nowhere', async () => {
+  test('ignore an MX that holds an IP address; such records alone lead nowhere', async () => {
     expect(await resolveRoute({ 'example.com': { MX: [mx(5, '192.0.2.1'), mx(10, 'a.example')] } })).toMatchObject({
       kind: 'ok',
       hosts: [{ host: 'a.example', preference: 10 }],
@@ -108,7 +108,7 @@ describe('the hosts of a domain', () => {
   })
 
   test.each([{ A: ['192.0.2.1'] }, { AAAA: ['2001:db8::1'] }, { A: ['192.0.2.1'], AAAA: 'SERVFAIL' as const }])(
-    'without MX the domain itself is the host: %j',
+    'without MX is the domain itself: %j',
     async (entry) => {
       expect(await resolveRoute({ 'example.com': { ...entry, ttl: 50 } }, 'Example.com.')).toEqual({
         kind: 'ok',
@@ -119,11 +119,11 @@ describe('the hosts of a domain', () => {
     },
   )
 
-  test('without MX and address there is no mail host', async () => {
+  test('without MX and address is no host', async () => {
     expect(await resolveRoute({ 'example.com': { TXT: ['x'] } })).toEqual({ kind: 'no-mail-host' })
   })
 
-  test('a domain that does not exist is not taken for one without MX', async () => {
+  test('of a domain that does not exist is not the domain itself', async () => {
     expect(await resolveRoute({})).toEqual({ kind: 'nxdomain' })
   })
 
@@ -140,7 +140,7 @@ describe('the hosts of a domain', () => {
     })
   })
 
-  test('no MX and a failing look-up of the address is temporary', async () => {
+  test('no MX and a failed lookup of the address is temporary', async () => {
     expect(await resolveRoute({ 'example.com': { A: 'SERVFAIL' } })).toEqual({
       kind: 'temporary',
       reason: 'The DNS servers could not look up the addresses of example.com (SERVFAIL).',
@@ -148,14 +148,14 @@ describe('the hosts of a domain', () => {
   })
 
   // Proves: delivery-8
-  test('a circle of CNAMEs is a loop', async () => {
+  test('a loop of CNAMEs is a loop', async () => {
     const zone = { 'example.com': { CNAME: 'b.example' }, 'b.example': { CNAME: 'example.com' } }
     expect(await resolveRoute(zone)).toEqual({ kind: 'loop' })
   })
 })
 
 describe('the addresses of a host', () => {
-  test('are IPv4 before IPv6, and IPv6 only when wanted', async () => {
+  test('are IPv4 before IPv6, and include IPv6 only when requested', async () => {
     const entry = { A: ['192.0.2.1', '192.0.2.2'], AAAA: ['2001:db8::1'] }
     expect(await resolveAddresses(entry, true)).toEqual({
       kind: 'ok',
@@ -177,18 +177,18 @@ describe('the addresses of a host', () => {
     })
   })
 
-  test('that are absent in one kind and failed in the other are worth a later try', async () => {
+  test('that are absent in one kind and failed in the other are a temporary failure', async () => {
     expect(await resolveAddresses({ AAAA: 'SERVFAIL' }, true)).toMatchObject({ kind: 'temporary' })
     expect(await resolveAddresses({ A: 'SERVFAIL', AAAA: [] }, true)).toMatchObject({ kind: 'temporary' })
   })
 
-  test('may be absent, with the host or without', async () => {
+  test('may be absent, whether or not the host exists', async () => {
     expect(await resolveAddresses({ TXT: ['x'] }, true)).toEqual({ kind: 'nodata' })
     expect(await resolveAddresses({ AAAA: ['2001:db8::1'] }, false)).toEqual({ kind: 'nodata' })
     expect(await resolveAddresses('NXDOMAIN', true)).toEqual({ kind: 'nxdomain' })
   })
 
-  test('are found through a CNAME; a circle is a loop', async () => {
+  test('are found through a CNAME; a loop of CNAMEs is a loop', async () => {
     await using it = await startDns({
       'mx.example.com': { CNAME: 'real.example.com' },
       'real.example.com': { A: ['192.0.2.1'] },

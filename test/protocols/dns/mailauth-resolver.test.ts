@@ -44,7 +44,7 @@ test.each([
   expect(found.status.result).toBe(result)
 })
 
-test('absence and failure are told apart by the codes of node:dns', async () => {
+test('the codes of node:dns distinguish absence and failure', async () => {
   const zone: Zone = {
     'a.example': {},
     'b.example': 'SERVFAIL',

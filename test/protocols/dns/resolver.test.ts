@@ -16,7 +16,7 @@ const resolverFor = (servers: DnsServer | readonly string[], options: Partial<Re
     ...options,
   })
 
-/** An address of 127.0.0.1 at which nothing listens. */
+/** An address of 127.0.0.1 on which nothing listens. */
 async function closedPort(): Promise<string> {
   const socket = createSocket('udp4')
   socket.bind(0, '127.0.0.1')
@@ -28,7 +28,7 @@ async function closedPort(): Promise<string> {
 }
 
 describe('records', () => {
-  test('MX exchanges come in lower case without a trailing dot, with their preference', async () => {
+  test('MX exchanges are in lower case without a trailing dot, with their preference', async () => {
     await using server = await startDnsServer({
       'example.com': { MX: [{ preference: 5, exchange: 'MX1.Example.com.' }] },
     })
@@ -50,7 +50,7 @@ describe('records', () => {
     })
   })
 
-  test('the strings of one TXT record are joined, two records stay two', async () => {
+  test('the strings of one TXT record are joined, those of two records are not', async () => {
     await using server = await startDnsServer({
       'k._domainkey.example.com': { TXT: [['v=DKIM1; p=AB', 'CD'], 'other'] },
     })
@@ -62,7 +62,7 @@ describe('records', () => {
     })
   })
 
-  test('a character that lies across two TXT strings survives', async () => {
+  test('a character split across two TXT strings is decoded', async () => {
     const bytes = Buffer.from('é')
     await using server = await startDnsServer({
       'example.com': { TXT: [[bytes.subarray(0, 1), bytes.subarray(1)] as unknown as string[]] },
@@ -71,7 +71,7 @@ describe('records', () => {
     expect(await resolver.txt('example.com')).toMatchObject({ records: ['é'] })
   })
 
-  test('addresses of both kinds, and the name of an address', async () => {
+  test('returns addresses of both kinds, and the name of an address', async () => {
     await using server = await startDnsServer({
       'host.example.com': { A: ['192.0.2.1', '192.0.2.2'], AAAA: ['2001:db8::1'] },
       '1.2.0.192.in-addr.arpa': { PTR: ['Host.example.com.'] },
@@ -86,9 +86,9 @@ describe('records', () => {
   })
 })
 
-describe('what is not there', () => {
+describe('missing records', () => {
   // Proves: delivery-8
-  test('no record of the type, no name, failure and refusal are told apart', async () => {
+  test('no record of the type, no name, failure and REFUSED are distinguished', async () => {
     await using server = await startDnsServer({
       'example.com': { A: ['192.0.2.1'] },
       'fail.example.com': 'SERVFAIL',
@@ -103,7 +103,7 @@ describe('what is not there', () => {
 
   // Proves: delivery-4
   test.each(['mx', 'a', 'aaaa', 'txt', 'cname', 'ptr'] as const)(
-    'a referral is a failure, and says nothing of the record: %s',
+    'a referral is a failure, not a missing record: %s',
     async (type) => {
       await using server = await startDnsServer({ 'lame.example.com': 'REFERRAL' })
       using resolver = resolverFor(server)
@@ -118,7 +118,7 @@ describe('what is not there', () => {
     expect(await resolver.txt('alias.example.com')).toEqual({ kind: 'servfail' })
   })
 
-  test('a name that has only names below it exists', async () => {
+  test('a name that only has names below it exists', async () => {
     await using server = await startDnsServer({ 'a.b.example.com': { A: ['192.0.2.1'] } })
     using resolver = resolverFor(server)
     expect(await resolver.a('b.example.com')).toEqual({ kind: 'nodata' })
@@ -133,7 +133,7 @@ describe('what is not there', () => {
     'bücher.example',
     `${'a.'.repeat(127)}com`,
     'x\0y.com',
-  ])('a name that cannot be in DNS is not asked: %j', async (name) => {
+  ])('a name that is invalid in DNS is not queried: %j', async (name) => {
     await using server = await startDnsServer({})
     using resolver = resolverFor(server)
     expect(await resolver.a(name)).toEqual({ kind: 'nxdomain' })
@@ -153,18 +153,18 @@ describe('what is not there', () => {
     expect(server.queries).toHaveLength(2)
   })
 
-  test('a server that is not there is a timeout without waiting for one', async () => {
+  test('a server that cannot be reached is a timeout without waiting', async () => {
     using resolver = resolverFor([await closedPort()], { clock: new ManualClock() })
     expect(await resolver.a('example.com')).toEqual({ kind: 'timeout' })
   })
 
-  test('a server to which the system makes no connection is a timeout', async () => {
-    // Without SO_BROADCAST the system refuses this address before anything is sent.
+  test('a server that the system cannot connect to is a timeout', async () => {
+    // Without SO_BROADCAST the system rejects this address before anything is sent.
     using resolver = resolverFor(['255.255.255.255:53'], { clock: new ManualClock() })
     expect(await resolver.a('example.com')).toEqual({ kind: 'timeout' })
   })
 
-  test('an answer that cannot be read is a failed attempt', async () => {
+  test('an unreadable response is a failed attempt', async () => {
     await using server = await startDnsServer({ 'example.com': 'MALFORMED' })
     using resolver = resolverFor(server, { clock: new ManualClock() })
     expect(await resolver.a('example.com')).toEqual({ kind: 'timeout' })
@@ -172,14 +172,14 @@ describe('what is not there', () => {
   })
 })
 
-describe('forged answers', () => {
-  test('a wrong id, a wrong question and a wrong source are passed over', async () => {
+describe('forged responses', () => {
+  test('a wrong id, a wrong question and a wrong source are ignored', async () => {
     await using server = await startDnsServer({ 'example.com': { A: ['192.0.2.1'], forgedFirst: true } })
     using resolver = resolverFor(server)
     expect(await resolver.a('example.com')).toEqual({ kind: 'ok', records: ['192.0.2.1'], ttlSeconds: 300 })
   })
 
-  test('an answer with a wrong id alone is no answer', async () => {
+  test('a response with a wrong id alone is no response', async () => {
     await using server = await startDnsServer({ 'example.com': 'WRONG_ID' })
     const clock = new ManualClock()
     using resolver = resolverFor(server, { clock, attempts: 1 })
@@ -193,14 +193,14 @@ describe('forged answers', () => {
 describe('TCP and EDNS', () => {
   const many = Array.from({ length: 100 }, (_, i) => `192.0.2.${i}`)
 
-  test('a truncated answer is asked for over TCP', async () => {
+  test('a truncated response is requested again over TCP', async () => {
     await using server = await startDnsServer({ 'example.com': { A: many } })
     using resolver = resolverFor(server)
     expect(await resolver.a('example.com')).toEqual({ kind: 'ok', records: many, ttlSeconds: 300 })
     expect(server.queries.map((q) => q.transport)).toEqual(['udp', 'tcp'])
   })
 
-  test('an answer of 513 to 1232 bytes comes over UDP', async () => {
+  test('a response of 513 to 1232 bytes arrives over UDP', async () => {
     const text = 'x'.repeat(800)
     await using server = await startDnsServer({ 'example.com': { TXT: [text] } })
     using resolver = resolverFor(server)
@@ -208,14 +208,14 @@ describe('TCP and EDNS', () => {
     expect(server.queries.map((q) => q.transport)).toEqual(['udp'])
   })
 
-  test('TCP that is cut off is a failed attempt', async () => {
+  test('a TCP connection that is cut off is a failed attempt', async () => {
     await using server = await startDnsServer({ 'example.com': { A: many, tcp: 'CLOSE' } })
     using resolver = resolverFor(server, { clock: new ManualClock() })
     expect(await resolver.a('example.com')).toEqual({ kind: 'timeout' })
     expect(server.queries.map((q) => q.transport)).toEqual(['udp', 'tcp', 'udp', 'tcp'])
   })
 
-  test('TCP that stays silent times out', async () => {
+  test('a silent TCP connection times out', async () => {
     await using server = await startDnsServer({ 'example.com': { A: many, tcp: 'SILENCE' } })
     const clock = new ManualClock()
     using resolver = resolverFor(server, { clock, attempts: 1 })
@@ -225,7 +225,7 @@ describe('TCP and EDNS', () => {
     expect(await answer).toEqual({ kind: 'timeout' })
   })
 
-  test('a server that does not know EDNS is asked again without', async () => {
+  test('a server without EDNS support is asked again without EDNS', async () => {
     await using server = await startDnsServer({ 'example.com': { A: ['192.0.2.1'], refusesEdns: true } })
     using resolver = resolverFor(server)
     expect(await resolver.a('example.com')).toMatchObject({ kind: 'ok', records: ['192.0.2.1'] })
@@ -242,7 +242,7 @@ describe('CNAMEs', () => {
   })
 
   test.each([true, false])(
-    'are followed, within an answer or across answers (%p), and the shortest TTL counts',
+    'are followed, within a response or across responses (%p), and the shortest TTL counts',
     async (followsCnames) => {
       await using server = await startDnsServer(chain(3), { followsCnames })
       using resolver = resolverFor(server)
@@ -251,7 +251,7 @@ describe('CNAMEs', () => {
     },
   )
 
-  test.each([true, false])('eight are followed, nine are a loop (in one answer: %p)', async (followsCnames) => {
+  test.each([true, false])('eight are followed, nine are a loop (in one response: %p)', async (followsCnames) => {
     await using eight = await startDnsServer(chain(8), { followsCnames })
     await using nine = await startDnsServer(chain(9), { followsCnames })
     using a = resolverFor(eight)
@@ -260,7 +260,7 @@ describe('CNAMEs', () => {
     expect(await b.a('n0.example.com')).toEqual({ kind: 'loop' })
   })
 
-  test.each([true, false])('a circle is a loop (in one answer: %p)', async (followsCnames) => {
+  test.each([true, false])('that refer to each other are a loop (in one response: %p)', async (followsCnames) => {
     await using server = await startDnsServer(
       { 'a.example.com': { CNAME: 'b.example.com' }, 'b.example.com': { CNAME: 'a.example.com' } },
       { followsCnames },
@@ -270,7 +270,7 @@ describe('CNAMEs', () => {
   })
 
   test.each([true, false])(
-    'the end of the chain decides between no data and no name (in one answer: %p)',
+    'the end of the chain decides between nodata and nxdomain (in one response: %p)',
     async (followsCnames) => {
       await using server = await startDnsServer(
         {
@@ -290,7 +290,7 @@ describe('CNAMEs', () => {
     },
   )
 
-  test('cname() tells the alias itself', async () => {
+  test('cname() returns the alias itself', async () => {
     await using server = await startDnsServer({
       'alias.example.com': { CNAME: 'Host.example.com' },
       'host.example.com': { A: ['192.0.2.1'] },
@@ -327,7 +327,7 @@ describe('several servers', () => {
     expect(await answer).toMatchObject({ records: ['192.0.2.1'] })
   })
 
-  test('"no such name" is an answer: nobody else is asked', async () => {
+  test('nxdomain is an answer: no other server is asked', async () => {
     await using first = await startDnsServer({})
     await using second = await startDnsServer({ 'example.com': { A: ['192.0.2.1'] } })
     using resolver = resolverFor([first.address, second.address])
@@ -335,7 +335,7 @@ describe('several servers', () => {
     expect(second.queries).toEqual([])
   })
 
-  test('a failure that was said outranks silence', async () => {
+  test('a failure response outranks silence', async () => {
     await using first = await startDnsServer({ 'example.com': 'REFUSED' })
     await using second = await startDnsServer({ 'example.com': 'SERVFAIL' })
     using resolver = resolverFor([first.address, await closedPort(), second.address], { clock: new ManualClock() })
@@ -344,7 +344,7 @@ describe('several servers', () => {
   })
 
   test.each(['dns.example.com', '127.0.0.1:0', '127.0.0.1:99999', '[127.0.0.1]:53', '', '::1]:53'])(
-    'what is no server address is a TypeError: %j',
+    'an invalid server address is a TypeError: %j',
     (text) => {
       expect(() => resolverFor([text])).toThrow(TypeError)
     },
@@ -359,7 +359,10 @@ describe('the cache', () => {
     return { server, clock, resolver, [Symbol.asyncDispose]: () => server.close() }
   }
 
-  /** Seconds for which the answer to A of example.com is kept, found by asking just before and at the end of it. */
+  /**
+   * Returns the seconds for which the A record of example.com is cached, found by asking just before and at the end of
+   * them.
+   */
   async function expectKept(
     { server, clock, resolver }: { server: DnsServer; clock: ManualClock; resolver: ReturnType<typeof resolverFor> },
     seconds: number,
@@ -373,14 +376,14 @@ describe('the cache', () => {
     expect(server.queries).toHaveLength(2)
   }
 
-  test('keeps an answer for its TTL, however the name is written', async () => {
+  test('keeps an answer for its TTL, in any spelling of the name', async () => {
     await using it = await counting({ 'example.com': { A: ['192.0.2.1'], ttl: 60 } })
     await expectKept(it, 60)
     await it.resolver.a('EXAMPLE.com.')
     expect(it.server.queries).toHaveLength(2)
   })
 
-  test('tells what is left of the TTL', async () => {
+  test('returns the remaining TTL', async () => {
     await using it = await counting({ 'example.com': { A: ['192.0.2.1'], ttl: 60 } })
     await it.resolver.a('example.com')
     it.clock.advance(20_000)
@@ -392,17 +395,17 @@ describe('the cache', () => {
     await expectKept(it, 100)
   })
 
-  test('keeps an absence as long as the SOA says', async () => {
+  test('keeps a negative answer as long as the SOA says', async () => {
     await using it = await counting({}, {}, 30)
     await expectKept(it, 30)
   })
 
-  test('keeps an absence no longer than 300 s', async () => {
+  test('keeps a negative answer no longer than 300 s', async () => {
     await using it = await counting({ 'example.com': { MX: [] } }, {}, 3000)
     await expectKept(it, 300)
   })
 
-  test('keeps an absence without a SOA for a moment only', async () => {
+  test('keeps a negative answer without a SOA only briefly', async () => {
     await using it = await counting({}, {}, null)
     await expectKept(it, 5)
   })
@@ -412,7 +415,7 @@ describe('the cache', () => {
     await expectKept(it, 5)
   })
 
-  test('an answer with TTL 0 is not kept, nor anything with cacheEntries 0', async () => {
+  test('does not keep an answer with TTL 0, nor anything with cacheEntries 0', async () => {
     await using zero = await counting({ 'example.com': { A: ['192.0.2.1'], ttl: 0 } })
     await zero.resolver.a('example.com')
     await zero.resolver.a('example.com')
@@ -423,7 +426,7 @@ describe('the cache', () => {
     expect(none.server.queries).toHaveLength(2)
   })
 
-  test('lets go what was used longest ago', async () => {
+  test('evicts the least recently used answer', async () => {
     const names = ['a.example.com', 'b.example.com', 'c.example.com'] as const
     await using it = await counting(Object.fromEntries(names.map((n) => [n, { A: ['192.0.2.1'] }])), {
       cacheEntries: 2,
@@ -435,7 +438,7 @@ describe('the cache', () => {
     expect(it.server.queries.map((q) => q.name)).toEqual([a, b, c, b])
   })
 
-  test('the same question asked at once goes out once', async () => {
+  test('identical concurrent questions are sent once', async () => {
     await using it = await counting({ 'example.com': { A: ['192.0.2.1'] } }, { cacheEntries: 0 })
     const answers = await Promise.all(Array.from({ length: 50 }, () => it.resolver.a('example.com')))
     expect(new Set(answers.map((a) => a.kind))).toEqual(new Set(['ok']))
@@ -446,7 +449,7 @@ describe('the cache', () => {
 })
 
 describe('close', () => {
-  test('ends what is in flight, and what is asked later, with timeout', async () => {
+  test('ends queries in flight, and later ones, with timeout', async () => {
     await using server = await startDnsServer({ 'example.com': 'SILENCE' })
     const resolver = resolverFor(server)
     const answer = resolver.a('example.com')
@@ -458,7 +461,7 @@ describe('close', () => {
   })
 })
 
-test('10,000 look-ups leave no socket and no timer behind', async () => {
+test('10,000 lookups leave no socket and no timer behind', async () => {
   const zone: Zone = Object.fromEntries(
     Array.from({ length: 10_000 }, (_, i) => [`n${i}.example.com`, i % 10 === 0 ? 'SERVFAIL' : { A: ['192.0.2.1'] }]),
   )
@@ -487,8 +490,8 @@ test('10,000 look-ups leave no socket and no timer behind', async () => {
   expect(openFiles()).toBeLessThanOrEqual(before + 1)
 })
 
-describe('whether its servers answer at all', () => {
-  test('is asked past the cache, once for all who ask together; a refusal is an answer, SERVFAIL and silence are none', async () => {
+describe('isAnswering', () => {
+  test('bypasses the cache and is shared by concurrent callers; REFUSED is a response, SERVFAIL and silence are not', async () => {
     const zone: Zone = {}
     await using server = await startDnsServer(zone)
     const clock = new ManualClock()

@@ -10,7 +10,7 @@ test.each([
   ['2001:db8::1', { host: '2001:db8::1', port: 53 }],
   ['[2001:db8::1]', { host: '2001:db8::1', port: 53 }],
   ['[2001:db8::1]:5353', { host: '2001:db8::1', port: 5353 }],
-])('the server address %s is read', (text, server) => {
+])('the server address %s is parsed', (text, server) => {
   expect(parseServer(text)).toEqual(server)
 })
 
@@ -32,7 +32,7 @@ describe("the system's servers", () => {
     expect(read('nameserver 192.0.2.1\n'.repeat(5))).toHaveLength(3)
   })
 
-  test('are the own machine when none is named or the file is missing', () => {
+  test('are the local machine when none is listed or the file is missing', () => {
     expect(read('search example.com\nnameserver nonsense\n')).toEqual(['127.0.0.1'])
     expect(readSystemServers(join(tmpdir(), 'no', 'such', 'resolv.conf'))).toEqual(['127.0.0.1'])
   })

@@ -65,7 +65,7 @@ test.each([
   '[::1]',
   'fe80::1%eth0',
   '2606:4700::1%1',
-])('what is no plain address is refused like a special one: %j', (text) => {
+])('an invalid address is treated as special: %j', (text) => {
   expect(isSpecialAddress(text)).toBe(true)
 })
 
@@ -97,14 +97,14 @@ test.each([
   expect(isSpecialAddress(ip)).toBe(false)
 })
 
-test('an IPv6 address is read in every way of writing', () => {
+test('an IPv6 address is parsed in every notation', () => {
   expect(parseIpv6Groups('::')).toEqual([0, 0, 0, 0, 0, 0, 0, 0])
   expect(parseIpv6Groups('2001:DB8::1:0')).toEqual([0x2001, 0xdb8, 0, 0, 0, 0, 1, 0])
   expect(parseIpv6Groups('1:2:3:4:5:6:7:8')).toEqual([1, 2, 3, 4, 5, 6, 7, 8])
   expect(parseIpv6Groups('::ffff:192.0.2.1')).toEqual([0, 0, 0, 0, 0, 0xffff, 0xc000, 0x201])
 })
 
-test('with no special address only public ones may be reached, with `loopback` those of this machine too, with all of them all', () => {
+test('canConnectTo allows only public addresses, those of this machine with `loopback`, and all with true', () => {
   const addresses = ['8.8.8.8', '2606:4700::1', '127.0.0.1', '127.255.0.9', '::1', '::ffff:127.0.0.1', '::ffff:7f00:1']
   const others = [
     '10.0.0.1',

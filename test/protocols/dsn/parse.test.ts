@@ -38,10 +38,10 @@ const standard = (...status: string[]): Uint8Array =>
     '',
   )
 
-describe('a report in the shape', () => {
+describe('a DSN in the shape', () => {
   // Proves: status-33
   for (const [file, form, action, status, , named, returned] of SHAPES)
-    test(`${file} tells ${action} with ${status ?? 'no status'}`, async () => {
+    test(`${file} reports ${action} with ${status ?? 'no status'}`, async () => {
       const report = await parseRaw(shapeBytes(file, ABOUT))
       const isNamed = (name: string | null) => name === ABOUT.recipient
       const entry =
@@ -65,14 +65,14 @@ describe('a report in the shape', () => {
     })
 })
 
-describe('no report of a delivery is', () => {
+describe('not a DSN:', () => {
   // Proves: status-33
   for (const [file, isNull] of NO_REPORTS)
     test(file, async () => {
       expect(await parseRaw(shapeBytes(file, ABOUT), isNull ? '' : 'bob@receiver.test')).toBeUndefined()
     })
 
-  test('what a person writes in the words of one', async () => {
+  test("a person's mail with the words of one", async () => {
     const bytes = mail(
       'From: Bob <bob@x.test>',
       'Subject: Undelivered Mail Returned to Sender',
@@ -83,7 +83,7 @@ describe('no report of a delivery is', () => {
     expect(await parseRaw(bytes, 'bob@x.test')).toBeUndefined()
   })
 
-  test('what comes from the null path in the words of one, and nothing else says so', async () => {
+  test('mail from the null path with the words of one and no other sign', async () => {
     const bytes = mail('From: Bob <bob@x.test>', 'Subject: Hello', '', 'It said: 550 5.1.1 User unknown')
     expect(await parseRaw(bytes)).toBeUndefined()
   })
@@ -93,7 +93,7 @@ describe('no report of a delivery is', () => {
     ['AW: Ihr Paket wurde nicht zugestellt', 'Ich bin ab Montag wieder da.'],
     ['[#99] Your parcel could not be delivered', 'We have got your message and will look at it.'],
     ['Autosvar: Order devuelto', 'Jag har semester.'],
-  ])('an answer from the null path that only has the words in the subject it repeats: %s', async (subject, text) => {
+  ])('an answer from the null path whose repeated subject has the words of one: %s', async (subject, text) => {
     const bytes = mail('From: Bob <bob@x.test>', `Subject: ${subject}`, 'In-Reply-To: <1@sender.test>', '', text)
     expect(await parseRaw(bytes)).toBeUndefined()
   })
@@ -106,12 +106,12 @@ describe('no report of a delivery is', () => {
       'Delivery Status Notification',
       'Delivery to these recipients is complete, but no delivery notification was sent.',
     ],
-  ])('what a mail system says of success: %s', async (subject, text) => {
+  ])('a success message of a mail system: %s', async (subject, text) => {
     const bytes = mail('From: MAILER-DAEMON@x.test', `Subject: ${subject}`, '', text, '', '<bob@x.test>: 250 2.0.0 Ok')
     expect(await parseRaw(bytes)).toBeUndefined()
   })
 
-  test('what has a Return-Path of its own, and came from another one', async () => {
+  test('a message with its own Return-Path that came from another one', async () => {
     const bytes = mail(
       'Return-Path: <>',
       'From: Bob <bob@x.test>',
@@ -142,7 +142,7 @@ describe('no report of a delivery is', () => {
     '自動返信: こんにちは',
     'Read: Hello',
     'Gelesen: Hallo',
-  ])('a mail system that answers for a person: %s', async (subject) => {
+  ])('an automatic reply from a mail system: %s', async (subject) => {
     const bytes = mail(
       'From: MAILER-DAEMON@x.test',
       `Subject: =?utf-8?B?${Buffer.from(subject).toString('base64')}?=`,
@@ -153,7 +153,7 @@ describe('no report of a delivery is', () => {
   })
 })
 
-test('a standard report gives its whole content, unfolded and without types', async () => {
+test('a standard DSN is read completely, unfolded and without types', async () => {
   expect(await parseRaw(shapeBytes('postfix-unknown-user', ABOUT))).toEqual({
     form: 'standard',
     reportingMta: 'mx.receiver.test',
@@ -172,7 +172,7 @@ test('a standard report gives its whole content, unfolded and without types', as
   })
 })
 
-test('a report in words gives the address and what was said of it, and the returned headers', async () => {
+test('a DSN in words has its address, its diagnostic and the returned headers', async () => {
   expect(await parseRaw(shapeBytes('qmail-remote-refusal', ABOUT))).toEqual({
     form: 'heuristic',
     reportingMta: null,
@@ -191,7 +191,7 @@ test('a report in words gives the address and what was said of it, and the retur
   })
 })
 
-test('each address of a report in words has what was said of it', async () => {
+test('each address of a DSN in words has its own diagnostic', async () => {
   const bytes = mail(
     'From: MAILER-DAEMON@x.test',
     'To: b-x@send.sender.test',
@@ -226,7 +226,7 @@ test('each address of a report in words has what was said of it', async () => {
   ])
 })
 
-describe('the Message-ID of what was sent, when nothing is returned, is', () => {
+describe('the original Message-ID, when nothing is returned, is', () => {
   const STATUS = ['Final-Recipient: rfc822; bob@x.test', 'Action: failed', 'Status: 5.1.1']
 
   test('that of the status part', async () => {
@@ -235,7 +235,7 @@ describe('the Message-ID of what was sent, when nothing is returned, is', () => 
   })
 
   test.each(['In-Reply-To: <two@sender.test>', 'References: <one@sender.test> <two@sender.test>'])(
-    'the one that the report answers: %s',
+    'the one that the DSN answers: %s',
     async (field) => {
       const text = standard(...STATUS).toString()
       const report = await parseRaw(Buffer.from(text.replace('Subject: Report', `Subject: Report\r\n${field}`)))
@@ -244,7 +244,7 @@ describe('the Message-ID of what was sent, when nothing is returned, is', () => 
   )
 })
 
-test('the return path is also found where a server noted it in Received', async () => {
+test('the return path is also found in Received', async () => {
   const report = await parseRaw(
     mail(
       'From: MAILER-DAEMON@x.test',
@@ -305,7 +305,7 @@ describe('the action', () => {
 })
 
 describe('hostile input', () => {
-  test('of more recipients than a report may have, the first 100 count', async () => {
+  test('of too many recipients the first 100 count', async () => {
     const groups = Array.from({ length: 5000 }, (_, n) => [
       `Final-Recipient: rfc822; b${n}@x.test`,
       'Action: failed',
@@ -314,7 +314,7 @@ describe('hostile input', () => {
     expect((await parseRaw(standard(...groups.flat())))?.recipients.length).toBe(100)
   })
 
-  test('a diagnostic of a megabyte is cut at 2,000 characters', async () => {
+  test('a diagnostic of a megabyte is truncated to 2,000 characters', async () => {
     const folded = Array.from({ length: 10_000 }, () => ` ${'x'.repeat(100)}`)
     const bytes = standard(
       'Final-Recipient: rfc822; bob@x.test',
@@ -325,14 +325,14 @@ describe('hostile input', () => {
     expect((await parseRaw(bytes))?.recipients.map(({ diagnostic }) => diagnostic?.length)).toEqual([2000])
   })
 
-  // Each is the worst case of one expression or loop; a quadratic one takes minutes, and the test ends the run.
+  // Each is the worst case of one expression or loop; a quadratic one would take minutes and fail the run.
   const LONG = 1_000_000
   test.each([
     ['one line', 'a'],
     ['addresses', 'a@b '],
     ['at signs', '@'],
     ['dashes', '-'],
-    ['marks without an end', '---x'],
+    ['endless marks', '---x'],
     ['words of a cause', 'mailbox '],
     ['words of causes in other languages', 'postfach adresse caixa buzón '],
     ['blank lines', '\r\n'],
@@ -345,7 +345,7 @@ describe('hostile input', () => {
     ['quotes', '"'],
     ['angle brackets', '<'],
   ])(
-    'a text of a megabyte of %s ends soon: no report, or with such a subject one of few addresses',
+    'a text of a megabyte of %s is parsed quickly: not a DSN, or one with few addresses if the subject says so',
     async (_, piece) => {
       const text = piece.repeat(Math.ceil(LONG / piece.length)).slice(0, LONG)
       const read = (subject: string) => parseRaw(mail('From: MAILER-DAEMON@x.test', `Subject: ${subject}`, '', text))

@@ -1,6 +1,6 @@
 /**
- * @module What the messages of `test/corpus/messages` hold. Written down when they were made, from what went into them; never taken from what the parser
- * says of them.
+ * @module The expected content of the messages in `test/corpus/messages`. Written from the sources when the messages
+ * were created, never from the parser's output.
  */
 
 /** `[file name, type, size in octets, start of the SHA-256 in hex, disposition, content id]`. */
@@ -18,7 +18,7 @@ export interface Expected {
   readonly text: string | null
   readonly html: string | null
   readonly attachments: readonly ExpectedAttachment[]
-  /** Only where the message is about it. */
+  /** Only where the message tests it. */
   readonly from?: string | null
   readonly to?: string | null
   readonly cc?: string | null

@@ -32,15 +32,15 @@ test.each([
   ['German', 'Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich.\n', 'quoted-printable'],
   ['Russian', 'Съешь же ещё этих мягких французских булок.\n', 'base64'],
   ['Japanese', 'いろはにほへと\n', 'base64'],
-  ['signs that are escaped', '='.repeat(80), 'base64'],
+  ['escaped characters', '='.repeat(80), 'base64'],
   ['nothing', '', '7bit'],
-])('%s goes out as it is, or in the shorter encoding', (_, text, expected) => {
+])('%s is sent unchanged, or in the shorter encoding', (_, text, expected) => {
   const result = encoded(text)
   expect(result.encoding).toBe(expected as '7bit')
   expect(decoded(result)).toBe(withCrlf(text))
 })
 
-test('300 texts in quoted-printable and base64 come back, in short lines without white space at their ends', () => {
+test('300 texts in quoted-printable and base64 are decoded again, from short lines without trailing white space', () => {
   for (let number = 0; number < 300; number++) {
     const { text = '', html = '' } = createTrickyInput(number)
     for (const source of [text, html, `${'a plain beginning, so that it is quoted '.repeat(40)}${text}`]) {
@@ -54,7 +54,7 @@ test('300 texts in quoted-printable and base64 come back, in short lines without
   }
 })
 
-test('no character is split between two lines of quoted-printable', () => {
+test('quoted-printable never splits a character across two lines', () => {
   for (const character of ['é', '日', '🎉'])
     for (let before = 0; before < 80; before++) {
       const { encoding, wire } = encoded(`${'x'.repeat(before)}${character}${'y'.repeat(80)}`)
@@ -63,11 +63,11 @@ test('no character is split between two lines of quoted-printable', () => {
     }
 })
 
-test('a "From " that a soft line break leaves at the start of a line is escaped', () => {
+test('a "From " after a soft line break is escaped', () => {
   expect(encoded(`${'x'.repeat(75)}From me`).wire).toBe(`${'x'.repeat(75)}=\r\n=46rom me`)
 })
 
-test('a large attachment is encoded in many slices, and comes back however it is read', () => {
+test('a large attachment is encoded in many chunks, and decoded again for pieces of any size', () => {
   const random = seededRandom(5)
   const content = Buffer.alloc(
     1024 * KiB,
@@ -88,10 +88,10 @@ test.each([
   ['blanks at line ends', ' \n'],
   ['carriage returns', '\r'],
   ['one long word', 'x'],
-  ['signs that are escaped', '='],
+  ['escaped characters', '='],
   ['emoji', '🎉'],
 ])(
-  'a body of 2 MiB of %s is encoded in slices of at most 64 KiB, to at most one and a half times its size',
+  'a body of 2 MiB of %s is encoded in chunks of at most 64 KiB, to at most one and a half times its size',
   (_, unit) => {
     const text = Buffer.alloc(2048 * KiB, unit)
     const steps = encodeText(text)

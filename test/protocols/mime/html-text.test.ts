@@ -1,13 +1,13 @@
 import { expect, test } from 'bun:test'
 import { htmlToText } from '#protocols/mime/html-text.ts'
 
-test('headings, lists and links become readable text, images nothing', () => {
+test('headings, lists and links become readable text, images are omitted', () => {
   const html =
     '<h1>Hello</h1><img src="x.png" alt="logo"><ul><li>one<li>two</ul><p>Go <a href="https://example.com/">here</a></p>'
   expect(htmlToText(html)).toBe('Hello\n\n * one\n * two\n\nGo here <https://example.com/>')
 })
 
-test('HTML over the bounds loses its tags, scripts and comments, and keeps its words', () => {
+test('HTML over the limits loses its tags, scripts and comments, and keeps its words', () => {
   const filler = '<b></b>'.repeat(6_000)
   const html = `<head><title>t</title></head>${filler}<style>p{}</style><p>1 < 2 &amp; 3&#33;</p><!-- <p>no</p> --><script>x<y</script><p>four</p>`
   expect(htmlToText(html)).toBe('1 < 2 & 3!\nfour')
@@ -21,7 +21,7 @@ test.each([
   ['10 MB of spaces', `x${' '.repeat(10_485_760)}`, 'x'],
   ['unclosed tags with as many wrong end tags', '<div>'.repeat(2_990) + '</b>'.repeat(2_990), '…'],
   ['a list counter the converter throws on', '<ol type="I" start="1e300"><li>x</ol>', 'x'],
-])('%s is done, not hung', (_, html, text) => {
+])('%s is converted without hanging', (_, html, text) => {
   expect(htmlToText(html)).toBe(text)
 })
 

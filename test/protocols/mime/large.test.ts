@@ -13,7 +13,7 @@ const KIB = 1024
 const MIB = 1024 * KIB
 const ANN = { mailFrom: 'ann@sender.example' }
 
-/** A message in pieces of any length up to `most`. */
+/** A message in chunks of random length up to `maxBytes`. */
 const inPieces = (bytes: Uint8Array, most: number, random: Random): MessageSource => ({
   *chunks() {
     for (let at = 0; at < bytes.length; ) {
@@ -24,7 +24,7 @@ const inPieces = (bytes: Uint8Array, most: number, random: Random): MessageSourc
   },
 })
 
-test('every message of the corpus is read the same, whatever pieces it comes in', async () => {
+test('every message of the corpus is parsed the same from chunks of any size', async () => {
   const random = seededRandom(1)
   for (const name of readdirSync(FOLDER).filter((each) => each.endsWith('.eml'))) {
     const bytes = readFileSync(join(FOLDER, name))
@@ -38,7 +38,7 @@ test('every message of the corpus is read the same, whatever pieces it comes in'
   }
 })
 
-/** Files that are kept in memory, in the order in which they were begun. */
+/** Files in memory, in the order in which they were created. */
 function memoryFiles(): { readonly contents: Buffer[]; newFile(): FileWriter } {
   const contents: Buffer[] = []
   return {
@@ -71,7 +71,7 @@ const mixed = (parts: readonly string[]): Buffer =>
 
 describe('an attachment of more than 256 KiB', () => {
   test.each(['base64', 'quoted-printable', '8bit'])(
-    'in %s goes to a file, and only its beginning stays',
+    'in %s goes to a file, and only its beginning stays in memory',
     async (encoding) => {
       const content = Buffer.alloc(300 * KIB, 'tassis ')
       const encoded =
@@ -88,7 +88,7 @@ describe('an attachment of more than 256 KiB', () => {
     },
   )
 
-  test('of just 256 KiB stays in memory, and so does any where there are no files', async () => {
+  test('of exactly 256 KiB stays in memory, and so does a larger one without files', async () => {
     const { contents, newFile } = memoryFiles()
     const part = (bytes: number) => `Content-Type: a/b\r\n\r\n${'a'.repeat(bytes)}`
     const message = mixed([part(256 * KIB), part(256 * KIB + 1)])
@@ -110,7 +110,7 @@ describe('text of more than 2 MiB', () => {
   const line = `${'a'.repeat(98)}\r\n`
   const fitting = Math.floor((2 * MIB) / 100)
 
-  test('ends with the last line that fits, and the whole is an attachment', async () => {
+  test('ends with the last line that fits, and the whole text is an attachment', async () => {
     const { contents, newFile } = memoryFiles()
     const body = line.repeat(fitting + 1)
     const message = await parseMessage(Buffer.from(`Subject: x\r\n\r\n${body}`), { ...ANN, newFile })
@@ -122,7 +122,7 @@ describe('text of more than 2 MiB', () => {
     expect(contents.map((each) => each.toString() === body)).toEqual([true])
   })
 
-  test('is not cut when it has just 2 MiB; HTML has a bound of its own', async () => {
+  test('is not truncated at exactly 2 MiB; HTML has its own limit', async () => {
     const part = (type: string, bytes: number) => `Content-Type: text/${type}\r\n\r\n${'a'.repeat(bytes)}`
     expect(summary(await parseMessage(mixed([part('plain', 2 * MIB), part('html', 2 * MIB)]), ANN))).toEqual({
       text: 2 * MIB,
@@ -136,7 +136,7 @@ describe('text of more than 2 MiB', () => {
     })
   })
 
-  test('is that of all parts together: what follows are attachments', async () => {
+  test('in several parts shares the limit: later parts are attachments', async () => {
     const part = (bytes: number) => `\r\n${'a'.repeat(bytes)}`
     expect(summary(await parseMessage(mixed([part(MIB), part(MIB + 5), part(7), '\r\na\r\na']), ANN))).toEqual({
       text: 2 * MIB + 1,
@@ -187,7 +187,7 @@ describe('pieces of a transfer encoding', () => {
     return Buffer.concat([...pieces.map((piece) => decoder.push(piece)), decoder.end()]).toString('latin1')
   }
 
-  test.each(['base64', 'quoted-printable'])('%s: wherever they end, the same comes out', (encoding) => {
+  test.each(['base64', 'quoted-printable'])('%s: the result is the same wherever they end', (encoding) => {
     const random = seededRandom(2)
     for (let round = 0; round < 3000; round++) {
       const chosen = Array.from({ length: random.between(0, 30) }, () => PIECES[random.between(0, PIECES.length - 1)])
@@ -200,7 +200,7 @@ describe('pieces of a transfer encoding', () => {
     }
   })
 
-  test('quoted-printable: white space at the end of a line is left out, unless it is longer than 64 KiB', () => {
+  test('quoted-printable: trailing white space is removed, unless it is longer than 64 KiB', () => {
     const line = (spaces: number) => [Buffer.from('a'), Buffer.from(' '.repeat(spaces)), Buffer.from('\r\nb')]
     expect(decoded('quoted-printable', line(60 * KIB))).toBe('a\r\nb')
     expect(decoded('quoted-printable', line(65 * KIB)).length).toBe(65 * KIB + 4)

@@ -6,12 +6,12 @@ import type { MessageSource } from '#protocols/mime/source.ts'
 const ANN = { mailFrom: 'ann@sender.example' }
 const KIB = 1024
 
-/** Octets, one a character. */
+/** Octets, one per character. */
 const octets = (text: string): Buffer => Buffer.from(text, 'latin1')
 const utf8 = (text: string): string => Buffer.from(text).toString('latin1')
 const parse = (text: string): Promise<ParsedMessage> => parseMessage(octets(text), ANN)
 
-/** A multipart/mixed of a text and an attachment, with what follows each delimiter. */
+/** A multipart/mixed with a text and an attachment, and `padding` after each delimiter. */
 const padded = (padding: string, boundary = 'cut'): string =>
   [
     `Content-Type: multipart/mixed; boundary="${boundary}"`,
@@ -44,27 +44,27 @@ const partsOf = ({ text, attachments }: ParsedMessage) => ({
 
 const TEXT_AND_FILE = { text: 'the text\n-- \nAnn', files: [['a.pdf', 'application/pdf', 'abc']] }
 
-describe('white space behind a delimiter (RFC 2046 §5.1.1)', () => {
+describe('white space after a delimiter (RFC 2046 §5.1.1)', () => {
   // Proves: inbound-8
   test.each([[' '], ['\t'], [' \t  \t'], [' '.repeat(1000)]])('%j is not part of it', async (padding) => {
     expect(partsOf(await parse(padded(padding)))).toEqual(TEXT_AND_FILE)
   })
 
-  test('does not end a part when it does not stand behind the whole delimiter', async () => {
+  test('does not end a part unless it follows the whole delimiter', async () => {
     const message = padded('').replace('-- \r\nAnn', '--cut x\r\n--cut- \r\n--cut-- x\r\n-- cut')
     expect(partsOf(await parse(message)).text).toBe('the text\n--cut x\n--cut- \n--cut-- x\n-- cut')
   })
 
-  test('a boundary that is declared with white space at its end is the same without', async () => {
+  test('a boundary declared with trailing white space matches without it', async () => {
     expect(partsOf(await parse(padded('', 'cut \t')))).toEqual(TEXT_AND_FILE)
     expect(partsOf(await parse(padded('  ', 'cut  ')))).toEqual(TEXT_AND_FILE)
   })
 
-  test('a boundary in quotes may have quoted pairs', async () => {
+  test('a quoted boundary may have quoted pairs', async () => {
     expect(partsOf(await parse(padded(' ', '\\c\\u\\t')))).toEqual(TEXT_AND_FILE)
   })
 
-  test('is not part of it wherever the pieces of a streamed message end, nor without a line end behind the last', async () => {
+  test('is recognised wherever the chunks of a streamed message end, and without a line end after the last delimiter', async () => {
     const bytes = octets(padded(' \t ').replace(/\r\nepilogue\r\n$/, ''))
     for (let size = 1; size < 60; size++) {
       const source: MessageSource = {
@@ -76,14 +76,14 @@ describe('white space behind a delimiter (RFC 2046 §5.1.1)', () => {
     }
   })
 
-  test('an attachment of 400 KiB ends before it', async () => {
+  test('ends an attachment of 400 KiB', async () => {
     const content = `${'YWJj'.repeat(19)}\r\n`.repeat(5400)
     const { attachments, text } = await parse(padded(' ').replace('YWJj\r\n', content))
     expect([text, attachments.map((each) => each.content.length)]).toEqual([TEXT_AND_FILE.text, [5400 * 19 * 3]])
     expect(5400 * 19 * 3).toBeGreaterThan(256 * KIB)
   })
 
-  test('lines of 64 KiB of it are read in linear time', async () => {
+  test('in lines of 64 KiB is read in linear time', async () => {
     const line = `--cut${' '.repeat(64_000)}x\r\n`
     const { text } = await parse(padded('').replace('the text', line.repeat(20)))
     expect(text?.length).toBe(64_007 * 20 + '\n-- \nAnn'.length)
@@ -136,32 +136,27 @@ describe('comments (RFC 2045 §5.1)', () => {
   })
 })
 
-describe('text of a header that is not encoded', () => {
+describe('unencoded text of a header', () => {
   const message = (header: string, type: string): Promise<ParsedMessage> =>
     parse(`${header}\r\nContent-Type: ${type}\r\n\r\nx`)
 
   // Proves: inbound-8
   test.each<[what: string, raw: string, type: string, expected: string]>([
-    ['is UTF-8 when it is, whatever the body is', utf8('Grüße, 日本'), 'text/plain; charset=koi8-r', 'Grüße, 日本'],
+    ['is UTF-8 if valid, whatever the body', utf8('Grüße, 日本'), 'text/plain; charset=koi8-r', 'Grüße, 日本'],
     ['is in the charset of the body', '\xf0\xd2\xc9\xd7\xc5\xd4', 'text/plain; charset=koi8-r', 'Привет'],
     ['is in the charset of the body: two octets', '\x93\xfa\x96\x7b', 'text/plain; charset="shift_jis"', '日本'],
     ['is in the charset of the body: GBK', '\xc4\xe3\xba\xc3', 'text/html; charset=gb2312', '你好'],
     ['is in the charset of the body: ISO-2022-JP', '\x1b$BF|K\\\x1b(B', 'text/plain; charset=iso-2022-jp', '日本'],
     ['is windows-1252 when the body is in UTF-8', 'Gr\xfc\xdfe', 'text/plain; charset=utf-8', 'Grüße'],
-    ['is windows-1252 when the body names none', 'Gr\xfc\xdfe \x80', 'text/plain', 'Grüße €'],
+    ['is windows-1252 when the body declares none', 'Gr\xfc\xdfe \x80', 'text/plain', 'Grüße €'],
     ['is windows-1252 when the body is US-ASCII', 'Gr\xfc\xdfe', 'text/plain; charset=us-ascii', 'Grüße'],
     [
-      'is windows-1252 when that of the body is no charset of headers',
+      "is windows-1252 when the body's charset cannot be used in headers",
       'Gr\xfc\xdfe',
       'text/plain; charset=utf-16',
       'Grüße',
     ],
-    [
-      'is windows-1252 when the charset of the body is not known',
-      'Gr\xfc\xdfe',
-      'text/plain; charset=x-nobody',
-      'Grüße',
-    ],
+    ['is windows-1252 when the charset of the body is unknown', 'Gr\xfc\xdfe', 'text/plain; charset=x-nobody', 'Grüße'],
   ])('%s', async (_, raw, type, expected) => {
     const { subject, from, fromAddresses, headers } = await message(
       `Subject: ${raw}\r\nFrom: "${raw}" <ann@sender.example>\r\nX-Note: ${raw}`,
@@ -175,7 +170,7 @@ describe('text of a header that is not encoded', () => {
     })
   })
 
-  test('is in the charset of the first text part that names one; so are file names, also before it', async () => {
+  test('is in the charset of the first text part that names one, as are file names, even before that part', async () => {
     const { subject, attachments } = await parse(
       [
         'Subject: \xcf\xf0\xe8\xe2\xe5\xf2',
@@ -209,7 +204,7 @@ describe('text of a header that is not encoded', () => {
   })
 })
 
-describe('names and words that are cut inside a character', () => {
+describe('names and words split inside a character', () => {
   const nameOf = async (parameters: string): Promise<string | null | undefined> =>
     (await parse(`Content-Type: application/pdf;\r\n ${parameters}\r\n\r\nx`)).attachments[0]?.filename
   const [first, second] = [utf8('日').slice(0, 2), utf8('日').slice(2)]
@@ -218,18 +213,18 @@ describe('names and words that are cut inside a character', () => {
   test.each([
     ['percent-encoded', "name*0*=utf-8''a%E6%97;\r\n name*1*=%A5.pdf"],
     ['percent-encoded, then as they are', `name*0*=utf-8''a%E6%97;\r\n name*1="${second}.pdf"`],
-    ['as they are', `name*0="a${first}";\r\n name*1="${second}.pdf"`],
+    ['unchanged', `name*0="a${first}";\r\n name*1="${second}.pdf"`],
     ['in the wrong order', `name*1="${second}.pdf";\r\n name*0="a${first}"`],
     ['encoded words in base64', 'name="=?utf-8?B?YeaX?=\r\n =?UTF-8?B?pS5wZGY=?="'],
     ['encoded words in base64 with padding', 'name="=?utf-8?B?YQ==?= =?utf-8?B?5pc=?= =?utf-8?B?pS5wZGY=?="'],
     ['encoded words of both encodings', 'name="=?utf-8?Q?a=E6=97?= =?utf-8?B?pS5wZGY=?="'],
     ['encoded words in continuations', 'name*0="=?utf-8?Q?a=E6=97?=";\r\n name*1="=?utf-8?Q?=A5.pdf?="'],
-    ['encoded words of a language', 'name="=?utf-8*ja?Q?a=E6=97?= =?utf-8?Q?=A5.pdf?="'],
+    ['encoded words with a language', 'name="=?utf-8*ja?Q?a=E6=97?= =?utf-8?Q?=A5.pdf?="'],
   ])('file names: %s', async (_, parameters) => {
     expect(await nameOf(parameters)).toBe('a日.pdf')
   })
 
-  test('what looks like an encoded word in a percent-encoded name is part of it', async () => {
+  test('text that looks like an encoded word in a percent-encoded name is part of the name', async () => {
     expect(await nameOf("name*=utf-8''%3D%3Futf-8%3FQ%3Fa%3F%3D.pdf")).toBe('=?utf-8?Q?a?=.pdf')
   })
 
@@ -237,8 +232,8 @@ describe('names and words that are cut inside a character', () => {
     ['utf-8', '=?utf-8?Q?=E6=97?= =?utf-8?Q?=A5?=', '日'],
     ['both encodings', '=?utf-8?B?5pc=?=\r\n =?utf-8?Q?=A5?=', '日'],
     ['gb18030', '=?gb18030?B?xA==?= =?GB18030?B?4w==?=', '你'],
-    ['different charsets are decoded apart', '=?utf-8?Q?=C3=BC?= =?iso-8859-1?Q?=FC?=', 'üü'],
-    ['plain text between them parts them', '=?utf-8?Q?=C3=BC?= x =?utf-8?Q?=C3=BC?=', 'ü x ü'],
+    ['different charsets are decoded separately', '=?utf-8?Q?=C3=BC?= =?iso-8859-1?Q?=FC?=', 'üü'],
+    ['plain text separates them', '=?utf-8?Q?=C3=BC?= x =?utf-8?Q?=C3=BC?=', 'ü x ü'],
     ['words without white space between them', '=?utf-8?Q?=E6=97?==?utf-8?Q?=A5?=', '日'],
     ['names of one charset', '=?latin1?Q?=FC?= =?iso-8859-1?Q?=FC?=', 'üü'],
   ])('subjects: %s', async (_, subject, expected) => {
@@ -273,7 +268,7 @@ describe('charsets of 7 bits that the runtime does not know', () => {
     expect([subject, attachments[0]?.filename]).toEqual(['한국中国', '한국.pdf'])
   })
 
-  test('what is joined of ISO-2022-JP has no marks of errors', async () => {
+  test('joined ISO-2022-JP has no replacement characters', async () => {
     const body = '\x1b$BF|\x1b(B\x1b$BK\\\x1b(B'
     expect((await parse(`Content-Type: text/plain; charset=iso-2022-jp\r\n\r\n${body}`)).text).toBe('日本')
   })

@@ -12,7 +12,7 @@ const ANN = { mailFrom: 'ann@sender.example' }
 const parse = (text: string | Uint8Array): Promise<ParsedMessage> =>
   parseMessage(typeof text === 'string' ? Buffer.from(text) : text, ANN)
 
-/** The reason for which a message is refused. */
+/** Returns the reason for which a message is rejected. */
 const readRefusal = (text: string | Uint8Array): Promise<string> =>
   parse(text).then(
     () => 'it was parsed',
@@ -52,12 +52,12 @@ describe('the corpus', () => {
     .filter((name) => name.endsWith('.eml'))
     .map((name) => name.slice(0, -4))
 
-  test('has at least 60 messages, and each is in the table', () => {
+  test('has at least 60 messages, each listed in the table', () => {
     expect(names.sort()).toEqual(Object.keys(CORPUS).sort())
     expect(names.length).toBeGreaterThanOrEqual(60)
   })
 
-  test.each(Object.entries(CORPUS))('%s is read as it was written', async (name, expected) => {
+  test.each(Object.entries(CORPUS))('%s is parsed as it was written', async (name, expected) => {
     expect(selectExpected(await parse(readFileSync(join(FOLDER, `${name}.eml`))), expected)).toEqual(expected)
   })
 
@@ -88,7 +88,7 @@ describe('the corpus', () => {
   })
 })
 
-test('a whole message: every field of what is parsed', async () => {
+test('a whole message: every field of the result', async () => {
   const message = [
     'Received: from a.example by b.example;',
     '\tTue, 3 Nov 2026 10:15:01 +0100',
@@ -160,7 +160,7 @@ describe('dates', () => {
   })
 })
 
-describe('a message that a program sent (RFC 3834)', () => {
+describe('a message sent by a program (RFC 3834)', () => {
   test.each([
     ['Auto-Submitted: auto-generated', true],
     ['Auto-Submitted: Auto-Replied; owner-email="a@b.example"', true],
@@ -206,7 +206,7 @@ test.each([
   ['cp437', 'gQ==', 'ü'],
   ['utf-7', 'K0FPUS0=', 'ä'],
   ['x-nobody-knows-it', 'Z3LDvG4=', 'grün'],
-])('a charset that the platform does not know is read in base64 as well: %s', async (charset, body, text) => {
+])('a charset unknown to the platform is decoded in base64 too: %s', async (charset, body, text) => {
   const head = `Content-Type: text/plain; charset=${charset}\r\nContent-Transfer-Encoding: base64\r\n\r\n`
   expect((await parse(head + body)).text).toBe(text)
 })
@@ -231,10 +231,10 @@ test.each([
 const nested = (levels: number): string =>
   `${Array.from({ length: levels - 1 }, (_, i) => `Content-Type: multipart/mixed; boundary=b${i}\r\n\r\n--b${i}\r\n`).join('')}\r\ninnermost`
 
-describe('bounds', () => {
+describe('limits', () => {
   const HEADER = 'The header of the message is longer than 1 MiB or has more than 100,000 lines.'
 
-  test('a header of 1 MiB is read, a longer one refused', async () => {
+  test('a header of 1 MiB is parsed, a longer one rejected', async () => {
     const filler = (length: number): string => `X-A: ${'a'.repeat(994)}\r\n`.repeat(length / 1001)
     const head = filler(1001 * 1047)
     expect((await parse(`${head}Subject: end\r\n\r\nx`)).subject).toBe('end')
@@ -242,7 +242,7 @@ describe('bounds', () => {
     expect(await readRefusal(`X: ${'a'.repeat(2 * 1024 * 1024)}`)).toBe(HEADER)
   })
 
-  test('a header of 100,000 lines is read, a longer one refused', async () => {
+  test('a header of 100,000 lines is parsed, a longer one rejected', async () => {
     expect((await parse(`${'X:\r\n'.repeat(99_999)}\r\nx`)).headers.length).toBe(99_999)
     expect(await readRefusal(`${'X:\n'.repeat(100_001)}\nx`)).toBe(HEADER)
     expect((await parse(`X: a${'\r\n b'.repeat(90_000)}\r\n\r\nx`)).headers.length).toBe(1)
@@ -261,20 +261,20 @@ describe('bounds', () => {
     expect(await readRefusal(mixed(Array.from({ length: 9 }, () => long)))).toBe(refused)
   })
 
-  test('9,999 parts beside the message itself are read, more are refused', async () => {
+  test('9,999 parts besides the message itself are parsed, more are rejected', async () => {
     expect((await parse(mixed(Array.from({ length: 9999 }, () => '\r\na')))).text?.length).toBe(9999 * 2 - 1)
     expect(await readRefusal(mixed(Array.from({ length: 10_001 }, () => '\r\na')))).toBe(
       'The message has more than 10000 parts.',
     )
   })
 
-  test('100 levels are read, 101 are refused', async () => {
+  test('100 levels are parsed, 101 are rejected', async () => {
     expect((await parse(nested(100))).text).toBe('innermost')
-    expect(await readRefusal(nested(101))).toBe('The parts of the message lie deeper than 100 levels.')
-    expect(await readRefusal(nested(9000))).toBe('The parts of the message lie deeper than 100 levels.')
+    expect(await readRefusal(nested(101))).toBe('The parts of the message are nested more than 100 levels deep.')
+    expect(await readRefusal(nested(9000))).toBe('The parts of the message are nested more than 100 levels deep.')
   })
 
-  test('1,000 attachments are read, 1,001 are refused', async () => {
+  test('1,000 attachments are parsed, 1,001 are rejected', async () => {
     const attachment = 'Content-Type: a/b\r\n\r\na'
     expect((await parse(mixed(Array.from({ length: 1000 }, () => attachment)))).attachments.length).toBe(1000)
     expect(await readRefusal(mixed(Array.from({ length: 1001 }, () => attachment)))).toBe(
@@ -290,16 +290,16 @@ describe('bounds', () => {
     ])
   })
 
-  test('more than 1,000 carriage returns in a row are refused', async () => {
-    const refused = 'The message has more than 1,000 carriage returns in a row, which no mail has.'
+  test('more than 1,000 carriage returns in a row are rejected', async () => {
+    const refused = 'The message has more than 1,000 carriage returns in a row.'
     const fill = (count: number) => `Content-Type: a/b; x=${'\r'.repeat(count)}a\r\n\r\nx`
     expect([await readRefusal(fill(1000)), await readRefusal(fill(1001))]).toEqual(['it was parsed', refused])
-    // The pieces in which it is read end after 65,536 octets.
+    // The chunks in which it is read end after 65,536 octets.
     const across = (count: number) => `X: y\r\n\r\n${'x'.repeat(65_000)}${'\r'.repeat(count)}x`
     expect([await readRefusal(across(1000)), await readRefusal(across(1001))]).toEqual(['it was parsed', refused])
   })
 
-  test('of a list of addresses 1,000 are told', async () => {
+  test('of a list of addresses 1,000 are returned', async () => {
     const { to, toAddresses } = await parse(
       `To: ${Array.from({ length: 3000 }, (_, i) => `a${i}@b.example`).join(',\r\n ')}\r\n\r\n`,
     )
@@ -390,7 +390,7 @@ describe('hostile content is read in linear time', () => {
       [900_003 * 20],
     ],
     [
-      'lines that are soft',
+      'soft line breaks',
       () => `Content-Type: text/plain; format=flowed\r\n\r\n${'a \r\n'.repeat(MB)}`,
       (m) => m.text?.length,
       MOST / 2,
@@ -409,7 +409,7 @@ describe('hostile content is read in linear time', () => {
     ],
     ['a date of a megabyte', () => `Date: ${'1 '.repeat(400_000)}\r\n\r\n`, (m) => m.dateMs, null],
   ]
-  // What is not linear here takes minutes to hours: the limit of time is that of all tests.
+  // Content that is not read in linear time would take minutes to hours, so the default time limit of tests is enough.
   test.each(cases)('%s', async (_, make, of, expected) => {
     expect(of(await parse(make()))).toEqual(expected)
   })

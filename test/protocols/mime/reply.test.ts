@@ -26,19 +26,19 @@ test.each([
     'See below.\n\nYes.\n\nNo.',
   ],
   [
-    'a signature stays, and so do indented lines and blank ones',
+    'a signature, indented lines and blank lines are kept',
     `Yes,\n\n  indented\n\n\nboth.\n-- \nAnn\n\nOn Tue, Bob <bob@tassis.example> wrote:\n\n${QUOTED}`,
     'Yes,\n\n  indented\n\n\nboth.\n-- \nAnn',
   ],
   ['nothing is quoted', 'Just text.\n\nFrom: here on it is fine.\n-- \nAnn\n', null],
-  ['a signature is no quotation', 'Yes.\n\n-- \nAnn\n', null],
+  ['a signature is not a quotation', 'Yes.\n\n-- \nAnn\n', null],
   ['nothing but a quotation', QUOTED, null],
   ['no text', '', null],
 ])('%s', (_, text, expected) => {
   expect(removeQuotes(text)).toBe(expected)
 })
 
-test('a line of any length and any characters comes back as it was', () => {
+test('a line of any length and any characters is preserved', () => {
   const own = `${'long '.repeat(500)}\n\ue0001\ue000\n> is not at the start: >\n$& $1\n🎉 ${'x'.repeat(300)}`.replace(
     '\n> ',
     '\n ',
@@ -49,13 +49,13 @@ test('a line of any length and any characters comes back as it was', () => {
 describe('beyond 64 KiB', () => {
   const filler = `${'a line of text\n'.repeat(6000)}`
 
-  test('what follows a quotation belongs to it', () => {
+  test('text after a quotation belongs to it', () => {
     expect(removeQuotes(`Yes.\n\nOn Tue, Ann <ann@sender.example> wrote:\n\n${'> quoted\n'.repeat(10_000)}`)).toBe(
       'Yes.',
     )
   })
 
-  test('what follows own text is own text', () => {
+  test('text after own text is own text', () => {
     expect(removeQuotes(`Yes.\n\nOn Tue, Ann <ann@sender.example> wrote:\n\n> quoted\n\n${filler}end`)).toBe(
       `Yes.\n\n${filler}end`,
     )
@@ -63,16 +63,16 @@ describe('beyond 64 KiB', () => {
 })
 
 describe('hostile text is read in linear time', () => {
-  // Each takes the library hours, or longer than that, by itself.
+  // Each of these alone takes the library hours or longer.
   test.each([
     ['a word that opens', 'On '.repeat(20_000)],
     ['lines that nearly end', `${'On a on at '.repeat(14)}\n`.repeat(400)],
     ['numbers and brackets', `${'0000from<'.repeat(17)} wrote\n`.repeat(400)],
     ['dates and quotes', `${'00.00.2000"<>'.repeat(12)} wrote\n`.repeat(400)],
     ['words over many lines', 'aaa. skrev skrev skrev skrev skrev skrev skrev skrev skrev\n'.repeat(1100)],
-    ['words that end nothing', 'Op schreef\n'.repeat(6000)],
+    ['words without an end', 'Op schreef\n'.repeat(6000)],
     ['blank lines', '\n'.repeat(65_000)],
-    ['signs of quotation', '>'.repeat(65_000)],
+    ['quote markers', '>'.repeat(65_000)],
     ['spaces', `${' '.repeat(150)}wrote\n`.repeat(400)],
     ['dashes', `${'-'.repeat(150)}wrote\n`.repeat(400)],
     ['ten million characters', 'a\n'.repeat(5_000_000)],

@@ -70,7 +70,7 @@ const SNIPPETS = [
 const randomText = (random: (below: number) => number, pieces: number): string =>
   Array.from({ length: pieces }, () => SNIPPETS[random(SNIPPETS.length)]).join('')
 
-/** A message with everything at once; no two numbers give the same. */
+/** Creates a message with many difficult features; each number gives a different one. */
 export function createTrickyInput(number: number): TestMessage {
   const random = seededRandom(number)
   const line = (pieces: number) =>

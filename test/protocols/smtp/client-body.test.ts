@@ -5,7 +5,7 @@ import type { SmtpConnectOptions } from '#protocols/smtp/connect.ts'
 import { type SmtpScript, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import { deferred, helloMessage, openSession, transaction, WatchedClock, waitOneTick } from './smtp-session.ts'
 
-/** More than the buffers of two sockets hold, so that it cannot leave at once. */
+/** Exceeds the buffers of two sockets, so one write cannot send it all. */
 const largeMessage = Buffer.alloc(72 * 350_000, `${'x'.repeat(70)}\r\n`)
 
 async function sendOne(script: SmtpScript, message: Uint8Array = helloMessage) {
@@ -15,7 +15,7 @@ async function sendOne(script: SmtpScript, message: Uint8Array = helloMessage) {
   return { result, usable: client.isUsable, session: server.session }
 }
 
-/** A transaction whose beforeBody has been called and is pending. */
+/** Starts a transaction whose beforeBody has been called and is pending. */
 async function startPendingBody(script: SmtpScript = {}) {
   const server = await startScriptedSmtp(script)
   const client = await openSession(server)
@@ -25,7 +25,7 @@ async function startPendingBody(script: SmtpScript = {}) {
   return { server, client, commit, sending }
 }
 
-test('no octet of the message leaves before beforeBody is resolved', async () => {
+test('no octet of the message is sent before beforeBody resolves', async () => {
   const { server, client, commit, sending } = await startPendingBody()
   await using _server = server
   for (let i = 0; i < 20; i++) await waitOneTick()
@@ -36,7 +36,7 @@ test('no octet of the message leaves before beforeBody is resolved', async () =>
   await client.quit()
 })
 
-test('beforeBody is not called before the 354 is here', async () => {
+test('beforeBody is not called before the 354', async () => {
   const gate = deferred()
   await using server = await startScriptedSmtp({
     data: async () => {
@@ -69,7 +69,7 @@ test.each([
     },
   ],
 ])(
-  'when beforeBody %s the transaction is aborted, nothing was sent, and the connection closed',
+  'when beforeBody %s the transaction is aborted, nothing was sent, and the connection is closed',
   async (_, beforeBody) => {
     await using server = await startScriptedSmtp()
     await using client = await openSession(server)
@@ -87,7 +87,7 @@ test.each([
   ['a 421', '421 4.3.2 bye', { kind: 'refused', phase: 'data', reply: { code: 421 } }],
   ['a 421 and a close', { say: '421 bye', drop: 'end' }, { kind: 'refused', phase: 'data', reply: { code: 421 } }],
 ] as const)(
-  '%s while beforeBody is pending: surely not accepted, told when beforeBody is done',
+  '%s while beforeBody is pending: certainly not accepted, reported after beforeBody',
   async (_, reaction, expected) => {
     const { server, client, commit, sending } = await startPendingBody()
     await using _server = server
@@ -104,13 +104,13 @@ test.each([
   },
 )
 
-test('a 354 with a close right behind it is lost', async () => {
+test('a 354 followed immediately by a close is lost', async () => {
   const { result } = await sendOne({ data: { say: '354 go', drop: 'end' } })
-  // Whether the close is seen before the first octet is a matter of time; it must never be anything but these two.
+  // Timing decides whether the close is noticed before the first octet, but the result must be one of these two.
   expect(['lost', 'uncertain']).toContain(result.kind)
 })
 
-test('aborted is told also when the connection was lost before beforeBody rejected', async () => {
+test('a rejected beforeBody is aborted even if the connection was lost before', async () => {
   const { server, client, commit, sending } = await startPendingBody()
   await using _server = server
   server.session.say({ drop: 'end' })
@@ -119,7 +119,7 @@ test('aborted is told also when the connection was lost before beforeBody reject
   expect(await sending).toEqual({ kind: 'aborted', error: new Error('disk full') })
 })
 
-test('destroy while beforeBody is pending is lost, in the middle of the message uncertain', async () => {
+test('destroy is lost while beforeBody is pending, and uncertain in the middle of the message', async () => {
   const pending = await startPendingBody()
   await using _server = pending.server
   pending.client.destroy()
@@ -153,8 +153,12 @@ test.each([
   ['a reset', { drop: 'reset' }, { kind: 'uncertain', failure: { kind: 'reset' } }],
   ['a positive reply', '250 ok', { kind: 'uncertain', failure: { kind: 'protocol' } }],
   ['nonsense', 'hello', { kind: 'uncertain', failure: { kind: 'protocol' } }],
-  ['a refusal', '552 5.3.4 too large', { kind: 'refused', phase: 'body', reply: { code: 552 } }],
-  ['a refusal and a reset', { say: '552 no', drop: 'reset' }, { kind: 'refused', phase: 'body', reply: { code: 552 } }],
+  ['a rejection', '552 5.3.4 too large', { kind: 'refused', phase: 'body', reply: { code: 552 } }],
+  [
+    'a rejection and a reset',
+    { say: '552 no', drop: 'reset' },
+    { kind: 'refused', phase: 'body', reply: { code: 552 } },
+  ],
   ['a 421', '421 4.3.2 bye', { kind: 'refused', phase: 'body', reply: { code: 421 } }],
 ] as const)('%s in the middle of the message ends it', async (_, reaction, expected) => {
   const { result, usable } = await sendOne({ midBody: { afterBytes: 100_000, reaction } }, largeMessage)
@@ -174,7 +178,7 @@ test('silence after the final dot is uncertain after 10 minutes and not before',
   expect(await sending).toMatchObject({ kind: 'uncertain', failure: { kind: 'timeout' } })
 })
 
-test('a peer that takes no more of the message for 3 minutes is uncertain', async () => {
+test('a peer that accepts no more of the message for 3 minutes is uncertain', async () => {
   const clock = new WatchedClock()
   await using server = await startScriptedSmtp({ stopsReading: true })
   await using client = await openSession(server, { clock })
@@ -182,18 +186,19 @@ test('a peer that takes no more of the message for 3 minutes is uncertain', asyn
   client.send(transaction({ message: [largeMessage] })).then((value) => {
     result = value
   })
-  // A wait for a block begins anew with each block that the buffers still take: only a full one ends the transaction.
+  // The wait for a block restarts with each block that the buffers still accept; only a full buffer ends the
+  // transaction.
   while (result === undefined) {
     if (clock.waitsMs[0] === 180_000) clock.advance(60_000)
     await waitOneTick()
   }
   expect(result).toEqual({
     kind: 'uncertain',
-    failure: { kind: 'timeout', message: 'The server took no more of the message within 180 s' },
+    failure: { kind: 'timeout', message: 'The server accepted no more of the message within 180 s' },
   })
 })
 
-test('a refusal by a server that takes no more of the message is read at once', async () => {
+test('a rejection by a server that accepts no more of the message is read immediately', async () => {
   const clock = new WatchedClock()
   await using server = await startScriptedSmtp({ stopsReading: true })
   await using client = await openSession(server, { clock })
@@ -210,7 +215,7 @@ test.each([
   ['lines of dots', '.\r\n..\r\n...\r\n.a\r\n', '.\r\n..\r\n...\r\n.a\r\n'],
   ['a line that could end the message', 'a\r\n.\r\nMAIL FROM:<x@y.test>\r\n', 'a\r\n.\r\nMAIL FROM:<x@y.test>\r\n'],
   ['dots at the seams of blocks', `${'x'.repeat(65_534)}\r\n.\r\n${'y'.repeat(65_529)}\r\n..\r\n`, undefined],
-])('%s arrives as it was', async (_, message, expected) => {
+])('%s arrives unchanged', async (_, message, expected) => {
   const { result, usable, session } = await sendOne({}, Buffer.from(message))
   expect({ kind: result.kind, usable }).toEqual({ kind: 'accepted', usable: true })
   expect(session.messages.map(String)).toEqual([expected ?? message])
@@ -218,7 +223,7 @@ test.each([
 })
 
 for (const tls of ['never', 'required'] as const) {
-  test(`a message of 24 MiB arrives whole, and the session goes on (tls ${tls})`, async () => {
+  test(`a message of 24 MiB arrives complete, and the session continues (tls ${tls})`, async () => {
     await using server = await startScriptedSmtp({ extensions: ['PIPELINING', 'STARTTLS'] })
     await using client = await openSession(server, { tls })
     expect((await client.send(transaction({ message: [largeMessage] }))).kind).toBe('accepted')
@@ -227,7 +232,7 @@ for (const tls of ['never', 'required'] as const) {
   })
 }
 
-test('the transcript has the session and not the message', async () => {
+test('the transcript has the session but not the message', async () => {
   const transcript: string[] = []
   const note: NonNullable<SmtpConnectOptions['transcript']> = (direction, line) =>
     transcript.push(`${direction} ${line}`)

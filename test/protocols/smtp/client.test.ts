@@ -8,7 +8,7 @@ const EHLO = 'EHLO out.sender.test'
 const MAIL = `MAIL FROM:<bounce@sender.test> SIZE=${helloMessage.length}`
 const RCPT = 'RCPT TO:<user@example.test>'
 
-/** What one transaction ends with, what the session is then, and what the server saw. */
+/** Returns the result of one transaction, the state of the session after it, and what the server received. */
 async function sendOne(script: SmtpScript, changes: Partial<SmtpTransaction> = {}) {
   await using server = await startScriptedSmtp(script)
   await using client = await openSession(server)
@@ -24,7 +24,7 @@ async function sendOne(script: SmtpScript, changes: Partial<SmtpTransaction> = {
   return { result, usable: client.isUsable, begun, session: server.session }
 }
 
-/** A reaction that begins a reset from outside the order of commands. */
+/** A reaction that resets the connection regardless of the order of commands. */
 const dropNow = (how: 'end' | 'reset') => (_: string, session: ScriptedSession) => {
   session.say({ drop: how })
   return ''
@@ -41,13 +41,13 @@ test('with PIPELINING the envelope is one write, and the message follows the 354
   expect(session.messages).toEqual([helloMessage])
 })
 
-test('without PIPELINING each command waits for the reply to the one before', async () => {
+test('without PIPELINING each command waits for the reply to the previous one', async () => {
   const { result, session } = await sendOne({ extensions: ONE_BY_ONE })
   expect(result.kind).toBe('accepted')
   expect(session.segments).toEqual([`${EHLO}\r\n`, `${MAIL}\r\n`, `${RCPT}\r\n`, 'DATA\r\n', 'QUIT\r\n'])
 })
 
-test('without PIPELINING a refused command is the last', async () => {
+test('without PIPELINING a rejected command is the last', async () => {
   const mail = await sendOne({ extensions: ONE_BY_ONE, mail: '550 5.7.1 no' })
   expect(mail.session.commands).toEqual([EHLO, MAIL, 'QUIT'])
   const rcpt = await sendOne({ extensions: ONE_BY_ONE, rcpt: '550 5.1.1 no' })
@@ -79,7 +79,7 @@ for (const [name, extensions] of [
     const { result, begun, ...rest } = await sendOne({ extensions, ...script })
     expect(result).toMatchObject({ kind: 'refused', phase, reply: { code } })
     expect(begun).toBe(phase === 'body')
-    // A close behind the reply may be seen with it or after it.
+    // A close after the reply may be noticed with it or after it.
     if (usable || code === 421) expect(rest.usable).toBe(usable)
   })
 
@@ -122,19 +122,19 @@ for (const [name, extensions] of [
 test.each([
   ['mail', { mail: '550 no', rcpt: '250 ok' }],
   ['rcpt', { rcpt: '550 no' }],
-] as const)('a 354 behind a refused %s closes the connection: no empty message is sent', async (phase, script) => {
+] as const)('a 354 after a rejected %s closes the connection: no empty message is sent', async (phase, script) => {
   const { result, usable, begun, session } = await sendOne({ ...script, data: '354 go' })
   expect(result).toMatchObject({ kind: 'refused', phase, reply: { code: 550 } })
   expect({ usable, begun, raw: session.rawMessages }).toEqual({ usable: false, begun: false, raw: [] })
 })
 
-test('a 421 among the replies behind a refusal makes the session unusable, and the refusal stands', async () => {
+test('a 421 among the replies after a rejection makes the session unusable, and the rejection is the result', async () => {
   const { result, usable } = await sendOne({ mail: '550 no', rcpt: '421 bye', data: '' })
   expect(result).toMatchObject({ kind: 'refused', phase: 'mail', reply: { code: 550 } })
   expect(usable).toBe(false)
 })
 
-test('replies to a pipeline count in their order, however they are cut and delayed', async () => {
+test('pipelined replies are matched in order, however they are split and delayed', async () => {
   const gate = deferred()
   await using server = await startScriptedSmtp({
     mail: Buffer.from('250-one\r\n250 ok\r\n25'),
@@ -152,7 +152,7 @@ test('replies to a pipeline count in their order, however they are cut and delay
   expect((await sending).kind).toBe('accepted')
 })
 
-test('more replies than commands end the session, whatever the result before them', async () => {
+test('more replies than commands end the session, whatever the earlier result', async () => {
   const after = await sendOne({ body: '250 ok\r\n250 ok again' })
   expect(after.result.kind).toBe('accepted')
   expect(after.usable).toBe(false)
@@ -162,7 +162,7 @@ test('more replies than commands end the session, whatever the result before the
   expect(behind354.result).toMatchObject({ kind: 'lost', phase: 'data', failure: { kind: 'protocol' } })
 })
 
-test('a session is reused after an accepted message without RSET', async () => {
+test('a session is reused without RSET after an accepted message', async () => {
   await using server = await startScriptedSmtp({ extensions: ['PIPELINING', 'SIZE'] })
   await using client = await openSession(server)
   for (let i = 0; i < 3; i++) expect((await client.send(transaction())).kind).toBe('accepted')
@@ -174,19 +174,19 @@ test('a session is reused after an accepted message without RSET', async () => {
 test.each([
   ['pipelined', ['PIPELINING', 'SIZE'], [`RSET\r\n${MAIL}\r\n${RCPT}\r\nDATA\r\n`]],
   ['one by one', ['SIZE'], ['RSET\r\n', `${MAIL}\r\n`, `${RCPT}\r\n`, 'DATA\r\n']],
-])('%s: a session is reused after a refusal, with RSET ahead of the next MAIL', async (_, extensions, segments) => {
+])('%s: a session is reused after a rejection, with RSET before the next MAIL', async (_, extensions, segments) => {
   await using server = await startScriptedSmtp({ extensions, rcpt: ['550 5.1.1 no'], data: ['503 no RCPT'] })
   await using client = await openSession(server)
   expect((await client.send(transaction())).kind).toBe('refused')
   expect(server.session.commands).not.toContain('RSET')
   const before = server.session.segments.length
-  // The first reaction of `data` is used up only where DATA was pipelined.
+  // The first reaction of `data` is used up only if DATA was pipelined.
   const second = await client.send(transaction())
   expect(second.kind).toBe(extensions.includes('PIPELINING') ? 'accepted' : 'refused')
   expect(server.session.segments.slice(before)).toEqual(segments)
 })
 
-test('a RSET that is refused ends the session: the old recipient could get the new message', async () => {
+test('a rejected RSET ends the session: the old recipient could get the new message', async () => {
   await using server = await startScriptedSmtp({ data: ['451 later'], rset: '500 what' })
   await using client = await openSession(server)
   expect((await client.send(transaction())).kind).toBe('refused')
@@ -208,7 +208,7 @@ test.each([
   ['a close', { drop: 'end' }, 'closed'],
   ['a reset', { drop: 'reset' }, 'reset'],
 ] as const)(
-  '%s between transactions makes the session unusable, and the next one is lost',
+  '%s between transactions makes the session unusable, and the next transaction lost',
   async (_, reaction, kind) => {
     await using server = await startScriptedSmtp()
     await using client = await openSession(server)
@@ -221,7 +221,7 @@ test.each([
 )
 
 test('half a reply between transactions ends the session at the next command', async () => {
-  // Its other half would come from the reply to MAIL, and all that follows would count one too few.
+  // The reply to MAIL would complete it, and every later reply would be matched to the wrong command.
   const body = '250 ok\r\n250-half'
   const { result, ...rest } = await sendOne({ body })
   expect({ result, usable: rest.usable }).toMatchObject({ result: { kind: 'accepted' }, usable: true })
@@ -231,7 +231,7 @@ test('half a reply between transactions ends the session at the next command', a
   expect(await client.send(transaction())).toMatchObject({ kind: 'lost', phase: 'mail', failure: { kind: 'protocol' } })
 })
 
-test('what the server cannot take is refused in phase mail and the session says nothing', async () => {
+test('a message that the server cannot accept is refused in phase mail without a command', async () => {
   const tooLarge = await sendOne({ extensions: ['PIPELINING', 'SIZE 10'] })
   expect(tooLarge.result).toMatchObject({ kind: 'refused', phase: 'mail', reply: { code: 552, enhanced: '5.3.4' } })
   const utf8 = await sendOne({ extensions: [] }, { smtpUtf8: true, rcptTo: 'grüße@example.test' })
@@ -241,7 +241,7 @@ test('what the server cannot take is refused in phase mail and the session says 
   }
 })
 
-test('SIZE, BODY=8BITMIME and SMTPUTF8 are sent as the server offers and the message needs', async () => {
+test('SIZE, BODY=8BITMIME and SMTPUTF8 are sent if the server offers them and the message needs them', async () => {
   const { session } = await sendOne({}, { smtpUtf8: true, eightBit: true, rcptTo: 'grüße@example.test', sizeBytes: 77 })
   expect(session.commands.slice(1, 3)).toEqual([
     'MAIL FROM:<bounce@sender.test> SIZE=77 BODY=8BITMIME SMTPUTF8',
@@ -249,7 +249,7 @@ test('SIZE, BODY=8BITMIME and SMTPUTF8 are sent as the server offers and the mes
   ])
 })
 
-test('an address with a line break throws, and the session goes on', async () => {
+test('an address with a line break throws, and the session continues', async () => {
   await using server = await startScriptedSmtp()
   await using client = await openSession(server)
   await expect(client.send(transaction({ rcptTo: 'a@b.test>\r\nDATA' }))).rejects.toThrow('rcptTo')
@@ -258,7 +258,7 @@ test('an address with a line break throws, and the session goes on', async () =>
   expect((await client.send(transaction())).kind).toBe('accepted')
 })
 
-test('a second transaction during the first throws and disturbs nothing', async () => {
+test('a second transaction during the first throws without side effects', async () => {
   await using server = await startScriptedSmtp()
   await using client = await openSession(server)
   const first = client.send(transaction())

@@ -12,7 +12,7 @@ import { transaction } from './smtp-session.ts'
 
 const offering = (...lines: string[]) => parseExtensions(makeReply(250, ['mx.example.test', ...lines]))
 
-test('the reply to EHLO is read in any case, with the old form of AUTH', () => {
+test('the reply to EHLO is parsed in any case, with the old form of AUTH', () => {
   expect(
     offering(
       'size 1000',
@@ -37,7 +37,7 @@ test('the reply to EHLO is read in any case, with the old form of AUTH', () => {
   })
 })
 
-test('SIZE with zero, without a number or with nonsense sets no limit', () => {
+test('SIZE with zero, no number or an invalid one sets no limit', () => {
   for (const line of ['SIZE 0', 'SIZE', 'SIZE lots', 'SIZE 99999999999999999999']) {
     expect(offering(line)).toEqual({ ...NO_EXTENSIONS, size: true })
   }
@@ -60,17 +60,19 @@ test('MAIL has only the parameters that are both offered and needed', () => {
   expect(formatMailCommand({ ...envelope, mailFrom: '' }, NO_EXTENSIONS)).toBe('MAIL FROM:<>\r\n')
 })
 
-test('quoted local parts, address literals and UTF-8 stand in a path as they are', () => {
+test('quoted local parts, address literals and UTF-8 are used in a path unchanged', () => {
   for (const rcptTo of ['"a b\\"<>"@c.test', 'a@[IPv6:2001:db8::1]', 'grüße@例え.test', "o'neil+x=y@c.test"]) {
     expect(formatRcptCommand(transaction({ rcptTo, smtpUtf8: true }))).toBe(`RCPT TO:<${rcptTo}>\r\n`)
   }
 })
 
-test('an address or a name that could smuggle a command throws', () => {
+test('an address or a name that could inject a command throws', () => {
   const bad = ['a@b\r\nDATA', 'a@b\n', 'a@b\r', 'a\0@b', 'a@b> SIZE=1', 'a@b <c', '"a\r\n"@b', '"a']
   for (const path of bad) {
-    expect(() => formatMailCommand(transaction({ mailFrom: path }), NO_EXTENSIONS)).toThrow('mailFrom is no address')
-    expect(() => formatRcptCommand(transaction({ rcptTo: path }))).toThrow('rcptTo is no address')
+    expect(() => formatMailCommand(transaction({ mailFrom: path }), NO_EXTENSIONS)).toThrow(
+      'mailFrom must be an address',
+    )
+    expect(() => formatRcptCommand(transaction({ rcptTo: path }))).toThrow('rcptTo must be an address')
   }
   expect(() => formatRcptCommand(transaction({ rcptTo: '' }))).toThrow('rcptTo is empty')
   expect(() => formatRcptCommand(transaction({ rcptTo: 'ü@b.test' }))).toThrow('rcptTo needs SMTPUTF8')
@@ -79,10 +81,10 @@ test('an address or a name that could smuggle a command throws', () => {
   expect(formatGreetingCommand('EHLO', '[IPv6:::1]')).toBe('EHLO [IPv6:::1]\r\n')
 })
 
-test('a message above the SIZE limit, or SMTPUTF8 to a server without it, is refused before sending', () => {
+test('a message above the SIZE limit, or SMTPUTF8 to a server without it, is rejected before sending', () => {
   const envelope = transaction({ message: [Buffer.alloc(101)] })
   expect(rejectBeforeSending(envelope, offering('SIZE 100'))).toEqual(
-    makeReply(552, ['5.3.4 Not sent: the message has 101 bytes and the receiving server takes 100 at most']),
+    makeReply(552, ['5.3.4 Not sent: the message has 101 bytes and the receiving server accepts at most 100']),
   )
   expect(rejectBeforeSending(envelope, offering('SIZE 101'))).toBeUndefined()
   expect(rejectBeforeSending(envelope, offering('SIZE 0'))).toBeUndefined()
@@ -93,7 +95,7 @@ test('a message above the SIZE limit, or SMTPUTF8 to a server without it, is ref
   expect(rejectBeforeSending({ ...envelope, smtpUtf8: true }, offering('SMTPUTF8'))).toBeUndefined()
 })
 
-test('the errors of sockets are the kinds of failures', () => {
+test('socket errors are mapped to kinds of failures', () => {
   const kindOf = (code: string, securing = false) =>
     toSmtpFailure(Object.assign(new Error('x'), { code }), securing).kind
   expect(kindOf('ECONNREFUSED')).toBe('refused')

@@ -5,7 +5,7 @@ import { ManualClock } from '#test/support/manual-clock.ts'
 import { type SmtpScript, startScriptedSmtp, testCertificate } from '#test/support/scripted-smtp.ts'
 import { openSession, optionsFor, transaction, WatchedClock, waitOneTick } from './smtp-session.ts'
 
-/** What an attempt to connect ends with, and what the server saw. */
+/** Returns the result of a connection attempt and what the server received. */
 async function attempt(script: SmtpScript, changes: Partial<SmtpConnectOptions> = {}) {
   await using server = await startScriptedSmtp(script)
   const result = await connectSmtp(optionsFor(server, changes))
@@ -16,18 +16,23 @@ async function attempt(script: SmtpScript, changes: Partial<SmtpConnectOptions> 
 
 const STARTTLS = ['PIPELINING', 'STARTTLS']
 
-test('a session opens with EHLO, knows what is offered, and ends with QUIT', async () => {
+test('a session opens with EHLO, parses the extensions, and ends with QUIT', async () => {
   await using server = await startScriptedSmtp({ extensions: ['PIPELINING', 'SIZE 1000'] })
   const client = await openSession(server)
   expect(client.extensions).toMatchObject({ pipelining: true, size: true, sizeBytes: 1000, startTls: false })
-  expect(client).toMatchObject({ remoteAddress: '127.0.0.1', localAddress: '127.0.0.1', transactions: 0, usable: true })
+  expect(client).toMatchObject({
+    remoteAddress: '127.0.0.1',
+    localAddress: '127.0.0.1',
+    transactionCount: 0,
+    isUsable: true,
+  })
   expect(client.tls).toBeUndefined()
   await client.quit()
-  expect(client).toMatchObject({ usable: false, phase: 'closed' })
+  expect(client).toMatchObject({ isUsable: false, phase: 'closed' })
   expect(server.session.commands).toEqual(['EHLO out.sender.test', 'QUIT'])
 })
 
-test('the connection comes from the local address asked for', async () => {
+test('the connection comes from the requested local address', async () => {
   await using server = await startScriptedSmtp()
   await using client = await openSession(server, { localAddress: '127.0.0.2' })
   expect(client.localAddress).toBe('127.0.0.2')
@@ -43,20 +48,20 @@ test('a port without a listener is refused', async () => {
   })
 })
 
-test('an ehloName with a line break throws before anything is dialled', async () => {
+test('an ehloName with a line break throws before any connection', async () => {
   await using server = await startScriptedSmtp()
   await expect(connectSmtp(optionsFor(server, { ehloName: 'a\r\nMAIL' }))).rejects.toThrow('ehloName')
   expect(server.sessions).toEqual([])
 })
 
-test('a greeting that refuses is refused, and answered with QUIT', async () => {
+test('a rejecting greeting is refused, and answered with QUIT', async () => {
   const { result, session } = await attempt({ greeting: '554 5.7.1 Go away' })
   expect(result).toMatchObject({ kind: 'refused', phase: 'greeting', reply: { code: 554, enhanced: '5.7.1' } })
   expect(session.commands).toEqual(['QUIT'])
 })
 
 test.each([
-  ['no SMTP', 'SSH-2.0-OpenSSH_9.2'],
+  ['not SMTP', 'SSH-2.0-OpenSSH_9.2'],
   ['another positive code', '250 hello'],
   ['an endless reply', `220-${'x'.repeat(70_000)}`],
 ])('a greeting that is %s is a protocol failure', async (_, greeting) => {
@@ -72,26 +77,26 @@ test.each([
   expect(result).toMatchObject({ kind: 'failed', phase: 'greeting', failure: { kind } })
 })
 
-test('a second greeting answers no command', async () => {
+test('a second greeting is an unsolicited reply', async () => {
   const { result } = await attempt({ greeting: '220 one\r\n220 two' })
   expect(result).toMatchObject({ kind: 'failed', phase: 'ehlo', failure: { kind: 'protocol' } })
 })
 
-test('EHLO refused with 5xx is followed by HELO, without extensions', async () => {
+test('EHLO rejected with 5xx is followed by HELO, without extensions', async () => {
   await using server = await startScriptedSmtp({ ehlo: '502 5.5.1 What?' })
   await using client = await openSession(server, { tls: 'opportunistic' })
   expect(client.extensions).toMatchObject({ pipelining: false, size: false, auth: [] })
   expect(server.session.commands).toEqual(['EHLO out.sender.test', 'HELO out.sender.test'])
 })
 
-test('EHLO refused with 4xx, or HELO as well, is refused', async () => {
+test('EHLO rejected with 4xx, or HELO rejected too, is refused', async () => {
   const busy = await attempt({ ehlo: '451 4.3.0 later' })
   expect(busy.result).toMatchObject({ kind: 'refused', phase: 'ehlo', reply: { code: 451 } })
   const never = await attempt({ ehlo: '500 no', helo: '550 never' })
   expect(never.result).toMatchObject({ kind: 'refused', phase: 'ehlo', reply: { code: 550 } })
 })
 
-test('STARTTLS makes TLS with SNI, says EHLO again and believes only the second reply', async () => {
+test('STARTTLS starts TLS with SNI, repeats EHLO and uses only the second reply', async () => {
   await using server = await startScriptedSmtp({
     ehlo: ['250-mx.example.test\r\n250-STARTTLS\r\n250 X-CLEAR', '250-mx.example.test\r\n250 PIPELINING'],
   })
@@ -102,7 +107,7 @@ test('STARTTLS makes TLS with SNI, says EHLO again and believes only the second 
   expect(server.session.commands).toEqual(['EHLO out.sender.test', 'STARTTLS', 'EHLO out.sender.test'])
 })
 
-test('an IP address is looked for in the certificate and not sent as SNI', async () => {
+test('an IP address is looked for in the certificate but not sent as SNI', async () => {
   await using server = await startScriptedSmtp({ extensions: STARTTLS })
   const options = { host: '127.0.0.1', tls: 'required', verifyCertificate: true, ca: testCertificate.cert } as const
   await using client = await openSession(server, options)
@@ -117,7 +122,7 @@ test.each([
     { host: 'mx.other.test', ca: testCertificate.cert },
     'ERR_TLS_CERT_ALTNAME_INVALID',
   ],
-])('%s fails when verified, and is accepted and recorded when not', async (_, changes, error) => {
+])('%s fails when verified, and is accepted and recorded otherwise', async (_, changes, error) => {
   const strict = await attempt({ extensions: STARTTLS }, { ...changes, tls: 'opportunistic', verifyCertificate: true })
   expect(strict.result).toMatchObject({ kind: 'failed', phase: 'tls', failure: { kind: 'tls' } })
   await using server = await startScriptedSmtp({ extensions: STARTTLS })
@@ -133,7 +138,7 @@ test.each([
   expect(result).toMatchObject({ kind: 'failed', phase: 'tls', failure: { kind } })
 })
 
-test('a certificate authority that is no PEM fails in phase tls', async () => {
+test('an invalid PEM as certificate authority fails in phase tls', async () => {
   const { result } = await attempt(
     { extensions: STARTTLS },
     { tls: 'required', ca: 'no certificate', verifyCertificate: true },
@@ -142,15 +147,15 @@ test('a certificate authority that is no PEM fails in phase tls', async () => {
 })
 
 test.each([
-  ['a whole reply', '220 go\r\n250 injected'],
+  ['a complete reply', '220 go\r\n250 injected'],
   ['half a reply', Buffer.from('220 go\r\n250 inj')],
-])('%s in the clear behind the 220 to STARTTLS ends the session before the handshake', async (_, starttls) => {
+])('%s in plaintext after the 220 to STARTTLS ends the session before the handshake', async (_, starttls) => {
   const { result, session } = await attempt({ extensions: STARTTLS, starttls }, { tls: 'opportunistic' })
   expect(result).toMatchObject({ kind: 'failed', phase: 'starttls', failure: { kind: 'protocol' } })
   expect(session.secure).toBe(false)
 })
 
-test('STARTTLS offered and refused: required fails, opportunistic goes on in the clear, 421 ends either', async () => {
+test('STARTTLS offered and rejected: required fails, opportunistic continues in plaintext, 421 ends either', async () => {
   const script = { extensions: STARTTLS, starttls: '454 4.7.0 TLS not available' }
   const required = await attempt(script, { tls: 'required' })
   expect(required.result).toMatchObject({ kind: 'refused', phase: 'starttls', reply: { code: 454 } })
@@ -160,7 +165,7 @@ test('STARTTLS offered and refused: required fails, opportunistic goes on in the
   expect(ended.result).toMatchObject({ kind: 'refused', phase: 'starttls', reply: { code: 421 } })
 })
 
-test('STARTTLS not offered: required fails, opportunistic goes on, never does not ask', async () => {
+test('STARTTLS not offered: required fails, opportunistic continues, never does not use it', async () => {
   const required = await attempt({}, { tls: 'required' })
   expect(required.result).toMatchObject({ kind: 'failed', phase: 'starttls', failure: { kind: 'tls' } })
   expect((await attempt({}, { tls: 'opportunistic' })).result.kind).toBe('connected')
@@ -168,14 +173,14 @@ test('STARTTLS not offered: required fails, opportunistic goes on, never does no
   expect(never.session.commands).toEqual(['EHLO out.sender.test', 'QUIT'])
 })
 
-test('implicit TLS makes the handshake before the greeting', async () => {
+test('implicit TLS completes the handshake before the greeting', async () => {
   await using server = await startScriptedSmtp({ implicitTls: true })
   await using client = await openSession(server, { tls: 'implicit', verifyCertificate: true, ca: testCertificate.cert })
   expect(client.tls).toMatchObject({ authorized: true })
   expect(server.session.commands).toEqual(['EHLO out.sender.test'])
 })
 
-test('implicit TLS to a server that speaks in the clear fails in phase tls', async () => {
+test('implicit TLS to a plaintext server fails in phase tls', async () => {
   const { result } = await attempt({}, { tls: 'implicit' })
   expect(result).toMatchObject({ kind: 'failed', phase: 'tls', failure: { kind: 'tls' } })
 })
@@ -189,7 +194,7 @@ test.each([
   ['tls', 60_000, 2, { extensions: STARTTLS, handshake: 'silence' }, 'required'],
   ['auth', 180_000, 2, { extensions: ['AUTH PLAIN'], auth: '' }, 'never'],
 ] as const)(
-  'phase %s gives up after %d ms of silence and not before',
+  'phase %s times out after %d ms of silence and not before',
   async (phase, timeoutMs, commands, script, tls) => {
     const clock = new WatchedClock()
     await using server = await startScriptedSmtp(script)
@@ -257,7 +262,7 @@ test('AUTH LOGIN is used where PLAIN is not offered, and no password is in the t
   ])
 })
 
-test('a password that the server does not take is refused, at any step', async () => {
+test('a password that the server rejects is refused, at any step', async () => {
   const auth = { user: 'user', password: 'wrong' }
   const refused = { kind: 'refused', phase: 'auth', reply: { code: 535, enhanced: '5.7.8' } }
   const plain = await attempt({ extensions: ['AUTH PLAIN'], auth: '535 5.7.8 no' }, { auth, allowPlaintextAuth: true })
@@ -267,7 +272,7 @@ test('a password that the server does not take is refused, at any step', async (
   expect(login.result).toMatchObject(refused)
 })
 
-test('a password is not sent in the clear, nor by a mechanism the client does not speak', async () => {
+test('a password is not sent in plaintext, nor with an unsupported mechanism', async () => {
   const auth = { user: 'user', password: 'secret' }
   const clear = await attempt({ extensions: ['AUTH PLAIN'] }, { auth, tls: 'opportunistic' })
   expect(clear.result).toMatchObject({ kind: 'failed', phase: 'auth', failure: { kind: 'tls' } })
@@ -277,13 +282,13 @@ test('a password is not sent in the clear, nor by a mechanism the client does no
   expect(odd.session.commands).toEqual(['EHLO out.sender.test'])
 })
 
-test('an answer to AUTH that is neither yes nor no is a protocol failure', async () => {
+test('an unexpected reply to AUTH is a protocol failure', async () => {
   const auth = { user: 'user', password: 'secret' }
   const { result } = await attempt({ extensions: ['AUTH PLAIN'], auth: '250 ok' }, { auth, allowPlaintextAuth: true })
   expect(result).toMatchObject({ kind: 'failed', phase: 'auth', failure: { kind: 'protocol' } })
 })
 
-test('quit does not wait for a server that does not answer', async () => {
+test('quit does not wait for a silent server', async () => {
   const clock = new ManualClock()
   await using server = await startScriptedSmtp({ quit: '' })
   const client = await openSession(server, { clock })
@@ -294,7 +299,7 @@ test('quit does not wait for a server that does not answer', async () => {
   await server.until(() => server.session.closed)
 })
 
-test('a connection that was not opened leaves no socket behind', async () => {
+test('a failed connection leaves no socket behind', async () => {
   let open = 0
   const server = createServer((socket) => {
     open++
@@ -313,7 +318,7 @@ test('a connection that was not opened leaves no socket behind', async () => {
 
 const ABORTED = { kind: 'timeout', message: 'It took too long' } as const
 
-test('an attempt that is aborted while the server is silent ends there, with the failure that was asked for', async () => {
+test('aborting an attempt while the server is silent ends it with the given failure', async () => {
   const abort = new AbortController()
   await using server = await startScriptedSmtp({ ehlo: () => new Promise(() => undefined) })
   const connecting = connectSmtp(optionsFor(server, { abort: { signal: abort.signal, failure: ABORTED } }))
@@ -330,7 +335,7 @@ test('an attempt that was aborted before it began leaves no connection', async (
   await server.until(() => server.sessions.every(({ closed }) => closed))
 })
 
-test('an abort after the session has opened does nothing to it', async () => {
+test('an abort after the session has opened has no effect', async () => {
   const abort = new AbortController()
   await using server = await startScriptedSmtp()
   await using client = await openSession(server, { abort: { signal: abort.signal, failure: ABORTED } })

@@ -17,21 +17,21 @@ test.each([
   ['a bare LF at the end', 'a\n', 'a\n\r\n.\r\n'],
   ['an empty line', '\r\n', '\r\n.\r\n'],
   ['empty lines at the end', 'a\r\n\r\n', 'a\r\n\r\n.\r\n'],
-  ['a dot alone', '.', '..\r\n.\r\n'],
+  ['a lone dot', '.', '..\r\n.\r\n'],
   ['a line of a dot', 'a\r\n.\r\nb\r\n', 'a\r\n..\r\nb\r\n.\r\n'],
   ['a line of two dots', 'a\r\n..\r\n', 'a\r\n...\r\n.\r\n'],
   ['a dot at the start of the message', '.a\r\n', '..a\r\n.\r\n'],
   ['a dot as the last octet', 'a\r\n.', 'a\r\n..\r\n.\r\n'],
   ['dots elsewhere', 'a.b\r\nc.\r\n', 'a.b\r\nc.\r\n.\r\n'],
   ['lines of dots only', '.\r\n.\r\n.\r\n', '..\r\n..\r\n..\r\n.\r\n'],
-])('%s is sent right, whatever the size of the blocks and of the pieces', (_, message, expected) => {
+])('%s is sent correctly for blocks and pieces of any size', (_, message, expected) => {
   for (let blockBytes = 1; blockBytes <= message.length + 1; blockBytes++)
     for (let pieceBytes = 1; pieceBytes <= message.length + 1; pieceBytes++)
       expect(sent(message, blockBytes, pieceBytes)).toBe(expected)
   expect(sent(message)).toBe(expected)
 })
 
-test('a message of many blocks comes out as went in when the dots are taken back', () => {
+test('a message of many blocks is unchanged after the dots are removed', () => {
   const message = Array.from({ length: 20_000 }, (_, i) => `${'.'.repeat(i % 4)}${'x'.repeat(i % 90)}\r\n`).join('')
   const wire = sent(message, 1000)
   expect(wire.endsWith('\r\n.\r\n')).toBe(true)
@@ -46,7 +46,7 @@ test('blocks without a dot to double are views of the message, not copies', () =
   expect(blocks.filter((block) => block.buffer === message.buffer)).toHaveLength(9)
 })
 
-test('a message that is a view into a larger buffer sends its own octets only', () => {
+test('a message that is a view of a larger buffer sends only its own octets', () => {
   const whole = Buffer.from('\r\n.before.after\r\n.')
   expect(
     Buffer.concat([...generateDataBlocks([new Uint8Array(whole.buffer, whole.byteOffset + 3, 6)])]).toString(),

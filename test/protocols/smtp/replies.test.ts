@@ -27,7 +27,7 @@ test('a reply has its code, its enhanced code, its lines and a text of one line'
   })
 })
 
-test('replies are the same wherever the network cuts them', () => {
+test('replies are the same wherever the network splits them', () => {
   const stream = Buffer.from('250-mx.example.test\r\n250-SIZE 100\r\n250 Grüße\r\n421 4.3.2 bye\r\n')
   const whole = parse([stream]).replies
   expect(whole.map((reply) => reply.code)).toEqual([250, 421])
@@ -37,7 +37,7 @@ test('replies are the same wherever the network cuts them', () => {
   expect(parse([...stream].map((byte) => Buffer.from([byte]))).replies).toEqual(whole)
 })
 
-test('a code without a text and a bare LF at the end are replies', () => {
+test('a code without text and a bare LF at the end are accepted', () => {
   expect(parse(['250\r\n', '354 go\n', '250-\n250 \n']).replies).toEqual([
     { code: 250, lines: [''], text: '250' },
     { code: 354, lines: ['go'], text: '354 go' },
@@ -45,7 +45,7 @@ test('a code without a text and a bare LF at the end are replies', () => {
   ])
 })
 
-test('an enhanced code of another class than the reply is not one', () => {
+test('an enhanced code of another class than the reply is ignored', () => {
   expect(makeReply(450, ['5.1.1 odd']).enhanced).toBeUndefined()
   expect(makeReply(250, ['2.1.5']).enhanced).toBe('2.1.5')
   expect(makeReply(550, ['5.7.26-gsmtp']).enhanced).toBeUndefined()
@@ -55,7 +55,7 @@ test('control characters in a reply become spaces', () => {
   expect(parse(['550 a\tb\rc\x00d\x1b[31m\r\n']).replies[0]?.text).toBe('550 a b c d [31m')
 })
 
-test('a line that is no reply is a fault, after the replies before it', () => {
+test('an invalid line is a problem, after the replies before it', () => {
   for (const line of [
     'hello',
     '',
@@ -68,16 +68,16 @@ test('a line that is no reply is a fault, after the replies before it', () => {
   ]) {
     const { replies, fault } = parse([`220 ok\r\n${line}\r\n`])
     expect(replies).toHaveLength(1)
-    expect(fault).toBe(`a line that is no SMTP reply: ${JSON.stringify(line)}`)
+    expect(fault).toBe(`a line that is not an SMTP reply: ${JSON.stringify(line)}`)
   }
 })
 
-test('a reply whose lines have different codes is a fault', () => {
+test('a reply whose lines have different codes is a problem', () => {
   const { replies, fault } = parse(['250-one\r\n550 two\r\n'])
-  expect({ replies, fault }).toEqual({ replies: [], fault: 'a reply that begins with 250 and goes on with 550' })
+  expect({ replies, fault }).toEqual({ replies: [], fault: 'a reply with two codes, 250 and 550' })
 })
 
-test('a reply may be as long as the bound and not longer, in one line or many, with an end or without', () => {
+test('a reply may be as long as the limit and not longer, in one line or many, with an end or without', () => {
   const bound = 1024
   const line = (bytes: number) => `250 ${'x'.repeat(bytes - 6)}\r\n`
   expect(parse([line(bound), line(bound)], bound).replies).toHaveLength(2)
@@ -87,7 +87,7 @@ test('a reply may be as long as the bound and not longer, in one line or many, w
   expect(parse(Array<string>(1025).fill('x'), bound)).toMatchObject(overlong)
 })
 
-test('a part of a reply is known as one until its last line ends', () => {
+test('a reply is partial until its last line ends', () => {
   expect(parse(['25']).isPartial).toBe(true)
   expect(parse(['250-one\r\n']).isPartial).toBe(true)
   expect(parse(['250-one\r\n', '250 two\r\n']).isPartial).toBe(false)

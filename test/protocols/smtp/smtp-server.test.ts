@@ -12,7 +12,7 @@ interface Received {
   message: Buffer
 }
 
-/** The smtp-server package, which knows nothing of this client. */
+/** The smtp-server package, an independent implementation. */
 async function startRealServer(options: SMTPServerOptions) {
   const received: Received[] = []
   const server = new SMTPServer({
@@ -44,7 +44,7 @@ async function startRealServer(options: SMTPServerOptions) {
   }
 }
 
-test('smtp-server takes 5 MiB over STARTTLS with AUTH, octet for octet, and refuses and takes more on the same session', async () => {
+test('smtp-server accepts 5 MiB over STARTTLS with AUTH, octet for octet, then rejects and accepts more on the same session', async () => {
   await using server = await startRealServer({
     onAuth: (auth, _session, done) =>
       auth.password === 'secret' ? done(null, { user: auth.username }) : done(new Error('no')),

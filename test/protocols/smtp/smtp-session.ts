@@ -1,5 +1,5 @@
 /**
- * @module What the tests of the SMTP client share: options and transactions that a test changes in the one point it is about.
+ * @module Shared by the tests of the SMTP client: options and transactions, of which each test changes one property.
  */
 import { systemClock } from '#platform/clock.ts'
 import type { SmtpClient, SmtpTransaction } from '#protocols/smtp/client.ts'
@@ -19,7 +19,7 @@ export function optionsFor(server: { port: number }, changes: Partial<SmtpConnec
   }
 }
 
-/** A session with the server; throws when there is none. */
+/** Opens a session with the server; throws when that fails. */
 export async function openSession(
   server: { port: number },
   changes: Partial<SmtpConnectOptions> = {},
@@ -43,15 +43,15 @@ export function transaction(changes: Partial<SmtpTransaction> = {}): SmtpTransac
   }
 }
 
-/** Lets the event loop turn once, so that sockets can move. */
+/** Waits one tick of the event loop, so that sockets can make progress. */
 export const waitOneTick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
-/** A promise with its ends outside. */
+/** A promise that the test resolves or rejects. */
 export function deferred(): { promise: Promise<void>; resolve: () => void; reject: (error: unknown) => void } {
   return Promise.withResolvers<void>()
 }
 
-/** A clock by hand that knows which waits are running. */
+/** A manual clock that knows which timers are running. */
 export class WatchedClock extends ManualClock {
   /** The delays, in ms, of the timers that have neither fired nor been cancelled. */
   readonly waitsMs: number[] = []

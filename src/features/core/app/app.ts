@@ -29,7 +29,7 @@ export interface App {
   readonly config: Config
   /** A trusted clock (platform/trusted-clock.ts): jumps of days ahead are not believed at once. */
   readonly clock: Clock
-  /** `TrustedClock.provenNow`: by it things go for their age. */
+  /** `TrustedClock.confirmedNow`: by it things go for their age. */
   confirmedNow(): Millis
   /** `TrustedClock.setBack`: what was put off under a wrong time may be due. */
   readonly clockSetBack: Signal<void>

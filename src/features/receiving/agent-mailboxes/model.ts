@@ -230,7 +230,8 @@ async function toTruncatedMessagesWire(
   const owner = getTenantId(app.db, mailbox.accountId)
   const wires: ListedMessage[] = []
   for (const [index, message] of messages.entries()) {
-    if (index % MESSAGES_PER_BATCH === MESSAGES_PER_BATCH - 1) await app.fairScheduler.enter(owner, { isNew: false })
+    if (index % MESSAGES_PER_BATCH === MESSAGES_PER_BATCH - 1)
+      await app.fairScheduler.waitForTurn(owner, { isNew: false })
     wires.push(toTruncatedMessageWire(app, message, mailbox, maxBytes))
   }
   return wires

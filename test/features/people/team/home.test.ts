@@ -54,7 +54,7 @@ test('programs get what they get at any address where nothing is', async () => {
     const response = await open(service.url, headers)
     return [response.status, await response.json()]
   }
-  const message = 'There is nothing at this address; /docs describes what there is.'
+  const message = 'No such route; /docs describes all routes.'
   const refusal = { code: 'route_not_found', message, type: 'not_found' }
   const body = { ...refusal, error: { ...refusal, docs_url: null }, request_id: 'home-1' }
   for (const accept of ['*/*', 'application/json', ''])

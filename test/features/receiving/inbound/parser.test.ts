@@ -167,7 +167,7 @@ test('a message that is not in the store rejects', async () => {
   await using bench = await createBench()
   const request = await bench.request(message('there'))
   await expect(bench.parser.parse({ ...request, rawRef: request.rawRef + 1 })).rejects.toThrow(
-    'the raw message could not be read: content part is missing',
+    'the raw message could not be read: blob is missing',
   )
   expect((await bench.parser.parse(request)).message?.subject).toBe('there')
 })
@@ -181,7 +181,7 @@ test('a message that is damaged in the store rejects as unreadable, one whose at
   const whole = readFileSync(join(month, name))
   writeFileSync(join(month, name), whole.subarray(0, whole.length - 1000))
   const nameOf = (promise: Promise<unknown>) => promise.then(String, (error: Error) => error.constructor.name)
-  expect(await nameOf(bench.parser.parse(damaged))).toBe('RawUnreadable')
+  expect(await nameOf(bench.parser.parse(damaged))).toBe('RawUnreadableError')
 
   writeFileSync(join(month, name), whole)
   const incoming = join(bench.app.config.dataDir, 'content', 'incoming')

@@ -493,7 +493,7 @@ describe('a message is processed once', () => {
     await runOutOfTime(async () => {
       const [broken] = app.db.query<{ ref: number }, []>('SELECT raw_ref AS ref FROM inbound_receipts').all()
       const parser = createStubParser(async ({ rawRef }) => {
-        if (rawRef === broken?.ref) throw new Error('the raw message could not be read: content part is missing')
+        if (rawRef === broken?.ref) throw new Error('the raw message could not be read: blob is missing')
         return PARSED
       })
       for (let number = 0; number < 50; number++) await accept(to(`good${number}`), `Subject: ${number}\r\n\r\nx\r\n`)

@@ -69,7 +69,7 @@ test('content that can never be read fails the mail with a reason that names no 
   mkdirSync(path)
   clock.advance(hours(1))
   await eventually(() => readStatus()?.status === FAILED)
-  expect(readStatus()?.lastError).toBe('The service had an error of its own (EISDIR)')
+  expect(readStatus()?.lastError).toBe('The service had an internal error (EISDIR)')
   const email = flow.app.db.query<{ uuid: Uint8Array }, []>('SELECT uuid FROM emails').get()
   expect(lines.map((line) => JSON.parse(line))).toEqual([
     expect.objectContaining({

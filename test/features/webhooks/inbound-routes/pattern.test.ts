@@ -45,7 +45,7 @@ test.each([
     'a b',
     'The pattern names no address: the part before the @ has a space or a character that is only allowed in quotes.',
   ],
-  ['exact', 'no.', 'The pattern names no address: the part before the @ has a dot too many.'],
+  ['exact', 'no.', 'The pattern names no address: the part before the @ has an extra dot.'],
   ['exact', 'a\u0000', 'The pattern names no address: the address has a line break or another control character.'],
   ['exact', 'x'.repeat(65), 'The pattern names no address: the part before the @ is longer than 64 octets.'],
   ...(['*', 'yy*', '*@b\u00fccher.test', '"a*b"'] as const).flatMap((star) => [
@@ -53,7 +53,7 @@ test.each([
     ['prefix', star, STAR] as const,
   ]),
   ['prefix', '"a', undefined],
-  ['prefix', '.a', 'The pattern names no address: the part before the @ has a dot too many.'],
+  ['prefix', '.a', 'The pattern names no address: the part before the @ has an extra dot.'],
   [
     'exact',
     'support@example.com',

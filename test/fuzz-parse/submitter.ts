@@ -1,4 +1,7 @@
-/** @module Hands one hostile message in, in a process of its own. Arguments: number of the message, port of the listener. Exits with 1 when it gets no 250. */
+/**
+ * @module Submits one hostile message in a process of its own. Arguments: index of the message, port of the listener.
+ * Exits with 1 when it gets no 250.
+ */
 import { connectSmtp } from '#test/support/smtp-client.ts'
 import { RECIPIENT } from './fixture.ts'
 import { MAX_BYTES, messages } from './messages.ts'
@@ -8,7 +11,7 @@ const message = messages[Number(index)]
 if (!message) throw new Error('there is no such message')
 
 await using client = await connectSmtp(Number(port))
-const replies = [await client.reply(), await client.say('EHLO hander.test')]
+const replies = [await client.reply(), await client.say('EHLO submitter.test')]
 replies.push(await client.say(`MAIL FROM:<${message.mailFrom ?? 'a@sender.test'}>`))
 replies.push(await client.say(`RCPT TO:<${RECIPIENT}>`), await client.say('DATA'))
 let sentBytes = 0
