@@ -122,13 +122,13 @@ const linesOf = (text: string): string[] =>
 
 function pairFiles(from: Tree, to: Tree): Map<string, string> {
   const pairs = new Map<string, string>()
-  const given = options.moved ? (JSON.parse(readFileSync(options.moved, 'utf8')) as Record<string, string>) : {}
+  const moved = options.moved ? (JSON.parse(readFileSync(options.moved, 'utf8')) as Record<string, string>) : {}
   const taken = new Set<string>()
   const pair = (a: string, b: string): void => {
     pairs.set(a, b)
     taken.add(b)
   }
-  for (const [a, b] of Object.entries(given)) if (from.texts.has(a) && to.texts.has(b)) pair(a, b)
+  for (const [a, b] of Object.entries(moved)) if (from.texts.has(a) && to.texts.has(b)) pair(a, b)
   for (const a of from.texts.keys()) if (!pairs.has(a) && to.texts.has(a) && !taken.has(a)) pair(a, a)
   const candidates: { a: string; b: string; score: number }[] = []
   const added = [...to.texts].filter(([path]) => !taken.has(path))
@@ -196,8 +196,8 @@ function childrenOf(node: Node): readonly Child[] {
       return undefined
     },
     (list) => {
-      const wanted = [...list].filter((child) => !IGNORED.has(child.kind)).map(bare)
-      if (wanted.length > 0) children.push(wanted)
+      const relevant = [...list].filter((child) => !IGNORED.has(child.kind)).map(bare)
+      if (relevant.length > 0) children.push(relevant)
       return undefined
     },
   )

@@ -94,11 +94,12 @@ const readText = (file: string): Promise<string> => Bun.file(join(ROOT, file)).t
 export const readDocument = (): Promise<string> => readText(DOCUMENT_FILE)
 
 /** Prints a rule and the tests that prove it. */
-function printRule({ rules, proofs }: Conformance, wanted: string): void {
-  const rule = rules.find(({ id }) => id === wanted)
-  if (!rule) throw new Error(`there is no rule ${wanted}`)
+function printRule({ rules, proofs }: Conformance, requestedId: string): void {
+  const rule = rules.find(({ id }) => id === requestedId)
+  if (!rule) throw new Error(`there is no rule ${requestedId}`)
   console.log(`${rule.id}: ${rule.sentence}`)
-  for (const { ids, file, line, source } of proofs) if (ids.includes(wanted)) console.log(`${file}:${line}: ${source}`)
+  for (const { ids, file, line, source } of proofs)
+    if (ids.includes(requestedId)) console.log(`${file}:${line}: ${source}`)
 }
 
 async function writeDocument(conformance: Conformance): Promise<void> {
@@ -107,11 +108,11 @@ async function writeDocument(conformance: Conformance): Promise<void> {
 }
 
 if (import.meta.main) {
-  const wanted = process.argv[2]
+  const requestedId = process.argv[2]
   try {
     const conformance = await readConformance()
-    if (wanted === undefined) await writeDocument(conformance)
-    else printRule(conformance, wanted)
+    if (requestedId === undefined) await writeDocument(conformance)
+    else printRule(conformance, requestedId)
   } catch (error) {
     console.error(error instanceof Error ? error.message : error)
     process.exitCode = 1

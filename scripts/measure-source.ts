@@ -469,10 +469,10 @@ for (const folder of ['src', 'test']) {
 }
 
 if (options.list !== undefined) {
-  const wanted = figures.find(({ name }) => name === options.list)
-  if (!wanted)
+  const requested = figures.find(({ name }) => name === options.list)
+  if (!requested)
     throw new Error(`There is no figure "${options.list}"; there are ${figures.map(({ name }) => name).join(', ')}`)
-  for (const item of wanted.items) console.log(item)
+  for (const item of requested.items) console.log(item)
 } else if (options.json)
   console.log(JSON.stringify(Object.fromEntries(figures.map(({ name, value }) => [name, value])), null, 2))
 else for (const { name, means, value } of figures) console.log(`${name.padEnd(16)}${value.padStart(9)}  ${means}`)

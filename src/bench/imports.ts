@@ -79,10 +79,10 @@ export async function runImport({ key, file, count }: ImportFixture, dataDir: st
     headers: { ...headers, 'content-type': 'text/csv' },
     body: Bun.file(file),
   })
-  const begun = (await answer.json()) as { data: { operation_id: string } }
-  if (answer.status !== 202) throw new CommandError(`The import was refused: ${JSON.stringify(begun)}`)
+  const started = (await answer.json()) as { data: { operation_id: string } }
+  if (answer.status !== 202) throw new CommandError(`The import was refused: ${JSON.stringify(started)}`)
   const startedMs = systemClock.monotonicMs()
-  await waitUntilImported(url, headers, begun.data.operation_id, count)
+  await waitUntilImported(url, headers, started.data.operation_id, count)
   const seconds = (systemClock.monotonicMs() - startedMs) / 1000
   const waitedMs = (await health.stop()).toSorted((a, b) => a - b)
   const after = readUsage(service.pid)

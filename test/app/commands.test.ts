@@ -60,8 +60,8 @@ test('with a service, commands run over its socket and take effect immediately',
 test('keys create prints only the key on standard output', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
-  const made = await runTassisProcess(['keys', 'create', '--name', 'app'], data.settings)
-  expect({ ...made, stdout: /^\S{20,}\n$/.test(made.stdout) }).toEqual({
+  const created = await runTassisProcess(['keys', 'create', '--name', 'app'], data.settings)
+  expect({ ...created, stdout: /^\S{20,}\n$/.test(created.stdout) }).toEqual({
     exitCode: 0,
     stdout: true,
     stderr: 'This is the key "app" (scopes: all). It is shown only once: store it.\n',

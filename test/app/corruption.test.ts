@@ -71,8 +71,8 @@ test('check reports a corrupt tassis.db and the remedy, whichever page is corrup
   const ends = new Set<string>()
   await forEachCorruptPage(data, 'tassis.db', async (settings, path) => {
     const { exitCode, stdout, stderr } = await runTassis(['check'], settings)
-    const said = stderr === '' ? stdout : stderr
-    expect(said).toContain('is corrupt; stop Tassis and restore the data directory from its backup')
+    const output = stderr === '' ? stdout : stderr
+    expect(output).toContain('is corrupt; stop Tassis and restore the data directory from its backup')
     expect([exitCode, stderr]).toEqual(
       exitCode === 2
         ? [2, `tassis: The file ${path} is corrupt; stop Tassis and restore the data directory from its backup.\n`]

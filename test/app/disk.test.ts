@@ -82,8 +82,12 @@ test('the parts add up to the total, and the total equals du, with and without a
   await fill(data)
   const look = async () => {
     const use = await runTassisJson<Use>(['disk'], data.settings)
-    const said = await du(data.path)
-    return { use, isWhole: sumParts(use) === use.total_bytes, isDu: Math.abs(use.total_bytes - said) <= said / 100 }
+    const duBytes = await du(data.path)
+    return {
+      use,
+      isWhole: sumParts(use) === use.total_bytes,
+      isDu: Math.abs(use.total_bytes - duBytes) <= duBytes / 100,
+    }
   }
   /** Blocks are allocated shortly after they are written, so the two may see different sizes. */
   const lookWhole = (): Promise<Awaited<ReturnType<typeof look>>> =>
@@ -207,8 +211,8 @@ test('retention run works with and without a service', async () => {
   await setUpAccount(data.settings)
   const nothing = { content: 0, events: 0, inbound: 0, logs: 0, audit: 0 }
   expect(await runTassisJson<object>(['retention', 'run'], data.settings)).toEqual(nothing)
-  const said = await runTassis(['retention', 'run'], data.settings)
-  expect(said).toEqual({
+  const result = await runTassis(['retention', 'run'], data.settings)
+  expect(result).toEqual({
     exitCode: 0,
     stderr: '',
     stdout:

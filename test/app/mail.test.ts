@@ -229,8 +229,8 @@ test('complaints are shown by account with their rate over 30 days, newest first
       return row ? formatUuid(row.uuid) : ''
     }),
   )
-  const told = await run('--account', 'acme')
-  expect(told.split('\n').map((line) => line.replace(/ +/g, ' '))).toEqual([
+  const result = await run('--account', 'acme')
+  expect(result.split('\n').map((line) => line.replace(/ +/g, ' '))).toEqual([
     'The last 30 days, without sandbox mail:',
     'ACCOUNT DELIVERED COMPLAINTS RATE',
     'Acme 4 1 25.000 %',
@@ -242,7 +242,7 @@ test('complaints are shown by account with their rate over 30 days, newest first
       ),
     ),
   ])
-  expect(OBEYED.exec(told)).toBeNull()
+  expect(OBEYED.exec(result)).toBeNull()
   expect(await runTassisJson(['complaints'], data.settings)).toEqual({
     days: 30,
     accounts: [{ account_id: accountId, account: 'Acme', delivered: 4, complaints: 1, rate: 0.25 }],

@@ -131,14 +131,14 @@ test('a missing report or content is reported in one sentence', async () => {
     ['reports', 'list', '--domain', 'tassis.test'],
     data.settings,
   )
-  const told = async (...args: string[]) => {
+  const runFailing = async (...args: string[]) => {
     const { exitCode, stderr } = await runTassis(['reports', ...args], { ...data.settings, TASSIS_LOG_LEVEL: 'silent' })
     return [exitCode, stderr.trimEnd()]
   }
   expect([
-    await told('show', 'nothing'),
-    await told('show', reports[0]?.id ?? ''),
-    await told('list', '--domain', 'no domain'),
+    await runFailing('show', 'nothing'),
+    await runFailing('show', reports[0]?.id ?? ''),
+    await runFailing('list', '--domain', 'no domain'),
   ]).toEqual([
     [1, 'tassis: There is no report "nothing"; `tassis reports list` shows what there is.'],
     [1, 'tassis: The report is no longer stored; only its entry in the list is left.'],

@@ -62,9 +62,9 @@ test('send prints how many recipients were reached and which were not', async ()
     rcpt: (line) => (line.includes('carl') ? '550 5.1.1 No such user here' : '250 2.1.5 Ok'),
   })
   const args = [...MESSAGE, '--to', 'carl@receiver.test', '--to', 'dora@receiver.test']
-  const told = await runTassis(args, peer.settings)
-  expect(told.exitCode).toBe(1)
-  expect(told.stdout.trimEnd()).toEndWith('\n2 of 3 delivered; not carl@receiver.test (bounced).')
+  const result = await runTassis(args, peer.settings)
+  expect(result.exitCode).toBe(1)
+  expect(result.stdout.trimEnd()).toEndWith('\n2 of 3 delivered; not carl@receiver.test (bounced).')
   // Carl is suppressed now.
   const { stdout } = await runTassis([...MESSAGE, '--to', 'carla@receiver.test', '--json'], peer.settings)
   expect(JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? '')).toMatchObject({

@@ -30,15 +30,15 @@ test('a user can be created with a link to set the password, listed, signed out,
   const { settings } = data
   await setUpAccount(settings)
   await using service = await startServing(settings)
-  const made = await runTassis(['users', 'create', EMAIL, '--name', 'Ada'], settings)
-  expect(made).toEqual({
+  const created = await runTassis(['users', 'create', EMAIL, '--name', 'Ada'], settings)
+  expect(created).toEqual({
     exitCode: 0,
     stdout: expect.stringMatching(/^http:\/\/\S+\/reset-password\?token=[\w-]{43}\n$/),
     stderr: expect.stringMatching(
       /^Created user ada@people\.test \([0-9a-f-]{36}\), owner\. The link sets a password once, within 24 hours: /,
     ),
   })
-  const token = made.stdout.trim().split('token=')[1]
+  const token = created.stdout.trim().split('token=')[1]
   expect((await post(service.url, '/v1/auth/password-reset/confirm', { token, password: PASSWORD })).status).toBe(204)
   const session = await signIn(service, EMAIL, { password: PASSWORD })
   expect((await session.ask('GET', '/v1/account')).status).toBe(200)
@@ -64,8 +64,8 @@ test('a password is read from standard input, never from an argument; a second a
   const create = ['users', 'create', EMAIL, '--role', 'admin']
   const weak = await runTassisProcess([...create, '--password-stdin'], settings, 'password123\n')
   expect([weak.exitCode, weak.stderr]).toEqual([1, expect.stringContaining('attackers')])
-  const made = await runTassisProcess([...create, '--password-stdin', '--json'], settings, `${PASSWORD}\n`)
-  expect(JSON.parse(made.stdout) as Shown).toMatchObject({
+  const created = await runTassisProcess([...create, '--password-stdin', '--json'], settings, `${PASSWORD}\n`)
+  expect(JSON.parse(created.stdout) as Shown).toMatchObject({
     has_password: true,
     link: null,
     accounts: [{ role: 'admin' }],
@@ -75,10 +75,10 @@ test('a password is read from standard input, never from an argument; a second a
   )
   const last = await runTassis(['users', 'role', EMAIL, 'viewer'], settings)
   expect([last.exitCode, last.stderr]).toEqual([1, expect.stringContaining('the only owner')])
-  expect(made.stdout).not.toContain(PASSWORD)
+  expect(created.stdout).not.toContain(PASSWORD)
   await runTassis(['accounts', 'create', '--name', 'Second', '--email', 'x@people.test'], settings)
-  const again = await runTassisProcess([...create, '--account', 'Second', '--password-stdin'], settings, PASSWORD)
-  expect([again.exitCode, again.stderr]).toEqual([
+  const second = await runTassisProcess([...create, '--account', 'Second', '--password-stdin'], settings, PASSWORD)
+  expect([second.exitCode, second.stderr]).toEqual([
     1,
     expect.stringContaining('There is a user ada@people.test already'),
   ])

@@ -42,8 +42,8 @@ test('a write-ahead log blocked by a reader is logged with the reader at each do
   const reader = Bun.spawn([process.execPath, '-e', READER, path], { stdout: 'pipe', stderr: 'inherit' })
   try {
     await commit.write((tx) => void tx.db.run("INSERT INTO notes VALUES ('in the log')"))
-    const said = reader.stdout.getReader()
-    await said.read()
+    const readerOutput = reader.stdout.getReader()
+    await readerOutput.read()
     await write(5 * MiB)
     expect(walBytes()).toBeGreaterThan(5 * MiB)
     expect(findReaders(path)).toEqual([reader.pid])

@@ -56,9 +56,9 @@ const createWebhooks = (
       return { id: formatUuid(webhook.uuid), secret }
     }
     const acme = await add('Acme')
-    const made: CreatedWebhook[] = []
-    for (const url of urls) made.push(await make(acme, url))
-    return { made, other: await make(await add('Other'), 'https://127.0.0.1/theirs') }
+    const created: CreatedWebhook[] = []
+    for (const url of urls) created.push(await make(acme, url))
+    return { made: created, other: await make(await add('Other'), 'https://127.0.0.1/theirs') }
   })
 
 describe('without a service', () => {
@@ -211,7 +211,7 @@ describe('without a service', () => {
       const actor = toOperatorActor(account)
       const { domain } = await createDomain(app, actor, 'acme.test')
       const domainId = formatUuid(domain.uuid)
-      const made: string[] = []
+      const ids: string[] = []
       for (const [pattern, matchType] of [
         ['support', 'exact'],
         ['sales-', 'prefix'],
@@ -219,10 +219,10 @@ describe('without a service', () => {
       ] as const) {
         const webhookUrl = `https://127.0.0.1/${matchType}`
         const route = { domainId, pattern, matchType, priority: 0, webhookUrl, isActive: true }
-        made.push(formatUuid((await createRoute(app, actor, route)).uuid))
+        ids.push(formatUuid((await createRoute(app, actor, route)).uuid))
       }
       app.db.run("UPDATE webhooks SET is_active = 0, off_by_failures = 1 WHERE url LIKE '%/prefix'")
-      return made
+      return ids
     })
     const run = (...args: string[]) => runTassis(['webhooks', ...args], folder.settings)
     const { stdout } = await run('list', '--account', 'Acme')

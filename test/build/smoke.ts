@@ -12,8 +12,8 @@ import { startHttpsReceiver } from '#test/support/https-receiver.ts'
 import { connectSmtp } from '#test/support/smtp-client.ts'
 import manifest from '../../package.json'
 
-const [given = 'dist/tassis'] = process.argv.slice(2)
-const executable = resolve(given)
+const [executableArgument = 'dist/tassis'] = process.argv.slice(2)
+const executable = resolve(executableArgument)
 const folder = mkdtempSync(join(tmpdir(), 'tassis-smoke-'))
 const receiver = await startHttpsReceiver({ names: ['127.0.0.1'] })
 const env = {
@@ -48,19 +48,19 @@ interface Running {
 async function startService(): Promise<Running> {
   const child = Bun.spawn([executable, 'serve'], { cwd: folder, env, stdout: 'pipe', stderr: 'pipe' })
   const log = readText(child.stderr)
-  let said = ''
+  let output = ''
   for await (const chunk of child.stdout) {
-    said += Buffer.from(chunk).toString()
-    const [, url, smtpPort] = /listens on (http:\/\/\S+) .* inbound mail at 127\.0\.0\.1:(\d+)/.exec(said) ?? []
+    output += Buffer.from(chunk).toString()
+    const [, url, smtpPort] = /listens on (http:\/\/\S+) .* inbound mail at 127\.0\.0\.1:(\d+)/.exec(output) ?? []
     if (url !== undefined) {
       return {
         url,
         smtpPort: Number(smtpPort),
-        log: () => said,
+        log: () => output,
         async stop() {
           child.kill('SIGTERM')
           const code = await child.exited
-          said += await log
+          output += await log
           return code
         },
       }
@@ -70,11 +70,11 @@ async function startService(): Promise<Running> {
 }
 
 /** Polls until the result meets the condition, for at most 20 s. */
-async function waitUntil<T>(what: string, ask: () => Promise<T>, isSo: (answer: T) => boolean): Promise<T> {
+async function waitUntil<T>(what: string, ask: () => Promise<T>, isMet: (answer: T) => boolean): Promise<T> {
   const patienceUntil = performance.now() + 20_000
   for (;;) {
     const answer = await ask()
-    if (isSo(answer)) return answer
+    if (isMet(answer)) return answer
     assert.ok(performance.now() < patienceUntil, `${what}; the last answer: ${JSON.stringify(answer)}`)
     await Bun.sleep(20)
   }
@@ -87,8 +87,8 @@ interface Answer {
 async function checkEmail(url: string, key: string): Promise<void> {
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
   const webhook = JSON.stringify({ url: receiver.url('127.0.0.1', '/hook'), events: ['delivered', 'clicked'] })
-  const made = await fetch(`${url}/v1/webhooks`, { method: 'POST', headers, body: webhook })
-  assert.equal(made.status, 201, await made.clone().text())
+  const created = await fetch(`${url}/v1/webhooks`, { method: 'POST', headers, body: webhook })
+  assert.equal(created.status, 201, await created.clone().text())
   const body = JSON.stringify({
     from: 'Ada <ada@smoke.test>',
     to: 'bob@receiver.test',
@@ -119,8 +119,8 @@ async function checkEmail(url: string, key: string): Promise<void> {
     headers: { 'user-agent': 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0' },
   })
   assert.deepEqual([click.status, click.headers.get('location')], [302, 'https://shop.test/'])
-  const told = await receiver.received(2)
-  assert.deepEqual(told.map((request) => request.headers['x-service-event']).sort(), ['clicked', 'delivered'])
+  const deliveries = await receiver.received(2)
+  assert.deepEqual(deliveries.map((request) => request.headers['x-service-event']).sort(), ['clicked', 'delivered'])
   const leave = await fetch(`${url}${path(/\/u\/[\w-]+/)}`, { method: 'POST', body: 'List-Unsubscribe=One-Click' })
   assert.equal(leave.status, 200)
   const list = await (await fetch(`${url}/v1/suppressions`, { headers })).json()
@@ -188,9 +188,9 @@ async function checkInboundMessage({ url, smtpPort }: Running, key: string): Pro
 async function checkTemplate(url: string, key: string): Promise<void> {
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
   const template = { alias: 'hi', name: 'Hi', subject: 'Hi {{ name }}', html_body: '<p>{{ name|upper|center(9) }}</p>' }
-  const made = await fetch(`${url}/v1/templates`, { method: 'POST', headers, body: JSON.stringify(template) })
-  assert.equal(made.status, 201, await made.clone().text())
-  const { id } = ((await made.json()) as Answer).data
+  const created = await fetch(`${url}/v1/templates`, { method: 'POST', headers, body: JSON.stringify(template) })
+  assert.equal(created.status, 201, await created.clone().text())
+  const { id } = ((await created.json()) as Answer).data
   const body = '{"template_data":{"name":"<Ada>"}}'
   const rendered = await fetch(`${url}/v1/templates/${id}/render`, { method: 'POST', headers, body })
   assert.equal(rendered.status, 200, await rendered.clone().text())

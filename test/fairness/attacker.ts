@@ -17,10 +17,10 @@ process.on('SIGTERM', end)
 process.on('uncaughtException', () => undefined)
 process.on('unhandledRejection', () => undefined)
 const signal = AbortSignal.timeout(Number(seconds) * 1000)
-const given = JSON.parse(context) as Omit<AttackContext, 'random' | 'replies' | 'signal'>
+const parsedContext = JSON.parse(context) as Omit<AttackContext, 'random' | 'replies' | 'signal'>
 await attacks
   .find((attack) => attack.id === id)
-  ?.run({ ...given, random: seededRandom(1), replies, signal })
+  ?.run({ ...parsedContext, random: seededRandom(1), replies, signal })
   .catch((error: unknown) => {
     if (signal.aborted) return
     console.error(`attack ${id} could not start: ${String(error)}`)

@@ -97,9 +97,9 @@ async function request(
 
 /** Creates what an attack needs and returns it. Throws when the request is refused: the attack would be void. */
 async function prepare(context: AttackContext, path: string, body: Json): Promise<Record<string, string>> {
-  const made = await request({ ...context, replies: new Map() }, 'POST', path, body)
-  if (made.status !== 201) throw new Error(`POST ${path} was refused: ${JSON.stringify(made)}`)
-  return made.body['data'] as Record<string, string>
+  const response = await request({ ...context, replies: new Map() }, 'POST', path, body)
+  if (response.status !== 201) throw new Error(`POST ${path} was refused: ${JSON.stringify(response)}`)
+  return response.body['data'] as Record<string, string>
 }
 
 /** Returns a random IPv4 address of a remote client, as a proxy reports it. */

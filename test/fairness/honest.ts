@@ -149,10 +149,10 @@ export async function startHonestLoad(options: HonestOptions): Promise<HonestLoa
       'DATA',
     ])
       replies.push(await client.say(line))
-    const wanted = receipts.accepted + 1
+    const expectedCount = receipts.accepted + 1
     replies.push(
       await client.say(
-        `From: Bob <bob@partner.test>\r\nTo: support@${first.domain}\r\nSubject: Question ${wanted}\r\n\r\nHello?\r\n.`,
+        `From: Bob <bob@partner.test>\r\nTo: support@${first.domain}\r\nSubject: Question ${expectedCount}\r\n\r\nHello?\r\n.`,
       ),
     )
     const refused = replies.find((reply) => !/^[23]/.test(reply))
@@ -161,7 +161,7 @@ export async function startHonestLoad(options: HonestOptions): Promise<HonestLoa
     await new Promise<void>((resolve, reject) => {
       const timer = setTimeout(() => reject(new Error('no event within a minute')), TIMEOUT_MS)
       const look = () => {
-        if (receipts.told < wanted) return
+        if (receipts.told < expectedCount) return
         clearTimeout(timer)
         arrived.delete(look)
         resolve()

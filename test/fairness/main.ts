@@ -120,13 +120,16 @@ async function measure(name: string, running: readonly Attack[]): Promise<void> 
         messages: load.log.newest,
       }
       const program = join(import.meta.dir, 'attacker.ts')
-      const begun = Bun.spawn([process.execPath, program, attack.id, String(args.seconds), JSON.stringify(context)], {
-        stdin: 'ignore',
-        stdout: 'pipe',
-        stderr: 'inherit',
-      })
-      attackers.push(begun)
-      children.add(begun)
+      const attackProcess = Bun.spawn(
+        [process.execPath, program, attack.id, String(args.seconds), JSON.stringify(context)],
+        {
+          stdin: 'ignore',
+          stdout: 'pipe',
+          stderr: 'inherit',
+        },
+      )
+      attackers.push(attackProcess)
+      children.add(attackProcess)
     }
     await Bun.sleep(args.seconds * 1000)
     const ended = load
@@ -197,8 +200,8 @@ async function findHarm(load: HonestLoad, databasePath: string): Promise<string[
       'SELECT count(*) AS n FROM inbound_emails WHERE account_id = ? AND mail_from = ?',
     )
     .get(honest.accountId, 'bob@partner.test')
-  const told = load.log.samplesMs.receipt.length
-  if ((received?.n ?? 0) < told) harm.push(`of ${told} received messages ${received?.n ?? 0} are left`)
+  const receiptCount = load.log.samplesMs.receipt.length
+  if ((received?.n ?? 0) < receiptCount) harm.push(`of ${receiptCount} received messages ${received?.n ?? 0} are left`)
   const confirmations = [...load.log.others].filter(([address]) => address.endsWith('@gmail.com'))
   const sum = confirmations.reduce((total, [, count]) => total + count, 0)
   if (sum > MAX_CONFIRMATIONS_PER_MAILBOX) harm.push(`one mailbox got ${sum} confirmations`)

@@ -68,8 +68,8 @@ let expected = 0
 async function prepareList(): Promise<void> {
   key = (await prepareAccount(service.settings)).key
   await service.start()
-  const made = await api('POST', '/v1/contact-lists', { name: 'Kill test' })
-  listId = made.body.data.id
+  const created = await api('POST', '/v1/contact-lists', { name: 'Kill test' })
+  listId = created.body.data.id
   await service.running?.stop()
   const opened = openApp(loadConfig(service.settings).config)
   try {
@@ -157,7 +157,7 @@ async function kill(): Promise<void> {
   const atKill = sink.atKill()
   await gone
   await sink.releaseAfterKill()
-  for (const few of atKill.undecided.values()) for (const { recipient } of few) excused.add(recipient)
+  for (const transactions of atKill.undecided.values()) for (const { recipient } of transactions) excused.add(recipient)
   sum.kills++
   if (atKill.inData.length > 0) sum.inData++
   using db = service.openBooks()
@@ -188,8 +188,8 @@ async function beginBroadcast(): Promise<void> {
   operationId = answer.body.data.operation_id
   if (answer.body.data.total_recipients !== expected)
     violations.push(`${answer.body.data.total_recipients} recipients were reported, ${expected} should get it`)
-  const again = await requestBroadcast()
-  if (again?.body.data.operation_id !== operationId) violations.push('the same key started another broadcast')
+  const repeated = await requestBroadcast()
+  if (repeated?.body.data.operation_id !== operationId) violations.push('the same key started another broadcast')
 }
 
 /** Spreads the kills over the broadcast: each follows when its share of messages has arrived. */

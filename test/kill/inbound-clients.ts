@@ -42,7 +42,7 @@ export interface InboundClientOptions {
 export function startInboundClients(options: InboundClientOptions): InboundClients {
   let isStopping = false
   let inData = 0
-  let made = 0
+  let createdCount = 0
   const sockets = new Set<Socket>()
 
   const session = async (): Promise<void> => {
@@ -61,7 +61,7 @@ export function startInboundClients(options: InboundClientOptions): InboundClien
 
   const submit = async (socket: Socket, replies: ReplyReader): Promise<void> => {
     const { random, recipients } = options
-    const id = `${options.prefix}-${++made}`
+    const id = `${options.prefix}-${++createdCount}`
     const to = recipients[random.between(0, recipients.length - 1)] ?? []
     const message = buildMessage(id, to, random)
     const entry: SubmittedMessage = {

@@ -107,9 +107,9 @@ async function runRound(number: number): Promise<void> {
   const broken = judge(db)
   if (!isProcessed) broken.push(`not everything is processed ${PROCESSED_WITHIN_MS} ms after the restart`)
   const ofRound = [...submitted.values()].filter(({ id }) => id.startsWith(`r${number}-`))
-  const told = (what: SubmittedMessage['outcome']) => ofRound.filter((entry) => entry.outcome === what).length
+  const countOutcomes = (what: SubmittedMessage['outcome']) => ofRound.filter((entry) => entry.outcome === what).length
   console.log(
-    `round ${number} ${kind}: ${told('accepted')} accepted, ${told('unanswered')} unanswered, ${told('refused')} refused${broken.length > 0 ? `; ${broken.length} VIOLATIONS` : ''}`,
+    `round ${number} ${kind}: ${countOutcomes('accepted')} accepted, ${countOutcomes('unanswered')} unanswered, ${countOutcomes('refused')} refused${broken.length > 0 ? `; ${broken.length} VIOLATIONS` : ''}`,
   )
   violations.push(...broken)
 }
@@ -200,8 +200,8 @@ async function prepareInbound(): Promise<void> {
   if (!domain) throw new Error('there is no domain')
   await call('PATCH', `/v1/domains/${domain.id}`, { inbound_enabled: true })
   await call('POST', '/v1/inbound-routes', { domain_id: domain.id, pattern: 'support', match_type: 'exact' })
-  const made = await call('POST', '/v1/agent-mailboxes', { local_part: 'agent', domain_id: domain.id })
-  mailbox = (made as { address: string }).address
+  const created = await call('POST', '/v1/agent-mailboxes', { local_part: 'agent', domain_id: domain.id })
+  mailbox = (created as { address: string }).address
 }
 
 console.log(`seed ${seed}, ${rounds} rounds`)

@@ -119,7 +119,8 @@ async function runRound(number: number): Promise<void> {
   const finalMs = performance.now() - restartedAt
 
   for (const { atKill } of kills) {
-    for (const few of atKill.undecided.values()) for (const { recipient } of few) excused.add(recipient)
+    for (const transactions of atKill.undecided.values())
+      for (const { recipient } of transactions) excused.add(recipient)
   }
   const { byId, twice } = readStoredMail(db)
   last = judgeRound({
@@ -139,13 +140,13 @@ async function runRound(number: number): Promise<void> {
   broken.push(...checkUncertainBounds(kind, kills, byKill))
   sum.kills += kills.length
   sum.inData += kills.filter(({ inData }) => inData > 0).length
-  const told = Map.groupBy(
+  const byOutcome = Map.groupBy(
     [...sent.values()].filter(({ id }) => id.includes(`r${number}-`)),
     (entry) => entry.outcome,
   )
   const inData = kills.map((k) => k.inData).join(' and ')
   console.log(
-    `round ${number} ${kind}: ${inData} sessions in DATA, ${told.get('accepted')?.length ?? 0} accepted, ${told.get('unanswered')?.length ?? 0} unanswered; ` +
+    `round ${number} ${kind}: ${inData} sessions in DATA, ${byOutcome.get('accepted')?.length ?? 0} accepted, ${byOutcome.get('unanswered')?.length ?? 0} unanswered; ` +
       `${byKill.length} uncertain${describeJustAnswered(kills, byKill)}, ${fresh.length - byKill.length} by a cut; ` +
       `final ${(finalMs / 1000).toFixed(1)} s after the restart${broken.length > 0 ? `; ${broken.length} VIOLATIONS` : ''}`,
   )

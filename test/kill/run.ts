@@ -127,9 +127,9 @@ export class KilledService {
 
   /** Starts the next run; resolves when it serves. */
   async start(): Promise<ServiceProcess> {
-    const begun = this.begin()
-    await waitUntilReady(begun, this.url)
-    return begun
+    const started = this.begin()
+    await waitUntilReady(started, this.url)
+    return started
   }
 
   /** Opens its database read-only, beside the service or after its death. */

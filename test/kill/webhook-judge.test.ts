@@ -69,10 +69,10 @@ test('an event without a delivery behind the cursor, a second delivery and a dea
 
 test('an attempt without a stored outcome was in flight, and only such an attempt may be repeated in the next run', () => {
   const atKill = { ...GOOD_EVIDENCE, stored: makeStored(0, [makeDelivery(1)]) }
-  const underWay = new Map([[1, findInFlightAtKill(atKill, 1)]])
-  expect(underWay.get(1)).toEqual(new Set(['event-2 1']))
-  const again = [...GOOD_EVIDENCE.arrivals, makeArrival('event-2', { life: 2 }), makeArrival('event-1', { life: 2 })]
-  expect(findDuplicates({ ...GOOD_EVIDENCE, arrivals: again }, underWay)).toEqual({
+  const inFlight = new Map([[1, findInFlightAtKill(atKill, 1)]])
+  expect(inFlight.get(1)).toEqual(new Set(['event-2 1']))
+  const repeated = [...GOOD_EVIDENCE.arrivals, makeArrival('event-2', { life: 2 }), makeArrival('event-1', { life: 2 })]
+  expect(findDuplicates({ ...GOOD_EVIDENCE, arrivals: repeated }, inFlight)).toEqual({
     afterKills: 2,
     afterResets: 0,
     violations: ['hook: sent event-1, attempt 1, was repeated although its outcome was stored'],

@@ -253,11 +253,11 @@ for (const [endpoint, known] of evidence) {
   const duplicates = findDuplicates(known, inFlight.get(endpoint) ?? new Map())
   violations.push(...findCursorViolations(known), ...findHistoryViolations(known), ...duplicates.violations)
   const statuses = [...Map.groupBy(known.stored.deliveries.values(), ({ status }) => status)]
-  const under = [...(inFlight.get(endpoint)?.values() ?? [])].reduce((n, { size }) => n + size, 0)
+  const inFlightCount = [...(inFlight.get(endpoint)?.values() ?? [])].reduce((n, { size }) => n + size, 0)
   const lastSeq = known.events.at(-1)?.seq ?? 0
   console.log(
     `${known.name}: ${known.events.length} events, ${statuses.map(([status, few]) => `${few.length} ${status}`).join(', ')}; ` +
-      `${duplicates.afterKills} duplicates of ${under} attempts in flight at the kills, ${duplicates.afterResets} after a reset; cursor ${known.stored.cursorSeq}, last wanted event ${lastSeq}`,
+      `${duplicates.afterKills} duplicates of ${inFlightCount} attempts in flight at the kills, ${duplicates.afterResets} after a reset; cursor ${known.stored.cursorSeq}, last wanted event ${lastSeq}`,
   )
 }
 const wellKnown = evidence.get(good)
