@@ -51,63 +51,60 @@ test('check reports the value of a wrong counter and the actual count', async ()
   expect(wrong).toEqual([
     {
       rule: 'the counters of emails by status and hour are what a recount gives',
-      differences: [expect.stringMatching(/email:queued, hour .*: the counter says \d+, there are \d+$/)],
+      differences: [expect.stringMatching(/email:queued, hour .*: the counter is \d+, the recount \d+$/)],
     },
   ])
 })
 
 const CORRUPTIONS: readonly (readonly [rule: string, sql: string])[] = [
-  [
-    'the counters of events by type and hour are what a recount gives',
-    "DELETE FROM counters WHERE metric = 'event:queued'",
-  ],
+  ['the counters of events by type and hour equal a recount', "DELETE FROM counters WHERE metric = 'event:queued'"],
   ['the events of an account are numbered from 1 without a gap', 'UPDATE event_sequences SET last_seq = last_seq + 1'],
   [
-    'the counter of suppressions is what a recount gives',
+    'the counter of suppressions equals a recount',
     "INSERT INTO counters (account_id, metric, hour, value) VALUES (1, 'suppressions', 0, 1)",
   ],
   [
-    'the counters of suppressions by reason are what a recount gives',
+    'the counters of suppressions by reason equal a recount',
     `INSERT INTO suppressions (uuid, account_id, address, covers, reason, created_at) VALUES (x'00', 1, 'bob@r.test', 0, '50 % | more', 1);
      INSERT INTO counters (account_id, metric, hour, value) VALUES (1, 'suppressions', 0, 1)`,
   ],
   [
-    'the quota used by sub-accounts is no less than what each of them has used',
+    'the quota used by sub-accounts is at least the sum of their usage',
     `INSERT INTO accounts (uuid, name, email, plan, parent_id, created_at, updated_at) VALUES (x'00', 'Sub', 'a@b.test', 'free', 1, 1, 1);
      INSERT INTO usage (account_id, month, recipients) VALUES (2, 24314, 5)`,
   ],
   ['the audit log is unchanged', "UPDATE audit_logs SET action = 'account.made' WHERE id = 1"],
   [
-    'the counters of contacts by list and status are what a recount gives',
+    'the counters of contacts by list and status equal a recount',
     `INSERT INTO contacts (uuid, account_id, list_id, address_key, status, subscribed_at, created_at) VALUES (x'00', 1, 1, 'a@b.test', 1, 1, 1)`,
   ],
   [
-    'an active contact waits for no confirmation, and a pending one never was active',
+    'no active contact has an open confirmation, and no pending contact was ever active',
     `INSERT INTO contacts (uuid, account_id, list_id, address_key, status, subscribed_at, created_at) VALUES (x'00', 1, 1, 'a@b.test', 0, 1, 1);
      INSERT INTO counters (account_id, metric, hour, value) VALUES (1, 'contacts:1:active', 0, 1)`,
   ],
   [
-    'the counters of complaints by type and hour are what a recount gives',
+    'complaint counters by type and hour match a recount',
     "INSERT INTO complaints (account_id, email_id, feedback_type, created_at) VALUES (1, 1, 'abuse', 1)",
   ],
   [
-    'an event tells of every complaint of a recipient, and of nothing else',
+    'every complaint of a recipient has exactly one event',
     "INSERT INTO complaints (account_id, email_id, recipient_id, feedback_type, created_at) VALUES (1, 1, 1, 'abuse', 1)",
   ],
   [
-    'the counts of a mailbox are what a recount gives',
+    'mailbox counts match a recount',
     `INSERT INTO agent_mailboxes (uuid, account_id, domain_id, local_part, domain, unread_count, created_at, updated_at)
      VALUES (x'00', 1, 1, 'a', 'sender.test', 1, 1, 1)`,
   ],
   [
-    'the counts of threads and contacts of a mailbox are what a recount gives',
+    'thread and contact counts of mailboxes match a recount',
     `INSERT INTO agent_mailboxes (uuid, account_id, domain_id, local_part, domain, created_at, updated_at)
      VALUES (x'00', 1, 1, 'a', 'sender.test', 1, 1);
      INSERT INTO mailbox_contacts (mailbox_id, address, message_count, last_message_at) VALUES (1, 'a@b.test', 1, 1)`,
   ],
   ['every email is in the search index, and nothing else is', 'DELETE FROM email_search WHERE rowid = 1'],
   [
-    'every message of a mailbox is in the search index, and nothing else is',
+    'the search index contains exactly the mailbox messages',
     "INSERT INTO mailbox_search (rowid, mailbox, subject, sender, body) VALUES (7, 'm1', '', '', '')",
   ],
   ['the quota used in a month is what a recount gives', 'UPDATE emails SET quota_month = 24000 WHERE id = 1'],

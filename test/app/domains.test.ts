@@ -34,7 +34,7 @@ test('a domain is verified with the records that sending needs, without DMARC an
   expect(stdout).not.toContain('NOT OK')
   expect(stdout).toMatch(/^dmarc +advised +There is no DMARC record/m)
   expect(stdout).toMatch(
-    /^mx +optional +The MX of sender\.test points to mx\.elsewhere\.test .*not needed for sending; only/m,
+    /^mx +optional +The MX of sender\.test points to mx\.elsewhere\.test .*not needed for sending, only/m,
   )
 })
 

@@ -17,7 +17,7 @@ test('unparsed mail is listed and can be parsed again; mail that still cannot be
   const domain = app.db
     .query<{ accountId: number; domainId: number }, []>('SELECT account_id AS accountId, id AS domainId FROM domains')
     .get() ?? { accountId: 0, domainId: 0 }
-  const problem = 'The parser broke down over it.\u001b[2J'
+  const problem = 'The parser crashed on it.\u001b[2J'
   const good = await storeTestInbound(app, domain, {
     raw: 'From: a@b.test\r\nSubject: Hello\r\n\r\nHello.\r\n',
     problem,

@@ -54,7 +54,7 @@ const receive = (
         rcptTo: ['abuse@mail.tassis.test', 'postmaster@mail.tassis.test'],
         from: 'Bob <bob@receiver.test>',
         subject: 'Spam',
-        reason: 'It is addressed to the operator.',
+        reason: 'The message is addressed to the operator.',
         ...change,
       }),
     )
@@ -105,7 +105,7 @@ test('operator mail can be listed, shown and deleted, without control characters
   expect(shown.out.split('\n')).toEqual([
     `Received:  2026-03-15 12:30:00Z from 198.51.100.7, ${Buffer.byteLength(MESSAGE)} bytes`,
     'Kind:      abuse',
-    'Why here:  It is addressed to the operator.',
+    'Why here:  The message is addressed to the operator.',
     'Envelope:  bob@receiver.test to abuse@mail.tassis.test, postmaster@mail.tassis.test',
     'From:       ]0;owned [2J 31m gnp.exe  <bob@receiver.test>',
     'Subject:   Spam ]0;owned [2J 31m gnp.exe ',
@@ -128,7 +128,7 @@ test('operator mail can be listed, shown and deleted, without control characters
     expect(await run(...args)).toEqual({
       exitCode: 1,
       out: '',
-      stderr: 'tassis: There is no message with this ID; `tassis mail list` shows what there is.\n',
+      stderr: 'tassis: Message not found; `tassis mail list` lists all messages.\n',
     })
   expect((await run('list', '--kind', 'nothing')).exitCode).toBe(2)
   expect((await run('list')).out).toContain(bounce)
@@ -147,7 +147,7 @@ test('--json returns the exact bytes of a message of any size from a running ser
   const head = {
     id,
     kind: 'abuse',
-    reason: 'It is addressed to the operator.',
+    reason: 'The message is addressed to the operator.',
     mail_from: 'bob@receiver.test',
     rcpt_to: ['abuse@mail.tassis.test'],
     from: null,

@@ -140,7 +140,7 @@ test('a missing report or content is reported in one sentence', async () => {
     await runFailing('show', reports[0]?.id ?? ''),
     await runFailing('list', '--domain', 'no domain'),
   ]).toEqual([
-    [1, 'tassis: There is no report "nothing"; `tassis reports list` shows what there is.'],
+    [1, 'tassis: Report "nothing" not found; `tassis reports list` lists all reports.'],
     [1, 'tassis: The report is no longer stored; only its entry in the list is left.'],
     [1, 'tassis: The domain "no domain" has an invalid character.'],
   ])

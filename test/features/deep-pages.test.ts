@@ -4,7 +4,7 @@ import { createEmailApi, EMAIL, type EmailApi, expectError } from '#test/support
 
 const ROWS = 10_150
 
-/** An account with more emails than may be walked over; several of them of each millisecond. */
+/** An account with more emails than an offset may skip; several share each millisecond. */
 async function createLongList(): Promise<EmailApi> {
   const emails = await createEmailApi()
   const { id } = await emails.accepted()
@@ -20,15 +20,15 @@ async function createLongList(): Promise<EmailApi> {
 }
 
 // Proves: list-7
-test('beyond 10,000 rows a page is refused with a word of the cursor, which goes on to the end without a gap', async () => {
+test('a page beyond 10,000 rows is rejected with a hint at the cursor, which reaches the end without a gap', async () => {
   await using emails = await createLongList()
   const deep = await emails.api('GET', '/v1/emails?per_page=100&page=102')
   expectError(deep, 422, 'validation_failed', 'page')
   expect(at(deep.body, 'message')).toContain('next_cursor')
-  // A cursor that counts rows, as a list of bounded length has it, reaches no further.
+  // A cursor that counts rows, as lists of limited length use, reaches no further.
   const counting = Buffer.from('[10001]').toString('base64url')
   expectError(await emails.api('GET', `/v1/emails?cursor=${counting}`), 422, 'validation_failed', 'cursor')
-  // Past the end there is nothing to refuse.
+  // Past the end, no page is rejected.
   expect((await emails.api('GET', '/v1/emails?per_page=100&page=103')).body).toMatchObject({ data: [] })
 
   const ids: unknown[] = []
@@ -52,7 +52,7 @@ test('beyond 10,000 rows a page is refused with a word of the cursor, which goes
 })
 
 // Proves: list-6
-test('a page by cursor neither repeats nor skips a row when newer ones come in between', async () => {
+test('paging by cursor neither repeats nor skips rows when newer ones are added', async () => {
   await using emails = await createEmailApi()
   const ids: string[] = []
   for (let i = 0; i < 4; i++) ids.unshift((await emails.accepted({ ...EMAIL, subject: `number ${i}` })).id)
@@ -64,7 +64,7 @@ test('a page by cursor neither repeats nor skips a row when newer ones come in b
   expect(shown).toEqual(ids)
 })
 
-test('a walk by cursor reaches every row when those of each page leave the list after it was read', async () => {
+test('paging by cursor reaches every row even if each page leaves the list after it was read', async () => {
   await using emails = await createEmailApi()
   const { api } = emails
   for (let i = 0; i < 40; i++)
@@ -93,7 +93,7 @@ test.each([
     'mailbox_threads',
     'mailbox_id = 1 AND (last_message_at, id) < (5, 9) ORDER BY last_message_at DESC, id DESC LIMIT 5',
   ],
-])('the page of %s behind a cursor is found by index and not sorted', async (_, from, where) => {
+])('the page of %s after a cursor uses an index without a sort', async (_, from, where) => {
   await using emails = await createEmailApi()
   const plan = emails.app.db
     .query<{ detail: string }, []>(`EXPLAIN QUERY PLAN SELECT id FROM ${from} WHERE ${where}`)

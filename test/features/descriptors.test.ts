@@ -23,13 +23,13 @@ beforeAll(async () => {
 })
 afterAll(() => service[Symbol.asyncDispose]())
 
-/** Content files of the service that are open in this process, Workers included. */
+/** Content files of the service that this process has open, Workers included. */
 function openContentFiles(): number {
   const targets = readdirSync('/proc/self/fd').map((fd) => {
     try {
       return readlinkSync(`/proc/self/fd/${fd}`)
     } catch {
-      // Closed meanwhile.
+      // Closed since then.
       return ''
     }
   })
@@ -38,7 +38,7 @@ function openContentFiles(): number {
 
 const waitUntilAllClosed = () => eventually(() => openContentFiles() === 0)
 
-/** What no compression makes small enough for a row. */
+/** Text that does not compress enough to fit in a row. */
 const createIncompressible = (bytes: number): string =>
   randomBytes(bytes).toString('base64').replaceAll(/.{76}/g, '$&\r\n')
 
@@ -71,7 +71,7 @@ const readNewestInbound = () => {
   return formatUuid(email.uuid)
 }
 
-/** Asks for a path and goes away once something of the answer has come. */
+/** Requests a path and disconnects once part of the response has arrived. */
 const abortDownload = (path: string): Promise<void> =>
   new Promise((resolve, reject) => {
     const socket = connect(Number(new URL(service.url).port), '127.0.0.1', () => {
@@ -96,13 +96,13 @@ describe('no content file stays open', () => {
       () => createMultipart(`\r\n${'\r'.repeat(2000)}`, createAttachmentPart(400_000), createAttachmentPart(400_000)),
     ],
     ['whose header never ends', () => `X: ${createIncompressible(2_000_000).replaceAll('\r\n', '\r\n ')}`],
-  ])('of received messages above 256 KiB %s', async (_, message) => {
+  ])('after received messages above 256 KiB %s', async (_, message) => {
     for (let n = 0; n < MESSAGES; n++) await submit(message())
     await waitUntilProcessed()
     await waitUntilAllClosed()
   })
 
-  test('of a download that its client cuts, raw or of an attachment', async () => {
+  test('after a client aborts a download, raw or of an attachment', async () => {
     await submit(createMultipart(createAttachmentPart(8_000_000)))
     await waitUntilProcessed()
     const id = readNewestInbound()
@@ -111,7 +111,7 @@ describe('no content file stays open', () => {
     await waitUntilAllClosed()
   })
 
-  test('of a HEAD request for a download', async () => {
+  test('after a HEAD request for a download', async () => {
     await submit(createMultipart(createAttachmentPart(400_000)))
     await waitUntilProcessed()
     const path = `${service.url}/v1/inbound/${readNewestInbound()}/raw`
@@ -119,7 +119,7 @@ describe('no content file stays open', () => {
     await waitUntilAllClosed()
   })
 
-  test('of an email with a large attachment that is delivered', async () => {
+  test('after delivery of an email with a large attachment', async () => {
     const { domain } = await createDomain(service.app, service.actor, 'sandbox.test')
     expect(domain.domain).toBe('sandbox.test')
     const content = randomBytes(600_000).toString('base64')
@@ -136,7 +136,7 @@ describe('no content file stays open', () => {
     await waitUntilAllClosed()
   })
 
-  test('of a scrub, an export of the account and an export of a person', async () => {
+  test('after a scrub, an export of the account and an export of a person', async () => {
     await submit(createMultipart(createAttachmentPart(400_000)))
     await waitUntilProcessed()
     await service.app.scrubFiles()
@@ -146,7 +146,7 @@ describe('no content file stays open', () => {
   })
 })
 
-test('turns that end before their items end let go of what the items are read from', async () => {
+test('a fair run that ends before its items are read closes their source', async () => {
   let isClosed = false
   function* items() {
     try {

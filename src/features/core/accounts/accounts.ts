@@ -1,5 +1,6 @@
 /**
- * @module Accounts: making and reading them, and the monthly quota. The only writer of `accounts` and `usage`.
+ * @module Creates and reads accounts, and enforces the monthly quota. The only writer of `usage`; it shares `accounts`
+ * with `pause.ts`, `rows.ts` and `subscription.ts`.
  */
 
 import type { Database } from 'bun:sqlite'
@@ -19,15 +20,15 @@ export interface Account {
   readonly name: string
   readonly email: string
   readonly plan: Plan
-  /** Recipients a month that hold now; of a sub-account never more than its parent's. */
+  /** Recipients per month in force now. A sub-account never has more than its parent. */
   readonly monthlyQuota: number
   readonly trackingDefault: boolean
-  /** Opens and clicks are kept without IP address and user agent. */
+  /** Opens and clicks are stored without IP address and user agent. */
   readonly trackingPrivacy: boolean
   readonly pausedAt: Millis | null
-  /** Row id of the account that this one is a sub-account of. */
+  /** Row id of the parent account; null unless this is a sub-account. */
   readonly parentId: number | null
-  /** When its parent switched it off. */
+  /** When the parent disabled it. */
   readonly disabledAt: Millis | null
   readonly createdAt: Millis
   readonly updatedAt: Millis
@@ -106,7 +107,6 @@ function toAccount(config: Config, db: Database, row: Row): Account {
   }
 }
 
-/** The account, or undefined. */
 export function findAccount(config: Config, db: Database, id: number): Account | undefined {
   const row = sql(db).byId.get(id)
   return row ? toAccount(config, db, row) : undefined
@@ -117,7 +117,7 @@ export const listAccounts = (config: Config, db: Database): Account[] =>
     .all.all()
     .map((row) => toAccount(config, db, row))
 
-/** Makes an account and returns its row id; its stream `transactional` is made by the caller, in the same transaction. */
+/** Creates an account. The caller creates its stream `transactional` in the same transaction. */
 export function insertAccount(
   tx: Tx,
   input: { name: string; email: string; plan: Plan; monthlyQuota?: number },
@@ -125,7 +125,7 @@ export function insertAccount(
 ): { id: number; uuid: string } {
   const uuid = newUuid()
   const row = sql(tx.db).insert.get(uuid, input.name, input.email, input.plan, input.monthlyQuota ?? null, now, now)
-  if (!row) throw new Error('the account was not stored')
+  if (!row) throw new Error('account not stored')
   return { id: row.id, uuid: formatUuid(uuid) }
 }
 
@@ -137,26 +137,26 @@ export const updateAccount = (
 ): void =>
   void sql(tx.db).update.run(change.name, change.trackingDefault ? 1 : 0, change.trackingPrivacy ? 1 : 0, now, id)
 
-/** The calendar month (UTC) of a time: year * 12 + month. */
+/** The calendar month (UTC) of a time, as year * 12 + month. */
 export function monthOf(at: Millis): number {
   const date = new Date(at)
   return date.getUTCFullYear() * 12 + date.getUTCMonth()
 }
 
-/** First instant of a month as `monthOf` counts them. */
+/** The first instant of a month, numbered as `monthOf` numbers it. */
 export const startOfMonth = (month: number): Millis => Date.UTC(Math.floor(month / 12), month % 12, 1)
 
-/** Recipients that the account has used of a month. */
+/** Recipients that the account used in a month. */
 export const readMonthlyUsage = (db: Database, accountId: number, month: number): number =>
   sql(db).used.get(accountId, month)?.recipients ?? 0
 
-/** Recipients that an account and all of its sub-accounts have used of a month. */
+/** Recipients that an account and its sub-accounts used in a month. */
 export const readMonthlyUsageWithSubAccounts = (db: Database, accountId: number, month: number): number =>
   readMonthlyUsage(db, accountId, month) + (sql(db).usedBySubAccounts.get(accountId, month)?.recipients ?? 0)
 
 /**
- * Takes recipients from the month's quota, or throws 429 `quota_exceeded` with the time until it is filled again. What sub-accounts take counts against
- * the quota of their parent too. Returns the month to give them back to.
+ * Consumes recipients of the current month's quota and returns that month, so that the caller can refund them.
+ * Sub-accounts also consume the quota of their parent. Throws 429 `quota_exceeded` with the time until the next month.
  */
 export function consumeQuota(tx: Tx, account: SendingAccount, recipients: number, now: Millis): number {
   const month = monthOf(now)
@@ -166,15 +166,15 @@ export function consumeQuota(tx: Tx, account: SendingAccount, recipients: number
     throw quotaExceeded(`The monthly quota of ${account.monthlyQuota} recipients is used up`, month, now)
   const { id, monthlyQuota } = parent ?? account
   if (monthlyQuota < UNLIMITED && readMonthlyUsageWithSubAccounts(tx.db, id, month) + recipients > monthlyQuota) {
-    const whose = parent ? ' of the parent account and its sub-accounts together' : ''
-    const what = `The monthly quota of ${monthlyQuota} recipients${whose} is used up`
-    throw quotaExceeded(what, month, now, describeHeldQuota(parent ?? account))
+    const owner = parent ? ' of the parent account and its sub-accounts together' : ''
+    const message = `The monthly quota of ${monthlyQuota} recipients${owner} is used up`
+    throw quotaExceeded(message, month, now, describeHeldQuota(parent ?? account))
   }
   addUsage(tx, account.id, parent?.id ?? null, month, recipients)
   return month
 }
 
-/** Recipients that an account can still send to in this month, its parent's quota included; Infinity: any number. */
+/** Recipients that an account can still send to this month, within its parent's quota too; Infinity when unlimited. */
 export function readRemainingQuota(
   db: Database,
   { id, monthlyQuota, parent }: Pick<SendingAccount, 'id' | 'monthlyQuota' | 'parent'>,
@@ -191,12 +191,12 @@ export function readRemainingQuota(
 }
 
 const describeHeldQuota = ({ heldPlan }: Pick<SendingAccount, 'heldPlan'>): string =>
-  heldPlan === undefined ? '' : `, and that of plan ${heldPlan} holds once its first invoice is paid`
+  heldPlan === undefined ? '' : `, and the quota of plan ${heldPlan} applies once its first invoice is paid`
 
-const quotaExceeded = (what: string, month: number, now: Millis, more = ''): AppError =>
+const quotaExceeded = (message: string, month: number, now: Millis, hint = ''): AppError =>
   tooManyRequests(
     'quota_exceeded',
-    `${what}; it is renewed on the first of next month (UTC)${more}.`,
+    `${message}; it renews on the first of next month (UTC)${hint}.`,
     (startOfMonth(month + 1) - now) / 1000,
   )
 
@@ -205,26 +205,26 @@ function addUsage(tx: Tx, accountId: number, parentId: number | null, month: num
   if (parentId !== null) sql(tx.db).addSubAccountUsage.run(parentId, month, recipients)
 }
 
-/** Gives recipients of a cancelled email back to the month that they were taken from. */
+/** Refunds recipients of a cancelled email to the month in which they were consumed. */
 export const giveQuotaBack = (tx: Tx, accountId: number, month: number, recipients: number): void =>
   addUsage(tx, accountId, sql(tx.db).parentOf.get(accountId)?.parentId ?? null, month, -recipients)
 
-/** What sending asks of an account, several times an email: read without the rest. */
+/** The fields of an account that sending reads, several times per email. */
 export interface SendingAccount {
   readonly id: number
   readonly plan: Plan
   readonly monthlyQuota: number
-  /** The plan, where its quota does not hold yet. */
+  /** The plan, while its quota is not in force yet. */
   readonly heldPlan: Plan | undefined
-  /** Of a sub-account: the account whose quota bounds it too. */
+  /** The parent, whose quota also limits a sub-account. */
   readonly parent: Pick<SendingAccount, 'id' | 'monthlyQuota' | 'heldPlan'> | undefined
-  /** Why it may not send, as a sentence; undefined: it may. */
+  /** Why it may not send, as a sentence; undefined when it may. */
   readonly sendingBlock: string | undefined
-  /** Whether emails that do not say it themselves are tracked. */
+  /** Whether emails are tracked when they do not set tracking themselves. */
   readonly trackingDefault: boolean
 }
 
-/** The account behind an actor; a missing one is a bug. */
+/** The account that an actor sends for. Throws when it is missing, which is a bug. */
 export function getSendingAccount(config: Config, db: Database, id: number): SendingAccount {
   const row = sql(db).sending.get(id)
   if (!row) throw new Error(`account ${id} does not exist`)
@@ -247,7 +247,7 @@ interface QuotaRow {
   readonly quotaHeld: number
 }
 
-/** A sub-account without a quota of its own has that of its parent, and none has more. */
+/** A sub-account never has more than its parent, and has all of it when it has no quota of its own. */
 const resolveMonthlyQuota = (
   config: Config,
   row: QuotaRow,
@@ -265,26 +265,26 @@ function resolvePlanQuota(config: Config, row: QuotaRow): Pick<SendingAccount, '
   }
 }
 
-/** Throws 403 `account_paused`, with the reason, when the account may not send. */
+/** Throws 403 `account_paused` with the reason when the account may not send. */
 export function requireSendingAllowed({ sendingBlock }: Pick<SendingAccount, 'sendingBlock'>): void {
   if (sendingBlock !== undefined)
     throw new AppError(403, 'account_paused', `${sendingBlock} Contact the operator of the service.`)
 }
 
-/** The whole account behind an actor; a missing one is a bug. */
+/** All fields of an account. Throws when it is missing, which is a bug. */
 export function getAccount(config: Config, db: Database, accountId: number): Account {
   const account = findAccount(config, db, accountId)
   if (!account) throw new Error(`account ${accountId} does not exist`)
   return account
 }
 
-/** An account with its use of the quota in the running month. */
+/** An account and its quota usage in the current month. */
 export interface AccountState {
   readonly account: Account
   /** Recipients. */
   readonly usedThisMonth: number
   readonly quotaResetAt: Millis
-  /** Its own, or that of its parent. */
+  /** Its own pause, or else its parent's. */
   readonly pause: Pause | undefined
 }
 

@@ -1,4 +1,4 @@
-/** @module The change of the caller's own account: what its owner may change. */
+/** @module Changes the caller's own account: its name and its tracking defaults. */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { invalid } from '#platform/errors.ts'
@@ -7,16 +7,16 @@ import { type AccountState, readAccountState, updateAccount } from './accounts.t
 export interface AccountChanges {
   readonly name?: string | undefined
   readonly trackingDefault?: boolean | undefined
-  /** Opens and clicks are kept without IP address and user agent. */
+  /** Opens and clicks are stored without IP address and user agent. */
   readonly trackingPrivacy?: boolean | undefined
 }
 
-/** Changes the fields that are given; a change of nothing, or a name of spaces, is a 422. */
+/** Changes the provided fields. Throws 422 when none is provided or the name is blank. */
 export function changeAccount(app: App, actor: Actor, change: AccountChanges): Promise<AccountState> {
   if (Object.values(change).every((value) => value === undefined))
-    throw invalid('body', 'Give at least one of name, tracking_default and tracking_privacy.')
+    throw invalid('body', 'At least one of name, tracking_default and tracking_privacy must be set.')
   const name = change.name?.trim()
-  if (name === '') throw invalid('name', 'A name has 1 to 200 characters.')
+  if (name === '') throw invalid('name', 'The name must have 1 to 200 characters.')
   return app.commit.write((tx) => {
     const { account } = readAccountState(app, actor, tx.db)
     const { trackingDefault, trackingPrivacy } = change

@@ -1,7 +1,8 @@
 /**
- * @module What an account may have: domains, templates, webhooks, contact lists and sub-accounts by its plan, asked inside the transaction that makes one,
- * so that of any number of simultaneous requests exactly those succeed that fit; contacts and bytes that it may keep; sandbox mail of a day. What an
- * account has stays when its plan shrinks.
+ * @module Enforces the limits of plans: numbers of domains, templates, webhooks, contact lists and sub-accounts; stored
+ * contacts and bytes; sandbox recipients per day.
+ * Each check runs in the transaction that creates the resource, so that concurrent requests cannot exceed a limit
+ * together. A smaller plan removes nothing that the account already has.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -30,8 +31,9 @@ const RESOURCE_NAMES: Readonly<Record<LimitedResource, string>> = {
 }
 
 /**
- * Prepares the count of an account's rows, no further than a limit.
- * @param from table and condition, with `?` for the account; an index of those that exist, because of deleted ones there may be any number
+ * Prepares a count of an account's rows that stops at a limit.
+ * @param from table and condition with `?` for the account. It must use an index of existing rows only: the number of
+ * deleted rows is unlimited.
  */
 export const prepareCount = (db: Database, from: string) =>
   db.prepare<{ n: number }, [accountId: number, limit: number]>(
@@ -39,8 +41,9 @@ export const prepareCount = (db: Database, from: string) =>
   )
 
 /**
- * Throws 403 `plan_limit_reached` unless the account's plan has room for `more` of them. Call it in the transaction that makes them.
- * @param count of those that there are, as `prepareCount` prepares it
+ * Throws 403 `plan_limit_reached` unless the account's plan allows `more` of a resource. Call it in the transaction
+ * that creates them.
+ * @param count statement made by `prepareCount`
  */
 export function requirePlanCapacity(
   app: Pick<App, 'config'>,
@@ -59,8 +62,8 @@ export function requirePlanCapacity(
     403,
     'plan_limit_reached',
     max === 0
-      ? `Plan ${plan} has no ${RESOURCE_NAMES[limited]}; a larger plan has.`
-      : `Plan ${plan} has room for ${max} ${RESOURCE_NAMES[limited]}; delete one that is not needed, or change to a larger plan.`,
+      ? `Plan ${plan} does not include ${RESOURCE_NAMES[limited]}; change to a larger plan.`
+      : `Plan ${plan} allows ${max} ${RESOURCE_NAMES[limited]}; delete one you no longer need, or change to a larger plan.`,
   )
 }
 
@@ -71,10 +74,10 @@ function readAccountTerms({ config }: Pick<App, 'config'>, { db }: Pick<Tx, 'db'
 }
 
 /**
- * Runs `store`, which stores contacts or bytes of an account, inside the caller's transaction. Throws 403 `plan_limit_reached`, so that the transaction is
- * undone, when it made the account keep more than its plan has room for. What makes nothing grow is never refused: an account that has more than its
- * plan allows, because that was made smaller, can still change and delete.
- * @param fraction of the limit on contacts that may be used
+ * Runs `store`, which stores contacts or bytes of an account, in the caller's transaction. Throws 403
+ * `plan_limit_reached` when the account grew beyond its plan; the transaction must then roll back. Never throws when
+ * nothing grew, so that an account above its limits can still change and delete.
+ * @param fraction share of the contact limit that may be used
  */
 export function storeWithinPlan<T>(
   app: Pick<App, 'config'>,
@@ -102,16 +105,16 @@ const planLimitReached = (plan: string, limit: string): AppError =>
   new AppError(
     403,
     'plan_limit_reached',
-    `Plan ${plan} has room for ${limit}; delete what is not needed, or change to a larger plan.`,
+    `Plan ${plan} allows ${limit}; delete what you no longer need, or change to a larger plan.`,
   )
 
 const SANDBOX_METRIC = 'accepted_sandbox'
 const DAY_MS = days(1)
 
-/** The counter of a day (UTC) has the day's first hour. */
+/** Counters of a day (UTC) are stored under its first hour. */
 const startOfDay = (at: Millis): Millis => at - (at % DAY_MS)
 
-/** Throws 429 `sandbox_limit` when the day has no place left for so many recipients of sandbox mail. */
+/** Throws 429 `sandbox_limit` when the recipients exceed the daily limit of sandbox mail. */
 export function requireSandboxQuota(
   { config, clock }: Pick<App, 'config' | 'clock'>,
   db: Database,
@@ -124,12 +127,12 @@ export function requireSandboxQuota(
     return
   throw tooManyRequests(
     'sandbox_limit',
-    `The account has ${config.sandboxPerDay} recipients of sandbox mail a day (UTC), and they are used up; verify the domain, which ends its sandbox, or raise TASSIS_SANDBOX_PER_DAY.`,
+    `The limit of ${config.sandboxPerDay} sandbox recipients per day (UTC) is used up; verify the domain to leave the sandbox, or raise TASSIS_SANDBOX_PER_DAY.`,
     (startOfDay(now) + DAY_MS - now) / 1000,
   )
 }
 
-/** Takes recipients of sandbox mail from the day, or throws as `requireSandboxQuota` does. */
+/** Counts recipients of sandbox mail towards the daily limit; throws like `requireSandboxQuota`. */
 export function consumeSandboxQuota(
   app: Pick<App, 'config' | 'clock'>,
   tx: Tx,

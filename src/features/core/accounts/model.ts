@@ -1,4 +1,4 @@
-/** @module Wire shapes of the account. */
+/** @module Wire form of the account. */
 import { type Static, Type } from '@sinclair/typebox'
 import { isoTime } from '#platform/http/envelope.ts'
 import { StrictObject, Timestamp, Uuid } from '#platform/http/schemas.ts'
@@ -6,19 +6,19 @@ import { formatUuid } from '#platform/ids.ts'
 import type { AccountState } from './accounts.ts'
 
 const TRACKING_PRIVACY =
-  'Opens and clicks are kept without IP address and user agent. Holds from the change on; what was kept before stays.'
+  'Opens and clicks are stored without IP address and user agent. Applies from the change on; stored data stays.'
 
 export const AccountRecord = Type.Object({
   id: Uuid({ description: 'Id of the account.' }),
   name: Type.String({ description: 'Name.' }),
-  email: Type.String({ description: 'Address of the owner.' }),
+  email: Type.String({ description: 'Email address of the owner.' }),
   plan: Type.String({ description: 'free, starter, pro, business, enterprise or unlimited.' }),
-  monthly_quota: Type.Integer({ description: 'Recipients a calendar month (UTC); 2147483647 is unlimited.' }),
-  emails_sent_this_month: Type.Integer({ description: 'Recipients accepted this month, cancelled ones taken out.' }),
+  monthly_quota: Type.Integer({ description: 'Recipients per calendar month (UTC); 2147483647 means unlimited.' }),
+  emails_sent_this_month: Type.Integer({ description: 'Recipients accepted this month, without cancelled ones.' }),
   quota_reset_at: Timestamp({ description: 'First instant of the next month (UTC).' }),
-  tracking_default: Type.Boolean({ description: 'Open and click tracking of emails that do not say it themselves.' }),
+  tracking_default: Type.Boolean({ description: 'Open and click tracking of emails that do not set it themselves.' }),
   tracking_privacy: Type.Boolean({ description: TRACKING_PRIVACY }),
-  created_at: Timestamp({ description: 'When the account was made.' }),
+  created_at: Timestamp({ description: 'When the account was created.' }),
   paused: Type.Optional(
     Type.Object(
       {
@@ -26,7 +26,7 @@ export const AccountRecord = Type.Object({
         source: Type.String({ description: 'reputation, scam_classifier, registration_burst or admin.' }),
         reason: Type.String({ description: 'Why, in one sentence.' }),
       },
-      { description: 'Only while sending is paused, on the account or on its parent.' },
+      { description: 'Present only while sending is paused, for the account or its parent.' },
     ),
   ),
 })
@@ -36,11 +36,11 @@ export const AccountChange = StrictObject(
   {
     name: Type.Optional(Type.String({ minLength: 1, maxLength: 200, description: 'Name.' })),
     tracking_default: Type.Optional(
-      Type.Boolean({ description: 'Open and click tracking of emails that do not say it themselves.' }),
+      Type.Boolean({ description: 'Open and click tracking of emails that do not set it themselves.' }),
     ),
     tracking_privacy: Type.Optional(Type.Boolean({ description: TRACKING_PRIVACY })),
   },
-  { description: 'At least one field; those left out keep their value.' },
+  { description: 'At least one field; omitted fields keep their value.' },
 )
 export type AccountChange = Static<typeof AccountChange>
 

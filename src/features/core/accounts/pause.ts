@@ -1,6 +1,7 @@
 /**
- * @module Whether an account may send, and if not, why: it is paused, switched off by its parent, deleted, or its parent is. The only writer of the
- * pause. Decides on no pause and tells nobody: see features/abuse/pause.ts, which is the only caller of the two writers.
+ * @module Tells whether an account may send, and if not, why: it or its parent is paused, disabled or deleted. The only
+ * writer of the pause columns. Never decides on a pause or notifies anyone: `reporting/abuse/pause.ts`, the only caller
+ * of the two writers, does.
  */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
@@ -8,14 +9,17 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 
-/** What may pause an account: its figures, the look at its mail, how fast it makes things, the operator. */
+/**
+ * What may pause an account: its bounce and complaint rates, the scan of its mail, its rate of registrations, the
+ * operator.
+ */
 export const PAUSE_SOURCES = ['reputation', 'scam_classifier', 'registration_burst', 'admin'] as const
 export type PauseSource = (typeof PAUSE_SOURCES)[number]
 
 export interface Pause {
   readonly since: Millis
   readonly source: PauseSource
-  /** One sentence; never a threshold. */
+  /** One sentence; never names a threshold. */
   readonly reason: string
 }
 
@@ -30,7 +34,7 @@ interface Row {
   readonly isParentOff: number
 }
 
-/** Pauses after which the links in mail that was sent may lead to harm. */
+/** Pauses that also block tracked links, because the sent mail may be harmful. */
 const LINK_BLOCKING_SOURCES = (['scam_classifier', 'admin'] satisfies PauseSource[])
   .map((source) => `'${source}'`)
   .join(', ')
@@ -58,7 +62,9 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** The pause of an account, or else that of its parent, which stops its sub-accounts too; undefined: it is not paused. */
+/**
+ * The pause of an account, or else of its parent, which also stops its sub-accounts; undefined when neither is paused.
+ */
 export function findPause(db: Database, accountId: number): Pause | undefined {
   const row = sql(db).standing.get(accountId)
   return row ? toPause(row) : undefined
@@ -75,27 +81,27 @@ const createPause = (since: Millis, source: string | null, reason: string | null
   reason: reason ?? 'The operator of the service paused it.',
 })
 
-/** Why an account may not send, as a sentence for its people; undefined: it may. */
+/** Why an account may not send, as a sentence for its users; undefined when it may. */
 export function findSendingBlock(db: Database, accountId: number): string | undefined {
-  // Asked for each email: nearly always nothing can stop it.
+  // Runs for each email, and nearly always finds nothing.
   if (sql(db).free.get(accountId)) return undefined
   const row = sql(db).standing.get(accountId)
   if (!row) return 'The account is deleted.'
-  if (row.isOff === 1 || row.isParentOff === 1) return 'The account is switched off.'
+  if (row.isOff === 1 || row.isParentOff === 1) return 'The account is disabled.'
   const paused = toPause(row)
   return paused && `The account is paused: ${paused.reason}`
 }
 
-/** UUIDs of the accounts whose tracked links lead on no more, the deleted ones among them. */
+/** UUIDs of the accounts whose tracked links are blocked, deleted accounts included. */
 export const listAccountsWithBlockedLinks = (db: Database): UuidBytes[] =>
   sql(db)
     .blockedLinks.all()
     .map(({ uuid }) => uuid)
 
-/** Pauses; false when it is paused already. */
+/** Pauses the account; false when it is already paused. */
 export const setPaused = (tx: Tx, accountId: number, { since, source, reason }: Pause): boolean =>
   sql(tx.db).pause.run(since, source, reason, since, accountId).changes === 1
 
-/** Ends the pause; false when there is none. */
+/** Ends the pause; false when the account is not paused. */
 export const setResumed = (tx: Tx, accountId: number, now: Millis): boolean =>
   sql(tx.db).resume.run(now, now, accountId).changes === 1

@@ -1,6 +1,5 @@
 /**
- * @module What a plan allows and costs: defaults, what the settings put in their place, and the check of those at start. Read by quota, limits, tracking,
- * rate limit and billing. Knows no account.
+ * @module Reads and checks what each plan allows and costs: defaults, overridden by settings. Never reads an account.
  */
 import { type Config, ConfigError } from '#platform/config.ts'
 import { perOwner } from '#platform/per-owner.ts'
@@ -10,24 +9,24 @@ export type Plan = (typeof PLANS)[number]
 
 export const isPlan = (text: string): text is Plan => PLANS.some((plan) => plan === text)
 
-/** "Unlimited" in fields that must hold a 32-bit number. */
+/** Means "unlimited" in fields that must hold a 32-bit number. */
 export const UNLIMITED = 2_147_483_647
 
-/** What a plan has a limit of beside recipients. */
+/** Resources that a plan limits by number. */
 export type LimitedResource = 'domains' | 'templates' | 'webhooks' | 'contact_lists' | 'sub_accounts'
-/** What a plan has a limit of that an account keeps until it deletes it: contacts, and MiB of contacts, templates, newsletters and suppressions. */
+/** What a plan limits by stored amount: contacts, and MiB of contacts, templates, newsletters and suppressions. */
 export type StoredResource = 'contacts' | 'stored_mib'
 
 export interface PlanTerms {
   readonly plan: Plan
-  /** Recipients a calendar month. */
+  /** Recipients per calendar month. */
   readonly monthlyQuota: number
-  /** How many of each an account may have; UNLIMITED: any number. */
+  /** How many of each an account may have, or UNLIMITED. */
   readonly limits: Readonly<Record<LimitedResource | StoredResource, number>>
   readonly trackingEnabled: boolean
-  /** Of a month. */
+  /** Per month. */
   readonly priceCents: number
-  /** What Stripe calls the price; null: nobody can buy the plan. */
+  /** The price id at Stripe; null when the plan is not for sale. */
   readonly stripePriceId: string | null
 }
 
@@ -42,7 +41,7 @@ type PlanConfig = Pick<
   | 'trackingPlans'
 >
 
-/** Recipients a calendar month of a plan. */
+/** Recipients per calendar month that a plan includes. */
 export function getPlanQuota(config: PlanConfig, plan: Plan): number {
   switch (plan) {
     case 'free':
@@ -61,8 +60,8 @@ export function getPlanQuota(config: PlanConfig, plan: Plan): number {
 }
 
 /**
- * Recipients a calendar month that an account really has: its own number where it has one; while its plan is billed and no invoice over more than zero
- * is settled, no more than plan free has.
+ * Recipients per calendar month that an account may use: its own number if it has one. While its plan is billed and no
+ * invoice above zero is settled, at most those of plan free.
  */
 export function getEnforcedQuota(config: PlanConfig, plan: Plan, own: number | null, isHeld: boolean): number {
   if (own !== null) return own
@@ -115,20 +114,20 @@ const LIMIT_BY_FIELD = new Map<string, LimitedResource | StoredResource>([
 /** The fields that `TASSIS_PLANS` can set. */
 const SETTING_FIELDS = [...LIMIT_BY_FIELD.keys(), 'price_cents', 'stripe_price_id']
 
-// A configuration is read several times an email and never changes.
+// Cached: the terms are read several times per email, and a configuration never changes.
 const getTermsByPlan = perOwner(readTerms)
 
 /** What a plan allows and costs. */
 export function getPlanTerms(config: PlanConfig, plan: Plan): PlanTerms {
   const terms = getTermsByPlan(config).get(plan)
-  if (!terms) throw new Error(`there are no terms of plan ${plan}`)
+  if (!terms) throw new Error(`plan ${plan} has no terms`)
   return terms
 }
 
-/** The terms of every plan, the smallest first. */
+/** The terms of every plan, smallest plan first. */
 export const listPlanTerms = (config: PlanConfig): PlanTerms[] => PLANS.map((plan) => getPlanTerms(config, plan))
 
-/** The plan with this price at Stripe, or undefined. */
+/** The plan with this Stripe price. */
 export const findPlanByPrice = (config: PlanConfig, priceId: string): Plan | undefined =>
   listPlanTerms(config).find(({ stripePriceId }) => stripePriceId === priceId)?.plan
 
@@ -152,19 +151,19 @@ function readTerms(config: PlanConfig): Map<Plan, PlanTerms> {
   )
 }
 
-/** Throws ConfigError for what is no plan, field or value. */
+/** Throws ConfigError for an unknown plan or field and for an invalid value. */
 function readOverrides(entries: readonly string[]): Map<Plan, Override> {
   const overrides = new Map<Plan, Override>()
   for (const entry of entries) {
     const [, plan = '', field = '', value = ''] = /^([a-z]+)\.([a-z_]+)=(.+)$/.exec(entry) ?? []
-    if (!isPlan(plan)) throw invalidPlanSetting(entry, `a plan is one of ${PLANS.join(', ')}`)
+    if (!isPlan(plan)) throw invalidPlanSetting(entry, `the plan must be one of ${PLANS.join(', ')}`)
     const override = overrides.get(plan) ?? { limits: {} }
     overrides.set(plan, override)
     const limit = LIMIT_BY_FIELD.get(field)
     if (limit) override.limits[limit] = parseLimit(entry, value)
     else if (field === 'price_cents') override.priceCents = parseLimit(entry, value)
     else if (field === 'stripe_price_id') override.stripePriceId = value
-    else throw invalidPlanSetting(entry, `a field is one of ${SETTING_FIELDS.join(', ')}`)
+    else throw invalidPlanSetting(entry, `the field must be one of ${SETTING_FIELDS.join(', ')}`)
   }
   requireDistinctPrices(overrides)
   return overrides
@@ -173,18 +172,18 @@ function readOverrides(entries: readonly string[]): Map<Plan, Override> {
 function parseLimit(entry: string, value: string): number {
   const number = /^\d{1,10}$/.test(value) ? Number(value) : Number.NaN
   if (!(number <= UNLIMITED))
-    throw invalidPlanSetting(entry, `the value is a whole number from 0 to ${UNLIMITED}, which is no limit`)
+    throw invalidPlanSetting(entry, `the value must be a whole number from 0 to ${UNLIMITED}, which means no limit`)
   return number
 }
 
-/** A price says which plan somebody has bought. */
+/** A payment is matched to its plan by the price alone. */
 function requireDistinctPrices(overrides: ReadonlyMap<Plan, Override>): void {
   const planOf = new Map<string, Plan>()
   for (const [plan, { stripePriceId }] of overrides) {
     if (stripePriceId === undefined) continue
     const other = planOf.get(stripePriceId)
     if (other)
-      throw invalidPlanSetting(`${plan}.stripe_price_id=${stripePriceId}`, `plan ${other} has this price already`)
+      throw invalidPlanSetting(`${plan}.stripe_price_id=${stripePriceId}`, `plan ${other} already has this price`)
     planOf.set(stripePriceId, plan)
   }
 }
@@ -192,18 +191,18 @@ function requireDistinctPrices(overrides: ReadonlyMap<Plan, Override>): void {
 const invalidPlanSetting = (entry: string, allowed: string): ConfigError =>
   new ConfigError(`TASSIS_PLANS has "${entry}"; ${allowed}, as in free.max_domains=2 or pro.stripe_price_id=price_123.`)
 
-/** In a setting that lists plans: every one. */
+/** Stands for every plan in a setting that lists plans. */
 const EVERY_PLAN = 'all'
 
-/** Whether a list of plans, which may say all, has this one. */
+/** Whether a list of plans, which may contain `all`, includes this one. */
 export const includesPlan = (list: readonly string[], plan: string): boolean =>
   list.includes(plan) || list.includes(EVERY_PLAN)
 
-/** Whether mail of a plan can be tracked. */
+/** Whether a plan includes tracking. */
 export const hasTracking = ({ trackingPlans }: Pick<Config, 'trackingPlans'>, plan: Plan): boolean =>
   includesPlan(trackingPlans, plan)
 
-/** Throws ConfigError when a setting names a plan, or a field of plans, that there is not. */
+/** Throws ConfigError when a setting names an unknown plan or plan field. */
 export function requireKnownPlans(config: PlanConfig & Pick<Config, 'abusePlans'>): void {
   requirePlanNames('TASSIS_TRACKING_PLANS', config.trackingPlans)
   requirePlanNames('TASSIS_ABUSE_PLANS', config.abusePlans)
@@ -213,6 +212,6 @@ export function requireKnownPlans(config: PlanConfig & Pick<Config, 'abusePlans'
 function requirePlanNames(variable: string, list: readonly string[]): void {
   if (list.every((name) => name === EVERY_PLAN || isPlan(name))) return
   throw new ConfigError(
-    `${variable} is "${list.join(',')}"; allowed is a comma list of ${PLANS.join(', ')}, or ${EVERY_PLAN}.`,
+    `${variable} is "${list.join(',')}"; it must be a comma-separated list of ${PLANS.join(', ')}, or ${EVERY_PLAN}.`,
   )
 }

@@ -1,4 +1,4 @@
-/** @module /v1/account: paths, shapes and one call each. */
+/** @module Routes of /v1/account. */
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
@@ -34,7 +34,7 @@ export const accountRoutes = (app: App) =>
         response: DataBody(AccountRecord),
         detail: {
           summary: 'Change the account',
-          description: 'Fields that are left out keep their value.',
+          description: 'Omitted fields keep their value.',
           tags,
           ...requires('account:admin'),
         },

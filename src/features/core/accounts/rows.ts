@@ -1,6 +1,7 @@
 /**
- * @module Rows of accounts beyond reading one's own: sub-accounts are found, listed, inserted and changed; an account is closed, and emptied when all that
- * it had is deleted; when it was last exported. Decides nothing: `sub-accounts` and `privacy` do.
+ * @module Account rows for sub-accounts, deletion and export: finds, lists, inserts and changes sub-accounts; closes an
+ * account and empties its row once all its data is deleted; records exports. Decides nothing: `sub-accounts` and
+ * `privacy` do.
  */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
@@ -32,13 +33,13 @@ const subAccountSql = prepareStatements((db) => ({
   ownQuota: db.prepare<{ quota: number | null }, [number]>('SELECT monthly_quota AS quota FROM accounts WHERE id = ?'),
 }))
 
-/** A sub-account of `parentId` that is not deleted. */
+/** The sub-account of `parentId` with this UUID, unless it is deleted. */
 export function findSubAccount(config: Config, db: Database, parentId: number, uuid: UuidBytes): Account | undefined {
   const row = subAccountSql(db).find.get(uuid, parentId)
   return row ? findAccount(config, db, row.id) : undefined
 }
 
-/** Newest first, of those with a row id below `below` where it is given. */
+/** A page of sub-accounts, newest first. */
 export const listSubAccounts = (config: Config, db: Database, parentId: number, page: RowWindow): Account[] =>
   subAccountSql(db)
     .page.all(parentId, belowId(page), page.limit, page.offset)
@@ -47,14 +48,14 @@ export const listSubAccounts = (config: Config, db: Database, parentId: number, 
 export const countSubAccounts = (db: Database, parentId: number): number =>
   subAccountSql(db).count.get(parentId)?.n ?? 0
 
-/** The statement by which `requireRoom` counts sub-accounts. */
+/** The statement with which `requirePlanCapacity` counts sub-accounts. */
 export const getSubAccountCountStatement = (db: Database) => subAccountSql(db).existing
 
 export interface NewSubAccount {
   readonly name: string
   readonly email: string
   readonly plan: Plan
-  /** Null: that of the parent. */
+  /** Null: the quota of the parent applies. */
   readonly monthlyQuota: number | null
 }
 
@@ -66,18 +67,18 @@ export function insertSubAccount(
 ): { id: number; uuid: string } {
   const uuid = newUuid()
   const row = subAccountSql(tx.db).insert.get(parentId, uuid, name, email, plan, monthlyQuota, now, now)
-  if (!row) throw new Error('the sub-account was not stored')
+  if (!row) throw new Error('sub-account not stored')
   return { id: row.id, uuid: formatUuid(uuid) }
 }
 
 export interface SubAccountRowChange {
   readonly name?: string | undefined
   readonly monthlyQuota?: number | null | undefined
-  /** Null: it is switched on. */
+  /** Null enables the sub-account. */
   readonly disabledAt?: Millis | null | undefined
 }
 
-/** What is not given stays. */
+/** Changes the provided fields; undefined ones keep their value. */
 export function updateSubAccount(tx: Tx, account: Account, change: SubAccountRowChange, now: Millis): void {
   const quota =
     change.monthlyQuota === undefined
@@ -90,7 +91,7 @@ export function updateSubAccount(tx: Tx, account: Account, change: SubAccountRow
 const closingSql = prepareStatements((db) => ({
   isOpen: db.prepare<{ one: number }, [number]>('SELECT 1 AS one FROM accounts WHERE id = ? AND deleted_at IS NULL'),
   close: db.prepare('UPDATE accounts SET deleted_at = ?1, updated_at = ?1 WHERE id = ?2 AND deleted_at IS NULL'),
-  // The row stays, so that its number, which old tokens and erased entries of the audit log have, is not given to somebody else.
+  // The row stays so that its id is never reused: old tokens and erased audit entries still contain it.
   empty: db.prepare(
     `UPDATE accounts SET uuid = ?, name = '', email = '', plan = 'free', monthly_quota = NULL, parent_id = NULL, pause_reason = NULL, stripe_customer_id = NULL,
      stripe_subscription_id = NULL, subscription_status = NULL, billing_email = NULL, trial_ends_at = NULL WHERE id = ? AND deleted_at IS NOT NULL`,
@@ -107,19 +108,19 @@ const closingSql = prepareStatements((db) => ({
   ),
 }))
 
-/** Throws 404 for an account that was deleted: a request that it was let in for may end after that. Call it in the transaction that makes something. */
+/** Throws 404 when the account was deleted while the request ran. Call it in the transaction that creates something. */
 export function requireOpenAccount(db: Database, accountId: number): void {
   if (!closingSql(db).isOpen.get(accountId)) throw notFound('account_not_found', 'The account was deleted.')
 }
 
-/** Closes an account; false when it is closed already. */
+/** Closes an account; false when it is already closed. */
 export const closeAccount = (tx: Tx, accountId: number, now: Millis): boolean =>
   closingSql(tx.db).close.run(now, accountId).changes === 1
 
 /**
- * Takes everything out of the row of a closed account, its public id included. Of one that was paused the end stays, by which its tracked links name it:
- * who is paused must not make them lead on again by deleting the account.
- * @param tagBytes length of that end
+ * Clears the row of a closed account and gives it a new public id. A paused account keeps the last `tagBytes` bytes of
+ * its id, which its tracked links contain: deleting a paused account must not unblock them.
+ * @param tagBytes length of that ending
  */
 export function emptyAccount(tx: Tx, accountId: number, tagBytes: number): void {
   closingSql(tx.db).keepPause.run(accountId)
@@ -129,7 +130,7 @@ export function emptyAccount(tx: Tx, accountId: number, tagBytes: number): void 
   closingSql(tx.db).empty.run(uuid, accountId)
 }
 
-/** Up to `limit` sub-accounts of an account that are not deleted. */
+/** Up to `limit` sub-accounts that are not deleted. */
 export const listOpenSubAccounts = (
   db: Database,
   accountId: number,
@@ -141,7 +142,7 @@ const exportSql = prepareStatements((db) => ({
   set: db.prepare('UPDATE accounts SET exported_at = ? WHERE id = ?'),
 }))
 
-/** When the last export was completed; undefined: none was. */
+/** When the last export was completed; undefined if there was none. */
 export const readExportedAt = (db: Database, accountId: number): Millis | undefined =>
   exportSql(db).get.get(accountId)?.at ?? undefined
 

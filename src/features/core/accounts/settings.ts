@@ -1,7 +1,4 @@
-/**
- * @module The settings of accounts and plans: work, sandbox mail, quotas, and which plans have tracking and abuse
- * checks.
- */
+/** @module Settings of accounts and plans: work, sandbox mail, quotas, and the plans with tracking and abuse checks. */
 import type { SettingValues } from '#platform/config.ts'
 import { integer, list } from '#platform/setting-kinds.ts'
 
@@ -10,22 +7,22 @@ export const workSettings = {
     20_000,
     0,
     100_000_000,
-    'Work that the requests of one account with its sub-accounts may cause a second, long-term: recipients accepted, rows written or read, and 4 KiB of bodies are 1 each; 0: no bound.',
+    'Average work per second of one account with its sub-accounts: a recipient accepted, a row written or read and 4 KiB of body count 1 each; 0: no limit.',
   ),
-  workBurst: integer(200_000, 1000, 1_000_000_000, 'Work that they may cause at once.'),
+  workBurst: integer(200_000, 1000, 1_000_000_000, 'Work that they may cause in one burst.'),
   sandboxPerDay: integer(
     10_000,
     0,
     1_000_000_000,
-    'Recipients of sandbox mail of one account with its sub-accounts in a day (UTC).',
+    'Sandbox recipients per day (UTC) of one account with its sub-accounts.',
   ),
 }
 
 export const trackingPlanSettings = {
   trackingPlans: list(
-    'Plans with open and click tracking: a comma list of their names, or all.',
-    'a comma list of names of plans, or all',
-    // Which plans there are is checked by accounts/plans.ts.
+    'Plans with open and click tracking: a comma-separated list of names, or all.',
+    'a comma-separated list of plan names, or all',
+    // accounts/plans.ts checks the names.
     () => true,
     ['all'],
   ),
@@ -39,16 +36,16 @@ export const planSettings = {
   planQuotaEnterprise: integer(2_000_000, 0, 2_147_483_647, 'Monthly recipients of plan enterprise.'),
   plans: list(
     'Limits and prices of plans that differ from the defaults: max_domains, max_templates, max_webhooks, max_contact_lists, max_sub_accounts, max_contacts, max_stored_mib, price_cents, stripe_price_id.',
-    'a comma list of plan.field=value, such as free.max_domains=2 or pro.stripe_price_id=price_123',
-    // Which plans and fields there are is checked by accounts/plans.ts.
+    'a comma-separated list of plan.field=value, such as free.max_domains=2 or pro.stripe_price_id=price_123',
+    // accounts/plans.ts checks the plans and fields.
     (v) => /^[a-z]+\.[a-z_]+=[\x21-\x7e]{1,200}$/.test(v),
   ),
 }
 
 export const abusePlanSettings = {
   abusePlans: list(
-    'Plans whose accounts are paused by their figures: a comma list of their names, or all.',
-    'a comma list of names of plans, or all',
+    'Plans whose accounts are paused automatically for high bounce or complaint rates: a comma-separated list of names, or all.',
+    'a comma-separated list of plan names, or all',
     () => true,
     ['free', 'starter', 'pro', 'business', 'enterprise'],
   ),

@@ -1,6 +1,6 @@
 /**
- * @module What an account has bought or was given: customer and subscription at the payment provider, plan and own quota. Reads and writes columns
- * of `accounts`; `features/people/billing` decides what goes into them.
+ * @module Reads and writes the billing columns of `accounts`: customer and subscription at the payment provider, plan,
+ * own quota. Decides nothing: `people/billing` does.
  */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
@@ -11,10 +11,10 @@ import { isPlan, type Plan } from './plans.ts'
 
 export interface Subscription {
   readonly plan: Plan
-  /** Until the first invoice over more than zero is settled. */
+  /** True until the first invoice above zero is settled. */
   readonly quotaHeld: boolean
   readonly subscriptionId: string | null
-  /** As the provider names it: active, trialing, past_due, canceled; null: there never was one. */
+  /** Status as the provider names it: active, trialing, past_due, canceled; null if there never was a subscription. */
   readonly status: string | null
   readonly billingEmail: string | null
   readonly trialEndsAt: Millis | null
@@ -25,7 +25,7 @@ export interface BillingState extends Subscription {
   readonly accountUuid: string
   readonly customerId: string | null
   readonly isSubAccount: boolean
-  /** Its owner has deleted it. */
+  /** The owner deleted the account. */
   readonly isDeleted: boolean
 }
 
@@ -77,20 +77,20 @@ const toBillingState = (row: Row): BillingState => ({
   isDeleted: row.deletedAt !== null,
 })
 
-/** What an account has bought; a missing account is a bug. */
+/** The billing state of an account. Throws when the account is missing, which is a bug. */
 export function getBillingState(db: Database, accountId: number): BillingState {
   const row = sql(db).byId.get(accountId)
   if (!row) throw new Error(`account ${accountId} does not exist`)
   return toBillingState(row)
 }
 
-/** The account of a customer of the payment provider; undefined for one who is not ours. */
+/** The billing state of a customer of the payment provider; undefined when no account has that customer id. */
 export function findBillingStateByCustomer(db: Database, customerId: string): BillingState | undefined {
   const row = sql(db).byCustomer.get(customerId)
   return row ? toBillingState(row) : undefined
 }
 
-/** Customers in the order of their ids, beginning behind one. */
+/** Customer ids in order, after a given one. */
 export const listCustomersAfter = (db: Database, customerId: string, limit: number): string[] =>
   sql(db)
     .customers.all(customerId, limit)
@@ -99,17 +99,17 @@ export const listCustomersAfter = (db: Database, customerId: string, limit: numb
 export const setCustomer = (tx: Tx, accountId: number, customerId: string | null, now: Millis): void =>
   void sql(tx.db).setCustomer.run(customerId, now, accountId)
 
-/** Gives an account, with its sub-accounts, a plan that nobody bought: its quota holds at once. */
+/** Gives an account and its sub-accounts a plan without payment. Its quota applies immediately. */
 export function setPlan(tx: Tx, accountId: number, plan: Plan, now: Millis): void {
   sql(tx.db).setPlan.run(plan, now, accountId)
   sql(tx.db).followPlan.run(plan, now, accountId)
 }
 
-/** Recipients a month in place of those of the plan; null: those of the plan. */
+/** Overrides the monthly quota of the plan; null restores it. */
 export const setQuota = (tx: Tx, accountId: number, monthlyQuota: number | null, now: Millis): void =>
   void sql(tx.db).setQuota.run(monthlyQuota, now, accountId)
 
-/** Stores what an account has bought. Its sub-accounts have its plan. */
+/** Stores the subscription of an account. Its sub-accounts follow its plan. */
 export function setSubscription(tx: Tx, accountId: number, subscription: Subscription, now: Millis): void {
   const { plan } = subscription
   sql(tx.db).setSubscription.run(

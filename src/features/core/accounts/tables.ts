@@ -10,27 +10,27 @@ export const accounts = sqliteTable(
     name: text('name').notNull(),
     email: text('email').notNull(),
     plan: text('plan').notNull(),
-    /** Overrides the plan's quota; null: the plan's. */
+    /** Overrides the plan's quota; null: the plan's quota applies. */
     monthlyQuota: integer('monthly_quota'),
     trackingDefault: flag('tracking_default').notNull().default(false),
-    /** Whether opens and clicks are kept without IP address and user agent. */
+    /** Whether opens and clicks are stored without IP address and user agent. */
     trackingPrivacy: flag('tracking_privacy').notNull().default(false),
-    /** When sending was paused; null: it is not. */
+    /** When sending was paused; null: not paused. */
     pausedAt: time('paused_at'),
     createdAt: time('created_at').notNull(),
     updatedAt: time('updated_at').notNull(),
-    /** Row id of the account that this one is a sub-account of; null: of none. */
+    /** Row id of the parent account; null: not a sub-account. */
     parentId: integer('parent_id'),
-    /** When its parent switched it off; null: it is on. */
+    /** When the parent disabled it; null: enabled. */
     disabledAt: time('disabled_at'),
-    /** When its owner deleted it; the row goes with the last of its data. */
+    /** When the owner deleted it. The row is emptied once all its data is deleted. */
     deletedAt: time('deleted_at'),
-    /** What paused sending: one of PAUSE_SOURCES, and why in one sentence. */
+    /** What paused sending, one of PAUSE_SOURCES, and the reason in one sentence. */
     pauseSource: text('pause_source'),
     pauseReason: text('pause_reason'),
-    /** When sending was last resumed: figures of before pause it no more. */
+    /** When sending was last resumed; bounces and complaints from before do not pause it again. */
     resumedAt: time('resumed_at'),
-    /** The plan is billed and no invoice over more than zero is settled yet: the quota is that of plan free. */
+    /** The plan is billed and no invoice above zero is settled yet: the quota is that of plan free. */
     quotaHeld: flag('quota_held').notNull().default(false),
     stripeCustomerId: text('stripe_customer_id'),
     stripeSubscriptionId: text('stripe_subscription_id'),
@@ -47,7 +47,7 @@ export const accounts = sqliteTable(
   ],
 )
 
-/** Recipients accepted in a calendar month (UTC); what the quota is measured against. */
+/** Recipients accepted per calendar month (UTC); compared with the quota. */
 export const usage = sqliteTable(
   'usage',
   {
@@ -61,7 +61,10 @@ export const usage = sqliteTable(
   (t) => [primaryKey({ columns: [t.accountId, t.month] })],
 )
 
-/** Recipients accepted in a month by all sub-accounts of an account together, also those that are deleted since: its quota bounds the sum. */
+/**
+ * Recipients accepted per month by all sub-accounts of an account, deleted ones included; the parent's quota limits the
+ * sum.
+ */
 export const usageOfSubAccounts = sqliteTable(
   'usage_of_sub_accounts',
   {
@@ -76,12 +79,12 @@ export const usageOfSubAccounts = sqliteTable(
 )
 
 /**
- * What an account keeps until it deletes it: contacts, templates, newsletters and suppressions. Kept by triggers of the database, whoever writes those; see
- * migrations/0006_stored_amounts.sql.
+ * Stored amounts per account: contacts, and bytes of contacts, templates, newsletters and suppressions. Database
+ * triggers keep it up to date; see migrations/0006_stored_amounts.sql.
  */
 export const storedAmounts = sqliteTable('stored_amounts', {
   accountId: integer('account_id').primaryKey(),
   contacts: integer('contacts').notNull().default(ZERO),
-  /** Of texts, with an allowance for each contact and suppression. */
+  /** Bytes of text, plus an allowance for each contact and suppression. */
   bytes: integer('bytes').notNull().default(ZERO),
 })

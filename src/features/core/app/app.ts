@@ -1,5 +1,6 @@
 /**
- * @module What a use case gets as its first argument: the machinery of the running service. Types only; `app/create.ts` makes it.
+ * @module `App`, the first argument of every use case: the parts of the running service. Types only; `app/create.ts`
+ * builds it.
  */
 import type { Database } from 'bun:sqlite'
 import type { Clock, Millis } from '#platform/clock.ts'
@@ -17,21 +18,21 @@ import type { Renderer } from '#platform/template/renderer.ts'
 import type { DkimKey } from '#protocols/dkim/keys.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
 
-/** How much work an account may cause; `accounts/work-budget.ts` makes it. */
+/** The work budget of accounts; `accounts/work-budget.ts` creates it. */
 export interface WorkBudget {
-  /** Takes units from an account's budget before the work is done; throws 429 `work_limit` when it has not as many. */
+  /** Takes units from an account's budget before the work is done; throws 429 `work_limit` when too few are left. */
   spend(accountId: number, units: number): void
-  /** Takes units for work that is done: what is missing is missing at the next request. */
+  /** Charges units for work already done; a deficit counts against the next request. */
   charge(accountId: number, units: number): void
 }
 
 export interface App {
   readonly config: Config
-  /** A trusted clock (platform/trusted-clock.ts): jumps of days ahead are not believed at once. */
+  /** A trusted clock (platform/trusted-clock.ts), which ignores jumps of days ahead at first. */
   readonly clock: Clock
-  /** `TrustedClock.confirmedNow`: by it things go for their age. */
+  /** `TrustedClock.confirmedNow`: the time by which data is deleted for its age. */
   confirmedNow(): Millis
-  /** `TrustedClock.setBack`: what was put off under a wrong time may be due. */
+  /** `TrustedClock.setBack`: work that was scheduled under a wrong time may be due. */
   readonly clockSetBack: Signal<void>
   readonly log: Log
   readonly keys: KeyRing
@@ -40,65 +41,71 @@ export interface App {
   readonly commit: Committer
   /** Bodies and attachments. */
   readonly content: ContentStore
-  /** Messages as they came in; kept for `inboundRawDays`, apart from what is kept longer. */
+  /** Raw messages as received; kept for `inboundRawDays`, apart from content that is kept longer. */
   readonly rawMail: ContentStore
-  /** Whether there is room for new work; asked before content is stored. */
+  /** Whether the disk has capacity for new work; checked before content is stored. */
   readonly disk: DiskGuard
-  /** Removes what was captured of emails; resolves with how many captures that were, once it is on disk. */
+  /** Deletes the captures of emails; resolves with their number once the deletion is durable. */
   removeCaptures(emailIds: readonly number[]): Promise<number>
-  /** Overwrites what was deleted in the files of all databases. False: some other process reads one, so try again later. */
+  /** Overwrites deleted bytes in the files of all databases. False when another process reads one: try again later. */
   scrubFiles(): Promise<boolean>
   readonly memory: MemoryBudget
-  /** Turns of the event loop for work of over some milliseconds, in pieces; the owner is the account's row id, or a network of a stranger. */
+  /**
+   * Shares the event loop fairly between accounts for work of more than a few milliseconds, done in chunks. The owner
+   * is an account's row id, or the network of a remote client.
+   */
   readonly fairScheduler: FairScheduler
-  /** How much work an account's requests may cause. */
+  /** Limits the work that an account's requests may cause. */
   readonly workBudget: WorkBudget
   readonly resolver: Resolver
-  /** Asks anew each time: for whoever has just published a record and wants to know. */
+  /** Without a cache: for clients that have just published a record. */
   readonly freshResolver: Resolver
-  /** A new key pair for a domain to sign with. */
+  /** Creates the key pair with which a domain signs. */
   createDkimKey(): Promise<DkimKey>
-  /** Calls a URL that a tenant gave. Nothing else may. */
+  /** Calls URLs provided by tenants. Nothing else may call them. */
   readonly fetch: SafeFetch
-  /** Renders the templates of tenants. */
+  /** Renders tenants' templates. */
   readonly renderer: Renderer
-  /** Ports on which this service listens; whoever listens adds its own, and `fetch` never calls them. */
+  /** Ports on which this service listens; each listener adds its own, and `fetch` never connects to them. */
   readonly ownPorts: Set<number>
   /**
-   * Event time: the clock, but never earlier than any time it has given, restarts included, unless the clock is days behind that: then it was
-   * wrong.
+   * Event time: the clock, but never earlier than any time returned before, across restarts too. When the clock is days
+   * behind that time, the earlier times were wrong, and it follows the clock again.
    */
   eventTime(): Millis
-  /** Says that a lane has mail due at a time; delivery listens. */
+  /** A lane has mail due at a time; delivery listens. */
   readonly mailDue: Signal<{ readonly lane: string; readonly at: Millis }>
-  /** Says that an account has new events on disk, up to `lastSeq`; the event feed and webhooks listen. */
+  /** An account has new durable events up to `lastSeq`; the event feed and webhooks listen. */
   readonly eventsRecorded: Signal<{ readonly accountId: number; readonly lastSeq: number }>
-  /** Says that a webhook was made, changed or deleted, or has a delivery that is due; the dispatcher listens. */
+  /** A webhook was created, changed or deleted, or has a delivery due; the dispatcher listens. */
   readonly webhookChanged: Signal<{ readonly webhookId: number }>
-  /** Says that a message came in and waits to be processed. */
+  /** A received message waits to be processed. */
   readonly mailReceived: Signal<void>
-  /** Says that a mailbox has something for whoever waits at `next`: a new message, or one that was given back. */
+  /** A mailbox has a message for clients that wait at `next`: a new one, or one that was released. */
   readonly mailboxChanged: Signal<{ readonly mailboxId: number }>
-  /** Says that a contact is to get a confirmation or a welcome. */
+  /** A contact is due a confirmation request or a welcome email. */
   readonly contactMailDue: Signal<void>
-  /** Says that a file of contacts waits to be imported. */
+  /** A file of contacts waits to be imported. */
   readonly importDue: Signal<void>
-  /** Says that a broadcast was begun, resumed or cancelled. */
+  /** A broadcast was started, resumed or cancelled. */
   readonly broadcastChanged: Signal<void>
   /**
-   * Emitted when who may act for an account has changed: caches forget it, and what revoked keys and sessions still
-   * read ends. Emitted inside the transaction and after it, by `announceAccessChange`.
+   * Access to an account changed: caches evict it, and open requests of revoked keys and sessions end.
+   * `announceAccessChange` emits it inside the transaction and after it.
    */
   readonly accessChanged: Signal<{ readonly accountId: number }>
-  /** The same for whether an account may send, by `announceSendingChange`: paused, resumed, switched or deleted. */
+  /**
+   * The account was paused, resumed, enabled, disabled or deleted. `announceSendingChange` emits it like
+   * `accessChanged`.
+   */
   readonly sendingChanged: Signal<{ readonly accountId: number }>
-  /** Says that parts of the content store may be referred to no more. */
+  /** Blobs of the content store may have become unreferenced. */
   readonly contentDropped: Signal<void>
-  /** Says that an account, or what is known of one address, is to be removed. */
+  /** An account, or the data about one address, is to be deleted. */
   readonly removalDue: Signal<void>
 }
 
-/** Who acts: the key, user or command behind a change, for authorisation and the audit log. */
+/** The key, user or command that makes a change, for authorisation and the audit log. */
 export interface Actor {
   readonly accountId: number
   readonly accountUuid: string
@@ -107,13 +114,13 @@ export interface Actor {
   readonly id: string
   readonly scopes: ReadonlySet<string>
   readonly ipAddress?: string | undefined
-  /** Of a user: the role in the team of the account. */
+  /** Role of a user in the team of the account. */
   readonly role?: TeamRole
-  /** Of a user who is signed in: row id of the session. */
+  /** Row id of the session of a signed-in user. */
   readonly sessionId?: number
-  /** Of whoever can lose his rights while he waits or reads on: whether he still has them. */
+  /** For actors that can lose access mid-request: whether they still have it. */
   readonly mayStillAct?: () => boolean
 }
 
-/** What a user may do in an account, from all to looking only. */
+/** What a user may do in an account, from everything to read-only. */
 export type TeamRole = 'owner' | 'admin' | 'developer' | 'viewer'

@@ -1,6 +1,6 @@
 /**
- * @module Stored bodies as details show them, where some of them may be gone from the content store: after damage, or a backup that was put back in part.
- * Then the record is still worth an answer, which says so.
+ * @module Reads stored bodies for detail responses when some may be missing from the content store, after corruption or
+ * a partial restore. The response then says so, instead of failing.
  */
 
 import { Type } from '@sinclair/typebox'
@@ -10,22 +10,22 @@ import { AppError } from '#platform/errors.ts'
 import { StringEnum } from '#platform/http/schemas.ts'
 import type { App } from './app.ts'
 
-/** For the model of a detail. */
+/** Optional field for the schema of a detail response. */
 export const ContentState = Type.Optional(
   StringEnum(['missing'], {
     description:
-      'Only where a stored body or attachment is missing or damaged: then that body is null. It is back once the operator has put it back from a backup.',
+      'Present only when a stored body or attachment is missing or corrupt; that body is then null, until the operator restores it from a backup.',
   }),
 )
 
-/** For a detail: says that something is missing, or nothing. */
+/** The `content` field of a detail response; empty when nothing is missing. */
 export const toContentState = (isMissing: boolean): { content?: 'missing' } => (isMissing ? { content: 'missing' } : {})
 
-/** Reads the bodies of one record, and remembers whether one was missing. */
+/** Reads the bodies of one record, and records whether one was missing. */
 export function createBodyReader(app: Pick<App, 'content'>): {
-  /** A body as text; null: there is none, or it is missing. */
+  /** A body as text; null when there is none or it is missing. */
   read(ref: number | null): string | null
-  /** Looks whether parts are there, without reading them. */
+  /** Checks that blobs exist, without reading them. */
   check(refs: readonly (number | undefined)[]): void
   readonly isMissing: boolean
 } {
@@ -49,7 +49,7 @@ export function createBodyReader(app: Pick<App, 'content'>): {
   }
 }
 
-/** Runs what reads a stored part; throws 410 when that is missing or damaged. */
+/** Calls `read`; throws 410 when the blob that it reads is missing or corrupt. */
 export function readStoredContent<T>(read: () => T): T {
   try {
     return read()
@@ -63,6 +63,6 @@ export const contentMissing = (cause: unknown): AppError =>
   new AppError(
     410,
     'content_missing',
-    'This content is no longer stored, or is damaged; ask the operator to put it back from a backup.',
+    'This content is missing or corrupt; ask the operator to restore it from a backup.',
     { cause },
   )

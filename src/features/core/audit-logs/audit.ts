@@ -1,6 +1,7 @@
 /**
- * @module The audit log: every change by anyone has a row, in the transaction of the change, chained to the row before. This folder is the only writer
- * of `audit_logs`; rows are never changed, but for the erasure of their personal fields (`erase.ts`) and removal for their age (`trim.ts`).
+ * @module Writes the audit log: each change has an entry in its transaction, chained to the entry before. Only this
+ * folder writes `audit_logs`. Entries never change, except that `erase.ts` erases personal fields and `purge.ts`
+ * deletes old entries.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
@@ -12,7 +13,7 @@ export interface AuditEntry {
   /** `resource.verb` in the past tense: `domain.created`. */
   readonly action: string
   readonly resourceType?: string
-  /** Public id of what was changed. */
+  /** Public id of the changed resource. */
   readonly resourceId?: string
   readonly metadata?: Readonly<Record<string, unknown>>
 }
@@ -24,7 +25,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Who acts when the service does something by itself for an account. */
+/** The actor for automatic changes by the service. */
 export const createSystemActor = (account: { readonly accountId: number; readonly accountUuid: UuidBytes }): Actor => ({
   accountId: account.accountId,
   accountUuid: formatUuid(account.accountUuid),
@@ -33,10 +34,10 @@ export const createSystemActor = (account: { readonly accountId: number; readonl
   scopes: new Set(),
 })
 
-/** Who did something; without an account it concerns the installation alone. */
+/** The actor of an entry. Without an account, the entry concerns the whole installation. */
 export type AuditActor = Actor | (Pick<Actor, 'type' | 'id' | 'ipAddress'> & { readonly accountId: null })
 
-/** Writes what an actor did; call it in the transaction that does it. */
+/** Writes an entry; call it in the transaction of the change. */
 export function audit(app: App, tx: Tx, actor: AuditActor, entry: AuditEntry): void {
   const { id, before, notBefore } = findNextInChain(tx.db)
   const personal = {
@@ -76,6 +77,6 @@ export function audit(app: App, tx: Tx, actor: AuditActor, entry: AuditEntry): v
   setChainHead(tx.db, id, hash)
 }
 
-/** As the database gives it back: no half of a surrogate pair, which would become another character on its way. */
+/** Replaces lone surrogates, which the database would return as other characters, so that the hash still matches. */
 const toStorable = (text: string): string => text.toWellFormed()
 const toStorableOrNull = (text: string | undefined): string | null => (text === undefined ? null : toStorable(text))

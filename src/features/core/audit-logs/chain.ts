@@ -1,24 +1,25 @@
 /**
- * @module The chain of the audit log: what is hashed of an entry, and where the chain begins and ends. Each entry's hash covers the entry before, so
- * none can be changed, removed or put in without all later hashes being others. Personal fields go in by a salted digest alone: erasing them and
- * their salt leaves the chain as it was, and nobody can find them by guessing. The hashes need no key: whoever notes the newest one elsewhere can
- * tell a chain that was written anew as a whole.
+ * @module Hash chain of the audit log: what is hashed of each entry, and where the chain begins and ends.
+ * Each hash covers the entry before, so that changing, removing or inserting an entry changes all later hashes.
+ * Personal fields enter only as a salted digest: deleting them with their salt keeps the chain valid, and they cannot
+ * be guessed from the digest. The hashes have no key, so the chain can be rewritten as a whole; the operator detects
+ * that by recording the newest hash elsewhere.
  */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { randomBytes, type UuidBytes } from '#platform/ids.ts'
 
-/** Stands in for the entry before the first. */
+/** The previous hash of the first entry. */
 export const GENESIS_HASH: Uint8Array = new Uint8Array(32)
 
-/** Stands in `actor_id` where the personal fields were erased; they are null otherwise. */
+/** The `actor_id` of an entry whose personal fields were erased; its other personal fields are null. */
 export const ERASED = 'erased'
 
-/** Text as it is stored, or the bytes that stand there: a changed byte need not be UTF-8 any more. */
+/** Stored text, or its raw bytes: a tampered byte need not be valid UTF-8. */
 type StoredText = string | Uint8Array
 
-/** Fields that can tell who a person is. */
+/** Fields that can identify a person. */
 export interface PersonalFields {
   readonly actorId: StoredText
   readonly ipAddress: StoredText | null
@@ -26,7 +27,7 @@ export interface PersonalFields {
   readonly metadata: StoredText | null
 }
 
-/** The others, which stay. */
+/** The fields that are never erased. */
 export interface PermanentFields {
   readonly id: number
   readonly uuid: UuidBytes
@@ -46,7 +47,7 @@ export const computeDigest = (
   { actorId, ipAddress, resourceId, metadata }: PersonalFields,
 ): Uint8Array => hashFields(salt, [actorId, ipAddress, resourceId, metadata])
 
-/** @param before hash of the entry before, or GENESIS_HASH */
+/** @param before hash of the previous entry, or GENESIS_HASH */
 export const computeHash = (before: Uint8Array, entry: PermanentFields, digest: Uint8Array): Uint8Array =>
   hashFields(before, [
     entry.id,
@@ -63,7 +64,10 @@ const NULL = 0
 const NUMBER = 1
 const TEXT = 2
 
-/** SHA-256 over `prefix` and the fields, each with its kind and its length in front: two lists of fields never give the same bytes. */
+/**
+ * SHA-256 over `prefix` and the fields, each preceded by its type and length: two different lists never give the same
+ * bytes.
+ */
 function hashFields(prefix: Uint8Array, fields: readonly (StoredText | number | null)[]): Uint8Array {
   const hasher = new Bun.CryptoHasher('sha256')
   hasher.update(prefix)
@@ -80,13 +84,13 @@ function hashFields(prefix: Uint8Array, fields: readonly (StoredText | number | 
 
 /** Where the chain begins and ends. */
 export interface ChainEnds {
-  /** The newest entry that was removed for its age; 0: none was. */
+  /** Id of the newest entry that was purged; 0 if none was. */
   readonly anchorId: number
   readonly anchorHash: Uint8Array
-  /** The newest entry that is chained. */
+  /** Id of the newest entry in the chain. */
   readonly headId: number
   readonly headHash: Uint8Array
-  /** 1: entries from before there was a chain are in it. */
+  /** 1 when the entries written before the chain existed are part of it. */
   readonly isComplete: number
 }
 
@@ -117,18 +121,18 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Undefined in a database without a chain, which is damaged. */
+/** The ends of the chain; undefined in a corrupt database. */
 export const readChainEnds = (db: Database): ChainEnds | undefined => sql(db).ends.get() ?? undefined
 
 /**
- * Id, predecessor's hash and earliest time of the entry that is written next. An id is never given twice, also when its entry was removed; times never go
- * back along the ids, also when the clock was put back while the service was down.
+ * Id, previous hash and earliest time for the next entry. Ids are never reused, also after a purge. Times never
+ * decrease along the ids, also when the clock was set back while the service was down.
  */
 export function findNextInChain(db: Database): { id: number; before: Uint8Array; notBefore: Millis } {
   const { ends, last } = sql(db)
   const chain = ends.get()
   const newest = last.get()
-  // Entries that somebody put behind the head are not built upon; they must not make every change fail either.
+  // Entries inserted after the head by tampering are not built upon, but must not make every change fail either.
   const id = Math.max(chain?.headId ?? 0, newest?.id ?? 0) + 1
   return { id, before: chain?.headHash ?? GENESIS_HASH, notBefore: newest?.createdAt ?? 0 }
 }
@@ -141,8 +145,8 @@ export const setChainAnchor = (db: Database, id: number, hash: Uint8Array): void
 const OLD_ENTRIES_PER_BATCH = 2000
 
 /**
- * Chains the entries from before there was a chain: once in the life of a database, when it is opened and before anything is written. Each slice is a
- * transaction that moves the head, so that a start that was cut off goes on where it stopped.
+ * Adds the entries written before the chain existed. Runs once per database, when it is opened and before anything is
+ * written. Each batch is one transaction that moves the head, so an interrupted start resumes where it stopped.
  */
 export function completeAuditChain(db: Database): void {
   while (readChainEnds(db)?.isComplete === 0) db.transaction(() => chainOldEntries(db))()

@@ -1,6 +1,6 @@
 /**
- * @module Erasure in the audit log: the personal fields of entries go, with the salt of their digest; that something was done, when and to what kind of
- * thing stays, and the chain still verifies. In steps; the caller keeps where it is.
+ * @module Erases personal fields of audit entries together with the salt of their digest. The action, its time and the
+ * kind of resource stay, and the chain still verifies. Works in steps; the caller stores the cursor.
  */
 import type { Database } from 'bun:sqlite'
 import type { Tx } from '#platform/db/commit.ts'
@@ -16,7 +16,7 @@ interface EntryTexts {
 }
 
 const sql = prepareStatements((db) => ({
-  // The salt is null only where the rest is: no entry is erased twice.
+  // The salt is null only in erased entries, so no entry is erased twice.
   ofAccount: db.prepare<EntryTexts, [number, number, number]>(
     `SELECT id, actor_id AS actorId, ip_address AS ipAddress, resource_id AS resourceId, metadata FROM audit_logs
      WHERE account_id = ? AND id > ? AND salt IS NOT NULL ORDER BY id LIMIT ?`,
@@ -30,23 +30,26 @@ const sql = prepareStatements((db) => ({
 }))
 
 export interface ErasureStep {
-  /** Entries erased by this step. */
+  /** Entries erased in this step. */
   readonly rows: number
-  /** Where the next step begins; undefined: this was the last. */
+  /** Cursor of the next step; undefined after the last. */
   readonly next: number | undefined
 }
 
 export interface TextErasure {
   readonly accountId: number
-  /** `next` of the step before; 0 at first. */
+  /** `next` of the previous step; 0 at first. */
   readonly after: number
-  /** Entries that are looked at; about 1 ms for each 500. */
+  /** Entries to read, at about 1 ms per 500. */
   readonly limit: number
-  /** Whether a text is about the person; asked for each personal field, metadata being JSON. */
+  /** Whether a text concerns the person; called for each personal field, with metadata as JSON. */
   readonly matches: (text: string) => boolean
 }
 
-/** One step of erasing the entries of an account that are about a person, each as a whole: its fields have one digest together. */
+/**
+ * Erases one batch of the account's entries that concern a person. Each is erased as a whole, because its personal
+ * fields share one digest.
+ */
 export function eraseMatchingAuditEntries(tx: Tx, { accountId, after, limit, matches }: TextErasure): ErasureStep {
   const entries = sql(tx.db).ofAccount.all(accountId, after, limit)
   const matching = entries.filter(({ actorId, ipAddress, resourceId, metadata }) =>
@@ -57,8 +60,8 @@ export function eraseMatchingAuditEntries(tx: Tx, { accountId, after, limit, mat
 }
 
 /**
- * One step of erasing the personal fields of all entries of an account.
- * @param after `next` of the step before. Without it a step passes all that were erased already, and the next one too.
+ * Erases the personal fields of one batch of the account's entries.
+ * @param after `next` of the previous step; without it, every step scans the erased entries again
  */
 export function eraseAccountAuditEntries(tx: Tx, accountId: number, limit: number, after = 0): ErasureStep {
   const entries = sql(tx.db).ofAccount.all(accountId, after, limit)

@@ -1,4 +1,4 @@
-/** @module Wire shape of audit log entries. */
+/** @module Wire form of audit log entries. */
 import { type Static, Type } from '@sinclair/typebox'
 import { isoTime } from '#platform/http/envelope.ts'
 import { Nullable, Timestamp, Uuid } from '#platform/http/schemas.ts'
@@ -7,21 +7,22 @@ import type { StoredAuditEntry } from './read.ts'
 
 export const AuditLogRecord = Type.Object({
   id: Uuid({ description: 'Id of the entry.' }),
-  account_id: Nullable(Uuid(), { description: 'Account that was changed.' }),
+  account_id: Nullable(Uuid(), { description: 'Account that the change concerns.' }),
   actor_type: Type.String({ description: 'user, api_key, system or operator.' }),
   actor_id: Type.String({
-    description: 'Id of the key or user; `cli`, `system` or what acted otherwise; `erased` where it was erased.',
+    description:
+      'Id of the key or user, or `cli`, `system` or another actor of the service; `erased` after its erasure.',
   }),
-  action: Type.String({ description: 'What was done: domain.created, api_key.deleted and so on.' }),
-  resource_type: Nullable(Type.String(), { description: 'Kind of thing that was changed.' }),
-  resource_id: Nullable(Type.String(), { description: 'Id of the thing that was changed.' }),
-  ip_address: Nullable(Type.String(), { description: 'Address that the request came from; null: there was none.' }),
-  metadata: Nullable(Type.Unknown(), { description: 'More about the change.' }),
-  created_at: Timestamp({ description: 'When it was done.' }),
+  action: Type.String({ description: 'What happened: domain.created, api_key.deleted and so on.' }),
+  resource_type: Nullable(Type.String(), { description: 'Type of the changed resource.' }),
+  resource_id: Nullable(Type.String(), { description: 'Id of the changed resource.' }),
+  ip_address: Nullable(Type.String(), { description: 'Client address of the request; null when there was none.' }),
+  metadata: Nullable(Type.Unknown(), { description: 'Details of the change.' }),
+  created_at: Timestamp({ description: 'When it happened.' }),
 })
 export type AuditLogRecord = Static<typeof AuditLogRecord>
 
-/** What an entry says beside its fields. A text that somebody has changed into no JSON is given as it stands. */
+/** The metadata of an entry. Text that is no longer JSON after tampering is returned as it is. */
 export function parseAuditMetadata(text: string | null): unknown {
   if (text === null) return null
   try {

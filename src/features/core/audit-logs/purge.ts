@@ -1,4 +1,7 @@
-/** @module Removes the oldest entries of the audit log. What stays of them is the hash that the first remaining entry builds on. */
+/**
+ * @module Deletes the oldest audit entries. Their last hash stays as the anchor on which the first remaining entry
+ * builds.
+ */
 import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
@@ -11,7 +14,7 @@ interface OldestEntry {
 }
 
 const sql = prepareStatements((db) => ({
-  // Times never go back along the ids, so the oldest are the first.
+  // Times never decrease along the ids, so the oldest entries come first.
   oldest: db.prepare<OldestEntry & { createdAt: Millis }, [number]>(
     'SELECT id, hash, created_at AS createdAt FROM audit_logs WHERE hash IS NOT NULL ORDER BY id LIMIT ?',
   ),
@@ -21,8 +24,8 @@ const sql = prepareStatements((db) => ({
 const BATCH_SIZE = 200
 
 /**
- * Removes entries older than `before`, from the oldest on, in transactions of their own. Resolves with how many went.
- * @param most of them; the rest waits for the next call
+ * Deletes entries older than `before`, oldest first, in its own transactions. Returns their number.
+ * @param max entries to delete; the rest waits for the next call
  */
 export async function purgeAuditLog(app: App, before: Millis, max = Number.POSITIVE_INFINITY): Promise<number> {
   let removed = 0
@@ -35,7 +38,7 @@ export async function purgeAuditLog(app: App, before: Millis, max = Number.POSIT
   return removed
 }
 
-/** One step in the caller's transaction; gives how many entries went. */
+/** Deletes one batch in the caller's transaction and returns the number of entries deleted. */
 export function purgeAuditEntries(tx: Tx, before: Millis, limit: number): number {
   const entries = sql(tx.db).oldest.all(limit)
   const firstKept = entries.findIndex(({ createdAt }) => createdAt >= before)

@@ -1,6 +1,6 @@
 /**
- * @module Reads the audit log of an account. Filters go through the index of the narrowest of them, in slices between which others have their turn,
- * and look at a bounded number of entries.
+ * @module Lists the audit log of an account. Filters use the index of the narrowest one, in batches that yield to other
+ * requests, and scan a limited number of entries.
  */
 import type { Database } from 'bun:sqlite'
 import { type Millis, yieldToEventLoop } from '#platform/clock.ts'
@@ -9,7 +9,7 @@ import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 
 export interface StoredAuditEntry {
-  /** Position in the log of the installation. */
+  /** Position in the log of the whole installation. */
   readonly id: number
   readonly uuid: UuidBytes
   readonly accountId: number | null
@@ -40,7 +40,7 @@ const COLUMNS = `id, uuid, account_id AS accountId, actor_type AS actorType, act
 
 type FilterValues = [string | null, string | null, string | null, string | null, string | null]
 
-/** Entry ids of an account (?1), of a value (?2) where an index has one, below an id (?3), newest first. */
+/** SQL: entry ids of an account (?1), of a value (?2) if an index has it, below an id (?3), newest first. */
 const selectIds = (condition: string): string =>
   `SELECT id FROM audit_logs WHERE account_id = ?1 ${condition} AND id < ?3 ORDER BY id DESC LIMIT ?4`
 
@@ -72,12 +72,13 @@ const sql = prepareStatements((db) => ({
 
 const BATCH_SIZE = 1000
 
-/** Entries that one filtered list looks at; about 1 µs each where an index names them, 2 µs where each is read. */
+/** Entries that one filtered list scans: about 1 µs each by index alone, 2 µs when each row is read. */
 const MAX_ENTRIES_SCANNED = 200_000
 
 /**
- * A page of the account's log, newest first, with the number of entries on all pages. With filters at most the newest MAX_ENTRIES_SCANNED entries of
- * the account, or of the resource, actor or action that is asked for, are looked at; a range of time brings older ones within reach.
+ * A page of the account's log, newest first, with the number of entries on all pages. With filters, at most the newest
+ * MAX_ENTRIES_SCANNED entries of the account, or of the requested resource, actor or action, are scanned; a time range
+ * reaches older ones.
  */
 export async function listAuditEntries(
   db: Database,
@@ -125,25 +126,25 @@ const toFilterValues = ({ action, actorType, actorId, resourceType, resourceId }
 interface IdScan {
   /** Ids below `cursor`, newest first. */
   readonly next: (cursor: number, limit: number) => { id: number }[]
-  /** Whether all that it gives fits, so that no row has to be read. */
+  /** Whether every id matches all filters, so that no row has to be read. */
   readonly isExact: boolean
 }
 
-/** By the index that leaves the least to look at. */
+/** Uses the index that leaves the fewest entries to scan. */
 function chooseIdScan(db: Database, accountId: number, filter: AuditFilter): IdScan {
   const { all, ofAction, ofActor, ofResource } = sql(db)
-  const given = toFilterValues(filter).filter((value) => value !== null).length
-  const by = (statement: typeof all, value: string | undefined): IdScan => ({
+  const filterCount = toFilterValues(filter).filter((value) => value !== null).length
+  const scanBy = (statement: typeof all, value: string | undefined): IdScan => ({
     next: (cursor, limit) => statement.all(accountId, value ?? null, cursor, limit),
-    isExact: given === (value === undefined ? 0 : 1),
+    isExact: filterCount === (value === undefined ? 0 : 1),
   })
-  if (filter.resourceId !== undefined) return by(ofResource, filter.resourceId)
-  if (filter.actorId !== undefined) return by(ofActor, filter.actorId)
-  if (filter.action !== undefined) return by(ofAction, filter.action)
-  return by(all, undefined)
+  if (filter.resourceId !== undefined) return scanBy(ofResource, filter.resourceId)
+  if (filter.actorId !== undefined) return scanBy(ofActor, filter.actorId)
+  if (filter.action !== undefined) return scanBy(ofAction, filter.action)
+  return scanBy(all, undefined)
 }
 
-/** The ids, both exclusive, between which the entries of a range of time are. Times never go back along the ids. */
+/** The ids, both exclusive, that enclose a time range. Times never decrease along the ids. */
 function findIdRange(db: Database, { from, to }: AuditFilter): { above: number; below: number } {
   const { first, last } = sql(db).bounds.get() ?? { first: null, last: null }
   const [low, high] = [first ?? 0, (last ?? 0) + 1]
@@ -153,7 +154,7 @@ function findIdRange(db: Database, { from, to }: AuditFilter): { above: number; 
   }
 }
 
-/** The first id in [low, high) whose entry is of `at` or later; high when there is none. */
+/** The first id in [low, high) whose entry has time `at` or later; `high` if there is none. */
 function findFirstId(db: Database, at: Millis, low: number, high: number): number {
   let [from, to] = [low, high]
   while (from < to) {
@@ -165,7 +166,7 @@ function findFirstId(db: Database, at: Millis, low: number, high: number): numbe
   return from
 }
 
-/** The newest entries of an account, or of all, for the operator. Reads the whole log where few entries fit. */
+/** The newest entries of one account or of all, for the operator. Scans the whole log when few entries match. */
 export const listNewestAuditEntries = (
   db: Database,
   accountId: number | undefined,

@@ -1,4 +1,4 @@
-/** @module /v1/audit-logs: path, shape and one call. */
+/** @module Routes of /v1/audit-logs. */
 import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
@@ -19,10 +19,10 @@ const filterField = (description: string) => Type.Optional(Type.String({ maxLeng
 const AuditLogQuery = Type.Object({
   ...PAGE_FIELDS,
   action: filterField('Only this action, such as domain.created.'),
-  actor_type: Type.Optional(StringEnum(ACTOR_TYPES, { description: 'Only what this kind of actor did.' })),
-  actor_id: filterField('Only what this key or user did.'),
-  resource_type: filterField('Only changes of this kind of thing, such as domain.'),
-  resource_id: filterField('Only changes of the thing with this id.'),
+  actor_type: Type.Optional(StringEnum(ACTOR_TYPES, { description: 'Only changes by this type of actor.' })),
+  actor_id: filterField('Only changes by this key or user.'),
+  resource_type: filterField('Only changes of this type of resource, such as domain.'),
+  resource_id: filterField('Only changes of the resource with this id.'),
   ...dateFields('entries made'),
 })
 
@@ -55,7 +55,7 @@ export const auditLogRoutes = (app: App) =>
       detail: {
         summary: 'List the audit log',
         description:
-          'Every change by anyone, newest first. With filters at most the newest 200,000 entries are looked at; a range of time reaches older ones.',
+          'All changes, newest first. With filters, at most the newest 200,000 entries are searched; a time range reaches older ones.',
         tags: ['Audit log'],
         ...requires('account:read'),
       },

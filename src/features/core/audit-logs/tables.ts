@@ -7,10 +7,10 @@ export const auditLogs = sqliteTable(
   {
     id: integer('id').primaryKey(),
     uuid: uuid('uuid').notNull(),
-    /** Null for what concerns no account. Not a foreign key: the log outlives the account. */
+    /** Null for entries of the whole installation. Not a foreign key: the log outlives the account. */
     accountId: integer('account_id'),
     actorType: text('actor_type').notNull(),
-    /** `erased` where the personal fields were erased. */
+    /** `erased` once the personal fields are erased. */
     actorId: text('actor_id').notNull(),
     action: text('action').notNull(),
     resourceType: text('resource_type'),
@@ -19,11 +19,16 @@ export const auditLogs = sqliteTable(
     /** JSON object. */
     metadata: text('metadata'),
     createdAt: time('created_at').notNull(),
-    /** What keeps the digest of the personal fields from being guessed; null: they were erased, and the digest stays. */
+    /**
+     * Salt of the digest, so that the personal fields cannot be guessed; null once they are erased. The digest stays.
+     */
     salt: bytes('salt'),
-    /** SHA-256 of the salt and the personal fields: actor, IP address, resource, metadata. Null: written before there was a chain. */
+    /**
+     * SHA-256 of the salt and the personal fields: actor, IP address, resource, metadata. Null: written before the
+     * chain existed.
+     */
     digest: bytes('digest'),
-    /** SHA-256 of the entry before, the other fields and the digest. */
+    /** SHA-256 of the previous hash, the other fields and the digest. */
     hash: bytes('hash'),
   },
   (t) => [
@@ -34,15 +39,15 @@ export const auditLogs = sqliteTable(
   ],
 )
 
-/** One row: where the chain begins and where it ends. */
+/** One row: where the chain begins and ends. */
 export const auditChain = sqliteTable('audit_chain', {
   id: integer('id').primaryKey(),
-  /** Id and hash of the newest entry that was removed for its age; 0 and zeros: none was. */
+  /** Id and hash of the newest purged entry; 0 and zeros if none was. */
   anchorId: integer('anchor_id').notNull(),
   anchorHash: bytes('anchor_hash').notNull(),
-  /** Id and hash of the newest entry that is chained. */
+  /** Id and hash of the newest entry in the chain. */
   headId: integer('head_id').notNull(),
   headHash: bytes('head_hash').notNull(),
-  /** Entries from before there was a chain are in it. */
+  /** Whether entries written before the chain existed are part of it. */
   isComplete: flag('is_complete').notNull(),
 })

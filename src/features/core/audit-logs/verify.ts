@@ -1,6 +1,6 @@
 /**
- * @module Verifies the chain of the audit log, entry by entry, and says what is not as it was written. Reads only; give it a connection in a read
- * transaction, so that it sees one moment of the log.
+ * @module Verifies the audit log entry by entry and reports entries that were changed, removed or inserted. Read-only;
+ * the connection must be in a read transaction, so that it sees one state of the log.
  */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
@@ -19,27 +19,27 @@ import {
 export interface BrokenEntry {
   /** Position in the log. */
   readonly id: number
-  /** Public id; null: there is no such entry. */
+  /** Public id; null when the entry is missing. */
   readonly uuid: string | null
   readonly createdAt: Millis | null
-  /** What is wrong with it, as a sentence without its subject. */
+  /** The problem, as a sentence without its subject. */
   readonly reason: string
 }
 
 export interface AuditVerification {
-  /** Entries that there are. */
+  /** Number of entries. */
   readonly entries: number
-  /** Of them, those whose personal fields were erased: their digest stands for them. */
+  /** Of them, those whose personal fields were erased; only their digest is verified. */
   readonly erased: number
-  /** Position of the newest entry that was removed for its age; 0: none was. */
+  /** Position of the newest purged entry; 0 if none was. */
   readonly removedUpTo: number
   readonly headId: number
-  /** Hash of the newest entry, in hex: what is to be noted elsewhere. */
+  /** Hash of the newest entry, in hex, for the operator to record elsewhere. */
   readonly headHash: string
-  /** How many entries are wrong, and the first of them in order. */
+  /** The number of invalid entries, and the first of them in order. */
   readonly brokenCount: number
   readonly broken: readonly BrokenEntry[]
-  /** Whether `expected` is the hash of an entry; null: none was given. */
+  /** Whether `expected` is the hash of an entry; null when it was not provided. */
   readonly hasExpected: boolean | null
 }
 
@@ -50,7 +50,7 @@ interface Row extends PermanentFields, PersonalFields {
 }
 
 const sql = prepareStatements((db) => ({
-  // As bytes: a changed byte may read as the same text.
+  // Read as bytes, because a changed byte may decode to the same text.
   entries: db.prepare<Row, [number, number]>(
     `SELECT id, uuid, account_id AS accountId, CAST(actor_type AS BLOB) AS actorType, CAST(actor_id AS BLOB) AS actorId,
      CAST(action AS BLOB) AS action, CAST(resource_type AS BLOB) AS resourceType, CAST(resource_id AS BLOB) AS resourceId,
@@ -63,8 +63,8 @@ const BATCH_SIZE = 1000
 const MAX_REPORTED = 20
 
 /**
- * Verifies all of the log that there is.
- * @param expected hash that an entry of the log had once, in hex
+ * Verifies the whole log.
+ * @param expected hash, in hex, that an entry of the log once had
  */
 export function verifyAuditLog(db: Database, expected?: string): AuditVerification {
   const expectedHash = expected?.toLowerCase()
@@ -76,13 +76,13 @@ export function verifyAuditLog(db: Database, expected?: string): AuditVerificati
   }
   const ends = readChainEnds(db)
   if (!ends)
-    report({ id: 0, uuid: null, createdAt: null, reason: 'the record of where the chain begins and ends is gone' })
+    report({ id: 0, uuid: null, createdAt: null, reason: 'the record of where the chain begins and ends is missing' })
   const anchorHash = ends?.anchorHash ?? GENESIS_HASH
   let last: { id: number; hash: Uint8Array } = { id: ends?.anchorId ?? 0, hash: new Uint8Array(anchorHash) }
   let hasExpected = expectedHash === last.hash.toHex() && last.id > 0
   let entries = 0
   let erased = 0
-  // From the beginning, not from the anchor: nothing may stand before it.
+  // Scans from the beginning, not from the anchor, because no entry may precede the anchor.
   for (let after = Number.MIN_SAFE_INTEGER; ; ) {
     const rows = sql(db).entries.all(after, BATCH_SIZE)
     for (const row of rows) {
@@ -106,7 +106,7 @@ export function verifyAuditLog(db: Database, expected?: string): AuditVerificati
       reason: `is missing, and so is every entry up to ${ends.headId}`,
     })
   else if (ends && ends.headId === last.id && !isSameBytes(ends.headHash, last.hash) && brokenCount === 0)
-    report({ id: last.id, uuid: null, createdAt: null, reason: 'is not the entry that the chain ends with' })
+    report({ id: last.id, uuid: null, createdAt: null, reason: 'is not the entry with which the chain ends' })
   return {
     entries,
     erased,
@@ -119,20 +119,20 @@ export function verifyAuditLog(db: Database, expected?: string): AuditVerificati
   }
 }
 
-/** Undefined when the entry is what was written, and stands where it was written. */
+/** The problem with an entry; undefined when its content and position are as written. */
 function findProblem(row: Row, last: { id: number; hash: Uint8Array }, headId: number): string | undefined {
   const { salt, digest, hash } = row
-  if (row.id <= last.id) return `stands before the beginning of the chain, entry ${last.id}`
-  if (row.id > headId) return 'was put in behind the end of the chain'
+  if (row.id <= last.id) return `precedes the beginning of the chain, entry ${last.id}`
+  if (row.id > headId) return 'was inserted after the end of the chain'
   if (!digest || !hash) return 'has lost its place in the chain'
   const isErased = Buffer.from(row.actorId).toString() === ERASED && !row.ipAddress && !row.resourceId && !row.metadata
   const isDigestRight = salt ? isSameBytes(digest, computeDigest(salt, row)) : isErased
   const isHashRight = isSameBytes(hash, computeHash(last.hash, row, digest))
   if (isDigestRight && isHashRight) return undefined
   if (!isHashRight && isDigestRight && row.id !== last.id + 1)
-    return `does not follow the entry before it, ${last.id}: what stood between them is missing, or its number was changed`
+    return `does not follow the previous entry, ${last.id}: entries between them are missing, or its number was changed`
   if (!isDigestRight && isHashRight) return 'has a changed actor, address, resource, metadata, salt or digest'
-  return 'was changed, or stands where another entry stood'
+  return 'was changed, or replaced another entry'
 }
 
 const isSameBytes = (a: Uint8Array, b: Uint8Array): boolean => Buffer.compare(a, b) === 0

@@ -1,17 +1,17 @@
 /**
- * @module Lets go of parts of the content stores: a row that no longer holds a reference says so here, in the same transaction. Identical parts are
- * stored once, so another row may hold the same; the sweep (`sweep.ts`) finds out. The only writer of `content_garbage`.
+ * @module Records content references that a row dropped, in the same transaction. Identical content is stored once, so
+ * another row may hold the same reference; the sweep (`sweep.ts`) checks. The only writer of `content_garbage`.
  */
 import type { App } from '#features/core/app/app.ts'
 import type { ContentRef } from '#platform/content/store.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 
-/** Position = the stored code: only ever append. */
+/** The position is the stored code: only append. */
 export const STORES = ['content', 'rawMail'] as const
 export type StoreName = (typeof STORES)[number]
 
-/** References that a row let go of; null and 0 are none. */
+/** References that a row dropped; null and 0 mean none. */
 export type DroppedRefs = Readonly<Partial<Record<StoreName, readonly (ContentRef | null | undefined)[]>>>
 
 const sql = prepareStatements((db) => ({
@@ -20,7 +20,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Notes references that a row held until this transaction; wakes the sweep once that is durable. */
+/** Records references that a row held until this transaction, and wakes the sweep once it is durable. */
 export function dropContent(app: Pick<App, 'contentDropped'>, tx: Tx, dropped: DroppedRefs): void {
   let hasAny = false
   for (const [code, store] of STORES.entries()) {
@@ -34,9 +34,9 @@ export function dropContent(app: Pick<App, 'contentDropped'>, tx: Tx, dropped: D
 }
 
 /**
- * Writes rows that are to refer to parts which were stored for them. When that fails, the parts are noted, since nothing may refer to them: what was refused
- * does not stay. What a crash leaves here is found by the look through whole months.
- * @param write one transaction
+ * Calls `write`, which stores rows that refer to blobs stored for them. When it fails, the blobs are recorded as
+ * dropped, because no row may refer to them. Blobs left by a crash here are found by the monthly scan.
+ * @param write runs one transaction
  */
 export async function dropContentOnFailure<T>(
   app: Pick<App, 'commit' | 'contentDropped'>,
@@ -46,7 +46,7 @@ export async function dropContentOnFailure<T>(
   try {
     return await write()
   } catch (error) {
-    // The error that is told is the first one; when nothing can be written, this cannot either.
+    // The first error is thrown. When nothing can be written, this write fails too.
     await app.commit.writeFromReserve((tx) => dropContent(app, tx, stored)).catch(() => undefined)
     throw error
   }

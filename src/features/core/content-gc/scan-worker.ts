@@ -1,6 +1,6 @@
 /**
- * @module Worker that looks which references into a content store rows still hold. Reads by a connection of its own, in one read transaction, so that it sees
- * one moment. Talks with `scan.ts` only; changes nothing.
+ * @module Worker that finds blobs of a content store to which no row refers. It reads in one read transaction of its
+ * own connection, so it sees one state. Talks to `scan.ts` only; never writes.
  */
 import { join } from 'node:path'
 import { ENCODING, formatMonth, idOfRef, monthOfRef, toRef } from '#platform/content/read.ts'
@@ -20,13 +20,13 @@ export interface ScanRequest {
   readonly id: number
   readonly databasePath: string
   readonly store: StoreName
-  /** References that are asked about; a month instead: all of its parts below a reference. */
+  /** References to check, or a month to check all its blobs below a reference. */
   readonly candidates: Float64Array | BlobsOfMonth
 }
 
 export interface ScanResponse {
   readonly id: number
-  /** Those that no row holds. */
+  /** Candidates to which no row refers. */
   readonly unreferenced?: Float64Array
   readonly error?: string
 }
@@ -43,7 +43,7 @@ self.onmessage = ({ data }: MessageEvent<ScanRequest>) => {
 }
 
 function findUnreferenced({ databasePath, store, candidates }: ScanRequest): Float64Array {
-  // Before the rows: a part that comes meanwhile is no candidate.
+  // Read before the rows, so that a blob stored since then is not a candidate.
   const remaining = candidates instanceof Float64Array ? createRefSet(candidates) : createMonthRefs(candidates)
   if (remaining.size() === 0) return new Float64Array()
   const db = openReadOnly(databasePath)
@@ -59,7 +59,7 @@ function findUnreferenced({ databasePath, store, candidates }: ScanRequest): Flo
   }
 }
 
-/** References that no row was found for yet. */
+/** References for which no row was found yet. */
 interface RemainingRefs {
   delete(ref: number): void
   size(): number
@@ -75,7 +75,7 @@ function createRefSet(refs: Float64Array): RemainingRefs {
   }
 }
 
-/** The parts of a month, a bit each: there may be a hundred million. */
+/** The blobs of a month as a bit set: there may be a hundred million. */
 function createMonthRefs({ folder, month, below }: BlobsOfMonth): RemainingRefs {
   const db = openReadOnly(join(folder, `${formatMonth(month)}.db`))
   try {
@@ -109,7 +109,7 @@ function createMonthRefs({ folder, month, below }: BlobsOfMonth): RemainingRefs 
   }
 }
 
-/** `"ref":123` of the JSON that we write ourselves. */
+/** Matches `"ref":123` in the JSON that the service writes. */
 const REF_IN_JSON = /"ref":(\d+)/g
 
 function* readRefs(db: ReturnType<typeof openReadOnly>, { table, columns, json = [] }: Source): Generator<number> {

@@ -1,8 +1,11 @@
-/** @module Asks the scan Worker. It is started for a scan and ended with it: scans are rare, and their memory goes with the Worker. */
+/**
+ * @module Runs the scan Worker. Each scan starts a Worker and ends it, because scans are rare and the Worker's memory
+ * is freed with it.
+ */
 import { startWorker } from '#platform/workers.ts'
 import type { ScanRequest, ScanResponse } from './scan-worker.ts'
 
-/** Gives the candidates that no row holds. Throws when the scan could not be made. */
+/** Returns the candidates to which no row refers. Throws when the scan fails. */
 export function scanForUnreferenced(request: Omit<ScanRequest, 'id'>): Promise<Float64Array> {
   const worker = startWorker('scan')
   return new Promise<Float64Array>((resolve, reject) => {

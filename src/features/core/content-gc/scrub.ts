@@ -1,6 +1,4 @@
-/**
- * @module Makes what was deleted unreadable in the files as well: asked for by erasures and deletions before they say that they are complete.
- */
+/** @module Overwrites deleted data in the files. Erasures and deletions request it before they report completion. */
 import type { App } from '#features/core/app/app.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { sweep } from './sweep.ts'
@@ -10,9 +8,10 @@ const getScrubState = perOwner(
 )
 
 /**
- * Resolves with true once what was deleted before the call is in no file of the databases any more: unreferenced content is swept, free pages are given
- * back, the gaps of pages are zeroed, the WALs are empty. False when that is not so yet: content was given out again within the last minutes, or somebody
- * reads a database for long; the caller tries again later. Calls at the same time share one run that began after them.
+ * Resolves with true once no database file contains data deleted before the call: unreferenced content is swept, free
+ * pages are released, gaps in pages are zeroed, the WALs are empty. Resolves with false, so that the caller retries
+ * later, when content was reused within the last minutes or a reader holds a database for long. Concurrent calls share
+ * one run that began after them.
  */
 export function requestScrub(app: App): Promise<boolean> {
   const state = getScrubState(app)
@@ -31,7 +30,7 @@ function startScrub(app: App): Promise<boolean> {
 }
 
 async function scrub(app: App): Promise<boolean> {
-  const left = await sweep(app)
+  const stayingCount = await sweep(app)
   const isClean = await app.scrubFiles()
-  return isClean && left === 0
+  return isClean && stayingCount === 0
 }

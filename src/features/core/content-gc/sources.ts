@@ -1,14 +1,14 @@
 /**
- * @module Every column that refers to a part of a content store. A new one belongs here, or the sweep takes its parts away: test/features/core/content-gc/sources.test.ts
- * compares this with the tables.
+ * @module Lists every column that refers to the content stores. The sweep deletes blobs that only unlisted columns
+ * refer to: test/features/core/content-gc/sources.test.ts compares the list with the tables.
  */
 import type { StoreName } from './garbage.ts'
 
 export interface Source {
   readonly table: string
-  /** Columns with one reference each. */
+  /** Columns that hold one reference. */
   readonly columns: readonly string[]
-  /** Columns with JSON: an array of objects with the reference in `ref`. */
+  /** Columns that hold a JSON array of objects with the reference in `ref`. */
   readonly json?: readonly string[]
 }
 

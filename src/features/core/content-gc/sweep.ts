@@ -1,7 +1,7 @@
 /**
- * @module Removes parts of the content stores that no row refers to any more: those that rows let go of (`garbage.ts`), and once a month all others, such as
- * parts whose email was refused after they were stored. A part is removed only when one look at all rows, made after it was let go of, finds it nowhere, and
- * nobody was given it again meanwhile.
+ * @module Deletes blobs of the content stores to which no row refers: those that rows dropped (`garbage.ts`), and once
+ * a month all others, such as blobs of an email that was rejected after they were stored. A blob is deleted only when a
+ * scan of all rows, begun after it was dropped, does not find it and no write reused it since then.
  */
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
@@ -25,19 +25,19 @@ const sql = prepareStatements((db) => ({
   garbage: db.prepare<GarbageEntry, [number, number]>(
     'SELECT ref, times FROM content_garbage WHERE store = ? ORDER BY ref LIMIT ?',
   ),
-  // One that was let go of again meanwhile stays noted.
+  // An entry that was dropped again since then stays.
   remove: db.prepare('DELETE FROM content_garbage WHERE store = ? AND ref = ? AND times = ?'),
   any: db.prepare<{ n: number }, []>('SELECT count(*) AS n FROM (SELECT 1 FROM content_garbage LIMIT 1)'),
 }))
 
-/** References looked up in one scan, and parts removed in one transaction of a store. */
+/** References per scan, and blobs deleted per transaction of a store. */
 const MAX_REFS_PER_SCAN = 200_000
 const BATCH_SIZE = 200
-/** What rows let go of is collected, so that one scan serves many. */
+/** Dropped references are collected for this long, so that one scan serves many. */
 const COLLECT_DELAY_MS = minutes(10)
-/** When parts stay because they were given out again. */
+/** Retry delay when blobs stay because they were reused. */
 const RETRY_DELAY_MS = minutes(5)
-/** Each month of a store is looked through as a whole this often, from this age on. */
+/** Each month of a store is scanned as a whole this often, once it has this age. */
 const MONTH_SCAN_INTERVAL_MS = days(30)
 const MIN_MONTH_AGE_MS = days(2)
 const MAX_INTERVAL_MS = hours(1)
@@ -45,15 +45,18 @@ const MAX_INTERVAL_MS = hours(1)
 const toStoreFolder = (app: App, store: StoreName): string =>
   join(app.config.dataDir, store === 'content' ? 'content' : 'raw-mail')
 
-/** Whether anything is noted that may be removed. */
+/** Whether any dropped reference is recorded. */
 export const hasGarbage = (db: Database): boolean => (sql(db).any.get()?.n ?? 0) > 0
 
-/** Runs now for whoever asks at the same time. */
+/** The current run, shared by concurrent callers. */
 const getSweepState = perOwner((_: App): { running?: Promise<number> | undefined } => ({}))
 
-/** Removes what was let go of before the call, as far as it may go. Resolves with how many parts stay for some minutes more. */
+/**
+ * Deletes what was dropped before the call, as far as possible. Resolves with the number of blobs that must stay for
+ * some minutes more.
+ */
 export async function sweep(app: App, signal?: AbortSignal): Promise<number> {
-  // One that runs may have looked before.
+  // A run in progress may have scanned before this call.
   const state = getSweepState(app)
   await state.running?.catch(() => undefined)
   state.running ??= sweepAll(app, signal).finally(() => {
@@ -63,55 +66,55 @@ export async function sweep(app: App, signal?: AbortSignal): Promise<number> {
 }
 
 async function sweepAll(app: App, signal: AbortSignal | undefined): Promise<number> {
-  let left = 0
+  let stayingCount = 0
   for (const store of STORES) {
     await app[store].removeOrphanFiles(signal)
-    left += await sweepStore(app, store, signal)
+    stayingCount += await sweepStore(app, store, signal)
   }
-  return left
+  return stayingCount
 }
 
 async function sweepStore(app: App, store: StoreName, signal: AbortSignal | undefined): Promise<number> {
   const code = STORES.indexOf(store)
-  let stay = 0
+  let stayingCount = 0
   for (;;) {
-    const entries = sql(app.db).garbage.all(code, MAX_REFS_PER_SCAN + stay)
-    if (entries.length <= stay || signal?.aborted) return stay
-    // What the rows say is read after this: a row that lets go later notes it anew.
+    const entries = sql(app.db).garbage.all(code, MAX_REFS_PER_SCAN + stayingCount)
+    if (entries.length <= stayingCount || signal?.aborted) return stayingCount
+    // Rows are read after this: one that drops its reference later records it again.
     await app.commit.barrier()
     const unreferenced = await scanForUnreferenced({
       databasePath: join(app.config.dataDir, 'tassis.db'),
       store,
       candidates: Float64Array.from(entries, ({ ref }) => ref),
     })
-    // What let go of them is on disk as well, before they go.
+    // The drops must be durable before the blobs are deleted.
     await app.commit.barrier()
-    const kept = await deleteBlobs(app, store, unreferenced, signal)
-    if (signal?.aborted) return stay
-    const staying = new Set(kept)
-    const settled = entries.filter(({ ref }) => !staying.has(ref))
+    const stayingRefs = await deleteBlobs(app, store, unreferenced, signal)
+    if (signal?.aborted) return stayingCount
+    const stayingSet = new Set(stayingRefs)
+    const settled = entries.filter(({ ref }) => !stayingSet.has(ref))
     for (const batch of splitIntoBatches(settled))
       await app.commit.writeFromReserve((tx) => {
         for (const { ref, times } of batch) sql(tx.db).remove.run(code, ref, times)
       })
-    stay = kept.length
-    if (settled.length === 0) return stay
+    stayingCount = stayingRefs.length
+    if (settled.length === 0) return stayingCount
   }
 }
 
-/** Removes parts in slices; gives those that stay. */
+/** Deletes blobs in batches; returns those that stay. */
 async function deleteBlobs(
   app: App,
   store: StoreName,
   refs: Float64Array,
   signal: AbortSignal | undefined,
 ): Promise<number[]> {
-  const kept: number[] = []
+  const stayingRefs: number[] = []
   for (const batch of splitIntoBatches(refs)) {
     if (signal?.aborted) return [...refs]
-    kept.push(...(await app[store].deleteBlobs([...batch], app.clock.now())))
+    stayingRefs.push(...(await app[store].deleteBlobs([...batch], app.clock.now())))
   }
-  return kept
+  return stayingRefs
 }
 
 function* splitIntoBatches<T extends readonly unknown[] | Float64Array>(all: T): Generator<T> {
@@ -120,17 +123,17 @@ function* splitIntoBatches<T extends readonly unknown[] | Float64Array>(all: T):
 
 const toMonthScanKey = (store: StoreName, month: number): string => `content:whole:${store}:${month}`
 
-/** Looks through one month that is due as a whole. False when none is. */
+/** Scans one month that is due as a whole. False when none is. */
 async function sweepMonth(app: App, signal: AbortSignal): Promise<boolean> {
   const now = app.clock.now()
   for (const store of STORES) {
     const current = app[store].monthOf(now - MIN_MONTH_AGE_MS)
     for (const { month, first } of app[store].ranges()) {
       const key = toMonthScanKey(store, month)
-      // One of the future is of a clock that was wrong.
+      // A time in the future comes from a wrong clock.
       const sinceMs = now - Number(getMeta(app.db, key) ?? 0)
       if (month >= current || (sinceMs >= 0 && sinceMs < MONTH_SCAN_INTERVAL_MS)) continue
-      // Of newer ones the row may not be written yet.
+      // Rows of newer blobs may not be written yet.
       const below = app[store].settledBelow(month)
       await app.commit.barrier()
       const unreferenced = await scanForUnreferenced({
@@ -142,16 +145,16 @@ async function sweepMonth(app: App, signal: AbortSignal): Promise<boolean> {
       await deleteBlobs(app, store, unreferenced, signal)
       if (!signal.aborted) await app.commit.writeFromReserve((tx) => setMeta(tx.db, key, String(now)))
       if (unreferenced.length > 0)
-        app.log.info({ store, month, parts: unreferenced.length }, 'parts that nothing refers to were removed')
+        app.log.info({ store, month, parts: unreferenced.length }, 'unreferenced blobs deleted')
       return true
     }
   }
   return false
 }
 
-/** Starts the loop that sweeps. */
+/** Starts the sweep loop. */
 export function startSweeper(app: App): DueLoop {
-  // The first one also for the files that a crash left.
+  // The first sweep also removes files that a crash left behind.
   let isFirst = true
   let dueAt: Millis = app.clock.now() + RETRY_DELAY_MS
   const loop = startDueLoop({
@@ -161,17 +164,17 @@ export function startSweeper(app: App): DueLoop {
     step: async (signal) => {
       const now = app.clock.now()
       if (now < dueAt) return dueAt
-      const left = isFirst || hasGarbage(app.db) ? await sweep(app, signal) : 0
+      const stayingCount = isFirst || hasGarbage(app.db) ? await sweep(app, signal) : 0
       isFirst = false
-      const isBusy = left === 0 && (await sweepMonth(app, signal))
-      dueAt = app.clock.now() + (left > 0 ? RETRY_DELAY_MS : isBusy ? 0 : MAX_INTERVAL_MS)
+      const isBusy = stayingCount === 0 && (await sweepMonth(app, signal))
+      dueAt = app.clock.now() + (stayingCount > 0 ? RETRY_DELAY_MS : isBusy ? 0 : MAX_INTERVAL_MS)
       return dueAt
     },
   })
   const stopListening = app.contentDropped.listen(() => {
-    const wanted = app.clock.now() + COLLECT_DELAY_MS
-    if (wanted < dueAt) {
-      dueAt = wanted
+    const sweepAt = app.clock.now() + COLLECT_DELAY_MS
+    if (sweepAt < dueAt) {
+      dueAt = sweepAt
       loop.wake()
     }
   })

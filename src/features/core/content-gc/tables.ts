@@ -1,8 +1,8 @@
 import { integer, primaryKey, sqliteTable } from 'drizzle-orm/sqlite-core'
 
 /**
- * References into the content stores that a row no longer holds. Another row may hold the same, since identical parts are stored once: the sweep looks, and
- * removes the part or the entry here.
+ * References to the content stores that a row dropped. Identical content is stored once, so another row may hold the
+ * same reference: the sweep checks, and deletes the blob or only the entry here.
  */
 export const contentGarbage = sqliteTable(
   'content_garbage',
@@ -10,7 +10,7 @@ export const contentGarbage = sqliteTable(
     /** Index into STORES. */
     store: integer('store').notNull(),
     ref: integer('ref').notNull(),
-    /** How often it was let go of since it was noted: one that was during a look is looked up again. */
+    /** How often it was dropped since its entry was created. An entry dropped again during a scan is checked again. */
     times: integer('times').notNull(),
   },
   (t) => [primaryKey({ columns: [t.store, t.ref] })],

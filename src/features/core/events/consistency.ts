@@ -1,4 +1,4 @@
-/** @module Consistency rules of events: their order and their counters. */
+/** @module Consistency rules of events: their numbering and their counters. */
 import { codeRows, queryRule } from '#platform/db/consistency.ts'
 import { createCounterRule, EVENTS_HORIZON, hourSql, hoursFromSql } from './counter-rules.ts'
 import { EVENT_TYPES } from './record.ts'
@@ -13,11 +13,11 @@ export const eventNumbers = queryRule({
     WHERE CASE WHEN e.n IS NULL THEN s.last_seq > 0 AND ${EVENTS_HORIZON} = 0
       ELSE e.newest IS NOT s.last_seq OR e.n <> e.newest - e.first + 1 OR e.first <> 1 AND ${EVENTS_HORIZON} = 0 END`,
   describe: (r) =>
-    `account ${r['account']}: the last number given is ${r['last']}, but there are ${r['n']} events, from ${r['first']} to ${r['newest']}`,
+    `account ${r['account']}: the last assigned number is ${r['last']}, but there are ${r['n']} events, from ${r['first']} to ${r['newest']}`,
 })
 
 export const eventCounters = createCounterRule({
-  rule: 'the counters of events by type and hour are what a recount gives',
+  rule: 'the counters of events by type and hour equal a recount',
   prefix: 'event:',
   counted: `SELECT account_id, name, ${hourSql('at')} AS hour, count(*) AS n FROM events
     JOIN ${codeRows(EVENT_TYPES)} ON code = type GROUP BY 1, 2, 3`,

@@ -1,6 +1,6 @@
 /**
- * @module Consistency rules of counters: what `counters` says against a recount of the rows that it sums up. Rows that
- * retention may have removed are left out of the comparison.
+ * @module Builds consistency rules that compare `counters` with a recount of the rows they sum up. Hours whose rows
+ * retention may have deleted are not compared.
  */
 import { type ConsistencyRule, queryRule, type Row } from '#platform/db/consistency.ts'
 import { hours } from '#platform/units.ts'
@@ -8,32 +8,32 @@ import { type HorizonKind, toHorizonKey } from './horizon.ts'
 
 const HOUR_MS = hours(1)
 
-/** SQL: rows of a kind are all there from this time on; older ones may have been removed by age or by budget. */
+/** SQL: the time from which on all rows of a kind exist; older ones may have been deleted by age or by budget. */
 const horizonSql = (kind: HorizonKind): string =>
   `coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = '${toHorizonKey(kind)}'), 0)`
 
 export const EVENTS_HORIZON = horizonSql('events')
 export const LOGS_HORIZON = horizonSql('logs')
-/** For what is counted by rows of both. */
+/** For counters that depend on rows of both kinds. */
 export const COMMON_HORIZON = `max(${EVENTS_HORIZON}, ${LOGS_HORIZON})`
 
-/** SQL: a condition on counters that leaves out hours of which rows may have been removed. */
+/** SQL: a condition on counters that excludes hours whose rows may have been deleted. */
 export const hoursFromSql = (time: string): string => `hour * ${HOUR_MS} >= ${time}`
 
-/** SQL: the hour of a time, as counters have it. */
+/** SQL: the hour of a time, as `counters` stores it. */
 export const hourSql = (time: string): string => `${time} / ${HOUR_MS}`
 
 interface CounterRule {
   readonly rule: string
-  /** What the metrics of these counters begin with; ends with a colon. */
+  /** Prefix of the metrics; ends with a colon. */
   readonly prefix: string
-  /** A query of (account_id, name, hour, n): the rest of the metric, and its value by the rows. */
+  /** A query of (account_id, name, hour, n): the rest of the metric, and the recounted value. */
   readonly counted: string
-  /** Which counters are compared; default: all. */
+  /** Condition on the counters to compare; default: all. */
   readonly where?: string
 }
 
-/** Counters of each account by name and hour. */
+/** A rule for counters per account, name and hour. */
 export const createCounterRule = ({ rule, prefix, counted, where = 'TRUE' }: CounterRule): ConsistencyRule =>
   queryRule({
     rule,
@@ -47,17 +47,17 @@ export const createCounterRule = ({ rule, prefix, counted, where = 'TRUE' }: Cou
 
 function describeCounter(r: Row): string {
   const hour = new Date(Number(r['hour']) * HOUR_MS).toISOString()
-  return `account ${r['account']}, ${r['metric']}, hour ${hour}: the counter says ${r['stored']}, there are ${r['counted']}`
+  return `account ${r['account']}, ${r['metric']}, hour ${hour}: the counter is ${r['stored']}, the recount ${r['counted']}`
 }
 
 interface TotalRule {
   readonly rule: string
   readonly metric: string
-  /** Table whose rows an account are counted. */
+  /** Table whose rows are counted per account. */
   readonly table: string
 }
 
-/** One counter an account: how many rows it has in a table. */
+/** A rule for one counter per account: its number of rows in a table. */
 export const createTotalRule = ({ rule, metric, table }: TotalRule): ConsistencyRule =>
   queryRule({
     rule,
@@ -65,5 +65,5 @@ export const createTotalRule = ({ rule, metric, table }: TotalRule): Consistency
         SELECT account_id, value AS stored, 0 AS counted FROM counters WHERE metric = '${metric}'
         UNION ALL SELECT account_id, 0, count(*) FROM ${table} GROUP BY 1)
       GROUP BY 1 HAVING sum(stored) <> sum(counted)`,
-    describe: (r) => `account ${r['account']}: the counter says ${r['stored']}, there are ${r['counted']}`,
+    describe: (r) => `account ${r['account']}: the counter is ${r['stored']}, the recount ${r['counted']}`,
   })

@@ -1,6 +1,7 @@
 /**
- * @module The figures that analytics show, by UTC day and domain of the recipient: counted in the transaction of what they count, written once a group.
- * Each domain has a row a month beside those of its days. The only writer of `daily_figures`. Never counts mail that is only captured: whoever calls leaves it out.
+ * @module Daily statistics for analytics, by UTC day and recipient domain. They are counted in the transaction of the
+ * change and written once per group commit. Each domain also has a row per month beside its days. The only writer of
+ * `daily_figures`. Callers must not count captured mail.
  */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
@@ -8,7 +9,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { days } from '#platform/units.ts'
 
-/** What is counted; `tables.ts` says what each means. In the order of the columns. */
+/** The counted fields, in column order; `tables.ts` explains each. */
 export const DAILY_FIELDS = [
   'sent',
   'delivered',
@@ -36,10 +37,10 @@ export const DAILY_COLUMNS: Readonly<Record<DailyField, string>> = {
   unsubscribes: 'unsubscribes',
 }
 
-/** The row of a day that is the sum of all domains. */
+/** Domain of the row that sums all domains of a day. */
 export const ALL_DOMAINS = ''
 
-/** Domain in which the figures of erased recipients stay, as their addresses do. */
+/** Domain that keeps the statistics of erased recipients, as their erased addresses have it. */
 export const ERASED_DOMAIN = 'erased.invalid'
 
 const DAY_MS = days(1)
@@ -47,16 +48,18 @@ const DAY_MS = days(1)
 /** Days since the epoch, UTC. */
 export const dayOf = (at: Millis): number => Math.floor(at / DAY_MS)
 
-/** What `day` is in the row of the month of a day: months since year 0, as in `usage`, below 0. */
+/** The value of `day` in the month row that contains a day: minus the months since year 0 that `usage` counts. */
 export function toMonthKey(day: number): number {
   const date = new Date(day * DAY_MS)
   return -(date.getUTCFullYear() * 12 + date.getUTCMonth())
 }
 
-/** SQL of `toMonthKey`. */
+/** SQL equivalent of `toMonthKey`. */
 export const MONTH_KEY_SQL = `-(strftime('%Y', day * 86400, 'unixepoch') * 12 + strftime('%m', day * 86400, 'unixepoch') - 1)`
 
-/** What `day` is in the rows of a domain that together are a period: its whole months, and the days that are left. */
+/**
+ * The values of `day` of the rows that together cover a period for a domain: its whole months and the remaining days.
+ */
 export function listRowKeys(fromDay: number, toDay: number): number[] {
   const keys: number[] = []
   for (let day = Math.max(fromDay, 0); day <= toDay; ) {
@@ -69,25 +72,25 @@ export function listRowKeys(fromDay: number, toDay: number): number[] {
   return keys
 }
 
-/** The part of an address after its last @: lower-case A-labels, as accepted addresses have it. */
+/** The domain of an address: lower-case A-labels, as accepted addresses have it. */
 export const domainOfAddress = (address: string): string => address.slice(address.lastIndexOf('@') + 1)
 
-/** Whose figure, where and when. */
+/** The account, domain and time to count for. */
 export interface DailyKey {
   readonly accountId: number
-  /** Undefined: nobody knows which recipient it was, so only the sum is counted. */
+  /** Undefined when the recipient is unknown: then only the sum is counted. */
   readonly domain?: string | undefined
   readonly at: Millis
 }
 
-/** Adds to a figure of a domain and to the sum of the day of `at`. */
+/** Adds to a field of a domain and to the sum of the day. */
 export function countDaily(tx: Tx, { accountId, domain, at }: DailyKey, field: DailyField, delta: number): void {
   const day = dayOf(at)
   if (domain !== undefined) addToRow(tx, accountId, day, domain, field, delta)
   addToRow(tx, accountId, day, ALL_DOMAINS, field, delta)
 }
 
-/** Adds to a figure of a domain and not to the sum: an email that was opened in a second domain is one opened email all the same. */
+/** Adds to a field of a domain but not to the sum: an email opened in a second domain is still one opened email. */
 export const countDomainOnly = (
   tx: Tx,
   { accountId, domain, at }: DailyKey & { readonly domain: string },
@@ -95,7 +98,7 @@ export const countDomainOnly = (
   delta: number,
 ): void => addToRow(tx, accountId, dayOf(at), domain, field, delta)
 
-/** Adds to one row, which may be that of the sum. Only for what puts figures right; `countDaily` is for what happens. */
+/** Adds to a single row, the sum row included. Only for corrections; use `countDaily` for events. */
 export function addToRow(
   tx: Tx,
   accountId: number,
@@ -107,7 +110,7 @@ export function addToRow(
   if (delta !== 0) tx.add(`${KEY_PREFIX}${accountId}|${day}|${DAILY_FIELDS.indexOf(field)}|${domain}`, delta)
 }
 
-/** Counters begin with a digit, so no other key of `Tx.add` begins like this. */
+/** Counter keys begin with a digit, so no other key of `Tx.add` begins with this. */
 const KEY_PREFIX = 'd'
 
 export const isDailyKey = (key: string): boolean => key.startsWith(KEY_PREFIX)
@@ -119,7 +122,7 @@ const buildUpsert = (columns: readonly string[]): string =>
 
 const sql = prepareStatements((db) => ({
   add: db.prepare(buildUpsert(COLUMNS)),
-  // An index has `sent`, and is written whenever the column is named.
+  // An index covers `sent`, and naming the column would rewrite it.
   addUnsent: db.prepare(buildUpsert(COLUMNS.filter((column) => column !== 'sent'))),
   dropEmpty: db.prepare(
     `DELETE FROM daily_figures WHERE account_id = ? AND day = ? AND domain = ? AND ${COLUMNS.map((column) => `${column} = 0`).join(' AND ')}`,
@@ -134,7 +137,10 @@ interface RowDelta {
   readonly deltas: number[]
 }
 
-/** Part of the Committer's `flush`: writes what was gathered under keys of `isDailyKey`, a row once, and the months. A row without figures goes. */
+/**
+ * Part of the Committer's `flush`: writes the gathered additions, once per row, to day and month rows. Deletes rows
+ * that became zero.
+ */
 export function flushDailyStats(db: Database, deltas: ReadonlyMap<string, number>): void {
   const rows = new Map<string, RowDelta>()
   const ensureRow = (accountId: number, day: number, domain: string): RowDelta => {

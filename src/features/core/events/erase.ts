@@ -1,12 +1,12 @@
 /**
- * @module Makes tombstones of events: number, type, time and email stay, so that the feed has no gap and counters agree; what an event carries stays only as
- * far as it cannot tell of a person.
+ * @module Turns events into tombstones: number, type, time and email stay, so that the feed has no gap and counters
+ * still agree. Of their data, only fields that cannot identify a person stay.
  */
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { EventData } from './record.ts'
 
-/** Kinds, counts and ids of ours. `bounce_type` is what figures are recounted from. */
+/** Types, counts and our own ids. Statistics are recounted from `bounce_type`. */
 const IMPERSONAL_FIELDS: ReadonlySet<string> = new Set<keyof EventData>([
   'bounce_type',
   'bounce_category',
@@ -29,9 +29,9 @@ const sql = prepareStatements((db) => ({
 }))
 
 /**
- * Erases what the events of an email tell of some of its recipients, or of nobody in particular; others keep theirs unless a text in it matches. Gives
- * the numbers of those that changed.
- * @param which.matches whether a text, JSON, is about the person
+ * Erases the data of an email's events that concern the given recipients or no particular one; events of other
+ * recipients are erased only if their data matches. Returns the numbers of the changed events.
+ * @param which.matches whether a text, which is JSON, concerns the person
  */
 export function eraseEvents(
   tx: Tx,
@@ -45,12 +45,12 @@ export function eraseEvents(
   const changed: number[] = []
   for (const { seq, recipientId, data } of sql(tx.db).ofEmail.all(which.emailId, which.accountId)) {
     if (recipientId !== null && !which.recipientIds.includes(recipientId) && !which.matches(data)) continue
-    const kept = Object.entries(JSON.parse(data) as EventData).filter(
+    const impersonal = Object.entries(JSON.parse(data) as EventData).filter(
       ([name, value]) => IMPERSONAL_FIELDS.has(name) && !which.matches(String(value)),
     )
-    const left = kept.length === 0 ? null : JSON.stringify(Object.fromEntries(kept))
-    if (left === data) continue
-    sql(tx.db).setData.run(left, which.accountId, seq)
+    const remaining = impersonal.length === 0 ? null : JSON.stringify(Object.fromEntries(impersonal))
+    if (remaining === data) continue
+    sql(tx.db).setData.run(remaining, which.accountId, seq)
     changed.push(seq)
   }
   return changed

@@ -1,6 +1,6 @@
 /**
- * @module How far back the rows of a kind are all there. What is older may be gone by age or by budget: sums over such rows are compared with their
- * counters only from here on.
+ * @module Stores the horizon of each kind of rows: the time from which on all of them exist. Retention may have deleted
+ * older ones by age or by budget, so sums over rows are compared with counters only from here on.
  */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
@@ -8,19 +8,19 @@ import type { Tx } from '#platform/db/commit.ts'
 import { hours } from '#platform/units.ts'
 import { getMeta, setMeta } from './record.ts'
 
-/** events: rows of the event log. logs: emails, their recipients and all that hangs on them, broadcasts and operations. */
+/** events: rows of the event log. logs: emails with their recipients and dependent rows, broadcasts and operations. */
 export const HORIZON_KINDS = ['events', 'logs'] as const
 export type HorizonKind = (typeof HORIZON_KINDS)[number]
 
 const HOUR_MS = hours(1)
 
-/** Under which it is kept in `meta`. */
+/** Its key in `meta`. */
 export const toHorizonKey = (kind: HorizonKind): string => `retention:${kind}`
 
-/** Time from which on every row of the kind is there, a full hour; 0: nothing was ever removed. */
+/** The full hour from which on every row of the kind exists; 0 if nothing was ever deleted. */
 export const readHorizon = (db: Database, kind: HorizonKind): Millis => Number(getMeta(db, toHorizonKey(kind)) ?? 0)
 
-/** Notes that rows from before `time` may be gone from this transaction on. Never goes back. */
+/** Records that rows from before `time` may be deleted from this transaction on. The horizon never moves back. */
 export function raiseHorizon(tx: Tx, kind: HorizonKind, time: Millis): void {
   const hour = Math.ceil(time / HOUR_MS) * HOUR_MS
   if (hour > readHorizon(tx.db, kind)) setMeta(tx.db, toHorizonKey(kind), String(hour))

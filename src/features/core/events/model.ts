@@ -1,4 +1,4 @@
-/** @module The wire form of an event, the same in the detail of an email and in the feed. */
+/** @module Wire form of an event, the same in email details and in the feed. */
 import { type Static, Type } from '@sinclair/typebox'
 import type { Millis } from '#platform/clock.ts'
 import type { KeyRing } from '#platform/crypto.ts'
@@ -8,30 +8,32 @@ import { deriveEventUuid, EVENT_TYPES } from './record.ts'
 
 const EVENT_FIELDS = {
   id: Uuid({ description: 'Id of the event; `event_id` in the payloads of webhooks.' }),
-  email_id: Uuid({ description: 'Email it happened to.' }),
-  account_id: Uuid({ description: 'Account that it happened in.' }),
+  email_id: Uuid({ description: 'Email of the event.' }),
+  account_id: Uuid({ description: 'Account of the event.' }),
   event_type: Type.String({ description: `One of ${EVENT_TYPES.join(', ')}.` }),
   type: Type.String({ description: 'The same as event_type.' }),
   created_at: Timestamp({ description: 'When it happened.' }),
   timestamp: Timestamp({ description: 'The same as created_at.' }),
-  recipient: Nullable(Type.String(), { description: 'Recipient it happened to; null when it concerns all.' }),
+  recipient: Nullable(Type.String(), { description: 'Recipient of the event; null when it concerns all recipients.' }),
   bounce_category: OptionalNullable(Type.String(), { description: 'Category of a bounce or deferral.' }),
   bounce_type: OptionalNullable(Type.String(), { description: 'hard or soft.' }),
   diagnostic_code: OptionalNullable(Type.String(), {
     description: 'Reply of the receiving server in the form of RFC 3464.',
   }),
   ip_address: OptionalNullable(Type.String(), {
-    description: 'Source address of the delivery; of an open or click, the address it came from.',
+    description: 'Source address of the delivery; for an open or click, the client address.',
   }),
-  link_url: OptionalNullable(Type.String(), { description: 'Link of a click.' }),
+  link_url: OptionalNullable(Type.String(), { description: 'Clicked link.' }),
   remote_mta: OptionalNullable(Type.String(), { description: 'Receiving server: name and address.' }),
   user_agent: OptionalNullable(Type.String(), { description: 'User agent of an open or click.' }),
   sandbox: Type.Optional(
-    Type.Literal(true, { description: 'Present when the email was only captured: its domain was never verified.' }),
+    Type.Literal(true, {
+      description: 'Present when the email was only captured because its domain was never verified.',
+    }),
   ),
   raw_payload: OptionalNullable(Type.Unknown(), {
     description:
-      'All that the event carries: reason, smtp_response, tls, next_retry_at; of `email.inbound` inbound_email_id, of `mailbox.message.received` mailbox_id and mailbox_message_id; of `domain.*` domain_id, domain, lost_records and sends_until.',
+      'All data of the event: reason, smtp_response, tls, next_retry_at; for `email.inbound` inbound_email_id; for `mailbox.message.received` mailbox_id and mailbox_message_id; for `domain.*` domain_id, domain, lost_records and sends_until.',
   }),
 }
 
@@ -44,7 +46,7 @@ export const FeedEvent = Type.Object({
   seq: Type.Integer({ description: "Position in the account's feed: 1, 2, 3 and so on, without a gap." }),
   ...EVENT_FIELDS,
   email_id: Nullable(Uuid(), {
-    description: 'Email it happened to; null when that is no longer kept, and of mail that came in.',
+    description: 'Email of the event; null when it is no longer stored, and for received mail.',
   }),
 })
 export type FeedEvent = Static<typeof FeedEvent>
@@ -53,33 +55,33 @@ export const FeedPage = Type.Object({
   data: Type.Array(FeedEvent, { description: 'The events, in the order in which they happened.' }),
   next_after: Type.Integer({
     description:
-      'Everything up to here was looked at: the `after` of the next request. With `types` it grows also when `data` is empty; it is the end when it does not grow.',
+      'Last position searched: pass it as `after` in the next request. With `types` it also grows when `data` is empty; the feed ends when it stops growing.',
   }),
   first_seq: Type.Integer({
-    description: 'The oldest event that is kept; while there is none, the number that the next one gets.',
+    description: 'Number of the oldest stored event; if there is none, the number of the next event.',
   }),
 })
 export type FeedPage = Static<typeof FeedPage>
 
-/** What is stored of an event. */
+/** A stored event. */
 export interface RecordedEvent {
   readonly seq: number
   readonly type: string
   readonly at: Millis
   readonly recipient: string | null
-  /** JSON of what it carries. */
+  /** JSON of its data. */
   readonly data: string | null
-  /** Whether it is of an email that was only captured. */
+  /** Whether its email was only captured. */
   readonly isSandbox: boolean
 }
 
-/** Whose event it is. */
+/** The account of an event. */
 export interface EventOwner {
   readonly accountId: number
   readonly accountUuid: string
 }
 
-/** @param emailId public id of the email it happened to */
+/** @param emailId public id of its email */
 export function toEventWire<Id extends string | null>(
   event: RecordedEvent,
   emailId: Id,

@@ -1,6 +1,6 @@
 /**
- * @module Removes the oldest events of an account. The feed then begins later, and says so; counters and daily figures stay. Sequence numbers are never
- * given again.
+ * @module Deletes the oldest events and counters of an account. The feed then reports a later beginning; daily
+ * statistics stay. Sequence numbers are never reused.
  */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
@@ -8,14 +8,14 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { raiseHorizon } from './horizon.ts'
 
-// Totals that have no hour are kept under hour 0.
+// Hour 0 holds totals without an hour.
 const OLD_HOURS_SQL = 'SELECT hour FROM counters WHERE account_id = ?1 AND metric = ?2 AND hour > 0 AND hour < ?3'
 
 const sql = prepareStatements((db) => ({
   accountAfter: db.prepare<{ accountId: number }, [number]>(
     'SELECT account_id AS accountId FROM event_sequences WHERE account_id > ? ORDER BY account_id LIMIT 1',
   ),
-  // Times never go back along the numbers of an account.
+  // Times never decrease along the sequence numbers of an account.
   oldest: db.prepare<{ seq: number; at: Millis }, [number, number]>(
     'SELECT seq, at FROM events WHERE account_id = ? ORDER BY seq LIMIT ?',
   ),
@@ -37,21 +37,21 @@ const sql = prepareStatements((db) => ({
 export const findAccountWithEventsAfter = (db: Database, accountId: number): number | undefined =>
   sql(db).accountAfter.get(accountId)?.accountId
 
-/** Which events may go. */
+/** Which events may be deleted. */
 export interface EventPurgeLimit {
-  /** Those from before this time. */
+  /** Events older than this may be deleted. */
   readonly before: Millis
-  /** Of them only those up to this number, because a webhook is still to be told of the next. */
+  /** But only up to this number, because a webhook still has to deliver the next ones. */
   readonly upTo: number
-  /** Those from before this time whoever waits for them. */
+  /** Events older than this are deleted even when a webhook waits for them. */
   readonly anyBefore: Millis
 }
 
-/** Whether the oldest event of an account is from before a time. */
+/** Whether the account's oldest event is older than a time. */
 export const hasOldEvents = (db: Database, accountId: number, before: Millis): boolean =>
   (sql(db).oldest.get(accountId, 1)?.at ?? Number.POSITIVE_INFINITY) < before
 
-/** Removes up to `limit` of the oldest events of an account; returns how many. */
+/** Deletes up to `limit` of the account's oldest events; returns their number. */
 export function purgeEvents(tx: Tx, accountId: number, limits: EventPurgeLimit, limit: number): number {
   const rows = sql(tx.db).oldest.all(accountId, limit)
   const firstKept = rows.findIndex(
@@ -65,20 +65,20 @@ export function purgeEvents(tx: Tx, accountId: number, limits: EventPurgeLimit, 
   return old.length
 }
 
-/** Beginnings of the names of counters that tell what happened in an hour; the others say what is there now. */
+/** Prefixes of counters that record history by hour; all others hold current totals. */
 const HISTORY_PREFIXES = ['event:', 'sandbox:', 'stream:', 'account:', 'complaint:', 'machine:']
 
-/** The name of the next counter of an account, in order; undefined after the last. Before all is `''`. */
+/** The next counter name of an account after `metric` (`''` for the first); undefined after the last. */
 export const findCounterAfter = (db: Database, accountId: number, metric: string): string | undefined =>
   sql(db).metricAfter.get(accountId, metric)?.metric
 
-/** Whether a counter has values that `purgeCounter` removes. */
+/** Whether a counter has values that `purgeCounter` deletes. */
 export const hasOldCounter = (db: Database, accountId: number, metric: string, hour: number): boolean =>
   chooseStatements(db, metric).first.get(accountId, metric, hour) !== null
 
 /**
- * Removes up to `limit` values of one counter from before an hour: all when it tells what happened, else those that are zero. Totals without an hour
- * stay.
+ * Deletes up to `limit` values of one counter from before an hour: all of a history counter, else only zeros. Totals
+ * without an hour stay.
  */
 export function purgeCounter(tx: Tx, accountId: number, metric: string, hour: number, limit: number): void {
   chooseStatements(tx.db, metric).remove.run(accountId, metric, hour, limit)

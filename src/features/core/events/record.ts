@@ -1,6 +1,7 @@
 /**
- * @module The gate: every change of state writes its event here, in the same transaction: the account's next sequence number without a gap, the
- * event, its counters. Readers (feed, webhooks, analytics) see nothing that did not pass here.
+ * @module The gate, the only writer of events: every change of state records its event here, in the same transaction.
+ * It assigns the account's next sequence number, without gaps, and adds to the counters. Feed, webhooks and analytics
+ * read only what passed the gate.
  */
 import type { Database } from 'bun:sqlite'
 import type { Clock, Millis } from '#platform/clock.ts'
@@ -12,7 +13,7 @@ import { formatUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 import { flushDailyStats, isDailyKey } from './daily-stats.ts'
 
-/** Position = the stored code: only ever append. */
+/** The position is the stored code: only append. */
 export const EVENT_TYPES = [
   'queued',
   'scheduled',
@@ -42,10 +43,10 @@ export type EventType = (typeof EVENT_TYPES)[number]
 const TYPES = codesOf<EventType>('event type', EVENT_TYPES)
 /** The stored code of a type. */
 export const toEventCode = TYPES.codeOf
-/** The type of a stored code; throws for one that no version of ours has stored. */
+/** The type of a stored code; throws for a code that no version has stored. */
 export const toEventType = TYPES.nameOf
 
-/** What an event may carry beside its type; wire names, as the API returns them. */
+/** Data of an event; the names are those of the API. */
 export interface EventData {
   readonly smtp_response?: string | null
   readonly ip_address?: string | null
@@ -54,39 +55,39 @@ export interface EventData {
   readonly bounce_type?: string | null
   readonly bounce_category?: string | null
   readonly reason?: string | null
-  /** Of a `rejected` with reason `suppressed`: why the address is on the suppression list. */
+  /** For a `rejected` event with reason `suppressed`: why the address is on the suppression list. */
   readonly suppression?: string | null
   readonly next_retry_at?: Millis | null
-  /** Destination of a click. */
+  /** Target of a click. */
   readonly link_url?: string | null
-  /** Of an open or a click; null where the account keeps none. */
+  /** For an open or a click; null when the account does not store it. */
   readonly user_agent?: string | null
-  /** Address that complained, and what kind of report told it. */
+  /** The address that complained, and the type of its report. */
   readonly complainer?: string | null
   readonly feedback_type?: string | null
-  /** Of an unsubscription: slug of the stream, public id of the list. */
+  /** For an unsubscription: slug of the stream, public id of the list. */
   readonly stream?: string | null
   readonly list_id?: string | null
-  /** What an unsubscription stops: mail of the stream, of the list, or all with `transactional: false`. */
+  /** What an unsubscription stops: mail of the stream, mail of the list, or all mail with `transactional: false`. */
   readonly scope?: 'stream' | 'list' | 'all'
-  /** Of `email.inbound`: public id of the inbound email. */
+  /** For `email.inbound`: public id of the inbound email. */
   readonly inbound_email_id?: string
-  /** Of `mailbox.message.received`: public ids of the mailbox and the message. */
+  /** For `mailbox.message.received`: public ids of the mailbox and the message. */
   readonly mailbox_id?: string
   readonly mailbox_message_id?: string
-  /** Of `account.auto_paused`: what paused it; `reason` says why. */
+  /** For `account.auto_paused`: what paused it; `reason` explains why. */
   readonly source?: 'reputation' | 'scam_classifier' | 'registration_burst' | 'admin'
-  /** Of `insights.generated`: public id of the report. */
+  /** For `insights.generated`: public id of the report. */
   readonly insight_id?: string
   /**
-   * Of the events of a domain: public id and name; the records that it lacks, or lacked; until when it sends (RFC
+   * For events of a domain: its public id and name, the records that it lacks or lacked, and until when it sends (RFC
    * 3339).
    */
   readonly domain_id?: string
   readonly domain?: string
   readonly lost_records?: readonly string[]
   readonly sends_until?: string
-  /** TLS of the session: `TLSv1.3 TLS_AES_256_GCM_SHA384, certificate verified` or why there was none. */
+  /** TLS of the session, such as `TLSv1.3 TLS_AES_256_GCM_SHA384, certificate verified`, or why there was none. */
   readonly tls?: string | null
 }
 
@@ -118,7 +119,7 @@ const sql = prepareStatements((db) => ({
   getMeta: db.prepare<{ value: string }, [string]>('SELECT value FROM meta WHERE key = ?'),
 }))
 
-/** Records one event and counts it in the hour it happened. Returns its sequence number in the account. */
+/** Records one event and counts it in its hour. Returns its sequence number in the account. */
 export function record(tx: Tx, event: NewEvent): number {
   const statements = sql(tx.db)
   const seq = statements.nextSeq.get(event.accountId)?.last_seq ?? 0
@@ -135,30 +136,33 @@ export function record(tx: Tx, event: NewEvent): number {
   return seq
 }
 
-/** The sequence number of an account's newest event; 0 when it has none. */
+/** The sequence number of an account's newest event; 0 if it has none. */
 export const readLastSeq = (db: Database, accountId: number): number => sql(db).lastSeq.get(accountId)?.last_seq ?? 0
 
 const HOUR_MS = 3_600_000
 
 export const hourOf = (at: Millis): number => Math.floor(at / HOUR_MS)
 
-/** Counters of what scanners, prefetchers and proxies load and follow, which are no events. */
+/** Counters of loads and clicks by scanners, prefetchers and proxies, which are not events. */
 export const MACHINE_METRICS = { opened: 'machine:opened', clicked: 'machine:clicked' } as const
 
-/** Adds to a counter of an account in the hour of `at`; written once a group, by `flushCounters`. */
+/** Adds to a counter of an account in the hour of `at`; `flushCounters` writes it once per group commit. */
 export function count(tx: Tx, accountId: number, metric: string, at: Millis, delta: number): void {
   tx.add(`${accountId}|${metric}|${hourOf(at)}`, delta)
 }
 
-/** Adds to a counter at once, so that later writes of the same group see it: for what is bounded by it. */
+/** Adds to a counter immediately, for limits: later writes of the same group commit must see it. */
 export const countNow = (tx: Tx, accountId: number, metric: string, at: Millis, delta: number): void =>
   void sql(tx.db).addCounter.run(accountId, metric, hourOf(at), delta)
 
-/** Value of a counter in the hour of `at`. */
+/** The value of a counter in the hour of `at`. */
 export const readCounter = (db: Database, accountId: number, metric: string, at: Millis): number =>
   sql(db).counterAt.get(accountId, metric, hourOf(at))?.value ?? 0
 
-/** The Committer's `flush`: writes what `count` and `countDaily` gathered in the group, and the newest time that an event of it may have. */
+/**
+ * The Committer's `flush`: writes the additions of `count` and `countDaily` in the group, and the newest time of its
+ * events.
+ */
 export function flushCounters(db: Database, deltas: ReadonlyMap<string, number>, newestTime: Millis): void {
   const { addCounter, dropEmpty } = sql(db)
   setMeta(db, 'newest_time', String(newestTime))
@@ -166,13 +170,13 @@ export function flushCounters(db: Database, deltas: ReadonlyMap<string, number>,
     if (delta === 0 || isDailyKey(key)) continue
     const [accountId, metric = '', hour] = key.split('|')
     addCounter.run(Number(accountId), metric, Number(hour), delta)
-    // A total that has no hour stands for what is there now; the names of some are free text, so empty ones must not pile up.
+    // Hour 0 holds current totals. Some of their names are free text, so rows that become zero are deleted.
     if (hour === '0' && delta < 0) dropEmpty.run(Number(accountId), metric)
   }
   flushDailyStats(db, deltas)
 }
 
-/** The accounts that have new events, told from the counter additions of a group. */
+/** The accounts with new events, derived from the counter additions of a group. */
 export function findAccountsWithEvents(deltas: ReadonlyMap<string, number>): Set<number> {
   const accounts = new Set<number>()
   for (const key of deltas.keys()) {
@@ -182,7 +186,7 @@ export function findAccountsWithEvents(deltas: ReadonlyMap<string, number>): Set
   return accounts
 }
 
-/** The public id of an event: derived, so that it costs no column. A UUIDv8 (RFC 9562 §5.8). */
+/** The public id of an event, a UUIDv8 (RFC 9562 §5.8). It is derived, so it needs no column. */
 export function deriveEventUuid(keys: KeyRing, accountId: number, seq: number): string {
   const mac = hmacSha256(keys.subkey('event-id'), `${accountId}:${seq}`).slice(0, 16)
   mac[6] = ((mac[6] ?? 0) & 0x0f) | 0x80
@@ -194,10 +198,16 @@ export const setMeta = (db: Database, key: string, value: string): void => void 
 
 export const getMeta = (db: Database, key: string): string | undefined => sql(db).getMeta.get(key)?.value
 
-/** Further behind the newest time the clock is right, and was wrong before: its events must not all have one wrong time until then. */
+/**
+ * When the clock is further behind the newest time, that time was wrong. Events must not all carry it until the clock
+ * catches up.
+ */
 const MAX_BEHIND_MS = days(3)
 
-/** Makes `App.eventTime`: the clock, held at the newest time seen while the clock is a little behind it, restarts included. */
+/**
+ * Creates `App.eventTime`: the clock, but held at the newest time seen while the clock is a little behind it, across
+ * restarts too.
+ */
 export function createEventTime(clock: Clock, db: Database): () => Millis {
   let newest = Number(getMeta(db, 'newest_time') ?? 0)
   return () => {

@@ -3,8 +3,8 @@ import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlit
 import { time, ZERO } from '#platform/db/columns.ts'
 
 /**
- * What happened, in one gap-free order an account. No foreign keys: events outlive what they tell of. The public id is derived from account and
- * sequence (`deriveEventUuid`), not stored.
+ * Events in one gap-free order per account. No foreign keys: events outlive the rows that they concern. The public id
+ * is derived from account and sequence number (`deriveEventUuid`), not stored.
  */
 export const events = sqliteTable(
   'events',
@@ -16,7 +16,7 @@ export const events = sqliteTable(
     at: time('at').notNull(),
     emailId: integer('email_id'),
     recipientId: integer('recipient_id'),
-    /** JSON object of what the type carries; null when it carries nothing. */
+    /** JSON object of the event's data; null when it has none. */
     data: text('data'),
   },
   (t) => [
@@ -25,13 +25,15 @@ export const events = sqliteTable(
   ],
 )
 
-/** The last sequence number given out, an account. */
+/** The last assigned sequence number per account. */
 export const eventSequences = sqliteTable('event_sequences', {
   accountId: integer('account_id').primaryKey(),
   lastSeq: integer('last_seq').notNull(),
 })
 
-/** Totals by account, metric and hour: what lists and analytics report without scanning. `tassis check` recounts them. */
+/**
+ * Totals by account, metric and hour, for lists and analytics that must not scan rows. `tassis check` recounts them.
+ */
 export const counters = sqliteTable(
   'counters',
   {
@@ -45,26 +47,29 @@ export const counters = sqliteTable(
 )
 
 /**
- * What analytics show, by UTC day and domain of the recipient, of mail that is not only captured; domain `''` is the sum of all. Kept when emails and
- * events go by age.
+ * Daily statistics for analytics, by UTC day and recipient domain, without captured mail; domain `''` is the sum. They
+ * stay when retention deletes emails and events.
  */
 export const dailyFigures = sqliteTable(
   'daily_figures',
   {
     accountId: integer('account_id').notNull(),
-    /** Days since the epoch. Below 0: a whole month of one domain, by `toMonthKey`, so that a year need not be read day by day. */
+    /**
+     * Days since the epoch. Below 0: a whole month of one domain, as `toMonthKey` numbers it, so that a year is not
+     * read day by day.
+     */
     day: integer('day').notNull(),
-    /** A-labels; `''`: the sum of all. */
+    /** A-labels; `''`: the sum of all domains. */
     domain: text('domain').notNull(),
-    /** Recipients that delivery was begun for, on the day of acceptance; suppressed and cancelled ones are taken out again. */
+    /** Recipients whose delivery began, on the day of acceptance, without suppressed and cancelled ones. */
     sent: integer('sent').notNull().default(ZERO),
-    /** Recipients whose receiver took it. */
+    /** Recipients whose server accepted the mail. */
     delivered: integer('delivered').notNull().default(ZERO),
     bounced: integer('bounced').notNull().default(ZERO),
     /** Events `opened` and `clicked`. */
     opens: integer('opens').notNull().default(ZERO),
     clicks: integer('clicks').notNull().default(ZERO),
-    /** Emails, on the day of their first open and click. */
+    /** Emails, on the day of their first open or click. */
     openedEmails: integer('opened_emails').notNull().default(ZERO),
     clickedEmails: integer('clicked_emails').notNull().default(ZERO),
     complaints: integer('complaints').notNull().default(ZERO),
@@ -72,12 +77,12 @@ export const dailyFigures = sqliteTable(
   },
   (t) => [
     primaryKey({ columns: [t.accountId, t.day, t.domain] }),
-    // The busiest domains of a day first: the list of a period is made from the beginnings of its days.
+    // Busiest domains of a day first: the list for a period is built from the tops of its days.
     index('daily_figures_by_sent').on(t.accountId, t.day, t.sent).where(sql`sent > 0 and domain <> ''`),
   ],
 )
 
-/** Single values of the installation: the newest time seen, the master key's fingerprint. */
+/** Single values of the installation, such as the newest time seen and the fingerprint of the master key. */
 export const meta = sqliteTable('meta', {
   key: text('key').primaryKey(),
   value: text('value').notNull(),

@@ -1,4 +1,4 @@
-/** @module Takes a person out of what operations say: the errors of an import quote the lines at fault. */
+/** @module Erases a person from the texts of operations: import errors quote the invalid lines. */
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 
@@ -9,13 +9,13 @@ const sql = prepareStatements((db) => ({
   set: db.prepare('UPDATE operations SET error_summary = ?, metadata = ? WHERE id = ?'),
 }))
 
-/** Rows that are looked at in one transaction: some 3 ms. */
+/** Rows read per transaction: about 3 ms. */
 const BATCH_SIZE = 100
 
 /**
- * Looks at some operations of an account after a row.
- * @param which.erased a text without the person; the same text where he is not in it. JSON stays JSON.
- * @returns `next` where to go on; undefined: all were looked at
+ * Erases a person from one batch of an account's operations.
+ * @param which.erase returns the text without the person, or the same text if it does not contain them; JSON stays JSON
+ * @returns `next`, the cursor of the next batch; undefined after the last
  */
 export function eraseInOperations(
   tx: Tx,

@@ -1,4 +1,4 @@
-/** @module Wire shape of operations. */
+/** @module Wire form of operations. */
 import { type Static, Type } from '@sinclair/typebox'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { Nullable, Timestamp, Uuid } from '#platform/http/schemas.ts'
@@ -7,29 +7,29 @@ import type { Operation } from './operations.ts'
 
 export const OperationRecord = Type.Object({
   id: Uuid({ description: 'Id of the operation.' }),
-  account_id: Uuid({ description: 'Account that began it.' }),
+  account_id: Uuid({ description: 'Account that started it.' }),
   operation_type: Type.String({
     description: 'batch, broadcast, newsletter_send, bulk_import, account_deletion or gdpr_erase.',
   }),
   status: Type.String({ description: 'pending, processing, completed or failed.' }),
-  total_items: Type.Integer({ description: 'Items it is about, those that were not valid included.' }),
-  completed_items: Type.Integer({ description: 'Items that are done.' }),
-  failed_items: Type.Integer({ description: 'Items that were refused or failed.' }),
+  total_items: Type.Integer({ description: 'Number of items, invalid ones included.' }),
+  completed_items: Type.Integer({ description: 'Completed items.' }),
+  failed_items: Type.Integer({ description: 'Items that were rejected or failed.' }),
   error_summary: Nullable(Type.Object({ message: Type.String({ description: 'One sentence.' }) }), {
-    description: 'What went wrong; null: nothing.',
+    description: 'The error; null when there is none.',
   }),
   metadata: Nullable(Type.Unknown(), {
     description:
-      'More about it. Of bulk_import: list_id, confirmed, inserted, duplicates, errors (line and error of the first 100). Of broadcast and newsletter_send: contact_list_id, subject (not rendered), sandbox (true: it is only captured), state, begins_at, handed_over, left_out and, of a single operation, emails (how many are in each status). Others have none.',
+      'Details. For bulk_import: list_id, confirmed, inserted, duplicates, errors (line and error of the first 100). For broadcast and newsletter_send: contact_list_id, subject (not rendered), sandbox (true: only captured), state, begins_at, handed_over, left_out and, for a single operation, emails (number per status). Other types have none.',
   }),
-  created_at: Timestamp({ description: 'When it began.' }),
-  updated_at: Timestamp({ description: 'When it last moved.' }),
+  created_at: Timestamp({ description: 'When it started.' }),
+  updated_at: Timestamp({ description: 'When it last changed.' }),
   completed_at: Nullable(Timestamp(), { description: 'When it ended.' }),
   expires_at: Timestamp({ description: 'Until when it is listed.' }),
 })
 export type OperationRecord = Static<typeof OperationRecord>
 
-/** @param emails of a broadcast: how many are in each status */
+/** @param emails number of a broadcast's emails per status */
 export const toOperationWire = (
   operation: Operation,
   accountUuid: string,
@@ -53,10 +53,10 @@ export const toOperationWire = (
 const toErrorSummary = (message: string | null): OperationRecord['error_summary'] =>
   message === null ? null : { message }
 
-/** Emails of a broadcast fail one by one, after it was handed to delivery. */
+/** A broadcast can complete before its emails fail one by one in delivery. */
 const summariseFailures = (emails: Readonly<Record<string, number>> | undefined): string | null =>
   emails?.['failed']
-    ? `${emails['failed'] === 1 ? '1 email' : `${emails['failed']} emails`} failed; GET /v1/emails with this operation_id and status=failed says why of each.`
+    ? `${emails['failed'] === 1 ? '1 email' : `${emails['failed']} emails`} failed; GET /v1/emails with this operation_id and status=failed lists them with their reasons.`
     : null
 
 function toMetadata({ metadata }: Operation, emails: Readonly<Record<string, number>> | undefined): unknown {

@@ -1,4 +1,7 @@
-/** @module Long-running and bulk work as the API shows it. The only writer of `operations`. */
+/**
+ * @module Creates, updates and reads operations: long-running and bulk work as the API shows it. The only writer of
+ * `operations`, with `erase.ts` and `purge.ts`.
+ */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
@@ -21,14 +24,14 @@ export interface NewOperation {
   readonly metadata?: Readonly<Record<string, unknown>>
 }
 
-/** What of an operation moved on; fields that are left out stay. */
+/** Progress of an operation; omitted fields keep their value. */
 export interface OperationProgress {
   readonly status?: OperationStatus
   readonly total?: number
   readonly completed?: number
   readonly failed?: number
   readonly errorSummary?: string | null
-  /** Fields that changed; the others stay. */
+  /** Changed fields; the others keep their value. */
   readonly metadata?: Readonly<Record<string, unknown>>
 }
 
@@ -72,7 +75,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Of an error summary: what it quotes may be long. */
+/** Limits error summaries, which may quote long texts. */
 const MAX_SUMMARY_LENGTH = 1000
 
 const truncateSummary = (summary: string | null): string | null =>
@@ -81,7 +84,7 @@ const truncateSummary = (summary: string | null): string | null =>
 /** How long an operation is listed. */
 const RETENTION_MS = days(90)
 
-/** Writes an operation; `completed` and `failed` ones get their end now. */
+/** Inserts an operation; one that is `completed` or `failed` gets its end time now. */
 export function insertOperation(app: App, tx: Tx, actor: Actor, operation: NewOperation): { id: number; uuid: string } {
   const uuid = newUuid()
   const now = app.eventTime()
@@ -101,11 +104,14 @@ export function insertOperation(app: App, tx: Tx, actor: Actor, operation: NewOp
     hasEnded ? now : null,
     now + RETENTION_MS,
   )
-  if (!row) throw new Error('the operation was not stored')
+  if (!row) throw new Error('operation not stored')
   return { id: row.id, uuid: formatUuid(uuid) }
 }
 
-/** Notes how far an operation is; `completed` and `failed` end it. False when it is over already: then nothing changes. */
+/**
+ * Records the progress of an operation; status `completed` or `failed` ends it. False, with nothing changed, when it
+ * has already ended.
+ */
 export function updateOperationProgress(
   app: Pick<App, 'eventTime'>,
   tx: Tx,
@@ -126,11 +132,11 @@ export function updateOperationProgress(
   return changes === 1
 }
 
-/** The account's operation; 404 when it has none with this id. */
+/** The account's operation with this id; throws 404. */
 export function getOperation(db: Database, accountId: number, id: string): Operation {
   const uuid = parseUuid(id)
   const operation = uuid && sql(db).byUuid.get(uuid, accountId)
-  if (!operation) throw notFound('operation_not_found', 'There is no operation with this id.')
+  if (!operation) throw notFound('operation_not_found', 'Operation not found.')
   return operation
 }
 
@@ -144,5 +150,5 @@ export const listOperations = (
   total: sql(db).count.get(accountId)?.n ?? 0,
 })
 
-/** Removes all operations of an account that is deleted. */
+/** Deletes all operations of a deleted account. */
 export const deleteOperationsOfAccount = (tx: Tx, accountId: number): void => void sql(tx.db).removeAll.run(accountId)

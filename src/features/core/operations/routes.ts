@@ -1,4 +1,4 @@
-/** @module /v1/operations: paths, shapes and one call each. */
+/** @module Routes of /v1/operations. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
@@ -11,7 +11,7 @@ import { getOperation, listOperations } from './operations.ts'
 const tags = ['Operations']
 
 export interface OperationRouteOptions {
-  /** How many emails of a broadcast are in each status, by the row id of its operation; undefined: it is no broadcast. */
+  /** The number of a broadcast's emails per status, by the row id of its operation; undefined for other operations. */
   readonly countEmails: (accountId: number, operationId: number) => Readonly<Record<string, number>> | undefined
 }
 
@@ -51,7 +51,7 @@ export const operationRoutes = (app: App, { countEmails: emailsOf }: OperationRo
         response: DataBody(OperationRecord),
         detail: {
           summary: 'Get an operation',
-          description: 'Of a broadcast, `metadata.emails` says how many of its emails are in each status.',
+          description: 'For a broadcast, `metadata.emails` is the number of its emails per status.',
           tags,
           ...requires('emails:read'),
         },

@@ -1,5 +1,6 @@
 /**
- * @module API keys: make, import, list, revoke, recognise. Only the SHA-256 of a key is stored. The only writer of `api_keys`.
+ * @module Creates, imports, lists, deletes and authenticates API keys. Stores only the SHA-256 of a key. The only
+ * writer of `api_keys`.
  */
 import type { Database } from 'bun:sqlite'
 import { announceAccessChange } from '#features/core/app/account-changes.ts'
@@ -56,7 +57,7 @@ const KEY_PREFIX = 'tassis_live_'
 const RANDOM_LENGTH = 32
 const SHOWN_PREFIX_LENGTH = 16
 const MAX_NAME_LENGTH = 200
-/** An operator's own key string: long enough not to be guessed, short enough for a header. */
+/** A key provided by the operator: long enough to resist guessing, short enough for a header. */
 const KEY_PATTERN = /^[\x21-\x7e]{20,200}$/
 
 const toApiKey = (row: Row): ApiKey => ({
@@ -72,10 +73,10 @@ const toApiKey = (row: Row): ApiKey => ({
 export const listApiKeys = (db: Database, accountId: number): ApiKey[] => sql(db).list.all(accountId).map(toApiKey)
 
 /**
- * Makes a key; the answer holds it in clear, for the only time.
- * @param input.scopes none: all that the actor has
- * @param input.key a string of the operator's instead of a random one
- * @param along runs in the transaction; what it throws undoes it
+ * Creates a key and returns it in clear, for the only time.
+ * @param input.scopes empty for all scopes of the actor
+ * @param input.key provided by the operator in place of a random one
+ * @param inTransaction runs in the same transaction; if it throws, no key is created
  */
 export async function createApiKey(
   app: App,
@@ -85,17 +86,18 @@ export async function createApiKey(
 ): Promise<ApiKey & { key: string }> {
   const name = input.name.trim()
   if (name === '' || name.length > MAX_NAME_LENGTH)
-    throw invalid('name', `A name has 1 to ${MAX_NAME_LENGTH} characters.`)
+    throw invalid('name', `The name must have 1 to ${MAX_NAME_LENGTH} characters.`)
   const scopes = resolveScopes(actor, input.scopes ?? [])
   const key = input.key ?? `${KEY_PREFIX}${randomBase62(RANDOM_LENGTH)}`
-  if (!KEY_PATTERN.test(key)) throw invalid('key', 'A key has 20 to 200 printable ASCII characters without spaces.')
+  if (!KEY_PATTERN.test(key))
+    throw invalid('key', 'The key must have 20 to 200 printable ASCII characters without spaces.')
   const uuid = newUuid()
   const id = formatUuid(uuid)
   const keyPrefix = key.slice(0, SHOWN_PREFIX_LENGTH)
   const createdAt = app.eventTime()
   await app.commit.write((tx) => {
     const hash = sha256(key)
-    if (sql(tx.db).byHash.get(hash)) throw conflict('api_key_exists', 'This key is in use already.')
+    if (sql(tx.db).byHash.get(hash)) throw conflict('api_key_exists', 'This key is already in use.')
     sql(tx.db).insert.run(uuid, actor.accountId, name, hash, keyPrefix, JSON.stringify(scopes), createdAt)
     audit(app, tx, actor, {
       action: 'api_key.created',
@@ -108,46 +110,49 @@ export async function createApiKey(
   return { id, name, keyPrefix, scopes, lastUsedAt: null, createdAt, key }
 }
 
-/** A key never gets more than its maker has. */
+/** A key never gets scopes that its creator lacks. */
 function resolveScopes(actor: Actor, requested: readonly string[]): string[] {
   if (requested.length === 0) return SCOPES.filter((scope) => hasScope(actor.scopes, scope))
   for (const scope of requested) {
     if (!SCOPES.includes(scope))
       throw invalid(
         'scopes',
-        `There is no scope "${scope.slice(0, 60)}"; the scopes are ${SCOPES.join(', ')}.`,
+        `Unknown scope "${scope.slice(0, 60)}"; the scopes are ${SCOPES.join(', ')}.`,
         'invalid_scope',
       )
     if (!hasScope(actor.scopes, scope))
-      throw invalid('scopes', `This key cannot give the scope ${scope}, which it does not have.`, 'invalid_scope')
+      throw invalid('scopes', `This key cannot grant the scope ${scope}, which it does not have.`, 'invalid_scope')
   }
   return [...new Set(requested)]
 }
 
-/** Removes a key. Throws 404 when the account has none with this id. */
+/** Deletes a key. Throws 404. */
 export function revokeApiKey(app: App, actor: Actor, id: string): Promise<void> {
   const uuid = parseUuid(id)
   return app.commit.writeFromReserve((tx) => {
     if (!uuid || sql(tx.db).delete.run(uuid, actor.accountId).changes === 0)
-      throw notFound('api_key_not_found', 'There is no API key with this id.')
+      throw notFound('api_key_not_found', 'API key not found.')
     audit(app, tx, actor, { action: 'api_key.deleted', resourceType: 'api_key', resourceId: id })
     announceAccessChange(app, tx, actor.accountId)
   })
 }
 
-/** Removes all keys of an account. The caller announces the change of the account, so that no cache lets one in. */
+/** Deletes all keys of an account. The caller announces the changed access, so that no cache still accepts one. */
 export const deleteKeysOfAccount = (tx: Tx, accountId: number): void => void sql(tx.db).deleteAll.run(accountId)
 
 export interface Authenticator {
-  /** Who a key belongs to; undefined for an unknown or revoked one. */
+  /** The actor of a key; undefined for an unknown or deleted key. */
   authenticate(key: string): Actor | undefined
-  /** Stores when the keys were last used; called every now and then, so that requests need no write. */
+  /** Stores the times of last use; called periodically, so that requests need no write. */
   flushLastUsed(): Promise<void>
 }
 
 const MAX_CACHED_KEYS = 10_000
 
-/** Recognises keys by hash, with a cache in front of the table; the process is the only writer, so the cache is exact. */
+/**
+ * Authenticates keys by hash, with a cache in front of the table. The cache is exact, because this process is the only
+ * writer.
+ */
 export function createAuthenticator(app: App): Authenticator {
   const actors = new Map<string, { actor: Actor; rowId: number }>()
   const lastUsed = new Map<number, Millis>()
@@ -170,7 +175,7 @@ export function createAuthenticator(app: App): Authenticator {
             type: 'api_key',
             id: formatUuid(row.uuid),
             scopes: new Set(JSON.parse(row.scopes) as string[]),
-            // The key may be deleted, its account switched off or deleted.
+            // The key may be deleted, or its account disabled or deleted.
             mayStillAct: () => sql(app.db).byHash.get(hash)?.isOpen === 1,
           },
         }

@@ -1,4 +1,4 @@
-/** @module Wire shapes of API keys. */
+/** @module Wire form of API keys. */
 import { type Static, Type } from '@sinclair/typebox'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { Nullable, OptionalNullable, StrictObject, Timestamp, Uuid } from '#platform/http/schemas.ts'
@@ -6,27 +6,27 @@ import type { ApiKey } from './keys.ts'
 
 const FIELDS = {
   id: Uuid({ description: 'Id of the key.' }),
-  name: Type.String({ description: 'What it is for, in your words.' }),
+  name: Type.String({ description: 'Its purpose, in your own words.' }),
   key_prefix: Type.String({ description: 'First 16 characters of the key.' }),
   scopes: Type.Array(Type.String(), { description: 'What it may do.' }),
-  is_active: Type.Boolean({ description: 'Always true: a deleted key is listed no longer.' }),
-  last_used_at: Nullable(Timestamp(), { description: 'When it was last used, to within a minute or so; null: never.' }),
-  created_at: Timestamp({ description: 'When it was made.' }),
+  is_active: Type.Boolean({ description: 'Always true: deleted keys are not listed.' }),
+  last_used_at: Nullable(Timestamp(), { description: 'When it was last used, to within about a minute; null: never.' }),
+  created_at: Timestamp({ description: 'When it was created.' }),
 }
 
 export const ApiKeyRecord = Type.Object(FIELDS)
 export type ApiKeyRecord = Static<typeof ApiKeyRecord>
 
-/** The answer to a creation, the only one that has the key itself. */
+/** The response to a creation, the only one that contains the key. */
 export const CreatedApiKey = Type.Object({
   ...FIELDS,
-  key: Type.String({ description: 'The key. It is shown only here and stored nowhere: keep it.' }),
+  key: Type.String({ description: 'The key. It is shown only once and not stored: save it now.' }),
 })
 
 export const NewApiKey = StrictObject({
-  name: Type.String({ minLength: 1, maxLength: 200, description: 'What the key is for, in your words.' }),
+  name: Type.String({ minLength: 1, maxLength: 200, description: 'Purpose of the key, in your own words.' }),
   scopes: OptionalNullable(Type.Array(Type.String(), { maxItems: 100 }), {
-    description: 'What it may do, within what the calling key may; none given: all that the calling key may.',
+    description: 'What it may do, within the scopes of the calling key; omitted: all scopes of the calling key.',
   }),
 })
 export type NewApiKey = Static<typeof NewApiKey>

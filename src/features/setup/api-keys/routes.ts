@@ -1,4 +1,4 @@
-/** @module /v1/api-keys: paths, shapes and one call each. */
+/** @module Routes of /v1/api-keys. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
@@ -23,7 +23,7 @@ export const apiKeyRoutes = (app: App) =>
         response: PageBody(ApiKeyRecord),
         detail: {
           summary: 'List API keys',
-          description: 'All of them on one page, newest first.',
+          description: 'All keys on one page, newest first.',
           tags,
           ...requires('account:admin'),
         },
@@ -51,7 +51,7 @@ export const apiKeyRoutes = (app: App) =>
         params: Type.Object({ id: Type.String({ description: 'Id of the key.' }) }),
         detail: {
           summary: 'Delete an API key',
-          description: 'Takes effect at once; a request with the key is then a 401.',
+          description: 'Takes effect immediately; requests with the key then fail with 401.',
           tags,
           ...requires('account:admin'),
         },

@@ -1,4 +1,4 @@
-/** @module The names of scopes and what implies what. */
+/** @module Lists the scopes and which scope implies which. */
 import type { Actor } from '#features/core/app/app.ts'
 import { insufficientScope } from '#platform/http/error-response.ts'
 
@@ -29,8 +29,7 @@ export const hasScope = (scopes: ReadonlySet<string>, scope: string): boolean =>
   scopes.has(scope) || scopes.has(ADMIN_SCOPE)
 
 /**
- * Throws 403 `insufficient_scope` unless the actor has a scope that the route alone does not need, but what is asked of
- * it does.
+ * Throws 403 `insufficient_scope` unless the actor has a scope that this request needs beyond the scope of its route.
  * @param purpose ends the sentence "which is needed …"
  */
 export function requireScope({ scopes }: Actor, scope: string, purpose: string): void {

@@ -11,9 +11,9 @@ export const apiKeys = sqliteTable(
       .notNull()
       .references(() => accounts.id),
     name: text('name').notNull(),
-    /** SHA-256 of the key; the key itself is stored nowhere. */
+    /** SHA-256 of the key; the key itself is never stored. */
     hash: bytes('hash').notNull().unique(),
-    /** First 16 characters, for recognition. */
+    /** First 16 characters, so that users recognise the key. */
     keyPrefix: text('key_prefix').notNull(),
     /** JSON array of scope names. */
     scopes: text('scopes').notNull(),

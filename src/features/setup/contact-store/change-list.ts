@@ -1,6 +1,6 @@
 /**
- * @module Contact lists as their account works with them: make, change, delete. The only writer of `contact_lists`. A deleted list keeps its row without
- * its welcome email; its name is free again. Its contacts go slice by slice: `contact-lists/remove.ts`.
+ * @module Creates, changes and deletes contact lists. The only writer of `contact_lists`. A deleted list keeps its row
+ * without its welcome email; its name is free again. `contact-lists/remove.ts` deletes its contacts in batches.
  */
 import type { Database } from 'bun:sqlite'
 import { prepareCount, requirePlanCapacity } from '#features/core/accounts/limits.ts'
@@ -17,14 +17,14 @@ import { formatUuid, newUuid } from '#platform/ids.ts'
 import { formatMailbox, parseMailbox } from '#protocols/address/parse.ts'
 import { type ContactList, countLists, getList } from './lists.ts'
 
-/** Undefined: its default in a new list, its value until now in a change. Null, `''` and, of the flags, false: none. */
+/** Undefined: the default for a new list, the current value in a change. Null, `''` and, for flags, false mean none. */
 export interface ListInput {
   readonly name: string
   readonly description?: string | null | undefined
   readonly doubleOptIn?: boolean | undefined
   readonly welcomeEnabled?: boolean | undefined
   readonly welcomeDelaySeconds?: number | undefined
-  /** A mailbox, in any form that `parseMailbox` reads. */
+  /** A mailbox in any form that `parseMailbox` accepts. */
   readonly welcomeFrom?: string | null | undefined
   readonly welcomeSubject?: string | null | undefined
   readonly welcomeHtml?: string | null | undefined
@@ -33,10 +33,10 @@ export interface ListInput {
   readonly welcomeTemplateId?: string | null | undefined
 }
 
-/** What of a list its account gives. */
+/** The fields of a list that its account sets. */
 type ListFields = Omit<ContactList, 'id' | 'uuid' | 'accountId' | 'createdAt' | 'updatedAt'>
 
-/** Lists of one account. */
+/** Lists per account. */
 export const MAX_LISTS = 10_000
 export const MAX_NAME_LENGTH = 200
 export const MAX_DESCRIPTION_LENGTH = 2000
@@ -91,9 +91,9 @@ const toColumns = (list: ListFields): (string | number | null)[] => [
 ]
 
 /**
- * Makes a list. 409 `contact_list_exists` when the account has one with this name, 409 `too_many_contact_lists`, 403
- * `plan_limit_reached`, and `insufficient_scope` for a welcome email of an actor who may not send; 422 for what cannot
- * be, `template_error` for parts of the welcome email that can never be rendered.
+ * Creates a list. Throws 409 `contact_list_exists` when the account has one with this name, 409
+ * `too_many_contact_lists`, 403 `plan_limit_reached`, 403 `insufficient_scope` for a welcome email when the actor may
+ * not send, and 422 for invalid fields, `template_error` for parts of the welcome email that can never be rendered.
  */
 export async function createList(app: App, actor: Actor, input: ListInput): Promise<ContactList> {
   const { accountId } = actor
@@ -106,13 +106,13 @@ export async function createList(app: App, actor: Actor, input: ListInput): Prom
   check(app.db)
   await requireRenderableWelcome(app, accountId, input)
   return app.commit.write((tx) => {
-    // Again: template and domain may be gone by now.
+    // Checked again: template and domain may have been deleted since then.
     const list = check(tx.db)
     requirePlanCapacity(app, tx, accountId, 'contact_lists', sql(tx.db).existing)
     if (countLists(tx.db, accountId) >= MAX_LISTS)
       throw conflict(
         'too_many_contact_lists',
-        `An account has at most ${MAX_LISTS} contact lists; delete one that is not used any more, or tell contacts apart by their metadata.`,
+        `An account has at most ${MAX_LISTS} contact lists; delete one you no longer need, or separate contacts by their metadata.`,
       )
     const uuid = newUuid()
     const id = formatUuid(uuid)
@@ -123,7 +123,7 @@ export async function createList(app: App, actor: Actor, input: ListInput): Prom
   })
 }
 
-/** Changes a list; fields that are left out keep their value. Errors as `createList`, and 404. */
+/** Changes a list; omitted fields keep their value. Throws as `createList` does, and 404. */
 export async function changeList(app: App, actor: Actor, id: string, input: ListInput): Promise<ContactList> {
   const { accountId } = actor
   const check = (db: Database): { before: ContactList; after: ListFields } => {
@@ -143,7 +143,7 @@ export async function changeList(app: App, actor: Actor, id: string, input: List
   })
 }
 
-/** Deletes a list: at once for everybody; `removeDeletedLists` takes its contacts away. Throws 404. */
+/** Deletes a list. It disappears immediately; `removeDeletedLists` deletes its contacts later. Throws 404. */
 export const deleteList = (app: App, actor: Actor, id: string): Promise<void> =>
   app.commit.writeFromReserve((tx) => {
     const list = getList(tx.db, actor.accountId, id)
@@ -155,7 +155,7 @@ export const deleteList = (app: App, actor: Actor, id: string): Promise<void> =>
 export const findDeletedListAfter = (db: Database, after: number): { id: number; uuid: Uint8Array } | undefined =>
   sql(db).deleted.get(after) ?? undefined
 
-/** Notes that a deleted list has no contacts any more. */
+/** Records that a deleted list has no contacts left. */
 export const markEmptied = (app: Pick<App, 'eventTime'>, tx: Tx, listId: number): void =>
   void sql(tx.db).empty.run(app.eventTime(), listId)
 
@@ -165,13 +165,13 @@ function auditList(app: App, tx: Tx, actor: Actor, action: string, id: string, n
 
 function requireUnusedName(db: Database, accountId: number, name: string, except: number): void {
   if (sql(db).sameName.get(accountId, name, except))
-    throw conflict('contact_list_exists', `There is a contact list "${name}" on this account already.`)
+    throw conflict('contact_list_exists', `This account already has a contact list "${name}".`)
 }
 
-/** The list as it would be after the change; throws the 422 that says why it cannot be. */
+/** The list after the change; throws the 422 of an invalid field. */
 function applyInput(db: Database, accountId: number, before: ListFields, input: ListInput): ListFields {
-  const resolve = <In, Out>(given: In | undefined, kept: Out, read: (value: In) => Out): Out =>
-    given === undefined ? kept : read(given)
+  const resolve = <In, Out>(provided: In | undefined, current: Out, read: (value: In) => Out): Out =>
+    provided === undefined ? current : read(provided)
   const after: ListFields = {
     name: validateName(input.name),
     description: resolve(input.description, before.description, validateDescription),
@@ -200,7 +200,7 @@ const WELCOME_FIELDS = [
   'welcomeTemplateId',
 ] as const
 
-/** Throws 403 when the change decides what is sent to contacts, and the actor may not send. */
+/** Throws 403 when the change affects what contacts are sent and the actor may not send. */
 function requireSendScope(actor: Actor, before: ListFields, after: ListFields): void {
   if (after.welcomeEnabled && WELCOME_FIELDS.some((field) => after[field] !== before[field]))
     requireScope(actor, 'emails:send', 'for welcome emails')
@@ -212,11 +212,11 @@ function requireWelcomeContent(list: ListFields): void {
   if (welcomeSubject !== null && (welcomeHtml !== null || welcomeText !== null)) return
   throw invalid(
     'welcome_email_enabled',
-    'A welcome email needs welcome_email_template_id, or welcome_email_subject with welcome_email_html_body, welcome_email_text_body or both.',
+    'A welcome email must have welcome_email_template_id, or welcome_email_subject with welcome_email_html_body, welcome_email_text_body or both.',
   )
 }
 
-/** Throws the 422 of parts that can never be rendered. */
+/** Throws 422 for parts that can never be rendered. */
 async function requireRenderableWelcome(app: App, accountId: number, input: ListInput): Promise<void> {
   try {
     await requireValidSource(app, accountId, {
@@ -229,7 +229,7 @@ async function requireRenderableWelcome(app: App, accountId: number, input: List
   }
 }
 
-/** Faults of a template name its parts; here they have longer names. */
+/** Template errors name the parts of a template; the fields of a list have longer names. */
 function toWelcomeError({ code, message, details }: AppError): AppError {
   const renamed = details.map(({ field, message }) =>
     field === 'template'
@@ -242,9 +242,9 @@ function toWelcomeError({ code, message, details }: AppError): AppError {
 function validateName(text: string): string {
   const name = text.trim().toWellFormed()
   if (name === '' || name.length > MAX_NAME_LENGTH)
-    throw invalid('name', `A name has 1 to ${MAX_NAME_LENGTH} characters.`)
-  // It stands in the subjects and on the pages that people get.
-  if (CONTROL_CHARACTER.test(name)) throw invalid('name', 'A name is one line, without control characters.')
+    throw invalid('name', `The name must have 1 to ${MAX_NAME_LENGTH} characters.`)
+  // The name appears in subjects and on pages that contacts see.
+  if (CONTROL_CHARACTER.test(name)) throw invalid('name', 'The name must be one line without control characters.')
   return name
 }
 
@@ -253,7 +253,7 @@ const CONTROL_CHARACTER = /[\0-\x1f\x7f-\x9f\u2028\u2029]/
 function validateDescription(text: string | null): string | null {
   if (text === null || text === '') return null
   if (text.length > MAX_DESCRIPTION_LENGTH)
-    throw invalid('description', `A description has at most ${MAX_DESCRIPTION_LENGTH} characters.`)
+    throw invalid('description', `The description must have at most ${MAX_DESCRIPTION_LENGTH} characters.`)
   return text.toWellFormed()
 }
 
@@ -276,7 +276,7 @@ function validateFrom(db: Database, accountId: number, text: string | null): str
 function validateSubject(text: string | null): string | null {
   if (text === null || text.trim() === '') return null
   if (text.length > MAX_SUBJECT_LENGTH)
-    throw invalid('welcome_email_subject', `A subject has at most ${MAX_SUBJECT_LENGTH} characters.`)
+    throw invalid('welcome_email_subject', `The subject must have at most ${MAX_SUBJECT_LENGTH} characters.`)
   return text.toWellFormed()
 }
 

@@ -14,7 +14,7 @@ export interface Contact {
   readonly listId: number
   /** Lower case, domain in A-labels. */
   readonly addressKey: string
-  /** As it was given. */
+  /** As it was submitted. */
   readonly email: string
   /** JSON object; null: empty. */
   readonly metadata: string | null
@@ -22,9 +22,12 @@ export interface Contact {
   readonly subscribedAt: Millis
   readonly unsubscribedAt: Millis | null
   readonly welcomeSentAt: Millis | null
-  /** Of the confirmation that is open; null: none is. */
+  /** Time of the open confirmation request; null when none is open. */
   readonly confirmingSince: Millis | null
-  /** When it last confirmed; `createdAt`: it never did, and was active from the beginning. Null: it was never active. */
+  /**
+   * When it last confirmed; equal to `createdAt` if it was added as active and never confirmed. Null: it was never
+   * active.
+   */
   readonly confirmedAt: Millis | null
   readonly createdAt: Millis
 }
@@ -37,7 +40,7 @@ const COLUMNS = `id, uuid, account_id AS accountId, list_id AS listId, address_k
 
 const sql = prepareStatements((db) => ({
   byId: db.prepare<Row, [number]>(`SELECT ${COLUMNS} FROM contacts WHERE id = ?`),
-  // Its index begins with the account, and a list has one.
+  // The index begins with the account, which is that of the list.
   byAddress: db.prepare<Row, [number, string, number]>(
     `SELECT ${COLUMNS} FROM contacts WHERE account_id = (SELECT account_id FROM contact_lists WHERE id = ?) AND address_key = ? AND list_id = ?`,
   ),
@@ -51,7 +54,7 @@ const sql = prepareStatements((db) => ({
 
 const toContact = (row: Row): Contact => ({ ...row, status: toContactStatus(row.status) })
 
-/** The contact of a list with an address, in any spelling. */
+/** The contact of a list with this address, in any spelling. */
 export function findContact(db: Database, listId: number, email: string): Contact | undefined {
   const row = sql(db).byAddress.get(listId, normaliseAddress(email), listId)
   return row ? toContact(row) : undefined
@@ -83,7 +86,7 @@ export function listContacts(
     return { contacts: found.slice(offset, offset + limit), total: found.length }
   }
   const total = readContactCount(db, list.accountId, list.id, status)
-  // Past the end nothing is looked for: an offset is walked.
+  // Returns early past the end, because SQLite scans every skipped row.
   if (offset >= total) return { contacts: [], total }
   const rows =
     status === undefined

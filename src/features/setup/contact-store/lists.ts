@@ -1,6 +1,6 @@
 /**
- * @module Reads contact lists: one by its id, a page of an account's, the name of one that may be deleted. Never writes:
- * `change-list.ts` does.
+ * @module Reads contact lists: one by id, a page of an account's lists, and the name of one that may be deleted. Never
+ * writes; `change-list.ts` does.
  */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
@@ -16,17 +16,17 @@ export interface ContactList {
   readonly accountId: number
   readonly name: string
   readonly description: string | null
-  /** New contacts are asked whether they want it. */
+  /** New contacts must confirm their subscription. */
   readonly doubleOptIn: boolean
   readonly welcomeEnabled: boolean
-  /** From when a contact became active. */
+  /** Counted from when a contact became active. */
   readonly welcomeDelaySeconds: number
   /** Mailbox in header form; null: no-reply at the first verified domain. */
   readonly welcomeFrom: string | null
   readonly welcomeSubject: string | null
   readonly welcomeHtml: string | null
   readonly welcomeText: string | null
-  /** Row id; wins over the bodies. */
+  /** Row id; takes precedence over the bodies. */
   readonly welcomeTemplateId: number | null
   readonly createdAt: Millis
   readonly updatedAt: Millis
@@ -34,13 +34,13 @@ export interface ContactList {
 
 type Row = Omit<ContactList, 'doubleOptIn' | 'welcomeEnabled'> & { doubleOptIn: number; welcomeEnabled: number }
 
-/** A row of the list of lists: without what is too long for it. */
+/** A contact list as listed: without long bodies. */
 export interface ListedContactList extends ContactList {
-  /** Whether a body is left out because it is long. */
+  /** Whether a long body is omitted. */
   readonly isTruncated: boolean
 }
 
-/** Larger bodies are not in the list, of which a page has up to a hundred. */
+/** Larger bodies are omitted, because a page has up to a hundred lists. */
 export const MAX_LISTED_BYTES = 64 * KiB
 
 const COLUMNS = `id, uuid, account_id AS accountId, name, description, double_opt_in AS doubleOptIn, welcome_enabled AS welcomeEnabled,
@@ -59,7 +59,7 @@ const sql = prepareStatements((db) => ({
   byId: db.prepare<Row, [number]>(
     `SELECT ${COLUMNS}, ${BODIES} FROM contact_lists WHERE id = ? AND deleted_at IS NULL`,
   ),
-  // By the index of those that exist: deleted ones, of which there may be any number, are not walked over.
+  // Uses the index of existing rows, so that any number of deleted ones is not scanned.
   page: db.prepare<Row & { isTruncated: number }, [number, number, number, number]>(
     `SELECT ${COLUMNS}, ${LISTED_BODIES} FROM contact_lists WHERE id IN (SELECT id FROM contact_lists INDEXED BY contact_lists_name
      WHERE account_id = ? AND deleted_at IS NULL AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY id DESC`,
@@ -81,7 +81,7 @@ const toContactList = (row: Row): ContactList => ({
   welcomeEnabled: row.welcomeEnabled !== 0,
 })
 
-/** The account's list; 404 `contact_list_not_found` when it has none with this id. */
+/** The account's list with this id; throws 404 `contact_list_not_found`. */
 export function getList(db: Database, accountId: number, id: string): ContactList {
   const row = sql(db).byUuid.get(parseUuidParam(id, 'contact_list_not_found', 'contact list'), accountId)
   if (!row) throw notFoundById('contact_list_not_found', 'contact list')
@@ -109,13 +109,13 @@ export const listContactLists = (
 /** How many lists an account has. */
 export const countLists = (db: Database, accountId: number): number => sql(db).count.get(accountId)?.n ?? 0
 
-/** Row id of the account's list with a public id, also when it was deleted. */
+/** Row id of the account's list with a public id, deleted ones included. */
 export function findListRowId(db: Database, accountId: number, id: string): number | undefined {
   const uuid = parseUuid(id)
   return uuid && sql(db).rowOf.get(uuid, accountId)?.id
 }
 
-/** Name and public id of a list that may be deleted; undefined when the account never had it. */
+/** Name and public id of a list, deleted ones included; undefined when the account never had it. */
 export function namedList(
   db: Database,
   accountId: number,

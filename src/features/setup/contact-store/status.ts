@@ -1,8 +1,7 @@
 /**
- * @module Contacts and their status: every insertion, every move from one status to another and every deletion passes here, with the counters, in the
- * caller's transaction. The only writer of `contacts.status`. Never sends anything, and never writes the suppression list: that tells it what to do.
- *
- * A move that is not in MOVES does not happen, whoever asks for it.
+ * @module Inserts and deletes contacts and changes their status, with their counters, in the caller's transaction. The
+ * only writer of `contacts.status`. A transition that is not in TRANSITIONS never happens.
+ * Never sends anything and never writes the suppression list, which calls this module instead.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -14,20 +13,23 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
 
-/** Position = the stored code: only ever append. */
+/** The position is the stored code: only append. */
 export const CONTACT_STATUSES = ['active', 'pending', 'unsubscribed', 'bounced', 'complained'] as const
 export type ContactStatus = (typeof CONTACT_STATUSES)[number]
 
 const STATUSES = codesOf<ContactStatus>('contact status', CONTACT_STATUSES)
 /** The stored code of a status. */
 export const toContactStatusCode = STATUSES.codeOf
-/** The status of a stored code; throws for one that no version of ours has stored. */
+/** The status of a stored code; throws for a code that no version has stored. */
 export const toContactStatus = STATUSES.nameOf
 
-/** What a contact that does not get mail became, and why it is so. */
+/** A status in which a contact gets no mail, which also names the cause. */
 export type StoppedStatus = Exclude<ContactStatus, 'active' | 'pending'>
 
-/** From which status a contact comes to another. A complaint says more than whatever was before; a bounce says nothing new of who left. */
+/**
+ * The statuses from which each one can be reached. A complaint outranks every other cause; a bounce adds nothing to an
+ * unsubscription.
+ */
 const TRANSITIONS: Readonly<Record<StoppedStatus, readonly ContactStatus[]>> = {
   unsubscribed: ['active', 'pending'],
   bounced: ['active', 'pending'],
@@ -60,7 +62,7 @@ const sql = prepareStatements((db) => ({
   ofAddressOnList: db.prepare<Row, [number, string, number]>(
     `SELECT ${COLUMNS} FROM contacts WHERE account_id = ? AND address_key = ? AND list_id = ?`,
   ),
-  // Whatever was asked before no longer confirms.
+  // Earlier confirmation requests no longer confirm.
   stop: db.prepare(
     'UPDATE contacts SET status = ?, confirming_since = NULL, opted_in_at = NULL, unsubscribed_at = coalesce(?, unsubscribed_at) WHERE id = ? AND status = ?',
   ),
@@ -87,13 +89,13 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Counters do not belong to an hour here: how many there are now. */
+/** These counters hold current totals, without an hour. */
 const NO_HOUR: Millis = 0
 
-/** Beginning of the counters of contacts. */
+/** Prefix of the counters of contacts. */
 export const CONTACT_METRIC_PREFIX = 'contacts:'
 
-/** Counter of the contacts of a list in one status. */
+/** Counter of a list's contacts in one status. */
 const toContactMetric = (listId: number, status: ContactStatus): string => `${CONTACT_METRIC_PREFIX}${listId}:${status}`
 
 function countContact(
@@ -110,10 +112,10 @@ function countTransition(tx: Tx, row: Row, to: number): void {
   countContact(tx, row, to, 1)
 }
 
-/** How many contacts a list has, in one status or in all: of the counters, as they were after the last transaction. */
+/** The number of contacts of a list, in one status or in all, from the counters as of the last commit. */
 export function readContactCount(db: Database, accountId: number, listId: number, status?: ContactStatus): number {
   if (status !== undefined) return sql(db).counter.get(accountId, toContactMetric(listId, status))?.value ?? 0
-  // All names with this beginning: a semicolon is what follows the colon.
+  // All names with this prefix: `;` follows `:` in ASCII.
   return (
     sql(db).counters.get(accountId, `${CONTACT_METRIC_PREFIX}${listId}:`, `${CONTACT_METRIC_PREFIX}${listId};`)?.n ?? 0
   )
@@ -124,13 +126,13 @@ export interface NewContact {
   readonly listId: number
   /** A valid address, in any spelling. */
   readonly email: string
-  /** JSON object; left out: empty. */
+  /** JSON object; undefined: empty. */
   readonly metadata?: string | undefined
-  /** `pending`: it is to confirm first. */
+  /** `pending` until it confirms. */
   readonly status: 'active' | 'pending'
 }
 
-/** Puts an address on a list; undefined when it is there already, in whatever status: then nothing changes. */
+/** Adds an address to a list. Undefined, with nothing changed, when it is already there in any status. */
 export function insertContact(
   app: Pick<App, 'eventTime'>,
   tx: Tx,
@@ -160,21 +162,27 @@ export function insertContact(
 const toStoredMetadata = (json: string | undefined): string | null =>
   json === undefined || json === '{}' ? null : json
 
-/** Gives a contact other metadata in place of what it has. @param metadata JSON object */
+/**
+ * Replaces the metadata of a contact.
+ * @param metadata JSON object
+ */
 export const setContactMetadata = (tx: Tx, id: number, metadata: string): void =>
   void sql(tx.db).setMetadata.run(toStoredMetadata(metadata), id)
 
-/** Notes that a contact got its welcome, by the time of that email; false when it has one already, or is gone: then it must not get another. */
+/**
+ * Records that a contact got its welcome email, at the time of that email. False when it already got one or is deleted:
+ * then it must not get another.
+ */
 export const markWelcomed = (tx: Tx, id: number, at: Millis): boolean => sql(tx.db).welcomed.run(at, id).changes === 1
 
 /**
- * Begins a confirmation: returns the time that its link has to carry; links from before no longer confirm. The status stays. Only of a contact that
- * is not active: throws for an active one, and for one that is gone.
+ * Opens a confirmation request and returns the time that its link must carry; earlier links no longer confirm. The
+ * status stays. Throws for an active or deleted contact.
  */
 export function requestConfirmation(app: Pick<App, 'eventTime'>, tx: Tx, contactId: number): Millis {
   const contact = sql(tx.db).byId.get(contactId)
-  if (!contact) throw new Error(`there is no contact ${contactId} to confirm`)
-  if (toContactStatus(contact.status) === 'active') throw new Error(`contact ${contactId} is active already`)
+  if (!contact) throw new Error(`contact ${contactId} does not exist`)
+  if (toContactStatus(contact.status) === 'active') throw new Error(`contact ${contactId} is already active`)
   const now = app.eventTime()
   sql(tx.db).ask.run(now, contactId)
   return now
@@ -183,9 +191,9 @@ export function requestConfirmation(app: Pick<App, 'eventTime'>, tx: Tx, contact
 export type ConfirmationResult = 'confirmed' | 'already' | 'refused'
 
 /**
- * Makes a contact active whose confirmation of this time is open; `already` when it is active, `refused` when it is gone or the link is not the one that
- * was last asked for, so that an old link never undoes a later unsubscription. Says nothing to the suppression list: `confirmContact` of
- * `suppression-store/contacts.ts` does both.
+ * Activates a contact whose confirmation request of this time is open. Returns `already` when it is active, and
+ * `refused` when it is deleted or the link is not from the last request, so that an old link never undoes a later
+ * unsubscription. Leaves the suppression list alone: `confirmContact` of `suppression-store/contacts.ts` updates both.
  */
 export function activateContact(
   app: Pick<App, 'eventTime'>,
@@ -204,21 +212,24 @@ export function activateContact(
   return 'confirmed'
 }
 
-/** Notes that an active contact confirmed although its address had left all lists: mail of its list is not stopped by that. */
+/**
+ * Records that an active contact confirmed after its address had left all lists: that unsubscription does not stop mail
+ * of its list.
+ */
 export const recordOptIn = (app: Pick<App, 'eventTime'>, tx: Tx, id: number): void =>
   void sql(tx.db).optIn.run(app.eventTime(), id, toContactStatusCode('active'))
 
 export interface ContactsOfAddress {
   readonly accountId: number
-  /** As `normaliseAddress` gives it. */
+  /** As `normaliseAddress` returns it. */
   readonly addressKey: string
-  /** Row id; left out: in all lists of the account. */
+  /** Row id; undefined: all lists of the account. */
   readonly listId?: number | undefined
 }
 
 /**
- * Moves the contacts of an address to a status in which they get no mail; returns how many moved. Costs one look-up in an index where there is none.
- * A link that asked one of them for a confirmation no longer confirms.
+ * Moves the contacts of an address to a status without mail, and returns how many changed. Their open confirmation
+ * requests no longer confirm. Costs one index look-up when there is no contact.
  */
 export function transitionContacts(
   app: Pick<App, 'eventTime'>,
@@ -236,12 +247,12 @@ export function transitionContacts(
   return changed
 }
 
-/** What decides on a contact beside its own row. */
+/** The fields of a contact on which its status depends. */
 export type StoppableContact = Pick<Row, 'listId' | 'optedInAt'>
 
 /**
- * Gives contacts of an address that are in one of these statuses the status that `stoppedBy` returns, and where it returns none, the one that they had
- * before: active, or pending where they never confirmed. Returns how many moved.
+ * Sets contacts of an address that have one of the `from` statuses to the status that `stoppedBy` returns, or else back
+ * to what they were: active, or pending if they never confirmed. Returns how many changed.
  */
 export function restoreContacts(
   app: Pick<App, 'eventTime'>,
@@ -276,7 +287,7 @@ const findContactsOfAddress = (db: Database, { accountId, addressKey, listId }: 
     ? sql(db).ofAddress.all(accountId, addressKey)
     : sql(db).ofAddressOnList.all(accountId, addressKey, listId)
 
-/** Takes a contact off its list for good; one that is gone is no error. What else names it is left alone. */
+/** Deletes a contact permanently; no error if it is already deleted. Rows that refer to it stay. */
 export function deleteContact(tx: Tx, { id }: { readonly id: number }): void {
   const deleted = sql(tx.db).delete.get(id)
   if (deleted) countContact(tx, deleted, deleted.status, -1)

@@ -3,11 +3,14 @@ import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqli
 import { accounts } from '#features/core/accounts/tables.ts'
 import { flag, time, uuid } from '#platform/db/columns.ts'
 
-/** A contact list. A deleted one keeps its row, because suppressions and emails name it; its contacts go slice by slice. */
+/**
+ * A contact list. A deleted one keeps its row, because suppressions and emails refer to it; its contacts are deleted in
+ * batches.
+ */
 export const contactLists = sqliteTable(
   'contact_lists',
   {
-    /** Never given twice: unsubscribe tokens name it for good. */
+    /** Never reused: unsubscribe tokens refer to it permanently. */
     id: integer('id').primaryKey({ autoIncrement: true }),
     uuid: uuid('uuid').notNull().unique(),
     accountId: integer('account_id')
@@ -22,13 +25,13 @@ export const contactLists = sqliteTable(
     welcomeSubject: text('welcome_subject'),
     welcomeHtml: text('welcome_html'),
     welcomeText: text('welcome_text'),
-    /** Row id; wins over the bodies. */
+    /** Row id; takes precedence over the bodies. */
     welcomeTemplateId: integer('welcome_template_id'),
     createdAt: time('created_at').notNull(),
     updatedAt: time('updated_at').notNull(),
-    /** Null: it exists. */
+    /** Null: not deleted. */
     deletedAt: time('deleted_at'),
-    /** When the last contact of a deleted one was removed. */
+    /** When the last contact of a deleted list was deleted. */
     emptiedAt: time('emptied_at'),
   },
   (t) => [
@@ -38,42 +41,45 @@ export const contactLists = sqliteTable(
   ],
 )
 
-/** An address on a list. Its id grows with time: a broadcast takes those up to the newest at its beginning. */
+/** An address on a list. Ids grow with time: a broadcast goes to contacts up to the newest id at its start. */
 export const contacts = sqliteTable(
   'contacts',
   {
-    /** Never given twice: confirmation links name it. */
+    /** Never reused: confirmation links refer to it. */
     id: integer('id').primaryKey({ autoIncrement: true }),
     uuid: uuid('uuid').notNull(),
     accountId: integer('account_id').notNull(),
     listId: integer('list_id').notNull(),
-    /** As `toSuppressionKey` gives it: lower case, domain in A-labels. */
+    /** As `toSuppressionKey` returns it: lower case, domain in A-labels. */
     addressKey: text('address_key').notNull(),
-    /** As it was given, where that differs from the key. */
+    /** As it was submitted, if that differs from the key. */
     email: text('email'),
     /** JSON object; null: empty. */
     metadata: text('metadata'),
     /** Index into CONTACT_STATUSES. */
     status: integer('status').notNull(),
-    /** When it was put on the list, or came back to it. */
+    /** When it was added to the list or came back to it. */
     subscribedAt: time('subscribed_at').notNull(),
     unsubscribedAt: time('unsubscribed_at'),
     welcomeSentAt: time('welcome_sent_at'),
-    /** When a confirmation was last asked for; only a link from then confirms. Null: none is awaited. */
+    /** Time of the last confirmation request, the only one whose link confirms. Null: none is open. */
     confirmingSince: time('confirming_since'),
-    /** When it last confirmed; that of its creation: it was added as active. Null: it never was active, so that nothing but a confirmation makes it so. */
+    /**
+     * When it last confirmed, or its creation time if it was added as active. Null: never active; only a confirmation
+     * can activate it.
+     */
     confirmedAt: time('confirmed_at'),
     /**
-     * When it confirmed although its address had unsubscribed from all lists: it gets the mail of this list all the same, until it is stopped again. Null:
-     * what its address says of all lists goes for it too.
+     * When it confirmed after its address had left all lists: it gets mail of this list until it is stopped again.
+     * Null: an unsubscription from all lists applies to it too.
      */
     optedInAt: time('opted_in_at'),
     createdAt: time('created_at').notNull(),
   },
   (t) => [
-    // Of an address in all lists of its account: what a bounce, a complaint or an unsubscription changes.
+    // An address in all lists of its account: what a bounce, complaint or unsubscription changes.
     uniqueIndex('contacts_address').on(t.accountId, t.addressKey, t.listId),
-    // The list, newest first; of all and of one status.
+    // Pages of a list, newest first, unfiltered or by status.
     index('contacts_list').on(t.listId),
     index('contacts_status').on(t.listId, t.status),
   ],

@@ -1,4 +1,4 @@
-/** @module Checks the DKIM key record: it verifies when its key is ours (RFC 6376 §3.6.1). */
+/** @module Checks the DKIM key record, which must publish our key (RFC 6376 §3.6.1). */
 import { parseDkimRecord } from '#protocols/dkim/keys.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
 import {
@@ -30,7 +30,7 @@ export async function checkDkim(resolver: Resolver, dns: DomainDns): Promise<Che
   }
   if (keys.length > 1) {
     return wrong(
-      `There are ${keys.length} DKIM keys at ${host}, and receivers take any of them.`,
+      `There are ${keys.length} DKIM keys at ${host}, and receivers may use any of them.`,
       `Remove the others and keep the one with the value ${formatDkimValue(dns)}`,
     )
   }
@@ -39,11 +39,11 @@ export async function checkDkim(resolver: Resolver, dns: DomainDns): Promise<Che
   if (problem !== undefined) return wrong(`The DKIM key at ${host} ${problem}.`, advice)
   const testing = parseTags(key).get('t')?.split(':').includes('y')
   return verified(
-    `The DKIM key at ${host} is ours.${testing ? ' Its t=y says that it is only a test; remove that, since some receivers then ignore signatures.' : ''}`,
+    `The DKIM key at ${host} is ours.${testing ? ' Remove its t=y, which marks it as a test, because some receivers then ignore signatures.' : ''}`,
   )
 }
 
-/** What is wrong with the key record, as the end of a sentence; undefined when nothing is. */
+/** The problem with the key record, as the end of a sentence; undefined when it has none. */
 function findProblem(record: string, rest: readonly string[], ours: string): string | undefined {
   const bare = removeQuoting(record)
   const tags = parseTags(bare)
@@ -52,19 +52,19 @@ function findProblem(record: string, rest: readonly string[], ours: string): str
     if (key === '') return 'is revoked (its p= is empty)'
     const parts = rest.map((text) => removeQuoting(text).replace(/\s/g, ''))
     if (parts.length > 0 && parts.length <= MAX_KEY_PARTS && canJoinTo(key, parts, ours)) {
-      return `is split over ${parts.length + 1} TXT records; it must be one record (of several strings, which the DNS provider makes of one long value)`
+      return `is split over ${parts.length + 1} TXT records; it must be one record (the DNS provider splits a long value into strings itself)`
     }
     if (ours.startsWith(key)) {
-      return `is cut off after ${key.length} of ${ours.length} characters; the DNS provider may need a value over 255 characters as several strings of one record`
+      return `is cut off after ${key.length} of ${ours.length} characters; the DNS provider may require several strings in one record for values over 255 characters`
     }
-    return `is another one: p= begins with ${quoteValue(key.slice(0, 24))} and ends with ${quoteValue(key.slice(-12))}, ours begins with ${quoteValue(ours.slice(0, 24))} and ends with ${quoteValue(ours.slice(-12))}`
+    return `is a different key: p= begins with ${quoteValue(key.slice(0, 24))} and ends with ${quoteValue(key.slice(-12))}, ours begins with ${quoteValue(ours.slice(0, 24))} and ends with ${quoteValue(ours.slice(-12))}`
   }
   if (bare !== record.trim()) return 'has quotes or backslashes inside its value; enter the value without them'
-  // RFC 6376 §3.6.1: v= may be left out, but must come first and be DKIM1.
+  // RFC 6376 §3.6.1: v= is optional, but must come first and be DKIM1.
   if (tags.has('v') && ([...tags.keys()][0] !== 'v' || tags.get('v') !== 'DKIM1')) {
-    return `is not valid: v=${tags.get('v')} is found where v=DKIM1 must stand, at the beginning`
+    return `is not valid: it has v=${tags.get('v')}, but v= must come first and be DKIM1`
   }
-  // What receivers make of the whole list: a tag that occurs twice or is none makes it void (RFC 6376 §3.2).
+  // Receivers parse the whole list: a duplicate or malformed tag makes it invalid (RFC 6376 §3.2).
   const parsed = parseDkimRecord(bare)
   if (parsed.kind === 'invalid') return `is not valid: ${parsed.reason.replace(/\.$/, '')}`
   const type = tags.get('k')
@@ -82,12 +82,12 @@ const splitValues = (value: string | undefined): string[] =>
   value === undefined ? [] : value.split(':').map((v) => v.trim())
 
 /**
- * A key of 2048 bits fits into two records, and some providers make smaller ones. The records are a stranger's: all orders of many would never be
- * looked through.
+ * A 2048-bit key fits into two records; some providers split it further. The records are untrusted input: trying all
+ * orders of many parts would take forever.
  */
 const MAX_KEY_PARTS = 5
 
-/** Whether `head` and the other parts, in some order, make `whole`. */
+/** Whether `head` and the other parts, in some order, form `whole`. */
 function canJoinTo(head: string, parts: readonly string[], whole: string): boolean {
   if (parts.length === 0) return head === whole
   return parts.some(
@@ -102,7 +102,7 @@ function canJoinTo(head: string, parts: readonly string[], whole: string): boole
   )
 }
 
-/** The tags of a tag list (RFC 6376 §3.2) in their order; the first of a name counts. */
+/** The tags of a tag list (RFC 6376 §3.2) in order; the first of each name counts. */
 export function parseTags(text: string): Map<string, string> {
   const tags = new Map<string, string>()
   for (const part of text.split(';')) {
@@ -113,7 +113,7 @@ export function parseTags(text: string): Map<string, string> {
   return tags
 }
 
-/** RFC 6376 §3.6.1: white space inside the base64 of p= has no meaning. */
+/** RFC 6376 §3.6.1: white space inside the base64 of p= is ignored. */
 const parseKey = (text: string): string => (parseTags(text).get('p') ?? '').replace(/\s/g, '')
 
 async function findMissingKeyHint(resolver: Resolver, dns: DomainDns): Promise<string> {

@@ -1,4 +1,7 @@
-/** @module Checks the DMARC policy of a domain, its own or that of the organisational domain above it (RFC 9989 §4.7, §4.10): any valid one passes. */
+/**
+ * @module Checks the DMARC policy of a domain, its own or that of its organisational domain (RFC 9989 §4.7, §4.10). Any
+ * valid policy passes.
+ */
 import type { Resolver } from '#protocols/dns/resolver.ts'
 import { parseTags } from './check-dkim.ts'
 import {
@@ -16,7 +19,7 @@ import {
 import { DMARC_VALUE, type DomainDns, toDmarcHost } from './dns-records.ts'
 import { findRegistrableDomain } from './name.ts'
 
-/** The version comes first, and its value in capitals. */
+/** The version must come first, with its value in capitals. */
 const isDmarc = (text: string): boolean => /^[vV]\s*=\s*DMARC1\s*(;|$)/.test(text.trim())
 
 export async function checkDmarc(resolver: Resolver, dns: DomainDns): Promise<Check> {
@@ -42,7 +45,7 @@ export async function checkDmarc(resolver: Resolver, dns: DomainDns): Promise<Ch
   )
 }
 
-/** The check of the policy published for `domain` itself; undefined when there is none. */
+/** Checks the policy that `domain` itself publishes; undefined when there is none. */
 async function checkPolicyAt(resolver: Resolver, domain: string): Promise<Check | undefined> {
   const host = toDmarcHost(domain)
   const texts = toRecordsOrCheck(await resolver.txt(host), 'DMARC record (TXT)', host)
@@ -53,7 +56,7 @@ async function checkPolicyAt(resolver: Resolver, domain: string): Promise<Check 
   if (records.length > 1) {
     return wrong(
       `There are ${records.length} DMARC records at ${host}: ${records.map(quoteValue).join(', ')}.`,
-      'Receivers then ignore them all: remove all but one.',
+      'Receivers ignore all of them in that case; keep only one.',
     )
   }
   if (record === undefined) {
@@ -79,11 +82,11 @@ function findProblem(record: string): string | undefined {
     .split(';')
     .flatMap((part) => (part.includes('=') ? [part.slice(0, part.indexOf('=')).trim()] : []))
   const duplicate = names.find((name, i) => names.indexOf(name) !== i)
-  if (duplicate !== undefined) return `gives ${quoteValue(duplicate)} twice`
+  if (duplicate !== undefined) return `contains ${quoteValue(duplicate)} twice`
   const tags = parseTags(record)
   const policy = tags.get('p')
   if (policy === undefined) {
-    // RFC 9989 §4.10.1: with an address for reports it counts as p=none.
+    // RFC 9989 §4.10.1: with a report address, a missing policy means p=none.
     return /^\s*[a-z][a-z0-9+.-]*:/i.test(tags.get('rua') ?? '')
       ? undefined
       : 'has no policy: p=none, p=quarantine or p=reject'

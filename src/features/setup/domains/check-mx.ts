@@ -1,4 +1,7 @@
-/** @module Checks the two MX records: that of the envelope sender's domain, to which bounces go, and that of the domain itself, for inbound mail. */
+/**
+ * @module Checks two MX records: that of the envelope sender's domain, which receives bounces, and that of the domain
+ * itself, for inbound mail.
+ */
 import { isIP } from 'node:net'
 import type { MxRecord, Resolver } from '#protocols/dns/resolver.ts'
 import { type Check, findAbsenceHint, isCheck, missing, toRecordsOrCheck, verified, wrong } from './check-result.ts'
@@ -6,25 +9,25 @@ import { type DomainDns, toReturnPathHost } from './dns-records.ts'
 
 export const checkReturnPath = (resolver: Resolver, dns: DomainDns): Promise<Check> =>
   checkMx(resolver, dns, toReturnPathHost(dns), {
-    whenMissing: 'Without it bounces do not come back to us.',
-    whenElsewhere: 'Bounces of your mail must come back to us.',
+    whenMissing: 'Without it, bounces do not reach us.',
+    whenElsewhere: 'Bounces of your mail must reach us.',
     onlyFor: '',
   })
 
 export const checkInboundMx = (resolver: Resolver, dns: DomainDns): Promise<Check> =>
   checkMx(resolver, dns, dns.domain, {
-    whenMissing: `One to us is ${INBOUND_ONLY}.`,
-    whenElsewhere: `Leave it so to go on receiving mail there: one to us is ${INBOUND_ONLY}.`,
+    whenMissing: `An MX record that points to us is ${INBOUND_ONLY}.`,
+    whenElsewhere: `Leave it unchanged to keep receiving mail there: an MX record that points to us is ${INBOUND_ONLY}.`,
     onlyFor: 'Only for that, ',
   })
 
 const INBOUND_ONLY =
-  'not needed for sending; only to receive mail of the domain here, in place of its present mail server'
+  'not needed for sending, only to receive the mail of the domain here instead of at its current mail server'
 
 interface Purpose {
   readonly whenMissing: string
   readonly whenElsewhere: string
-  /** Begins the advice; empty when it is for everybody. */
+  /** Begins the advice; empty when it applies to everyone. */
   readonly onlyFor: '' | `${string}, `
 }
 
@@ -46,13 +49,13 @@ async function checkMx(resolver: Resolver, dns: DomainDns, host: string, purpose
   const named = records.filter((r) => r.exchange !== '')
   if (named.length === 0) {
     return wrong(
-      `${host} has a null MX, which says that it takes no mail at all.`,
+      `${host} has a null MX, which means that it accepts no mail.`,
       purpose.whenMissing,
       formatAdvice(`Remove it. ${publish}`),
     )
   }
-  const ours = named.filter((r) => r.exchange === hostname.toLowerCase()).sort(comparePreference)[0]
-  if (ours === undefined) {
+  const ourRecord = named.filter((r) => r.exchange === hostname.toLowerCase()).sort(comparePreference)[0]
+  if (ourRecord === undefined) {
     const alias = await resolver.cname(host)
     return wrong(
       `The MX of ${host} points to ${formatRecords(named)} and not to ${hostname}.`,
@@ -62,10 +65,12 @@ async function checkMx(resolver: Resolver, dns: DomainDns, host: string, purpose
       formatAdvice(publish),
     )
   }
-  const before = named.filter((r) => r !== ours && r.exchange !== ours.exchange && r.preference <= ours.preference)
+  const before = named.filter(
+    (r) => r !== ourRecord && r.exchange !== ourRecord.exchange && r.preference <= ourRecord.preference,
+  )
   if (before.length > 0) {
     return wrong(
-      `The MX records of ${host} name ${hostname} with priority ${ours.preference}, but also ${formatRecords(before)}, and the lowest number is used first.`,
+      `The MX records of ${host} name ${hostname} with priority ${ourRecord.preference}, but also ${formatRecords(before)}, and senders use the lowest number first.`,
       purpose.whenElsewhere,
       formatAdvice(`Remove the others or give ${hostname} the lowest number.`),
     )
@@ -85,7 +90,7 @@ const formatRecords = (records: readonly MxRecord[]): string =>
 function findValueHint(records: readonly MxRecord[], hostname: string): string {
   const extended = records.find((r) => r.exchange.startsWith(`${hostname.toLowerCase()}.`))
   if (extended !== undefined) {
-    return `The DNS provider has added the domain to the value: enter ${hostname}. with a dot at the end.`
+    return `The DNS provider appended the domain to the value: enter ${hostname}. with a dot at the end.`
   }
   return records.some((r) => isIP(r.exchange) !== 0)
     ? 'An MX record must name a host; an IP address does not work.'

@@ -1,11 +1,11 @@
 /**
- * @module What a check of one DNS record comes to, and the sentences that the checks share. Details are for a beginner: what was found, what was
- * expected, what to publish where.
+ * @module Result of checking one DNS record, and sentences that the checks share. Details address beginners: what was
+ * found, what was expected, what to publish where.
  */
 import { type Answer, type FailedAnswer, isFailedAnswer, type Resolver } from '#protocols/dns/resolver.ts'
 import { findRegistrableDomain } from './name.ts'
 
-/** `unknown`: DNS could not be asked, so nothing is said about the record. Never to be taken for `missing`. */
+/** `unknown`: DNS did not respond, so the record may or may not exist. Never treat it as `missing`. */
 export type CheckOutcome = 'verified' | 'missing' | 'wrong' | 'unknown'
 
 export interface Check {
@@ -26,13 +26,11 @@ const failing = (outcome: CheckOutcome, sentences: readonly string[]): Check => 
   detail: sentences.filter((s) => s !== '').join(' '),
 })
 
-/** The records, or the check that is already decided because there was no answer to judge. */
+/** The records, or the result that already follows because the look-up failed. */
 export function toRecordsOrCheck<T>(answer: Answer<T>, what: string, host: string): readonly T[] | Check {
   if (isFailedAnswer(answer)) return unanswered(answer, what, host)
   if (answer.kind === 'loop') {
-    return wrong(
-      `The CNAME records at ${host} lead in a circle or through too many steps. Remove the CNAME at ${host}.`,
-    )
+    return wrong(`The CNAME records at ${host} form a loop or a chain that is too long. Remove the CNAME at ${host}.`)
   }
   return answer.kind === 'ok' ? answer.records : []
 }
@@ -43,7 +41,7 @@ const FAILURE_REASONS = {
   timeout: 'the DNS servers did not answer in time',
   servfail:
     'the DNS servers answered with a failure (SERVFAIL); a broken DNSSEC setup or a dead name server causes this',
-  refused: 'the DNS servers refused the question',
+  refused: 'the DNS servers refused the query',
 } as const
 
 export const unanswered = (answer: FailedAnswer, what: string, host: string): Check =>
@@ -54,7 +52,7 @@ export const unanswered = (answer: FailedAnswer, what: string, host: string): Ch
 
 const MAX_QUOTE_LENGTH = 160
 
-/** A value from somebody's DNS for display: on one line, of bounded length. */
+/** A value from DNS for display: on one line, of limited length. */
 export function quoteValue(value: string): string {
   const line = value.replace(/[^\x20-\x7e\u00a0-\uffff]/g, '?')
   return `"${line.length > MAX_QUOTE_LENGTH ? `${line.slice(0, MAX_QUOTE_LENGTH)}...` : line}"`
@@ -63,12 +61,12 @@ export function quoteValue(value: string): string {
 export const adviseTxt = (host: string, value: string): string =>
   `Publish a TXT record at ${host} with the value ${value}`
 
-/** What remains of a value when the quotes, backslashes and outer spaces are gone that come with copying from a zone file. */
+/** Removes quotes, backslashes and outer spaces, which come with copying from a zone file. */
 export const removeQuoting = (value: string): string => value.replace(/["\u201c\u201d\u201e\u00ab\u00bb\\]/g, '').trim()
 
 /**
- * Why a record may be absent at `host`, as a sentence, or ''. Failed look-ups only make the hint fall away.
- * @param isAt whether the record stands at another name
+ * The likely reason why a record is missing at `host`, as a sentence, or ''. Failed look-ups only drop the hint.
+ * @param isAt whether the record exists at another name
  */
 export async function findAbsenceHint(
   resolver: Resolver,
@@ -81,10 +79,10 @@ export async function findAbsenceHint(
     return `${host} is an alias (CNAME) of ${alias.records[0]}, and DNS allows no other record beside a CNAME: remove the CNAME first.`
   }
   for (const zone of new Set([domain, findRegistrableDomain(domain) ?? domain])) {
-    // Names are bounded: one that is too long is no name and is not asked.
+    // A name that is too long is not a name and is not queried.
     if (!(await isAt(`${host}.${zone}`))) continue
-    const short = host === zone ? '@' : host.slice(0, -zone.length - 1)
-    return `It was found at ${host}.${zone} instead: the DNS provider adds ${zone} by itself, so enter only ${short} as the name of the record.`
+    const recordName = host === zone ? '@' : host.slice(0, -zone.length - 1)
+    return `It was found at ${host}.${zone} instead: the DNS provider appends ${zone} automatically, so enter only ${recordName} as the name of the record.`
   }
   const own = await resolver.a(domain)
   return own.kind === 'nxdomain'

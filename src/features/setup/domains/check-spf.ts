@@ -1,4 +1,7 @@
-/** @module Checks the SPF record of the envelope sender's domain by evaluating it for our own addresses (RFC 7208), however it is written. */
+/**
+ * @module Checks the SPF record of the envelope sender's domain by evaluating it for our own addresses (RFC 7208),
+ * whatever its terms are.
+ */
 import type { spf as Spf } from 'mailauth/lib/spf'
 import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
 import { createMailauthResolver } from '#protocols/dns/mailauth-resolver.ts'
@@ -20,7 +23,7 @@ import { type DomainDns, formatSpfValue, toReturnPathHost } from './dns-records.
 
 const MAX_ADDRESSES = 20
 
-/** RFC 7208 §4.5: the version is ended by a space or the end of the record. */
+/** RFC 7208 §4.5: the version ends with a space or the end of the record. */
 const isSpf = (text: string): boolean => /^v=spf1( |$)/i.test(text)
 
 export async function checkSpf(resolver: Resolver, dns: DomainDns): Promise<Check> {
@@ -33,7 +36,7 @@ export async function checkSpf(resolver: Resolver, dns: DomainDns): Promise<Chec
   if (records.length > 1) {
     return wrong(
       `There are ${records.length} SPF records at ${host}: ${records.map(quoteValue).join(', ')}.`,
-      'SPF allows exactly one at a name, and receivers reject several.',
+      'SPF allows exactly one per name, and receivers reject several.',
       `Remove the others and keep one with the value ${formatSpfValue(dns)}`,
     )
   }
@@ -59,21 +62,21 @@ async function checkAbsentSpf(resolver: Resolver, dns: DomainDns, texts: readonl
   }
   const others = texts.length === 0 ? '' : `It has other TXT records: ${texts.slice(0, 3).map(quoteValue).join(', ')}.`
   const hint = (await isOurs(dns.domain))
-    ? `It was found at ${dns.domain} instead, where it does not help: our mail is sent from addresses at ${host}.`
+    ? `It was found at ${dns.domain} instead, where it has no effect: the envelope sender of our mail is at ${host}.`
     : await findAbsenceHint(resolver, dns.domain, host, isOurs)
   return missing(`There is no SPF record at ${host}.`, others, hint, advice)
 }
 
-/** The addresses that our mail comes from. */
+/** The addresses from which we send. */
 async function resolveOwnAddresses(resolver: Resolver, dns: DomainDns): Promise<readonly string[] | Check> {
   if (dns.outboundIps.length > 0) return dns.outboundIps.slice(0, MAX_ADDRESSES)
   const found = await resolveHostAddresses(resolver, dns.hostname, { ipv6: true })
   if (found.kind === 'ok') return found.addresses
   return unknown(
-    `The SPF record could not be evaluated, because the addresses of our own host ${dns.hostname} are not known`,
+    `The SPF record could not be evaluated, because the addresses of our own host ${dns.hostname} are unknown`,
     found.kind === 'temporary'
       ? `now: ${found.reason} Check again in a few minutes.`
-      : '(no address record). The operator of this service has to publish them; nothing is wrong with your domain.',
+      : '(no address record). The operator of this service must publish them; your domain is fine.',
   )
 }
 
@@ -86,12 +89,12 @@ async function evaluate(
   addresses: readonly string[],
 ): Promise<Check> {
   const host = toReturnPathHost(dns)
-  // Command lines begin without it.
+  // Loaded on demand, so that CLI commands start without it.
   const { spf } = await import('mailauth/lib/spf')
   const evaluations = await Promise.all(
     addresses.map(async (ip) => ({
       ip,
-      // Strict: some receivers reject a record for a mistake that others pass over.
+      // Strict: some receivers reject a record for a mistake that others tolerate.
       evaluation: await spf({
         sender: `postmaster@${host}`,
         ip,
@@ -111,11 +114,11 @@ async function evaluate(
       advice,
     )
   }
-  const refused = evaluations.filter((e) => !['pass', 'temperror', 'temperr'].includes(e.evaluation.status.result))
-  if (refused.length > 0) {
+  const disallowed = evaluations.filter((e) => !['pass', 'temperror', 'temperr'].includes(e.evaluation.status.result))
+  if (disallowed.length > 0) {
     return wrong(
-      `The SPF record at ${host} is ${quoteValue(record)}, which does not allow our sending address ${refused.map((e) => e.ip).join(', ')}`,
-      `(result: ${refused[0]?.evaluation.status.result}).`,
+      `The SPF record at ${host} is ${quoteValue(record)}, which does not allow our sending address ${disallowed.map((e) => e.ip).join(', ')}`,
+      `(result: ${disallowed[0]?.evaluation.status.result}).`,
       advice,
     )
   }
@@ -132,16 +135,16 @@ async function evaluate(
 function describeProblem(record: string, evaluation: Evaluation): string {
   const text = toExplanation(evaluation)
   if (/too many void/i.test(text)) {
-    return 'names more than 2 domains that have no such record (the limit of RFC 7208); remove the parts that lead nowhere'
+    return 'refers to more than 2 names without such a record (the limit of RFC 7208); remove the terms for these names'
   }
   if (/too many dns/i.test(text)) {
-    return 'needs more than 10 DNS look-ups, the limit of RFC 7208, so that receivers reject it; remove include, a, mx and exists terms that are not needed'
+    return 'needs more than 10 DNS look-ups, the limit of RFC 7208, so receivers reject it; remove include, a, mx and exists terms that are not needed'
   }
   if (removeQuoting(record) !== record.trim())
     return 'has quotes or backslashes inside its value; enter the value without them'
   return `is not valid (${text})`
 }
 
-/** mailauth's explanation without the domain it begins with. */
+/** mailauth's explanation without its leading domain. */
 const toExplanation = (evaluation: Evaluation): string =>
   String(evaluation.status.comment || evaluation.status.result).replace(/^[^\s:]+: /, '')

@@ -1,6 +1,6 @@
 /**
- * @module Checks that a tracking host leads to us: by a CNAME, straight or over other names, or by the same addresses, as providers publish it that
- * flatten CNAMEs. Stores nothing.
+ * @module Checks that a tracking host leads to us: by a CNAME, direct or through other names, or by equal addresses, as
+ * providers that flatten CNAMEs publish it. Stores nothing.
  */
 import { type Answer, isFailedAnswer, type Resolver } from '#protocols/dns/resolver.ts'
 import {
@@ -19,14 +19,17 @@ import { findRegistrableDomain } from './name.ts'
 export interface TrackingDns {
   /** The tracking host, in A-labels and lower case. */
   readonly host: string
-  /** To what it must lead, in lower case. */
+  /** The name to which it must lead, in lower case. */
   readonly target: string
 }
 
-/** A chain over more names is nobody's intention, and resolvers give up on it. */
+/** Nobody needs a longer chain, and resolvers give up on it. */
 const MAX_CHAIN_LENGTH = 8
 
-/** Whether a tracking host leads to us, and what its owner has to change when it does not; `unknown` when DNS did not say. */
+/**
+ * Checks whether a tracking host leads to us, and if not, what its owner must change; `unknown` when DNS did not
+ * respond.
+ */
 export async function checkTracking(resolver: Resolver, { host, target }: TrackingDns): Promise<Check> {
   const advice = `Publish a CNAME record at ${host} with the value ${target}`
   const chain = await followCnames(resolver, host, target)
@@ -35,14 +38,17 @@ export async function checkTracking(resolver: Resolver, { host, target }: Tracki
   if (first === target) return verified(`${host} is an alias (CNAME) of ${target}.`)
   if (chain.at(-1) === target) return verified(`${host} is an alias (CNAME) of ${chain.join(', an alias of ')}.`)
 
-  const ours = await resolveAddresses(resolver, target)
-  const theirs = await resolveAddresses(resolver, host)
-  if (isCheck(theirs)) return theirs
-  if (theirs.length > 0 && isCheck(ours)) return ours
-  const isSame = !isCheck(ours) && theirs.length > 0 && theirs.every((address) => ours.includes(address))
+  const ourAddresses = await resolveAddresses(resolver, target)
+  const hostAddresses = await resolveAddresses(resolver, host)
+  if (isCheck(hostAddresses)) return hostAddresses
+  if (hostAddresses.length > 0 && isCheck(ourAddresses)) return ourAddresses
+  const isSame =
+    !isCheck(ourAddresses) &&
+    hostAddresses.length > 0 &&
+    hostAddresses.every((address) => ourAddresses.includes(address))
   if (isSame) {
     return verified(
-      `${first === undefined ? `There is no CNAME at ${host}` : `${host} is an alias (CNAME) of ${quoteValue(first)}`}, but its addresses are those of ${target}, so it leads to us. Should the addresses of ${target} change, it must follow.`,
+      `${first === undefined ? `There is no CNAME at ${host}` : `${host} is an alias (CNAME) of ${quoteValue(first)}`}, but its addresses are those of ${target}, so it leads to us. If the addresses of ${target} change, it must change too.`,
     )
   }
   if (first !== undefined) {
@@ -50,14 +56,14 @@ export async function checkTracking(resolver: Resolver, { host, target }: Tracki
     return wrong(
       `The CNAME at ${host} points to ${quoteValue(first)} and not to ${target}.`,
       isExtended
-        ? `The DNS provider has added the domain to the value: enter ${target}. with a dot at the end.`
+        ? `The DNS provider appended the domain to the value: enter ${target}. with a dot at the end.`
         : `Change its value to ${target}`,
     )
   }
-  if (theirs.length > 0) {
+  if (hostAddresses.length > 0) {
     return wrong(
-      `There is no CNAME at ${host}, and its addresses (${formatAddresses(theirs)}) are not those of ${target}.`,
-      'If a proxy of the DNS provider stands before it, switch that off for this name.',
+      `There is no CNAME at ${host}, and its addresses (${formatAddresses(hostAddresses)}) are not those of ${target}.`,
+      'If the DNS provider puts a proxy in front of it, disable the proxy for this name.',
       `Remove the address records. ${advice}`,
     )
   }
@@ -69,7 +75,7 @@ export async function checkTracking(resolver: Resolver, { host, target }: Tracki
   return missing(`There is no CNAME record at ${host}.`, hint, advice)
 }
 
-/** The names to which the CNAMEs from `host` on lead, up to `target` or the first name without one. */
+/** The names to which the CNAMEs from `host` lead, up to `target` or the first name without a CNAME. */
 async function followCnames(resolver: Resolver, host: string, target: string): Promise<readonly string[] | Check> {
   const chain: string[] = []
   for (let name = host; chain.length <= MAX_CHAIN_LENGTH; ) {
@@ -82,12 +88,12 @@ async function followCnames(resolver: Resolver, host: string, target: string): P
     name = next
   }
   return wrong(
-    `The CNAME records from ${host} on lead in a circle or over too many names.`,
+    `The CNAME records at ${host} form a loop or a chain that is too long.`,
     `Change the value of the CNAME at ${host} to ${target}`,
   )
 }
 
-/** The addresses of a name, IPv4 first; a check when one of both questions got no answer. */
+/** The addresses of a name, IPv4 first; a check result when either query failed. */
 async function resolveAddresses(resolver: Resolver, name: string): Promise<readonly string[] | Check> {
   const answers: readonly Answer<string>[] = await Promise.all([resolver.a(name), resolver.aaaa(name)])
   const failed = answers.find(isFailedAnswer)

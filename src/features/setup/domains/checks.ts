@@ -1,6 +1,6 @@
 /**
- * @module Checks what a domain publishes against what it should: five checks, each with a verdict and a sentence that says what to do. Pure over
- * a resolver; give it one without a cache, so that a record just published is seen. Stores nothing.
+ * @module Checks the five DNS records of a domain, each with an outcome and a sentence that says what to do. Pass a
+ * resolver without a cache, so that a new record is seen. Stores nothing.
  */
 import type { Resolver } from '#protocols/dns/resolver.ts'
 import { checkDkim } from './check-dkim.ts'
@@ -12,7 +12,7 @@ import type { DnsRecordKey, DomainDns } from './dns-records.ts'
 
 export type DomainChecks = Readonly<Record<DnsRecordKey, Check>>
 
-/** An `unknown` outcome says nothing about a record: what was verified before it stays so. */
+/** An `unknown` outcome does not change what was verified before. */
 export async function checkDomain(resolver: Resolver, dns: DomainDns): Promise<DomainChecks> {
   const [spf, dkim, dmarc, returnPath, mx] = await Promise.all([
     checkSpf(resolver, dns),

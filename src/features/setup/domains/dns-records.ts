@@ -1,10 +1,8 @@
-/**
- * @module The DNS records that a domain's owner publishes for us: their names and values. Looks nothing up; checks.ts does.
- */
+/** @module Builds the DNS records that a domain's owner publishes for us. Looks nothing up; `checks.ts` does. */
 import { isIPv6 } from 'node:net'
 import { formatDkimRecord } from '#protocols/dkim/keys.ts'
 
-/** What the records of a domain follow from. */
+/** The values from which the records are built. */
 export interface DomainDns {
   /** Lower-case A-labels. */
   readonly domain: string
@@ -23,7 +21,9 @@ export interface DomainDns {
 export const DNS_RECORD_KEYS = ['spf', 'dkim', 'dmarc', 'return_path', 'mx'] as const
 export type DnsRecordKey = (typeof DNS_RECORD_KEYS)[number]
 
-/** A record in wire form. `host` is the full name without a trailing dot, `value` unquoted and, for an MX, without the priority. */
+/**
+ * A record in wire form. `host` is the full name without a trailing dot; `value` is unquoted and has no MX priority.
+ */
 export interface DnsRecord {
   readonly type: 'TXT' | 'MX' | 'CNAME'
   readonly host: string
@@ -39,7 +39,7 @@ export type DnsRecords = Readonly<Record<DnsRecordKey, DnsRecord>> & {
 
 const MX_PRIORITY = 10
 
-/** The records to publish, with what the last check found. */
+/** The records to publish, and whether the last check found them. */
 export function buildDnsRecords(
   dns: DomainDns & { readonly verified: Readonly<Record<DnsRecordKey, boolean>> },
 ): Record<DnsRecordKey, DnsRecord> {
@@ -59,7 +59,7 @@ export function buildDnsRecords(
   }
 }
 
-/** The record that brings the tracking host to us. */
+/** The record that points the tracking host to us. */
 export const buildTrackingRecord = (host: string, target: string, isVerified: boolean): DnsRecord => ({
   type: 'CNAME',
   host,
@@ -67,14 +67,17 @@ export const buildTrackingRecord = (host: string, target: string, isVerified: bo
   verified: isVerified,
 })
 
-/** The envelope sender's domain, of which SPF speaks. */
+/** The envelope sender's domain, to which SPF applies. */
 export const toReturnPathHost = ({ sendingSubdomain, domain }: DomainDns): string => `${sendingSubdomain}.${domain}`
 
 export const toDkimHost = ({ selector, domain }: DomainDns): string => `${selector}._domainkey.${domain}`
 
 export const toDmarcHost = (domain: string): string => `_dmarc.${domain}`
 
-/** RFC 7208 §4.5. Without addresses of our own the host name stands for them, softly: the system may choose another source. */
+/**
+ * RFC 7208 §4.5. Without configured addresses the host name stands for them, with a soft fail: the system may choose
+ * another source address.
+ */
 export function formatSpfValue({ outboundIps, hostname }: DomainDns): string {
   if (outboundIps.length === 0) return `v=spf1 a:${hostname} ~all`
   const terms = outboundIps.map((ip) => (isIPv6(ip) ? `ip6:${ip}` : `ip4:${ip}`))

@@ -1,6 +1,7 @@
 /**
- * @module Registered domains: make, read, change, delete. The only writer of `domains`, with verify.ts and
- * set-tracking.ts. A deleted domain keeps its row, and its key, until `eraseDomain`; who calls that knows the domain's mail.
+ * @module Creates, reads, changes and deletes registered domains. Only this file, loss-notices.ts, set-tracking.ts and
+ * verify.ts write `domains`. A deleted domain keeps its row and its key until the caller of `eraseDomain`, which tracks
+ * the domain's open mail, erases it.
  */
 import type { Database } from 'bun:sqlite'
 import { prepareCount, requirePlanCapacity } from '#features/core/accounts/limits.ts'
@@ -26,7 +27,7 @@ import { toDkimKeyContext } from './sending.ts'
 import { getCnameTarget } from './tracking-domain.ts'
 import { type Failing, FIRST_CHECK_DELAY_MS, MAX_CHECK_INTERVAL_MS } from './verification-state.ts'
 
-/** What a mail about the records of a domain said. */
+/** The state that a mail about a domain's records reported. */
 export type LossNotice = 'lost' | 'ended' | 'restored'
 
 export interface Domain {
@@ -44,12 +45,12 @@ export interface Domain {
   /** Host of tracked links, in A-labels and lower case. */
   readonly trackingDomain: string | null
   readonly trackingVerifiedAt: Millis | null
-  /** Since when it counts as verified, also while it lacks records for less than 72 hours. */
+  /** Since when the domain is verified; still set during the 72 hours after records are lost. */
   readonly verifiedAt: Millis | null
-  /** Since when it lacks a record that sending needs, if it was verified; see standing.ts. */
+  /** Since when a domain that was verified lacks a record that sending needs; see verification-state.ts. */
   readonly recordsLostAt: Millis | null
   /**
-   * When the owners are due to be mailed about lost or restored records, and what the last such mail said; see
+   * When a mail about lost or restored records is due to the owners, and what the last such mail reported; see
    * loss-notices.ts.
    */
   readonly lossNoticeDueAt: Millis | null
@@ -164,11 +165,11 @@ const toDomain = (row: Row): Domain => ({
   updatedAt: row.updated_at,
 })
 
-/** As the column `failing` holds it. */
+/** The form that the column `failing` stores. */
 export const formatFailing = (failing: Failing): string | null =>
   Object.keys(failing).length > 0 ? JSON.stringify(failing) : null
 
-/** What the DNS records of a domain follow from. */
+/** The values from which the domain's DNS records are built. */
 export const toDomainDns = (config: Config, domain: Domain): DomainDns => ({
   domain: domain.domain,
   selector: domain.dkimSelector,
@@ -189,7 +190,7 @@ export function listDnsRecords(config: Config, domain: Domain): DnsRecords {
 export function getDomain(db: Database, accountId: number, id: string): Domain {
   const uuid = parseUuid(id)
   const domain = uuid && findDomain(db, accountId, uuid)
-  if (!domain) throw notFound('domain_not_found', 'There is no domain with this id.')
+  if (!domain) throw notFound('domain_not_found', 'Domain not found.')
   return domain
 }
 
@@ -216,19 +217,21 @@ export interface CreatedDomain {
 }
 
 /**
- * Registers a domain and makes its DKIM key. 409 when the account has it, or another account has it verified; 422 for what cannot be registered; 403 `plan_limit_reached`.
+ * Registers a domain and creates its DKIM key. Throws 409 when the account already has it or another account has it
+ * verified, 422 for a name that cannot be registered, and 403 `plan_limit_reached`.
  */
 export async function createDomain(app: App, actor: Actor, name: string): Promise<CreatedDomain> {
   const checked = validateDomainName(name)
   if (checked.kind === 'invalid') throw invalid('domain', checked.reason, 'invalid_domain')
   const { domain } = checked
   requireAvailable(app.db, actor.accountId, domain)
-  // Before the work of a key as well.
+  // Also checked before the expensive key generation.
   requirePlanCapacity(app, app, actor.accountId, 'domains', sql(app.db).existing)
   const key = await app.createDkimKey()
   const uuid = newUuid()
   const id = formatUuid(uuid)
-  // Distinct per registration, so that two accounts with the same domain, or a second registration, never share a DNS name.
+  // Distinct per registration, so that two accounts with the same domain, or a second registration, never share a DNS
+  // name.
   const selector = `ts${randomBase62(8).toLowerCase()}`
   const sealed = app.keys.seal(key.privateKeyPem, toDkimKeyContext(uuid))
   const created = await app.commit.write((tx) => {
@@ -259,7 +262,7 @@ function requireAvailable(db: Database, accountId: number, domain: string): void
   if (isVerifiedElsewhere(db, accountId, domain)) throw domainTaken(domain)
 }
 
-/** Whether another account has verified the domain, so that it is theirs. */
+/** Whether another account has verified the domain and so owns it. */
 export const isVerifiedElsewhere = (db: Database, accountId: number, domain: string): boolean =>
   (sql(db).verifiedElsewhere.get(domain, accountId)?.n ?? 0) > 0
 
@@ -270,11 +273,11 @@ function findWarnings(domain: string): string[] {
   if (!domain.startsWith(`${SENDING_SUBDOMAIN}.`)) return []
   const parent = domain.slice(SENDING_SUBDOMAIN.length + 1)
   return [
-    `${domain} already carries the sending subdomain: its envelope sender will be ${SENDING_SUBDOMAIN}.${domain}. To send as @${parent}, register ${parent} instead.`,
+    `${domain} already begins with the sending subdomain: its envelope sender will be ${SENDING_SUBDOMAIN}.${domain}. To send as @${parent}, register ${parent} instead.`,
   ]
 }
 
-/** Says whether mail to the domain is taken in, whatever its MX record says. */
+/** Sets whether mail to the domain is accepted, whatever its MX record is. */
 export function changeDomain(
   app: App,
   actor: Actor,
@@ -295,7 +298,7 @@ export function changeDomain(
   })
 }
 
-/** Takes the domain out of the account; nothing can be sent from it any more. Its key stays. Throws 404. */
+/** Marks the domain as deleted; nothing can be sent from it any more, but its key stays. Throws 404. */
 export function markDeleted(app: App, tx: Tx, actor: Actor, id: string): Domain {
   const domain = getDomain(tx.db, actor.accountId, id)
   const now = app.eventTime()
@@ -309,14 +312,14 @@ export function markDeleted(app: App, tx: Tx, actor: Actor, id: string): Domain 
   return domain
 }
 
-/** Deleted domains whose row is still there, by id, after the one with id `after`. */
+/** Deleted domains whose rows still exist, by id, after the one with id `after`. */
 export const listDeletedDomains = (db: Database, after: number, limit: number): Domain[] =>
   sql(db).deleted.all(after, limit).map(toDomain)
 
-/** Removes the row of a deleted domain, and with it the key. */
+/** Deletes the row of a deleted domain, including the key. */
 export const eraseDomain = (tx: Tx, id: number): void => void sql(tx.db).erase.run(id)
 
-/** Domains whose check is due at `until` or before, in order, after the one that `after` names. */
+/** Domains whose check is due at `until` or earlier, in order, after the one that `after` identifies. */
 export const listDueDomains = (
   db: Database,
   until: Millis,
@@ -324,13 +327,17 @@ export const listDueDomains = (
   limit: number,
 ): Domain[] => sql(db).due.all(after.nextCheckAt, after.id, until, limit).map(toDomain)
 
-/** Marks all domains of an account as deleted, because it is: no mail is taken in for them from here on, and others may have them. */
+/**
+ * Marks all domains of a deleted account as deleted: they accept no more mail, and other accounts may register them.
+ */
 export const closeDomains = (tx: Tx, accountId: number, now: Millis): void => void sql(tx.db).close.run(now, accountId)
 
-/** A later time was set by hand, to have no looks. */
+/** Later times were set by hand, to disable checks. */
 const MAX_CLOCK_AHEAD_MS = days(3650)
 
-/** Makes due what is due later than any look is put off: the clock was ahead when that was stored. */
+/**
+ * Makes checks due now that are scheduled later than any interval allows: the clock was ahead when they were stored.
+ */
 export async function repairCheckTimes({ db, clock, commit }: App): Promise<void> {
   const range = [clock.now() + 2 * MAX_CHECK_INTERVAL_MS, clock.now() + MAX_CLOCK_AHEAD_MS] as const
   if (sql(db).misdated.get(...range)) await commit.write((tx) => sql(tx.db).redate.run(clock.now(), ...range))

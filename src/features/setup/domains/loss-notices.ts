@@ -1,7 +1,7 @@
 /**
- * @module What the owners are due to be told about DNS records that their domains lost or have again: stands in the
- * domain's row from the transaction of the look on, so no crash loses it. Each domain is named as lost at most once in
- * 24 hours, however its records flap. Sends nothing: `domain-notices` does.
+ * @module Schedules mail to owners about lost and restored DNS records of their domains. The schedule is in the
+ * domain's row from the transaction of the check on, so no crash loses it. A domain is reported as lost at most once in
+ * 24 hours, however often its records change. Sends nothing: `domain-notices` does.
  */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
@@ -15,7 +15,7 @@ import { getSendsUntil, listLostRecords } from './verification-state.ts'
 
 const RENOTIFY_INTERVAL_MS = hours(24)
 
-/** When the next mail about a domain is due after a change of its standing. */
+/** When the next mail about a domain is due after a change of its verification. */
 export function computeNoticeDueAt(
   { lossNotice, lossNoticeSentAt }: Pick<Domain, 'lossNotice' | 'lossNoticeSentAt'>,
   change: VerificationChange,
@@ -24,7 +24,7 @@ export function computeNoticeDueAt(
 ): Millis | null {
   switch (change) {
     case 'records_lost':
-      // Never beyond a day: the clock may have been ahead when the last one was sent.
+      // At most a day ahead: the clock may have been ahead when the last one was sent.
       return Math.min(Math.max(now, (lossNoticeSentAt ?? 0) + RENOTIFY_INTERVAL_MS), now + RENOTIFY_INTERVAL_MS)
     case 'unverified':
       return now
@@ -35,16 +35,16 @@ export function computeNoticeDueAt(
   }
 }
 
-/** A domain that a mail is due about. */
+/** A domain for which a mail is due. */
 export interface DueNotice {
   readonly domainId: number
   readonly domain: string
   readonly notice: LossNotice
-  /** Records that it lacks, and since when; none when they are there again. */
+  /** The missing records, and since when; none once they are restored. */
   readonly lost: readonly string[]
   readonly lostAt: Millis | null
   readonly sendsUntil: Millis | null
-  /** The verified domain above, under which its mail goes on. */
+  /** The verified parent domain, under which its mail is still sent. */
   readonly coveredBy: string | undefined
   readonly dueAt: Millis
 }
@@ -71,14 +71,14 @@ const sql = prepareStatements((db) => ({
      FROM domains WHERE account_id = ? AND loss_notice_due_at <= ? AND deleted_at IS NULL ORDER BY id LIMIT ?`,
   ),
   putOff: db.prepare('UPDATE domains SET loss_notice_due_at = ? WHERE account_id = ? AND loss_notice_due_at <= ?'),
-  // Not when a look has changed what is due since then.
+  // Unless a check has changed the due time since then.
   sent: db.prepare(
     `UPDATE domains SET loss_notice = ?, loss_notice_sent_at = coalesce(?, loss_notice_sent_at), loss_notice_due_at = ?
      WHERE id = ? AND loss_notice_due_at = ?`,
   ),
 }))
 
-/** Accounts with domains that a mail is due about, the first due first. */
+/** Accounts with domains for which a mail is due, longest due first. */
 export const listAccountsWithDueNotices = (db: Database, now: Millis, limit: number): number[] =>
   sql(db)
     .dueAccounts.all(now, limit)
@@ -111,14 +111,14 @@ function toDueNotice({
   }
 }
 
-/** Puts off what is due of an account; null: nothing is to be sent any more. */
+/** Postpones the due mails of an account; null cancels them. */
 export const postponeNotices = (tx: Tx, accountId: number, until: Millis | null, now: Millis): void =>
   void sql(tx.db).putOff.run(until, accountId, now)
 
-/** Stores that a notice was sent, and when the next one is due. */
+/** Records that a notice was sent, and when the next one is due. */
 export function markNoticeSent(tx: Tx, { domainId, notice, sendsUntil: until, dueAt }: DueNotice, now: Millis): void {
   const isLost = notice === 'lost'
-  // The last day ends with the mail that it has ended.
+  // On the last day, the mail about the end takes the place of another reminder.
   const next = now + RENOTIFY_INTERVAL_MS < (until ?? 0) ? now + RENOTIFY_INTERVAL_MS : null
   sql(tx.db).sent.run(notice, isLost ? now : null, isLost ? next : null, domainId, dueAt)
 }

@@ -1,4 +1,4 @@
-/** @module Wire shapes of domains, and from a stored domain to them. */
+/** @module Wire form of domains, and conversion of stored domains to it. */
 import { type Static, Type } from '@sinclair/typebox'
 import type { Config } from '#platform/config.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
@@ -19,7 +19,7 @@ export const NewDomain = StrictObject({
 
 export const DomainChange = StrictObject({
   inbound_enabled: Type.Boolean({
-    description: 'Whether mail to the domain is taken in; counts also before its MX record verifies.',
+    description: 'Whether mail to the domain is accepted, even before its MX record is verified.',
   }),
 })
 
@@ -27,8 +27,7 @@ export const NewTrackingDomain = StrictObject({
   tracking_domain: Type.String({
     minLength: 1,
     maxLength: 1024,
-    description:
-      'Host name that tracked links shall have, such as links.example.com: any subdomain whose DNS you control.',
+    description: 'Host name for tracked links, such as links.example.com: any subdomain whose DNS you control.',
   }),
 })
 
@@ -48,12 +47,12 @@ const DnsRecord = (description: string) =>
 
 const DNS_RECORDS = Type.Object(
   {
-    spf: DnsRecord('Allows our addresses to send; at the sending subdomain.'),
-    dkim: DnsRecord('The key that receivers check signatures with.'),
-    dmarc: DnsRecord('The policy for mail that fails; any valid one passes.'),
-    return_path: DnsRecord('Brings bounces back to us; at the sending subdomain.'),
-    mx: DnsRecord('Only wanted for receiving mail through this service.'),
-    tracking: Type.Optional(DnsRecord('Brings tracked links to us; present while a tracking domain is set.')),
+    spf: DnsRecord('Authorises our addresses to send; at the sending subdomain.'),
+    dkim: DnsRecord('The key with which receivers verify signatures.'),
+    dmarc: DnsRecord('The policy for mail that fails; any valid policy passes.'),
+    return_path: DnsRecord('Routes bounces to us; at the sending subdomain.'),
+    mx: DnsRecord('Needed only to receive mail through this service.'),
+    tracking: Type.Optional(DnsRecord('Points tracked links to us; present while a tracking domain is set.')),
   },
   { description: 'The DNS records to publish.' },
 )
@@ -66,17 +65,17 @@ const FIELDS = {
   sending_subdomain: Type.String({ description: 'Label of the envelope sender below the domain, such as `send`.' }),
   status: Type.Union([Type.Literal('pending'), Type.Literal('verified')], {
     description:
-      '`verified` once SPF, DKIM and return path are, and for 72 hours after one of them is lost. Mail of a domain that never was verified is captured; of one that lost records for longer it is refused.',
+      '`verified` once SPF, DKIM and return path are verified, and for 72 hours after one of them is lost. Mail of a domain that was never verified is captured; after 72 hours without a record, mail is rejected.',
   }),
   spf_verified: Type.Boolean({ description: 'SPF of the sending subdomain passes for our addresses.' }),
   dkim_verified: Type.Boolean({ description: 'Our DKIM key is published.' }),
-  dmarc_verified: Type.Boolean({ description: 'The domain, or the one above it, has a valid DMARC policy.' }),
+  dmarc_verified: Type.Boolean({ description: 'The domain, or its organisational domain, has a valid DMARC policy.' }),
   return_path_verified: Type.Boolean({ description: 'The MX of the sending subdomain points to us.' }),
   mx_verified: Type.Boolean({ description: 'The MX of the domain itself points to us.' }),
   mx_verified_at: OptionalNullable(Timestamp(), { description: 'Since when the MX is verified.' }),
-  inbound_enabled: Type.Boolean({ description: 'Whether mail to the domain is taken in.' }),
+  inbound_enabled: Type.Boolean({ description: 'Whether mail to the domain is accepted.' }),
   tracking_domain: OptionalNullable(Type.String(), {
-    description: 'Host name of tracked links; null: that of the service.',
+    description: 'Host name of tracked links; null: the host name of the service.',
   }),
   tracking_domain_verified: Type.Boolean({ description: 'The CNAME of the tracking host points to us.' }),
   tracking_domain_verified_at: OptionalNullable(Timestamp(), {
@@ -84,20 +83,20 @@ const FIELDS = {
   }),
   verified_at: OptionalNullable(Timestamp(), { description: 'Since when the domain is verified.' }),
   records_lost_at: OptionalNullable(Timestamp(), {
-    description: 'Since when a domain that was verified lacks a record that sending needs; null: it lacks none.',
+    description: 'Since when a domain that was verified lacks a record that sending needs; null: no record is missing.',
   }),
   lost_records: Type.Optional(
     Type.Array(Type.String(), {
-      description: 'Which of `spf`, `dkim` and `return_path` it lacks since it was verified.',
+      description: 'Which of `spf`, `dkim` and `return_path` were lost since it was verified.',
     }),
   ),
   sends_until: OptionalNullable(Timestamp(), {
     description:
-      'When a domain that lacks records stops sending, or stopped: 72 hours after `records_lost_at`; then sends are a 422 `domain_not_verified`.',
+      'When a domain without its records stops, or stopped, sending: 72 hours after `records_lost_at`. Sends then fail with 422 `domain_not_verified`.',
   }),
   dns_records: DNS_RECORDS,
   created_at: Timestamp({ description: 'When it was registered.' }),
-  updated_at: Timestamp({ description: 'When anything of it last changed.' }),
+  updated_at: Timestamp({ description: 'When it last changed.' }),
 }
 
 export const DomainWire = Type.Object({ ...FIELDS, domain: Type.String({ description: 'The name, in A-labels.' }) })
@@ -106,14 +105,14 @@ export type DomainWire = Static<typeof DomainWire>
 export const CreatedDomain = Type.Object({
   data: DomainWire,
   warnings: Type.Optional(
-    Type.Array(Type.String(), { description: 'Present when the name already carries the sending subdomain.' }),
+    Type.Array(Type.String(), { description: 'Present when the name already begins with the sending subdomain.' }),
   ),
 })
 
 const Check = (description: string) =>
   Type.Object(
     {
-      verified: Type.Boolean({ description: 'Whether it counts as there now.' }),
+      verified: Type.Boolean({ description: 'Whether it is verified now.' }),
       detail: Type.String({ description: 'What was found, what was expected, what to publish.' }),
     },
     { description },
@@ -127,25 +126,25 @@ const CHECKS = {
   mx: Check('The MX of the domain itself; without it the domain still verifies.'),
 }
 
-const CNAME_TARGET = Type.String({ description: 'To what the CNAME of the tracking domain must point.' })
+const CNAME_TARGET = Type.String({ description: 'Name to which the CNAME of the tracking domain must point.' })
 
 export const TrackingDomainSet = Type.Object({ data: DomainWire, cname_target: CNAME_TARGET })
 
 export const TrackingVerification = Type.Object({
   data: DomainWire,
-  tracking_check: Check('What DNS says now. A failed look-up leaves the verification as it was and says so.'),
+  tracking_check: Check('Result of checking DNS now. A failed look-up leaves the verification as it was and says so.'),
 })
 
-/** The domain's fields, except that `domain` is the Domain itself. */
+/** The domain's fields, except that `domain` is the domain object itself. */
 export const VerificationWire = Type.Object({
   ...FIELDS,
-  domain: Type.Object(DomainWire.properties, { description: 'The domain once more, as an object.' }),
+  domain: Type.Object(DomainWire.properties, { description: 'The domain as an object.' }),
   checks: Type.Object(CHECKS, {
-    description: 'What DNS says now. A failed look-up leaves a flag as it was and says so.',
+    description: 'Results of checking DNS now. A failed look-up leaves a flag as it was and says so.',
   }),
   fully_verified: Type.Boolean({
     description:
-      'Whether SPF, DKIM and return path are all there. A verified domain that lacks one still sends until `sends_until`.',
+      'Whether SPF, DKIM and return path are all verified. A verified domain that lacks one still sends until `sends_until`.',
   }),
 })
 export type VerificationWire = Static<typeof VerificationWire>

@@ -1,7 +1,8 @@
 /**
- * @module /t/tls-allowed: what a reverse proxy asks before it makes a certificate for a host name that somebody has connected to: 200 for the public
- * host of the service and for verified tracking domains, else 404, without a body. Public, and says no more than DNS does. It lies among the paths of
- * tracking, where those hosts lead, and is here because the domains know which hosts are verified.
+ * @module /t/tls-allowed, which a reverse proxy asks before it creates a certificate for a host name of an incoming
+ * connection: 200 for the public host of the service and for verified tracking domains, else 404, without a body.
+ * Public; reveals no more than DNS does. Its path is among those of tracking, which these hosts serve, but only this
+ * feature knows which hosts are verified.
  */
 import { isIP } from 'node:net'
 import { Type } from '@sinclair/typebox'

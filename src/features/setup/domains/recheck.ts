@@ -1,6 +1,6 @@
 /**
- * @module Looks at the DNS of registered domains without being asked: new ones until their records are there, verified ones now and then. How often
- * and how forgivingly is in standing.ts. Never answers a client; a domain that cannot be checked is due again.
+ * @module Checks the DNS of registered domains on a schedule: new ones until their records appear, verified ones now
+ * and then. verification-state.ts sets intervals and tolerance. A domain whose check fails is due again.
  */
 import type { App } from '#features/core/app/app.ts'
 import { createSystemActor } from '#features/core/audit-logs/audit.ts'
@@ -20,14 +20,14 @@ import { getCnameTarget, isHostElsewhere } from './tracking-domain.ts'
 import type { CheckResults } from './verification-state.ts'
 import { skipCheck, storeChecks } from './verify.ts'
 
-/** Rows read at once. */
+/** Rows read per query. */
 const BATCH_SIZE = 100
-/** Domains in check at the same time; each asks some ten questions. */
+/** Domains checked concurrently; each needs about ten queries. */
 const MAX_CONCURRENT_CHECKS = 8
 
 /**
- * Checks every domain that is due now; returns how many. Meant to be called every minute or so, one run at a time.
- * @param signal ends the run after the checks in hand
+ * Checks every domain that is due now; returns their number. Call it about every minute, one run at a time.
+ * @param signal ends the run after the checks in progress
  */
 export async function recheckDomains(app: App, signal?: AbortSignal): Promise<number> {
   await repairCheckTimes(app)
@@ -56,16 +56,17 @@ async function recheckDomain(app: App, requested: Domain): Promise<boolean> {
     const found = isTaken ? undefined : await checkDns(app, requested)
     await app.commit.write((tx) => {
       const stored = findDomain(tx.db, requested.accountId, requested.uuid)
-      // Deleted, or looked at on request while this look was under way: that one is newer.
+      // Deleted, or checked on request since then: that result is newer.
       if (!stored || stored.checkedAt !== requested.checkedAt) return
       const domain = releaseForeignHost(app, tx, stored)
       if (!found || isVerifiedElsewhere(tx.db, domain.accountId, domain.domain)) return skipCheck(app, tx, domain)
       const { tracking, ...records } = found
-      // A host that was set while this look was under way was not looked at; one that was verified or lost meanwhile was looked at later, on request.
+      // A host set during this check was not checked; one that was verified or lost since then was checked later, on
+      // request.
       const isAsAsked =
         domain.trackingDomain === requested.trackingDomain && domain.trackingVerifiedAt === requested.trackingVerifiedAt
-      const looks = tracking !== undefined && isAsAsked ? { ...records, tracking } : records
-      storeChecks(app, tx, createSystemActor(domain), domain, looks, 'schedule')
+      const results = tracking !== undefined && isAsAsked ? { ...records, tracking } : records
+      storeChecks(app, tx, createSystemActor(domain), domain, results, 'schedule')
     })
     return true
   } catch (error) {

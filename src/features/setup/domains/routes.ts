@@ -1,4 +1,4 @@
-/** @module /v1/domains: paths, shapes and one call each. */
+/** @module Routes of /v1/domains. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -26,7 +26,7 @@ import { verifyTracking } from './verify-tracking.ts'
 const IdParam = Type.Object({ id: Type.String({ description: 'Id of the domain.' }) })
 const tags = ['Domains']
 
-/** The one use case that is not of this feature: deleting a domain ends its mail, and mail builds on domains. */
+/** The one use case of another feature: deleting a domain ends its mail, and the mail features depend on domains. */
 export interface DomainUseCases {
   readonly deleteDomain: (app: App, actor: Actor, id: string) => Promise<void>
 }
@@ -63,7 +63,7 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
         response: { 201: CreatedDomain },
         detail: {
           summary: 'Register a domain',
-          description: 'Makes its DKIM key. Publish the `dns_records`, then verify.',
+          description: 'Creates its DKIM key. Publish the `dns_records`, then verify.',
           tags,
           ...requires('domains:write'),
         },
@@ -88,7 +88,7 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
         params: IdParam,
         body: DomainChange,
         response: DataBody(DomainWire),
-        detail: { summary: 'Switch inbound mail of a domain on or off', tags, ...requires('domains:write') },
+        detail: { summary: 'Enable or disable inbound mail of a domain', tags, ...requires('domains:write') },
       },
     )
     .delete(
@@ -101,7 +101,7 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
         params: IdParam,
         detail: {
           summary: 'Delete a domain',
-          description: 'Cancels its scheduled mail; what is already queued is still sent and signed.',
+          description: 'Cancels its scheduled mail; mail already queued is still signed and sent.',
           tags,
           ...requires('domains:write'),
         },
@@ -116,7 +116,7 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
         detail: {
           summary: 'Verify a domain',
           description:
-            'Asks DNS now and says for each record what was found, what was expected and what to publish. Takes verification from nobody at once: a verified domain that lacks a record sends for 72 hours more.',
+            'Checks DNS now and reports for each record what was found, what was expected and what to publish. A verified domain that lacks a record still sends for 72 hours.',
           tags,
           ...requires('domains:write'),
         },
@@ -135,7 +135,7 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
         detail: {
           summary: 'Set the host name of tracked links',
           description:
-            'Publish a CNAME at it that points to `cname_target`, then verify it. Another name than before is unverified again.',
+            'Publish a CNAME at it that points to `cname_target`, then verify it. A changed name is unverified again.',
           tags,
           ...requires('domains:write'),
         },
@@ -151,7 +151,7 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
         detail: {
           summary: 'Remove the host name of tracked links',
           description:
-            'Links in future mail have the host of the service. Links in older mail need the CNAME still; keep it only below a domain that you keep verified here, since otherwise another account may set the host.',
+            'Links in future mail use the host of the service. Links in older mail still need the CNAME; keep it only below a domain that stays verified here, because otherwise another account may set the host.',
           tags,
           ...requires('domains:write'),
         },
@@ -168,7 +168,7 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
         response: TrackingVerification,
         detail: {
           summary: 'Verify the host name of tracked links',
-          description: 'Asks DNS now and says what was found, what was expected and what to publish.',
+          description: 'Checks DNS now and reports what was found, what was expected and what to publish.',
           tags,
           ...requires('domains:write'),
         },

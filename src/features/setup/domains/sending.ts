@@ -1,5 +1,6 @@
 /**
- * @module What sending needs of a domain: which one a From address falls under, and its key. Read on every acceptance and delivery.
+ * @module Finds the registered domain that covers a From address, and the key that signs its mail. Read on every
+ * acceptance and delivery.
  */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
@@ -14,7 +15,7 @@ export interface SendingDomain {
   readonly id: number
   readonly domain: string
   readonly isVerified: boolean
-  /** Set where it was verified and has lacked records for over 72 hours: it sends nothing, and is no sandbox. */
+  /** Set when it was verified and has lacked records for over 72 hours: it sends nothing, and is no sandbox either. */
   readonly lapsed: { readonly since: Millis; readonly lost: readonly DnsRecordKey[] } | undefined
 }
 
@@ -52,7 +53,7 @@ const sql = prepareStatements((db) => ({
 
 /**
  * The registered domain that covers a From domain: the nearest verified one at or above it (relaxed alignment, RFC
- * 9989), else the nearest that was verified, so that its live mail never falls into the sandbox, else the nearest.
+ * 9989), else the nearest that was once verified, so that live mail never lands in the sandbox, else the nearest.
  */
 export function findSendingDomain(db: Database, accountId: number, fromDomain: string): SendingDomain | undefined {
   let nearest: SendingDomain | undefined
@@ -67,8 +68,8 @@ export function findSendingDomain(db: Database, accountId: number, fromDomain: s
 }
 
 /**
- * The nearest verified domain of the account above a registered one, whose key mail of that one is signed with as long
- * as it is not verified itself.
+ * The account's nearest verified domain above a registered one. Its key signs mail of the registered domain while that
+ * is not verified itself.
  */
 export function findCoveringDomain(db: Database, accountId: number, domain: string): string | undefined {
   const found = findSendingDomain(db, accountId, domain.slice(domain.indexOf('.') + 1))
@@ -90,10 +91,13 @@ export function domainNotVerified(field: string, { domain, lapsed }: SendingDoma
   return invalid(field, found, 'domain_not_verified')
 }
 
-/** Context that seals a domain's DKIM key to its row. */
+/** Seal context that binds a DKIM key to its domain's row. */
 export const toDkimKeyContext = (uuid: Uint8Array): string => `dkim:${formatUuid(uuid)}`
 
-/** The domain with its unsealed key, deleted ones too: their open mail is still signed. Undefined when the row is gone. */
+/**
+ * The domain with its unsealed key, deleted domains included, because their open mail is still signed. Undefined once
+ * the row is deleted.
+ */
 export function findSigningDomain(db: Database, keys: KeyRing, id: number): SigningDomain | undefined {
   const row = sql(db).byId.get(id)
   if (!row) return undefined

@@ -1,11 +1,12 @@
 /**
- * @module Sets and removes the host of a domain's tracked links. With domains.ts and verify.ts the only writer of `domains`.
+ * @module Sets and removes the host of a domain's tracked links.
  *
- * - The host may lie anywhere in DNS, not only below the sending domain: no standard ties links to From, and agencies and brands keep their links under
- *   a name of their own. Only a subdomain can carry the CNAME: the name that its owner registered has SOA and NS records beside it (RFC 1034 §3.6.2).
- * - A CNAME to us does not tell which account published it. So a host at or below a domain that some account has verified belongs to that account:
- *   others cannot set it, and lose it when they had it before: at once for use (tracking-domain.ts), and for good when the owner sets it or at the next
- *   look at their domain.
+ * - The host may be anywhere in DNS, not only below the sending domain: no standard ties links to From, and agencies
+ *   and brands use link domains of their own. Only a subdomain can have the CNAME, because a registered name has SOA
+ *   and NS records beside it (RFC 1034 §3.6.2).
+ * - A CNAME to us does not prove which account published it. So a host at or below a domain that an account has
+ *   verified belongs to that account. Others cannot set it, and lose it if they had it: its use ends immediately
+ *   (tracking-domain.ts), and the setting is removed when the owner sets the host or at the next check of their domain.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -30,10 +31,11 @@ const sql = prepareStatements((db) => ({
 }))
 
 /**
- * Sets the tracking host of the account's domain; another one than before is unverified. 404; 422 `invalid_tracking_domain` for what cannot carry a CNAME;
- * 409 `tracking_domain_taken` when another domain has it; 409 `no_cname_target` when this service has no name to which it could point.
+ * Sets the tracking host of the account's domain; a changed host is unverified. Throws 404; 422
+ * `invalid_tracking_domain` for a name that cannot have a CNAME; 409 `tracking_domain_taken` when another domain has
+ * it; 409 `no_cname_target` when this service has no name to which it could point.
  * @param id public id of the domain
- * @param text as a person types it
+ * @param text as a user types it
  */
 export async function setTrackingDomain(app: App, actor: Actor, id: string, text: string): Promise<Domain> {
   requireCnameTarget(app.config)
@@ -50,7 +52,7 @@ export async function setTrackingDomain(app: App, actor: Actor, id: string, text
   })
 }
 
-/** Takes the tracking host away; links of future mail are served under the service's own URL. 404. */
+/** Removes the tracking host; links of future mail use the service's own URL. Throws 404. */
 export function removeTrackingDomain(app: App, actor: Actor, id: string): Promise<Domain> {
   return app.commit.writeFromReserve((tx) => {
     removeHost(app, tx, actor, getDomain(tx.db, actor.accountId, id))
@@ -58,7 +60,7 @@ export function removeTrackingDomain(app: App, actor: Actor, id: string): Promis
   })
 }
 
-/** Takes the tracking host of a domain away when it belongs to another account by now. Gives the domain as it is then. */
+/** Removes the tracking host of a domain if it now belongs to another account. Returns the resulting domain. */
 export function releaseForeignHost(app: App, tx: Tx, domain: Domain): Domain {
   const { trackingDomain: host } = domain
   if (host === null || !isHostElsewhere(tx.db, domain.accountId, host)) return domain
@@ -66,13 +68,13 @@ export function releaseForeignHost(app: App, tx: Tx, domain: Domain): Domain {
   return findDomain(tx.db, domain.accountId, domain.uuid) ?? domain
 }
 
-/** To what a tracking host has to point. 409 `no_cname_target` when that is no name that others can look up. */
+/** The name to which a tracking host must point. Throws 409 `no_cname_target` when others cannot look it up. */
 export function requireCnameTarget(config: Config): string {
   const target = getCnameTarget(config)
   if (target.includes('.')) return target
   throw conflict(
     'no_cname_target',
-    'This service has no full host name yet to which a tracking domain could point; its operator has to set TASSIS_PUBLIC_URL to one first, such as https://mail.example.com.',
+    'This service has no fully qualified host name yet to which a tracking domain could point; its operator must first set TASSIS_PUBLIC_URL, such as https://mail.example.com.',
   )
 }
 
@@ -86,27 +88,29 @@ function validateHost(config: Config, text: string): string {
   const { domain: host } = name
   const registered = findRegistrableDomain(host)
   if (host === registered) {
-    throw invalidHost(`${host} itself cannot have a CNAME record; give a name below it, such as links.${host}.`)
+    throw invalidHost(`${host} itself cannot have a CNAME record; use a name below it, such as links.${host}.`)
   }
   const own = [getPublicHost(config), getCnameTarget(config), config.hostname.toLowerCase()]
   if (own.includes(host)) {
-    throw invalidHost(`${host} is the name of this service; give a name of your own, such as links.example.com.`)
+    throw invalidHost(`${host} is the name of this service; use a name of your own, such as links.example.com.`)
   }
   return host
 }
 
-/** Refuses names at which the account's domains need other records: DNS allows none beside a CNAME. */
+/** Rejects names at which the account's domains need other records: DNS allows none beside a CNAME. */
 function requireNoMailRecords(db: Database, accountId: number, host: string): void {
   const prefix = `${SENDING_SUBDOMAIN}.`
   const parent = host.startsWith(prefix) ? host.slice(prefix.length) : undefined
   const inUse = [host, parent].some((name) => name !== undefined && findDomainByName(db, accountId, name) !== undefined)
   if (!inUse) return
   throw invalidHost(
-    `${host} has mail records of a registered domain, and DNS allows no other record beside a CNAME; give another name, such as links.${parent ?? host}.`,
+    `${host} has mail records of a registered domain, and DNS allows no other record beside a CNAME; use another name, such as links.${parent ?? host}.`,
   )
 }
 
-/** Makes sure that nobody holds a host that is no other account's. Throws 409 when its holder may keep it. */
+/**
+ * Takes a host that belongs to no other account from a domain that has it set. Throws 409 when that domain may keep it.
+ */
 function acquireHost(app: App, tx: Tx, actor: Actor, host: string): void {
   const row = sql(tx.db).holder.get(host)
   const holder = row && findDomain(tx.db, row.accountId, new Uint8Array(row.uuid))
@@ -117,7 +121,7 @@ function acquireHost(app: App, tx: Tx, actor: Actor, host: string): void {
   if (findHostOwner(tx.db, host) !== actor.accountId) {
     throw conflict(
       'tracking_domain_taken',
-      `${host} is already in use by another account. If its domain is yours, register and verify that first.`,
+      `${host} is already in use by another account. If you own its domain, register and verify the domain first.`,
     )
   }
   removeHost(app, tx, createSystemActor(holder), holder)

@@ -6,7 +6,7 @@ import { bytes, flag, time, uuid } from '#platform/db/columns.ts'
 export const domains = sqliteTable(
   'domains',
   {
-    /** Never given twice: emails name it after the row is gone. */
+    /** Never reused: emails refer to it after the row is deleted. */
     id: integer('id').primaryKey({ autoIncrement: true }),
     uuid: uuid('uuid').notNull().unique(),
     accountId: integer('account_id')
@@ -28,28 +28,28 @@ export const domains = sqliteTable(
     mxVerified: flag('mx_verified').notNull().default(false),
     inboundEnabled: flag('inbound_enabled').notNull().default(false),
     mxVerifiedAt: time('mx_verified_at'),
-    /** Host name of tracked links, A-labels in lower case; null: that of the service. */
+    /** Host name of tracked links, A-labels in lower case; null: the host name of the service. */
     trackingDomain: text('tracking_domain'),
     /** Since when the CNAME of the tracking host points to us; null: it does not. */
     trackingVerifiedAt: time('tracking_verified_at'),
-    /** Since when it counts as verified, also in the 72 hours after it lost records; null: it does not. */
+    /** Since when the domain is verified, also during the 72 hours after it lost records; null: not verified. */
     verifiedAt: time('verified_at'),
     /**
      * Since when a domain that was verified lacks a record that sending needs. Without `verified_at` it no longer
-     * sends; never the sandbox.
+     * sends, and is no sandbox either.
      */
     recordsLostAt: time('records_lost_at'),
-    /** When the owners are due to be mailed about lost or restored records; null: nothing to say. */
+    /** When a mail about lost or restored records is due to the owners; null: none is. */
     lossNoticeDueAt: time('loss_notice_due_at'),
     lossNoticeSentAt: time('loss_notice_sent_at'),
-    /** What the last of these mails said: `lost`, `ended` or `restored`. */
+    /** What the last of these mails reported: `lost`, `ended` or `restored`. */
     lossNotice: text('loss_notice'),
     checkedAt: time('checked_at'),
-    /** When its DNS is looked at again without being asked. */
+    /** When the next scheduled DNS check is due. */
     nextCheckAt: time('next_check_at').notNull(),
-    /** JSON of `Failing` in standing.ts; null: nothing is. */
+    /** JSON of `Failing` in verification-state.ts; null: nothing is failing. */
     failing: text('failing'),
-    /** Set when deleted; the row stays for its key until the domain's open mail is final. */
+    /** Set when deleted; the row stays, for its key, until the domain's open mail is final. */
     deletedAt: time('deleted_at'),
     createdAt: time('created_at').notNull(),
     updatedAt: time('updated_at').notNull(),
@@ -57,7 +57,7 @@ export const domains = sqliteTable(
   (t) => [
     uniqueIndex('domains_account_name').on(t.accountId, t.domain).where(sql`deleted_at is null`),
     uniqueIndex('domains_tracking').on(t.trackingDomain).where(sql`tracking_domain is not null and deleted_at is null`),
-    // With those that are deleted.
+    // Includes deleted domains.
     index('domains_account').on(t.accountId),
     index('domains_name').on(t.domain),
     index('domains_due').on(t.nextCheckAt).where(sql`deleted_at is null`),

@@ -1,9 +1,9 @@
 /**
- * @module What tracked links need of domains: which host serves them, whose it is, and to what its CNAME points. Read for every tracked message and asked
- * by the reverse proxy before it makes a certificate; a host that is set but not verified, or whose domain was deleted, counts as none.
- *
- * A CNAME to us does not tell which account published it. So a host at or below a domain that an account has verified belongs to that account, whoever has
- * set it: from that moment on it is of no use to another.
+ * @module Finds the host that serves tracked links, its owner and the target of its CNAME. Read for every tracked
+ * message, and by the reverse proxy before it creates a certificate. A host that is unverified, or whose domain was
+ * deleted, does not count.
+ * A CNAME to us does not prove which account published it. So a host at or below a domain that an account has verified
+ * belongs to that account, whichever account set it, and others can no longer use it.
  */
 import type { Database } from 'bun:sqlite'
 import { isIP } from 'node:net'
@@ -33,7 +33,7 @@ const sql = prepareStatements((db) => ({
 }))
 
 /**
- * The verified tracking host of a domain, in A-labels and lower case; null: its links are served under the service's own URL.
+ * The verified tracking host of a domain, in A-labels and lower case; null: its links use the service's own URL.
  * @param domainId id of the row, not the public one
  */
 export function findTrackingHost(db: Database, domainId: number): string | null {
@@ -41,27 +41,36 @@ export function findTrackingHost(db: Database, domainId: number): string | null 
   return row && !isHostElsewhere(db, row.accountId, row.host) ? row.host : null
 }
 
-/** Whether `host`, a bare name without a port, is the verified tracking host of any account's domain. */
+/** Whether `host`, a bare name without a port, is a verified tracking host of any account. */
 export function isTrackingHost(db: Database, host: string): boolean {
   const name = normaliseHost(host)
   const row = sql(db).byHost.get(name)
   return row !== null && !isHostElsewhere(db, row.accountId, name)
 }
 
-/** UUID of the account whose links a verified tracking host serves; undefined for any other host. @param host a bare name without a port */
+/**
+ * UUID of the account whose links a verified tracking host serves; undefined for any other host.
+ * @param host a bare name without a port
+ */
 export function findTrackingHostAccount(db: Database, host: string): UuidBytes | undefined {
   const name = normaliseHost(host)
   const row = sql(db).byHost.get(name)
   return row ? (findOwnerRow(db, name) ?? row).uuid : undefined
 }
 
-/** Whether the host belongs to another account: the nearest verified domain at or above it is theirs. @param host in A-labels and lower case */
+/**
+ * Whether the host belongs to another account, which has verified the nearest domain at or above it.
+ * @param host in A-labels and lower case
+ */
 export function isHostElsewhere(db: Database, accountId: number, host: string): boolean {
   const owner = findHostOwner(db, host)
   return owner !== undefined && owner !== accountId
 }
 
-/** Row id of the account that has verified the nearest domain at or above `host`. @param host in A-labels and lower case */
+/**
+ * Row id of the account that has verified the nearest domain at or above `host`.
+ * @param host in A-labels and lower case
+ */
 export const findHostOwner = (db: Database, host: string): number | undefined => findOwnerRow(db, host)?.accountId
 
 function findOwnerRow(db: Database, host: string): AccountRow | undefined {
@@ -72,7 +81,10 @@ function findOwnerRow(db: Database, host: string): AccountRow | undefined {
   return undefined
 }
 
-/** To what the CNAME of a tracking host points: the host of our public URL when that is a full name, else our host name. Lower case. */
+/**
+ * The name to which the CNAME of a tracking host points, in lower case: the host of our public URL if that is a full
+ * name, else our host name.
+ */
 export function getCnameTarget({ publicUrl, hostname }: Pick<Config, 'publicUrl' | 'hostname'>): string {
   const host = getPublicHost({ publicUrl })
   return host.includes('.') && isIP(host) === 0 ? host : normaliseHost(hostname)
@@ -82,5 +94,5 @@ export function getCnameTarget({ publicUrl, hostname }: Pick<Config, 'publicUrl'
 export const getPublicHost = ({ publicUrl }: Pick<Config, 'publicUrl'>): string =>
   normaliseHost(new URL(publicUrl).hostname).replace(/^\[(.*)\]$/, '$1')
 
-/** A host name in lower case, without the dot at its end. */
+/** A host name in lower case, without a trailing dot. */
 export const normaliseHost = (host: string): string => host.toLowerCase().replace(/\.$/, '')

@@ -1,4 +1,6 @@
-/** @module Verifies the tracking host of a domain on request: looks at its CNAME now, stores what was found and answers it. */
+/**
+ * @module Verifies the tracking host of a domain on request: checks its CNAME now, stores the result and returns it.
+ */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { conflict, invalid } from '#platform/errors.ts'
@@ -14,9 +16,9 @@ export interface TrackingVerification {
 }
 
 /**
- * Looks whether the tracking host of the account's domain leads to us, and stores the result. 404 for a domain that is not the account's; 422
- * `no_tracking_domain` when none is set; 409 when the host belongs to a domain that another account has verified, was changed meanwhile, or has nothing
- * to point to.
+ * Checks whether the tracking host of the account's domain leads to us, and stores the result. Throws 404 when the
+ * account does not have the domain; 422 `no_tracking_domain` when no host is set; 409 when the host belongs to a domain
+ * that another account has verified, was changed during the check, or has no name to point to.
  * @param id public id of the domain
  */
 export async function verifyTracking(app: App, actor: Actor, id: string): Promise<TrackingVerification> {
@@ -25,7 +27,7 @@ export async function verifyTracking(app: App, actor: Actor, id: string): Promis
   return app.commit.write((tx) => {
     const { domain: before, host: hostNow } = getTrackedDomain(tx.db, actor, id)
     if (hostNow !== host) {
-      throw conflict('tracking_domain_changed', 'The tracking domain was changed while it was looked up; verify again.')
+      throw conflict('tracking_domain_changed', 'The tracking domain was changed during the check; verify again.')
     }
     storeChecks(app, tx, actor, before, { tracking: check }, 'request')
     const domain = getDomain(tx.db, actor.accountId, id)

@@ -1,6 +1,6 @@
 /**
- * @module Verifies a domain on request: looks at its DNS now, stores what was found and answers it; `standing.ts` has the rules. With domains.ts
- * and set-tracking.ts the only writer of `domains`.
+ * @module Verifies a domain on request: checks its DNS now, stores the results and returns them, by the rules of
+ * `verification-state.ts`. Also stores the results of scheduled checks.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -38,7 +38,7 @@ const sql = prepareStatements((db) => ({
   setNextCheck: db.prepare('UPDATE domains SET checked_at = ?, next_check_at = ? WHERE id = ?'),
 }))
 
-/** What is shown of a check: `verified` is the domain's flag after the look, `detail` what this look found. */
+/** A check as the API shows it: `verified` is the domain's flag after the check, `detail` what this check found. */
 export interface CheckView {
   readonly verified: boolean
   readonly detail: string
@@ -47,21 +47,21 @@ export interface CheckView {
 export interface DomainVerification {
   readonly domain: Domain
   readonly checks: Readonly<Record<DnsRecordKey, CheckView>>
-  /** Whether all records that sending needs are there. */
+  /** Whether all records that sending needs are verified. */
   readonly fullyVerified: boolean
 }
 
 /**
- * Looks at the DNS of the account's domain and stores the result, which takes verification from nobody at once: what is
- * missing starts the 72 hours of standing.ts. 404 for a domain that is not the account's, also when it was deleted
- * meanwhile; 409 `domain_taken`, with nothing changed, while another account has it verified.
+ * Checks the DNS of the account's domain and stores the results. A missing record never ends verification immediately:
+ * it starts the 72 hours of verification-state.ts. Throws 404 when the account does not have the domain, or it was
+ * deleted during the check, and 409 `domain_taken`, with nothing changed, while another account has it verified.
  * @param id public id
  */
 export async function verifyDomain(app: App, actor: Actor, id: string): Promise<DomainVerification> {
   const requested = getOwnableDomain(app.db, actor, id)
   const checks = await checkDomain(app.freshResolver, toDomainDns(app.config, requested))
   return app.commit.write((tx) => {
-    // Also here: who asks often puts the scheduled looks off.
+    // Also done here, because frequent requests postpone the scheduled checks.
     const before = releaseForeignHost(app, tx, getOwnableDomain(tx.db, actor, id))
     storeChecks(app, tx, actor, before, checks, 'request')
     const domain = getDomain(tx.db, actor.accountId, id)
@@ -74,14 +74,14 @@ export async function verifyDomain(app: App, actor: Actor, id: string): Promise<
 }
 
 /**
- * Takes the operator's word for the domain in place of its DNS: it is verified and takes mail, until 72 hours after a
- * look found its DNS to say otherwise. For networks where there is no DNS to look at, such as a developer's machine.
- * Throws as `verifyDomain`.
+ * Marks a domain verified without a DNS check, on the operator's word: it sends and accepts mail until 72 hours after a
+ * check contradicts it. For networks without DNS to check, such as a developer's machine. Throws as `verifyDomain`
+ * does.
  */
 export function vouchForDomain(app: App, actor: Actor, id: string): Promise<Domain> {
   return app.commit.write((tx) => {
     const before = releaseForeignHost(app, tx, getOwnableDomain(tx.db, actor, id))
-    const assumed = verified('The operator vouches for it.')
+    const assumed = verified('Marked verified by the operator.')
     const checks = Object.fromEntries(DNS_RECORD_KEYS.map((key) => [key, assumed])) as CheckResults
     storeChecks(app, tx, actor, before, checks, 'request')
     audit(app, tx, actor, {
@@ -101,9 +101,9 @@ function getOwnableDomain(db: Database, actor: Actor, id: string): Domain {
 }
 
 /**
- * Stores what a look found; what changes the domain's right to send, or its tracking host, gets an audit row, the
- * former an event and a line in the log as well. `before` was read in this transaction. Only a look at all records of
- * the domain puts the next one off.
+ * Stores the results of a check. A change of the domain's right to send, or of its tracking host, gets an audit entry;
+ * the former also an event and a log line. `before` must have been read in this transaction. Only a check of all
+ * records of the domain postpones the next one.
  */
 export function storeChecks(
   app: App,
@@ -181,9 +181,9 @@ function toLossDetails(before: VerificationState, after: VerificationState, chan
 }
 
 const LOSS_LOG_MESSAGES = {
-  records_lost: 'a verified domain lost DNS records: its mail is sent for 72 hours more',
-  unverified: 'a domain has lacked DNS records for 72 hours: its mail is refused',
-  records_restored: 'the DNS records of a domain are there again',
+  records_lost: 'a verified domain lost DNS records: its mail is sent for another 72 hours',
+  unverified: 'a domain has lacked DNS records for 72 hours: its mail is rejected',
+  records_restored: 'the DNS records of a domain are restored',
 } as const
 
 function recordLoss(
@@ -203,7 +203,7 @@ function recordLoss(
   tx.afterCommit(() => app.log[change === 'records_restored' ? 'info' : 'warn'](data, LOSS_LOG_MESSAGES[change]))
 }
 
-/** Puts the next look off without one: the domain is another account's for now. */
+/** Postpones the next check without checking: another account owns the domain for now. */
 export function skipCheck(app: App, tx: Tx, domain: Domain): void {
   const now = app.eventTime()
   sql(tx.db).setNextCheck.run(
@@ -213,7 +213,7 @@ export function skipCheck(app: App, tx: Tx, domain: Domain): void {
   )
 }
 
-/** @param verified the flag as it is after the look */
+/** @param verified the flag after the check */
 export function toCheckView({ outcome, detail }: Check, verified: boolean): CheckView {
   if (outcome !== 'unknown') return { verified, detail }
   return { verified, detail: `${detail} Until then it stays ${verified ? 'verified, as it was' : 'unverified'}.` }

@@ -1,6 +1,6 @@
 /**
- * @module Whether the service can take work now: the database reads and writes in time, the disk has room, nobody is stopping it. What is told
- * is for everybody to see: no path, no error text of a library.
+ * @module Checks whether the service can take work now: the database reads and writes in time, the disk has space, and
+ * the service is not stopping. The result is public: it contains no path and no error text of a library.
  */
 import type { App } from '#features/core/app/app.ts'
 import { getMeta, setMeta } from '#features/core/events/record.ts'
@@ -8,23 +8,23 @@ import type { Millis } from '#platform/clock.ts'
 import type { ErrorDetail } from '#platform/errors.ts'
 import { seconds } from '#platform/units.ts'
 
-/** One sentence for each thing that keeps the service from working; empty when it is ready. */
+/** Returns one sentence per problem; none when the service is ready. */
 export type Readiness = () => Promise<readonly ErrorDetail[]>
 
-/** How long the database may take for a write and a read. */
+/** Time limit for a database write and read. */
 const DATABASE_TIMEOUT_MS = seconds(2)
-/** How long an answer of the database holds, so that being asked often costs no writes. */
+/** How long a successful database probe stays valid, so that frequent checks cost no writes. */
 const PROBE_TTL_MS = seconds(5)
 
 const PROBE_KEY = 'ready_probe'
 
-/** @param isStopping whether the service was told to end */
+/** @param isStopping whether the service was told to stop */
 export function createReadiness(
   app: Pick<App, 'db' | 'commit' | 'disk' | 'clock'>,
   isStopping: () => boolean,
 ): Readiness {
   let answeredAtMs = Number.NEGATIVE_INFINITY
-  // One probe at a time: while the disk hangs, being asked must not fill the queue of writes.
+  // One probe at a time: while the disk hangs, health checks must not fill the write queue.
   let probe: Promise<boolean> | undefined
 
   const probeDatabase = async (): Promise<boolean> => {
@@ -48,7 +48,7 @@ export function createReadiness(
   return async () => {
     const [isDatabaseUp, isDiskLow] = await Promise.all([
       isDatabaseResponding(),
-      // A disk that does not even answer has no room for us.
+      // A disk that does not respond counts as full.
       isTrueWithin(
         app,
         DATABASE_TIMEOUT_MS,
@@ -69,7 +69,7 @@ async function writeAndRead(app: Pick<App, 'db' | 'commit' | 'clock'>): Promise<
   return getMeta(app.db, PROBE_KEY) === token
 }
 
-/** What `asked` says, or false when it fails or takes longer. */
+/** Resolves like `question`, or with false when it fails or exceeds the limit. */
 function isTrueWithin(app: Pick<App, 'clock'>, limitMs: Millis, question: Promise<boolean>): Promise<boolean> {
   return new Promise((resolve) => {
     const timer = app.clock.after(limitMs, () => resolve(false))

@@ -1,4 +1,4 @@
-/** @module /healthz and /readyz: for supervisors and load balancers. Public, and nothing in them is secret. */
+/** @module Routes /healthz and /readyz, for supervisors and load balancers. Public; they reveal nothing secret. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
@@ -10,7 +10,7 @@ const RETRY_AFTER_SECONDS = 5
 const tags = ['Health']
 const Healthy = Type.Object({ status: Type.Literal('ok') })
 
-/** @param isStopping whether the service was told to end; a load balancer then looks elsewhere */
+/** @param isStopping whether the service was told to stop; a load balancer then sends requests elsewhere */
 export const healthRoutes = (app: App, { isStopping }: { isStopping: () => boolean }) => {
   const readiness = createReadiness(app, isStopping)
   return new Elysia()

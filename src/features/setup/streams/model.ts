@@ -1,4 +1,4 @@
-/** @module Wire shapes of message streams. */
+/** @module Wire form of message streams. */
 import { type Static, Type } from '@sinclair/typebox'
 import { isoTime } from '#platform/http/envelope.ts'
 import { StrictObject, Timestamp, Uuid } from '#platform/http/schemas.ts'
@@ -9,9 +9,9 @@ import type { Stream } from './streams.ts'
 export const StreamRecord = Type.Object({
   id: Uuid({ description: 'Id of the stream.' }),
   account_id: Uuid({ description: 'Account it belongs to.' }),
-  slug: Type.String({ description: 'What a send gives as `stream`.' }),
+  slug: Type.String({ description: 'Value of `stream` in a send.' }),
   name: Type.String({ description: 'Name.' }),
-  created_at: Timestamp({ description: 'When it was made.' }),
+  created_at: Timestamp({ description: 'When it was created.' }),
   updated_at: Timestamp({ description: 'When it was last changed.' }),
 })
 export type StreamRecord = Static<typeof StreamRecord>
@@ -20,28 +20,28 @@ const Count = (description: string) => Type.Integer({ minimum: 0, description })
 const Rate = (description: string) =>
   Type.Union([Type.Number({ minimum: 0, maximum: 1 }), Type.Null()], { description })
 
-/** What became of a stream's mail by itself. The list has none of it: the sums of a hundred streams would keep all other requests waiting. */
+/**
+ * A stream with its reputation. The list omits it, because summing a hundred streams would delay all other requests.
+ */
 export const StreamDetail = Type.Object({
   ...StreamRecord.properties,
   reputation: Type.Object(
     {
-      period_days: Type.Literal(REPUTATION_DAYS, { description: 'Days back from now that the figures are of.' }),
-      sent: Count('Recipients that mail was accepted for; those who were suppressed or cancelled are left out.'),
-      delivered: Count(
-        'Recipients whose mail server took the mail, and did not report later that it could not deliver.',
-      ),
-      bounced: Count('Recipients that were refused for good (hard bounces).'),
-      complained: Count('Complaints that came in, whenever the mail was sent.'),
+      period_days: Type.Literal(REPUTATION_DAYS, { description: 'Days up to now that the numbers cover.' }),
+      sent: Count('Recipients whose mail was accepted, without suppressed and cancelled ones.'),
+      delivered: Count('Recipients whose mail server accepted the mail and reported no failure later.'),
+      bounced: Count('Recipients that were rejected permanently (hard bounces).'),
+      complained: Count('Complaints received, whenever the mail was sent.'),
       bounce_rate: Rate('bounced / (delivered + bounced), 0 to 1; null when both are 0.'),
       complaint_rate: Rate('complained / delivered, 0 to 1; null when nothing was delivered.'),
     },
-    { description: 'The reputation of this stream by itself. Sandbox mail counts nothing.' },
+    { description: 'The reputation of this stream alone. Sandbox mail is not counted.' },
   ),
 })
 export type StreamDetail = Static<typeof StreamDetail>
 
 const Slug = Type.String({
-  description: 'What a send gives as `stream`: 1 to 63 of a to z, 0 to 9 and "-", beginning with a letter or digit.',
+  description: 'Value of `stream` in a send: 1 to 63 of a to z, 0 to 9 and "-", beginning with a letter or digit.',
 })
 const Name = Type.String({ minLength: 1, maxLength: 200, description: 'Name.' })
 
@@ -49,7 +49,7 @@ export const NewStream = StrictObject({ slug: Slug, name: Name })
 
 export const StreamChange = StrictObject(
   { slug: Type.Optional(Slug), name: Type.Optional(Name) },
-  { description: 'At least one field; those left out keep their value.' },
+  { description: 'At least one field; omitted fields keep their value.' },
 )
 
 export const toStreamWire = (stream: Stream, accountUuid: string): StreamRecord => ({

@@ -1,6 +1,6 @@
 /**
- * @module The reputation of a stream by itself: what became of its mail, in counters by hour, so that one stream's bounces and complaints do not hide
- * behind another's mail. Counts what it is told and sums it up; sandbox mail says nothing of a reputation and is not told.
+ * @module Counts what became of each stream's mail, by hour, so that bounces and complaints of one stream do not hide
+ * behind another's mail. Callers must not count sandbox mail.
  */
 import type { Database } from 'bun:sqlite'
 import { count, hourOf } from '#features/core/events/record.ts'
@@ -10,23 +10,25 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { days } from '#platform/units.ts'
 
 /**
- * sent: recipients that mail was accepted for, in the hour of the acceptance; those who were suppressed or cancelled are taken out again.
- * delivered: recipients whose receiver took it, in the hour that it did; taken out again when it reports later that it could not deliver.
- * bounced: recipients refused for good, in the hour of the refusal. complained: complaints, in the hour they came in.
+ * sent: recipients whose mail was accepted, in the hour of acceptance, without suppressed and cancelled ones.
+ * delivered: recipients whose server accepted the mail, in that hour; subtracted again when the server later reports a
+ * failure.
+ * bounced: recipients that were rejected permanently, in that hour.
+ * complained: complaints, in the hour of their receipt.
  */
 export const STREAM_COUNTERS = ['sent', 'delivered', 'bounced', 'complained'] as const
 export type StreamCounter = (typeof STREAM_COUNTERS)[number]
 
-/** Beginning of the names of all counters of streams. */
+/** Prefix of all stream counters. */
 export const STREAM_METRIC_PREFIX = 'stream:'
 
 const toStreamMetric = (streamId: number, counter: StreamCounter): string =>
   `${STREAM_METRIC_PREFIX}${streamId}:${counter}`
 
-/** Counter of a figure over all streams of an account, the deleted ones too: what an account is judged by. */
+/** Counter over all streams of an account, deleted ones included, by which the account is monitored. */
 export const toAccountMetric = (counter: StreamCounter): string => `account:${counter}`
 
-/** Adds to a figure of a stream, and of its account, in the hour of `at`. Not for sandbox mail. */
+/** Adds to a counter of a stream and of its account, in the hour of `at`. Not for sandbox mail. */
 export function countForStream(
   tx: Tx,
   stream: { readonly accountId: number; readonly streamId: number },
@@ -45,16 +47,19 @@ const sql = prepareStatements((db) => ({
 }))
 
 export interface Reputation extends Readonly<Record<StreamCounter, number>> {
-  /** Bounced of those who were delivered to or bounced, 0..1; null when there are none. */
+  /** bounced / (delivered + bounced), 0 to 1; null when both are 0. */
   readonly bounceRate: number | null
-  /** Complaints of those who were delivered to, 0..1; null when there are none. */
+  /** complained / delivered, 0 to 1; null when nothing was delivered. */
   readonly complaintRate: number | null
 }
 
-/** Days that the figures are summed over. */
+/** Days over which the counters are summed. */
 export const REPUTATION_DAYS = 30
 
-/** The figures of a stream over the last 30 days, by full hours: a complaint counts when it came in, not when its mail was sent. */
+/**
+ * The reputation of a stream over the last 30 days, by full hours: a complaint counts at its receipt, not when its mail
+ * was sent.
+ */
 export function readReputation(db: Database, stream: { accountId: number; id: number }, now: Millis): Reputation {
   const before = hourOf(now - days(REPUTATION_DAYS))
   const sum = (counter: StreamCounter): number =>
@@ -72,5 +77,5 @@ export function readReputation(db: Database, stream: { accountId: number; id: nu
   }
 }
 
-/** Complaints about mail from before the period may outnumber what was delivered in it, so a rate ends at 1. */
+/** Complaints about mail from before the period may outnumber its deliveries, so a rate is at most 1. */
 const toRate = (part: number, whole: number): number | null => (whole <= 0 ? null : Math.min(part / whole, 1))

@@ -1,4 +1,4 @@
-/** @module /v1/streams: paths, shapes and one call each. */
+/** @module Routes of /v1/streams. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
@@ -70,7 +70,7 @@ export const streamRoutes = (app: App, { hasOpenMail }: { readonly hasOpenMail: 
         response: DataBody(StreamRecord),
         detail: {
           summary: 'Change a stream',
-          description: 'Fields that are left out keep their value. The slug of `transactional` cannot be changed.',
+          description: 'Omitted fields keep their value. The slug of `transactional` cannot be changed.',
           tags,
           ...requires('emails:send'),
         },
@@ -86,7 +86,7 @@ export const streamRoutes = (app: App, { hasOpenMail }: { readonly hasOpenMail: 
         params,
         detail: {
           summary: 'Delete a stream',
-          description: 'Refused with 409 for `transactional`, and while mail of the stream is not final.',
+          description: 'Fails with 409 for `transactional`, and while mail of the stream is not final.',
           tags,
           ...requires('emails:send'),
         },

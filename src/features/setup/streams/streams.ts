@@ -1,6 +1,6 @@
 /**
- * @module Message streams: separate reputations of an account. The only writer of `streams`. A deleted stream keeps its row, because emails name
- * it; its slug is free again.
+ * @module Creates, reads, changes and deletes message streams, which separate the reputations of an account. The only
+ * writer of `streams`. A deleted stream keeps its row, because emails refer to it; its slug is free again.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -52,7 +52,7 @@ const MAX_NAME_LENGTH = 200
 export const findStreamId = (db: Database, accountId: number, slug: string): number | undefined =>
   sql(db).bySlug.get(accountId, slug)?.id
 
-/** Writes a stream whose slug is known to be free. */
+/** Inserts a stream whose slug is known to be free. */
 export function insertStream(
   tx: Tx,
   accountId: number,
@@ -64,11 +64,11 @@ export function insertStream(
   return uuid
 }
 
-/** The account's stream; 404 when it has none with this id. */
+/** The account's stream with this id; throws 404. */
 export function getStream(db: Database, accountId: number, id: string): Stream {
   const uuid = parseUuid(id)
   const stream = uuid && sql(db).byUuid.get(uuid, accountId)
-  if (!stream) throw notFound('stream_not_found', 'There is no stream with this id.')
+  if (!stream) throw notFound('stream_not_found', 'Stream not found.')
   return stream
 }
 
@@ -82,7 +82,7 @@ export const listStreams = (
   total: sql(db).count.get(accountId)?.n ?? 0,
 })
 
-/** Makes a stream; 409 `stream_exists` when the account has one with this slug. */
+/** Creates a stream. Throws 409 `stream_exists` when the account has one with this slug. */
 export function createStream(app: App, actor: Actor, input: { slug: string; name: string }): Promise<Stream> {
   const slug = validateSlug(input.slug)
   const name = validateName(input.name)
@@ -99,7 +99,10 @@ export function createStream(app: App, actor: Actor, input: { slug: string; name
   })
 }
 
-/** Changes the fields that are given; a change of nothing is a 422. The slug of `transactional` is what sends fall back to, so it stays: 409. */
+/**
+ * Changes the provided fields. Throws 422 when none is provided, and 409 for the slug of `transactional`, the default
+ * of sends.
+ */
 export function changeStream(
   app: App,
   actor: Actor,
@@ -107,7 +110,7 @@ export function changeStream(
   change: { readonly slug?: string | undefined; readonly name?: string | undefined },
 ): Promise<Stream> {
   if (change.slug === undefined && change.name === undefined)
-    throw invalid('body', 'Give at least one of slug and name.')
+    throw invalid('body', 'At least one of slug and name must be set.')
   const slug = change.slug === undefined ? undefined : validateSlug(change.slug)
   const name = change.name === undefined ? undefined : validateName(change.name)
   return app.commit.write((tx) => {
@@ -127,10 +130,10 @@ export function changeStream(
   })
 }
 
-/** Whether mail of a stream of an account waits or is being sent, by row ids. */
+/** Whether an account has mail in a stream that is waiting or being sent, by row ids. */
 export type HasOpenMail = (db: Database, accountId: number, streamId: number) => boolean
 
-/** Deletes a stream; 409 for `transactional`, and while mail of the stream is not final. */
+/** Deletes a stream. Throws 409 for `transactional`, and while mail of the stream is not final. */
 export function deleteStream(app: App, actor: Actor, id: string, hasOpenMail: HasOpenMail): Promise<void> {
   return app.commit.writeFromReserve((tx) => {
     const stream = getStream(tx.db, actor.accountId, id)
@@ -153,7 +156,7 @@ export function deleteStream(app: App, actor: Actor, id: string, hasOpenMail: Ha
 
 function requireUnusedSlug(db: Database, accountId: number, slug: string): void {
   if (findStreamId(db, accountId, slug) !== undefined)
-    throw conflict('stream_exists', `There is a stream "${slug}" on this account already.`)
+    throw conflict('stream_exists', `This account already has a stream "${slug}".`)
 }
 
 function requireNotDefault(stream: Stream, verb: 'renamed' | 'deleted'): void {
@@ -166,13 +169,13 @@ function requireNotDefault(stream: Stream, verb: 'renamed' | 'deleted'): void {
 
 function validateSlug(slug: string): string {
   if (!SLUG.test(slug))
-    throw invalid('slug', 'A slug has 1 to 63 of a to z, 0 to 9 and "-", and begins with a letter or digit.')
+    throw invalid('slug', 'The slug must have 1 to 63 of a to z, 0 to 9 and "-", and begin with a letter or digit.')
   return slug
 }
 
 function validateName(text: string): string {
   const name = text.trim()
   if (name === '' || name.length > MAX_NAME_LENGTH)
-    throw invalid('name', `A name has 1 to ${MAX_NAME_LENGTH} characters.`)
+    throw invalid('name', `The name must have 1 to ${MAX_NAME_LENGTH} characters.`)
   return name
 }

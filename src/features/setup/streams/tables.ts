@@ -15,12 +15,12 @@ export const streams = sqliteTable(
     name: text('name').notNull(),
     createdAt: time('created_at').notNull(),
     updatedAt: time('updated_at').notNull(),
-    /** Null: it exists. Emails keep naming a deleted stream. */
+    /** Null: not deleted. Emails still refer to a deleted stream. */
     deletedAt: time('deleted_at'),
   },
   (t) => [
     uniqueIndex('streams_slug').on(t.accountId, t.slug).where(sql`deleted_at is null`),
-    // With those that are deleted.
+    // Includes deleted streams.
     index('streams_account').on(t.accountId),
   ],
 )

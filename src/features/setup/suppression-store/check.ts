@@ -1,24 +1,27 @@
 /**
- * @module Whether an account may still send to an address: asked once for each recipient at acceptance, and again right before delivery. Never
- * writes.
+ * @module Decides whether suppressions allow an email to an address: at acceptance, and again right before delivery.
+ * Never writes.
  */
 import type { Database } from 'bun:sqlite'
 import { prepareStatements } from '#platform/db/open.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
 import { suppressionListKey } from './suppression-list-key.ts'
 
-/** What a suppression stops: all mail, or only mail with `transactional: false`. Position = the stored code: only ever append. */
+/**
+ * What a suppression stops: all mail, or only mail with `transactional: false`. The position is the stored code: only
+ * append.
+ */
 export const SUPPRESSION_SCOPES = ['all', 'marketing'] as const
 export type SuppressionScope = (typeof SUPPRESSION_SCOPES)[number]
 
 export const toSuppressionScopeCode = (coverage: SuppressionScope): number => SUPPRESSION_SCOPES.indexOf(coverage)
 
-/** Why an address is on the list, where the service itself put it there. */
+/** Reasons that the service itself sets. */
 export const UNSUBSCRIBE = 'unsubscribe'
 export const HARD_BOUNCE = 'hard_bounce'
 export const COMPLAINT = 'complaint'
 
-/** Stored for "of every stream" and "of every list". */
+/** Stored in place of an id for "every stream" and "every list". */
 export const EVERY = 0
 
 interface Row {
@@ -30,11 +33,12 @@ interface Row {
 
 const COLUMNS = 'covers, stream_id AS streamId, list_id AS listId, reason'
 
-/** Rows of an address that are read to choose among them; of whoever has more, SQL chooses. */
+/** Rows of an address that are compared in code; when there are more, SQL selects. */
 const MAX_ROWS_COMPARED = 8
 
 const sql = prepareStatements((db) => ({
-  // To choose in SQL costs three times as much as to find them, and nearly all addresses have none. In the order of the index: of all mail first.
+  // Selecting in SQL costs three times as much as finding the rows, and nearly all addresses have none. Index order
+  // puts rows for all mail first.
   ofAddress: db.prepare<Row, [number, string, number]>(
     `SELECT ${COLUMNS} FROM suppressions WHERE account_id = ? AND address = ? ORDER BY covers, stream_id, list_id LIMIT ?`,
   ),
@@ -47,12 +51,12 @@ const sql = prepareStatements((db) => ({
 }))
 
 /**
- * The form in which an address is kept and looked up: lower case with composed Unicode, the domain in A-labels, a local part without needless
- * quotes. The key of a key is itself. Takes any text.
+ * The stored form of an address: lower case with composed Unicode, domain in A-labels, local part without needless
+ * quotes. Idempotent; accepts any text.
  */
 export const toSuppressionKey = normaliseAddress
 
-/** An email as far as it decides whether a suppression stops it. */
+/** The fields of an email that decide whether a suppression stops it. */
 export interface SuppressionQuery {
   readonly accountId: number
   /** In any spelling. */
@@ -60,41 +64,44 @@ export interface SuppressionQuery {
   readonly transactional: boolean
   /** Row id of its stream. */
   readonly streamId: number
-  /** Row id of the contact list that it was sent to, if it was. */
+  /** Row id of the contact list to which it is sent, if any. */
   readonly listId?: number | undefined
 }
 
-/** Why the account may not send this email to the address; undefined when it may. A reason that stops all mail comes first. */
+/**
+ * The suppression that stops this email to the address; undefined when it may be sent. One that stops all mail comes
+ * first.
+ */
 export function suppressionOf(db: Database, covered: SuppressionQuery): { reason: string } | undefined {
   const { accountId, transactional, streamId, listId } = covered
   const key = toSuppressionKey(covered.address)
   const listed = suppressionListKey(db, accountId, key)
-  // An address has both forms when it was put on the list again, and then an older export with its hash was imported.
+  // An erased address has two forms when it was suppressed again and an older export with its hash was then imported.
   const rows =
     listed === key ? findRows(db, key, covered) : [...findRows(db, listed, covered), ...findRows(db, key, covered)]
   if (rows.length === 0) return undefined
-  const ofAll = rows.find(coversAllMail)
-  if (ofAll || transactional) return ofAll
+  const forAllMail = rows.find(coversAllMail)
+  if (forAllMail || transactional) return forAllMail
   const found = rows.filter(
     (row) => (row.streamId === EVERY || row.streamId === streamId) && (row.listId === EVERY || row.listId === listId),
   )
-  const ofPart = found.find((row) => row.streamId !== EVERY || row.listId !== EVERY)
-  if (ofPart || found.length === 0) return ofPart
+  const forPart = found.find((row) => row.streamId !== EVERY || row.listId !== EVERY)
+  if (forPart || found.length === 0) return forPart
   return listId !== undefined && isOptedIn(db, { accountId, addressKey: key, listId }) ? undefined : found[0]
 }
 
 const coversAllMail = ({ covers }: Row): boolean => covers === toSuppressionScopeCode('all')
 
-/** The rows of one form of an address among which is each that stops the email. */
+/** The rows of one form of an address; they include each row that stops the email. */
 function findRows(db: Database, form: string, { accountId, streamId, listId }: SuppressionQuery): Row[] {
   const rows = sql(db).ofAddress.all(accountId, form, MAX_ROWS_COMPARED)
-  // A stream each: an account can have as many as it likes.
+  // There may be one row per stream, and an account may have any number of streams.
   return rows.length < MAX_ROWS_COMPARED || rows.some(coversAllMail)
     ? rows
     : sql(db).chosen.all(accountId, form, toSuppressionScopeCode('marketing'), streamId, listId ?? EVERY)
 }
 
-/** Whether an address confirmed a list after it had left all of them, so that leaving all of them does not stop the mail of this one. */
+/** Whether an address confirmed a list after leaving all lists, so that mail of this list still reaches it. */
 export const isOptedIn = (
   db: Database,
   {

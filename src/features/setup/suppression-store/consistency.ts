@@ -1,4 +1,4 @@
-/** @module Consistency rules of suppressions: their counters, and no active contact against them. */
+/** @module Consistency rules of suppressions: their counters, and that they stop contacts. */
 
 import { createCounterRule, createTotalRule } from '#features/core/events/counter-rules.ts'
 import { toContactStatusCode } from '#features/setup/contact-store/status.ts'
@@ -7,20 +7,20 @@ import { TOTAL_METRIC } from '#features/setup/suppression-store/suppress.ts'
 import { queryRule } from '#platform/db/consistency.ts'
 
 export const suppressionTotal = createTotalRule({
-  rule: 'the counter of suppressions is what a recount gives',
+  rule: 'the counter of suppressions equals a recount',
   metric: TOTAL_METRIC,
   table: 'suppressions',
 })
 
 export const suppressionCounters = createCounterRule({
-  rule: 'the counters of suppressions by reason are what a recount gives',
+  rule: 'the counters of suppressions by reason equal a recount',
   prefix: `${TOTAL_METRIC}:`,
   counted: `SELECT account_id, replace(replace(reason, '%', '%25'), '|', '%7C') AS name, 0 AS hour, count(*) AS n
     FROM suppressions GROUP BY 1, 2`,
 })
 
 export const suppressedContacts = queryRule({
-  rule: 'no active contact unsubscribed, bounced or complained',
+  rule: 'no active contact has a suppression for an unsubscription, bounce or complaint',
   sql: `SELECT c.id, s.reason FROM contacts c
       JOIN suppressions s ON s.account_id = c.account_id AND s.address = c.address_key AND s.stream_id = 0
     WHERE c.status = ${toContactStatusCode('active')} AND (s.covers = 0 AND s.reason IN ('${HARD_BOUNCE}', '${COMPLAINT}')

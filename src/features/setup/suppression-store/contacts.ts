@@ -1,6 +1,6 @@
 /**
- * @module Where contacts and the suppression list depend on each other: the status of a new or returning contact follows the list, and a confirmation
- * takes an unsubscription off it. Never sends anything.
+ * @module Keeps contacts and the suppression list in step: new and returning contacts get the status that the list
+ * implies, and a confirmation removes an unsubscription from it. Never sends anything.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -22,9 +22,9 @@ import { unsuppress } from './suppress.ts'
 import { suppressionListKey } from './suppression-list-key.ts'
 
 /**
- * Makes a contact active whose confirmation of this time is open, and takes its unsubscription from the list off the suppression list. Whoever had left
- * all lists gets the mail of this one again and nothing else: other lists, and mail of no list, stay stopped. `already` when it is active, `refused` when
- * the link is not the one that was last asked for.
+ * Activates a contact whose confirmation request of this time is open, and removes its unsubscription from this contact
+ * list. If the address had left all lists, it gets mail of this list only. Returns `already` when it is active, and
+ * `refused` when the link is not from the last request.
  */
 export function confirmContact(app: App, tx: Tx, contactId: number, since: Millis): ConfirmationResult {
   const result = activateContact(app, tx, contactId, since)
@@ -52,13 +52,14 @@ const sql = prepareStatements((db) => ({
 const listSuppressions = (db: Database, { accountId, addressKey }: ContactsOfAddress): readonly SuppressionRow[] =>
   sql(db).ofEveryStream.all(accountId, suppressionListKey(db, accountId, addressKey))
 
-/** Makes contacts of an address that unsubscribed what they were before; see `reinstateContacts`. Returns how many moved. */
+/** Restores unsubscribed contacts of an address; see `reinstateContacts`. Returns how many changed. */
 export const resubscribeContacts = (app: Pick<App, 'eventTime'>, tx: Tx, which: ContactsOfAddress): number =>
   reinstateContacts(app, tx, which, ['unsubscribed'])
 
 /**
- * Called after something about an address was taken off the suppression list: its contacts in one of these statuses become what the rest of the list
- * says of them, and where it says nothing, what they were: active, or pending where they never confirmed. Returns how many moved.
+ * Call it after a suppression of an address was removed. Its contacts in one of these statuses get the status that the
+ * remaining suppressions imply, or else the one before: active, or pending if they never confirmed. Returns how many
+ * changed.
  */
 export function reinstateContacts(
   app: Pick<App, 'eventTime'>,
@@ -66,7 +67,7 @@ export function reinstateContacts(
   which: ContactsOfAddress,
   from: readonly StoppedStatus[],
 ): number {
-  // Read for the first contact only: most addresses have none.
+  // Read only for the first contact: most addresses have none.
   let rows: readonly SuppressionRow[] | undefined
   const stoppedBy = (contact: StoppableContact): StoppedStatus | undefined => {
     rows ??= listSuppressions(tx.db, which)
@@ -75,7 +76,7 @@ export function reinstateContacts(
   return restoreContacts(app, tx, which, { from, stoppedBy })
 }
 
-/** The status that the suppression list gives to an address that is new on a list; undefined: none. */
+/** The status that the suppression list implies for a new contact; undefined if none. */
 export const findStoppedStatus = (
   db: Database,
   which: ContactsOfAddress & { readonly listId: number },
@@ -86,11 +87,11 @@ function selectStoppedStatus(
   rows: readonly SuppressionRow[],
   { listId, optedInAt }: StoppableContact,
 ): StoppedStatus | undefined {
-  const has = (covers: number, reason: string, ofList: number): boolean =>
+  const hasRow = (covers: number, reason: string, ofList: number): boolean =>
     rows.some((row) => row.covers === covers && row.reason === reason && row.listId === ofList)
-  if (has(toSuppressionScopeCode('all'), COMPLAINT, EVERY)) return 'complained'
-  if (has(toSuppressionScopeCode('all'), HARD_BOUNCE, EVERY)) return 'bounced'
+  if (hasRow(toSuppressionScopeCode('all'), COMPLAINT, EVERY)) return 'complained'
+  if (hasRow(toSuppressionScopeCode('all'), HARD_BOUNCE, EVERY)) return 'bounced'
   const marketing = toSuppressionScopeCode('marketing')
-  const isOff = has(marketing, UNSUBSCRIBE, listId) || (optedInAt === null && has(marketing, UNSUBSCRIBE, EVERY))
+  const isOff = hasRow(marketing, UNSUBSCRIBE, listId) || (optedInAt === null && hasRow(marketing, UNSUBSCRIBE, EVERY))
   return isOff ? 'unsubscribed' : undefined
 }

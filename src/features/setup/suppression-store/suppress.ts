@@ -1,6 +1,6 @@
 /**
- * @module Puts addresses on an account's suppression list and takes them off, inside the caller's transaction: for outcomes, complaints,
- * unsubscriptions, the API and imports alike. The only writer of `suppressions`.
+ * @module Adds addresses to an account's suppression list and removes them, in the caller's transaction: for delivery
+ * outcomes, complaints, unsubscriptions, the API and imports. The only writer of `suppressions`.
  */
 import type { App } from '#features/core/app/app.ts'
 import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
@@ -31,29 +31,29 @@ export interface NewSuppression {
   readonly accountId: number
   /** In any spelling; a valid address. */
   readonly address: string
-  /** `hard_bounce`, `complaint`, `manual`, `unsubscribe`, or as its account gave it. */
+  /** `hard_bounce`, `complaint`, `manual`, `unsubscribe`, or a reason that the account provided. */
   readonly reason: string
   readonly covers: SuppressionScope
-  /** Only mail of this stream. Of `marketing` only. */
+  /** Only mail of this stream; allowed for `marketing` only. */
   readonly streamId?: number | undefined
-  /** Only mail to this contact list. Of `marketing` only. */
+  /** Only mail to this contact list; allowed for `marketing` only. */
   readonly listId?: number | undefined
-  /** Row id of the email that led to it. */
+  /** Row id of the email that caused it. */
   readonly sourceEmailId?: number | undefined
-  /** What is on the list already keeps its reason against a complaint too: whoever adds to the list does not change it. */
+  /** An existing row keeps its reason even against a complaint: adding by the account must not change it. */
   readonly keepsFirst?: boolean
 }
 
-/** One row of the list. */
+/** Selects one row of the list. */
 export interface SuppressionSelector {
   readonly accountId: number
   readonly address: string
   readonly covers: SuppressionScope
-  /** Left out: the row of every stream. */
+  /** Undefined: the row for every stream. */
   readonly streamId?: number | undefined
-  /** Left out: the row of every list. */
+  /** Undefined: the row for every list. */
   readonly listId?: number | undefined
-  /** Only when the row has this reason. */
+  /** Only if the row has this reason. */
   readonly reason?: string | undefined
 }
 
@@ -66,7 +66,7 @@ const sql = prepareStatements((db) => ({
     `DELETE FROM suppressions WHERE account_id = ? AND address = ? AND covers = ? AND stream_id = ? AND list_id = ? AND reason = coalesce(?, reason)
      RETURNING reason`,
   ),
-  // A person who complained says more than a note of the account, after which mail would come again once that is taken off.
+  // A complaint outranks a reason set by the account; otherwise, removing that row would let mail through again.
   complain: db.prepare<{ id: number; reason: string }, [number, string, number, string, string]>(
     'SELECT id, reason FROM suppressions WHERE account_id = ? AND address = ? AND covers = ? AND reason NOT IN (?, ?)',
   ),
@@ -77,13 +77,13 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Counters do not belong to an hour here: how many there are now. */
+/** These counters hold current totals, without an hour. */
 const NO_HOUR: Millis = 0
 
 /** Counter of all suppressions of an account. */
 export const TOTAL_METRIC = 'suppressions'
 
-/** Counter of those with one reason. A bar would end the name of a counter. */
+/** Counter of suppressions with one reason. A `|` would end the name of a counter, so it is escaped. */
 export const toReasonMetric = (reason: string): string =>
   `suppressions:${reason.replaceAll('%', '%25').replaceAll('|', '%7C')}`
 
@@ -93,10 +93,10 @@ function countRow(tx: Tx, accountId: number, reason: string, delta: 1 | -1): voi
 }
 
 /**
- * Puts an address on the list. False when it is there already with the same coverage, stream and list: then its first reason and source stay, but for
- * a complaint, which takes the place of what is neither a complaint nor a hard bounce unless it `keepsFirst`. A suppression of all mail has neither stream
- * nor list. The contacts of the address take the status that follows from it, also when it is there already: one that was added since then can leave
- * as well.
+ * Adds an address to the list, and stops its contacts accordingly, also when it was already on the list: a contact
+ * added since then can leave as well. A suppression of all mail has neither stream nor list.
+ * Returns false when a row with the same scope, stream and list exists. It keeps its reason and source, but a complaint
+ * replaces any reason except a complaint or hard bounce, unless `keepsFirst` is set.
  */
 export function suppress(app: Pick<App, 'eventTime'>, tx: Tx, suppression: NewSuppression): boolean {
   const { accountId, reason, covers } = suppression
@@ -104,7 +104,7 @@ export function suppress(app: Pick<App, 'eventTime'>, tx: Tx, suppression: NewSu
   const addressKey = toSuppressionKey(suppression.address)
   stopContacts(app, tx, suppression, addressKey)
   const listed = suppressionListKey(tx.db, accountId, addressKey)
-  // As an export has it, imported again.
+  // An imported export contains the keys of erased addresses.
   if (isErasedKey(listed)) recordErased(tx.db, accountId)
   const inserted = sql(tx.db).insert.get(
     newUuid(),
@@ -147,7 +147,10 @@ function stopContacts(
   }
 }
 
-/** Puts an address on the list for all mail, because of what became of an email to it, with an audit row. False when it is there already. */
+/**
+ * Suppresses all mail to a recipient because of an email's outcome, with an audit entry. False when the address is
+ * already suppressed.
+ */
 export function suppressAfterOutcome(
   app: App,
   tx: Tx,
@@ -155,7 +158,7 @@ export function suppressAfterOutcome(
   { address, reason }: Pick<NewSuppression, 'address' | 'reason'>,
 ): boolean {
   const { accountId } = email
-  // Nobody knows any more whose it was.
+  // The recipient was erased, so the address is unknown.
   if (address === ERASED_ADDRESS) return false
   if (!suppress(app, tx, { accountId, address, reason, covers: 'all', sourceEmailId: email.id })) return false
   audit(app, tx, createSystemActor(email), {
@@ -168,7 +171,8 @@ export function suppressAfterOutcome(
 }
 
 /**
- * Takes one row off the list; its contacts stay as they are, for the caller to bring back. False when it is not there, or has another reason than the one asked for.
+ * Removes one row from the list; the caller restores its contacts. False when there is no such row, or it has a reason
+ * other than the requested one.
  */
 export function unsuppress(tx: Tx, place: SuppressionSelector): boolean {
   const { accountId } = place
@@ -185,7 +189,7 @@ export function unsuppress(tx: Tx, place: SuppressionSelector): boolean {
   return true
 }
 
-/** Takes everything about an address off the list, but leaves its contacts as they are; returns the reasons that it was there for. */
+/** Removes all rows of an address but leaves its contacts as they are; returns the reasons of the rows. */
 export function unsuppressAddress(tx: Tx, accountId: number, address: string): string[] {
   const addressKey = toSuppressionKey(address)
   const reasons = [...new Set([suppressionListKey(tx.db, accountId, addressKey), addressKey])]
@@ -195,12 +199,12 @@ export function unsuppressAddress(tx: Tx, accountId: number, address: string): s
   return reasons
 }
 
-/** Keeps what the list says of an address without the address: under a keyed hash, by which it is still found. Returns how many rows that were. */
+/** Replaces an address on the list with its keyed hash, under which it is still found. Returns the number of rows. */
 export function eraseSuppressions(tx: Tx, accountId: number, address: string): number {
   const addressKey = toSuppressionKey(address)
   const form = prepareErasedKey(tx.db, accountId, addressKey)
   const { changes } = sql(tx.db).erase.run(form, accountId, addressKey)
-  // What the hash says already, from an export that was imported.
+  // Rows that the hash already has from an imported export.
   const duplicates = sql(tx.db).deleteAddress.all(accountId, addressKey)
   for (const { reason } of duplicates) countRow(tx, accountId, reason, -1)
   return changes + duplicates.length

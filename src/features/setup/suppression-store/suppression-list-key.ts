@@ -1,20 +1,21 @@
 /**
- * @module The form in which an address stands on the suppression list: its key, or, once the person behind it was erased, a keyed hash of it, so that it
- * stays suppressed although nobody can read it. An address has one form at a time.
+ * @module Returns the key of an address on the suppression list: the normalised address, or a keyed hash once the
+ * person was erased, so that the address stays suppressed although nobody can read it. An address has one key at a
+ * time.
  */
 import type { Database } from 'bun:sqlite'
 import { hmacSha256 } from '#platform/crypto.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 
-/** Stands where an erased person's address stood; `.invalid` is nobody's (RFC 2606 §2). */
+/** Replaces the address of an erased person; nobody can own an `.invalid` address (RFC 2606 §2). */
 export const ERASED_ADDRESS = 'erased@erased.invalid'
 
-/** No address begins like this: a colon in a local part needs quotes. */
+/** No address begins with this: a colon in a local part needs quotes. */
 const ERASED_PREFIX = 'erased:'
 const ERASED_KEY = /^erased:[0-9a-f]{64}$/
 
 const sql = prepareStatements((db) => ({
-  // Ends of a range in the index: a semicolon is what follows the colon.
+  // The ends of an index range: `;` follows `:` in ASCII.
   anyErased: db.prepare<{ id: number }, [number]>(
     "SELECT id FROM suppressions WHERE account_id = ? AND address >= 'erased:' AND address < 'erased;' LIMIT 1",
   ),
@@ -23,16 +24,19 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** What is remembered of a database. */
+/** Cached state of a database. */
 interface ErasureState {
   readonly hashKey: Uint8Array
-  /** Whether an account may have an erased address on its list: false is exact, true may be too much. Look-ups of the others cost no hash. */
+  /**
+   * Whether an account may have erased addresses on its list. False is exact; true may be outdated. Accounts without
+   * any need no hash per look-up.
+   */
   readonly hasErased: Map<number, boolean>
 }
 
 const stateByDatabase = new WeakMap<Database, ErasureState>()
 
-/** Gives the key for the hashes of a database, which look-ups need: 32 bytes that never change. */
+/** Sets the hash key of a database: 32 bytes that never change. Look-ups need it. */
 export const setErasedKey = (db: Database, hashKey: Uint8Array): void =>
   void stateByDatabase.set(db, { hashKey, hasErased: new Map() })
 
@@ -42,23 +46,26 @@ function getErasureState(db: Database): ErasureState {
   return found
 }
 
-/** Whether a text is the form of an erased address. */
+/** Whether a text is the key of an erased address. */
 export const isErasedKey = (text: string): boolean => ERASED_KEY.test(text)
 
-/** The form that an address of an account has on the list, or would have. @param addressKey as `normaliseAddress` gives it */
+/**
+ * The key that an address has, or would have, on the account's list.
+ * @param addressKey as `normaliseAddress` returns it
+ */
 export function suppressionListKey(db: Database, accountId: number, addressKey: string): string {
   if (!canHaveErased(db, accountId)) return addressKey
   const form = toErasedKey(db, accountId, addressKey)
   return sql(db).isListed.get(accountId, form) ? form : addressKey
 }
 
-/** The form of an address whose rows are about to be erased: from now on it is looked for. */
+/** The key of an address whose rows are about to be erased. Look-ups search for it from now on. */
 export function prepareErasedKey(db: Database, accountId: number, addressKey: string): string {
   recordErased(db, accountId)
   return toErasedKey(db, accountId, addressKey)
 }
 
-/** Says that an account has an erased address on its list. */
+/** Records that an account has an erased address on its list. */
 export const recordErased = (db: Database, accountId: number): void =>
   void getErasureState(db).hasErased.set(accountId, true)
 
@@ -71,6 +78,9 @@ function canHaveErased(db: Database, accountId: number): boolean {
   return found
 }
 
-/** The form of an address that is erased. @param addressKey as `normaliseAddress` gives it */
+/**
+ * The key of an erased address.
+ * @param addressKey as `normaliseAddress` returns it
+ */
 export const toErasedKey = (db: Database, accountId: number, addressKey: string): string =>
   ERASED_PREFIX + hmacSha256(getErasureState(db).hashKey, `${accountId} ${addressKey}`).toHex()

@@ -3,8 +3,8 @@ import { accounts } from '#features/core/accounts/tables.ts'
 import { time, uuid, ZERO } from '#platform/db/columns.ts'
 
 /**
- * An address that an account no longer sends to. The unique index is the look-up of every acceptance and delivery; an address has at most one row
- * that covers all mail, and one for each stream or list that it unsubscribed from.
+ * An address to which an account no longer sends. The unique index serves the look-up of every acceptance and delivery.
+ * An address has at most one row that covers all mail, and one per stream or list from which it unsubscribed.
  */
 export const suppressions = sqliteTable(
   'suppressions',
@@ -14,23 +14,23 @@ export const suppressions = sqliteTable(
     accountId: integer('account_id')
       .notNull()
       .references(() => accounts.id),
-    /** As `toSuppressionKey` gives it: lower case, domain in A-labels. */
+    /** As `toSuppressionKey` returns it: lower case, domain in A-labels. */
     address: text('address').notNull(),
-    /** Index into COVERAGES: all mail, or only mail with `transactional: false`. */
+    /** Index into SUPPRESSION_SCOPES: all mail, or only mail with `transactional: false`. */
     covers: integer('covers').notNull(),
-    /** Only mail of this stream; 0: of every stream. */
+    /** Only mail of this stream; 0: every stream. */
     streamId: integer('stream_id').notNull().default(ZERO),
-    /** Only mail to this contact list; 0: to every list and to none. */
+    /** Only mail to this contact list; 0: any list or none. */
     listId: integer('list_id').notNull().default(ZERO),
-    /** `hard_bounce`, `complaint`, `manual`, `unsubscribe`, or as its account gave it. */
+    /** `hard_bounce`, `complaint`, `manual`, `unsubscribe`, or a reason that the account provided. */
     reason: text('reason').notNull(),
-    /** Row id of the email that led to it. */
+    /** Row id of the email that caused it. */
     sourceEmailId: integer('source_email_id'),
     createdAt: time('created_at').notNull(),
   },
   (t) => [
     uniqueIndex('suppressions_address').on(t.accountId, t.address, t.covers, t.streamId, t.listId),
-    // The list, newest first; of all and of one reason.
+    // Pages of the list, newest first, unfiltered or by reason.
     index('suppressions_account').on(t.accountId),
     index('suppressions_reason').on(t.accountId, t.reason),
   ],

@@ -1,9 +1,9 @@
-/** @module What the templates of a broadcast see of one recipient, and what is done to what they make. Pure. */
+/** @module Builds the template data of one broadcast recipient, and checks what the templates render. Pure. */
 
 import { hasHeaderBreak, toOneLine } from '#features/setup/templates/render.ts'
 import type { TemplateFault } from '#platform/template/renderer.ts'
 
-/** A contact as it was when the recipients were fixed. */
+/** A contact as it was when the recipients were snapshotted. */
 export interface BroadcastContact {
   /** Public id. */
   readonly id: string
@@ -12,21 +12,22 @@ export interface BroadcastContact {
 }
 
 export interface BroadcastData {
-  /** JSON object that all recipients share, as `formatSharedData` gives it. */
+  /** JSON object that all recipients share, from `formatSharedData`. */
   readonly shared: string
   readonly contact: BroadcastContact
   readonly unsubscribeUrl: string
 }
 
-/** What all recipients share, as JSON: the variables that were given, and over them `list`. */
+/** The data that all recipients share, as JSON: the provided variables, and `list`, which takes precedence. */
 export const formatSharedData = (
   templateData: Readonly<Record<string, unknown>> | undefined,
   list: { readonly name: string },
 ): string => JSON.stringify({ ...templateData, list: { name: list.name } })
 
 /**
- * The variables as JSON: those that all share, and over them `contact` (each entry of its metadata by its own name, and all of them below `metadata`) and
- * `unsubscribe_url`. Text is put together, because what all share can be long and is never looked into here.
+ * The variables of one recipient as JSON: the shared ones, `contact` (each metadata entry by its own name, and all of
+ * them in `metadata`) and `unsubscribe_url`. Joins strings, because the shared data can be long and is never parsed
+ * here.
  */
 export function formatBroadcastData({ shared, contact, unsubscribeUrl }: BroadcastData): string {
   const { id, email, metadata } = contact
@@ -34,21 +35,21 @@ export function formatBroadcastData({ shared, contact, unsubscribeUrl }: Broadca
   return `${shared.slice(0, -1)},${own.slice(1)}`
 }
 
-/** The message of a fault in words of a broadcast: what is missing of a contact is missing in its metadata. */
+/** The message of a template error in broadcast terms: a missing contact field is missing in its metadata. */
 export const toContactMessage = ({ message, variable }: Pick<TemplateFault, 'message' | 'variable'>): string =>
   variable?.startsWith('contact.')
     ? message.replace('is missing in template_data', 'is missing in the metadata of the contact')
     : message
 
-/** Whether a source has nothing to be rendered. */
+/** Whether a source contains no template syntax. */
 export const hasNoTemplateSyntax = (source: string): boolean => !/\{[{%#]/.test(source)
 
 const MAX_SUBJECT_LENGTH = 998
 
-/** Why a rendered subject cannot be that of a message, as a sentence; undefined: it can. */
+/** Why a rendered subject is invalid, as a sentence; undefined when it is valid. */
 export function findSubjectProblem(rendered: string): string | undefined {
   if (hasHeaderBreak(rendered))
-    return 'The data of this contact bring a line break or a NUL character into the subject; take it out of them.'
+    return 'The data of this contact puts a line break or a NUL character into the subject; remove it from the data.'
   const { length } = toOneLine(rendered)
   if (length === 0) return 'The subject of the template is empty for this contact.'
   return length > MAX_SUBJECT_LENGTH

@@ -1,4 +1,4 @@
-/** @module Wire shapes of templates. */
+/** @module Wire form of templates. */
 import { type Static, Type } from '@sinclair/typebox'
 import { isoTime } from '#platform/http/envelope.ts'
 import {
@@ -27,13 +27,13 @@ import {
 const FIELDS = {
   id: Uuid({ description: 'Id of the template.' }),
   account_id: Uuid({ description: 'Account it belongs to.' }),
-  alias: Type.String({ description: 'What a send gives as `template_alias`.' }),
+  alias: Type.String({ description: 'Value of `template_alias` in a send.' }),
   name: Type.String({ description: 'Name.' }),
   subject: Type.String({ description: 'Source of the subject.' }),
-  html_body: Nullable(Type.String(), { description: 'Source of the HTML body; null: it has none.' }),
-  text_body: Nullable(Type.String(), { description: 'Source of the text body; null: it has none.' }),
-  version: Type.Integer({ description: '1 at first; one more with each change of subject or bodies.' }),
-  created_at: Timestamp({ description: 'When it was made.' }),
+  html_body: Nullable(Type.String(), { description: 'Source of the HTML body; null: none.' }),
+  text_body: Nullable(Type.String(), { description: 'Source of the text body; null: none.' }),
+  version: Type.Integer({ description: '1 at first; incremented with each change of subject or bodies.' }),
+  created_at: Timestamp({ description: 'When it was created.' }),
   updated_at: Timestamp({ description: 'When it was last changed.' }),
 }
 
@@ -43,19 +43,19 @@ export type TemplateRecord = Static<typeof TemplateRecord>
 export const TemplateRow = Type.Object({
   ...FIELDS,
   truncated: Type.Boolean({
-    description: `True when a body of more than ${MAX_LISTED_BYTES} bytes is left out (null); the template itself has it.`,
+    description: `True when a body of more than ${MAX_LISTED_BYTES} bytes is omitted (null); get the template to read it.`,
   }),
 })
 export type TemplateRow = Static<typeof TemplateRow>
 
 const SYNTAX = 'In Jinja syntax.'
 const Alias = Type.String({
-  description: `What a send gives as \`template_alias\`: 1 to ${MAX_ALIAS_LENGTH} of A to Z, a to z, 0 to 9, ".", "_" and "-".`,
+  description: `Value of \`template_alias\` in a send: 1 to ${MAX_ALIAS_LENGTH} of A to Z, a to z, 0 to 9, ".", "_" and "-".`,
 })
 const Name = Type.String({ minLength: 1, maxLength: MAX_NAME_LENGTH, description: 'Name.' })
 const Subject = Type.String({
   minLength: 1,
-  description: `Subject, at most ${MAX_SUBJECT_LENGTH} characters. ${SYNTAX} What it gives is made one line.`,
+  description: `Subject, at most ${MAX_SUBJECT_LENGTH} characters. ${SYNTAX} The rendered subject is joined into one line.`,
 })
 const Html = OptionalNullable(Type.String(), {
   description: `HTML body, at most ${MAX_BODY_BYTES} bytes. ${SYNTAX} Values are escaped as HTML.`,
@@ -88,7 +88,7 @@ export const TemplateChangeBody = StrictObject(
     text_body: Text,
   },
   {
-    description: 'At least one field; those left out keep their value. A body of null is taken away.',
+    description: 'At least one field; omitted fields keep their value. Null removes a body.',
     examples: [{ subject: 'Welcome aboard, {{ user.name }}' }],
   },
 )
@@ -129,12 +129,12 @@ export const toTemplateRowWire = (template: ListedTemplate, accountUuid: string)
 
 export const RenderBody = StrictObject(
   {
-    template_data: OptionalNullable(FreeMap(), { description: 'Values for the template, as a send has them.' }),
+    template_data: OptionalNullable(FreeMap(), { description: 'Values for the template, as in a send.' }),
   },
   { examples: [{ template_data: { user: { name: 'Ada' } } }] },
 )
 
-/** The map that was given; PHP sends an empty one as `[]`. */
+/** The provided map; PHP sends an empty one as `[]`. */
 export const readRenderData = ({ template_data }: Static<typeof RenderBody>): Record<string, unknown> =>
   mapFromPhp(template_data) ?? {}
 

@@ -1,10 +1,13 @@
-/** @module Shows what a template gives with some data. Sends and stores nothing. */
+/** @module Renders a template with sample data. Sends and stores nothing. */
 import type { Actor, App } from '#features/core/app/app.ts'
 import type { RenderedParts } from '#platform/template/renderer.ts'
 import { requireRenderCapacity, serialiseData, startRenderSession } from './render.ts'
 import { getTemplate, readTemplateSize, toTemplateSource } from './templates.ts'
 
-/** All parts of a template with `data`; 404 when the account has no such template, 422 for its faults. */
+/**
+ * All parts of a template rendered with `data`. Throws 404 when the account has no such template, and 422 for template
+ * errors.
+ */
 export async function previewTemplate(
   app: App,
   actor: Actor,

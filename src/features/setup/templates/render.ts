@@ -1,6 +1,6 @@
 /**
- * @module Rendering as the API tells of it: faults of templates become the 422 of whoever wrote them. Sources and data come in, parts of a message go
- * out; which template they are of is the caller's business.
+ * @module Renders templates for API requests: limits memory and time, and turns template errors into 422 responses.
+ * Takes sources and data and returns parts of a message; which template they belong to is the caller's concern.
  */
 import type { App } from '#features/core/app/app.ts'
 import { AppError, invalid } from '#platform/errors.ts'
@@ -11,17 +11,17 @@ import { KiB, MiB, seconds } from '#platform/units.ts'
 
 const RETRY_AFTER_SECONDS = 2
 const MAX_DATA_BYTES = 1 * MiB
-/** Bytes held for one byte that was rendered, at the peak: the text, its UTF-8, and what is compressed of it for the disk. */
+/** Peak bytes of memory per rendered byte: the text, its UTF-8, and its compressed form for the disk. */
 const PEAK_FACTOR = 3
-/** After a minute and a quarter the connection is cut, and whoever sent would not know what became of it. */
+/** The connection closes after 75 seconds, and the client would not learn what became of its request. */
 const MAX_RENDER_MS = seconds(40)
 const LARGE_BYTES = 64 * KiB
-/** Part of the memory that what one request renders may take. */
+/** Fraction of the memory budget that one request may render. */
 const REQUEST_MEMORY_FRACTION = 0.5
-/** Bytes held for one of a source while it waits and is rendered: as it was read, and on its way. */
+/** Bytes of memory per source byte while it waits and is rendered: as read, and as passed to the renderer. */
 const SOURCE_FACTOR = 2
 
-/** Throws a 503 when sources of so many bytes would not be rendered now: asked before they are read for nothing. */
+/** Throws 503 when sources of this size would not be rendered now; called before they are read. */
 export function requireRenderCapacity(
   { memory, renderer }: Pick<App, 'memory' | 'renderer'>,
   accountId: number,
@@ -33,21 +33,21 @@ export function requireRenderCapacity(
   reservation.release()
 }
 
-/** Throws a 422 `template_error` with a detail for each part of a source that can never be rendered. */
+/** Throws 422 `template_error` with a detail for each part of a source that can never be rendered. */
 export async function requireValidSource(
   app: Pick<App, 'renderer'>,
   accountId: number,
   source: TemplateSource,
 ): Promise<void> {
   if (isEmpty(source)) return
-  const faults = await app.renderer.check({ accountId, source }).catch(throwUnavailable)
-  const [first] = faults
-  if (first) throw createTemplateError(first, faults)
+  const problems = await app.renderer.check({ accountId, source }).catch(throwUnavailable)
+  const [first] = problems
+  if (first) throw createTemplateError(first, problems)
 }
 
 /**
- * The parts of a source, rendered; the subject as one line. Throws the 422 of a fault, `template_error` or `template_limit`, whose detail names the
- * part, and a 503 when the renderer has ended or broken down.
+ * Renders the parts of a source, the subject as one line. Throws 422 `template_error` or `template_limit`, whose detail
+ * names the part, and 503 when the renderer has stopped or crashed.
  */
 export async function renderParts(app: Pick<App, 'renderer'>, request: RenderRequest): Promise<RenderedParts> {
   if (isEmpty(request.source)) return {}
@@ -59,19 +59,25 @@ export async function renderParts(app: Pick<App, 'renderer'>, request: RenderReq
   if (hasHeaderBreak(subject))
     throw invalid(
       'subject',
-      'The template_data bring a line break or a NUL character into the subject; take it out of them.',
+      'The template_data puts a line break or a NUL character into the subject; remove it from the data.',
     )
   return { ...bodies, subject: toOneLine(subject) }
 }
 
-/** A source of which the subject stands in one line, as its author means it: a line break in what is rendered is then one of the data. */
+/**
+ * The source with its subject on one line, as its author means it: any line break in the rendered subject then comes
+ * from the data.
+ */
 export const joinSubjectLines = (source: TemplateSource): TemplateSource =>
   source.subject === undefined ? source : { ...source, subject: source.subject.replace(/[\r\n]+/g, ' ') }
 
-/** Whether a rendered subject has what ends a header line. Data of strangers must not, as a subject that is given directly must not. */
+/**
+ * Whether a rendered subject contains a character that ends a header line. Data must not inject one, just as a subject
+ * in the request must not contain one.
+ */
 export const hasHeaderBreak = (subject: string): boolean => /[\r\n\0]/.test(subject)
 
-/** A rendered subject with one space for what is white between its words. */
+/** A rendered subject with all white space between words replaced with one space. */
 export const toOneLine = (subject: string): string => subject.replace(/[ \t-\r\x85\u2028\u2029]+/g, ' ').trim()
 
 const isEmpty = ({ subject, html, text }: TemplateSource): boolean =>
@@ -86,13 +92,13 @@ function createTemplateError(first: TemplateFault, all: readonly TemplateFault[]
 
 function throwUnavailable(cause: unknown): never {
   if (cause instanceof AppError) throw cause
-  throw new AppError(503, 'templates_unavailable', 'Templates cannot be rendered just now; try again shortly.', {
+  throw new AppError(503, 'templates_unavailable', 'Templates cannot be rendered right now; try again shortly.', {
     retryAfterSeconds: RETRY_AFTER_SECONDS,
     cause,
   })
 }
 
-/** Data as the renderer takes it; a 422 when it is too much. */
+/** Data as JSON for the renderer; throws 422 when it is too large. */
 export function serialiseData(data: unknown): string {
   const json = JSON.stringify(data)
   if (Buffer.byteLength(json) > MAX_DATA_BYTES)
@@ -100,15 +106,18 @@ export function serialiseData(data: unknown): string {
   return json
 }
 
-/** What one request renders. Its memory stays reserved until it is disposed of. */
+/** The rendering of one request. Its memory stays reserved until disposal. */
 export interface RenderSession extends Disposable {
-  /** As `renderParts`; throws 413 when the request renders too much in all, 503 when that takes too long or the memory is taken. */
+  /**
+   * Like `renderParts`; throws 413 when the request renders too much in total, and 503 when it takes too long or memory
+   * is short.
+   */
   render(request: RenderRequest): Promise<RenderedParts>
 }
 
 /**
- * Bounds what a request renders, which can be far more than what it sent: in all as much as a request body may have, counted in the memory budget,
- * and ready while somebody still waits for the answer.
+ * Limits what a request renders, which can be far more than it sent: at most the size of a request body in total,
+ * within the memory budget, and in time for the client to get the response.
  */
 export function startRenderSession(app: Pick<App, 'clock' | 'config' | 'memory' | 'renderer'>): RenderSession {
   const { clock, config, memory } = app
@@ -121,7 +130,7 @@ export function startRenderSession(app: Pick<App, 'clock' | 'config' | 'memory' 
   let heldBytes = 0
   let sourceBytes = 0
   const isReserved = (): boolean => reservation?.resize(heldBytes * PEAK_FACTOR + sourceBytes * SOURCE_FACTOR) === true
-  /** The parts; its sources count while they are needed. */
+  /** Renders the parts, and counts the sources while they are needed. */
   const withSources = async (request: RenderRequest): Promise<RenderedParts> => {
     const { source, dataJson } = request
     const bytes = lengthOf(source.subject) + lengthOf(source.html) + lengthOf(source.text) + dataJson.length
@@ -139,7 +148,7 @@ export function startRenderSession(app: Pick<App, 'clock' | 'config' | 'memory' 
       if (clock.monotonicMs() > endsAtMs) throw renderTimedOut()
       const parts = await withSources(request)
       const sizeBytes = Buffer.byteLength(parts.html ?? '') + Buffer.byteLength(parts.text ?? '')
-      // Of what comes from the renderer only the UTF-8 is kept; small texts the collector keeps up with.
+      // Only the UTF-8 of the rendered text is retained; the garbage collector keeps up with small texts.
       if (sizeBytes > LARGE_BYTES) addGarbage(memory, sizeBytes)
       heldBytes += sizeBytes
       if (heldBytes > maxBytes) throw renderedTooLarge(maxBytes)
@@ -160,13 +169,13 @@ const renderedTooLarge = (maxBytes: number): AppError =>
   new AppError(
     413,
     'rendered_too_large',
-    `The templates of this request give more than ${maxBytes} bytes in all; send fewer emails in one request.`,
+    `The templates of this request render to more than ${maxBytes} bytes in total; send fewer emails per request.`,
   )
 
 const renderTimedOut = (): AppError =>
   new AppError(
     503,
     'server_busy',
-    'The templates of this request could not be rendered in time; send fewer emails in one request, or make the templates do less.',
+    'The templates of this request could not be rendered in time; send fewer emails per request, or simplify the templates.',
     { retryAfterSeconds: RETRY_AFTER_SECONDS },
   )

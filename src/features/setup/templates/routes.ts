@@ -1,4 +1,4 @@
-/** @module /v1/templates: paths, shapes and one call each. */
+/** @module Routes of /v1/templates. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
@@ -34,7 +34,8 @@ import {
 const tags = ['Templates']
 const params = Type.Object({ id: Type.String({ description: 'Id of the template.' }) })
 const SAME_ALIAS = 'The account has a template with this alias'
-const TEMPLATE_ERRORS = 'A part that can never be rendered is a 422 `template_error` that says where.'
+const TEMPLATE_ERRORS =
+  'A part that can never be rendered fails with 422 `template_error`, which says where the error is.'
 
 export const templateRoutes = (app: App) =>
   new Elysia({ prefix: '/v1/templates' })
@@ -55,7 +56,7 @@ export const templateRoutes = (app: App) =>
         response: PageBody(TemplateRow),
         detail: {
           summary: 'List templates',
-          description: `Newest first. Bodies of more than ${MAX_LISTED_BYTES} bytes are left out.`,
+          description: `Newest first. Bodies of more than ${MAX_LISTED_BYTES} bytes are omitted.`,
           tags,
           ...requires('templates:read'),
         },
@@ -102,7 +103,7 @@ export const templateRoutes = (app: App) =>
         response: DataBody(TemplateRecord),
         detail: {
           summary: 'Change a template',
-          description: `Fields that are left out keep their value. ${TEMPLATE_ERRORS} Mail that was accepted before stays as it is.`,
+          description: `Omitted fields keep their value. ${TEMPLATE_ERRORS} Mail already accepted does not change.`,
           tags,
           ...errorResponses({ 409: ['template_exists', `${SAME_ALIAS}.`] }),
           ...requires('templates:write'),
@@ -119,7 +120,7 @@ export const templateRoutes = (app: App) =>
         params,
         detail: {
           summary: 'Delete a template',
-          description: 'Emails that were made from it still name it; sends with its alias are refused from now on.',
+          description: 'Emails made from it still refer to it; sends with its alias now fail.',
           tags,
           ...requires('templates:write'),
         },
@@ -136,7 +137,7 @@ export const templateRoutes = (app: App) =>
         detail: {
           summary: 'Render a template',
           description:
-            'What an email with this template and data would say; nothing is sent. A missing variable is a 422 `template_error` that names it.',
+            'Renders the email for this template and data; nothing is sent. A missing variable fails with 422 `template_error`, which names it.',
           tags,
           ...requires('templates:read'),
         },

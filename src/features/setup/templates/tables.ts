@@ -3,11 +3,11 @@ import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqli
 import { accounts } from '#features/core/accounts/tables.ts'
 import { time, uuid } from '#platform/db/columns.ts'
 
-/** A template. A deleted one keeps its row without bodies, because emails name it; its alias is free again. */
+/** A template. A deleted one keeps its row without bodies, because emails refer to it; its alias is free again. */
 export const templates = sqliteTable(
   'templates',
   {
-    /** Never given twice: emails name it after it was deleted. */
+    /** Never reused: emails refer to it after its deletion. */
     id: integer('id').primaryKey({ autoIncrement: true }),
     uuid: uuid('uuid').notNull().unique(),
     accountId: integer('account_id')
@@ -19,11 +19,11 @@ export const templates = sqliteTable(
     subject: text('subject').notNull(),
     htmlBody: text('html_body'),
     textBody: text('text_body'),
-    /** 1 at first; one more with each change of subject or bodies. */
+    /** 1 at first; incremented with each change of subject or bodies. */
     version: integer('version').notNull(),
     createdAt: time('created_at').notNull(),
     updatedAt: time('updated_at').notNull(),
-    /** Null: it exists. */
+    /** Null: not deleted. */
     deletedAt: time('deleted_at'),
   },
   (t) => [

@@ -1,6 +1,6 @@
 /**
- * @module Templates: making, changing and finding them. The only writer of `templates`. A deleted one keeps its row without bodies, because emails
- * name it; its alias is free again. Rendering is `render.ts`.
+ * @module Creates, changes, finds and deletes templates. The only writer of `templates`. A deleted one keeps its row
+ * without bodies, because emails refer to it; its alias is free again. `render.ts` renders them.
  */
 import type { Database } from 'bun:sqlite'
 import { prepareCount, requirePlanCapacity, storeWithinPlan } from '#features/core/accounts/limits.ts'
@@ -26,15 +26,15 @@ export interface Template {
   readonly subject: string
   readonly htmlBody: string | null
   readonly textBody: string | null
-  /** 1 at first; one more with each change of subject or bodies. */
+  /** 1 at first; incremented with each change of subject or bodies. */
   readonly version: number
   readonly createdAt: Millis
   readonly updatedAt: Millis
 }
 
-/** A row of the list: without what is too long for it. */
+/** A template as listed: without long bodies. */
 export interface ListedTemplate extends Template {
-  /** Whether a body is left out because it is long. */
+  /** Whether a long body is omitted. */
   readonly isTruncated: boolean
 }
 
@@ -46,16 +46,16 @@ export interface TemplateInput {
   readonly textBody: string | null
 }
 
-/** Undefined keeps the value. */
+/** Undefined keeps the current value. */
 export type TemplateChange = { readonly [Field in keyof TemplateInput]: TemplateInput[Field] | undefined }
 
-/** Templates of one account. */
+/** Templates per account. */
 export const MAX_TEMPLATES = 10_000
 export const MAX_ALIAS_LENGTH = 100
 export const MAX_NAME_LENGTH = 200
 export const MAX_SUBJECT_LENGTH = 998
 export const MAX_BODY_BYTES = 1 * MiB
-/** Larger bodies are not in lists, of which a page has up to a hundred. */
+/** Larger bodies are omitted from lists, because a page has up to a hundred templates. */
 export const MAX_LISTED_BYTES = 64 * KiB
 
 const ALIAS = /^[A-Za-z0-9._-]{1,100}$/
@@ -77,7 +77,7 @@ const sql = prepareStatements((db) => ({
   byAlias: db.prepare<Template, [number, string]>(
     `SELECT ${COLUMNS}, ${BODIES} FROM templates WHERE account_id = ? AND alias = ? AND deleted_at IS NULL`,
   ),
-  // The bodies themselves are not read for it.
+  // Does not read the bodies themselves.
   sizeByUuid: db.prepare<{ sizeBytes: number }, [Uint8Array, number]>(
     `SELECT ${SIZE} AS sizeBytes FROM templates WHERE uuid = ? AND account_id = ? AND deleted_at IS NULL`,
   ),
@@ -91,7 +91,7 @@ const sql = prepareStatements((db) => ({
   aliasOwner: db.prepare<{ id: number }, [number, string]>(
     'SELECT id FROM templates WHERE account_id = ? AND alias = ? AND deleted_at IS NULL',
   ),
-  // By the index of those that exist: deleted ones, of which there may be any number, are not walked over.
+  // Uses the index of existing rows, so that any number of deleted ones is not scanned.
   page: db.prepare<Omit<ListedTemplate, 'isTruncated'> & { isTruncated: number }, [number, number, number, number]>(
     `SELECT ${COLUMNS}, ${LISTED_BODIES} FROM templates WHERE id IN (SELECT id FROM templates INDEXED BY templates_alias
      WHERE account_id = ? AND deleted_at IS NULL AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY id DESC`,
@@ -115,7 +115,7 @@ const sql = prepareStatements((db) => ({
 export const findTemplateByAlias = (db: Database, accountId: number, alias: string): Template | undefined =>
   sql(db).byAlias.get(accountId, alias) ?? undefined
 
-/** Bytes of the sources of the account's template; 0 when it has none. */
+/** Size of the account's template sources in bytes; 0 when there is no such template. */
 export function readTemplateSize(
   db: Database,
   accountId: number,
@@ -126,30 +126,30 @@ export function readTemplateSize(
   return (uuid && sql(db).sizeByUuid.get(uuid, accountId)?.sizeBytes) ?? 0
 }
 
-/** The account's template with a public id; undefined when it has none, or the text is no UUID. */
+/** The account's template with a public id; undefined when it has none, or the text is not a UUID. */
 export function findTemplateById(db: Database, accountId: number, id: string): Template | undefined {
   const uuid = parseUuid(id)
   return (uuid && sql(db).byUuid.get(uuid, accountId)) ?? undefined
 }
 
-/** The template of a row id; undefined when it was deleted. */
+/** The template with a row id; undefined when it was deleted. */
 export const findTemplateByRowId = (db: Database, rowId: number): Template | undefined =>
   sql(db).byId.get(rowId) ?? undefined
 
-/** Public id of the template of a row id, also when it was deleted. */
+/** Public id of the template with a row id, deleted ones included. */
 export function findTemplateUuid(db: Database, rowId: number): string | undefined {
   const row = sql(db).uuidOf.get(rowId)
   return row ? formatUuid(row.uuid) : undefined
 }
 
-/** The account's template; 404 when it has none with this id. */
+/** The account's template with this id; throws 404. */
 export function getTemplate(db: Database, accountId: number, id: string): Template {
   const template = findTemplateById(db, accountId, id)
   if (!template) throw notFoundById('template_not_found', 'template')
   return template
 }
 
-/** What the renderer gets of a template. */
+/** The part of a template that the renderer needs. */
 export const toTemplateSource = ({
   subject,
   htmlBody,
@@ -173,8 +173,8 @@ export const listTemplates = (
 })
 
 /**
- * Makes a template once every part of it can be rendered. 422 `template_error` with a detail for each part that cannot; 409 `template_exists` when
- * the account has one with this alias; 403 `plan_limit_reached`.
+ * Creates a template once all its parts are known to be renderable. Throws 422 `template_error` with a detail for each
+ * part that is not, 409 `template_exists` when the account has one with this alias, and 403 `plan_limit_reached`.
  */
 export async function createTemplate(app: App, actor: Actor, input: TemplateInput): Promise<Template> {
   const provided = validateInput(input)
@@ -186,7 +186,7 @@ export async function createTemplate(app: App, actor: Actor, input: TemplateInpu
     if ((sql(tx.db).count.get(actor.accountId)?.n ?? 0) >= MAX_TEMPLATES)
       throw conflict(
         'too_many_templates',
-        `An account has at most ${MAX_TEMPLATES} templates; delete one that is not used any more.`,
+        `An account has at most ${MAX_TEMPLATES} templates; delete one you no longer need.`,
       )
     const uuid = newUuid()
     const now = app.eventTime()
@@ -206,12 +206,12 @@ export async function createTemplate(app: App, actor: Actor, input: TemplateInpu
 }
 
 /**
- * Changes the fields that are given, once every part that is given can be rendered; a change of nothing is a 422. The version goes up when subject or
- * bodies become others. Errors as `createTemplate`.
+ * Changes the provided fields, once all provided parts are known to be renderable. A change of subject or bodies
+ * increments the version. Throws 422 when no field is provided, and as `createTemplate` does.
  */
 export async function changeTemplate(app: App, actor: Actor, id: string, change: TemplateChange): Promise<Template> {
   if (Object.values(change).every((value) => value === undefined))
-    throw invalid('body', 'Give at least one of alias, name, subject, html_body and text_body.')
+    throw invalid('body', 'At least one of alias, name, subject, html_body and text_body must be set.')
   const provided = validateChange(change)
   getTemplate(app.db, actor.accountId, id)
   await requireValidSource(app, actor.accountId, {
@@ -239,7 +239,7 @@ export async function changeTemplate(app: App, actor: Actor, id: string, change:
   })
 }
 
-/** Deletes a template. Emails that were made from it still name it; sends that name it are refused from now on. */
+/** Deletes a template. Emails made from it still refer to it; sends that use it fail from now on. */
 export const deleteTemplate = (app: App, actor: Actor, id: string): Promise<void> =>
   app.commit.writeFromReserve((tx) => {
     const template = getTemplate(tx.db, actor.accountId, id)
@@ -254,7 +254,7 @@ export const deleteTemplate = (app: App, actor: Actor, id: string): Promise<void
 
 function requireUnusedAlias(db: Database, accountId: number, alias: string): void {
   if (sql(db).aliasOwner.get(accountId, alias))
-    throw conflict('template_exists', `There is a template with the alias "${alias}" on this account already.`)
+    throw conflict('template_exists', `This account already has a template with the alias "${alias}".`)
 }
 
 const applyChange = (before: Template, provided: TemplateChange): TemplateInput => ({
@@ -283,29 +283,29 @@ const validateChange = (change: TemplateChange): TemplateChange => ({
 
 function validateAlias(alias: string): string {
   if (!ALIAS.test(alias))
-    throw invalid('alias', `An alias has 1 to ${MAX_ALIAS_LENGTH} of A to Z, a to z, 0 to 9, ".", "_" and "-".`)
+    throw invalid('alias', `The alias must have 1 to ${MAX_ALIAS_LENGTH} of A to Z, a to z, 0 to 9, ".", "_" and "-".`)
   return alias
 }
 
 function validateName(text: string): string {
   const name = text.trim()
   if (name === '' || name.length > MAX_NAME_LENGTH)
-    throw invalid('name', `A name has 1 to ${MAX_NAME_LENGTH} characters.`)
+    throw invalid('name', `The name must have 1 to ${MAX_NAME_LENGTH} characters.`)
   return name
 }
 
 function validateSubject(subject: string): string {
-  if (subject.trim() === '') throw invalid('subject', 'A template needs a subject; a send may give another one.')
+  if (subject.trim() === '') throw invalid('subject', 'A template must have a subject; a send may override it.')
   if (subject.length > MAX_SUBJECT_LENGTH)
     throw invalid('subject', `The subject has ${subject.length} characters; at most ${MAX_SUBJECT_LENGTH} are allowed.`)
   return subject.toWellFormed()
 }
 
-/** An empty body is what clients send for none. */
+/** Clients send an empty body to mean none. */
 function validateBody(field: 'html_body' | 'text_body', body: string | null): string | null {
   if (body === null || body === '') return null
   const sizeBytes = Buffer.byteLength(body)
   if (sizeBytes > MAX_BODY_BYTES)
-    throw invalid(field, `${field} has ${sizeBytes} bytes; a template's bodies have at most ${MAX_BODY_BYTES} each.`)
+    throw invalid(field, `${field} has ${sizeBytes} bytes; at most ${MAX_BODY_BYTES} are allowed.`)
   return body.toWellFormed()
 }

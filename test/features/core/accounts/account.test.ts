@@ -5,7 +5,7 @@ import { createTestAccount } from '#test/support/app.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
 // Proves: account-1, account-2, account-7, billing-5
-test('the account tells its plan, its use of this month and when the quota is filled again', async () => {
+test('the account shows its plan, its usage this month and when the quota resets', async () => {
   const clock = new ManualClock(Date.UTC(2026, 11, 31, 23, 59))
   await using service = await createTestApi({ clock })
   const { api, app } = service
@@ -43,7 +43,7 @@ test('the account tells its plan, its use of this month and when the quota is fi
 })
 
 // Proves: account-4, account-6
-test('PATCH changes only what is given, with an audit row', async () => {
+test('PATCH changes only provided fields, with an audit entry', async () => {
   await using service = await createTestApi()
   const { api } = service
   const renamed = await api('PATCH', '/v1/account', { name: ' Ada Ltd ' })
@@ -75,7 +75,7 @@ test.each([
   [{ tracking_default: 'yes' }, 'tracking_default'],
   [{ tracking_privacy: 1 }, 'tracking_privacy'],
   [{ plan: 'unlimited' }, 'plan'],
-])('PATCH with %j is a 422 on %s and changes nothing', async (body, field) => {
+])('PATCH with %j fails with 422 on %s and changes nothing', async (body, field) => {
   await using service = await createTestApi()
   const before = await service.api('GET', '/v1/account')
   const refused = await service.api('PATCH', '/v1/account', body)
@@ -83,7 +83,7 @@ test.each([
   expect((await service.api('GET', '/v1/account')).body).toEqual(before.body)
 })
 
-test('reading needs account:read, changing account:admin', async () => {
+test('reading needs account:read, changing needs account:admin', async () => {
   await using service = await createTestApi()
   const { api } = service
   const key = await service.newKey(['account:read'])

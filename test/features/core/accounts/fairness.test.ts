@@ -1,10 +1,10 @@
-/** @module Of two accounts the one with little to do is not kept waiting by the one with much, whatever came first. */
+/** @module An account with little work does not wait for an account with much work, whichever came first. */
 import { expect, test } from 'bun:test'
 import { acceptBatch } from '#features/sending/accept/batch.ts'
 import { createEmailApi, EMAIL, NOW } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
-/** An account with much and one with little; `finish` notes which requests were answered in which order. */
+/** An account with much work and one with little; `finish` records the order in which requests got their responses. */
 async function startAccounts() {
   const emails = await createEmailApi({ settings: { TASSIS_WORK_PER_SECOND: '0' } })
   const other = await emails.newAccount()
@@ -30,7 +30,7 @@ const createBatch = (from: string, items: number, recipients: number) => ({
   })),
 })
 
-/** A clock that goes on by a millisecond whenever it is asked for a duration. */
+/** A clock that advances by a millisecond whenever it is read for a duration. */
 class TickingClock extends ManualClock {
   #ticks = 0
 
@@ -40,7 +40,7 @@ class TickingClock extends ManualClock {
 }
 
 // Proves: quota-10
-test('a batch is checked in pieces of some milliseconds, between which everything else has its turn', async () => {
+test('a batch is validated in chunks of a few milliseconds, and other work runs between them', async () => {
   await using emails = await createEmailApi({ clock: new TickingClock(NOW), settings: { TASSIS_WORK_PER_SECOND: '0' } })
   let reads = 0
   let mostInTurn = 0
@@ -59,12 +59,12 @@ test('a batch is checked in pieces of some milliseconds, between which everythin
     mostInTurn = Math.max(mostInTurn, reads - before)
   }
   expect((await batch).data).toHaveLength(500)
-  // 4 ms, of which each email takes one.
+  // Chunks last 4 ms, and each email takes 1 ms.
   expect(mostInTurn).toBeLessThan(10 * (reads / 500))
 })
 
 // Proves: quota-10
-test('a page is answered before the pages that another account asked for in numbers', async () => {
+test('a single page is served before the many pages that another account requested earlier', async () => {
   await using accounts = await startAccounts()
   const { emails, order, finish, other } = accounts
   await emails.api('POST', '/v1/emails/batch', createBatch(EMAIL.from, 100, 10))

@@ -6,7 +6,7 @@ import { type ApiResponse, at, createTestApi, type TestApi } from '#test/support
 import { createTestAccount } from '#test/support/app.ts'
 import { expectError } from '#test/support/email-api.ts'
 
-// A key is made for each domain.
+// Each domain needs a new key.
 setDefaultTimeout(60_000)
 
 const MOST = 4
@@ -45,21 +45,21 @@ async function startFree(path: string, body: (i: number) => object): Promise<Lim
   }
 }
 
-describe.each(KINDS)('of %s', (name, path, body) => {
+describe.each(KINDS)('the limit of %s', (name, path, body) => {
   // Proves: billing-6
-  test('exactly as many as the plan has room for are made by 50 at once; the others are told which limit and plan', async () => {
+  test('lets exactly as many of 50 concurrent requests succeed as the plan allows; the others name limit and plan', async () => {
     await using free = await startFree(path, body)
     const answers = await Promise.all(Array.from({ length: 50 }, (_, i) => free.make(i)))
     const refused = answers.filter(({ status }) => status !== 201)
     expect(refused).toHaveLength(50 - MOST)
     for (const answer of refused) expectError(answer, 403, 'plan_limit_reached')
     expect(at(refused[0]?.body, 'message')).toBe(
-      `Plan free has room for ${MOST} ${name}; delete one that is not needed, or change to a larger plan.`,
+      `Plan free allows ${MOST} ${name}; delete one you no longer need, or change to a larger plan.`,
     )
     expect(await free.total()).toBe(MOST)
   })
 
-  test('one that is deleted makes room for another, and a larger plan for more; what there is stays when it shrinks', async () => {
+  test('allows another one after a deletion and more on a larger plan; existing ones stay when the plan shrinks', async () => {
     await using free = await startFree(path, body)
     const { app, api } = free.service
     const made = []
@@ -73,7 +73,7 @@ describe.each(KINDS)('of %s', (name, path, body) => {
     expect(await free.total()).toBe(MOST + 1)
   })
 
-  test('others make no difference to an account, and plan unlimited has no limit', async () => {
+  test('does not count those of other accounts, and does not exist on plan unlimited', async () => {
     await using free = await startFree(path, body)
     const { api } = free.service
     for (let i = 0; i < MOST + 2; i++) expect((await api('POST', path, body(i + 500))).status).toBe(201)
@@ -81,7 +81,7 @@ describe.each(KINDS)('of %s', (name, path, body) => {
   })
 })
 
-test('webhooks of inbound routes take no room', async () => {
+test('webhooks of inbound routes do not count towards the limit', async () => {
   await using free = await startFree('/v1/webhooks', (i) => ({ url: `https://127.0.0.1/${i}`, events: ['sent'] }))
   const { app, api } = free.service
   const { body } = await api('POST', '/v1/domains', { domain: 'inbound.test' }, { key: free.key })
@@ -96,7 +96,7 @@ test('webhooks of inbound routes take no room', async () => {
 })
 
 // Proves: billing-6
-test('of sub-accounts plan free has none, and deleted ones take no room', async () => {
+test('plan free allows no sub-accounts, and deleted ones do not count', async () => {
   await using service = await createTestApi({ settings: { TASSIS_PLANS: 'pro.max_sub_accounts=2' } })
   const { app } = service
   const room = (accountId: number, more?: number) =>
@@ -107,17 +107,17 @@ test('of sub-accounts plan free has none, and deleted ones take no room', async 
         (error: Error) => error.message,
       )
   const free = await createTestAccount(app, 'free')
-  expect(await room(free.accountId)).toBe('Plan free has no sub-accounts; a larger plan has.')
+  expect(await room(free.accountId)).toBe('Plan free does not include sub-accounts; change to a larger plan.')
   const parent = await createTestAccount(app, 'pro')
   const [first, second] = [await createTestAccount(app, 'free'), await createTestAccount(app, 'free')]
   expect(await room(parent.accountId, 2)).toBe('room')
-  expect(await room(parent.accountId, 3)).toContain('room for 2 sub-accounts')
+  expect(await room(parent.accountId, 3)).toContain('allows 2 sub-accounts')
   app.db.run('UPDATE accounts SET parent_id = ? WHERE id IN (?, ?)', [
     parent.accountId,
     first.accountId,
     second.accountId,
   ])
-  expect(await room(parent.accountId)).toContain('room for 2 sub-accounts')
+  expect(await room(parent.accountId)).toContain('allows 2 sub-accounts')
   app.db.run('UPDATE accounts SET deleted_at = 1 WHERE id = ?', [first.accountId])
   expect(await room(parent.accountId)).toBe('room')
 })

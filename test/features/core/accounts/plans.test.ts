@@ -16,18 +16,18 @@ const listPlansWithTracking = (setting: string): string[] => {
   return PLANS.filter((plan) => hasTracking(config, plan))
 }
 
-test('every plan has tracking unless the setting names some', () => {
+test('every plan has tracking unless the setting lists plans', () => {
   expect(listPlansWithTracking('')).toEqual([...PLANS])
   expect(listPlansWithTracking('all')).toEqual([...PLANS])
   expect(listPlansWithTracking('pro, business')).toEqual(['pro', 'business'])
 })
 
 test.each(['gold', 'pro,Business', 'pro;business'])(
-  'TASSIS_TRACKING_PLANS with %p, which is no plan, stops the start with one sentence',
+  'TASSIS_TRACKING_PLANS with the unknown plan %p stops the start with one sentence',
   async (plans) => {
     await expect(createTestApp({ settings: { TASSIS_TRACKING_PLANS: plans } })).rejects.toThrow(
       new ConfigError(
-        `TASSIS_TRACKING_PLANS is "${plans}"; allowed is a comma list of free, starter, pro, business, enterprise, unlimited, or all.`,
+        `TASSIS_TRACKING_PLANS is "${plans}"; it must be a comma-separated list of free, starter, pro, business, enterprise, unlimited, or all.`,
       ),
     )
   },
@@ -62,12 +62,12 @@ const FIELDS =
   'max_domains, max_templates, max_webhooks, max_contact_lists, max_sub_accounts, max_contacts, max_stored_mib, price_cents, stripe_price_id'
 
 test.each([
-  ['gold.max_domains=1', 'a plan is one of free, starter, pro, business, enterprise, unlimited'],
-  ['pro.monthly_quota=1', `a field is one of ${FIELDS}`],
-  ['pro.constructor=1', `a field is one of ${FIELDS}`],
-  ['pro.max_domains=-1', 'the value is a whole number from 0 to 2147483647, which is no limit'],
-  ['pro.max_domains=2147483648', 'the value is a whole number from 0 to 2147483647, which is no limit'],
-  ['pro.price_cents=9.99', 'the value is a whole number from 0 to 2147483647, which is no limit'],
+  ['gold.max_domains=1', 'the plan must be one of free, starter, pro, business, enterprise, unlimited'],
+  ['pro.monthly_quota=1', `the field must be one of ${FIELDS}`],
+  ['pro.constructor=1', `the field must be one of ${FIELDS}`],
+  ['pro.max_domains=-1', 'the value must be a whole number from 0 to 2147483647, which means no limit'],
+  ['pro.max_domains=2147483648', 'the value must be a whole number from 0 to 2147483647, which means no limit'],
+  ['pro.price_cents=9.99', 'the value must be a whole number from 0 to 2147483647, which means no limit'],
 ])('TASSIS_PLANS with %p stops the start with one sentence', async (entry, allowed) => {
   await expect(createTestApp({ settings: { TASSIS_PLANS: `free.max_domains=1,${entry}` } })).rejects.toThrow(
     new ConfigError(
@@ -76,7 +76,7 @@ test.each([
   )
 })
 
-test('a price that two plans have stops the start: it says which plan was bought', async () => {
+test('a price shared by two plans stops the start, because a price must identify its plan', async () => {
   const settings = { TASSIS_PLANS: 'pro.stripe_price_id=price_A,business.stripe_price_id=price_A' }
-  await expect(createTestApp({ settings })).rejects.toThrow('plan pro has this price already')
+  await expect(createTestApp({ settings })).rejects.toThrow('plan pro already has this price')
 })

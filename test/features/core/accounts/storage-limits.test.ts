@@ -1,4 +1,4 @@
-/** @module How many contacts and bytes an account may keep by its plan, over the API, by file and by form. */
+/** @module Limits of stored contacts and bytes per plan, for the API, file imports and forms. */
 import { describe, expect, test } from 'bun:test'
 import type { Actor } from '#features/core/app/app.ts'
 import { at } from '#test/support/api.ts'
@@ -34,10 +34,10 @@ async function startFree(plans: string): Promise<Free & AsyncDisposable> {
 }
 
 const createContact = (i: number, metadata: object = {}) => ({ email: `c${i}@x.test`, metadata })
-const CONTACTS_FULL = 'Plan free has room for 5 contacts; delete what is not needed, or change to a larger plan.'
+const CONTACTS_FULL = 'Plan free allows 5 contacts; delete what you no longer need, or change to a larger plan.'
 
 describe('contacts', () => {
-  test('beyond a plan that was made smaller keep nobody from what adds none: suppressions, changes, templates', async () => {
+  test('above the limit of a smaller plan do not block requests that add none: suppressions, changes, templates', async () => {
     await using free = await startFree('free.max_contacts=1')
     const { api, list, service, actor } = free
     const path = `/v1/contact-lists/${list}/contacts`
@@ -64,7 +64,7 @@ describe('contacts', () => {
   })
 
   // Proves: billing-6
-  test('are as many as the plan has room for, whatever way they come; one that is removed makes room', async () => {
+  test('are limited to the number in the plan, whichever way they are added; a deletion allows another', async () => {
     await using free = await startFree('free.max_contacts=5')
     const { api, list, service, key } = free
     const path = `/v1/contact-lists/${list}/contacts`
@@ -137,12 +137,12 @@ describe('bytes', () => {
     })
     expectError(second, 403, 'plan_limit_reached')
     expect(at(second.body, 'message')).toBe(
-      'Plan free has room for 1 MiB of contacts, templates, newsletters and suppressions; delete what is not needed, or change to a larger plan.',
+      'Plan free allows 1 MiB of contacts, templates, newsletters and suppressions; delete what you no longer need, or change to a larger plan.',
     )
     expect((await free.api('DELETE', `${path}/${String(at(first.body, 'data', 'id'))}`)).status).toBe(204)
   })
 
-  test('of contacts are in the plan, also when their metadata is changed', async () => {
+  test('of contacts count towards the plan, also when their metadata changes', async () => {
     await using free = await startFree('free.max_stored_mib=1')
     const path = `/v1/contact-lists/${free.list}/contacts`
     const metadata = { note: 'x'.repeat(9000) }
@@ -158,7 +158,7 @@ describe('bytes', () => {
     expect(changes).toContain(403)
   })
 
-  test('of suppressions are in the plan, but those that mail itself makes are always kept', async () => {
+  test('of suppressions count towards the plan, but suppressions caused by mail are always stored', async () => {
     await using free = await startFree('free.max_stored_mib=0')
     expectError(
       await free.api('POST', '/v1/suppressions', { email_address: 'a@x.test', reason: 'manual' }),
@@ -168,7 +168,7 @@ describe('bytes', () => {
   })
 })
 
-test('what an account keeps is what a recount gives, whatever came, changed and went', async () => {
+test('the stored amounts of an account equal a recount after additions, changes and deletions', async () => {
   await using free = await startFree('')
   const { api, list, amounts, service, actor } = free
   const path = `/v1/contact-lists/${list}/contacts`

@@ -29,7 +29,7 @@ async function startService(settings: Record<string, string> = SMALL) {
 
 describe('the work of an account', () => {
   // Proves: quota-9
-  test('is bounded over all routes: contacts, recipients and rows are one unit each, and 429 says when to come back', async () => {
+  test('is limited over all routes: contacts, recipients and rows are one unit each, and 429 says when to retry', async () => {
     await using service = await startService()
     expect((await service.addContacts(900)).status).toBe(201)
     const before = service.emails.stored()
@@ -43,7 +43,7 @@ describe('the work of an account', () => {
   })
 
   // Proves: quota-9
-  test('counts rows that are read', async () => {
+  test('includes rows that are read', async () => {
     await using service = await startService()
     const { clock, api } = service.emails
     await service.batch(100)
@@ -56,7 +56,7 @@ describe('the work of an account', () => {
   })
 
   // Proves: quota-9
-  test('counts the bytes of bodies, refused ones too', async () => {
+  test('includes the bytes of bodies, rejected ones too', async () => {
     await using service = await startService()
     const { api } = service.emails
     const large = { ...EMAIL, from: 'nobody', text_body: 'x'.repeat(1_900_000) }
@@ -65,7 +65,7 @@ describe('the work of an account', () => {
   })
 
   // Proves: quota-9
-  test('is not that of another account, but that of its sub-accounts', async () => {
+  test('is separate from other accounts, but shared with its sub-accounts', async () => {
     await using service = await startService()
     const { app, api, actor, newKey, newAccount } = service.emails
     const [child, stranger] = [await newAccount(), await newAccount()]
@@ -78,7 +78,7 @@ describe('the work of an account', () => {
   })
 
   // Proves: quota-9
-  test('that is used up keeps no idempotent request from its first answer', async () => {
+  test('when used up, still returns the first response to a repeated idempotent request', async () => {
     await using service = await startService()
     const first = await service.emails.accepted({ idempotency_key: 'k' })
     const batch = await service.batch(2, 'b')
@@ -88,7 +88,7 @@ describe('the work of an account', () => {
     expect((await service.batch(2, 'b')).body).toEqual(batch.body)
   })
 
-  test('has no bound where its setting is 0', async () => {
+  test('is unlimited when its setting is 0', async () => {
     await using service = await startService({ ...SMALL, TASSIS_WORK_PER_SECOND: '0' })
     for (let i = 0; i < 3; i++) expect((await service.addContacts(1000, i * 1000)).status).toBe(201)
   })

@@ -10,7 +10,7 @@ import { NOW } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
 // Proves: audit-1, audit-2, audit-4
-test('a change over the API is in the log with its actor and address, newest first', async () => {
+test('a change over the API is logged with its actor and address, newest first', async () => {
   await using service = await createTestApi({ clock: new ManualClock(NOW) })
   const { api } = service
   const keyId = at((await api('GET', '/v1/api-keys')).body, 'data', 0, 'id')
@@ -38,7 +38,7 @@ test('a change over the API is in the log with its actor and address, newest fir
 })
 
 // Proves: audit-1, audit-4
-test('the log is paged, and what the operator did has no address', async () => {
+test('the log is paged, and entries of the operator have no address', async () => {
   await using service = await createTestApi()
   const last = await service.api('GET', '/v1/audit-logs?per_page=1&page=2')
   expect(last.body).toMatchObject({
@@ -48,14 +48,14 @@ test('the log is paged, and what the operator did has no address', async () => {
 })
 
 // Proves: audit-3
-test('a refused change leaves no row', async () => {
+test('a rejected change leaves no entry', async () => {
   await using service = await createTestApi()
   const { api } = service
   expect((await api('POST', '/v1/streams', { slug: 'transactional', name: 'x' })).status).toBe(409)
   expect(at((await api('GET', '/v1/audit-logs')).body, 'pagination', 'total')).toBe(2)
 })
 
-test('an account sees its own log only, and needs account:read', async () => {
+test('an account sees only its own log, and reading it needs account:read', async () => {
   await using service = await createTestApi()
   const { api } = service
   const other = await service.newAccount()
@@ -68,7 +68,7 @@ test('an account sees its own log only, and needs account:read', async () => {
   expect((await api('GET', '/v1/audit-logs', undefined, { key: sender })).status).toBe(403)
 })
 
-test('behind a trusted proxy the address is that of the client, and else that of the proxy, whatever it says', async () => {
+test('the address is the client behind a trusted proxy; otherwise it is the proxy, whatever headers it sends', async () => {
   for (const [proxies, expected] of [
     ['127.0.0.1', '203.0.113.9'],
     ['10.0.0.1', '127.0.0.1'],
@@ -81,7 +81,7 @@ test('behind a trusted proxy the address is that of the client, and else that of
   }
 })
 
-/** A log of five days: each day a stream is made by one key and renamed by another. */
+/** A log of five days: each day, one key creates a stream and another renames it. */
 async function createLogOfFiveDays() {
   const clock = new ManualClock(NOW)
   const service = await createTestApi({ clock })
@@ -107,7 +107,7 @@ async function createLogOfFiveDays() {
 }
 
 // Proves: audit-5
-test('filters narrow the log, alone and together, with the number of all that fit', async () => {
+test('filters narrow the log, alone and combined, and the total counts all matches', async () => {
   await using service = await createLogOfFiveDays()
   const { list, streams, otherKeyId } = service
   const of = (n: number, action: string) => Array<string>(n).fill(action)
@@ -128,7 +128,7 @@ test('filters narrow the log, alone and together, with the number of all that fi
 })
 
 // Proves: audit-5
-test('a range of time has its first and its last day in it, by a date or a time, and goes with other filters', async () => {
+test('a time range, by date or time, includes its first and last day and combines with other filters', async () => {
   await using service = await createLogOfFiveDays()
   const { list } = service
   expect((await list('from_date=2026-03-16&to_date=2026-03-17')).total).toBe(4)
@@ -146,14 +146,14 @@ test.each([
   ['to_date', '2026-02-30'],
   ['actor_type', 'robot'],
   ['action', 'a'.repeat(513)],
-])('a filter %s that cannot be is a 422 that names it', async (field, value) => {
+])('an invalid filter %s fails with a 422 that names it', async (field, value) => {
   await using service = await createTestApi()
   const answer = await service.api('GET', `/v1/audit-logs?${field}=${value}`)
   expect({ status: answer.status, field: at(answer.body, 'details', 0, 'field') }).toEqual({ status: 422, field })
 })
 
 // Proves: audit-7
-test('an erased entry is listed with what was done and when, and no person in it', async () => {
+test('an erased entry is listed with its action and time, without personal data', async () => {
   await using service = await createTestApi()
   const { app, actor } = service
   await service.api('POST', '/v1/streams', { slug: 'news', name: 'News of bob@receiver.test' })
@@ -177,7 +177,7 @@ test('an erased entry is listed with what was done and when, and no person in it
   })
 })
 
-test('filters answer while others have their turn, in a log of 100,000 entries of which few fit', async () => {
+test('a filter that matches few of 100,000 entries lets other work run meanwhile', async () => {
   await using service = await createTestApi()
   const { app, actor, api } = service
   app.db.run(
@@ -202,7 +202,7 @@ test('filters answer while others have their turn, in a log of 100,000 entries o
 })
 
 // Proves: audit-8
-test('what a user does is in the log with the user and the address', async () => {
+test('changes by a user are logged with the user and the address', async () => {
   await using service = await createTestApi()
   const { app, actor, api } = service
   const password = 'four words that fit'

@@ -24,7 +24,7 @@ const writeEntry = (app: App, actor: Actor, resourceId: string): Promise<void> =
     }),
   )
 
-/** A log with an entry of the account's creation and `count` of a key's; all entries have all fields. */
+/** A log with the entry of the account's creation and `count` entries of a key; all entries have all fields. */
 async function createFilledApp(count: number) {
   const clock = new ManualClock(NOW)
   const service = await createTestApp({ clock })
@@ -53,7 +53,7 @@ const expectedVerification = (entries: number, more: Partial<AuditVerification> 
   ...more,
 })
 
-/** What is found after `change`, which is undone again. */
+/** Verifies the log after `change`, which is rolled back. */
 function verifyAfterChange(db: Database, change: (db: Database) => void): AuditVerification {
   db.run('BEGIN')
   try {
@@ -80,7 +80,7 @@ const COLUMNS = [
   'hash',
 ]
 
-/** Flips the lowest bit of one byte, of an integer its lowest bit. */
+/** Flips the lowest bit of one byte, or of an integer. */
 function flipBit(db: Database, column: string, id: number, position: number): void {
   const row = db
     .query<{ type: string; hex: string }, [number]>(
@@ -99,14 +99,14 @@ function flipBit(db: Database, column: string, id: number, position: number): vo
   db.run(`UPDATE audit_logs SET ${column} = ${value} WHERE id = ?`, [bytes, id])
 }
 
-test('the log that was written verifies', async () => {
+test('an untouched log verifies', async () => {
   await using service = await createFilledApp(20)
   expect(verifyAuditLog(service.app.db)).toEqual(expectedVerification(21))
 })
 
 // Proves: audit-6
 test.each(COLUMNS)(
-  'one changed byte in column %s is found, whichever entry and byte it is, and the entry is named',
+  'one changed byte in column %s is found in every entry and position, and the entry is reported',
   async (column) => {
     await using service = await createFilledApp(6)
     const { db } = service.app
@@ -120,7 +120,7 @@ test.each(COLUMNS)(
   },
 )
 
-test('a changed byte is found where the text reads the same', async () => {
+test('a changed byte is found even if the text decodes to the same string', async () => {
   await using service = await createFilledApp(2)
   const { db } = service.app
   await service.app.commit.write((tx) =>
@@ -152,7 +152,7 @@ test.each([
   ['a chain that begins later', 'UPDATE audit_chain SET anchor_id = 3', 1],
   ['a chain that ends with another hash', 'UPDATE audit_chain SET head_hash = zeroblob(32)', 9],
   ['a chain without its ends', 'DELETE FROM audit_chain', 0],
-])('found and named: %s', async (_, change, id) => {
+])('finds and reports %s', async (_, change, id) => {
   await using service = await createFilledApp(8)
   const { broken } = verifyAfterChange(service.app.db, (copy) => void copy.run(change))
   expect(broken[0]?.id).toBe(id)
@@ -173,7 +173,7 @@ function createCopySql(condition: string, id: string): string {
   return `INSERT INTO audit_logs (id, ${others}) SELECT ${id}, ${others} FROM audit_logs WHERE ${condition}`
 }
 
-test('a log written anew as a whole verifies, but no longer has the hash that was noted before', async () => {
+test('a fully rewritten log verifies, but no longer contains a hash recorded before', async () => {
   await using service = await createFilledApp(5)
   const { db } = service.app
   const noted = verifyAuditLog(db).headHash
@@ -185,7 +185,7 @@ test('a log written anew as a whole verifies, but no longer has the hash that wa
   expect(verifyAuditLog(db, noted)).toEqual(expectedVerification(7, { hasExpected: false }))
 })
 
-test('a write that fails leaves no gap: the others of its group are chained to each other', async () => {
+test('a failed write leaves no gap: the others of its group are chained to each other', async () => {
   await using service = await createFilledApp(1)
   const { app, actor } = service
   const results = await Promise.allSettled(
@@ -200,7 +200,7 @@ test('a write that fails leaves no gap: the others of its group are chained to e
   expect(verifyAuditLog(app.db)).toEqual(expectedVerification(15))
 })
 
-test('entries put in behind the end do not keep the service from writing, and stay found', async () => {
+test('entries inserted after the end do not stop the service from writing, and are still found', async () => {
   await using service = await createFilledApp(3)
   const { app, actor } = service
   app.db.run(createCopySql('id = 2', '5'))
@@ -210,7 +210,7 @@ test('entries put in behind the end do not keep the service from writing, and st
 })
 
 // Proves: audit-7
-test('erased entries verify by their digest, are counted and keep what was done and when', async () => {
+test('erased entries verify by their digest, are counted and keep their action and time', async () => {
   await using service = await createFilledApp(9)
   const { app, actor } = service
   const step = await app.commit.write((tx) =>
@@ -241,7 +241,7 @@ test('erased entries verify by their digest, are counted and keep what was done 
   })
 })
 
-test('text put into an erased entry is found', async () => {
+test('text inserted into an erased entry is found', async () => {
   await using service = await createFilledApp(3)
   const { app, actor } = service
   await app.commit.write((tx) => eraseAccountAuditEntries(tx, actor.accountId, 100))
@@ -249,7 +249,7 @@ test('text put into an erased entry is found', async () => {
   expect(broken.map(({ id }) => id)).toEqual([2])
 })
 
-test('the log of an account is erased in steps, and that of others stays', async () => {
+test('the log of an account is erased in steps, and the logs of others stay', async () => {
   await using service = await createFilledApp(7)
   const { app, actor } = service
   const other = await createTestAccount(app)
@@ -271,7 +271,7 @@ test('the log of an account is erased in steps, and that of others stays', async
   ])
 })
 
-test('old entries are removed from the oldest on; the rest verifies, and positions are not given again', async () => {
+test('old entries are deleted oldest first; the rest verifies, and ids are not reused', async () => {
   await using service = await createFilledApp(500)
   const { app, actor, clock } = service
   expect(await purgeAuditLog(app, NOW + 300_000)).toBe(300)
@@ -286,7 +286,7 @@ test('old entries are removed from the oldest on; the rest verifies, and positio
   expect(broken.map(({ id }) => id)).toEqual([502])
 })
 
-test('entries from before there was a chain are chained when the database is opened, in slices', async () => {
+test('entries written before the chain existed are chained in batches when the database is opened', async () => {
   await using service = await createFilledApp(0)
   const { db } = service.app
   db.run(`WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 4501)
@@ -305,7 +305,7 @@ test('entries from before there was a chain are chained when the database is ope
   expect(verifyAuditLog(db)).toEqual(expectedVerification(4502))
 })
 
-test('a hash that was taken away is not put back when the database is opened', async () => {
+test('a deleted hash is not restored when the database is opened', async () => {
   await using service = await createFilledApp(4)
   const { db } = service.app
   db.run("UPDATE audit_logs SET action = 'thing.forged', salt = NULL, digest = NULL, hash = NULL WHERE id = 5")
@@ -313,7 +313,7 @@ test('a hash that was taken away is not put back when the database is opened', a
   expect(verifyAuditLog(db).broken.map(({ id }) => id)).toEqual([5])
 })
 
-test('times never go back along the log, also when the clock was put back while the service was down', async () => {
+test('times never decrease along the log, even if the clock was set back while the service was down', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'tassis-test-'))
   try {
     let actor: Actor

@@ -1,9 +1,9 @@
-/** @module The sweep knows every column that refers to content; one that it does not know would lose its parts. */
+/** @module The sweep lists every column that refers to content; blobs of an unlisted column would be deleted. */
 import { expect, test } from 'bun:test'
 import { SOURCES } from '#features/core/content-gc/sources.ts'
 import { createTestApp } from '#test/support/app.ts'
 
-test('every column of the schema that holds a reference is a source of the sweep, and no other', async () => {
+test('the sources of the sweep are exactly the columns of the schema that hold references', async () => {
   await using service = await createTestApp()
   const columns = service.app.db
     .query<{ name: string }, []>(

@@ -1,4 +1,7 @@
-/** @module Content goes when the last row that held it lets go, not before, and nothing that is being stored is lost to it. */
+/**
+ * @module Content is deleted once the last row that refers to it drops its reference, never earlier, and never while it
+ * is being stored.
+ */
 import { describe, expect, test } from 'bun:test'
 import { dropContent, dropContentOnFailure } from '#features/core/content-gc/garbage.ts'
 import { requestScrub } from '#features/core/content-gc/scrub.ts'
@@ -15,7 +18,7 @@ const readRefs = (api: EmailApi, id: string) =>
     )
     .get(Buffer.from(id.replaceAll('-', ''), 'hex')) ?? { id: 0, html: 0, text: 0, attachments: null }
 
-/** What retention and erasure do to an email. */
+/** Drops the content of an email as retention and erasure do. */
 async function dropEmail(api: EmailApi, id: string): Promise<number[]> {
   const { id: rowId, html, text, attachments } = readRefs(api, id)
   const files = [...(attachments ?? '').matchAll(/"ref":(\d+)/g)].map(([, ref]) => Number(ref))
@@ -43,7 +46,7 @@ const createAttachment = (name: string, length: number) => ({
 })
 
 describe('the sweep', () => {
-  test('removes what no row holds any more: bodies, attachments, files', async () => {
+  test('deletes bodies, attachments and files to which no row refers', async () => {
     await using api = await createEmailApi()
     const sent = await api.accepted({
       ...createBodies('gone '),
@@ -58,7 +61,7 @@ describe('the sweep', () => {
     expect(hasGarbage(api.app.db)).toBe(false)
   })
 
-  test('leaves what another row holds, and removes it when that lets go as well', async () => {
+  test('keeps content that another row holds, and deletes it once that row drops it too', async () => {
     await using api = await createEmailApi()
     const shared = { ...createBodies('shared '), attachments: [createAttachment('same', 40_000)] }
     const [first, second] = [await api.accepted(shared), await api.accepted(shared)]
@@ -72,7 +75,7 @@ describe('the sweep', () => {
     expect(refs.some((ref) => isOnDisk(api, ref))).toBe(false)
   })
 
-  test('leaves what was stored again within the last minutes, for a row that may be on its way', async () => {
+  test('keeps content stored again within the last minutes, because its row may not be written yet', async () => {
     await using api = await createEmailApi()
     const sent = await api.accepted(createBodies('again '))
     const { text } = readRefs(api, sent.id)
@@ -86,7 +89,7 @@ describe('the sweep', () => {
     expect(isOnDisk(api, text)).toBe(false)
   })
 
-  test('never takes content from emails that are accepted while it runs', async () => {
+  test('never deletes content of emails accepted while it runs', async () => {
     await using api = await createEmailApi()
     const accepted: string[] = []
     for (let round = 0; round < 15; round++) {
@@ -105,7 +108,7 @@ describe('the sweep', () => {
     for (const id of accepted) expect(typeof (await api.detail(id))['html_body']).toBe('string')
   })
 
-  test('removes what was stored for an email that was refused afterwards, and what a second one with its key brought along', async () => {
+  test('deletes content stored for a rejected email and for a second email with the same idempotency key', async () => {
     await using api = await createEmailApi()
     const parts = () =>
       api.app.content.databases().map((db) => db.query('SELECT count(*) AS n FROM parts WHERE encoding <> 3').get())
@@ -118,12 +121,12 @@ describe('the sweep', () => {
     await expect(refused).rejects.toThrow('refused')
     await Promise.all([1, 2, 3].map((n) => api.send({ ...createBodies(`other ${n} `), idempotency_key: 'two' })))
     await sweep(api.app)
-    // Two more, of the one email that was accepted.
+    // Two more, of the one accepted email.
     expect([before, parts()]).toEqual([[{ n: 2 }], [{ n: 4 }]])
     expect(await api.detail(kept.id)).toMatchObject(createBodies('kept '))
   })
 
-  test('looks through past months for parts that nothing ever referred to', async () => {
+  test('scans past months for blobs to which no row ever referred', async () => {
     await using api = await createEmailApi()
     const kept = await api.accepted(createBodies('kept '))
     const [orphan = 0] = await api.app.content.put([Buffer.from('refused after it was stored')], NOW)
@@ -140,7 +143,7 @@ describe('the sweep', () => {
   })
 })
 
-test('a scrub is complete only when all that was let go of is gone', async () => {
+test('a scrub is complete only once all dropped content is deleted', async () => {
   await using api = await createEmailApi()
   const sent = await api.accepted(createBodies('secret '))
   const [html = 0] = await dropEmail(api, sent.id)

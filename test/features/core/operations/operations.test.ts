@@ -41,7 +41,7 @@ test('a batch is listed as a completed operation, invalid items counted as faile
   })
 })
 
-test('an error summary is stored with at most 1,000 characters, from the start and later', async () => {
+test('an error summary is truncated to 1,000 characters, at creation and on progress', async () => {
   await using service = await createTestApi()
   const { app, actor } = service
   const long = `${'x'.repeat(999)}😀${'x'.repeat(1_000_000)}`
@@ -73,7 +73,7 @@ test('operations are paged, newest first', async () => {
 })
 
 // Proves: operation-2
-test("an unknown operation and another account's are 404, and reading needs emails:read", async () => {
+test("an unknown operation and another account's fail with 404, and reading needs emails:read", async () => {
   await using service = await createTestApi()
   const { api, app, actor } = service
   await createDomain(app, actor, 'sender.test')

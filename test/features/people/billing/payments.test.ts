@@ -69,7 +69,7 @@ describe('a subscription', () => {
     const refused = await send()
     expectError(refused, 429, 'quota_exceeded')
     expect(at(refused.body, 'message')).toBe(
-      'The monthly quota of 2 recipients is used up; it is renewed on the first of next month (UTC), and that of plan pro holds once its first invoice is paid.',
+      'The monthly quota of 2 recipients is used up; it renews on the first of next month (UTC), and the quota of plan pro applies once its first invoice is paid.',
     )
     subscription.paid.push(4900)
     await billing.tell('invoice.paid')

@@ -35,7 +35,7 @@ test('mail of a sub-account that is switched off is held, and sent when it is sw
   clock.advance(hours(1))
   await eventually(() => lastError(app))
   expect({ lastError: lastError(app), received: sink.messages.length }).toEqual({
-    lastError: 'Held: The account is switched off.',
+    lastError: 'Held: The account is disabled.',
     received: 0,
   })
   await changeSubAccount(app, parent, actor.accountUuid, { isActive: true })

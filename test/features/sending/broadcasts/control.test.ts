@@ -386,8 +386,8 @@ test('a broadcast that was accepted is sent though its domain has lost its recor
 })
 
 test.each([
-  [1, '1 email failed; GET /v1/emails with this operation_id and status=failed says why of each.'],
-  [2, '2 emails failed; GET /v1/emails with this operation_id and status=failed says why of each.'],
+  [1, '1 email failed; GET /v1/emails with this operation_id and status=failed lists them with their reasons.'],
+  [2, '2 emails failed; GET /v1/emails with this operation_id and status=failed lists them with their reasons.'],
 ])('the operation of a broadcast of which %d failed says so in its error_summary', async (nameless, summary) => {
   await using service = await createEmailApi({
     runsTasks: true,

@@ -6,7 +6,7 @@ const ISO_TIME = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$
 const UUID = expect.stringMatching(/^[0-9a-f-]{36}$/)
 
 // Proves: list-25, auth-1, auth-2, auth-13, key-1, key-2, key-8
-test('a created key is shown once, works, and is listed without itself', async () => {
+test('a created key is shown once, works, and is listed without its secret', async () => {
   await using service = await createTestApi()
   const { api } = service
   const created = await api('POST', '/v1/api-keys', { name: ' CI ', scopes: ['emails:read', 'account:admin'] })
@@ -35,7 +35,7 @@ test('a created key is shown once, works, and is listed without itself', async (
 })
 
 // Proves: auth-10, key-6, key-7
-test('a deleted key is a 401 from the next request on, and gone from the list', async () => {
+test('a deleted key fails with 401 from the next request on, and is no longer listed', async () => {
   await using service = await createTestApi()
   const { api } = service
   const created = await api('POST', '/v1/api-keys', { name: 'short-lived' })
@@ -50,7 +50,7 @@ test('a deleted key is a 401 from the next request on, and gone from the list', 
 })
 
 // Proves: auth-49, key-3
-test('a key without given scopes gets those of its maker, and an unknown scope is a 422', async () => {
+test('a key created without scopes gets those of its creator, and an unknown scope fails with 422', async () => {
   await using service = await createTestApi()
   const { api } = service
   const all = await api('POST', '/v1/api-keys', { name: 'all', scopes: null })
@@ -70,7 +70,7 @@ test('a key without given scopes gets those of its maker, and an unknown scope i
 })
 
 // Proves: auth-46, auth-47
-test('a key never gets more than its maker has', async () => {
+test('a key never gets scopes that its creator lacks', async () => {
   await using service = await createTestApi()
   const { app, actor } = service
   const reader = { ...actor, scopes: new Set(['emails:read', 'domains:read']) }
@@ -85,7 +85,7 @@ test('a key never gets more than its maker has', async () => {
 })
 
 // Proves: key-4
-test('an own key string cannot be chosen over the API, and a name is wanted', async () => {
+test('the API does not accept a chosen key string, and requires a name', async () => {
   await using service = await createTestApi()
   const { api } = service
   const chosen = await api('POST', '/v1/api-keys', { name: 'x', key: 'a-key-that-i-would-like-to-have' })

@@ -35,7 +35,7 @@ async function createContact(
 const readStatus = (service: ListApi, list: string, email = ADDRESS): ContactStatus | undefined =>
   findContact(service.app.db, service.rowOf(list), email)?.status
 
-/** Brings a contact into a status by the moves that there are. */
+/** Moves a contact to a status by allowed transitions. */
 async function createContactIn(service: ListApi, list: string, status: ContactStatus): Promise<number> {
   const { app, actor } = service
   const id = await createContact(service, list, status === 'pending' ? 'pending' : 'active')
@@ -47,7 +47,7 @@ async function createContactIn(service: ListApi, list: string, status: ContactSt
   return id
 }
 
-describe('moves', () => {
+describe('transitions', () => {
   const TABLE: Record<'unsubscribed' | 'bounced' | 'complained', readonly ContactStatus[]> = {
     unsubscribed: ['active', 'pending'],
     bounced: ['active', 'pending'],
@@ -70,7 +70,7 @@ describe('moves', () => {
     expectBalanced(service)
   })
 
-  test('of an address concern its account and, where one is named, its list alone', async () => {
+  test('of an address affect only its account, and only the given list', async () => {
     await using service = await createListApi()
     const { app, actor } = service
     const [first, second] = [await service.newList(), await service.newList()]
@@ -98,7 +98,7 @@ describe('moves', () => {
     expectBalanced(service)
   })
 
-  test('that are undone with their transaction leave neither row nor count', async () => {
+  test('that roll back with their transaction change neither row nor counter', async () => {
     await using service = await createListApi()
     const { app, actor } = service
     const list = await service.newList()
@@ -121,7 +121,7 @@ describe('moves', () => {
 })
 
 describe('a confirmation', () => {
-  test('makes a pending contact active, once; the second click finds it done', async () => {
+  test('activates a pending contact once; a second click changes nothing', async () => {
     await using service = await createListApi()
     const { app, clock } = service
     const list = await service.newList()
@@ -144,7 +144,7 @@ describe('a confirmation', () => {
     expectBalanced(service)
   })
 
-  test('of an older link, of one that was never asked for, and of a contact that is gone is refused', async () => {
+  test('by an older link, without a request or of a deleted contact is refused', async () => {
     await using service = await createListApi()
     const { app, clock } = service
     const list = await service.newList()
@@ -163,7 +163,7 @@ describe('a confirmation', () => {
 
   // Proves: contact-14
   test.each(['unsubscribed', 'bounced', 'complained'] as const)(
-    'from before never undoes that a contact became %s; one that is asked for after it does',
+    'requested earlier does not reactivate a contact that became %s; one requested later does',
     async (to) => {
       await using service = await createListApi()
       const { app, actor } = service
@@ -182,7 +182,7 @@ describe('a confirmation', () => {
     },
   )
 
-  test('takes off that the address left the list; whoever left all lists gets the mail of this one, and nothing else', async () => {
+  test('removes the unsubscription from the list; an address that left all lists gets mail of this one only', async () => {
     await using service = await createListApi()
     const { app, actor, api } = service
     const [list, other, later] = [await service.newList(), await service.newList(), await service.newList()]
@@ -237,18 +237,18 @@ describe('a confirmation', () => {
       )
     expect([await recipients(list), await recipients(other)]).toEqual([1, 0])
     expectBalanced(service)
-    // Who leaves all lists again leaves this one too, and is not brought back to it by a bounce that was taken back.
+    // Leaving all lists again includes this one, and removing a bounce does not bring the contact back.
     await leaveAll()
     expect(standing()).toEqual([...Array(3).fill('unsubscribed'), ...Array(3).fill('unsubscribe')])
     expect(await recipients(list)).toBe(0)
     expectBalanced(service)
   })
 
-  test('is asked of none that is active', async () => {
+  test('cannot be requested for an active contact', async () => {
     await using service = await createListApi()
     const { app } = service
     const id = await createContact(service, await service.newList(), 'active')
-    expect(app.commit.write((tx) => requestConfirmation(app, tx, id))).rejects.toThrow('active already')
+    expect(app.commit.write((tx) => requestConfirmation(app, tx, id))).rejects.toThrow('already active')
   })
 })
 
@@ -261,7 +261,7 @@ describe('the suppression list', () => {
     ['manual', 'active'],
     ['asked by phone', 'active'],
   ] as const)(
-    'with the reason %s makes the contacts of the address %s, on all lists; taken off, they are what they were',
+    'sets contacts on all lists, for reason %s, to %s, and back once the suppression is removed',
     async (reason, status) => {
       await using service = await createListApi()
       const { api, clock } = service
@@ -282,13 +282,13 @@ describe('the suppression list', () => {
         ...before,
         ...(status === 'unsubscribed' && { subscribedAt: clock.now() }),
       } as typeof before)
-      // Who never confirmed is not made active by it.
+      // A contact that never confirmed does not become active by it.
       expect(lists.map((list) => readStatus(service, list))).toEqual(['active', 'pending'])
       expectBalanced(service)
     },
   )
 
-  test('of which a note of the account is the first row still says what the others say, to who is added later too', async () => {
+  test('stops contacts by later rows too, when the first row is by the account, also contacts added later', async () => {
     await using service = await createListApi()
     const { app, actor, api } = service
     const list = await service.newList()
@@ -321,7 +321,7 @@ describe('the suppression list', () => {
     expectBalanced(service)
   })
 
-  test('moves one that was added since then, when it is told the same again', async () => {
+  test('stops a contact added since then, when the same suppression is added again', async () => {
     await using service = await createListApi()
     const { app, actor } = service
     const unsubscribe = () =>
@@ -334,7 +334,7 @@ describe('the suppression list', () => {
     expect([await unsubscribe(), readStatus(service, list)]).toEqual([false, 'unsubscribed'])
   })
 
-  test('is imported with what it says of contacts', async () => {
+  test('stops contacts when it is imported', async () => {
     await using service = await createListApi()
     const list = await service.newList()
     const contacts = ['a', 'b', 'c', 'd'].map((name) => ({ email: `${name}@x.test` }))
@@ -350,7 +350,7 @@ describe('the suppression list', () => {
     })
   })
 
-  test('of a stream leaves contacts alone: they are of lists', async () => {
+  test('leaves contacts alone when the suppression is for a stream', async () => {
     await using service = await createListApi()
     const { app, actor } = service
     const list = await service.newList()
@@ -369,7 +369,7 @@ describe('the suppression list', () => {
 })
 
 // Proves: contact-14
-test('a contact comes back only from what was taken off: another reason, or the list alone, still stops it', async () => {
+test('a contact comes back only if no other reason, or suppression of its list, still stops it', async () => {
   await using service = await createListApi()
   const { app, actor } = service
   const lists = [await service.newList(), await service.newList(), await service.newList()] as const
@@ -398,7 +398,7 @@ test('a contact comes back only from what was taken off: another reason, or the 
   expectBalanced(service)
 })
 
-/** A generator of numbers below 2^32 from a seed (xorshift32), so that a failure can be had again. */
+/** A generator of numbers below 2^32 from a seed (xorshift32), so that failures are reproducible. */
 function createRandom(seed: number): (below: number) => number {
   let state = seed
   return (below) => {
@@ -410,7 +410,7 @@ function createRandom(seed: number): (below: number) => number {
 }
 
 // Proves: contact-14
-test('after any sequence of moves the counters are what a recount gives', async () => {
+test('the counters equal a recount after any sequence of transitions', async () => {
   await using service = await createListApi()
   const { app, actor } = service
   const { accountId } = actor
@@ -477,9 +477,10 @@ test('after any sequence of moves the counters are what a recount gives', async 
       totals: recounted.map((row) => row.reduce((sum, n) => sum + n, 0)),
     })
   }
-  // A sequence that does nothing proves nothing.
+  // A sequence that changes nothing would prove nothing.
   expect({ seed, idle: [...done].filter(([, n]) => n === 0) }).toEqual({ seed, idle: [] })
-  // These steps pass by whoever asks the suppression list first; what it has, told again, moves those that came in so.
+  // These steps bypass the code that reads the suppression list first; adding its rows again stops the contacts added
+  // this way.
   const rows = app.db
     .query<{ address: string; covers: number; reason: string }, []>('SELECT address, covers, reason FROM suppressions')
     .all()

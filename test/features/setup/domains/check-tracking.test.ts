@@ -11,7 +11,7 @@ const TARGET = 'mail.tassis.test'
 const ADVICE = `Publish a CNAME record at ${HOST} with the value ${TARGET}`
 const OURS = { A: ['192.0.2.25'], AAAA: ['2001:db8::25'] }
 
-/** The check of `HOST` in a zone that has our host and the sender's domain. */
+/** Checks `HOST` in a zone with our host and the sender's domain. */
 async function runCheck(changes: Zone): Promise<Check> {
   await using server = await startDnsServer({ [TARGET]: OURS, 'example.com': { A: ['192.0.2.80'] }, ...changes })
   using resolver = new StubResolver({
@@ -28,7 +28,7 @@ const failing = (outcome: CheckOutcome, detail: string): Check => ({ outcome, ve
 
 describe('a tracking host', () => {
   // Proves: domain-27
-  test('verifies by a CNAME to us, however it is written and whether or not we resolve', async () => {
+  test('verifies by a CNAME to us, however it is written and even if our host does not resolve', async () => {
     const detail = `${HOST} is an alias (CNAME) of ${TARGET}.`
     expect(await runCheck({ [HOST]: { CNAME: TARGET } })).toEqual(verified(detail))
     expect(await runCheck({ [HOST]: { CNAME: 'MAIL.Tassis.TEST' } })).toEqual(verified(detail))
@@ -36,7 +36,7 @@ describe('a tracking host', () => {
   })
 
   // Proves: domain-27
-  test('verifies by a chain of CNAMEs that comes by us, also when it goes on from there', async () => {
+  test('verifies by a chain of CNAMEs that contains our host, even if it continues from there', async () => {
     const zone = { [HOST]: { CNAME: 'a.example.net' }, 'a.example.net': { CNAME: 'b.example.net' } }
     const detail = `${HOST} is an alias (CNAME) of a.example.net, an alias of b.example.net, an alias of ${TARGET}.`
     expect(await runCheck({ ...zone, 'b.example.net': { CNAME: TARGET } })).toEqual(verified(detail))
@@ -51,9 +51,9 @@ describe('a tracking host', () => {
   })
 
   // Proves: domain-27
-  test('verifies without a CNAME when its addresses are ours, and is told to follow them', async () => {
+  test('verifies without a CNAME when its addresses are ours, with advice to keep them equal', async () => {
     const flattened = verified(
-      `There is no CNAME at ${HOST}, but its addresses are those of ${TARGET}, so it leads to us. Should the addresses of ${TARGET} change, it must follow.`,
+      `There is no CNAME at ${HOST}, but its addresses are those of ${TARGET}, so it leads to us. If the addresses of ${TARGET} change, it must change too.`,
     )
     expect(await runCheck({ [HOST]: OURS })).toEqual(flattened)
     expect(await runCheck({ [HOST]: { A: OURS.A } })).toEqual(flattened)
@@ -63,7 +63,7 @@ describe('a tracking host', () => {
     })
   })
 
-  test('is wrong when one of its addresses is not ours, which would lead some readers elsewhere', async () => {
+  test('is wrong when one of its addresses is not ours, because some readers would land elsewhere', async () => {
     for (const records of [
       { A: ['203.0.113.9'] },
       { A: [...OURS.A, '203.0.113.9'] },
@@ -73,12 +73,12 @@ describe('a tracking host', () => {
     expect(await runCheck({ [HOST]: { A: ['203.0.113.9'] } })).toEqual(
       failing(
         'wrong',
-        `There is no CNAME at ${HOST}, and its addresses (203.0.113.9) are not those of ${TARGET}. If a proxy of the DNS provider stands before it, switch that off for this name. Remove the address records. ${ADVICE}`,
+        `There is no CNAME at ${HOST}, and its addresses (203.0.113.9) are not those of ${TARGET}. If the DNS provider puts a proxy in front of it, disable the proxy for this name. Remove the address records. ${ADVICE}`,
       ),
     )
   })
 
-  test('is wrong when the CNAME points elsewhere, with a hint when the provider has added the domain', async () => {
+  test('is wrong when the CNAME points elsewhere, with a hint when the provider appended the domain', async () => {
     expect(await runCheck({ [HOST]: { CNAME: 'tracking.other.test' } })).toEqual(
       failing(
         'wrong',
@@ -88,13 +88,13 @@ describe('a tracking host', () => {
     expect(await runCheck({ [HOST]: { CNAME: `${TARGET}.example.com` } })).toEqual(
       failing(
         'wrong',
-        `The CNAME at ${HOST} points to "${TARGET}.example.com" and not to ${TARGET}. The DNS provider has added the domain to the value: enter ${TARGET}. with a dot at the end.`,
+        `The CNAME at ${HOST} points to "${TARGET}.example.com" and not to ${TARGET}. The DNS provider appended the domain to the value: enter ${TARGET}. with a dot at the end.`,
       ),
     )
   })
 
-  test('is wrong when the CNAMEs lead in a circle or over too many names', async () => {
-    const detail = `The CNAME records from ${HOST} on lead in a circle or over too many names. Change the value of the CNAME at ${HOST} to ${TARGET}`
+  test('is wrong when the CNAMEs form a loop or a chain that is too long', async () => {
+    const detail = `The CNAME records at ${HOST} form a loop or a chain that is too long. Change the value of the CNAME at ${HOST} to ${TARGET}`
     expect(await runCheck({ [HOST]: { CNAME: 'a.test' }, 'a.test': { CNAME: HOST } })).toEqual(failing('wrong', detail))
     const names = Array.from({ length: 10 }, (_, i) => `n${i}.test`)
     const long: Zone = Object.fromEntries(names.map((name, i) => [name, { CNAME: names[i + 1] ?? TARGET }]))
@@ -102,17 +102,17 @@ describe('a tracking host', () => {
     expect(await runCheck({ ...long, [HOST]: { CNAME: 'n3.test' } })).toMatchObject({ outcome: 'verified' })
   })
 
-  test('is missing when nothing is there, with what to publish', async () => {
+  test('is missing when there is no record, with the record to publish', async () => {
     const detail = `There is no CNAME record at ${HOST}. ${ADVICE}`
     expect(await runCheck({})).toEqual(failing('missing', detail))
     expect(await runCheck({ [HOST]: { TXT: ['x'] } })).toEqual(failing('missing', detail))
   })
 
-  test('is missing with a hint when the provider has added the domain to the name', async () => {
+  test('is missing with a hint when the provider appended the domain to the name', async () => {
     expect(await runCheck({ [`${HOST}.example.com`]: { CNAME: TARGET } })).toEqual(
       failing(
         'missing',
-        `There is no CNAME record at ${HOST}. It was found at ${HOST}.example.com instead: the DNS provider adds example.com by itself, so enter only links as the name of the record. ${ADVICE}`,
+        `There is no CNAME record at ${HOST}. It was found at ${HOST}.example.com instead: the DNS provider appends example.com automatically, so enter only links as the name of the record. ${ADVICE}`,
       ),
     )
   })

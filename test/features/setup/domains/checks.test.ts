@@ -21,7 +21,7 @@ const DKIM = 'ts1._domainkey.example.com'
 const DMARC = '_dmarc.example.com'
 const OUR_MX = { preference: 10, exchange: 'mail.tassis.test' }
 
-/** Everything published as asked, and our own host. */
+/** All records as required, and our own host. */
 const COMPLETE: Readonly<Record<string, NameEntry>> = {
   'mail.tassis.test': { A: ['192.0.2.25'], AAAA: ['2001:db8::25'] },
   'example.com': { A: ['192.0.2.80'], MX: [OUR_MX] },
@@ -30,7 +30,7 @@ const COMPLETE: Readonly<Record<string, NameEntry>> = {
   [DMARC]: { TXT: ['v=DMARC1; p=none;'] },
 }
 
-/** The checks of the complete zone with `changes` over it; `dns` changes what we ask for. */
+/** Checks the complete zone with `changes` applied; `dns` changes the required records. */
 async function runChecks(changes: Zone = {}, dns: Partial<DomainDns> = {}): Promise<DomainChecks> {
   await using server = await startDnsServer({ ...COMPLETE, ...changes })
   using resolver = new StubResolver({
@@ -52,7 +52,7 @@ const failing = (outcome: CheckOutcome, detail: string) => ({ outcome, verified:
 
 describe('all checks', () => {
   // Proves: domain-17, domain-19
-  test('verify when everything is published as dns_records say', async () => {
+  test('verify when all dns_records are published', async () => {
     expect(await runChecks()).toEqual({
       spf: {
         outcome: 'verified',
@@ -93,7 +93,7 @@ describe('all checks', () => {
   )
 
   // Proves: domain-12
-  test('say what to publish when nothing is', async () => {
+  test('name what to publish when there are no records', async () => {
     const empty = {
       [RETURN_PATH]: 'NXDOMAIN',
       [DKIM]: 'NXDOMAIN',
@@ -106,16 +106,16 @@ describe('all checks', () => {
       dmarc: failing('missing', `There is no DMARC record at _dmarc.example.com. ${DMARC_ADVICE}`),
       return_path: failing(
         'missing',
-        'There is no MX record at send.example.com. Without it bounces do not come back to us. Publish an MX record at send.example.com with priority 10 and the value mail.tassis.test',
+        'There is no MX record at send.example.com. Without it, bounces do not reach us. Publish an MX record at send.example.com with priority 10 and the value mail.tassis.test',
       ),
       mx: failing(
         'missing',
-        'There is no MX record at example.com. One to us is not needed for sending; only to receive mail of the domain here, in place of its present mail server. Only for that, publish an MX record at example.com with priority 10 and the value mail.tassis.test',
+        'There is no MX record at example.com. An MX record that points to us is not needed for sending, only to receive the mail of the domain here instead of at its current mail server. Only for that, publish an MX record at example.com with priority 10 and the value mail.tassis.test',
       ),
     })
   })
 
-  test('say that the domain itself does not exist', async () => {
+  test('report that the domain itself does not exist', async () => {
     const { spf, dkim } = await runChecks(Object.fromEntries(Object.keys(COMPLETE).map((name) => [name, 'NXDOMAIN'])))
     for (const { outcome, detail } of [spf, dkim]) {
       expect(outcome).toBe('missing')
@@ -128,7 +128,7 @@ describe('all checks', () => {
       'SERVFAIL',
       'the DNS servers answered with a failure (SERVFAIL); a broken DNSSEC setup or a dead name server causes this.',
     ],
-    ['REFUSED', 'the DNS servers refused the question.'],
+    ['REFUSED', 'the DNS servers refused the query.'],
     ['MALFORMED', 'the DNS servers did not answer in time.'],
   ] as const)('are unknown, not missing, on %s', async (fault, why) => {
     const checks = await runChecks({ [RETURN_PATH]: fault, [DKIM]: fault, [DMARC]: fault, 'example.com': fault })
@@ -154,12 +154,12 @@ describe('all checks', () => {
     expect(checks.dkim).toEqual(failing('missing', `There is no DKIM key at ${DKIM}. ${DKIM_ADVICE}`))
   })
 
-  test('a circle of CNAMEs is wrong, and told as what it is', async () => {
+  test('a loop of CNAMEs is wrong, and reported as a loop', async () => {
     const { spf, dkim } = await runChecks({ [RETURN_PATH]: { CNAME: RETURN_PATH }, [DKIM]: { CNAME: DKIM } })
     expect(spf).toEqual(
       failing(
         'wrong',
-        'The CNAME records at send.example.com lead in a circle or through too many steps. Remove the CNAME at send.example.com.',
+        'The CNAME records at send.example.com form a loop or a chain that is too long. Remove the CNAME at send.example.com.',
       ),
     )
     expect(dkim.outcome).toBe('wrong')
@@ -197,10 +197,7 @@ describe('spf', () => {
 
   test.each([
     ['SERVFAIL', 'now: The DNS servers could not look up the addresses of mail.tassis.test (SERVFAIL).'],
-    [
-      'NXDOMAIN',
-      '(no address record). The operator of this service has to publish them; nothing is wrong with your domain.',
-    ],
+    ['NXDOMAIN', '(no address record). The operator of this service must publish them; your domain is fine.'],
   ] as const)('is unknown when our own host name is not known (%s)', async (fault, text) => {
     const { spf } = await runChecks({ 'mail.tassis.test': fault }, { outboundIps: [] })
     expect(spf.outcome).toBe('unknown')
@@ -229,12 +226,12 @@ describe('spf', () => {
     expect(spf).toEqual(
       failing(
         'wrong',
-        'There are 2 SPF records at send.example.com: "v=spf1 +all", "v=spf1 mx -all". SPF allows exactly one at a name, and receivers reject several. Remove the others and keep one with the value v=spf1 ip4:192.0.2.25 ip6:2001:db8::25 -all',
+        'There are 2 SPF records at send.example.com: "v=spf1 +all", "v=spf1 mx -all". SPF allows exactly one per name, and receivers reject several. Remove the others and keep one with the value v=spf1 ip4:192.0.2.25 ip6:2001:db8::25 -all',
       ),
     )
   })
 
-  test('is wrong over ten look-ups, and says so plainly', async () => {
+  test('is wrong with more than ten look-ups, and says so', async () => {
     const includes = Array.from({ length: 11 }, (_, i) => `i${i}.test`)
     const { spf } = await runChecks({
       ...spfAt(`v=spf1 ${includes.map((i) => `include:${i}`).join(' ')} ip4:192.0.2.25 ip6:2001:db8::25 -all`),
@@ -244,13 +241,13 @@ describe('spf', () => {
     expect(spf.detail).toContain('which needs more than 10 DNS look-ups, the limit of RFC 7208')
   })
 
-  test('is wrong over two look-ups that lead nowhere', async () => {
+  test('is wrong with more than two void look-ups', async () => {
     const { spf } = await runChecks(spfAt('v=spf1 a:x1.test a:x2.test a:x3.test ip4:192.0.2.25 ip6:2001:db8::25 -all'))
     expect(spf.outcome).toBe('wrong')
-    expect(spf.detail).toContain('names more than 2 domains that have no such record')
+    expect(spf.detail).toContain('refers to more than 2 names without such a record')
   })
 
-  test('is wrong with a mistake after the term that matches, since some receivers reject it', async () => {
+  test('is wrong with an error after the matching term, because some receivers reject it', async () => {
     const { spf } = await runChecks(spfAt('v=spf1 ip4:192.0.2.25 ip6:2001:db8::25 ip4:999.0.2.1 -all'))
     expect(spf.outcome).toBe('wrong')
     expect(spf.detail).toContain('which is not valid (')
@@ -275,13 +272,13 @@ describe('spf', () => {
     expect(spf.detail).toContain('but a name in it could not be looked up')
   })
 
-  test('tells of a record at the domain itself, at a doubled name, and of a CNAME in the way', async () => {
+  test('hints at a record at the domain itself or at a doubled name, and at a CNAME in the way', async () => {
     const value = 'v=spf1 ip4:192.0.2.25 ip6:2001:db8::25 -all'
     const parent = await runChecks({ [RETURN_PATH]: { MX: [OUR_MX] }, 'example.com': { TXT: [value] } })
     expect(parent.spf).toEqual(
       failing(
         'missing',
-        `There is no SPF record at send.example.com. It was found at example.com instead, where it does not help: our mail is sent from addresses at send.example.com. ${SPF_ADVICE}`,
+        `There is no SPF record at send.example.com. It was found at example.com instead, where it has no effect: the envelope sender of our mail is at send.example.com. ${SPF_ADVICE}`,
       ),
     )
     const doubled = await runChecks({
@@ -291,7 +288,7 @@ describe('spf', () => {
     expect(doubled.spf).toEqual(
       failing(
         'missing',
-        `There is no SPF record at send.example.com. It was found at send.example.com.example.com instead: the DNS provider adds example.com by itself, so enter only send as the name of the record. ${SPF_ADVICE}`,
+        `There is no SPF record at send.example.com. It was found at send.example.com.example.com instead: the DNS provider appends example.com automatically, so enter only send as the name of the record. ${SPF_ADVICE}`,
       ),
     )
     const alias = await runChecks({ [RETURN_PATH]: { CNAME: 'site.test' }, 'site.test': { A: ['192.0.2.1'] } })
@@ -303,7 +300,7 @@ describe('spf', () => {
     )
   })
 
-  test('other TXT records are shown, and do not count as SPF', async () => {
+  test('shows other TXT records, which do not count as SPF', async () => {
     const { spf } = await runChecks(spfAt('google-site-verification=abc'))
     expect(spf).toEqual(
       failing(
@@ -329,26 +326,26 @@ describe('dkim', () => {
     expect(dkim).toEqual({ outcome: 'verified', verified: true, detail: `The DKIM key at ${DKIM} is ours.` })
   })
 
-  test('verifies in test mode, and says what that means', async () => {
+  test('verifies in test mode, and explains it', async () => {
     const { dkim } = await runChecks(dkimAt(`v=DKIM1; t=y:s; p=${KEY}`))
     expect(dkim).toMatchObject({ outcome: 'verified' })
     expect(dkim.detail).toContain('t=y')
   })
 
   test.each<[string, string[], string]>([
-    ['is another key', ['v=DKIM1; p=MIIBOTHER'], 'is another one: p= begins with "MIIBOTHER"'],
-    ['differs in case', [`v=DKIM1; p=${KEY.toLowerCase()}`], 'is another one'],
+    ['is another key', ['v=DKIM1; p=MIIBOTHER'], 'is a different key: p= begins with "MIIBOTHER"'],
+    ['differs in case', [`v=DKIM1; p=${KEY.toLowerCase()}`], 'is a different key'],
     ['is revoked', ['v=DKIM1; p='], 'is revoked (its p= is empty)'],
     ['is cut off', [`v=DKIM1; k=rsa; p=${KEY.slice(0, 237)}`], `is cut off after 237 of ${KEY.length} characters`],
     ['has a tag twice', [`v=DKIM1; k=rsa; k=rsa; p=${KEY}`], 'is not valid: The tag k= occurs twice'],
     [
-      'has something that is no tag',
+      'has something that is not a tag',
       [`v=DKIM1; p=${KEY}; hello`],
       'is not valid: "hello" is not a tag of the form name=value',
     ],
     [
-      // Copies of each twentieth of the key: more orders than could ever be looked through.
-      'is in more pieces than anybody makes',
+      // Copies of each twentieth of the key: too many orders to try.
+      'is in more pieces than any provider makes',
       [
         `v=DKIM1; k=rsa; p=${KEY.slice(0, 20)}`,
         ...Array.from({ length: 120 }, (_, i) => KEY.slice(20 * (1 + (i % 19)), 20 * (2 + (i % 19)))),
@@ -363,12 +360,8 @@ describe('dkim', () => {
     ['is split with quotes', [`v=DKIM1; k=rsa; p=${first}" "${second}`], 'has quotes or backslashes inside its value'],
     ['is quoted', [`"v=DKIM1; k=rsa; p=${KEY}"`], 'has quotes or backslashes inside its value'],
     ['is escaped', [`v=DKIM1\\; k=rsa\\; p=${KEY}`], 'has quotes or backslashes inside its value'],
-    ['is of another version', [`v=DKIM2; p=${KEY}`], 'is not valid: v=DKIM2 is found where v=DKIM1 must stand'],
-    [
-      'has v= at the end',
-      [`p=${KEY}; v=DKIM1`],
-      'is not valid: v=DKIM1 is found where v=DKIM1 must stand, at the beginning',
-    ],
+    ['is of another version', [`v=DKIM2; p=${KEY}`], 'is not valid: it has v=DKIM2, but v= must come first'],
+    ['has v= at the end', [`p=${KEY}; v=DKIM1`], 'is not valid: it has v=DKIM1, but v= must come first and be DKIM1'],
     ['is of another type', [`v=DKIM1; k=ed25519; p=${KEY}`], 'says k=ed25519, but our key is k=rsa'],
     ['allows sha1 only', [`v=DKIM1; h=sha1; p=${KEY}`], 'allows h=sha1 only'],
     ['is not for email', [`v=DKIM1; s=tlsrpt; p=${KEY}`], 'says s=tlsrpt'],
@@ -380,18 +373,18 @@ describe('dkim', () => {
   })
 
   // Proves: domain-17
-  test('is wrong when two keys stand there, even if one is ours', async () => {
+  test('is wrong when there are two keys, even if one is ours', async () => {
     const { dkim } = await runChecks(dkimAt(`v=DKIM1; p=${KEY}`, 'v=DKIM1; p=MIIBOTHER'))
     expect(dkim).toEqual(
       failing(
         'wrong',
-        `There are 2 DKIM keys at ${DKIM}, and receivers take any of them. Remove the others and keep the one with the value v=DKIM1; k=rsa; p=${KEY}`,
+        `There are 2 DKIM keys at ${DKIM}, and receivers may use any of them. Remove the others and keep the one with the value v=DKIM1; k=rsa; p=${KEY}`,
       ),
     )
   })
 
   // Proves: domain-17
-  test('is wrong when the text there is no key', async () => {
+  test('is wrong when the text is not a key', async () => {
     const { dkim } = await runChecks(dkimAt('hello'))
     expect(dkim).toEqual(
       failing('wrong', `The TXT record at ${DKIM} is "hello", which holds no DKIM key (no p=). ${DKIM_ADVICE}`),
@@ -401,19 +394,19 @@ describe('dkim', () => {
   test.each([
     [
       'ts1._domainkey.example.com.example.com',
-      'the DNS provider adds example.com by itself, so enter only ts1._domainkey as the name of the record.',
+      'the DNS provider appends example.com automatically, so enter only ts1._domainkey as the name of the record.',
     ],
     ['ts1.example.com', 'the name must be ts1._domainkey below example.com.'],
     ['_domainkey.example.com', 'the name must be ts1._domainkey below example.com.'],
     ['example.com', 'the name must be ts1._domainkey below example.com.'],
-  ])('tells that it was found at %s', async (name, hint) => {
+  ])('reports that it was found at %s', async (name, hint) => {
     const { dkim } = await runChecks({ [DKIM]: 'NXDOMAIN', [name]: { TXT: [`v=DKIM1; k=rsa; p=${KEY}`] } })
     expect(dkim).toEqual(
       failing('missing', `There is no DKIM key at ${DKIM}. It was found at ${name} instead: ${hint} ${DKIM_ADVICE}`),
     )
   })
 
-  test('of a subdomain is found doubled with the organisational domain too', async () => {
+  test('of a subdomain is also found when doubled with the organisational domain', async () => {
     const { dkim } = await runChecks(
       { 'app.example.com': {}, 'ts1._domainkey.app.example.com.example.com': { TXT: [`p=${KEY}`] } },
       { domain: 'app.example.com' },
@@ -421,7 +414,7 @@ describe('dkim', () => {
     expect(dkim.detail).toContain('enter only ts1._domainkey.app as the name of the record')
   })
 
-  test('another key at the doubled name is not taken for ours', async () => {
+  test('ignores another key at the doubled name', async () => {
     const { dkim } = await runChecks({ [DKIM]: 'NXDOMAIN', [`${DKIM}.example.com`]: { TXT: ['v=DKIM1; p=MIIBOTHER'] } })
     expect(dkim).toEqual(failing('missing', `There is no DKIM key at ${DKIM}. ${DKIM_ADVICE}`))
   })
@@ -439,7 +432,7 @@ describe('dmarc', () => {
     'v=DMARC1;p=reject;sp=quarantine;np=reject;adkim=s;aspf=r;rua=mailto:a@example.com',
     'V = DMARC1 ; p = Quarantine ; pct=50',
     'v=DMARC1; rua=mailto:reports@example.com',
-  ])('any valid policy passes: %j', async (text) => {
+  ])('verifies any valid policy: %j', async (text) => {
     const { dmarc } = await runChecks(dmarcAt(text, 'unrelated'))
     expect(dmarc).toEqual({
       outcome: 'verified',
@@ -452,7 +445,7 @@ describe('dmarc', () => {
     ['v=DMARC1; p=non', 'has the invalid policy p=non; allowed are none, quarantine and reject'],
     ['v=DMARC1; p=none; sp=block', 'has the invalid policy sp=block; allowed are none, quarantine and reject'],
     ['v=DMARC1;', 'has no policy: p=none, p=quarantine or p=reject'],
-    ['v=DMARC1; p=none; p=reject', 'gives "p" twice'],
+    ['v=DMARC1; p=none; p=reject', 'contains "p" twice'],
     ['v=dmarc1; p=none', 'does not begin with v=DMARC1; (in capitals)'],
     ['p=none; v=DMARC1', 'does not begin with v=DMARC1; (in capitals)'],
     ['p=reject', 'does not begin with v=DMARC1; (in capitals)'],
@@ -480,7 +473,7 @@ describe('dmarc', () => {
     })
   })
 
-  test('of the organisational domain does not count when it is invalid, and is unknown when it cannot be asked', async () => {
+  test('of the organisational domain does not count when invalid, and is unknown when the look-up fails', async () => {
     const domain = 'app.example.com'
     const base = { [domain]: { A: ['192.0.2.1'] } }
     expect((await runChecks({ ...base, ...dmarcAt('v=DMARC1; p=x') }, { domain })).dmarc.outcome).toBe('wrong')
@@ -493,7 +486,7 @@ describe('dmarc', () => {
     expect((await runChecks(zone, { domain: 'shop.co.uk' })).dmarc.outcome).toBe('missing')
   })
 
-  test('tells that it was found at the domain itself', async () => {
+  test('reports that it was found at the domain itself', async () => {
     const { dmarc } = await runChecks({
       [DMARC]: 'NXDOMAIN',
       'example.com': { A: ['192.0.2.1'], TXT: ['v=DMARC1; p=none'] },
@@ -535,55 +528,55 @@ describe('return_path and mx', () => {
     expect((await runChecks(mx([5, 'b.test'], [1, 'a.test']))).return_path).toEqual(
       failing(
         'wrong',
-        `The MX of send.example.com points to a.test (priority 1), b.test (priority 5) and not to mail.tassis.test. Bounces of your mail must come back to us. ${advice}`,
+        `The MX of send.example.com points to a.test (priority 1), b.test (priority 5) and not to mail.tassis.test. Bounces of your mail must reach us. ${advice}`,
       ),
     )
     const { mx: inbound } = await runChecks({ 'example.com': { MX: [{ preference: 1, exchange: 'mx.google.test' }] } })
     expect(inbound).toEqual(
       failing(
         'wrong',
-        'The MX of example.com points to mx.google.test (priority 1) and not to mail.tassis.test. Leave it so to go on receiving mail there: one to us is not needed for sending; only to receive mail of the domain here, in place of its present mail server. Only for that, publish an MX record at example.com with priority 10 and the value mail.tassis.test',
+        'The MX of example.com points to mx.google.test (priority 1) and not to mail.tassis.test. Leave it unchanged to keep receiving mail there: an MX record that points to us is not needed for sending, only to receive the mail of the domain here instead of at its current mail server. Only for that, publish an MX record at example.com with priority 10 and the value mail.tassis.test',
       ),
     )
   })
 
-  test.each([5, 10])('are wrong when another host comes before us or beside us (priority %d)', async (preference) => {
+  test.each([5, 10])('are wrong when another host has a lower or the same priority (%d)', async (preference) => {
     expect((await runChecks(mx([10, 'mail.tassis.test'], [preference, 'a.test']))).return_path).toEqual(
       failing(
         'wrong',
-        `The MX records of send.example.com name mail.tassis.test with priority 10, but also a.test (priority ${preference}), and the lowest number is used first. Bounces of your mail must come back to us. Remove the others or give mail.tassis.test the lowest number.`,
+        `The MX records of send.example.com name mail.tassis.test with priority 10, but also a.test (priority ${preference}), and senders use the lowest number first. Bounces of your mail must reach us. Remove the others or give mail.tassis.test the lowest number.`,
       ),
     )
   })
 
   test.each<[string, [number, string], string]>([
     [
-      'the domain was added to the value',
+      'the domain was appended to the value',
       [10, 'mail.tassis.test.send.example.com'],
       'enter mail.tassis.test. with a dot at the end.',
     ],
     ['the value is an IP address', [10, '192.0.2.25'], 'An MX record must name a host; an IP address does not work.'],
-  ])('tell that %s', async (_, record, hint) => {
+  ])('report that %s', async (_, record, hint) => {
     const found = (await runChecks(mx(record))).return_path
     expect(found.outcome).toBe('wrong')
     expect(found.detail).toContain(hint)
   })
 
-  test('tell of a null MX', async () => {
+  test('report a null MX', async () => {
     expect((await runChecks(mx([0, '.']))).return_path).toEqual(
       failing(
         'wrong',
-        `send.example.com has a null MX, which says that it takes no mail at all. Without it bounces do not come back to us. Remove it. ${advice}`,
+        `send.example.com has a null MX, which means that it accepts no mail. Without it, bounces do not reach us. Remove it. ${advice}`,
       ),
     )
   })
 
-  test('tell of a doubled name and of a CNAME in the way', async () => {
+  test('report a doubled name and a CNAME in the way', async () => {
     const doubled = await runChecks({ [RETURN_PATH]: {}, 'send.example.com.example.com': { MX: [OUR_MX] } })
     expect(doubled.return_path).toEqual(
       failing(
         'missing',
-        `There is no MX record at send.example.com. Without it bounces do not come back to us. It was found at send.example.com.example.com instead: the DNS provider adds example.com by itself, so enter only send as the name of the record. ${advice}`,
+        `There is no MX record at send.example.com. Without it, bounces do not reach us. It was found at send.example.com.example.com instead: the DNS provider appends example.com automatically, so enter only send as the name of the record. ${advice}`,
       ),
     )
     const apex = await runChecks({ 'example.com': { A: ['192.0.2.1'] }, 'example.com.example.com': { MX: [OUR_MX] } })
@@ -599,7 +592,7 @@ describe('return_path and mx', () => {
   })
 })
 
-test("a stranger's record is shown shortened and on one line", async () => {
+test('a record value is quoted truncated and on one line', async () => {
   const { spf } = await runChecks(spfAt(`v=spf1 \n\u001b[31m${'x'.repeat(5000)}`))
   expect(spf.detail).not.toMatch(/[\n\u001b]/)
   expect(spf.detail.length).toBeLessThan(600)

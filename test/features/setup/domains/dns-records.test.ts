@@ -11,7 +11,7 @@ const DNS = {
 }
 
 // Proves: domain-14
-test('the records stand at full names without a trailing dot, with unquoted values and the MX priority apart', () => {
+test('records have full names without a trailing dot, unquoted values and a separate MX priority', () => {
   const verified = { spf: true, dkim: false, dmarc: true, return_path: false, mx: false }
   expect(buildDnsRecords({ ...DNS, verified })).toEqual({
     spf: {
@@ -27,6 +27,6 @@ test('the records stand at full names without a trailing dot, with unquoted valu
   })
 })
 
-test('without own addresses SPF names our host', () => {
+test('SPF names our host when no addresses are configured', () => {
   expect(formatSpfValue({ ...DNS, outboundIps: [] })).toBe('v=spf1 a:mail.tassis.test ~all')
 })

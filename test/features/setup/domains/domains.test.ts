@@ -10,7 +10,7 @@ import { startDomainTest } from './fixture.ts'
 
 describe('a registered domain', () => {
   // Proves: domain-2
-  test('begins unverified, with a key and selector of its own', async () => {
+  test('starts unverified, with its own key and selector', async () => {
     await using t = await startDomainTest()
     const { domain } = await t.register('Example.COM.')
     expect(domain).toEqual({
@@ -42,20 +42,20 @@ describe('a registered domain', () => {
   })
 
   // Proves: domain-4
-  test('is a 409 when the account has it already', async () => {
+  test('fails with 409 when the account already has it', async () => {
     await using t = await startDomainTest()
     await t.register('example.com')
     await expect(t.register('EXAMPLE.com')).rejects.toMatchObject({ status: 409, code: 'domain_exists' })
   })
 
-  test('registered twice at once is registered once', async () => {
+  test('is registered once by two concurrent requests', async () => {
     await using t = await startDomainTest()
     const both = await Promise.allSettled([t.register('example.com'), t.register('example.com')])
     expect(both.map((r) => r.status).sort()).toEqual(['fulfilled', 'rejected'])
   })
 
   // Proves: domain-5
-  test('may be held unverified by two accounts, with different keys and selectors', async () => {
+  test('may be unverified in two accounts, with different keys and selectors', async () => {
     await using t = await startDomainTest()
     const other = await createTestAccount(t.app)
     const mine = await t.register('example.com')
@@ -65,7 +65,7 @@ describe('a registered domain', () => {
   })
 
   // Proves: domain-4
-  test('is a 409 once another account has verified it', async () => {
+  test('fails with 409 once another account has verified it', async () => {
     await using t = await startDomainTest()
     const { id, domain } = await t.register('example.com')
     t.publish(domain)
@@ -76,7 +76,7 @@ describe('a registered domain', () => {
 
   // Proves: domain-6
   test.each(['co.uk', 'github.io', '192.0.2.1', '2001:db8::1', 'localhost', '', 'a b.example', '-a.example'])(
-    'is a 422 when it is %j',
+    'fails with 422 when it is %j',
     async (name) => {
       await using t = await startDomainTest()
       await expect(createDomain(t.app, t.actor, name)).rejects.toMatchObject({
@@ -88,16 +88,16 @@ describe('a registered domain', () => {
   )
 
   // Proves: domain-3
-  test('warns when its name already carries the sending subdomain, and only then', async () => {
+  test('returns a warning only when its name begins with the sending subdomain', async () => {
     await using t = await startDomainTest()
     expect((await createDomain(t.app, t.actor, 'example.com')).warnings).toEqual([])
     expect((await createDomain(t.app, t.actor, 'send.example.com')).warnings).toEqual([
-      'send.example.com already carries the sending subdomain: its envelope sender will be send.send.example.com. To send as @example.com, register example.com instead.',
+      'send.example.com already begins with the sending subdomain: its envelope sender will be send.send.example.com. To send as @example.com, register example.com instead.',
     ])
   })
 
   // Proves: domain-28
-  test('has a private key that never stands in clear on disk', async () => {
+  test('has a private key that is never in clear on disk', async () => {
     await using t = await startDomainTest()
     const { domain } = await t.register('example.com')
     const key = findSigningDomain(t.app.db, t.app.keys, domain.id)
@@ -108,13 +108,13 @@ describe('a registered domain', () => {
     const disk = Buffer.concat(files.map((f) => readFileSync(join(f.parentPath, f.name))))
     expect(disk.includes(domain.dkimPublicKey)).toBe(true)
     expect(lines.filter((line) => disk.includes(line))).toEqual([])
-    // Past its header, which all keys share; the modulus, which is public, ends well before the middle.
+    // After its header, which all keys share; the public modulus ends well before the middle.
     expect(disk.includes(der.subarray(der.length / 2, der.length / 2 + 32))).toBe(false)
   })
 })
 
 // Proves: domain-1
-test('lists are newest first and hold only the account’s own', async () => {
+test('lists are newest first and contain only domains of the account', async () => {
   await using t = await startDomainTest()
   const other = await createTestAccount(t.app)
   for (const name of ['a.example', 'b.example', 'c.example']) await t.register(name)
@@ -125,7 +125,7 @@ test('lists are newest first and hold only the account’s own', async () => {
 
 describe('inbound', () => {
   // Proves: domain-8
-  test('is switched on and off before any MX is there, with one audit row a change', async () => {
+  test('can be enabled and disabled before there is an MX, with one audit entry per change', async () => {
     await using t = await startDomainTest()
     const { id } = await t.register('example.com')
     t.clock.advance(minutes(1))
@@ -142,7 +142,7 @@ describe('inbound', () => {
     ])
   })
 
-  test('of another account’s domain is a 404', async () => {
+  test('of another account’s domain fails with 404', async () => {
     await using t = await startDomainTest()
     const { id } = await t.register('example.com')
     const other = await createTestAccount(t.app)

@@ -1,4 +1,4 @@
-/** @module A service with one account on a real DNS server whose zone tests publish into, at a time that tests decide. */
+/** @module A service with one account, a real DNS server into whose zone tests publish, and a manual clock. */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { createDomain, type Domain, getDomain, listDnsRecords } from '#features/setup/domains/domains.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -12,15 +12,15 @@ export interface DomainTest extends AsyncDisposable {
   readonly actor: Actor
   readonly clock: ManualClock
   readonly dns: DnsServer
-  /** Registers a domain and gives it with its public id. */
+  /** Registers a domain and returns it with its public id. */
   register(name: string, actor?: Actor): Promise<{ id: string; domain: Domain }>
-  /** Puts the domain's records into DNS as `dns_records` say, beside what is there. */
+  /** Publishes the domain's `dns_records`, beside existing records. */
   publish(domain: Domain, keys?: readonly (keyof Domain['verified'])[]): void
-  /** Takes names out of DNS, or lets them fail. */
+  /** Removes names from DNS, or makes them fail. */
   break(fault: Fault, ...hosts: string[]): void
   /** The stored domain. */
   stored(id: string, actor?: Actor): Domain
-  /** Actions in the audit log about domains, oldest first, with who did them. */
+  /** Audit actions on domains, oldest first, with their actors. */
   audited(): string[]
 }
 

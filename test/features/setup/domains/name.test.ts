@@ -13,7 +13,7 @@ describe('a domain to register', () => {
     ['me.github.io', 'me.github.io'],
     ['1and1.com', '1and1.com'],
     [`${'a'.repeat(63)}.com`, `${'a'.repeat(63)}.com`],
-  ])('%j is taken as %s', (text, domain) => {
+  ])('%j is read as %s', (text, domain) => {
     expect(validateDomainName(text)).toEqual({ kind: 'ok', domain })
   })
 
@@ -22,19 +22,19 @@ describe('a domain to register', () => {
     ['', 'is empty'],
     ['  ', 'is empty'],
     ['localhost', 'no top-level domain'],
-    ['com', 'com has no top-level domain; give the whole name, such as example.com.'],
+    ['com', 'com has no top-level domain; enter the whole name, such as example.com.'],
     ['co.uk', 'public suffix'],
     ['github.io', 'public suffix'],
     ['192.0.2.1', 'IP address'],
     ['0x7f.1', 'IP address'],
     ['1.2.3', 'IP address'],
     ['example.123', 'IP address'],
-    ['2001:db8::1', 'give the bare name'],
-    ['[192.0.2.1]', 'give the bare name'],
-    ['https://example.com', 'give the bare name'],
-    ['user@example.com', 'give the bare name'],
-    ['ex%61mple.com', 'give the bare name'],
-    ['exa mple.com', 'give the bare name'],
+    ['2001:db8::1', 'enter the bare name'],
+    ['[192.0.2.1]', 'enter the bare name'],
+    ['https://example.com', 'enter the bare name'],
+    ['user@example.com', 'enter the bare name'],
+    ['ex%61mple.com', 'enter the bare name'],
+    ['exa mple.com', 'enter the bare name'],
     ['a..com', 'cannot be part of a domain'],
     ['.example.com', 'cannot be part of a domain'],
     ['example.com..', 'cannot be part of a domain'],
@@ -46,7 +46,7 @@ describe('a domain to register', () => {
     ['xn--a.example', 'internationalised'],
     [`${'a.'.repeat(125)}test.com`, 'at most 253'],
     ['a'.repeat(10_000), 'at most 253'],
-  ])('%j is refused', (text, reason) => {
+  ])('%j is rejected', (text, reason) => {
     const result = validateDomainName(text)
     expect(result.kind).toBe('invalid')
     expect(result.kind === 'invalid' && result.reason).toContain(reason)

@@ -10,7 +10,7 @@ import { type DomainTest, startDomainTest } from './fixture.ts'
 
 const dkimHost = (domain: Domain) => `${domain.dkimSelector}._domainkey.${domain.domain}`
 
-/** Goes on in time to the domain's next scheduled look and has it done; returns how long that took. */
+/** Advances to the domain's next scheduled check and runs it; returns the delay. */
 async function readNextCheckDelay(t: DomainTest, id: string): Promise<number> {
   const wait = t.stored(id).nextCheckAt - t.clock.now()
   t.clock.advance(wait - 1)
@@ -30,7 +30,7 @@ async function startVerified(): Promise<DomainTest & { id: string; domain: Domai
 
 describe('an unverified domain', () => {
   // Proves: domain-24
-  test('is looked at every 5 minutes on its first day, hourly in its first week, then daily', async () => {
+  test('is checked every 5 minutes on its first day, hourly in its first week, then daily', async () => {
     await using t = await startDomainTest()
     const { id } = await t.register('example.com')
     expect(await readNextCheckDelay(t, id)).toBe(minutes(5))
@@ -44,7 +44,7 @@ describe('an unverified domain', () => {
   })
 
   // Proves: domain-24, audit-4
-  test('becomes verified without being asked, by the system', async () => {
+  test('becomes verified automatically, by the system', async () => {
     await using t = await startDomainTest()
     const { id, domain } = await t.register('example.com')
     await readNextCheckDelay(t, id)
@@ -54,7 +54,7 @@ describe('an unverified domain', () => {
     expect(t.audited()).toEqual(['domain.created by operator', 'domain.verified by system'])
   })
 
-  test('is not asked about, and stays unverified, while another account has it verified', async () => {
+  test('is not checked, and stays unverified, while another account has it verified', async () => {
     await using t = await startVerified()
     const other = await createTestAccount(t.app)
     t.app.db.run('UPDATE domains SET verified_at = NULL')
@@ -70,7 +70,7 @@ describe('an unverified domain', () => {
   })
 })
 
-test('a look that a clock 40 days ahead has put off is due when the clock is right', async () => {
+test('a check that a clock 40 days ahead postponed is due once the clock is right', async () => {
   await using t = await startVerified()
   t.clock.jumpTo(t.clock.now() - days(40))
   expect(await recheckDomains(t.app)).toBe(1)
@@ -80,7 +80,7 @@ test('a look that a clock 40 days ahead has put off is due when the clock is rig
 
 describe('a verified domain', () => {
   // Proves: domain-24
-  test('is looked at every 6 hours, and every 15 minutes while DNS fails', async () => {
+  test('is checked every 6 hours, and every 15 minutes while DNS fails', async () => {
     await using t = await startVerified()
     expect(await readNextCheckDelay(t, t.id)).toBe(hours(6))
     t.break('SERVFAIL', dkimHost(t.domain))
@@ -89,7 +89,7 @@ describe('a verified domain', () => {
   })
 
   // Proves: send-8
-  test('that lacks a record is looked at often, and sends until the look at the end of 72 hours', async () => {
+  test('that lacks a record is checked often, and sends until the check at the end of 72 hours', async () => {
     await using t = await startVerified()
     const { verifiedAt } = t.stored(t.id)
     t.break('NXDOMAIN', dkimHost(t.domain))
@@ -115,7 +115,7 @@ describe('a verified domain', () => {
   })
 
   // Proves: domain-23
-  test('has its loss, and the end of it, in the feed of events', async () => {
+  test('has events for lost and restored records in the feed', async () => {
     await using t = await startVerified()
     t.break('NXDOMAIN', dkimHost(t.domain))
     await readNextCheckDelay(t, t.id)
@@ -133,7 +133,7 @@ describe('a verified domain', () => {
   })
 
   // Proves: domain-22
-  test('loses nothing to looks that got no answer, not at the end of 72 hours either', async () => {
+  test('loses nothing by checks without a response, even at the end of 72 hours', async () => {
     await using t = await startVerified()
     const before = t.stored(t.id)
     t.break('SERVFAIL', dkimHost(t.domain))
@@ -152,12 +152,12 @@ describe('a verified domain', () => {
     expect(t.stored(t.id).verifiedAt).toBeNull()
   })
 
-  test('is verified again when the clock was ahead at the look that ended its 72 hours', async () => {
+  test('is verified again when the clock was ahead at the check that ended its 72 hours', async () => {
     await using t = await startVerified()
     t.break('NXDOMAIN', dkimHost(t.domain))
     await readNextCheckDelay(t, t.id)
     const lostAt = t.clock.now()
-    // Not a jump, which the service would not believe: it started with that clock.
+    // Not a jump, which the service would ignore: it started with that clock.
     t.clock.advance(days(40))
     await verifyDomain(t.app, t.actor, t.id)
     expect(t.stored(t.id).verifiedAt).toBeNull()
@@ -167,7 +167,7 @@ describe('a verified domain', () => {
     expect(t.stored(t.id).verifiedAt).not.toBeNull()
   })
 
-  test('keeps the flag of a record that sending does not need until 3 looks over 24 hours missed it', async () => {
+  test('keeps the flag of a record that sending does not need until 3 checks over 24 hours missed it', async () => {
     await using t = await startVerified()
     const before = t.stored(t.id)
     t.break('NXDOMAIN', 'example.com')
@@ -186,7 +186,7 @@ describe('a verified domain', () => {
     })
   })
 
-  test('keeps such a flag over looks far apart that are fewer than 3, and over looks without an answer', async () => {
+  test('keeps such a flag over fewer than 3 checks, however far apart, and over checks without a response', async () => {
     await using t = await startVerified()
     t.break('NXDOMAIN', 'example.com')
     const look = async () => {
@@ -203,7 +203,7 @@ describe('a verified domain', () => {
 })
 
 describe('a run', () => {
-  test('looks at once at what a clock that was ahead had put off, and not at what was put off by hand', async () => {
+  test('checks immediately what a clock ahead postponed, but not what was postponed by hand', async () => {
     await using t = await startVerified()
     const { id } = await t.register('other.example')
     t.app.db.run('UPDATE domains SET next_check_at = ? WHERE domain = ?', [t.clock.now() + days(40), 'example.com'])
@@ -213,7 +213,7 @@ describe('a run', () => {
     expect(t.stored(id).nextCheckAt).toBe(4_000_000_000_000)
   })
 
-  test('checks all that is due, more than a slice, each once', async () => {
+  test('checks all due domains, more than one batch, each once', async () => {
     await using t = await startDomainTest()
     const { domain } = await t.register('d0.example')
     const insert = t.app.db.query(
@@ -230,7 +230,7 @@ describe('a run', () => {
     expect(asked).toHaveLength(250)
   })
 
-  test('ends early when it is told to', async () => {
+  test('ends early when aborted', async () => {
     await using t = await startDomainTest()
     await t.register('example.com')
     t.clock.advance(minutes(5))
@@ -238,7 +238,7 @@ describe('a run', () => {
     expect(t.dns.queries).toEqual([])
   })
 
-  test('leaves out deleted domains', async () => {
+  test('skips deleted domains', async () => {
     await using t = await startDomainTest()
     await t.register('example.com')
     t.app.db.run('UPDATE domains SET deleted_at = 1')
@@ -246,7 +246,7 @@ describe('a run', () => {
     expect(await recheckDomains(t.app)).toBe(0)
   })
 
-  test('gives way to a look on request that was stored while it was looking', async () => {
+  test('discards its result when a check on request was stored meanwhile', async () => {
     await using t = await startVerified()
     t.break('SILENCE', 'example.com', 'send.example.com', '_dmarc.example.com', dkimHost(t.domain))
     t.clock.advance(hours(6))

@@ -38,7 +38,7 @@ async function startHttpTest(): Promise<HttpTest> {
   }
 }
 
-/** The Domain as the API shows it right after registration. */
+/** The domain as the API shows it right after registration. */
 function createPendingWire({ t }: HttpTest, name: string) {
   const row = t.app.db
     .query<{ uuid: Uint8Array; selector: string; publicKey: string }, [string]>(
@@ -97,7 +97,7 @@ describe('/v1/domains', () => {
   })
 
   // Proves: domain-23
-  test('says since when a verified domain lacks which records, and until when it sends', async () => {
+  test('shows which records a verified domain lacks since when, and until when it sends', async () => {
     await using http = await startHttpTest()
     const { t, call } = http
     const { id, domain } = await t.register('example.com')
@@ -124,7 +124,7 @@ describe('/v1/domains', () => {
   })
 
   // Proves: list-11, domain-3
-  test('puts warnings beside the data', async () => {
+  test('returns warnings beside the data', async () => {
     await using http = await startHttpTest()
     const created = await http.call('POST', '/v1/domains', { domain: 'send.example.com' })
     expect(created).toEqual({
@@ -137,7 +137,7 @@ describe('/v1/domains', () => {
   })
 
   // Proves: domain-4, domain-6
-  test('refuses what cannot be registered', async () => {
+  test('rejects names that cannot be registered', async () => {
     await using http = await startHttpTest()
     await http.call('POST', '/v1/domains', { domain: 'example.com' })
     const refused = async (body: unknown) => {
@@ -153,7 +153,7 @@ describe('/v1/domains', () => {
   })
 
   // Proves: domain-11, domain-12, domain-20
-  test('answers a verification flat, with the Domain under `domain`', async () => {
+  test('returns a flat verification with the domain object in `domain`', async () => {
     await using http = await startHttpTest()
     const { t } = http
     const { id, domain } = await t.register('example.com')
@@ -203,7 +203,7 @@ describe('/v1/domains', () => {
   })
 
   // Proves: domain-8
-  test('switches inbound with PATCH, which takes nothing else', async () => {
+  test('enables inbound mail with PATCH, which accepts no other field', async () => {
     await using http = await startHttpTest()
     const { id } = await http.t.register('example.com')
     const patched = await http.call('PATCH', `/v1/domains/${id}`, { inbound_enabled: true })
@@ -260,7 +260,7 @@ describe('/v1/domains', () => {
   })
 
   // Proves: domain-29, domain-31
-  test('refuses a tracking domain that is invalid or in use, and to verify one that is not set', async () => {
+  test('rejects a tracking domain that is invalid or in use, and verification when none is set', async () => {
     await using http = await startHttpTest()
     const { id } = await http.t.register('example.com')
     const other = await http.t.register('other.example')
@@ -279,7 +279,7 @@ describe('/v1/domains', () => {
   })
 
   // Proves: domain-7, domain-9, domain-11, domain-29, domain-30, domain-31
-  test('deletes with 204, and then knows the domain no more', async () => {
+  test('deletes with 204; afterwards the domain is not found', async () => {
     await using http = await startHttpTest()
     const { id } = await http.t.register('example.com')
     expect(await http.call('DELETE', `/v1/domains/${id}`)).toEqual({ status: 204, body: undefined })

@@ -46,7 +46,7 @@ const readTracking = (t: TrackingTest) => {
   return { host, at }
 }
 
-/** Goes on in time to the next scheduled look and has it done; returns how long that took. */
+/** Advances to the next scheduled check and runs it; returns the delay. */
 async function readNextCheckDelay(t: TrackingTest): Promise<number> {
   const wait = t.stored(t.id).nextCheckAt - t.clock.now()
   t.clock.advance(wait)
@@ -55,7 +55,7 @@ async function readNextCheckDelay(t: TrackingTest): Promise<number> {
 }
 
 describe('setting a tracking host', () => {
-  test('stores it unverified, shows its record and is soon looked at', async () => {
+  test('stores it unverified, shows its record and schedules a check soon', async () => {
     await using t = await startSet()
     const domain = t.stored(t.id)
     expect(readTracking(t)).toEqual({ host: HOST, at: null })
@@ -69,7 +69,7 @@ describe('setting a tracking host', () => {
     expect(t.audited()).toEqual(['domain.created by operator', 'domain.tracking_set by operator'])
   })
 
-  test('of a domain that is verified brings its next look forward', async () => {
+  test('of a verified domain brings its next check forward', async () => {
     await using t = await startDomainTest()
     const { id, domain } = await t.register('example.com')
     t.publish(domain)
@@ -79,7 +79,7 @@ describe('setting a tracking host', () => {
     expect(t.stored(id).nextCheckAt).toBe(t.clock.now() + minutes(5))
   })
 
-  test('takes a name as a person types it, and stores A-labels in lower case', async () => {
+  test('accepts a name as a user types it, and stores A-labels in lower case', async () => {
     await using t = await startDomainTest()
     const { id } = await t.register('example.com')
     for (const [typed, stored] of [
@@ -105,14 +105,14 @@ describe('setting a tracking host', () => {
     ['*.example.com', 'cannot be part of a domain'],
     ['_links.example.com', 'cannot be part of a domain'],
     ['co.uk', 'is a public suffix'],
-    ['other.co.uk', 'itself cannot have a CNAME record; give a name below it, such as links.other.co.uk.'],
+    ['other.co.uk', 'itself cannot have a CNAME record; use a name below it, such as links.other.co.uk.'],
     ['example.com', 'itself cannot have a CNAME record'],
     [TARGET, 'is the name of this service'],
     ['t.tassis.test', 'is the name of this service'],
     ['news.example.com', 'has mail records of a registered domain'],
     ['send.example.com', 'has mail records of a registered domain'],
     ['send.news.example.com', 'such as links.news.example.com.'],
-  ])('to %j is a 422 that says why', async (text, reason) => {
+  ])('to %j fails with a 422 that says why', async (text, reason) => {
     await using t = await startDomainTest()
     const { id, domain } = await t.register('example.com')
     await t.register('news.example.com')
@@ -134,7 +134,7 @@ describe('setting a tracking host', () => {
     expect(t.audited().filter((action) => action.startsWith('domain.tracking_set'))).toHaveLength(1)
   })
 
-  test('to another name is unverified again, and forgets that looks at the old one failed', async () => {
+  test('to another name makes it unverified, and discards failed checks of the old name', async () => {
     await using t = await startVerified()
     t.break('NXDOMAIN', HOST)
     await readNextCheckDelay(t)
@@ -144,7 +144,7 @@ describe('setting a tracking host', () => {
     expect(t.stored(t.id).failing).toEqual({})
   })
 
-  test('of a domain that is not the account\u2019s is a 404', async () => {
+  test('of another account\u2019s domain fails with 404', async () => {
     await using t = await startSet()
     const other = await createTestAccount(t.app)
     for (const refused of [
@@ -158,11 +158,11 @@ describe('setting a tracking host', () => {
   })
 })
 
-describe('a tracking host that another domain has', () => {
+describe('a tracking host that another domain uses', () => {
   const taken = { status: 409, code: 'tracking_domain_taken' }
 
   // Proves: domain-29
-  test('is a 409, within an account and across accounts', async () => {
+  test('fails with 409, within an account and across accounts', async () => {
     await using t = await startSet()
     const other = await createTestAccount(t.app)
     const mine = await t.register('second.example')
@@ -175,7 +175,7 @@ describe('a tracking host that another domain has', () => {
     expect(t.stored(theirs.id, other).trackingDomain).toBeNull()
   })
 
-  test('set by two at the same time goes to one', async () => {
+  test('goes to one of two concurrent requests', async () => {
     await using t = await startDomainTest()
     const first = await t.register('first.example')
     const second = await t.register('second.example')
@@ -185,7 +185,7 @@ describe('a tracking host that another domain has', () => {
     expect(results.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
   })
 
-  test('is free again when it is removed or its domain is deleted', async () => {
+  test('is free again once it is removed or its domain is deleted', async () => {
     await using t = await startSet()
     const { id } = await t.register('second.example')
     await removeTrackingDomain(t.app, t.actor, t.id)
@@ -194,7 +194,7 @@ describe('a tracking host that another domain has', () => {
     expect((await setTrackingDomain(t.app, t.actor, t.id, HOST)).trackingDomain).toBe(HOST)
   })
 
-  test('goes to the account that has verified a domain above it, and its squatter is told', async () => {
+  test('goes to the account that has verified a domain above it, and its previous holder gets an audit entry', async () => {
     await using t = await startDomainTest()
     const squatter = await createTestAccount(t.app)
     const theirs = await t.register('squatter.example', squatter)
@@ -208,7 +208,7 @@ describe('a tracking host that another domain has', () => {
     expect(t.audited().slice(-2)).toEqual(['domain.tracking_removed by system', 'domain.tracking_set by operator'])
   })
 
-  test('is not to be had below a domain that another account has verified, nor verified there', async () => {
+  test('can be neither set nor verified below a domain that another account has verified', async () => {
     await using t = await startDomainTest()
     const owner = await createTestAccount(t.app)
     const mine = await t.register('mine.example')
@@ -226,7 +226,7 @@ describe('a tracking host that another domain has', () => {
 })
 
 describe('a tracking host that was verified before the domain above it was', () => {
-  /** Account A has `HOST` verified for a domain of its own; account B, whose name it is, has verified nothing yet. */
+  /** Account A has `HOST` verified for its own domain; account B, which owns the name, has verified nothing yet. */
   async function startSquatted(name = 'squatter.example') {
     const t = await startDomainTest()
     const owner = await createTestAccount(t.app)
@@ -257,7 +257,7 @@ describe('a tracking host that was verified before the domain above it was', () 
   }
 
   // Proves: domain-26
-  test('is of no use to its holder from the moment on in which the owner verifies, and goes at the next look', async () => {
+  test('stops working for its holder as soon as the owner verifies, and is removed at the next check', async () => {
     await using t = await startSquatted()
     expect(t.inUse()).toEqual({ links: HOST, certificate: true, serves: 'squatter.example' })
     await t.verifyOwned()
@@ -265,7 +265,7 @@ describe('a tracking host that was verified before the domain above it was', () 
     const taken = { status: 409, code: 'tracking_domain_taken' }
     await expect(verifyTracking(t.app, t.actor, t.held.id)).rejects.toMatchObject(taken)
     await expect(setTrackingDomain(t.app, t.actor, t.held.id, HOST)).rejects.toMatchObject(taken)
-    // What DNS says of the host, or that it says nothing, keeps nobody's host.
+    // Whatever DNS returns for the host, or if it fails, the holder does not keep it.
     t.break('SERVFAIL', HOST)
     t.clock.advance(minutes(15))
     expect(await recheckDomains(t.app)).toBe(1)
@@ -278,7 +278,7 @@ describe('a tracking host that was verified before the domain above it was', () 
   })
 
   // Proves: domain-26
-  test('goes over when the owner sets it', async () => {
+  test('moves to the owner when the owner sets it', async () => {
     await using t = await startSquatted()
     await t.verifyOwned()
     await setTrackingDomain(t.app, t.owner, t.owned.id, HOST)
@@ -290,7 +290,7 @@ describe('a tracking host that was verified before the domain above it was', () 
     ])
   })
 
-  test('goes also when its holder has the domain verified on request again and again', async () => {
+  test('is removed even if its holder keeps verifying the domain on request', async () => {
     await using t = await startSquatted()
     await t.verifyOwned()
     const { domain } = await verifyDomain(t.app, t.actor, t.held.id)
@@ -298,7 +298,7 @@ describe('a tracking host that was verified before the domain above it was', () 
     expect(t.audited().at(-1)).toBe('domain.tracking_removed by system')
   })
 
-  test('goes also from a domain that is not looked at, because another account has verified it', async () => {
+  test('is removed even from a domain that is not checked because another account has verified it', async () => {
     await using t = await startSquatted('example.com')
     await t.verifyOwned()
     expect(t.inUse().links).toBeNull()
@@ -307,7 +307,7 @@ describe('a tracking host that was verified before the domain above it was', () 
     expect([t.of(), t.audited().at(-1)]).toEqual([null, 'domain.tracking_removed by system'])
   })
 
-  test('goes also when the owner verifies while the look is under way', async () => {
+  test('is removed even if the owner verifies during the check', async () => {
     await using t = await startSquatted()
     t.clock.advance(minutes(5))
     t.app.db.run('UPDATE domains SET next_check_at = ? WHERE id = ?', [t.clock.now() + days(1), t.owned.domain.id])
@@ -317,7 +317,7 @@ describe('a tracking host that was verified before the domain above it was', () 
     expect(t.of()).toBeNull()
   })
 
-  test('stays with its holder when he has verified a nearer domain', async () => {
+  test('stays with its holder if the holder has verified a nearer domain', async () => {
     await using t = await startSquatted()
     const nearer = await t.register(HOST)
     t.app.db.run('UPDATE domains SET verified_at = 1 WHERE id = ?', [nearer.domain.id])
@@ -328,7 +328,7 @@ describe('a tracking host that was verified before the domain above it was', () 
 
 describe('removing a tracking host', () => {
   // Proves: domain-15
-  test('takes it, its verification and its record away, once', async () => {
+  test('removes it with its verification and record, once', async () => {
     await using t = await startVerified()
     t.clock.advance(minutes(1))
     const domain = await removeTrackingDomain(t.app, t.actor, t.id)
@@ -341,14 +341,14 @@ describe('removing a tracking host', () => {
 })
 
 describe('verifying a tracking host', () => {
-  test('is a 422 when none is set', async () => {
+  test('fails with 422 when none is set', async () => {
     await using t = await startDomainTest()
     const { id } = await t.register('example.com')
     await expect(verifyTracking(t.app, t.actor, id)).rejects.toMatchObject({ status: 422, code: 'no_tracking_domain' })
     expect(t.dns.queries).toEqual([])
   })
 
-  test('verifies it once it leads to us, and leaves the rest of the domain and its next look alone', async () => {
+  test('verifies it once it leads to us, and leaves the rest of the domain and its next check alone', async () => {
     await using t = await startSet()
     t.clock.advance(minutes(1))
     const before = t.stored(t.id)
@@ -365,7 +365,7 @@ describe('verifying a tracking host', () => {
     expect(t.audited().at(-1)).toBe('domain.tracking_verified by operator')
   })
 
-  test('says nothing about the domain, whatever its records are', async () => {
+  test('does not affect the domain, whatever its records are', async () => {
     await using t = await startSet()
     t.app.db.run('UPDATE domains SET verified_at = 1')
     t.dns.zone[HOST] = { CNAME: TARGET }
@@ -374,7 +374,7 @@ describe('verifying a tracking host', () => {
     expect(t.audited()).not.toContain('domain.unverified by operator')
   })
 
-  test('takes it back at once when it leads elsewhere for certain', async () => {
+  test('unverifies it immediately when it definitely leads elsewhere', async () => {
     await using t = await startVerified()
     t.dns.zone[HOST] = { CNAME: 'elsewhere.test' }
     const { check, domain } = await verifyTracking(t.app, t.actor, t.id)
@@ -398,7 +398,7 @@ describe('verifying a tracking host', () => {
     })
   })
 
-  test('of a host that is changed meanwhile is a 409 and stores nothing', async () => {
+  test('fails with 409 and stores nothing when the host changes during the check', async () => {
     await using t = await startSet()
     t.dns.zone[HOST] = { CNAME: TARGET }
     const verifying = verifyTracking(t.app, t.actor, t.id)
@@ -408,7 +408,7 @@ describe('verifying a tracking host', () => {
     expect(readTracking(t)).toEqual({ host: 'go.example.com', at: null })
   })
 
-  test('on request is not done by verifying the domain, which shows what is stored', async () => {
+  test('is not part of verifying the domain, which shows the stored state', async () => {
     await using t = await startVerified()
     t.break('NXDOMAIN', HOST)
     const asked = t.dns.queries.length
@@ -419,8 +419,8 @@ describe('verifying a tracking host', () => {
   })
 })
 
-describe('scheduled looks', () => {
-  test('verify a tracking host without being asked, by the system', async () => {
+describe('scheduled checks', () => {
+  test('verify a tracking host automatically, by the system', async () => {
     await using t = await startSet()
     await readNextCheckDelay(t)
     expect(readTracking(t).at).toBeNull()
@@ -443,7 +443,7 @@ describe('scheduled looks', () => {
   })
 
   // Proves: domain-25
-  test('take verification back only after 3 of them in a row over 24 hours have found it missing or wrong', async () => {
+  test('unverify it only after 3 in a row over 24 hours found it missing or wrong', async () => {
     await using t = await startVerified()
     const { at } = readTracking(t)
     t.break('NXDOMAIN', HOST)
@@ -459,7 +459,7 @@ describe('scheduled looks', () => {
     expect(t.audited().at(-1)).toBe('domain.tracking_unverified by system')
   })
 
-  test('forgive a tracking host also while the domain itself is unverified', async () => {
+  test('tolerate failures of a tracking host even while the domain itself is unverified', async () => {
     await using t = await startVerified()
     t.app.db.run('UPDATE domains SET verified_at = NULL')
     for (const host of Object.keys(t.dns.zone)) t.break('NXDOMAIN', host)
@@ -468,7 +468,7 @@ describe('scheduled looks', () => {
   })
 
   // Proves: domain-25
-  test('that get no answer never take it back, and do not end the count', async () => {
+  test('without a response never unverify it, and do not reset the count', async () => {
     await using t = await startVerified()
     t.break('NXDOMAIN', HOST)
     await readNextCheckDelay(t)
@@ -486,7 +486,7 @@ describe('scheduled looks', () => {
     expect(readTracking(t).at).toBeNull()
   })
 
-  test('find it again, and the count begins anew', async () => {
+  test('restart the count once they find it again', async () => {
     await using t = await startVerified()
     t.break('NXDOMAIN', HOST)
     await readNextCheckDelay(t)
@@ -495,7 +495,7 @@ describe('scheduled looks', () => {
     expect(t.stored(t.id).failing).toEqual({})
   })
 
-  test('do not judge a host that was set while they were looking at another', async () => {
+  test('do not apply to a host set while they checked another', async () => {
     await using t = await startSet()
     t.dns.zone[HOST] = { CNAME: TARGET }
     t.clock.advance(minutes(5))
@@ -508,10 +508,10 @@ describe('scheduled looks', () => {
   })
 
   // Proves: domain-25
-  test('do not undo what a later look on request has found', async () => {
+  test('do not overwrite the result of a later check on request', async () => {
     await using t = await startVerified()
     t.clock.advance(hours(6))
-    // Keeps the scheduled look waiting when it has found the host as it was.
+    // Delays the scheduled check after it found the host unchanged.
     t.break('SILENCE', '_dmarc.example.com')
     const asked = t.dns.queries.length
     let looked: number | undefined
@@ -531,7 +531,7 @@ describe('scheduled looks', () => {
 })
 
 describe('the host of tracked links', () => {
-  test('is that of the domain only while it is verified and the domain is not deleted', async () => {
+  test('is the domain’s only while it is verified and the domain is not deleted', async () => {
     await using t = await startSet()
     const { db } = t.app
     const seen = () => [
@@ -554,13 +554,13 @@ describe('the host of tracked links', () => {
     ['http://127.0.0.1:8080', 'mx.tassis.test'],
     ['http://[2001:db8::1]:8080', 'mx.tassis.test'],
     ['http://localhost:8080', 'mx.tassis.test'],
-  ])('with the public URL %s its CNAME points to %s', (publicUrl, target) => {
+  ])('has, with the public URL %s, the CNAME target %s', (publicUrl, target) => {
     const { config } = loadConfig({ TASSIS_PUBLIC_URL: publicUrl, TASSIS_HOSTNAME: 'MX.Tassis.test' })
     expect(getCnameTarget(config)).toBe(target)
   })
 
   // Proves: domain-29
-  test('cannot be had while this service has no full name to which a CNAME could point', async () => {
+  test('cannot be set while this service has no full name as a CNAME target', async () => {
     await using t = await startSet()
     const nameless = { ...t.app.config, publicUrl: 'http://192.0.2.1:8080', hostname: 'vm' }
     const app = { ...t.app, config: nameless }
@@ -574,7 +574,7 @@ describe('the host of tracked links', () => {
   })
 
   // Proves: domain-32
-  test('may have a certificate once it is verified, as may our own public host, and no other', async () => {
+  test('may get a certificate once verified, as may our public host, and no other', async () => {
     await using t = await startSet()
     const { opened } = t.service
     const config = { ...t.app.config, publicUrl: 'https://api.tassis.test' }

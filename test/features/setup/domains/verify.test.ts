@@ -17,7 +17,7 @@ const readFlags = (checks: Readonly<Record<keyof typeof ALL, { verified: boolean
   mx: checks.mx.verified,
 })
 
-/** A domain with every record published and verified a day ago. */
+/** A domain with all records published, verified a day ago. */
 async function startVerified(): Promise<DomainTest & { id: string; hosts: Record<keyof typeof ALL, string> }> {
   const t = await startDomainTest()
   const { id, domain } = await t.register('example.com')
@@ -35,7 +35,7 @@ async function startVerified(): Promise<DomainTest & { id: string; hosts: Record
 }
 
 describe('verifying on request', () => {
-  test('verifies a domain whose records are all published, switches inbound on and lets its mail out', async () => {
+  test('verifies a domain with all records published, enables inbound mail and lets it send', async () => {
     await using t = await startDomainTest()
     const { id, domain } = await t.register('example.com')
     t.publish(domain)
@@ -59,7 +59,7 @@ describe('verifying on request', () => {
     expect(t.audited()).toEqual(['domain.created by operator', 'domain.verified by operator'])
   })
 
-  test('changes only the time of the check when nothing has changed', async () => {
+  test('changes only the check time when nothing changed', async () => {
     await using t = await startVerified()
     const before = t.stored(t.id)
     const { domain } = await verifyDomain(t.app, t.actor, t.id)
@@ -67,7 +67,7 @@ describe('verifying on request', () => {
     expect(t.audited()).toHaveLength(2)
   })
 
-  test('sees a record at once that was missing a moment ago', async () => {
+  test('sees a record that was missing a moment ago', async () => {
     await using t = await startDomainTest()
     const { id, domain } = await t.register('example.com')
     t.publish(domain, ['spf', 'return_path'])
@@ -103,7 +103,7 @@ describe('verifying on request', () => {
 
   // Proves: send-8
   test.each(['spf', 'dkim', 'return_path'] as const)(
-    'reports at once that %s is gone, and takes verification away only after 72 hours',
+    'reports immediately that %s is missing, and ends verification only after 72 hours',
     async (lost) => {
       await using t = await startVerified()
       const { verifiedAt } = t.stored(t.id)
@@ -117,7 +117,7 @@ describe('verifying on request', () => {
       expect(readFlags(checks)).toEqual(domain.verified)
       expect(domain).toMatchObject({ verifiedAt, recordsLostAt: lostAt })
       expect(fullyVerified).toBe(false)
-      // Soon again, so that the record's return is seen.
+      // Soon, to notice the record's return.
       expect(domain.nextCheckAt).toBe(t.clock.now() + minutes(5))
       t.clock.advance(hours(72) - 1)
       expect((await verifyDomain(t.app, t.actor, t.id)).domain).toMatchObject({ verifiedAt, recordsLostAt: lostAt })
@@ -135,7 +135,7 @@ describe('verifying on request', () => {
     },
   )
 
-  test('of what was lost and is there again ends the 72 hours, before and after their end', async () => {
+  test('of restored records ends the 72 hours, before and after their expiry', async () => {
     await using t = await startVerified()
     const { domain: before } = await verifyDomain(t.app, t.actor, t.id)
     for (const wait of [hours(71), hours(100)]) {
@@ -153,7 +153,7 @@ describe('verifying on request', () => {
 
   // Proves: domain-22
   test.each(['SERVFAIL', 'REFUSED', 'MALFORMED'] as const)(
-    'leaves a verified domain as it was when DNS answers %s, and says so',
+    'leaves a verified domain as it was when DNS responds with %s, and says so',
     async (fault) => {
       await using t = await startVerified()
       const before = t.stored(t.id)
@@ -192,7 +192,7 @@ describe('verifying on request', () => {
     })
   })
 
-  test('of a domain that never was verified stays unverified when DNS fails, and says so', async () => {
+  test('leaves a never verified domain unverified when DNS fails, and says so', async () => {
     await using t = await startDomainTest()
     const { id, domain } = await t.register('example.com')
     const hosts = [
@@ -208,7 +208,7 @@ describe('verifying on request', () => {
     expect(fullyVerified).toBe(false)
   })
 
-  test('judges the records that DNS answers for while others fail', async () => {
+  test('stores results for records that resolve while others fail', async () => {
     await using t = await startVerified()
     t.break('SERVFAIL', t.hosts.dkim)
     t.break('NXDOMAIN', t.hosts.spf)
@@ -219,7 +219,7 @@ describe('verifying on request', () => {
   })
 
   // Proves: domain-21
-  test('switches inbound on when the MX is newly verified, and leaves the owner’s word alone after that', async () => {
+  test('enables inbound mail when the MX is newly verified, and respects the owner’s choice after that', async () => {
     await using t = await startVerified()
     await changeDomain(t.app, t.actor, t.id, { inboundEnabled: false })
     expect((await verifyDomain(t.app, t.actor, t.id)).domain.inboundEnabled).toBe(false)
@@ -232,13 +232,13 @@ describe('verifying on request', () => {
     expect({ inbound: back.inboundEnabled, at: back.mxVerifiedAt }).toEqual({ inbound: true, at: t.clock.now() })
   })
 
-  test('never switches inbound off by itself', async () => {
+  test('never disables inbound mail automatically', async () => {
     await using t = await startVerified()
     t.break('NXDOMAIN', t.hosts.mx)
     expect((await verifyDomain(t.app, t.actor, t.id)).domain.inboundEnabled).toBe(true)
   })
 
-  test('is a 409 that changes nothing while another account has the domain verified', async () => {
+  test('fails with 409 and changes nothing while another account has the domain verified', async () => {
     await using t = await startDomainTest()
     const other = await createTestAccount(t.app)
     const mine = await t.register('example.com')
@@ -252,7 +252,7 @@ describe('verifying on request', () => {
     expect(t.dns.queries.length).toBe(asked)
   })
 
-  test('by two accounts at the same time gives the domain to one', async () => {
+  test('by two accounts concurrently gives the domain to one', async () => {
     await using t = await startDomainTest()
     const other = await createTestAccount(t.app)
     const mine = await t.register('example.com')
@@ -271,12 +271,12 @@ describe('verifying on request', () => {
     expect(verified).toHaveLength(1)
   })
 
-  test('of another account’s domain, or of what is no id, is a 404', async () => {
+  test('fails with 404 for another account’s domain and for an invalid id', async () => {
     await using t = await startDomainTest()
     const { id } = await t.register('example.com')
     const other = await createTestAccount(t.app)
     for (const wrong of [id, 'x'])
       await expect(verifyDomain(t.app, other, wrong)).rejects.toMatchObject({ status: 404, code: 'domain_not_found' })
-    expect(() => getDomain(t.app.db, other.accountId, id)).toThrow('There is no domain with this id.')
+    expect(() => getDomain(t.app.db, other.accountId, id)).toThrow('Domain not found.')
   })
 })

@@ -11,7 +11,7 @@ const readReasons = ({ body }: ApiResponse): string[] =>
   (at(body, 'details') as { field: string }[]).map(({ field }) => field)
 
 // Proves: http-21, http-22
-test('a service in order is healthy and ready, for whoever asks', async () => {
+test('a working service is healthy and ready, without credentials', async () => {
   await using service = await createTestApi()
   for (const path of ['/healthz', '/readyz']) {
     const { status, body } = await service.api('GET', path, undefined, anonymous)
@@ -20,7 +20,7 @@ test('a service in order is healthy and ready, for whoever asks', async () => {
 })
 
 // Proves: http-21
-test('a low disk makes the service unready, but not unhealthy, and names no path', async () => {
+test('a low disk makes the service unready, but not unhealthy, and reveals no path', async () => {
   await using service = await createTestApi({ disk: createTestDisk(() => true) })
   const answer = await service.api('GET', '/readyz', undefined, anonymous)
   expect({ status: answer.status, code: at(answer.body, 'code'), reasons: readReasons(answer) }).toEqual({
@@ -33,7 +33,7 @@ test('a low disk makes the service unready, but not unhealthy, and names no path
   expect((await service.api('GET', '/healthz', undefined, anonymous)).status).toBe(200)
 })
 
-test('a disk that never answers makes the service unready within its time', async () => {
+test('a disk that never responds makes the service unready within the time limit', async () => {
   const clock = new ManualClock()
   await using service = await createTestApi({ clock, disk: createTestDisk(() => new Promise(() => undefined)) })
   const asked = service.api('GET', '/readyz', undefined, anonymous)
@@ -45,7 +45,7 @@ test('a disk that never answers makes the service unready within its time', asyn
 })
 
 // Proves: http-22
-test('a database that takes no write makes the service unready, until it does again', async () => {
+test('a database that fails to write makes the service unready until it recovers', async () => {
   await using service = await createTestApi()
   const { app, api } = service
   app.db.run('PRAGMA query_only = ON')
@@ -55,7 +55,7 @@ test('a database that takes no write makes the service unready, until it does ag
   expect((await api('GET', '/readyz', undefined, anonymous)).status).toBe(200)
 })
 
-test('being asked often costs one write', async () => {
+test('frequent checks cost one write', async () => {
   await using service = await createTestApi()
   const { app, api } = service
   const changes = () => app.db.query<{ n: number }, []>('SELECT total_changes() AS n').get()?.n ?? 0
@@ -65,7 +65,7 @@ test('being asked often costs one write', async () => {
   expect(changes()).toBe(before)
 })
 
-test('a service that is told to end is unready at once', async () => {
+test('a service that is told to stop is unready immediately', async () => {
   await using service = await createTestApi()
   let isStopping = false
   const http = createHttp(service.opened, { isStopping: () => isStopping })

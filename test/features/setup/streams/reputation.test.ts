@@ -41,11 +41,11 @@ const NOTHING = {
 
 interface Post extends AsyncDisposable {
   readonly mail: Complaints<EmailApi>
-  /** Accepts an email of the stream `news`. */
+  /** Accepts an email in the stream `news`. */
   send(to: string | readonly string[], more?: Record<string, unknown>): ReturnType<Complaints<EmailApi>['accepted']>
-  /** Ends an attempt at everything that is due. */
+  /** Ends an attempt for every due recipient. */
   end(verdict: Verdict): Promise<void>
-  /** The figures of a stream, as the API tells them. */
+  /** The reputation of a stream, as the API returns it. */
   figures(slug?: string): Promise<unknown>
 }
 
@@ -76,9 +76,9 @@ async function startPost(): Promise<Post> {
 
 const createAddresses = (count: number): string[] => Array.from({ length: count }, (_, i) => `r${i}@receiver.test`)
 
-describe('the figures of a stream', () => {
+describe('the reputation of a stream', () => {
   // Proves: stream-7
-  test('are of its own mail alone, and the list has none', async () => {
+  test('covers its own mail only, and is not in the list', async () => {
     await using post = await startPost()
     const { mail, send, end, figures } = post
     expect([await figures(), await figures('transactional')]).toEqual([NOTHING, NOTHING])
@@ -106,7 +106,7 @@ describe('the figures of a stream', () => {
     expectBalanced(mail.service)
   })
 
-  test('count what may still be delivered as sent only, and a bounce after the time is up as no refusal', async () => {
+  test('counts undecided mail as sent only, and an expired delivery not as bounced', async () => {
     await using post = await startPost()
     const { mail, send, end, figures } = post
     await send('bob@receiver.test')
@@ -124,7 +124,7 @@ describe('the figures of a stream', () => {
   })
 
   // Proves: stream-7
-  test('leave out who was suppressed before or after the acceptance, and what was cancelled', async () => {
+  test('excludes recipients suppressed before or after acceptance, and cancelled mail', async () => {
     await using post = await startPost()
     const { mail, send, figures } = post
     const { api, app, clock } = mail.service
@@ -150,7 +150,7 @@ describe('the figures of a stream', () => {
   })
 
   // Proves: stream-7
-  test('have a late bounce as a refusal in place of the delivery, and an uncertain one as delivered once that is told', async () => {
+  test('counts a late bounce as bounced instead of delivered, and an uncertain delivery once it is reported', async () => {
     await using post = await startPost()
     const { mail, send, end, figures } = post
     const { app, clock } = mail.service
@@ -176,7 +176,7 @@ describe('the figures of a stream', () => {
     await report(lost.recipients[0]?.id ?? 0, 'failed')
     await report(uncertain[0]?.recipients[0]?.id ?? 0, 'delivered')
     await report(uncertain[1]?.recipients[0]?.id ?? 0, 'failed')
-    // Told again, nothing changes.
+    // A repeated report changes nothing.
     await report(lost.recipients[0]?.id ?? 0, 'failed')
     expect(await figures()).toEqual({
       ...NOTHING,
@@ -189,7 +189,7 @@ describe('the figures of a stream', () => {
     expectBalanced(mail.service)
   })
 
-  test('have nothing of the sandbox', async () => {
+  test('excludes sandbox mail', async () => {
     await using post = await startPost()
     const { mail, send, end, figures } = post
     await send('a@receiver.test', { from: `ada@${UNVERIFIED}` })
@@ -203,7 +203,7 @@ describe('the figures of a stream', () => {
     expectBalanced(mail.service)
   })
 
-  test('are of the last 30 days; a complaint about older mail counts, and no rate is over 1', async () => {
+  test('covers the last 30 days; complaints about older mail count, and no rate exceeds 1', async () => {
     await using post = await startPost()
     const { mail, send, end, figures } = post
     const { clock } = mail.service
@@ -228,7 +228,7 @@ describe('the figures of a stream', () => {
   })
 })
 
-test('mail from before there were figures is counted by the migration as if there had been', async () => {
+test('the migration counts mail from before these counters existed', async () => {
   await using post = await startPost()
   const { mail, send, end } = post
   const { app, clock } = mail.service

@@ -19,7 +19,7 @@ test('an account starts with the stream transactional', async () => {
 })
 
 // Proves: stream-2, stream-3, stream-4, stream-5, stream-6
-test('a stream is made, read, renamed and deleted, each with an audit row', async () => {
+test('a stream is created, read, renamed and deleted, each change with an audit entry', async () => {
   await using service = await createTestApi()
   const { api } = service
   const created = await api('POST', '/v1/streams', { slug: 'news', name: ' News ' })
@@ -62,7 +62,7 @@ test('a stream is made, read, renamed and deleted, each with an audit row', asyn
 })
 
 // Proves: stream-2
-test('a slug names one stream of an account; after a deletion it is free again, for a new stream', async () => {
+test('a slug is unique in an account; after a deletion a new stream may use it', async () => {
   await using service = await createTestApi()
   const { api } = service
   const first = await createStream(service, 'news')
@@ -77,7 +77,7 @@ test('a slug names one stream of an account; after a deletion it is free again, 
 })
 
 // Proves: stream-5
-test('the stream transactional can be renamed, but keeps its slug and stays', async () => {
+test('the stream transactional can be renamed, but neither deleted nor given another slug', async () => {
   await using service = await createTestApi()
   const { api } = service
   const id = at((await api('GET', '/v1/streams')).body, 'data', 0, 'id')
@@ -89,7 +89,7 @@ test('the stream transactional can be renamed, but keeps its slug and stays', as
 })
 
 // Proves: stream-5
-test('a stream with open mail is not deleted; once the mail is final it is, and the email still names it', async () => {
+test('a stream can be deleted only once its mail is final, and the email still refers to it', async () => {
   await using service = await createTestApi()
   const { api, app, actor } = service
   await createDomain(app, actor, 'sender.test')
@@ -119,7 +119,7 @@ test('a stream with open mail is not deleted; once the mail is final it is, and 
 })
 
 // Proves: stream-5
-test('a stream with an open broadcast is not deleted, also while none of its emails is made; once it is over it is', async () => {
+test('a stream can be deleted only once its broadcast has ended, even if no email of it exists yet', async () => {
   await using service = await createTestApi({ runsTasks: true })
   const { api, app, actor } = service
   await createDomain(app, actor, 'sender.test')
@@ -148,17 +148,20 @@ test('a stream with an open broadcast is not deleted, also while none of its ema
 })
 
 // Proves: stream-2
-test.each(['News', '-news', '', 'a'.repeat(64), 'new s', 'ünews', 'news\n'])('%j is no slug: 422', async (slug) => {
-  await using service = await createTestApi()
-  const refused = await service.api('POST', '/v1/streams', { slug, name: 'News' })
-  expect({ status: refused.status, field: at(refused.body, 'details', 0, 'field') }).toEqual({
-    status: 422,
-    field: 'slug',
-  })
-})
+test.each(['News', '-news', '', 'a'.repeat(64), 'new s', 'ünews', 'news\n'])(
+  'the invalid slug %j fails with 422',
+  async (slug) => {
+    await using service = await createTestApi()
+    const refused = await service.api('POST', '/v1/streams', { slug, name: 'News' })
+    expect({ status: refused.status, field: at(refused.body, 'details', 0, 'field') }).toEqual({
+      status: 422,
+      field: 'slug',
+    })
+  },
+)
 
 // Proves: stream-4
-test('a change of nothing, an unknown field and a name of spaces are 422', async () => {
+test('an empty change, an unknown field and a blank name fail with 422', async () => {
   await using service = await createTestApi()
   const { api } = service
   const id = await createStream(service, 'a'.repeat(63))
@@ -167,7 +170,7 @@ test('a change of nothing, an unknown field and a name of spaces are 422', async
   }
 })
 
-test("another account's stream is a 404, and writes need emails:send", async () => {
+test("another account's stream fails with 404, and writes need emails:send", async () => {
   await using service = await createTestApi()
   const { api } = service
   const id = await createStream(service, 'news')

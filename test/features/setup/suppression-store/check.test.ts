@@ -41,7 +41,7 @@ async function startService() {
       app.commit.write((tx) => suppress(app, tx, { ...place, reason: 'unsubscribe', covers: 'marketing', ...more })),
     take: (more: Partial<Parameters<typeof unsuppress>[1]>) =>
       app.commit.write((tx) => unsuppress(tx, { ...place, covers: 'marketing', ...more })),
-    /** Reason for which mail is stopped: transactional or not, of a stream, to a list. */
+    /** The reason that stops mail: transactional or not, of a stream, to a list. */
     stopped: (transactional: boolean, streamId = 1, listId?: number) =>
       suppressionOf(app.db, { accountId, address: 'bob@X.test', transactional, streamId, listId })?.reason,
     write: (run: (tx: Tx) => undefined) => app.commit.write(run),
@@ -49,7 +49,7 @@ async function startService() {
   }
 }
 
-test('the first suppression of all mail stays, and unsubscriptions have rows of their own beside it', async () => {
+test('the first suppression of all mail stays, and unsubscriptions have separate rows', async () => {
   await using t = await startService()
   expect(await t.put({ covers: 'all', reason: 'hard_bounce' })).toBe(true)
   expect(await t.put({ covers: 'all', reason: 'complaint', streamId: 7 })).toBe(false)
@@ -68,7 +68,7 @@ test('the first suppression of all mail stays, and unsubscriptions have rows of 
   expectBalanced(t.service)
 })
 
-test('an unsubscription stops marketing of its stream, or of its list, or of all', async () => {
+test('an unsubscription stops marketing mail of its stream, of its list, or all of it', async () => {
   await using t = await startService()
   await t.put({ streamId: 7 })
   expect([t.stopped(false, 7), t.stopped(false, 8), t.stopped(true, 7), t.stopped(false, 7, 3)]).toEqual([
@@ -92,7 +92,7 @@ test('an unsubscription stops marketing of its stream, or of its list, or of all
   ])
 })
 
-test('however many streams an address has unsubscribed from, each is found, and all mail comes first', async () => {
+test('unsubscriptions from any number of streams are found, and a suppression of all mail comes first', async () => {
   await using t = await startService()
   for (let streamId = 1; streamId <= 50; streamId++) await t.put({ streamId })
   await t.put({ streamId: 60, listId: 3 })
@@ -106,7 +106,7 @@ test('however many streams an address has unsubscribed from, each is found, and 
   expect([t.stopped(false, 51), t.stopped(false, 50), t.stopped(true, 51)]).toEqual(Array(3).fill('hard_bounce'))
 })
 
-test('an address that was put on the list again beside its hash, by an old export, is stopped, erased and taken off by both', async () => {
+test('an address listed in clear and by hash, after an old import, is stopped, erased and removed by both', async () => {
   await using t = await startService()
   const { app } = t.service
   await t.put({})
@@ -135,7 +135,7 @@ test('an address that was put on the list again beside its hash, by an old expor
   expectBalanced(t.service)
 })
 
-test('counters of reasons go with the last row that has them', async () => {
+test('the counter of a reason is deleted with its last row', async () => {
   await using t = await startService()
   for (const reason of ['one', 'two', 'three']) {
     await t.put({ covers: 'all', reason })
@@ -144,7 +144,7 @@ test('counters of reasons go with the last row that has them', async () => {
   expect(t.service.app.db.query("SELECT metric FROM counters WHERE metric LIKE 'suppressions%'").all()).toEqual([])
 })
 
-test('what is taken off is one row, and only with the reason that was asked for', async () => {
+test('unsuppress removes one row, and only if it has the requested reason', async () => {
   await using t = await startService()
   await t.put({ streamId: 7 })
   await t.put({})
@@ -158,7 +158,7 @@ test('what is taken off is one row, and only with the reason that was asked for'
   expectBalanced(t.service)
 })
 
-test('a write that is undone leaves neither row nor count', async () => {
+test('a write that rolls back leaves neither row nor count', async () => {
   await using t = await startService()
   const { app } = t.service
   const undone = app.commit.write((tx) => {

@@ -1,11 +1,11 @@
-/** @module Holds docs/templates.md to its word: what it says that a source gives is what it gives. */
+/** @module Checks the examples in docs/templates.md: each source renders to the stated output. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { createTestApp, type TestApp } from '#test/support/app.ts'
 
 const markdown = await Bun.file(join(import.meta.dir, '../../../../docs/templates.md')).text()
 const dataJson = /^```json\n(.*?)^```$/ms.exec(markdown)?.[1] ?? ''
-/** Rows of two pieces of code: a source, and what it gives. A bar in a table is escaped. */
+/** Table rows of two code spans: a source and its output. A bar in a table is escaped. */
 const rows = [...markdown.matchAll(/^\| `(.+)` \| `(.+)` \|$/gm)].map(
   ([, source = '', gives = '']) => [source.replaceAll('\\|', '|'), gives] as const,
 )
@@ -19,12 +19,12 @@ afterAll(() => service[Symbol.asyncDispose]())
 const render = (source: { text?: string; html?: string }) =>
   service.app.renderer.render({ accountId: 1, urgency: 'now', source, dataJson })
 
-test('docs/templates.md shows what sources give', () => {
+test('docs/templates.md has examples', () => {
   expect(rows.length).toBeGreaterThan(25)
 })
 
 // Proves: template-9
-test.each(rows)('docs/templates.md: %s gives %s', async (source, gives) => {
+test.each(rows)('docs/templates.md: %s renders to %s', async (source, gives) => {
   expect(await render({ text: source })).toEqual({ kind: 'rendered', parts: { text: gives } })
 })
 

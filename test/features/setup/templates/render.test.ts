@@ -16,7 +16,7 @@ const readRefusal = async (run: () => Promise<unknown>) => {
   return error instanceof AppError ? [error.status, error.code] : error
 }
 
-test('what a request renders is to be ready in 40 seconds: then it is a 503, and nothing more is rendered', async () => {
+test('a request that renders for more than 40 seconds fails with 503, and rendering stops', async () => {
   await using service = await createTestApp()
   const clock = new ManualClock()
   let rendered = 0
@@ -39,7 +39,7 @@ test('what a request renders is to be ready in 40 seconds: then it is a 503, and
   expect(rendered).toBe(3)
 })
 
-test('sources count as memory while they are rendered, and are refused where there is none', async () => {
+test('sources count as memory while they are rendered, and are rejected when none is left', async () => {
   await using service = await createTestApp()
   const { clock, config, memory } = service.app
   const held: number[] = []
@@ -67,7 +67,7 @@ test('sources count as memory while they are rendered, and are refused where the
   expect(memory.inUseBytes).toBe(0)
 })
 
-test('where the renderer has no room nothing is read for it', async () => {
+test('nothing is read when the renderer has no capacity', async () => {
   await using service = await createTestApp()
   const { app } = service
   const actor = await createTestAccount(app)
@@ -86,7 +86,7 @@ test('where the renderer has no room nothing is read for it', async () => {
   ])
 })
 
-test('a template is not read where there is no memory for its sources', async () => {
+test('a template is not read when memory for its sources is short', async () => {
   await using service = await createTestApp()
   const { app } = service
   const actor = await createTestAccount(app)
@@ -105,7 +105,7 @@ test('a template is not read where there is no memory for its sources', async ()
   expect(await readRefusal(() => previewTemplate(app, actor, id, {}))).toEqual([422, 'template_limit'])
 })
 
-test('a renderer that has ended is a 503, not a fault of the template', async () => {
+test('a stopped renderer causes a 503, not a template error', async () => {
   await using service = await createTestApp()
   const { app } = service
   expect(await renderParts(app, REQUEST)).toEqual({ text: 'x' })

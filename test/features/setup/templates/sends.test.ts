@@ -24,10 +24,10 @@ const ORDER = {
   text_body: 'Item: {{ order.item }}',
 }
 const DATA = { order: { id: 7, item: 'Nuts & <bolts>' } }
-/** A send whose parts are all a template's. */
+/** A send whose parts all come from a template. */
 const TEMPLATED = { subject: undefined, text_body: undefined }
 
-/** Makes a template in an account and gives its alias and id. */
+/** Creates a template in an account and returns its alias and id. */
 async function addTemplate(
   service: EmailApi,
   change: Json = {},
@@ -65,7 +65,7 @@ const createItem = (alias: string, change: Json = {}): Json => ({
 
 describe('a send with template_alias', () => {
   // Proves: send-23, email-12
-  test('has the parts of the template as rendered, and names it, in the detail and in the list', async () => {
+  test('has the rendered parts of the template, and refers to it in the detail and in the list', async () => {
     const { alias, id } = await addTemplate(emails)
     const detail = await readDetail(await sendTemplate(emails, alias))
     const shown = {
@@ -81,12 +81,12 @@ describe('a send with template_alias', () => {
   })
 
   // Proves: email-12
-  test('without one has no template_id', async () => {
+  test('has no template_id when it is omitted', async () => {
     expect((await readDetail(await emails.send()))['template_id']).toBeNull()
   })
 
   // Proves: email-12
-  test('keeps what was rendered when the template is changed or deleted afterwards, and still names it', async () => {
+  test('keeps the rendered parts and its reference when the template is changed or deleted later', async () => {
     const { alias, id } = await addTemplate(emails)
     const sendAt = new Date(emails.clock.now() + hours(1)).toISOString()
     const sent = await sendTemplate(emails, alias, { send_at: sendAt })
@@ -110,7 +110,7 @@ describe('a send with template_alias', () => {
   })
 
   // Proves: send-22
-  test('that is no alias of the account is a 422, and stores nothing', async () => {
+  test('fails with 422 and stores nothing when the account has no such alias', async () => {
     const { alias, id } = await addTemplate(emails)
     const other = await emails.newAccount()
     const theirs = await addTemplate(emails, {}, { key: await emails.newKey([], other) })
@@ -121,7 +121,7 @@ describe('a send with template_alias', () => {
     expect(emails.stored()).toEqual(before)
   })
 
-  test('whose template_data is no object is a 422; without an alias anything is', async () => {
+  test('fails with 422 when template_data is not an object; without an alias, any template_data does', async () => {
     const { alias } = await addTemplate(emails)
     for (const template_data of ['text', 7, true, ['x']]) {
       expectError(await sendTemplate(emails, alias, { template_data }), 422, 'validation_failed', 'template_data')
@@ -134,7 +134,7 @@ describe('an explicit part', () => {
   const plain = 'plain {{ missing }} {% nonsense'
   // Proves: send-25
   test.each(['subject', 'html_body', 'text_body'])(
-    '%s wins over the template, is not rendered, and that of the template is not either',
+    '%s overrides the template; neither it nor that part of the template is rendered',
     async (field) => {
       const { alias, id } = await addTemplate(emails, { [field]: '{{ not_in_the_data }}' })
       const rendered = {
@@ -148,7 +148,7 @@ describe('an explicit part', () => {
   )
 
   // Proves: send-25
-  test.each([null, ''])('of %j is none: the template gives it', async (none) => {
+  test.each([null, ''])('of %j counts as omitted: the template provides it', async (none) => {
     const { alias } = await addTemplate(emails)
     const answer = await sendTemplate(emails, alias, { subject: none, html_body: none, text_body: none })
     expect((await readDetail(answer))['subject']).toBe('Order 7')
@@ -163,9 +163,9 @@ describe('an explicit part', () => {
   })
 })
 
-describe('a fault of the template', () => {
+describe('a template error', () => {
   // Proves: send-23
-  test('is a 422 that names part, line and variable; nothing is stored and nothing counted', async () => {
+  test('is a 422 that names part, line and variable; nothing is stored or counted', async () => {
     const { alias } = await addTemplate(emails, { text_body: 'one\ntwo {{ order.buyer }}' })
     const before = emails.stored()
     const refused = await sendTemplate(emails, alias, { idempotency_key: 'faulty' })
@@ -174,12 +174,12 @@ describe('a fault of the template', () => {
     expect(emails.stored()).toEqual(before)
   })
 
-  test('that is a filter with data it cannot work on is a 422 on the part', async () => {
+  test('of a filter that cannot handle its data is a 422 on the part', async () => {
     const { alias } = await addTemplate(emails, { html_body: '{{ order.item | round }}' })
     expectError(await sendTemplate(emails, alias), 422, 'template_error', 'html_body')
   })
 
-  test('that is output without end is a 422 template_limit', async () => {
+  test('of endless output is a 422 template_limit', async () => {
     const html = '{% for i in range(5000) %}{{ order.item }}{% endfor %}'
     const { alias } = await addTemplate(emails, { html_body: html })
     const data = { order: { id: 1, item: 'x'.repeat(1000) } }
@@ -193,7 +193,7 @@ describe('a rendered subject', () => {
     return sendTemplate(emails, alias, { template_data: data })
   }
 
-  test('is one line: what is white between words becomes one space', async () => {
+  test('is one line: white space between words becomes one space', async () => {
     const source = '\n  {% if vip %}\n  Dear\r\n  {% endif %}\n{{ name }}\t!\n'
     expect((await readDetail(await subjectOf(source, { vip: true, name: 'Bob\t Ray' })))['subject']).toBe(
       'Dear Bob Ray !',
@@ -202,7 +202,7 @@ describe('a rendered subject', () => {
 
   // Proves: send-34
   test.each(['Bob\r\nBcc: eve@receiver.test', 'Bob\n', '\rBob', 'B\0b'])(
-    'with the line break or NUL of the data %j is a 422, as when it is given directly',
+    'with a line break or NUL from the data %j fails with 422, as an explicit one does',
     async (name) => {
       const refused = await subjectOf('Dear {{ name }}!', { name })
       expectError(refused, 422, 'validation_failed', 'subject')
@@ -216,16 +216,16 @@ describe('a rendered subject', () => {
     ['white', '{{ x }}\n', { x: ' \r\n ' }],
     ['too long', '{{ x }}', { x: 'x'.repeat(999) }],
     ['with NUL', '{{ x }}', { x: 'a\0b' }],
-  ])('that is %s is a 422', async (_, source, data) => {
+  ])('that is %s fails with 422', async (_, source, data) => {
     expectError(await subjectOf(source, data), 422, 'validation_failed', 'subject')
   })
 
-  test('of 998 characters is kept', async () => {
+  test('of 998 characters is accepted', async () => {
     expect((await readDetail(await subjectOf('{{ x }}', { x: 'ü'.repeat(998) })))['subject']).toBe('ü'.repeat(998))
   })
 })
 
-test('a template that gives no body is a 422, unless the send has one', async () => {
+test('a template without a body fails with 422, unless the send has one', async () => {
   const { alias } = await addTemplate(emails, { html_body: '{% if false %}x{% endif %}', text_body: null })
   expectError(await sendTemplate(emails, alias), 422, 'validation_failed', 'text_body')
   expect(await readDetail(await sendTemplate(emails, alias, { text_body: 'own' }))).toMatchObject({
@@ -235,7 +235,7 @@ test('a template that gives no body is a 422, unless the send has one', async ()
   })
 })
 
-describe('who may not send has nothing rendered', () => {
+describe('nothing is rendered for a sender that may not send', () => {
   const BOMB = '{% for a in range(9999) %}{% for b in range(9999) %}{{ a }}{% endfor %}{% endfor %}'
   const startAccount = async (settings: Readonly<Record<string, string>> = {}) => {
     const service = await createEmailApi({ settings })
@@ -258,7 +258,7 @@ describe('who may not send has nothing rendered', () => {
     }
   }
 
-  test('who may is told of the limit', async () => {
+  test('while an allowed sender gets the template limit', async () => {
     await using account = await startAccount()
     expectError(await account.send(), 422, 'template_limit', 'text_body')
   })
@@ -281,11 +281,11 @@ describe('who may not send has nothing rendered', () => {
     expectError(await account.send(), 429, 'quota_exceeded')
   })
 
-  test('a batch of which no email fits into what is left of the quota', async () => {
+  test('a batch of which no email fits into the remaining quota', async () => {
     await using account = await startAccount({ TASSIS_PLAN_QUOTA_FREE: '3' })
     const two = { to: ['a@receiver.test', 'b@receiver.test'] }
     expect((await account.plain()).status).toBe(202)
-    // Some fit: then who may is told of the limit.
+    // When some emails fit, they are rendered and hit the template limit.
     expect((await account.batch([two, two])).status).toBe(202)
     expect((await account.plain()).status).toBe(202)
     expectError(await account.batch([two, two]), 429, 'quota_exceeded')
@@ -299,7 +299,7 @@ describe('who may not send has nothing rendered', () => {
 })
 
 describe('an idempotency key', () => {
-  test('answers with the first email after its template was changed or deleted; the same request is no mismatch', async () => {
+  test('returns the first email after its template was changed or deleted; the same request is no mismatch', async () => {
     const { alias, id } = await addTemplate(emails)
     const key = { idempotency_key: alias }
     const first = await sendTemplate(emails, alias, key)
@@ -317,7 +317,7 @@ describe('an idempotency key', () => {
     expect([at(body, 'data', 0, 'id'), at(body, 'errors')]).toEqual([same.id, []])
   })
 
-  test('of 20 requests at once makes one email', async () => {
+  test('shared by 20 concurrent requests creates one email', async () => {
     const { alias } = await addTemplate(emails)
     const before = emails.stored()['emails'] ?? 0
     const answers = await Promise.all(
@@ -330,7 +330,7 @@ describe('an idempotency key', () => {
 
 describe('a batch', () => {
   // Proves: send-23
-  test('renders each of its emails; those that cannot be are in errors, and the others keep their order', async () => {
+  test('renders each of its emails; failed ones are in errors, and the others keep their order', async () => {
     const { alias, id } = await addTemplate(emails)
     const data = (n: number) => ({ template_data: { order: { id: n, item: `item ${n}` } } })
     const answer = await sendBatch(emails, [
@@ -364,7 +364,7 @@ describe('a batch', () => {
     expect(at(operation.body, 'data')).toMatchObject({ total_items: 6, completed_items: 4, failed_items: 2 })
   })
 
-  test('of 500 emails has each with its own data', async () => {
+  test('of 500 emails renders each with its own data', async () => {
     const { alias } = await addTemplate(emails, { subject: '{{ n }}', html_body: null, text_body: 'No. {{ n }}' })
     const numbers = Array.from({ length: 500 }, (_, n) => n)
     const answer = await sendBatch(
@@ -377,13 +377,13 @@ describe('a batch', () => {
       expect(await emails.detail(sent[n]?.id)).toMatchObject({ subject: `${n}`, text_body: `No. ${n}` })
   })
 
-  test('none of whose emails can be rendered is a 202 without any', async () => {
+  test('whose emails all fail to render returns 202 without any', async () => {
     const { alias } = await addTemplate(emails)
     const answer = await sendBatch(emails, [createItem(alias, { template_data: {} }), createItem('nothing')])
     expect([answer.status, at(answer.body, 'data'), at(answer.body, 'errors', 1, 'index')]).toEqual([202, [], 1])
   })
 
-  test('counts what cannot be rendered in no quota', async () => {
+  test('does not count emails that fail to render towards the quota', async () => {
     await using service = await createEmailApi({ settings: { TASSIS_PLAN_QUOTA_FREE: '1' } })
     const actor = await createTestAccount(service.app, 'free')
     await service.addDomain(actor, 'free.test')
@@ -397,25 +397,25 @@ describe('a batch', () => {
   })
 })
 
-describe('what is rendered counts as memory', () => {
-  /** Gives 300 KB for some bytes of data. */
+describe('rendered text counts as memory', () => {
+  /** Renders to 300 KB from a few bytes of data. */
   const LARGE = { subject: 'Hi', html_body: null, text_body: '{% for i in range(300) %}{{ x }}{% endfor %}' }
   const data = { template_data: { x: 'x'.repeat(1000) } }
   const items = (alias: string, count: number) => Array.from({ length: count }, () => createItem(alias, data))
 
-  test('a batch whose emails are larger than a request may be is a 413 as a whole, and stores nothing', async () => {
+  test('a batch whose emails exceed the size of a request fails with 413 as a whole, and stores nothing', async () => {
     await using service = await createEmailApi({ settings: { TASSIS_MAX_BODY_BYTES: String(MiB) } })
     const { alias } = await addTemplate(service, LARGE)
     expect((await sendBatch(service, items(alias, 3))).status).toBe(202)
     const before = service.stored()
     const refused = await sendBatch(service, items(alias, 4))
     expectError(refused, 413, 'rendered_too_large')
-    expect(at(refused.body, 'message')).toContain('send fewer emails in one request')
+    expect(at(refused.body, 'message')).toContain('send fewer emails per request')
     expect(service.stored()).toEqual(before)
     expect(service.app.memory.inUseBytes).toBe(0)
   })
 
-  test('while the memory is taken, sends and previews of large templates are a 503, and others go on', async () => {
+  test('while memory is used up, sends and previews of large templates fail with 503, and others succeed', async () => {
     await using service = await createEmailApi({ settings: { TASSIS_MEMORY_BUDGET: String(16 * MiB) } })
     const { memory } = service.app
     const large = await addTemplate(service, LARGE)
@@ -433,7 +433,7 @@ describe('what is rendered counts as memory', () => {
     expect(memory.inUseBytes).toBe(0)
   })
 
-  test('a batch of 500 emails of 1 MB each is refused before its memory is more than its share', async () => {
+  test('a batch of 500 emails of 1 MB each is rejected before it exceeds its share of memory', async () => {
     await using service = await createEmailApi({ settings: { TASSIS_MEMORY_BUDGET: String(64 * MiB) } })
     const { memory } = service.app
     const { alias } = await addTemplate(service, {
@@ -465,7 +465,7 @@ describe('what is rendered counts as memory', () => {
   })
 })
 
-test('a bomb costs its sender a 422, while the sends of another account all go on', async () => {
+test('a template bomb fails with 422 for its sender, while all sends of another account succeed', async () => {
   await using service = await createEmailApi()
   const hostile = await service.newAccount()
   await service.addDomain(hostile, 'hostile.test')
@@ -502,7 +502,7 @@ test('a bomb costs its sender a 422, while the sends of another account all go o
 })
 
 // Proves: send-23
-test('what was rendered is what the receiver gets; of HTML alone a text is made', async () => {
+test('the receiver gets the rendered parts; a text part is generated when there is only HTML', async () => {
   await using sink = await startSink()
   const zone = {
     'receiver.test': { MX: [{ preference: 10, exchange: 'mx.receiver.test' }] },

@@ -13,7 +13,7 @@ const WELCOME = {
   text_body: 'Hello {{ user.name }}.',
 }
 
-/** For tests that look at templates of their own alone; `fresh()` is the alias of one. */
+/** For tests that use only their own templates; `createAlias()` returns a new alias. */
 let shared: TestApi
 beforeAll(async () => {
   shared = await createTestApi()
@@ -33,7 +33,7 @@ async function createTemplate(service: TestApi, change: Record<string, unknown> 
 }
 
 // Proves: template-1, template-2, template-4, template-5, template-6, template-7, template-8
-test('a template is made, read, changed and deleted, each with an audit row', async () => {
+test('a template is created, read, changed and deleted, each change with an audit entry', async () => {
   const clock = new ManualClock(Date.UTC(2026, 2, 15))
   await using service = await createTestApi({ clock })
   const { api, actor } = service
@@ -82,7 +82,7 @@ test('a template is made, read, changed and deleted, each with an audit row', as
 })
 
 // Proves: template-2
-test('bodies may be left out, null or empty: the template has none', async () => {
+test('omitted, null and empty bodies mean none', async () => {
   await using service = await createTestApi()
   const { alias: _, html_body: __, text_body: ___, ...bare } = WELCOME
   for (const [alias, bodies] of [
@@ -97,7 +97,7 @@ test('bodies may be left out, null or empty: the template has none', async () =>
 
 describe('the alias', () => {
   // Proves: template-3
-  test('names one template of an account: 409; other accounts have their own, and after a deletion it is free again', async () => {
+  test('is unique in an account (409) but not across accounts, and free again after a deletion', async () => {
     await using service = await createTestApi()
     const { api } = service
     const first = await createTemplate(service)
@@ -108,7 +108,7 @@ describe('the alias', () => {
     expect(await createTemplate(service)).not.toBe(first)
   })
 
-  test('can be changed, but not to one that is taken: 409', async () => {
+  test('can be changed, but fails with 409 when it is taken', async () => {
     await using service = await createTestApi()
     const { api } = service
     const first = await createTemplate(service)
@@ -120,7 +120,7 @@ describe('the alias', () => {
   })
 
   // Proves: template-3
-  test('of 20 requests at once that want the same one, one gets it', async () => {
+  test('goes to one of 20 concurrent requests for it', async () => {
     await using service = await createTestApi()
     const answers = await Promise.all(Array.from({ length: 20 }, () => requestTemplate(service)))
     expect(answers.map(({ status }) => status).sort()).toEqual([201, ...Array.from({ length: 19 }, () => 409)])
@@ -128,11 +128,13 @@ describe('the alias', () => {
 
   // Proves: template-2
   test.each(['', 'a b', 'a/b', 'ünïcode', 'a'.repeat(101), 'a\n', '{{ x }}'])(
-    '%j is none: 422 that says what is one',
+    '%j is invalid: the 422 states the allowed form',
     async (alias) => {
       const refused = await requestTemplate(shared, { alias })
       expectError(refused, 422, 'validation_failed', 'alias')
-      expect(at(refused.body, 'message')).toBe('An alias has 1 to 100 of A to Z, a to z, 0 to 9, ".", "_" and "-".')
+      expect(at(refused.body, 'message')).toBe(
+        'The alias must have 1 to 100 of A to Z, a to z, 0 to 9, ".", "_" and "-".',
+      )
     },
   )
 
@@ -143,7 +145,7 @@ describe('the alias', () => {
 
 describe('a change', () => {
   // Proves: template-5
-  test('keeps what it leaves out, and takes a body of null away', async () => {
+  test('keeps omitted fields, and removes a body that is null', async () => {
     const { api } = shared
     const own = createAlias()
     const id = await createTemplate(shared, own)
@@ -152,7 +154,7 @@ describe('a change', () => {
   })
 
   // Proves: template-5
-  test('of the name, or to what it was, is no new version', async () => {
+  test('of the name, or to the same value, makes no new version', async () => {
     const { api } = shared
     const own = createAlias()
     const id = await createTemplate(shared, own)
@@ -164,7 +166,7 @@ describe('a change', () => {
   })
 
   // Proves: template-5
-  test('of nothing, or with an unknown field, is a 422 and changes nothing', async () => {
+  test('without a field, or with an unknown one, fails with 422 and changes nothing', async () => {
     const { api } = shared
     const id = await createTemplate(shared, createAlias())
     const before = (await api('GET', `/v1/templates/${id}`)).body
@@ -175,7 +177,7 @@ describe('a change', () => {
   })
 })
 
-describe('bounds', () => {
+describe('limits', () => {
   const wrong: readonly [rule: string, change: Record<string, unknown>, field: string][] = [
     ['a name of 201 characters', { name: 'x'.repeat(201) }, 'name'],
     ['a name of spaces', { name: ' ' }, 'name'],
@@ -185,21 +187,21 @@ describe('bounds', () => {
     ['a text body of more than 1 MiB in UTF-8', { text_body: 'ü'.repeat(MiB / 2 + 1) }, 'text_body'],
   ]
   // Proves: template-10
-  test.each(wrong)('%s is a 422, at creation and at a change', async (_, change, field) => {
+  test.each(wrong)('%s fails with 422, at creation and at a change', async (_, change, field) => {
     expectError(await requestTemplate(shared, { ...createAlias(), ...change }), 422, 'validation_failed', field)
     const id = await createTemplate(shared, createAlias())
     expectError(await shared.api('PUT', `/v1/templates/${id}`, change), 422, 'validation_failed', field)
   })
 
   // Proves: template-10
-  test('two bodies of 1 MiB and a name of 200 characters are kept as given', async () => {
+  test('two bodies of 1 MiB and a name of 200 characters are stored unchanged', async () => {
     const large = { name: 'n'.repeat(200), html_body: 'x'.repeat(MiB), text_body: 'ü'.repeat(MiB / 2) }
     const id = await createTemplate(shared, { ...createAlias(), ...large })
     expect(at((await shared.api('GET', `/v1/templates/${id}`)).body, 'data')).toMatchObject(large)
   })
 
   // Proves: template-1
-  test('a list leaves out bodies of more than 64 KiB and says so', async () => {
+  test('a list omits bodies of more than 64 KiB and says so', async () => {
     await using service = await createTestApi()
     const fits = { html_body: 'x'.repeat(64 * KiB), text_body: 'ü'.repeat(32 * KiB) }
     await createTemplate(service, { alias: 'fits', ...fits })
@@ -215,7 +217,7 @@ describe('bounds', () => {
   })
 })
 
-describe('syntax', () => {
+describe('a syntax error', () => {
   const faults: readonly [rule: string, change: Record<string, unknown>, field: string, line: string][] = [
     ['subject', { subject: 'Hello {{ name' }, 'subject', 'line 1'],
     ['HTML body', { html_body: '<p>\n{% if x %}\n</p>' }, 'html_body', 'line'],
@@ -224,7 +226,7 @@ describe('syntax', () => {
   ]
   // Proves: template-9
   test.each(faults)(
-    'that is wrong in the %s is a 422 that says where, and nothing is stored',
+    'in the %s fails with a 422 that says where, and nothing is stored',
     async (_, change, field, words) => {
       await using service = await createTestApi()
       const { api } = service
@@ -240,7 +242,7 @@ describe('syntax', () => {
     },
   )
 
-  test('that is wrong in several parts is told of each', async () => {
+  test('in several parts is reported for each', async () => {
     const refused = await requestTemplate(shared, {
       ...createAlias(),
       subject: '{{',
@@ -271,7 +273,7 @@ describe('the preview', () => {
   })
 
   test.each([undefined, null, {}, { template_data: null }, { template_data: {} }, { template_data: [] }])(
-    'with a body of %j has no data, and parts that are not there are null',
+    'with a request body of %j has no data, and absent parts are null',
     async (body) => {
       const id = await createTemplate(shared, {
         ...createAlias(),
@@ -285,7 +287,7 @@ describe('the preview', () => {
   )
 
   // Proves: template-7
-  test('without a variable that is needed is a 422 that names part, line and variable', async () => {
+  test('without a needed variable fails with a 422 that names part, line and variable', async () => {
     const id = await createTemplate(shared, {
       ...createAlias(),
       subject: 'Hello',
@@ -297,7 +299,7 @@ describe('the preview', () => {
     for (const words of ['text_body', 'line 2', 'user.name']) expect(at(refused.body, 'message')).toContain(words)
   })
 
-  test('that never ends is a 422 template_limit', async () => {
+  test('that never ends fails with 422 template_limit', async () => {
     const bomb =
       '{% for a in range(10000) %}{% for b in range(10000) %}{% for c in range(10000) %}{{ c }}{% endfor %}{% endfor %}{% endfor %}'
     const id = await createTemplate(shared, { ...createAlias(), subject: 'Hello', html_body: null, text_body: bomb })
@@ -308,7 +310,7 @@ describe('the preview', () => {
     ['text', 'template_data'],
     [['x'], 'template_data'],
     [{ a: 'x'.repeat(MiB) }, 'template_data'],
-  ])('with data that is no object, or is too much, is a 422 (%#)', async (template_data, field) => {
+  ])('with data that is not an object, or too large, fails with 422 (%#)', async (template_data, field) => {
     const id = await createTemplate(shared, createAlias())
     const refused = await shared.api('POST', `/v1/templates/${id}/render`, { template_data })
     expectError(refused, 422, 'validation_failed', field)
@@ -316,7 +318,7 @@ describe('the preview', () => {
 })
 
 // Proves: template-6
-test('a deleted template keeps its row, whose id emails name, without its sources', async () => {
+test('a deleted template keeps its row, to which emails refer, without its sources', async () => {
   await using service = await createTestApi()
   const { app, actor } = service
   const id = await createTemplate(service)
