@@ -4,7 +4,7 @@ import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import { createDataFolder, type DataFolder, runTassis, runTassisJson, setUpAccount, startServing } from './process.ts'
 
-// Services are processes of their own, on a machine that may be busy.
+// Services run as separate processes on a machine that may be busy.
 setDefaultTimeout(60_000)
 
 interface Result {
@@ -14,19 +14,19 @@ interface Result {
 
 let intact: DataFolder
 
-// Three emails that wait, because nothing delivers them. Copied for each test.
+// Three emails wait, because nothing delivers them. Each test copies this data.
 beforeAll(async () => {
   intact = createDataFolder()
   await setUpAccount(intact.settings)
   for (const to of ['bob@receiver.test', 'carl@receiver.test', 'dora@receiver.test'])
     await runTassis(['send', '--from', 'ada@sender.test', '--to', to, '--no-follow'], intact.settings)
-  // A search indexes what it may find.
+  // A search indexes the emails it may find.
   await runTassis(['emails', 'list', '--to', 'bob@receiver.test'], intact.settings)
 })
 
 afterAll(() => intact[Symbol.dispose]())
 
-/** Checks a copy of the sound data that `corrupt` has changed. */
+/** Runs check on a copy of the intact data that `corrupt` has changed. */
 async function checkCorrupted(corrupt: (db: Database, path: string) => void) {
   using data = createDataFolder()
   cpSync(intact.path, data.path, { recursive: true })
@@ -39,11 +39,11 @@ async function checkCorrupted(corrupt: (db: Database, path: string) => void) {
   return { exitCode, ok, stderr, wrong: findings.filter(({ differences }) => differences.length > 0) }
 }
 
-test('sound books: every rule holds and the exit code is 0', async () => {
+test('check exits with 0 when every rule holds', async () => {
   expect(await checkCorrupted(() => undefined)).toEqual({ exitCode: 0, ok: true, stderr: '', wrong: [] })
 })
 
-test('a corrupted counter is found, with what it says and what there is', async () => {
+test('check reports the value of a wrong counter and the actual count', async () => {
   const { exitCode, ok, wrong } = await checkCorrupted((db) => {
     db.run("UPDATE counters SET value = value + 1 WHERE metric = 'email:queued'")
   })
@@ -73,7 +73,7 @@ const CORRUPTIONS: readonly (readonly [rule: string, sql: string])[] = [
     `INSERT INTO accounts (uuid, name, email, plan, parent_id, created_at, updated_at) VALUES (x'00', 'Sub', 'a@b.test', 'free', 1, 1, 1);
      INSERT INTO usage (account_id, month, recipients) VALUES (2, 24314, 5)`,
   ],
-  ['the audit log is what was written', "UPDATE audit_logs SET action = 'account.made' WHERE id = 1"],
+  ['the audit log is unchanged', "UPDATE audit_logs SET action = 'account.made' WHERE id = 1"],
   [
     'the counters of contacts by list and status equal a recount',
     `INSERT INTO contacts (uuid, account_id, list_id, address_key, status, subscribed_at, created_at) VALUES (x'00', 1, 1, 'a@b.test', 1, 1, 1)`,
@@ -138,23 +138,23 @@ const CORRUPTIONS: readonly (readonly [rule: string, sql: string])[] = [
   ],
   ['everything that emails and idempotency keys refer to exists', 'UPDATE emails SET stream_id = 99 WHERE id = 1'],
   [
-    'every body and attachment that an email refers to is there',
+    'every body and attachment that an email refers to exists',
     'UPDATE emails SET text_ref = text_ref + 1000 WHERE id = 1',
   ],
-  ['the database is sound', 'UPDATE emails SET account_id = 99 WHERE id = 1'],
+  ['the database is intact', 'UPDATE emails SET account_id = 99 WHERE id = 1'],
   [
     'accepted = sent + bounced + failed + rejected + cancelled + uncertain + open, in every account',
     'DELETE FROM emails WHERE id = 1',
   ],
 ]
 
-test.each(CORRUPTIONS)('check finds when it is not so that %s', async (rule, sql) => {
+test.each(CORRUPTIONS)('check finds a violation of: %s', async (rule, sql) => {
   const { exitCode, wrong } = await checkCorrupted((db) => db.run(sql))
   expect(exitCode).toBe(1)
   expect(wrong.map((finding) => finding.rule)).toContain(rule)
 })
 
-test('check reads beside a running service and changes nothing', async () => {
+test('check works beside a running service and writes nothing', async () => {
   using data = createDataFolder()
   cpSync(intact.path, data.path, { recursive: true })
   await using service = await startServing(data.settings)
@@ -162,7 +162,7 @@ test('check reads beside a running service and changes nothing', async () => {
   expect((await fetch(`${service.url}/readyz`)).status).toBe(200)
 })
 
-test('people read which rule is broken', async () => {
+test('the text output names the broken rule', async () => {
   using data = createDataFolder()
   cpSync(intact.path, data.path, { recursive: true })
   const db = new Database(join(data.path, 'tassis.db'))
