@@ -1,4 +1,4 @@
-/** @module Consistency rules of broadcasts, and of the quota, which their waiting recipients use as well. */
+/** @module Consistency rules of broadcasts and of the monthly quota, which waiting broadcast recipients also use. */
 import { createCounterRule, LOGS_HORIZON } from '#features/core/events/counter-rules.ts'
 import { IS_NEVER_ATTEMPTED } from '#features/sending/queue/settle.ts'
 import { statusCode, statusCodes } from '#features/sending/queue/status.ts'
@@ -15,7 +15,7 @@ export const begunCounters = createCounterRule({
   where: `metric NOT IN (SELECT 'broadcast:' || id || ':begun' FROM broadcasts WHERE created_at < ${LOGS_HORIZON})`,
 })
 
-/** SQL: the year and month of a time in ms, as `usage` has it. */
+/** SQL: the year and month of a time in ms, in the form of the `usage` table. */
 const monthSql = (time: string): string =>
   `(strftime('%Y', ${time} / 1000, 'unixepoch') * 12 + strftime('%m', ${time} / 1000, 'unixepoch') - 1)`
 

@@ -1,4 +1,7 @@
-/** @module Pausing, resuming and cancelling a broadcast, by its operation. What was tried already stays as it is. */
+/**
+ * @module Pauses, resumes and cancels a broadcast by its operation. Never changes recipients that were already
+ * attempted.
+ */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { getOperation, type Operation } from '#features/core/operations/operations.ts'
@@ -31,8 +34,8 @@ const STATE_REASONS: Readonly<Partial<Record<ControlVerb, string>>> = {
 }
 
 /**
- * Does what was asked for and gives the operation as it is then. 404 when the account has no such operation, 409 when it is no broadcast, or one that
- * this cannot be done to any more. To ask for what is so already changes nothing.
+ * Applies a verb and returns the operation after it. Repeating a verb has no effect. Throws 404 when the account has no
+ * such operation, 409 when the operation is not a broadcast or its state does not allow the verb.
  */
 export function controlBroadcast(
   app: App,
@@ -71,7 +74,7 @@ const isInRequestedState = (verb: ControlVerb, state: BroadcastState): boolean =
 function transition(app: App, tx: Tx, broadcast: Broadcast, verb: ControlVerb, onTransition: OnTransition): void {
   const state = stateName(broadcast.state)
   const { from, participle: done } = TRANSITIONS[verb]
-  // What was begun goes on, and is not said to wait for its time.
+  // A broadcast whose time has come continues to send; it does not go back to `waiting`.
   const isDue = verb === 'resume' && broadcast.dueAt <= app.clock.now()
   const to = isDue ? 'sending' : TRANSITIONS[verb].to
   if (!from.includes(state))

@@ -6,7 +6,7 @@ import { BROADCAST_STREAM } from './start.ts'
 
 const RENDERED_NOTE = 'A template, rendered for each contact.'
 
-/** Fields that a broadcast and the sending of a newsletter share. */
+/** Field of both a broadcast and the sending of a newsletter. */
 export const SendAt = OptionalNullable(Type.String(), {
   description: 'When to begin (RFC 3339), at most a year ahead; omitted: now.',
 })
@@ -54,7 +54,7 @@ export const NewBroadcast = StrictObject(
   },
 )
 
-/** An empty text is what clients send for none. */
+/** Clients send an empty string for an unset field. */
 export const toBroadcastRequest = (body: Static<typeof NewBroadcast>): BroadcastRequest => ({
   listId: body.contact_list_id,
   fromAddress: body.from_address,

@@ -1,4 +1,7 @@
-/** @module POST /v1/emails/broadcast, and pausing, resuming and cancelling by /v1/operations: paths, shapes and one call each. */
+/**
+ * @module Routes of POST /v1/emails/broadcast, and of /v1/operations to pause, resume and cancel: paths, schemas and
+ * one call each.
+ */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -17,7 +20,7 @@ import type { OnTransition } from './states.ts'
 
 export interface BroadcastRouteOptions {
   readonly takeRate: TakeRate
-  /** Told when a broadcast moves, in the transaction of the move: its newsletter. */
+  /** Called at each transition of a broadcast, in its transaction, to update the newsletter. */
   readonly onTransition: OnTransition
 }
 
@@ -26,7 +29,7 @@ const operationRoute = {
   response: DataBody(OperationRecord),
 }
 
-/** What the descriptions of the three share. */
+/** The shared part of the three descriptions. */
 const describeControl = () => ({
   tags: ['Operations'],
   ...errorResponses({ 409: ['broadcast_over', 'It is no broadcast, or is too far for that.'] }),

@@ -1,4 +1,4 @@
-/** @module The settings of delivery: where mail goes, and how much of it at the same time. */
+/** @module The settings of delivery: destination of mail, and limits. */
 import { type Config, ConfigError, type SettingValues } from '#platform/config.ts'
 import { checked, choice, integer, isRelayUrl } from '#platform/setting-kinds.ts'
 
@@ -42,7 +42,7 @@ declare module '#platform/config.ts' {
   interface Config extends SettingValues<typeof deliveryModeSettings>, SettingValues<typeof deliverySettings> {}
 }
 
-/** Throws ConfigError when all mail is to go to a smarthost and none is named. */
+/** Throws ConfigError when delivery mode is relay and no smarthost is set. */
 export function requireRelayUrl({ delivery, relayUrl }: Pick<Config, 'delivery' | 'relayUrl'>): void {
   if (delivery === 'relay' && relayUrl === '') {
     throw new ConfigError(

@@ -1,4 +1,4 @@
-/** @module /v1/newsletters: paths, shapes and one call each. */
+/** @module Routes of /v1/newsletters: paths, schemas and one call each. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'

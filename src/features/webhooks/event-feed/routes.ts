@@ -1,4 +1,4 @@
-/** @module /v1/events: paths, shapes and one call each. */
+/** @module Routes of /v1/events: paths, schemas and one call each. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -29,7 +29,7 @@ const FeedQuery = Type.Object({
   }),
 })
 
-/** A query with an empty value, as forms and templates make it, asks for nothing. */
+/** Forms and templates send empty query values, which count as unset. */
 const emptyToUndefined = (text: string | undefined): string | undefined => (text === '' ? undefined : text)
 
 const StreamHeaders = Type.Object(
@@ -41,14 +41,17 @@ const StreamHeaders = Type.Object(
   { additionalProperties: true },
 )
 
-/** The plugin of /v1/events. @param streams those that are open, over all requests */
+/**
+ * The plugin of /v1/events.
+ * @param streams the open streams of all requests
+ */
 export const eventRoutes = (app: App, streams: FeedStreams) => {
   const readPage = createPageReader(app)
 
-  /** Made to JSON slice by slice, so it is no value for the framework. */
+  /** Builds the JSON text batch by batch, so the framework does not serialise it. */
   const respondWithPage = async (actor: Actor, request: Parameters<typeof readPage>[1]): Promise<Response> => {
     const { events, nextAfter, firstSeq } = await readPage(actor, request)
-    // Only what is on disk is told: after a crash nobody may know of an event that never was.
+    // Returns only durable events: after a crash, no client may know of an event that was lost.
     await app.commit.barrier()
     const json = `{"data":[${events.join(',')}],"next_after":${nextAfter},"first_seq":${firstSeq}}`
     return new Response(json, { headers: { 'content-type': 'application/json;charset=utf-8' } })
@@ -66,7 +69,7 @@ export const eventRoutes = (app: App, streams: FeedStreams) => {
       if (request.method === 'GET' && acceptsEventStream(request.headers.get('accept'))) {
         const range = readFeedRange(app.db, actor.accountId)
         const lastEventId = headers['last-event-id']
-        // The standard has an empty id for none.
+        // The standard defines an empty id as none.
         const after = lastEventId
           ? parseAfter('Last-Event-ID', lastEventId, range)
           : parseAfter('after', emptyToUndefined(query.after), range)

@@ -161,7 +161,7 @@ export type RouteDelivery = Static<typeof RouteDelivery>
 
 export const toRouteDeliveryWire = (delivery: Delivery, webhook: Webhook, keys: KeyRing): RouteDelivery => ({
   id: formatUuid(delivery.uuid),
-  // A route's webhook has the id of its route.
+  // The webhook of a route has the id of its route.
   route_id: formatUuid(webhook.uuid),
   inbound_email_id: delivery.inboundEmailId,
   ...toDeliveryFields(delivery, webhook, keys),

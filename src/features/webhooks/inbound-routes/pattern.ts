@@ -1,4 +1,4 @@
-/** @module Reads the pattern of an inbound route as its account writes it. Pure. */
+/** @module Parses the pattern of an inbound route. Pure. */
 
 import { type MatchType, toRouteKey } from '#features/receiving/route-rules/match.ts'
 import { invalid } from '#platform/errors.ts'
@@ -8,8 +8,9 @@ import { parseMailbox } from '#protocols/address/parse.ts'
 export const MAX_PATTERN_LENGTH = 320
 
 /**
- * The local part, or the beginning of one, that a pattern names, in the form in which `matchRoute` compares; `''` for catch_all, which ignores it.
- * `support`, `support@` and `support@example.com` are the same. Throws 422 for what can be no address of the domain.
+ * The local part, or its prefix, that a pattern names, in the form that `matchRoute` compares; `''` for catch_all,
+ * which ignores it. `support`, `support@` and `support@example.com` are equal. Throws 422 for patterns that match no
+ * valid address of the domain.
  * @param domain of the route, A-labels
  */
 export function parsePattern(pattern: string, matchType: MatchType, domain: string): string {
@@ -41,7 +42,9 @@ export function parsePattern(pattern: string, matchType: MatchType, domain: stri
   return isPrefix ? toRouteKey(`${localPart}x`).slice(0, -1) : toRouteKey(localPart)
 }
 
-/** Position of the @ behind the local part; that of the end when there is none. A quoted local part may have an @ of its own. */
+/**
+ * Position of the @ after the local part; the end of the text when there is none. A quoted local part may contain an @.
+ */
 function findLocalPartEnd(text: string): number {
   const at = text.lastIndexOf('@')
   return at === -1 || (text.startsWith('"') && text.endsWith('"')) ? text.length : at
@@ -49,7 +52,7 @@ function findLocalPartEnd(text: string): number {
 
 const lowerFirstLetter = (text: string): string => text.charAt(0).toLowerCase() + text.slice(1)
 
-/** A-labels in lower case; undefined: no domain. */
+/** A-labels in lower case; undefined when the text is not a domain. */
 function parseDomain(text: string): string | undefined {
   const parsed = parseMailbox(`x@${text}`)
   return parsed.kind === 'ok' ? parsed.domain : undefined

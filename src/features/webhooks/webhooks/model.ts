@@ -49,7 +49,7 @@ const events = (more = {}) =>
 
 export const NewWebhook = StrictObject({ url: url(), events: events() })
 
-/** Who only wants to switch a webhook on or off leaves out the others. */
+/** Clients that only want to change is_active tend to omit the other fields. */
 const PUT_HINT = { 'x-missing': 'a PUT sends all of url, events and is_active' }
 
 export const WebhookChange = StrictObject({
@@ -83,7 +83,7 @@ export const DeliveryQuery = Type.Object({
   event: Type.Optional(StringEnum(HISTORY_EVENTS, { description: 'Only deliveries of this event.' })),
 })
 
-/** What deliveries of all kinds of webhooks have, beside their id, their webhook and what they tell of. */
+/** Fields that deliveries of all webhooks share, apart from id, webhook and subject. */
 export const DELIVERY_FIELDS = {
   event: Type.String({ description: 'Name of the event.' }),
   event_id: Nullable(Uuid(), { description: 'Id of the event in the event feed; null when it is not there.' }),
@@ -139,7 +139,7 @@ export const ReplayResult = Type.Object({
 })
 export type ReplayResult = Static<typeof ReplayResult>
 
-/** For the description of the list. */
+/** For the descriptions of lists. */
 export const HISTORY_LIMIT_NOTE = `The list and its total reach the newest ${MAX_LISTED} deliveries under the filter.`
 
 export const toWebhookWire = (webhook: Webhook, accountUuid: string): WebhookRecord => ({

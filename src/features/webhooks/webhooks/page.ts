@@ -1,4 +1,7 @@
-/** @module The page on which people see and replace the signing secrets of their webhooks, and test them. Pure: from values to HTML, without scripts. */
+/**
+ * @module Renders the page on which users see and replace the signing secrets of their webhooks, and test them. Pure:
+ * from values to HTML, without scripts.
+ */
 
 import { LOGIN_PATH, WEBHOOKS_PATH } from '#features/people/team/links.ts'
 import { hiddenField, userPage } from '#features/people/team/page.ts'
@@ -8,41 +11,41 @@ export interface WebhookView {
   readonly id: string
   readonly url: string
   readonly isActive: boolean
-  /** In clear, where it was asked for. */
+  /** In clear, when the user asked for it. */
   readonly secret?: string | undefined
-  /** The secret is new: what was signed before is not signed with it. */
+  /** The secret was just replaced; earlier requests were signed with the old one. */
   readonly isRotated?: boolean
-  /** A test event was asked for just now. */
+  /** A test event was just requested. */
   readonly isTested?: boolean
 }
 
-/** A webhook whose secret somebody is about to replace. */
+/** A webhook whose secret the user is about to replace. */
 export interface ReplacementView {
   readonly id: string
   readonly url: string
-  /** Which state of the webhook was looked at. */
+  /** The version of the webhook that the user saw. */
   readonly version: string
   readonly csrfToken: string
 }
 
-/** Leads to the page with all of them. */
+/** Link to the page with all webhooks. */
 export const BACK_LINK = html`<a href="${WEBHOOKS_PATH}">Signing secrets</a>`
 
 export interface WebhooksView {
   readonly accountName: string
   readonly webhooks: readonly WebhookView[]
-  /** How many there are. */
+  /** Number of all webhooks. */
   readonly total: number
-  /** Whether the role allows to see and replace secrets. */
+  /** Whether the user's role may see and replace secrets. */
   readonly canChange: boolean
   readonly csrfToken: string
 }
 
-/** What the buttons do. */
+/** Values of the buttons. */
 export const REVEAL = 'reveal'
 export const ROTATE = 'rotate'
 export const TEST = 'test'
-/** `?replace=ID` asks before the secret of a webhook is replaced. */
+/** `?replace=ID` asks for confirmation before the secret of a webhook is replaced. */
 export const REPLACE = 'replace'
 
 export const renderWebhooksPage = ({ accountName, webhooks, total, canChange, csrfToken }: WebhooksView): Html =>
@@ -80,7 +83,7 @@ ${hiddenField('csrf_token', csrfToken)}${hiddenField('id', id)}
 }
 </section>`
 
-/** Asks whether the secret is to be replaced. */
+/** The confirmation page before a secret is replaced. */
 export const renderReplacePage = ({ id, url, version, csrfToken }: ReplacementView): Html =>
   userPage(
     'Replace the secret?',
