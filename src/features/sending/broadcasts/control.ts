@@ -29,8 +29,8 @@ const TRANSITIONS: Readonly<
 }
 
 const STATE_REASONS: Readonly<Partial<Record<ControlVerb, string>>> = {
-  pause: 'Paused; what was not tried before is not sent until it is resumed.',
-  cancel: 'Cancelled; what was not tried before is not sent.',
+  pause: 'Paused; emails not attempted before are not sent until it is resumed.',
+  cancel: 'Cancelled; emails not attempted before are not sent.',
 }
 
 /**
@@ -61,7 +61,7 @@ export function controlBroadcast(
       })
     }
     const after = getOperation(tx.db, actor.accountId, operationId)
-    if (!after) throw notFound('operation_not_found', 'There is no operation with this id.')
+    if (!after) throw notFound('operation_not_found', 'Operation not found.')
     return after
   })
 }
@@ -78,7 +78,7 @@ function transition(app: App, tx: Tx, broadcast: Broadcast, verb: ControlVerb, o
   const isDue = verb === 'resume' && broadcast.dueAt <= app.clock.now()
   const to = isDue ? 'sending' : TRANSITIONS[verb].to
   if (!from.includes(state))
-    throw conflict('broadcast_over', `The broadcast is ${STATE_DESCRIPTIONS[state]}, so it cannot be ${done} any more.`)
+    throw conflict('broadcast_over', `The broadcast is ${STATE_DESCRIPTIONS[state]}, so it can no longer be ${done}.`)
   const error = STATE_REASONS[verb]
   if (
     !transitionBroadcast(app, tx, broadcast, { from: state, to, ...(error !== undefined && { error }) }, onTransition)
@@ -92,13 +92,13 @@ function transition(app: App, tx: Tx, broadcast: Broadcast, verb: ControlVerb, o
 }
 
 const STATE_DESCRIPTIONS: Readonly<Record<BroadcastState, string>> = {
-  fixing: 'being begun',
-  waiting: 'waiting for its time',
+  fixing: 'being prepared',
+  waiting: 'scheduled',
   sending: 'being sent',
   paused: 'paused',
   cancelling: 'being cancelled',
-  failing: 'ending, because it could not go on',
-  done: 'handed to delivery completely',
+  failing: 'ending because of an error',
+  done: 'complete',
   cancelled: 'cancelled',
-  failed: 'over, because it could not go on',
+  failed: 'failed',
 }

@@ -257,8 +257,9 @@ async function handleFailure(
 ): Promise<void> {
   const isPermanent = error instanceof AppError && error.status === 422
   if (!(error instanceof AppError) && !isStorageFailure(error))
-    app.log.error({ err: error, broadcast: broadcast.id }, 'a broadcast could not go on; it is tried again')
-  const reason = error instanceof AppError ? error.message : 'It could not be stored just now; it is tried again.'
+    app.log.error({ err: error, broadcast: broadcast.id }, 'broadcast step failed; retrying')
+  const reason =
+    error instanceof AppError ? error.message : 'A temporary storage failure delays the broadcast; it will be retried.'
   try {
     await app.commit.writeFromReserve((tx) => {
       if (isPermanent)
@@ -267,7 +268,7 @@ async function handleFailure(
     })
     if (isPermanent) app.broadcastChanged.emit()
   } catch (writeError) {
-    app.log.error({ err: writeError, broadcast: broadcast.id }, 'the trouble of a broadcast could not be stored')
+    app.log.error({ err: writeError, broadcast: broadcast.id }, 'broadcast delay reason not stored')
   }
 }
 
@@ -313,7 +314,7 @@ async function enqueueBatch(app: App, broadcast: Broadcast, onTransition: OnTran
     },
     toWriteOptions(app, broadcast),
   )
-  if (hasEnded) app.log.info({ broadcast: broadcast.id, recipients: broadcast.total }, 'broadcast handed over')
+  if (hasEnded) app.log.info({ broadcast: broadcast.id, recipients: broadcast.total }, 'broadcast enqueued')
   return app.clock.now() + (rows.length > 0 ? 0 : DELIVERY_CHECK_INTERVAL_MS)
 }
 
@@ -350,7 +351,7 @@ function enqueueRecipients(
   const doesListExist = namedList(tx.db, accountId, listId)?.isDeleted === false
   let leftOut = 0
   for (const [index, row] of rows.entries()) {
-    if (sql(tx.db).remove.run(broadcast.id, row.contactId).changes !== 1) throw new Error('the recipient is gone')
+    if (sql(tx.db).remove.run(broadcast.id, row.contactId).changes !== 1) throw new Error('the recipient was removed')
     const isSendable =
       doesListExist &&
       findContactById(tx.db, row.contactId)?.status === 'active' &&

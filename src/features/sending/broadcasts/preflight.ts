@@ -62,12 +62,12 @@ export async function preflightBroadcast(
       ? 'the only contact'
       : `${snapshot.length > PREFLIGHT_CONTACTS ? 'the first' : 'all'} ${recipients.length} contacts`
   if (problems.length === recipients.length) {
-    const message = `It was tried with ${scope} and works for none: ${toContactMessage(first)}`
+    const message = `The templates fail for ${scope}: ${toContactMessage(first)}`
     throw new AppError(422, first.kind === 'limit' ? 'template_limit' : 'template_error', message, {
       details: [{ field: first.part ?? 'template', message: toContactMessage(first) }],
     })
   }
-  return `It was tried with ${scope} and fails for ${problems.length} of them: ${toContactMessage(first)}`
+  return `The templates were tested with ${scope} and fail for ${problems.length} of them: ${toContactMessage(first)}`
 }
 
 /** The problem with a rendered message; undefined when there is none. */

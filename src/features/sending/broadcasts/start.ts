@@ -162,7 +162,7 @@ function requireOpenCapacity(db: Database, { accountId }: Actor): void {
   if ((sql(db).openOf.get(accountId)?.n ?? 0) < MAX_OPEN_BROADCASTS) return
   throw conflict(
     'too_many_broadcasts',
-    `There are ${MAX_OPEN_BROADCASTS} broadcasts under way or waiting for their time on this account; wait until one of them is over, or cancel one.`,
+    `There are ${MAX_OPEN_BROADCASTS} broadcasts in progress or scheduled on this account; wait until one of them has ended, or cancel one.`,
   )
 }
 
@@ -173,9 +173,9 @@ export function toBroadcastDraft(app: App, input: BroadcastInput): Draft {
     ['text_body', input.text],
   ] as const)
     if (body !== undefined && Buffer.byteLength(body) > MAX_BODY_BYTES)
-      throw invalid(field, `${field} is larger than ${MAX_BODY_BYTES} bytes.`)
+      throw invalid(field, `${field} must have at most ${MAX_BODY_BYTES} bytes.`)
   if (Buffer.byteLength(JSON.stringify(input.templateData ?? {})) > MAX_TEMPLATE_DATA_BYTES)
-    throw invalid('template_data', `template_data is larger than ${MAX_TEMPLATE_DATA_BYTES} bytes of JSON.`)
+    throw invalid('template_data', `template_data must have at most ${MAX_TEMPLATE_DATA_BYTES} bytes of JSON.`)
   const draft = createDraft(
     app,
     {
@@ -195,7 +195,7 @@ export function toBroadcastDraft(app: App, input: BroadcastInput): Draft {
     undefined,
   )
   const { subject = '' } = input
-  if (subject.trim() === '') throw invalid('subject', 'A subject is required unless a template gives one.')
+  if (subject.trim() === '') throw invalid('subject', 'A subject is required unless the template has one.')
   return {
     ...draft,
     subject: hasNoTemplateSyntax(subject) ? draft.subject.trim() : subject,
@@ -338,7 +338,7 @@ function commitStart(
     broadcastId,
     stateCode('fixing'),
   )
-  if (updated.changes !== 1) throw new Error(`broadcast ${broadcastId} is not being fixed`)
+  if (updated.changes !== 1) throw new Error(`broadcast ${broadcastId} has no running snapshot`)
   // For newsletters, `writeRelated` writes the audit entry.
   if (input.type === 'broadcast')
     audit(app, tx, actor, {
@@ -363,10 +363,10 @@ function formatMessage(
   unverifiedDomain: string | undefined,
   warning: string | undefined,
 ): string {
-  if (state === 'done') return 'Nobody on the list can be sent to, so nothing is sent.'
+  if (state === 'done') return 'No contact on the list can receive mail, so nothing is sent.'
   const contacts = total === 1 ? '1 contact' : `${total} contacts`
   const sentence =
-    state === 'waiting' ? `It will be sent to ${contacts} at its time.` : `It is being sent to ${contacts}.`
+    state === 'waiting' ? `It will be sent to ${contacts} at the scheduled time.` : `It is being sent to ${contacts}.`
   const captureNote =
     unverifiedDomain === undefined ? '' : ` It is only captured, because ${unverifiedDomain} is not verified.`
   return `${sentence}${captureNote}${warning === undefined ? '' : ` ${warning}`}`
@@ -379,13 +379,13 @@ const listSql = prepareStatements((db) => ({
 /** The list may have been deleted while its contacts were copied. */
 function requireList(db: Database, list: { readonly id: number; readonly uuid: UuidBytes }): void {
   if (!listSql(db).exists.get(list.id))
-    throw invalid('contact_list_id', 'There is no contact list with this id.', 'contact_list_not_found')
+    throw invalid('contact_list_id', 'Contact list not found.', 'contact_list_not_found')
 }
 
 /** What cannot be removed now is removed at the next start. */
 const tryDiscardBroadcast = (app: App, broadcastId: number): Promise<void> =>
   discardBroadcast(app, broadcastId).catch((error: unknown) =>
-    app.log.error({ err: error, broadcast: broadcastId }, 'a broadcast that was not begun could not be removed'),
+    app.log.error({ err: error, broadcast: broadcastId }, 'unstarted broadcast not removed'),
   )
 
 /** Removes a broadcast that never started, with its snapshot. */

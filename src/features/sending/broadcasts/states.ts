@@ -198,7 +198,7 @@ function updateOperation(app: App, tx: Tx, broadcastId: number): void {
 const formatSkippedSummary = ({ leftOut, total }: Broadcast): string | null =>
   leftOut === 0
     ? null
-    : `${leftOut} of ${total} contacts were left out: they unsubscribed, were suppressed or were removed after the broadcast was begun.`
+    : `${leftOut} of ${total} contacts were skipped: they unsubscribed, were suppressed or were removed after the broadcast started.`
 
 /** Metadata of the operation beyond its own fields. */
 export const toOperationMetadata = (

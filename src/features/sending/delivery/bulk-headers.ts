@@ -35,7 +35,7 @@ export function buildBulkHeaders(
   signingDomain: string,
 ): readonly (readonly [name: string, value: string])[] {
   const origin = sql(db).origin.get(emailId)
-  if (!origin) throw new Error(`email ${emailId} is of no broadcast`)
+  if (!origin) throw new Error(`email ${emailId} has no broadcast`)
   const { accountUuid, listUuid, operationUuid, newsletterId } = origin
   const campaign = operationUuid === null ? 'none' : formatUuid(operationUuid)
   const kind = newsletterId === null ? 'broadcast' : 'newsletter'

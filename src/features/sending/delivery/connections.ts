@@ -118,7 +118,7 @@ export class Connections {
     let last: Extract<AttemptResult, { kind: 'unreachable' }> = {
       kind: 'unreachable',
       phase: 'connect',
-      failure: { kind: 'unreachable', message: 'No mail host with a usable address' },
+      failure: { kind: 'unreachable', message: 'No mail host has a usable address' },
       tlsDemanded: false,
     }
     const targets = listTargets(route)
@@ -198,7 +198,7 @@ function toUnreachable(
     ? {
         kind: 'unreachable',
         phase: result.phase,
-        failure: { kind: 'refused', message: `${where} refused the session (${result.phase}): ${result.reply.text}` },
+        failure: { kind: 'refused', message: `${where} rejected the session (${result.phase}): ${result.reply.text}` },
         reply: result.reply,
         tlsDemanded,
       }

@@ -71,7 +71,7 @@ export function startHeldMailReleaser(app: App): DueLoop {
   const onEnded = sendingChanged.listen(() => {
     changes++
   })
-  return startDueLoop({ name: 'release held mail', clock, log, wokenBy: [sendingChanged], step, onEnded })
+  return startDueLoop({ name: 'held mail release', clock, log, wokenBy: [sendingChanged], step, onEnded })
 }
 
 /**

@@ -109,10 +109,7 @@ export class InFlightAttempts {
       onBegun(attempt, begun)
     } catch (error) {
       attempt.startedAt = undefined
-      this.#app.log.error(
-        { err: error, ...this.#logFields(attempt) },
-        'the start of a delivery could not be stored; nothing was sent',
-      )
+      this.#app.log.error({ err: error, ...this.#logFields(attempt) }, 'delivery start not stored; nothing was sent')
       onBegun(attempt, false)
     }
   }
@@ -144,9 +141,7 @@ export class InFlightAttempts {
 
   #classifyFailure(attempt: InFlightAttempt, error: unknown): WriteFailure {
     const isUnknown = error instanceof NotProcessingError
-    const message = isUnknown
-      ? 'an outcome came for a recipient that is not in delivery'
-      : 'an outcome could not be stored; it is tried again'
+    const message = isUnknown ? 'outcome for a recipient that is not in delivery' : 'outcome not stored; retrying'
     this.#app.log.error({ err: error, ...this.#logFields(attempt) }, message)
     return isUnknown || this.#hasGivenUp ? 'given-up' : 'storage'
   }

@@ -113,7 +113,7 @@ export function toVerdict(result: AttemptResult): Verdict {
     case 'uncertain':
       return {
         kind: 'uncertain',
-        reason: `The connection was lost after the message had begun, so the receiver may have it: ${result.failure.message}`,
+        reason: `The connection was lost after the message began, so the receiver may have it: ${result.failure.message}`,
       }
     case 'broken':
       return { kind: 'failed', reason: result.message }

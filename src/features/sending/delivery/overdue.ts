@@ -29,7 +29,7 @@ export async function releaseOverdueMail(app: App, signal: AbortSignal): Promise
     } else await yieldToEventLoop()
     place = batch.place
   }
-  if (released > 0) app.log.warn({ recipients: released }, 'mail was put off by a clock that was ahead; it is due now')
+  if (released > 0) app.log.warn({ recipients: released }, 'released mail that a fast clock had deferred')
 }
 
 const isBeyondMaxWait = ({ nextAt, attempts, isWithoutContent }: DistantRecipient, now: Millis): boolean =>

@@ -58,7 +58,7 @@ async function resolveRelayRoute(app: App): Promise<RouteResult> {
     return {
       kind: 'temporary',
       category: 'dns_failure',
-      text: `The smarthost ${host} has no address that can be looked up`,
+      text: `The smarthost ${host} does not resolve to an address`,
     }
   return {
     kind: 'route',
@@ -90,19 +90,19 @@ async function resolveDirectRoute(app: App, domain: string): Promise<RouteResult
       return {
         kind: 'undeliverable',
         category: 'dns_failure',
-        text: `550 5.1.2 The domain ${domain} has neither a mail host nor an address`,
+        text: `550 5.1.2 The domain ${domain} has no MX, A or AAAA record`,
       }
     case 'literal-mx':
       return {
         kind: 'undeliverable',
         category: 'dns_failure',
-        text: `550 5.4.4 The MX records of ${domain} hold IP addresses where they must name hosts`,
+        text: `550 5.4.4 The MX records of ${domain} contain IP addresses instead of host names`,
       }
     case 'loop':
       return {
         kind: 'temporary',
         category: 'dns_failure',
-        text: `451 4.4.3 The aliases (CNAME) of ${domain} lead in a circle`,
+        text: `451 4.4.3 The aliases (CNAME) of ${domain} form a loop`,
       }
     case 'temporary':
       return { kind: 'temporary', category: 'dns_failure', text: `451 4.4.3 ${mail.reason}` }

@@ -126,7 +126,7 @@ export class DeliveryScheduler {
   async start(): Promise<void> {
     const { config, log, clock, keys } = this.#app
     const recovered = await recoverInterrupted(this.#app)
-    if (recovered.requeued + recovered.uncertain > 0) log.warn(recovered, 'recovered from an unclean end')
+    if (recovered.requeued + recovered.uncertain > 0) log.warn(recovered, 'recovered from an unclean shutdown')
     // The content may have been restored since the last run.
     await releaseWithoutContent(this.#app)
     this.#pool = createWorkerPool({
@@ -191,21 +191,21 @@ export class DeliveryScheduler {
     const attempts = this.#attempts.all().filter((attempt) => attempt.lane === lane)
     if (attempts[0]) {
       const isWaitingForConnection = this.#sites.isWaitingAt(attempts[0].destination.siteName, lane)
-      return `${attempts.length} in delivery${isWaitingForConnection ? ', the rest waits for a connection' : ''}`
+      return `${attempts.length} in delivery${isWaitingForConnection ? ', the others wait for a connection' : ''}`
     }
     if (firstDue > now) return 'waits for its time'
-    const afterOthers = isBulkLane(lane) ? ', after all mail that is not of a broadcast' : ''
+    const afterOthers = isBulkLane(lane) ? ', after all non-broadcast mail' : ''
     const waiting = this.#sites.findWaitingSite(lane)
     if (waiting) {
       const [name, site] = waiting
-      const { backoffUntil: restUntil, backoffReason: restReason } = site
+      const { backoffUntil, backoffReason } = site
       return this.#sites.backoffLeftMs(site) > 0
-        ? `${name} rests until ${new Date(restUntil).toISOString()}: ${restReason}`
+        ? `${name} is in backoff until ${new Date(backoffUntil).toISOString()}: ${backoffReason}`
         : `waits for a connection to ${name}${afterOthers}`
     }
     if (this.#sites.isWaitingForSlot(lane))
-      return `waits for a free slot${afterOthers}: as many messages as allowed are in delivery, in all, of its account or to one address`
-    return 'about to be delivered'
+      return `waits for a free slot${afterOthers}: the limit of messages in delivery is reached, in total, for its account or for one address`
+    return 'is about to be delivered'
   }
 
   /** Claims and starts due recipients as long as there is capacity. */
@@ -232,7 +232,7 @@ export class DeliveryScheduler {
         if (!canContinue) return
       }
     } catch (error) {
-      log.error({ err: error, lane: lane.name }, 'the queue could not go on; it tries again')
+      log.error({ err: error, lane: lane.name }, 'queue processing failed; retrying')
       this.#lanes.sleepUntil(lane, clock.now() + STORAGE_RETRY_MS)
     }
   }
@@ -311,7 +311,7 @@ export class DeliveryScheduler {
       return false
     }
     site.slots.waiting.delete(lane.name)
-    const reason = `${name} is left alone for a while: ${site.backoffReason}`
+    const reason = `${name} is not tried for a while: ${site.backoffReason}`
     await holdLane(this.#app, lane.name, { now, until, reason, siteFailures })
     lane.firstDue = findFirstDue(this.#app.db, lane.name)
     return true
@@ -368,7 +368,7 @@ export class DeliveryScheduler {
   #failUnbuilt(attempt: InFlightAttempt, error: unknown): void {
     this.#app.log.error(
       { err: error, email: findLogId(this.#app.db, attempt.emailId), recipient: attempt.recipientId },
-      'the message could not be made',
+      'message not composed',
     )
     const reason = toPublicReason(error).slice(0, MAX_REASON_LENGTH).toWellFormed()
     void this.#attempts.settle(attempt, { kind: 'failed', reason }, undefined)
@@ -403,7 +403,7 @@ export class DeliveryScheduler {
   ): void {
     const fields = { email: findLogId(this.#app.db, attempt.emailId), recipient: attempt.recipientId, detail }
     if (kind === 'postponed') this.#app.log.warn(fields, 'delivery postponed')
-    else this.#app.log.error(fields, 'the message could not be made')
+    else this.#app.log.error(fields, 'message not composed')
   }
 
   /** One line per attempt: routine outcomes at debug level, all others above it. */
@@ -432,7 +432,7 @@ export class DeliveryScheduler {
     try {
       await releaseOverdueMail(this.#app, this.#stopping.signal)
     } catch (error) {
-      this.#app.log.error({ err: error }, 'looking for mail that a wrong clock put off failed; the next start does it')
+      this.#app.log.error({ err: error }, 'search for mail deferred by a fast clock failed; the next start repeats it')
     }
   }
 
@@ -511,10 +511,10 @@ const toWorkerDeathVerdict = (attempt: InFlightAttempt): Verdict =>
     ? {
         kind: 'deferred',
         category: 'unknown',
-        reason: 'The part of the service that was sending the message ended unexpectedly',
+        reason: 'The delivery Worker ended unexpectedly',
         reply: undefined,
       }
     : {
         kind: 'uncertain',
-        reason: 'The part of the service that was sending the message ended unexpectedly, so the receiver may have it',
+        reason: 'The delivery Worker ended unexpectedly, so the receiver may have it',
       }

@@ -50,7 +50,7 @@ class DeliveryWorker {
    */
   readonly #keys = new Map<number, KeyObject | string>()
   /** Accounts take turns to compose. Broadcasts are separate owners, so they do not delay the account's other mail. */
-  readonly #composing = new FairScheduler({ clock: systemClock, overload: () => new Error('too much is composed') })
+  readonly #composing = new FairScheduler({ clock: systemClock, overload: () => new Error('compose queue full') })
   /** Shared bodies by email, with the number of jobs in flight here. */
   readonly #bodies = new Map<number, { readonly shared: SharedBody; jobs: number }>()
   #isDraining = false
@@ -73,7 +73,7 @@ class DeliveryWorker {
         const waiting = this.#awaitingGo.get(message.recipientId)
         this.#awaitingGo.delete(message.recipientId)
         if (message.ok) waiting?.resolve()
-        else waiting?.reject(new Error('the start of the delivery could not be stored'))
+        else waiting?.reject(new Error('delivery start not stored'))
         return
       }
       case 'cut':

@@ -137,7 +137,7 @@ export const listNewsletters = (
 export const createNotDraftError = ({ status }: Pick<Newsletter, 'status'>, done: string): AppError =>
   conflict(
     'newsletter_not_draft',
-    `The newsletter is ${STATUS_DESCRIPTIONS[status]}, so it cannot be ${done} any more; make a new one.`,
+    `The newsletter is ${STATUS_DESCRIPTIONS[status]}, so it can no longer be ${done}; create a new one.`,
   )
 
 const STATUS_DESCRIPTIONS: Readonly<Record<NewsletterStatus, string>> = {
@@ -145,7 +145,7 @@ const STATUS_DESCRIPTIONS: Readonly<Record<NewsletterStatus, string>> = {
   scheduled: 'scheduled',
   sending: 'being sent',
   sent: 'sent',
-  failed: 'over, because its sending was cancelled or could not go on',
+  failed: 'failed or cancelled',
 }
 
 /**
@@ -159,7 +159,7 @@ export async function createNewsletter(app: App, actor: Actor, input: Newsletter
     if ((sql(tx.db).count.get(actor.accountId)?.n ?? 0) >= MAX_NEWSLETTERS)
       throw conflict(
         'too_many_newsletters',
-        `An account has at most ${MAX_NEWSLETTERS} newsletters; delete one that is not needed any more.`,
+        `An account has at most ${MAX_NEWSLETTERS} newsletters; delete one that is no longer needed.`,
       )
     const uuid = newUuid()
     const now = app.eventTime()
@@ -185,7 +185,7 @@ export async function changeNewsletter(
   if (Object.values(change).every((value) => value === undefined))
     throw invalid(
       'body',
-      'Give at least one of list_id, subject, from_address, html_body, text_body, template_id, template_data and reply_to.',
+      'Provide at least one of list_id, subject, from_address, html_body, text_body, template_id, template_data and reply_to.',
     )
   requireDraft(getNewsletter(app.db, actor.accountId, id))
   const provided: Partial<StoredFields> = toStoredFields(app.db, actor.accountId, change)
@@ -285,10 +285,10 @@ function toStoredFields(db: Database, accountId: number, provided: NewsletterCha
 }
 
 function parseSubject(subject: string): string {
-  if (subject.trim() === '') throw invalid('subject', 'A newsletter needs a subject.')
+  if (subject.trim() === '') throw invalid('subject', 'subject must not be empty.')
   requireHeaderSafe('subject', subject)
   if (subject.length > MAX_SUBJECT_LENGTH)
-    throw invalid('subject', `The subject has ${subject.length} characters; at most ${MAX_SUBJECT_LENGTH} are allowed.`)
+    throw invalid('subject', `subject must have at most ${MAX_SUBJECT_LENGTH} characters; it has ${subject.length}.`)
   return subject.toWellFormed()
 }
 
@@ -297,14 +297,14 @@ function parseBody(field: 'html_body' | 'text_body', body: string | null): strin
   if (body === null || body === '') return null
   const sizeBytes = Buffer.byteLength(body)
   if (sizeBytes > MAX_BODY_BYTES)
-    throw invalid(field, `${field} has ${sizeBytes} bytes; a newsletter's bodies have at most ${MAX_BODY_BYTES} each.`)
+    throw invalid(field, `${field} must have at most ${MAX_BODY_BYTES} bytes; it has ${sizeBytes}.`)
   return body.toWellFormed()
 }
 
 function requireTemplateId(db: Database, accountId: number, id: string | null): number | null {
   if (id === null || id === '') return null
   const template = findTemplateById(db, accountId, id)
-  if (!template) throw invalid('template_id', 'There is no template with this id.', 'template_not_found')
+  if (!template) throw invalid('template_id', 'Template not found.', 'template_not_found')
   return template.id
 }
 
@@ -312,7 +312,7 @@ function formatTemplateData(data: Readonly<Record<string, unknown>> | null): str
   if (data === null || Object.keys(data).length === 0) return null
   const json = JSON.stringify(data)
   if (Buffer.byteLength(json) > MAX_DATA_BYTES)
-    throw invalid('template_data', `template_data is larger than ${MAX_DATA_BYTES} bytes of JSON.`)
+    throw invalid('template_data', `template_data must have at most ${MAX_DATA_BYTES} bytes of JSON.`)
   return json
 }
 

@@ -55,7 +55,7 @@ export async function sendNewsletter(
     const now = app.eventTime()
     const { scheduledAt } = operation
     if (!startNewsletter(tx, newsletter.id, { ...operation, operationId: operation.id, scheduledAt, now }))
-      throw new Error(`newsletter ${newsletter.id} is no draft`)
+      throw new Error(`newsletter ${newsletter.id} is not a draft`)
     audit(app, tx, actor, {
       action: 'newsletter.started',
       resourceType: 'newsletter',
@@ -74,7 +74,7 @@ function requireList(app: App, { listId }: Newsletter): ContactList {
   if (!list)
     throw invalid(
       'list_id',
-      'The contact list of this newsletter was deleted; give it another one with PUT.',
+      'The contact list of this newsletter was deleted; set another one with PUT.',
       'contact_list_not_found',
     )
   return list
@@ -86,7 +86,7 @@ function findTemplate(app: App, { templateId }: Newsletter): Template | undefine
   if (!template)
     throw invalid(
       'template_id',
-      'The template of this newsletter was deleted; give it another one, or null, with PUT.',
+      'The template of this newsletter was deleted; set another one, or null, with PUT.',
       'template_not_found',
     )
   return template

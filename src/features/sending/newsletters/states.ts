@@ -50,7 +50,7 @@ export function startNewsletter(
   start: { operationId: number; state: BroadcastState; total: number; scheduledAt: number | undefined; now: number },
 ): boolean {
   const status = STATUS_BY_STATE[start.state]
-  if (status === undefined) throw new Error(`a broadcast that begins is not ${start.state}`)
+  if (status === undefined) throw new Error(`a starting broadcast cannot be ${start.state}`)
   const { changes } = sql(tx.db).begin.run(
     newsletterStatusCode(status),
     start.operationId,

@@ -127,14 +127,14 @@ export function parseAfter(field: string, text: string | undefined, { firstSeq, 
     throw invalid(
       field,
       lastSeq === 0
-        ? `There is no event ${after}; this account has none yet, so read from 0.`
+        ? `There is no event ${after}; this account has no events yet, so read from 0.`
         : `There is no event ${after} yet; the last one is ${lastSeq}.`,
     )
   if (after < firstSeq - 1)
     throw new AppError(
       410,
       'events_not_kept',
-      `The events after ${after} are no longer all kept; the feed can be read from ${field}=${firstSeq - 1} on.`,
+      `The events after ${after} are no longer complete; read the feed from ${field}=${firstSeq - 1}.`,
       // The same fields as on a page.
       { facts: { next_after: firstSeq - 1, first_seq: firstSeq } },
     )

@@ -16,16 +16,16 @@ const DEFAULT_PER_PAGE = 100
 const FeedQuery = Type.Object({
   after: QueryInteger({
     minimum: 0,
-    description: 'Only events after the one with this `seq`; omitted: from the first that is kept.',
+    description: 'Only events after the one with this `seq`; omitted: from the first retained event.',
   }),
   types: Type.Optional(
-    Type.String({ description: `Only events of these types, a comma list of ${EVENT_TYPES.join(', ')}.` }),
+    Type.String({ description: `Only events of these types, a comma-separated list of ${EVENT_TYPES.join(', ')}.` }),
   ),
   limit: QueryInteger({
     minimum: 1,
     maximum: MAX_PER_PAGE,
     default: DEFAULT_PER_PAGE,
-    description: 'Most events in the answer. Does not count for a stream.',
+    description: 'Maximum number of events in the response. Ignored for a stream.',
   }),
 })
 
@@ -35,7 +35,7 @@ const emptyToUndefined = (text: string | undefined): string | undefined => (text
 const StreamHeaders = Type.Object(
   {
     'last-event-id': Type.Optional(
-      Type.String({ description: 'Of a stream: the id of the last event that the client has; wins over `after`.' }),
+      Type.String({ description: 'For a stream: the id of the last event that the client has; overrides `after`.' }),
     ),
   },
   { additionalProperties: true },
@@ -84,9 +84,9 @@ export const eventRoutes = (app: App, streams: FeedStreams) => {
       detail: {
         summary: 'Read the event feed',
         description:
-          'Every event of the account in one order without a gap, oldest first. Ask again with `after` = `next_after`. Events that are no longer kept are a 410, whose `next_after` says from where the feed can be read. With `Accept: text/event-stream` it is a stream, which goes on with what happens.',
+          'All events of the account in one gap-free order, oldest first. Continue with `after` = `next_after`. A request for deleted events is a 410, whose `next_after` is where the feed can be read from. With `Accept: text/event-stream` the response is a stream that continues with new events.',
         tags: ['Events'],
-        [EVENT_STREAM]: `Server-sent events: \`id\` is the \`seq\`, \`event\` the type, \`data\` the event as JSON. A comment every ${HEARTBEAT_MS / 1000} seconds without events. At most ${MAX_STREAMS_PER_ACCOUNT} streams an account.`,
+        [EVENT_STREAM]: `Server-sent events: \`id\` is the \`seq\`, \`event\` the type, \`data\` the event as JSON. A comment every ${HEARTBEAT_MS / 1000} seconds without events. At most ${MAX_STREAMS_PER_ACCOUNT} streams per account.`,
         ...requires('emails:read'),
       },
     },

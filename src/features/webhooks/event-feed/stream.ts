@@ -85,19 +85,19 @@ export function createFeedStreams(app: App, ending: AbortSignal): FeedStreams {
   return {
     open(request, actor, from) {
       if (ending.aborted)
-        throw new AppError(503, 'stopping', 'The service is about to restart; connect again in a moment.', {
+        throw new AppError(503, 'stopping', 'The service is restarting; connect again in a moment.', {
           retryAfterSeconds: 1,
         })
       if ((byAccount.get(actor.accountId)?.size ?? 0) >= MAX_STREAMS_PER_ACCOUNT)
         throw tooManyRequests(
           'too_many_streams',
-          `This account has ${MAX_STREAMS_PER_ACCOUNT} event streams open, which is the most; close one, or ask for JSON.`,
+          `This account has ${MAX_STREAMS_PER_ACCOUNT} event streams open, the maximum; close one, or request JSON.`,
           RETRY_AFTER_SECONDS,
         )
       if (size >= MAX_STREAMS)
         throw tooManyRequests(
           'too_many_streams',
-          'The service has as many event streams open as it can; ask for JSON, or connect again later.',
+          'The service has its maximum of event streams open; request JSON, or connect again later.',
           RETRY_AFTER_SECONDS,
         )
       const source = new FeedSource(app, actor, { ...from, awaitTurn: awaitTurn })

@@ -113,10 +113,7 @@ export function findRouteById(db: Database, id: number): InboundRoute | undefine
 export function getRouteWebhook(db: Database, accountId: number, id: string): Webhook {
   const webhook = findRouteWebhook(db, getRoute(db, accountId, id).id)
   if (!webhook)
-    throw conflict(
-      'webhook_inactive',
-      'The route has no webhook_url, so nothing is sent; give it one with a PUT first.',
-    )
+    throw conflict('webhook_inactive', 'The route has no webhook_url, so nothing is sent; set one with PUT first.')
   return webhook
 }
 
@@ -190,7 +187,10 @@ export type RouteChange = { readonly [Field in keyof RouteInput]?: RouteInput[Fi
 export async function changeRoute(app: App, actor: Actor, id: string, change: RouteChange): Promise<InboundRoute> {
   const current = getRoute(app.db, actor.accountId, id)
   if (Object.values(change).every((value) => value === undefined))
-    throw invalid('body', 'Give at least one of domain_id, pattern, match_type, priority, webhook_url and is_active.')
+    throw invalid(
+      'body',
+      'Provide at least one of domain_id, pattern, match_type, priority, webhook_url and is_active.',
+    )
   checkRoute(app.db, actor, applyChange(current, change))
   if (typeof change.webhookUrl === 'string') await requireCallable(app, actor, change.webhookUrl, 'webhook_url')
   await beforeRouteChange(app, current.id)
@@ -276,7 +276,7 @@ function checkRoute(db: Database, actor: Actor, { domainId, pattern, ...rest }: 
   if (!domain)
     throw invalid(
       'domain_id',
-      `${uuid ? 'This account has no domain with this id' : 'Give the id of a domain, not its name'}; GET /v1/domains lists them.`,
+      `${uuid ? 'This account has no domain with this id' : 'domain_id must be the id of a domain, not its name'}; GET /v1/domains lists them.`,
       'domain_not_found',
     )
   return {
@@ -309,7 +309,7 @@ function requireUnique(db: Database, { domain, pattern, matchType }: CheckedRout
   if (existing)
     throw conflict(
       'inbound_route_exists',
-      `The domain ${domain.domain} has a ${matchType === 'catch_all' ? 'catch_all route' : 'route with this pattern and match_type'} already; change ${formatUuid(existing.uuid)} in its place.`,
+      `The domain ${domain.domain} has a ${matchType === 'catch_all' ? 'catch_all route' : 'route with this pattern and match_type'} already; change ${formatUuid(existing.uuid)} instead.`,
     )
 }
 

@@ -19,12 +19,12 @@ export function parsePattern(pattern: string, matchType: MatchType, domain: stri
   if (text === '')
     throw invalid(
       'pattern',
-      `Give the part before the @ of the addresses, such as support; only a route of match_type catch_all needs none.`,
+      `pattern must not be empty unless match_type is catch_all; provide the part of the addresses before the @, such as support.`,
     )
   if (text.includes('*'))
     throw invalid(
       'pattern',
-      'A "*" stands for nothing in a pattern: for all addresses of the domain use match_type catch_all, for all that begin alike prefix, with only their beginning as the pattern.',
+      'Wildcards are not supported; use match_type catch_all for all addresses of the domain, or match_type prefix with the common start of the addresses as the pattern.',
     )
   const at = findLocalPartEnd(text)
   const localPart = text.slice(0, at)
@@ -32,12 +32,12 @@ export function parsePattern(pattern: string, matchType: MatchType, domain: stri
   // A prefix may end where no local part may, for example with a dot.
   const address = parseMailbox(`${localPart}${isPrefix ? 'x' : ''}@${domain}`)
   if (address.kind === 'invalid')
-    throw invalid('pattern', `The pattern names no address: ${lowerFirstLetter(address.reason)}`)
+    throw invalid('pattern', `The pattern is not a valid address: ${lowerFirstLetter(address.reason)}`)
   const namedDomain = text.slice(at + 1)
   if (namedDomain !== '' && parseDomain(namedDomain) !== domain)
     throw invalid(
       'pattern',
-      `The pattern names the domain ${namedDomain.slice(0, 100)}, but the route is of ${domain}; give only the part before the @.`,
+      `The pattern names the domain ${namedDomain.slice(0, 100)}, but the route belongs to ${domain}; provide only the part before the @.`,
     )
   return isPrefix ? toRouteKey(`${localPart}x`).slice(0, -1) : toRouteKey(localPart)
 }

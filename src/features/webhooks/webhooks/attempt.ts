@@ -83,7 +83,7 @@ export function classifyResponse(outcome: FetchOutcome): Omit<AttemptResult, 'at
   return {
     kind: isTransient ? 'transient' : 'permanent',
     ...response,
-    error: `The answer was ${status}${isRedirect ? '; redirects are not followed' : ''}.`,
+    error: `The response status was ${status}${isRedirect ? '; redirects are not followed' : ''}.`,
     isTemporary: isTransient || TEMPORARY_STATUSES.includes(status),
   }
 }

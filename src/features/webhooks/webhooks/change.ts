@@ -21,7 +21,7 @@ import { countWebhooks, getWebhook, type Webhook } from './webhooks.ts'
 const MAX_WEBHOOKS = 100
 
 /** Error in the history of deliveries that were still pending. */
-export const DEACTIVATED_REASON = 'The webhook was switched off.'
+export const DEACTIVATED_REASON = 'The webhook was deactivated.'
 export const DELETED_REASON = 'The webhook was deleted.'
 
 const sql = prepareStatements((db) => ({
@@ -70,7 +70,7 @@ export async function createWebhook(
     if (countWebhooks(tx.db, actor.accountId) >= MAX_WEBHOOKS)
       throw conflict(
         'webhook_limit_reached',
-        `An account has at most ${MAX_WEBHOOKS} webhooks; delete one, or add the events to one that exists.`,
+        `An account has at most ${MAX_WEBHOOKS} webhooks; delete one, or add the events to an existing one.`,
       )
     const now = app.eventTime()
     const cursorSeq = readLastSeq(tx.db, actor.accountId)
@@ -186,7 +186,7 @@ export async function tryEndPending(app: App, webhookId: number, error: string):
   } catch (reason) {
     app.log.warn(
       { err: reason, webhook: webhookId },
-      'waiting deliveries of a webhook could not be ended; they are later',
+      'pending deliveries of a webhook not ended; the hourly purge retries',
     )
   }
 }
@@ -202,9 +202,9 @@ function parseEvents(events: readonly string[]): string[] {
 export function requireKnownEvent(name: string): string {
   if (isWebhookEvent(name)) return name
   const problem = EVENT_TYPES.some((type) => type === name)
-    ? `The event "${name}" is only in the feed (GET /v1/events)`
+    ? `The event "${name}" is available only in the feed (GET /v1/events)`
     : `There is no event "${name.slice(0, 60)}"`
-  throw invalid('events', `${problem}; webhooks are told ${WEBHOOK_EVENTS.join(', ')}.`, 'unknown_event')
+  throw invalid('events', `${problem}; webhooks support ${WEBHOOK_EVENTS.join(', ')}.`, 'unknown_event')
 }
 
 /** URLs of one account that are checked at the same time: each may wait seconds for a silent DNS server. */
@@ -219,7 +219,7 @@ export async function requireCallable(app: App, { accountId }: Actor, url: strin
   if (running >= MAX_CONCURRENT_CHECKS)
     throw tooManyRequests(
       'too_many_checks',
-      `At most ${MAX_CONCURRENT_CHECKS} webhooks and routes of an account are made or changed at the same time; wait a little.`,
+      `At most ${MAX_CONCURRENT_CHECKS} webhooks and routes of an account may be created or changed at the same time; try again shortly.`,
       1,
     )
   checks.set(accountId, running + 1)

@@ -74,7 +74,7 @@ export function startDeactivationNotices(app: App): DueLoop {
     await sendDueNotices(ending)
     return app.clock.now() + CHECK_INTERVAL_MS
   }
-  return startDueLoop({ name: 'notices of webhooks that are off', clock: app.clock, log: app.log, step })
+  return startDueLoop({ name: 'webhook deactivation notices', clock: app.clock, log: app.log, step })
 }
 
 /**
@@ -114,8 +114,8 @@ async function findRecentDeactivations({ db, clock }: App): Promise<Deactivation
   const lastId = sql(db).last.get()?.id ?? 0
   for (let id = 0; id < lastId; id += BATCH_SIZE) {
     if (id > 0) await yieldToEventLoop()
-    for (const deactivations of sql(db).off.all(id, id + BATCH_SIZE, clock.now() - MAX_NEWS_AGE_MS))
-      found.push(deactivations)
+    for (const deactivation of sql(db).off.all(id, id + BATCH_SIZE, clock.now() - MAX_NEWS_AGE_MS))
+      found.push(deactivation)
   }
   return found
 }
@@ -134,7 +134,7 @@ function limitPerAccount(all: readonly Deactivation[]): Deactivation[] {
 
 async function sendNotice(app: App, webhook: Deactivation & DeactivatedWebhook): Promise<void> {
   const { id, accountId, email, since, isOfRoute } = webhook
-  const subject = isOfRoute === 1 ? 'The webhook of an inbound route was switched off' : 'A webhook was switched off'
+  const subject = isOfRoute === 1 ? 'The webhook of an inbound route was deactivated' : 'A webhook was deactivated'
   await sendSystemMailToEach(
     app,
     [email, ...listOwnerEmails(app.db, accountId)],
@@ -152,12 +152,12 @@ function formatNotice(
   const { origin, pathname } = new URL(url)
   const what = isOfRoute === 1 ? 'The webhook of an inbound route' : `The webhook ${formatUuid(uuid)}`
   return [
-    `${what} of the account ${name} was switched off on ${time}, because ten attempts in a row had failed. It led to:`,
+    `${what} of the account ${name} was deactivated on ${time} after ten consecutive failed attempts. Its URL is:`,
     `${origin}${pathname}`,
     ...(last === undefined ? [] : [`The last failure: ${last}`]),
-    'Nothing is lost: events are kept, but this address is told of none until the webhook is switched on again. Mail is sent and received as before.',
+    'No events are lost: they are kept, but none is sent to this URL until the webhook is reactivated. Mail is sent and received as before.',
     isOfRoute === 1
-      ? 'When your server answers again: change the route (PUT /v1/inbound-routes/{id}, even without any change), then replay what was missed (POST /v1/inbound-routes/{id}/replay).'
-      : `When your server answers again: PUT /v1/webhooks/${formatUuid(uuid)} with its url, events and is_active switches it on; POST /v1/webhooks/${formatUuid(uuid)}/replay sends what was missed. GET /v1/webhooks/${formatUuid(uuid)}/deliveries shows what your server answered.`,
+      ? 'When your server responds again, update the route (PUT /v1/inbound-routes/{id}, even without a change), then replay missed mail (POST /v1/inbound-routes/{id}/replay).'
+      : `When your server responds again: PUT /v1/webhooks/${formatUuid(uuid)} with its url, events and is_active reactivates it; POST /v1/webhooks/${formatUuid(uuid)}/replay sends missed events. GET /v1/webhooks/${formatUuid(uuid)}/deliveries shows the responses of your server.`,
   ].join('\n\n')
 }

@@ -131,7 +131,7 @@ export class WebhookDispatcher {
       if (webhook && webhook.deletedAt === null) this.#register(webhook)
       else this.#registry.remove(id)
     } catch (error) {
-      log.error({ err: error, webhook: id }, 'a webhook could not be read; it is tried again')
+      log.error({ err: error, webhook: id }, 'webhook not read; retrying')
       clock.after(STORAGE_RETRY_MS, () => this.#load(id))
     }
     this.#pumpId(id)
@@ -142,7 +142,7 @@ export class WebhookDispatcher {
     const { id } = webhook
     const secret = this.#tryOpenSecret(webhook)
     if (secret === undefined) {
-      log.error({ webhook: id }, 'a webhook is told nothing, because its secret cannot be opened')
+      log.error({ webhook: id }, 'webhook skipped: cannot decrypt its secret')
       this.#registry.remove(id)
       return
     }
@@ -185,10 +185,7 @@ export class WebhookDispatcher {
     try {
       dueAt = readSnapshot(db, () => this.#beginDue(entry))
     } catch (error) {
-      log.error(
-        { err: error, webhook: queue.webhook.id },
-        'a webhook could not be told what is next; it is tried again',
-      )
+      log.error({ err: error, webhook: queue.webhook.id }, 'webhook dispatch failed; retrying')
       dueAt = clock.now() + STORAGE_RETRY_MS
     }
     if (dueAt !== undefined) entry.timer = wakeAt(clock, dueAt, () => this.#pump(entry))
@@ -286,7 +283,7 @@ export class WebhookDispatcher {
   /** Registers work that `stop` waits for. */
   #track(work: Promise<void>): void {
     const logged = work.catch((error: unknown) => {
-      this.#app.log.error({ err: error }, 'something of the webhooks failed in an unexpected way')
+      this.#app.log.error({ err: error }, 'unexpected error in webhook background work')
     })
     this.#running.add(logged)
     void logged.finally(() => this.#running.delete(logged))
@@ -341,7 +338,7 @@ export class WebhookDispatcher {
       await this.#app.commit.writeFromReserve((tx) => moveCursor(tx, webhook.id, cursor))
       entry.storedCursor = cursor
     } catch (error) {
-      this.#app.log.warn({ err: error }, 'how far a webhook was told could not be stored; a restart looks at more')
+      this.#app.log.warn({ err: error }, 'webhook cursor not stored; a restart reads more events again')
     }
   }
 }

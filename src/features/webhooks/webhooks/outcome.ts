@@ -189,7 +189,7 @@ export function writeUnreadable(
   const nextAt = isEnded ? undefined : retryAt
   const isGivenUp = nextAt === undefined
   const attempts = origin.kind === 'stored' ? origin.attempts : isGivenUp ? 1 : 0
-  const error = `The event could not be read${isGivenUp ? '' : ' for the moment; it is tried again'}.`
+  const error = `The event could not be read${isGivenUp ? '' : '; it will be tried again'}.`
   const kind = isGivenUp ? 'permanent' : 'transient'
   const at = app.clock.now()
   writeDelivery(

@@ -24,9 +24,9 @@ type FetchFailure = Pick<FetchOutcome & { readonly kind: 'failed' }, 'cause' | '
 type FailureSource = 'own' | 'network'
 
 const MESSAGES: Readonly<Record<FailureSource, string>> = {
-  own: 'webhooks wait, no failure is counted: this service can look up no name or open no connection; check its DNS servers (TASSIS_DNS_SERVERS, /etc/resolv.conf) and its limit of open files',
+  own: 'webhooks wait, failures are not counted: this service cannot resolve names or open connections; check its DNS servers (TASSIS_DNS_SERVERS, /etc/resolv.conf) and its limit of open files',
   network:
-    'webhooks wait, no failure is counted: no endpoint responds any more, so the network of this service is taken to be the cause; check its way out',
+    'webhooks wait, failures are not counted: no endpoint responds, so the network of this service is probably down; check its outbound connectivity',
 }
 
 export class OwnFailureDetector {

@@ -51,10 +51,10 @@ export const REPLACE = 'replace'
 export const renderWebhooksPage = ({ accountName, webhooks, total, canChange, csrfToken }: WebhooksView): Html =>
   userPage(
     'Signing secrets',
-    html`<p>Requests to the webhooks of <strong>${accountName}</strong> are signed, each webhook with a secret of its own.${
+    html`<p>Requests to the webhooks of <strong>${accountName}</strong> are signed, each webhook with its own secret.${
       !canChange && ' Your role does not show secrets; ask an owner or admin.'
     }</p>
-${webhooks.length === 0 && html`<p>There is no webhook yet; make one with POST /v1/webhooks.</p>`}
+${webhooks.length === 0 && html`<p>There are no webhooks yet; create one with POST /v1/webhooks.</p>`}
 ${webhooks.map((webhook) => renderWebhookSection(webhook, canChange, csrfToken))}
 ${total > webhooks.length && html`<p>These are the newest ${String(webhooks.length)} of ${String(total)}.</p>`}
 <p class="beside"><a href="${LOGIN_PATH}">Back</a></p>`,
@@ -69,9 +69,9 @@ const renderWebhookSection = (
 <p>${isActive ? 'On' : 'Off'}</p>
 ${
   secret !== undefined &&
-  html`<p role="status">${isRotated && 'This is the new secret; every request from now on is signed with it, also those that are tried again. '}<code style="overflow-wrap:anywhere">${secret}</code></p>`
+  html`<p role="status">${isRotated && 'This is the new secret. It signs every request from now on, including retries. '}<code style="overflow-wrap:anywhere">${secret}</code></p>`
 }
-${isTested && html`<p role="status">A test event is on its way. GET /v1/webhooks/${id}/deliveries shows what was answered.</p>`}
+${isTested && html`<p role="status">A test event is queued. GET /v1/webhooks/${id}/deliveries shows the response.</p>`}
 ${
   canChange &&
   html`<form method="post" action="${WEBHOOKS_PATH}">
@@ -87,10 +87,10 @@ ${hiddenField('csrf_token', csrfToken)}${hiddenField('id', id)}
 export const renderReplacePage = ({ id, url, version, csrfToken }: ReplacementView): Html =>
   userPage(
     'Replace the secret?',
-    html`<p>The one of <strong>${url}</strong> is void at once: from then on every request is signed with the new one, also those that are tried again. Until your endpoint has the new one, it cannot verify them.</p>
+    html`<p>The secret of <strong>${url}</strong> becomes invalid immediately: the new one signs every later request, including retries. Your endpoint cannot verify them until it has the new secret.</p>
 <form method="post" action="${WEBHOOKS_PATH}">
 ${hiddenField('csrf_token', csrfToken)}${hiddenField('id', id)}${hiddenField('version', version)}
 <button name="action" value="${ROTATE}">Replace the secret</button>
 </form>
-<p class="beside"><a href="${WEBHOOKS_PATH}">Keep it</a></p>`,
+<p class="beside"><a href="${WEBHOOKS_PATH}">Keep the secret</a></p>`,
   )

@@ -97,7 +97,7 @@ export function webhookPages(app: App, people: AuthContext) {
           people.requireOwnOrigin(request)
           const [id, action] = [readField(body, 'id'), readField(body, 'action')]
           if (!isValidCsrfToken(app, requireSessionId(actor), readField(body, 'csrf_token')))
-            throw new AppError(403, 'csrf_failed', 'The page is too old; open it again.')
+            throw new AppError(403, 'csrf_failed', 'The page has expired; open it again.')
           requireSecretsAccess(actor)
           if (action === TEST) {
             await sendTestEvent(app, actor, id)
@@ -110,7 +110,7 @@ export function webhookPages(app: App, people: AuthContext) {
             const seen = Number(readField(body, 'version'))
             return respondWithPage(actor, { id, secret: await rotateSecret(app, actor, id, seen), isRotated: true })
           }
-          throw new AppError(404, 'page_not_found', 'There is no such button; open the page again.')
+          throw new AppError(404, 'page_not_found', 'Unknown action; open the page again.')
         }),
       { detail: { hide: true, ...acceptsBody('json-or-form') } },
     )

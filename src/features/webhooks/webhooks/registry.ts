@@ -84,7 +84,7 @@ export class WebhookRegistry {
         .routesWithMail.all(accountId, before, lastSeq, toEventCode('email.inbound'))
         .flatMap(({ routeId }) => routes.get(routeId) ?? [])
     } catch (error) {
-      this.#app.log.error({ err: error }, 'which routes got mail could not be read; all of the account are looked at')
+      this.#app.log.error({ err: error }, 'routes with new mail not read; checking all routes of the account')
       return [...routes.values()]
     }
   }

@@ -94,7 +94,7 @@ function requireSubscribed(webhook: Webhook, event: string): void {
   if (event !== TEST_EVENT && !webhook.events.includes(event))
     throw conflict(
       'event_not_subscribed',
-      `The webhook does not subscribe to "${event}" any more; add it to its events with a PUT, then this can be sent again.`,
+      `The webhook no longer subscribes to "${event}"; add it to its events with PUT, then replay again.`,
     )
 }
 
@@ -185,7 +185,7 @@ async function readReplayEvents(
   if (toSeq - fromSeq >= MAX_RANGE_EVENTS)
     throw invalid(
       'to_seq',
-      `The range spans ${toSeq - fromSeq + 1} events, and one call looks through at most ${MAX_RANGE_EVENTS}; narrow it, for example to from_seq ${fromSeq} and to_seq ${fromSeq + MAX_RANGE_EVENTS - 1}.`,
+      `The range spans ${toSeq - fromSeq + 1} events, but one call scans at most ${MAX_RANGE_EVENTS}; narrow it, for example to from_seq ${fromSeq} and to_seq ${fromSeq + MAX_RANGE_EVENTS - 1}.`,
       'replay_too_large',
     )
   const events: EventRow[] = []
@@ -207,7 +207,7 @@ async function readReplayEvents(
     if (events.length > MAX_REPLAYED && lastAllowed)
       throw invalid(
         'to_seq',
-        `The range holds more than ${MAX_REPLAYED} events, which is the most of one call; the first ${MAX_REPLAYED} end with to_seq ${lastAllowed.seq}.`,
+        `The range holds more than ${MAX_REPLAYED} events, the maximum for one call; the first ${MAX_REPLAYED} end with to_seq ${lastAllowed.seq}.`,
         'replay_too_large',
       )
     // Lets requests run between batches.
@@ -219,7 +219,7 @@ async function readReplayEvents(
 /** The names to replay: the requested ones, or all that the webhook subscribes to. */
 function resolveEventNames(webhook: Webhook, requested: readonly string[] | undefined): readonly string[] {
   if (requested === undefined) return webhook.events
-  if (requested.length === 0) throw invalid('events', 'Name at least one event, or leave out events for all of them.')
+  if (requested.length === 0) throw invalid('events', 'events must not be empty; omit it to replay all events.')
   const unsubscribed = requested.map(requireKnownEvent).find((name) => !webhook.events.includes(name))
   if (unsubscribed !== undefined)
     throw invalid(
@@ -239,12 +239,12 @@ interface Range {
 /** The range to scan: positions that cover the requested times, and the times themselves. */
 function resolveRange(db: Database, accountId: number, input: ReplayInput): Range {
   if (input.from_seq === undefined && input.from === undefined)
-    throw invalid('from_seq', 'Give from_seq or from, the first event or time to replay.')
+    throw invalid('from_seq', 'Provide from_seq or from, the first event or time to replay.')
   const from = input.from === undefined ? 0 : parseTime('from', input.from)
   const to = input.to === undefined ? Number.MAX_SAFE_INTEGER : parseTime('to', input.to)
-  if (from > to) throw invalid('to', 'to lies before from.')
+  if (from > to) throw invalid('to', 'to must not be before from.')
   if ((input.from_seq ?? 1) > (input.to_seq ?? Number.MAX_SAFE_INTEGER))
-    throw invalid('to_seq', 'to_seq is less than from_seq.')
+    throw invalid('to_seq', 'to_seq must not be less than from_seq.')
   const last = readLastSeq(db, accountId)
   const firstBy = input.from === undefined ? 1 : findFirstSeqAt(db, accountId, last, from - MAX_DISORDER_MS)
   const lastBy = input.to === undefined ? last : findFirstSeqAt(db, accountId, last, to + MAX_DISORDER_MS + 1) - 1
@@ -258,7 +258,7 @@ function resolveRange(db: Database, accountId: number, input: ReplayInput): Rang
 
 function parseTime(field: string, text: string): Millis {
   const time = parseDateTime(text, 'any')
-  if (time === undefined) throw invalid(field, `${field} is no date-time such as 2026-01-31T09:30:00Z.`)
+  if (time === undefined) throw invalid(field, `${field} must be a date-time such as 2026-01-31T09:30:00Z.`)
   return time
 }
 
@@ -283,8 +283,8 @@ function requireActive({ isActive, routeId }: Webhook): void {
     throw conflict(
       'webhook_inactive',
       routeId === null
-        ? 'The webhook is off, so nothing is sent to it; switch it on first with a PUT of url, events and is_active true.'
-        : 'The webhook of the route is off, so nothing is sent to it; switch it on first with a PUT of is_active true and a webhook_url.',
+        ? 'The webhook is inactive; activate it first with PUT, with url, events and is_active true.'
+        : 'The webhook of the route is inactive; activate it first with PUT, with is_active true and a webhook_url.',
     )
 }
 
@@ -292,6 +292,6 @@ function requirePendingCapacity(tx: Tx, webhook: Webhook, count: number): void {
   if (countPending(tx.db, webhook.id) + count > MAX_PENDING)
     throw conflict(
       'too_many_pending',
-      `At most ${MAX_PENDING} deliveries of a webhook may wait; replay again when fewer do.`,
+      `At most ${MAX_PENDING} deliveries of a webhook may be pending; replay again later.`,
     )
 }

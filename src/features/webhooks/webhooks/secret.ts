@@ -53,7 +53,7 @@ export function rotateSecret(app: App, actor: Actor, id: string, expectedUpdated
     if (expectedUpdatedAt !== undefined && expectedUpdatedAt !== updatedAt)
       throw conflict(
         'webhook_changed',
-        'The webhook was changed meanwhile, so its secret stays as it is; open the page again.',
+        'The webhook was changed since the page was opened, so its secret was not replaced; open the page again.',
       )
     const { clear, sealed } = createSealedSecret(app.keys, uuid)
     sql(tx.db).setSecret.run(sealed, app.eventTime(), webhookId)

@@ -85,14 +85,14 @@ export class TaskRunner {
     const { commit } = this.#app
     const stored = task.kind === 'stored' ? task.delivery : undefined
     if (stored && stored.event !== TEST_EVENT && !queue.webhook.events.includes(stored.event))
-      return await this.#endStored(queue.webhook, stored, `The webhook no longer asks for ${stored.event}.`)
+      return await this.#endStored(queue.webhook, stored, `The webhook no longer subscribes to ${stored.event}.`)
     const webhook = queue.webhook
     const body = await this.#readBody(queue, task, slot)
     if (body === 'damaged') return await this.#writeUnreadable(webhook, task, undefined)
     if (body === 'unread')
       return await this.#writeUnreadable(webhook, task, this.#app.clock.now() + UNREAD_RETRY_DELAY_MS)
     // The subject of the event is deleted, for example erased. An event without a delivery is skipped.
-    if (body === undefined) return stored ? await this.#endStored(webhook, stored, 'The event is gone.') : {}
+    if (body === undefined) return stored ? await this.#endStored(webhook, stored, 'The event was deleted.') : {}
     const isTest = stored?.event === TEST_EVENT
     const { streak } = queue
     const attemptNumber = isTest ? undefined : streak.begin()
@@ -186,11 +186,8 @@ export class TaskRunner {
     }
     const isRetried = (error: unknown, failures: number): boolean => {
       const isLast = failures >= MAX_ATTEMPTS || this.#isStopping
-      const nextStep = isLast && !isTransientError(error) ? 'it is given up' : 'it is tried again'
-      this.#app.log.error(
-        { err: error, webhook: queue.webhook.id },
-        `an event could not be read for a webhook; ${nextStep}`,
-      )
+      const nextStep = isLast && !isTransientError(error) ? 'giving up' : 'retrying'
+      this.#app.log.error({ err: error, webhook: queue.webhook.id }, `event not read for a webhook; ${nextStep}`)
       return !isLast
     }
     try {
@@ -216,8 +213,8 @@ export class TaskRunner {
     return this.#retries.store(write, (error, failures): WriteFailure => {
       const isOwn = isDataError(error)
       const isLast = this.#isStopping || (isOwn && failures >= MAX_ATTEMPTS)
-      const nextStep = isLast ? 'the next start makes it again' : 'it is tried again'
-      this.#app.log.error({ err: error }, `the outcome of a webhook attempt could not be stored; ${nextStep}`)
+      const nextStep = isLast ? 'the next start repeats it' : 'retrying'
+      this.#app.log.error({ err: error }, `webhook outcome not stored; ${nextStep}`)
       if (isLast) return 'given-up'
       return isOwn ? 'own' : 'storage'
     })

@@ -84,7 +84,7 @@ export function requireTestAllowed(tx: Tx, webhookId: number, now: Millis): void
   const waitSeconds = Math.max(1, Math.ceil((oldest.createdAt + WINDOW_MS - now) / 1000))
   throw tooManyRequests(
     'too_many_tests',
-    `A webhook is sent at most ${MAX_TESTS} test events a minute; the next can be sent in ${waitSeconds} s.`,
+    `A webhook is sent at most ${MAX_TESTS} test events a minute; try again in ${waitSeconds} s.`,
     waitSeconds,
   )
 }

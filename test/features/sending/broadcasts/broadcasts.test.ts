@@ -118,7 +118,7 @@ describe('POST /v1/emails/broadcast', () => {
     const answer = await post(await createList())
     expect(at(answer.body, 'data')).toMatchObject({
       total_recipients: 0,
-      message: 'Nobody on the list can be sent to, so nothing is sent.',
+      message: 'No contact on the list can receive mail, so nothing is sent.',
     })
     expect(await getOperation(service, String(at(answer.body, 'data', 'operation_id')))).toMatchObject({
       status: 'completed',
@@ -484,14 +484,14 @@ describe('pause, resume and cancel', () => {
   // Proves: broadcast-5
   test('answer with the operation as it is then, and again the same', async () => {
     const id = await scheduled(service)
-    const paused = ['processing', 'paused', 'Paused; what was not tried before is not sent until it is resumed.']
+    const paused = ['processing', 'paused', 'Paused; emails not attempted before are not sent until it is resumed.']
     for (const [verb, expected] of [
       ['pause', paused],
       ['pause', paused],
       ['resume', ['pending', 'waiting', null]],
       ['resume', ['pending', 'waiting', null]],
-      ['cancel', ['processing', 'cancelling', 'Cancelled; what was not tried before is not sent.']],
-      ['cancel', ['processing', 'cancelling', 'Cancelled; what was not tried before is not sent.']],
+      ['cancel', ['processing', 'cancelling', 'Cancelled; emails not attempted before are not sent.']],
+      ['cancel', ['processing', 'cancelling', 'Cancelled; emails not attempted before are not sent.']],
     ] as const) {
       const answer = await control(id, verb)
       expect([verb, answer.status, brief(at(answer.body, 'data') as OperationState)]).toEqual([
@@ -549,7 +549,7 @@ describe('pause, resume and cancel', () => {
       total_items: 25,
       completed_items: 0,
       failed_items: 25,
-      error_summary: { message: 'Cancelled; what was not tried before is not sent.' },
+      error_summary: { message: 'Cancelled; emails not attempted before are not sent.' },
       metadata: { handed_over: 0, left_out: 25, emails: { cancelled: readBroadcastEmails(own.app).length } },
     })
     expect([own.used(), countWaiting(own)]).toEqual([0, 0])

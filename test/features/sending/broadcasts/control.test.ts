@@ -32,8 +32,8 @@ import { type ScriptedSmtp, type SmtpScript, startScriptedSmtp } from '#test/sup
 type Json = Record<string, unknown>
 
 const NEWS = { from_address: `ada@${VERIFIED}`, subject: 'News', text_body: 'Hello.' }
-const PAUSED = 'Paused; what was not tried before is not sent until it is resumed.'
-const CANCELLED = 'Cancelled; what was not tried before is not sent.'
+const PAUSED = 'Paused; emails not attempted before are not sent until it is resumed.'
+const CANCELLED = 'Cancelled; emails not attempted before are not sent.'
 const ACCOUNT_PAUSED =
   'The account is paused: The operator of the service paused it. Contact the operator of the service.'
 

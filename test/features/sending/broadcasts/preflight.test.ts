@@ -48,7 +48,7 @@ describe('a template that works for none of the contacts that are tried', () => 
     const before = countStored()
     const refused = await post(id, { text_body: NAMED })
     expectError(refused, 422, 'template_error', 'text_body')
-    expect(at(refused.body, 'message')).toStartWith(`It was tried with ${tried} and works for none: ${MISSING}`)
+    expect(at(refused.body, 'message')).toStartWith(`The templates fail for ${tried}: ${MISSING}`)
     expect(at(refused.body, 'details', 0, 'message')).toStartWith(MISSING)
     expect(countStored()).toEqual(before)
   })
@@ -95,7 +95,7 @@ test('a template that works for some is accepted, and the answer says how many o
   const answer = await post(id, { text_body: NAMED })
   expect([answer.status, at(answer.body, 'data', 'total_recipients')]).toEqual([202, 25])
   expect(at(answer.body, 'data', 'message')).toStartWith(
-    `It is being sent to 25 contacts. It was tried with the first 20 contacts and fails for 3 of them: ${MISSING}`,
+    `It is being sent to 25 contacts. The templates were tested with the first 20 contacts and fail for 3 of them: ${MISSING}`,
   )
 })
 

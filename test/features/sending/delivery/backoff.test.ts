@@ -95,7 +95,7 @@ test('mail held by a rest of over a minute has one deferred event with reason an
   expect(row).toEqual({
     attempts: 0,
     nextAt: clock.now() + minutes(2),
-    reason: expect.stringContaining('mx.down.test is left alone for a while'),
+    reason: expect.stringContaining('mx.down.test is not tried for a while'),
   })
 })
 

@@ -431,10 +431,10 @@ describe('transactional mail', () => {
       Object.fromEntries(flow.service.delivery?.scheduler.states().map(({ lane, reason }) => [lane, reason]) ?? [])
     await eventually(() => reasons()['1:z.test']?.startsWith('waits for a connection'))
     expect(reasons()).toEqual({
-      '1:x.test': '1 in delivery, the rest waits for a connection',
+      '1:x.test': '1 in delivery, the others wait for a connection',
       '1:z.test': 'waits for a connection to mx.shared.test',
-      'bulk:1:x.test': '1 in delivery, the rest waits for a connection',
-      'bulk:1:y.test': 'waits for a connection to mx.shared.test, after all mail that is not of a broadcast',
+      'bulk:1:x.test': '1 in delivery, the others wait for a connection',
+      'bulk:1:y.test': 'waits for a connection to mx.shared.test, after all non-broadcast mail',
     })
     receiver.release()
     await waitForSent(flow)

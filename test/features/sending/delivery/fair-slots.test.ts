@@ -405,7 +405,7 @@ describe('an attempt whose slot is wanted', () => {
       status: 'uncertain',
       attempts: 1,
       lastError:
-        'The connection was lost after the message had begun, so the receiver may have it: The server took too long while most capacity for deliveries was in use',
+        'The connection was lost after the message began, so the receiver may have it: The server took too long while most capacity for deliveries was in use',
     })
     server.speak()
   })

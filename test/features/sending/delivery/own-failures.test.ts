@@ -73,7 +73,7 @@ test('content that can never be read fails the mail with a reason that names no 
   const email = flow.app.db.query<{ uuid: Uint8Array }, []>('SELECT uuid FROM emails').get()
   expect(lines.map((line) => JSON.parse(line))).toEqual([
     expect.objectContaining({
-      msg: 'the message could not be made',
+      msg: 'message not composed',
       email: formatUuid(email?.uuid ?? new Uint8Array()),
       detail: expect.stringContaining('EISDIR'),
     }),

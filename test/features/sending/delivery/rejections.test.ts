@@ -37,7 +37,7 @@ describe('the site rests', () => {
     await using server = await startScriptedSmtp(script)
     await using flow = await startMailFlow({ clock, zone: createZone(1), smtpPort: server.port })
     await Promise.all(Array.from({ length: 100 }, (_, i) => flow.send({ to: `r${i}@${DOMAIN}` })))
-    const rests = () => flow.service.delivery?.scheduler.states()[0]?.reason.includes('rests until')
+    const rests = () => flow.service.delivery?.scheduler.states()[0]?.reason.includes('is in backoff until')
     await eventually(rests)
     for (let second = 0; second < 12; second++) {
       clock.advance(seconds(1))
@@ -75,7 +75,7 @@ describe('the site rests', () => {
     })
     await using flow = await startMailFlow({ clock, zone: createZone(1), smtpPort: server.port })
     const sent = await Promise.all(Array.from({ length: 20 }, (_, i) => flow.send({ to: `r${i}@${DOMAIN}` })))
-    await eventually(() => flow.service.delivery?.scheduler.states()[0]?.reason.includes('rests until'))
+    await eventually(() => flow.service.delivery?.scheduler.states()[0]?.reason.includes('is in backoff until'))
     isBusy = false
     // None while an attempt is under way: those that take a minute give their place up.
     await eventually(() => {

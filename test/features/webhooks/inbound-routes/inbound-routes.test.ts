@@ -173,7 +173,7 @@ describe('422 and nothing is stored for', () => {
       ],
       [
         { domain_id: INBOUND, pattern: 'a', match_type: 'exact' },
-        'Give the id of a domain, not its name; GET /v1/domains lists them.',
+        'domain_id must be the id of a domain, not its name; GET /v1/domains lists them.',
       ],
     ] as const)
       expect(at((await api('POST', '/v1/inbound-routes', body)).body, 'message')).toBe(message)
@@ -226,7 +226,7 @@ test('a domain has one route of a pattern and match type, however it is written:
   const another = await api('POST', '/v1/inbound-routes', { ...second, match_type: 'catchall', pattern: 'b' })
   expectError(another, 409, 'inbound_route_exists')
   expect(at(another.body, 'message')).toBe(
-    `The domain ${INBOUND} has a catch_all route already; change ${all.id} in its place.`,
+    `The domain ${INBOUND} has a catch_all route already; change ${all.id} instead.`,
   )
   expectError(await api('PUT', `/v1/inbound-routes/${prefix.id}`, { match_type: 'exact' }), 409, 'inbound_route_exists')
   // Not with itself.

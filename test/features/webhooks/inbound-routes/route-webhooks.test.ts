@@ -164,7 +164,7 @@ describe('mail of a route', () => {
       const all = await service.history(route.id, '?status=undeliverable')
       return all.length > 0 ? all : undefined
     })
-    expect(delivery).toMatchObject({ inbound_email_id: id, attempts: 1, error: 'The event is gone.' })
+    expect(delivery).toMatchObject({ inbound_email_id: id, attempts: 1, error: 'The event was deleted.' })
     expect(receiver.requests).toHaveLength(1)
     const again = await api('POST', `/v1/inbound-routes/${route.id}/deliveries/${delivery?.['id']}/replay`)
     expectError(again, 409, 'event_gone')
@@ -236,11 +236,11 @@ describe('a failing URL of a route', () => {
     expect(inboundRow(id)).toEqual({
       status: RECEIVED,
       deliveredAt: null,
-      error: 'The webhook of the route did not take it: The answer was 500. That was the last of 5 attempts.',
+      error: 'The webhook of the route did not take it: The response status was 500. That was the last of 5 attempts.',
     })
     expect(await service.route(route.id)).toMatchObject({
       failure_count: 5,
-      last_failure_reason: 'The answer was 500.',
+      last_failure_reason: 'The response status was 500.',
     })
   })
 
@@ -266,7 +266,7 @@ describe('a failing URL of a route', () => {
     })
     expect((await service.history(route.id)).map(({ status }) => status)).toEqual(Array(10).fill('undeliverable'))
     expect(inboundRow(first.id).error).toStartWith(
-      'The webhook of the route did not take it: The answer was 500. The webhook was deactivated after 10',
+      'The webhook of the route did not take it: The response status was 500. The webhook was deactivated after 10',
     )
     const log = at((await api('GET', '/v1/audit-logs?per_page=1')).body, 'data') as Json[]
     expect([log[0]?.['action'], log[0]?.['resource_id']]).toEqual(['inbound_route.webhook_deactivated', route.id])
@@ -310,7 +310,7 @@ describe('a failing URL of a route', () => {
     const route = await addRoute()
     const { id, seq } = await arrive('support')
     const [refused] = await waitForDeliveries(service, route.id, 1)
-    expect(inboundRow(id).error).toBe('The webhook of the route did not take it: The answer was 404.')
+    expect(inboundRow(id).error).toBe('The webhook of the route did not take it: The response status was 404.')
     receiver.answer({})
     const replay = await api('POST', `/v1/inbound-routes/${route.id}/deliveries/${refused?.['id']}/replay`)
     expect({ status: replay.status, data: at(replay.body, 'data') }).toMatchObject({
@@ -336,8 +336,8 @@ describe('the end of what a route tells', () => {
     end: (service: RouteService, id: string) => Promise<unknown>,
     says: string,
   ])[] = [
-    ['the route is switched off', ({ put }, id) => put(id, { is_active: false }), 'The webhook was switched off.'],
-    ['its URL is taken away', ({ put }, id) => put(id, { webhook_url: null }), 'The webhook was switched off.'],
+    ['the route is switched off', ({ put }, id) => put(id, { is_active: false }), 'The webhook was deactivated.'],
+    ['its URL is taken away', ({ put }, id) => put(id, { webhook_url: null }), 'The webhook was deactivated.'],
     ['it is deleted', ({ api }, id) => api('DELETE', `/v1/inbound-routes/${id}`), 'The webhook was deleted.'],
   ]
   // Proves: inbound-15
@@ -349,7 +349,7 @@ describe('the end of what a route tells', () => {
     const { id } = await arrive('support')
     await waitForDeliveries(service, route.id, 1)
     await end(service, route.id)
-    expect(inboundRow(id).error).toBe(`The webhook of the route did not take it: The answer was 503. ${says}`)
+    expect(inboundRow(id).error).toBe(`The webhook of the route did not take it: The response status was 503. ${says}`)
     clock.advance(hours(10))
     await app.commit.barrier()
     expect({ requests: receiver.requests.length, inFlight: service.webhooks?.inFlight }).toEqual({

@@ -68,14 +68,14 @@ describe('a webhook that failures switched off', () => {
     expect(others).toEqual([])
     expect({ to: notice?.to, subject: notice?.subject }).toEqual({
       to: 'owner@tassis.test',
-      subject: 'A webhook was switched off',
+      subject: 'A webhook was deactivated',
     })
     expect(notice?.text.split('\n\n').slice(0, 3)).toEqual([
-      `The webhook ${webhook.id} of the account Test was switched off on 2026-03-15 at 12:30 UTC, because ten attempts in a row had failed. It led to:`,
+      `The webhook ${webhook.id} of the account Test was deactivated on 2026-03-15 at 12:30 UTC after ten consecutive failed attempts. Its URL is:`,
       service.receiver.url(HOOK_HOST, '/hook'),
-      'The last failure: The answer was 404.',
+      'The last failure: The response status was 404.',
     ])
-    expect(notice?.text).toContain(`POST /v1/webhooks/${webhook.id}/replay sends what was missed.`)
+    expect(notice?.text).toContain(`POST /v1/webhooks/${webhook.id}/replay sends missed events.`)
   })
 
   test('is told once a day, whatever is restarted or switched on and off again', async () => {
@@ -133,8 +133,8 @@ describe('a webhook that failures switched off', () => {
     await rotateSecret(service.app, service.actor, webhook.id)
     await sendDueNotices(service)
     await sendDueNotices(service)
-    expect(notices(service.app).map(({ text }) => text.split(', because')[0])).toEqual([
-      `The webhook ${webhook.id} of the account Test was switched off on 2026-03-15 at 12:30 UTC`,
+    expect(notices(service.app).map(({ text }) => text.split(' after ten')[0])).toEqual([
+      `The webhook ${webhook.id} of the account Test was deactivated on 2026-03-15 at 12:30 UTC`,
     ])
     service.clock.advance(days(1))
     await rotateSecret(service.app, service.actor, webhook.id)
@@ -154,7 +154,7 @@ describe('a webhook that failures switched off', () => {
     await service.api('POST', `/v1/webhooks/${webhook.id}/test`)
     await service.settled(webhook, 11)
     await sendDueNotices(service)
-    expect(notices(service.app)[0]?.text.split('\n\n')[2]).toBe('The last failure: The answer was 503.')
+    expect(notices(service.app)[0]?.text.split('\n\n')[2]).toBe('The last failure: The response status was 503.')
   })
 
   test('is told of however many others are off', async () => {

@@ -188,7 +188,7 @@ describe('an event', () => {
     })
     gate.resolve()
     expect(await service.settled(webhook, 1)).toMatchObject([
-      { event: 'rejected', status: 'pending', statusCode: 500, response: null, error: 'The answer was 500.' },
+      { event: 'rejected', status: 'pending', statusCode: 500, response: null, error: 'The response status was 500.' },
     ])
   })
 
@@ -234,7 +234,7 @@ describe('the retry ladder', () => {
         nextAt: 0,
         statusCode: 503,
         response: 'not now',
-        error: 'The answer was 503.',
+        error: 'The response status was 503.',
       })
       const delay = (delivery?.nextAt ?? 0) - service.clock.now()
       delays.push(delay)
@@ -257,7 +257,7 @@ describe('the retry ladder', () => {
     expect(last).toMatchObject({
       attempts: 5,
       nextAt: null,
-      error: 'The answer was 503. That was the last of 5 attempts.',
+      error: 'The response status was 503. That was the last of 5 attempts.',
     })
     service.clock.advance(minutes(600))
     await service.app.commit.barrier()
@@ -271,7 +271,7 @@ describe('the retry ladder', () => {
     expect(await getRecord(service, webhook)).toMatchObject({
       is_active: true,
       failure_count: 5,
-      last_failure_reason: 'The answer was 503.',
+      last_failure_reason: 'The response status was 503.',
     })
   })
 
@@ -652,7 +652,7 @@ describe('of one webhook', () => {
     ).toMatchObject({
       status: 'undeliverable',
       attempts: 1,
-      error: 'The webhook no longer asks for bounced.',
+      error: 'The webhook no longer subscribes to bounced.',
     })
     expect(service.receiver.requests).toHaveLength(1)
   })
@@ -979,7 +979,7 @@ describe('a read that fails', () => {
       expect(rows.map(({ status, attempts, error }) => [status, attempts, error])).toContainEqual([
         'pending',
         0,
-        'The event could not be read for the moment; it is tried again.',
+        'The event could not be read; it will be tried again.',
       ])
       expect(receiver.requests).toHaveLength(1)
       isLocked = false

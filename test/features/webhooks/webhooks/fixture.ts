@@ -82,7 +82,7 @@ export async function createWebhookApi(options: TestAppOptions = {}): Promise<We
           status,
           createdAt,
           status === 1 ? 200 : 404,
-          status === 1 ? null : 'The answer was 404.',
+          status === 1 ? null : 'The response status was 404.',
           createdAt,
         ],
       )

@@ -31,7 +31,7 @@ test('a delivery tells its event, its email, its attempts and how the last one e
       duration_ms: 12,
       status_code: 404,
       response: 'body',
-      error: 'The answer was 404.',
+      error: 'The response status was 404.',
       created_at: new Date(NOW).toISOString(),
     },
   ])

@@ -66,7 +66,7 @@ describe('the page of signing secrets', () => {
     const answers: [status: number, isTold: boolean][] = []
     for (let i = 0; i < 5; i++) {
       const answer = await post(service, cookie, fields)
-      answers.push([answer.status, (await answer.text()).includes('A test event is on its way.')])
+      answers.push([answer.status, (await answer.text()).includes('A test event is queued.')])
     }
     expect(answers).toEqual([...Array(4).fill([200, true]), [429, false]])
     const { body } = await service.api('GET', `/v1/webhooks/${service.webhookId}/deliveries?event=test`)
@@ -220,7 +220,7 @@ test.skipIf(!isChromiumAvailable())('the page works by hand, on a phone and on a
       await page.click('text=Replace the secret')
       expect([await page.textContent('h1'), await overflowPx(page)]).toEqual(['Replace the secret?', 0])
       await opened.picture('webhooks-replace')
-      await page.click('text=Keep it')
+      await page.click('text=Keep the secret')
       await page.click('text=Replace the secret')
       await page.click('button')
       const replaced = await page.textContent('code')
@@ -230,7 +230,7 @@ test.skipIf(!isChromiumAvailable())('the page works by hand, on a phone and on a
       expect(opened.complaints).toEqual([])
       // Loaded again, as the browser does on demand: it posts the same form.
       await page.reload()
-      expect(await page.textContent('[role=alert]')).toStartWith('The webhook was changed meanwhile')
+      expect(await page.textContent('[role=alert]')).toStartWith('The webhook was changed since the page was opened')
       await page.click('text=Signing secrets')
       await page.click('text=Show the secret')
       expect(await page.textContent('code')).toBe(secret)

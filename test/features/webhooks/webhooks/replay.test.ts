@@ -267,7 +267,7 @@ test('while a webhook is off, nothing is replayed: 409', async () => {
   ] as const) {
     const refused = await api('POST', `/v1/webhooks/${id}/${path}`, body)
     expectError(refused, 409, 'webhook_inactive')
-    expect(at(refused.body, 'message')).toEndWith('switch it on first with a PUT of url, events and is_active true.')
+    expect(at(refused.body, 'message')).toEndWith('activate it first with PUT, with url, events and is_active true.')
   }
   expect(await deliveries(id)).toHaveLength(1)
 })

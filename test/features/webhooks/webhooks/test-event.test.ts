@@ -84,7 +84,7 @@ test('the sixth test within a minute, from wherever, is a 429 that says when to 
     expectError(refused, 429, 'too_many_tests')
     expect(refused.headers.get('retry-after')).toBe('40')
     expect(at(refused.body, 'message')).toBe(
-      'A webhook is sent at most 5 test events a minute; the next can be sent in 40 s.',
+      'A webhook is sent at most 5 test events a minute; try again in 40 s.',
     )
   }
   expect(await deliveries(id)).toHaveLength(5)
@@ -138,7 +138,7 @@ test('a test is signed like any event, is not retried and counts as no failure, 
     nextAt: null,
     statusCode: 500,
     response: 'not today',
-    error: 'The answer was 500.',
+    error: 'The response status was 500.',
   }
   expect(await waitForEnded(service, hook, 10)).toEqual(Array(10).fill(failed))
   expect(receiver.requests).toHaveLength(10)

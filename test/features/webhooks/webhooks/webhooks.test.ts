@@ -42,7 +42,7 @@ async function fail({ app, rowId }: WebhookApi, id: string, times: number): Prom
       durationMs: 3,
       statusCode: 404,
       response: '',
-      error: 'The answer was 404.',
+      error: 'The response status was 404.',
       cause: null,
       isTemporary: false,
     } as const
@@ -162,7 +162,7 @@ describe('events', () => {
       const refused = await service.api('POST', '/v1/webhooks', { ...HOOK, events: ['sent', name] })
       expectError(refused, 422, 'unknown_event', 'events')
       expect(at(refused.body, 'message')).toStartWith(
-        `The event "${name}" is only in the feed (GET /v1/events); webhooks are told sent, delivered, `,
+        `The event "${name}" is available only in the feed (GET /v1/events); webhooks support sent, delivered, `,
       )
     },
   )
@@ -278,7 +278,7 @@ describe('a PUT', () => {
         is_active: true,
         failure_count: 9,
         last_failure_at: new Date(NOW).toISOString(),
-        last_failure_reason: 'The answer was 404.',
+        last_failure_reason: 'The response status was 404.',
       })
       await fail(service, id, 1)
       expect(await webhook(id)).toMatchObject({
@@ -342,14 +342,14 @@ describe('a PUT', () => {
     await api('POST', `/v1/webhooks/${id}/replay`, { from_seq: 1 })
     await api('POST', `/v1/webhooks/${id}/test`)
     // The last one has had an attempt.
-    app.db.run("UPDATE webhook_deliveries SET attempts = 1, error = 'The answer was 503.' WHERE seq = 450")
+    app.db.run("UPDATE webhook_deliveries SET attempts = 1, error = 'The response status was 503.' WHERE seq = 450")
     await put(id, { is_active: false })
     expect((await deliveries(id, '?status=pending')).map(({ event }) => event)).toEqual(['test'])
     const ended = await api('GET', `/v1/webhooks/${id}/deliveries?status=undeliverable&per_page=2`)
     expect(ended.body).toMatchObject({
       data: [
-        { attempts: 1, next_attempt_at: null, error: 'The answer was 503. The webhook was switched off.' },
-        { attempts: 0, next_attempt_at: null, error: 'The webhook was switched off.' },
+        { attempts: 1, next_attempt_at: null, error: 'The response status was 503. The webhook was deactivated.' },
+        { attempts: 0, next_attempt_at: null, error: 'The webhook was deactivated.' },
       ],
       pagination: { total: 450 },
     })
