@@ -324,7 +324,7 @@ describe('a broadcast with send_at', () => {
       total_items: 4,
       completed_items: 1,
       failed_items: 3,
-      error_summary: { message: expect.stringContaining('3 of 4 contacts were left out') },
+      error_summary: { message: expect.stringContaining('3 of 4 contacts were skipped') },
     })
     expect(readBroadcastEmails(app).map(({ address }) => address)).toEqual(['contact-4@receiver.test'])
   })
