@@ -80,7 +80,7 @@ test('an outcome that cannot be stored is tried again until it can, and the mail
   }))
   const { emails, logged } = delivery
   const { id } = await emails.accepted()
-  const refusals = () => logged.filter((line) => line.includes('an outcome could not be stored')).length
+  const refusals = () => logged.filter((line) => line.includes('outcome not stored')).length
   await delivery.advanceUntil(() => refusals() >= 3)
   expect(await emails.detail(id)).toMatchObject({
     status: 'processing',
@@ -113,10 +113,10 @@ test('a start of DATA that cannot be stored sends nothing; with room again the m
   }))
   const { emails, logged } = delivery
   const { id } = await emails.accepted()
-  await eventually(() => logged.some((line) => line.includes('the start of a delivery could not be stored')))
+  await eventually(() => logged.some((line) => line.includes('delivery start not stored')))
   // The outcome, "not begun", cannot be stored either.
   await delivery.advanceUntil(
-    () => logged.filter((line) => line.includes('an outcome could not be stored')).length >= 2,
+    () => logged.filter((line) => line.includes('outcome not stored')).length >= 2,
   )
   expect(delivery.messages()).toEqual([])
   for (const { rawMessages } of delivery.smtp.sessions) expect(Buffer.concat([...rawMessages]).length).toBe(0)
@@ -135,7 +135,7 @@ test('a claim that cannot be stored dials nobody, and is made when there is room
   const sendAt = new Date(delivery.clock.now() + 60_000).toISOString()
   const { id } = await emails.accepted({ send_at: sendAt })
   fillDisk(emails.app.db, 'attempts')
-  await delivery.advanceUntil(() => logged.filter((line) => line.includes('the queue could not go on')).length >= 2)
+  await delivery.advanceUntil(() => logged.filter((line) => line.includes('queue processing failed')).length >= 2)
   expect(delivery.smtp.sessions).toHaveLength(0)
   expect(await emails.detail(id)).toMatchObject({ status: 'scheduled', attempts: 0 })
   freeDisk(emails.app.db)

@@ -159,7 +159,7 @@ describe('a domain that leads nowhere', () => {
       "CREATE TEMP TRIGGER refuse BEFORE INSERT ON events WHEN new.type <> 0 BEGIN SELECT RAISE(ABORT, 'refused'); END",
     )
     const sent = await flow.send({ to: 'bob@nowhere.test' })
-    await eventually(() => logged.some((line) => line.includes('the queue could not go on')))
+    await eventually(() => logged.some((line) => line.includes('queue processing failed')))
     db.run('DROP TRIGGER refuse')
     await eventually(() => {
       clock.advance(seconds(1))
