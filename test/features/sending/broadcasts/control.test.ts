@@ -94,9 +94,9 @@ async function startHangingReceiver(step: 'rcpt' | 'body') {
   }
 }
 
-describe('a broadcast that is handed over completely, but of which nothing was tried', () => {
+describe('a broadcast that is enqueued completely but not attempted', () => {
   // Proves: broadcast-5
-  test('is still being sent: it can be paused, resumed and cancelled, and gives its quota back once', async () => {
+  test('is still being sent: it can be paused, resumed and cancelled, and its quota is refunded once', async () => {
     await using service = await createEmailApi({ runsTasks: true })
     const id = await startBroadcast(service, 5)
     await eventually(() => readBroadcastEmails(service.app).length === 5)
@@ -114,7 +114,7 @@ describe('a broadcast that is handed over completely, but of which nothing was t
     expect(service.used()).toBe(0)
   })
 
-  test('is taken back from a pause as well', async () => {
+  test('can be withdrawn while paused', async () => {
     await using service = await createEmailApi({ runsTasks: true })
     const id = await startBroadcast(service, 5)
     await eventually(() => readBroadcastEmails(service.app).length === 5)
@@ -132,7 +132,7 @@ describe('a broadcast that is handed over completely, but of which nothing was t
   })
 })
 
-test('a small broadcast whose receiver keeps its final dot can be paused and cancelled; it ends when nothing is being tried', async () => {
+test('a small broadcast whose receiver delays the final reply can be paused and cancelled; it ends when no attempt is in flight', async () => {
   await using kept = await startHangingReceiver('body')
   const { receiver } = kept
   await using service = await createEmailApi({
@@ -163,7 +163,7 @@ test('a small broadcast whose receiver keeps its final dot can be paused and can
   expectBalanced(service)
 })
 
-describe('what comes back untried after the cancellation', () => {
+describe('mail that returns unattempted after the cancellation', () => {
   /** State, counts and emails of the only broadcast, of a service without its API. */
   const look = ({ app }: TestApp) => {
     const { state, handedOver, leftOut } = findBroadcastById(app.db, 1) ?? {}
@@ -172,7 +172,7 @@ describe('what comes back untried after the cancellation', () => {
   }
 
   // Proves: broadcast-5
-  test('because the service was restarted is not sent, and is taken back with its quota', async () => {
+  test('because of a restart is not sent, and is withdrawn with its quota', async () => {
     const dataDir = mkdtempSync(join(tmpdir(), 'tassis-test-'))
     try {
       {
@@ -215,7 +215,7 @@ describe('what comes back untried after the cancellation', () => {
     }
   })
 
-  test('is taken back also where more deferred mail than is looked at in one piece stands before and behind it', async () => {
+  test('is withdrawn even between more deferred mail than one batch examines', async () => {
     await using service = await createEmailApi({ runsTasks: true })
     const { app, clock } = service
     const id = await startBroadcast(service, 321)
@@ -274,7 +274,7 @@ describe('whether mail is real is decided when the broadcast begins', () => {
     }
   }
 
-  test('from a domain that is verified after that it stays captured, outside the quota', async () => {
+  test('from a domain that is verified later it stays captured, outside the quota', async () => {
     expect(await withChange(UNVERIFIED, NOW)).toEqual({
       sandbox: true,
       emails: [true, true, true],
@@ -283,7 +283,7 @@ describe('whether mail is real is decided when the broadcast begins', () => {
     })
   })
 
-  test('from a domain that is no longer verified it stays real, in the quota', async () => {
+  test('from a domain that loses its verification it stays real, in the quota', async () => {
     expect(await withChange(VERIFIED, null)).toEqual({
       sandbox: false,
       emails: [false, false, false],
@@ -294,7 +294,7 @@ describe('whether mail is real is decided when the broadcast begins', () => {
 })
 
 describe('resume', () => {
-  test('of a broadcast that was begun says that it is being sent, and of one before its time that it waits', async () => {
+  test('reports a started broadcast as sending, and one before its time as waiting', async () => {
     await using service = await createEmailApi()
     const atOnce = await startBroadcast(service, 1)
     const later = await startBroadcast(service, 1, { send_at: inAnHour() })
@@ -321,7 +321,7 @@ describe('the request', () => {
     )
   })
 
-  test('for the 201st broadcast that is under way is a 409; one more may begin when one is over', async () => {
+  test('for the 201st open broadcast is a 409; another may start when one has ended', async () => {
     await using service = await createEmailApi()
     const id = await startBroadcast(service, 1, { send_at: inAnHour() })
     const columns = service.app.db
@@ -352,7 +352,7 @@ describe('the request', () => {
     expect((await getOperation(service, id)).status).toBe('pending')
   })
 
-  test('from a domain that is not verified is answered with that it is only captured', async () => {
+  test('from an unverified domain reports that the broadcast is only captured', async () => {
     await using service = await createEmailApi()
     const answer = await post(service, await createList(service, createContacts(2)), {
       from_address: `ada@${UNVERIFIED}`,
@@ -367,7 +367,7 @@ describe('the request', () => {
 })
 
 // Proves: send-8
-test('a broadcast that was accepted is sent though its domain has lost its records since then, and is not captured as sandbox', async () => {
+test('an accepted broadcast is sent though its domain lost its records since then, and is not captured as sandbox', async () => {
   await using service = await createEmailApi({
     runsTasks: true,
     delivers: true,
@@ -388,7 +388,7 @@ test('a broadcast that was accepted is sent though its domain has lost its recor
 test.each([
   [1, '1 email failed; GET /v1/emails with this operation_id and status=failed says why of each.'],
   [2, '2 emails failed; GET /v1/emails with this operation_id and status=failed says why of each.'],
-])('the operation of a broadcast of which %d failed says so in its error_summary', async (nameless, summary) => {
+])('the operation of a broadcast with %d failures reports them in its error_summary', async (nameless, summary) => {
   await using service = await createEmailApi({
     runsTasks: true,
     delivers: true,
@@ -413,7 +413,7 @@ test.each([
   ])
 })
 
-describe('a note of trouble', () => {
+describe('a delay reason', () => {
   const pauseAccount = ({ app }: EmailApi, pausedAt: number | null) =>
     app.db.run('UPDATE accounts SET paused_at = ?', [pausedAt])
   const noted = (service: EmailApi, id: string) =>
@@ -422,7 +422,7 @@ describe('a note of trouble', () => {
       return now.error_summary?.message === ACCOUNT_PAUSED && now
     })
 
-  test('is taken back when the broadcast goes on, while it is still being sent', async () => {
+  test('is cleared when the broadcast continues, while it is still being sent', async () => {
     await using service = await createEmailApi({ runsTasks: true })
     const id = await startBroadcast(service, 2, { send_at: inAnHour() })
     pauseAccount(service, NOW)
@@ -434,7 +434,7 @@ describe('a note of trouble', () => {
     expect(summarise(await getOperation(service, id))).toEqual(['processing', 'sending', 2, 0, null])
   })
 
-  test('gives way to the sentence of a pause and of a cancellation', async () => {
+  test('is replaced by the reason of a pause or cancellation', async () => {
     await using service = await createEmailApi({ runsTasks: true })
     const id = await startBroadcast(service, 2, { send_at: inAnHour() })
     pauseAccount(service, NOW)
@@ -478,7 +478,7 @@ describe('a note of trouble', () => {
     expect((await getOperation(service, id)).error_summary?.message).toBe(sentence)
   })
 
-  test.each(['waiting', 'paused'])('is not made of a broadcast that is %s', async (state) => {
+  test.each(['waiting', 'paused'])('is not recorded for a broadcast that is %s', async (state) => {
     await using service = await createEmailApi()
     const id = await startBroadcast(service, 1, { send_at: inAnHour() })
     if (state === 'paused') await readAfterControl(service, id, 'pause')

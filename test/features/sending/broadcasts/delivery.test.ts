@@ -121,7 +121,7 @@ const findHeader = (mail: ParsedMail, name: string): string | undefined =>
 
 describe('a broadcast', () => {
   // Proves: broadcast-2
-  test('that gives List-Id, Feedback-ID or Precedence itself keeps its own; mail that is of none has none of them', async () => {
+  test('with its own List-Id, Feedback-ID or Precedence keeps it; other mail has none of them', async () => {
     await using flow = await startFlow()
     const list = await createList(flow, createContacts(1))
     const headers = { 'list-id': 'News <news.sender.test>', 'Feedback-ID': 'a:b:c:acme1', Precedence: 'list' }
@@ -134,7 +134,7 @@ describe('a broadcast', () => {
   })
 
   // Proves: broadcast-1, broadcast-2
-  test('brings every active contact one message, rendered for it, that names the list to unsubscribe from', async () => {
+  test('sends every active contact one rendered message with the list to unsubscribe from', async () => {
     await using flow = await startFlow()
     const { service, arrived } = flow
     const list = await createList(flow, [...createContacts(30), { email: 'pending@receiver.test', status: 'pending' }])
@@ -190,7 +190,7 @@ describe('a broadcast', () => {
   })
 
   // Proves: broadcast-7
-  test('leaves out who unsubscribes by one click while it goes on, of this list only', async () => {
+  test('skips contacts who unsubscribe by one click during it, for this list only', async () => {
     await using flow = await startFlow({ TASSIS_BROADCAST_AHEAD: '10' })
     const contacts = createContacts(40)
     const list = await createList(flow, contacts)
@@ -219,7 +219,7 @@ describe('a broadcast', () => {
     expect(countByStatus(await waitForSettled(flow, await startBroadcast(flow, other)))).toEqual({ sent: 1 })
   })
 
-  test('whose template does not work for one contact fails for that one, which is told why', async () => {
+  test('whose template fails for one contact fails for that one only, with the reason', async () => {
     await using flow = await startFlow()
     const { service } = flow
     const list = await createList(flow, [
@@ -287,7 +287,7 @@ describe('a broadcast', () => {
     expect(subjects.sort()).toEqual(['Number 1', 'Number 2'])
   })
 
-  test('beside another one to the same list reaches everybody twice, once for each', async () => {
+  test('concurrent with another one to the same list reaches everybody twice', async () => {
     await using flow = await startFlow({ TASSIS_BROADCAST_AHEAD: '10' })
     const list = await createList(flow, createContacts(50))
     const both = await Promise.all([
@@ -305,7 +305,7 @@ describe('a broadcast', () => {
   })
 })
 
-describe('while a broadcast goes on', () => {
+describe('while a broadcast is being sent', () => {
   /** Some of 60 have arrived, and the receiver answers none of them. */
   const stopped = async (flow: Flow) => {
     const list = await createList(flow, createContacts(60))
@@ -316,7 +316,7 @@ describe('while a broadcast goes on', () => {
   }
 
   // Proves: broadcast-5
-  test('a pause lets end what is under way and begins nothing more until it is resumed', async () => {
+  test('a pause lets attempts in flight end and begins nothing more until a resume', async () => {
     await using flow = await startFlow({ TASSIS_BROADCAST_AHEAD: '10' })
     const id = await stopped(flow)
     expect((await control(flow, id, 'pause')).status).toBe(200)
@@ -340,7 +340,7 @@ describe('while a broadcast goes on', () => {
   })
 
   // Proves: broadcast-5
-  test('to cancel it ends with counts that add up, and gives the quota of the rest back', async () => {
+  test('a cancellation ends with consistent counts, and refunds the quota of unsent mail', async () => {
     await using flow = await startFlow({ TASSIS_BROADCAST_AHEAD: '10' })
     const id = await stopped(flow)
     expect(flow.service.used()).toBe(60)
@@ -358,7 +358,7 @@ describe('while a broadcast goes on', () => {
 })
 
 // Proves: broadcast-7
-test('a broadcast goes on after a restart in its middle, and neither skips nor repeats anybody', async () => {
+test('a broadcast continues after a restart, and neither skips nor repeats a contact', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'tassis-test-'))
   try {
     const contacts = createContacts(200)

@@ -52,7 +52,7 @@ async function startBroadcast(service: EmailApi, contacts: readonly TestContact[
 const countSent = ({ app }: EmailApi, domain: string): number =>
   readBroadcastEmails(app).filter(({ address, status }) => status === 'sent' && address.endsWith(`@${domain}`)).length
 
-test('100 contacts of a domain whose site gives no greeting do not hold up 20 of another one behind them', async () => {
+test('100 contacts at a site without a greeting do not hold up 20 of another domain behind them', async () => {
   await using receiver = await startScriptedSmtp()
   await using silence = await startSilentServer(receiver.port)
   const dns = await startDnsServer({ 'silent.test': { A: ['127.0.0.2'] }, 'good.test': { A: ['127.0.0.1'] } })
@@ -83,7 +83,7 @@ test('100 contacts of a domain whose site gives no greeting do not hold up 20 of
   }
 })
 
-test('where nothing is delivered, those of another lane are handed over behind 100 of one, but no more than 8 times TASSIS_BROADCAST_AHEAD', async () => {
+test('when nothing is delivered, contacts of another lane are enqueued behind 100 of one, but no more than 8 times TASSIS_BROADCAST_AHEAD', async () => {
   await using service = await createEmailApi({ runsTasks: true, settings: { TASSIS_BROADCAST_AHEAD: '20' } })
   const few = await startBroadcast(service, [...createContacts('slow.test', 100), ...createContacts('good.test', 20)])
   const waiting = () =>

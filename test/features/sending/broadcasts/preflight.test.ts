@@ -37,13 +37,13 @@ const post = (listId: string, request: Json, options?: ApiOptions): Promise<ApiR
 /** Sources of bodies of a refused request stay among the content, as those of any refused send do. */
 const countStored = () => ({ ...service.stored(), contentParts: 0 })
 
-describe('a template that works for none of the contacts that are tried', () => {
+describe('a template that fails for all tested contacts', () => {
   test.each([
     ['the only contact', createContacts(1)],
     ['all 3 contacts', createContacts(3)],
     ['all 20 contacts', createContacts(20)],
     ['the first 20 contacts', [...createContacts(20), ...createNamedContacts(21, 5)]],
-  ])('is a 422 that names %s and the variable, and leaves nothing behind', async (tried, contacts) => {
+  ])('is a 422 that names %s and the variable, and stores nothing', async (tried, contacts) => {
     const id = await createList(contacts)
     const before = countStored()
     const refused = await post(id, { text_body: NAMED })
@@ -53,7 +53,7 @@ describe('a template that works for none of the contacts that are tried', () => 
     expect(countStored()).toEqual(before)
   })
 
-  test('is refused where its subject is what does not work', async () => {
+  test('is rejected when only its subject fails', async () => {
     const refused = await post(await createList(createContacts(2)), {
       subject: 'For {{ contact.name }}',
       text_body: 'Hello',
@@ -61,13 +61,13 @@ describe('a template that works for none of the contacts that are tried', () => 
     expectError(refused, 422, 'template_error', 'subject')
   })
 
-  test('is refused with the words of the template where the variable is none of the contact', async () => {
+  test('is rejected with the template error when the variable does not belong to the contact', async () => {
     const refused = await post(await createList(createContacts(2)), { text_body: 'It is {{ season }}.' })
     expectError(refused, 422, 'template_error', 'text_body')
     expect(at(refused.body, 'message')).toContain('the variable "season" is missing in template_data')
   })
 
-  test('keeps no answer under its Idempotency-Key: the same request is accepted once it works', async () => {
+  test('stores no response for its Idempotency-Key: the same request is accepted once it works', async () => {
     const id = await createList(createContacts(2))
     const options = { headers: { 'Idempotency-Key': 'tried twice' } }
     expectError(await post(id, { text_body: NAMED }, options), 422, 'template_error', 'text_body')
@@ -78,7 +78,7 @@ describe('a template that works for none of the contacts that are tried', () => 
 })
 
 // Proves: send-34
-test('a subject that template_data would break for everybody is a 422 that leaves nothing behind', async () => {
+test('a subject that template_data breaks for everybody is a 422 that stores nothing', async () => {
   const id = await createList(createContacts(2))
   const before = countStored()
   const request = { subject: 'Dear {{ name }}', template_data: { name: 'Bob\nBcc: eve@receiver.test' }, text_body: 'x' }
@@ -89,7 +89,7 @@ test('a subject that template_data would break for everybody is a 422 that leave
 })
 
 // Proves: broadcast-1
-test('a template that works for some is accepted, and the answer says how many of those tried it fails for', async () => {
+test('a template that works for some contacts is accepted, and the response reports how many fail', async () => {
   const [first, ...others] = createContacts(25)
   const id = await createList([...(first ? [first] : []), ...others.slice(0, 2), ...createNamedContacts(4, 22)])
   const answer = await post(id, { text_body: NAMED })
@@ -99,12 +99,12 @@ test('a template that works for some is accepted, and the answer says how many o
   )
 })
 
-test('a template that works for all that are tried says nothing of it', async () => {
+test('a template that works for all tested contacts adds no warning', async () => {
   const answer = await post(await createList(createNamedContacts(1, 3)), { text_body: NAMED })
   expect([answer.status, at(answer.body, 'data', 'message')]).toEqual([202, 'It is being sent to 3 contacts.'])
 })
 
-test('a template whose render never ends is a 422 template_limit that leaves nothing behind', async () => {
+test('a template that never finishes rendering is a 422 template_limit that stores nothing', async () => {
   const loops = ['a', 'b', 'c'].map((name) => `{% for ${name} in range(10000) %}`).join('')
   const endless = `${loops}{{ a }}${'{% endfor %}'.repeat(3)}`
   const id = await createList(createContacts(3))

@@ -10,7 +10,7 @@ import { createTestAccount, createTestApp, eventually } from '#test/support/app.
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
-test('a site that lets nobody in is left alone ever longer, at most 15 minutes', () => {
+test('the backoff of a site that accepts no connection doubles up to 15 minutes', () => {
   expect([1, 2, 3, 4, 5, 6, 7, 20].map(computeSiteBackoffMs)).toEqual([
     seconds(30),
     minutes(1),
@@ -23,7 +23,7 @@ test('a site that lets nobody in is left alone ever longer, at most 15 minutes',
   ])
 })
 
-test('a site whose rest ended an hour ago is forgotten, and not before', () => {
+test('a site is evicted an hour after its backoff ended, not before', () => {
   const clock = new ManualClock(Date.UTC(2026, 2, 1))
   const sites = new Sites({
     clock,
@@ -53,7 +53,7 @@ test('a site whose rest ended an hour ago is forgotten, and not before', () => {
 })
 
 // Proves: status-17
-test('mail held by a rest of over a minute has one deferred event with reason and time, and no attempt', async () => {
+test('mail held by a backoff of over a minute has one deferred event with reason and time, and no attempt', async () => {
   const clock = new ManualClock(Date.UTC(2026, 2, 1))
   await using dns = await startDnsServer({
     'down.test': { MX: [{ preference: 10, exchange: 'mx.down.test' }] },
@@ -99,7 +99,7 @@ test('mail held by a rest of over a minute has one deferred event with reason an
   })
 })
 
-test('mail that is held and older than it may become bounces as expired, and is a dead letter', async () => {
+test('held mail past its expiry bounces as expired and becomes a dead letter', async () => {
   const clock = new ManualClock(Date.UTC(2026, 2, 1))
   await using dns = await startDnsServer({
     'down.test': { MX: [{ preference: 10, exchange: 'mx.down.test' }] },

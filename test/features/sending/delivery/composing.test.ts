@@ -86,7 +86,7 @@ describe('recipients of one email', () => {
       expect(await verifyWithMailauth(Buffer.concat(message), composing.record)).toBe('pass')
   })
 
-  test('get the bytes that they would get alone, first and again', async () => {
+  test('get the same bytes as they would alone, at every attempt', async () => {
     for (const change of [{ tracking: true }, { tracking: false }]) {
       await using composing = await startComposing({
         html_body: '<a href="https://shop.test/">Zur Übersicht</a>',
@@ -103,7 +103,7 @@ describe('recipients of one email', () => {
     }
   })
 
-  test('have HTML of their own when it is tracked, and share the rest', async () => {
+  test('have their own HTML when it is tracked, and share the other parts', async () => {
     await using composing = await startComposing({
       html_body: '<a href="https://shop.test/">Shop</a>',
       attachments: [createFile(MiB)],
@@ -145,7 +145,7 @@ test('HTML alone gets a generated text part before it', async () => {
   expect(raw).toContain('\r\n\r\nHi\r\n\r\nSee this <https://example.com/x>\r\n')
 })
 
-test('large messages of one account do not keep a small one of another from leaving before them', async () => {
+test('large messages of one account do not delay a small one of another', async () => {
   const order: string[] = []
   await using server = await startScriptedSmtp({
     rcpt: (line) => {

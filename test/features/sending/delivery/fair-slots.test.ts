@@ -92,7 +92,7 @@ const waitForSettled = (flow: MailFlow): Promise<true> =>
 
 describe('while an account sends to silent servers', () => {
   // Proves: delivery-22
-  test('it has half of all slots, and the mail of others is delivered', async () => {
+  test('it has half of all slots, and mail of others is delivered', async () => {
     await using server = await startSilentServer('body')
     const silent = createDomains('silent', 40)
     const others = createDomains('good', 5)
@@ -138,7 +138,7 @@ describe('while an account sends to silent servers', () => {
   })
 
   // Proves: delivery-22
-  test('its sub-accounts have no slots besides', async () => {
+  test('its sub-accounts have no slots of their own', async () => {
     await using server = await startSilentServer('body')
     const silent = createDomains('silent', 20)
     await using flow = await startMailFlow({
@@ -184,7 +184,7 @@ describe('while an account sends to silent servers', () => {
 })
 
 // Proves: delivery-22
-test('100 messages of an account to a domain are not before the one of another to the same domain', async () => {
+test('100 messages of an account to a domain do not delay one of another account to the same domain', async () => {
   const { promise: spoken, resolve: speak } = Promise.withResolvers<void>()
   const begun: string[] = []
   await using server = await startScriptedSmtp({
@@ -228,7 +228,7 @@ const countBegun = ({ app }: MailFlow): number =>
     .get()?.n ?? 0
 
 describe('while large messages wait for silent servers', () => {
-  test('sub-accounts of one parent hold the memory of one account, and the large mail of others is delivered', async () => {
+  test('sub-accounts of one parent share the memory of one account, and large mail of others is delivered', async () => {
     await using server = await startSilentServer('body')
     const silent = createDomains('silent', 4)
     await using flow = await startMailFlow({
@@ -278,7 +278,7 @@ describe('while large messages wait for silent servers', () => {
     expectBalanced(flow.service)
   })
 
-  test('an attempt is ended a minute before its message begins if large mail of its account waits for memory', async () => {
+  test('an attempt without a begun message is ended after a minute if large mail of its account waits for memory', async () => {
     await using server = await startSilentServer('rcpt')
     const clock = new ManualClock(START)
     await using flow = await startMailFlow({
@@ -306,7 +306,7 @@ describe('while large messages wait for silent servers', () => {
 })
 
 describe('an attempt whose slot is wanted', () => {
-  test('is ended while it is dialled, and the site does not rest for that', async () => {
+  test('is ended while it dials, and causes no backoff of the site', async () => {
     const { promise: spoken, resolve: speak } = Promise.withResolvers<void>()
     let waiting = 0
     await using server = await startScriptedSmtp({
@@ -342,7 +342,7 @@ describe('an attempt whose slot is wanted', () => {
   })
 
   // Proves: delivery-23
-  test('waits a minute for a silent server before its message has begun, and is tried again later', async () => {
+  test('waits a minute for a silent server before its message begins, and is retried later', async () => {
     await using server = await startSilentServer('rcpt')
     const clock = new ManualClock(START)
     const silent = createDomains('silent', 12)

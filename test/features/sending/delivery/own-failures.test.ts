@@ -44,7 +44,7 @@ async function scheduleLarge(): Promise<string> {
 }
 
 // Proves: storage-1
-test('a disk that cannot be read gives the mail back without an attempt, until it can', async () => {
+test('an unreadable disk returns mail to the queue without an attempt until it is readable', async () => {
   const path = await scheduleLarge()
   renameSync(path, `${path}.away`)
   // Reads of it end with EIO.
@@ -63,7 +63,7 @@ test('a disk that cannot be read gives the mail back without an attempt, until i
 })
 
 // Proves: http-23
-test('content that can never be read fails the mail with a reason that names no path', async () => {
+test('permanently unreadable content fails the mail with a reason that names no path', async () => {
   const path = await scheduleLarge()
   rmSync(path)
   mkdirSync(path)

@@ -36,7 +36,7 @@ function createGate(): { readonly open: () => void; readonly opened: Promise<voi
   return { open: resolve, opened: promise }
 }
 
-describe('places', () => {
+describe('slots of the queue', () => {
   test('a lane does not wait for the message of another lane while its site has room', async () => {
     const held = createGate()
     await using server = await startScriptedSmtp({
@@ -99,7 +99,7 @@ describe('places', () => {
       expect((await flow.settled(one)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
   })
 
-  test('a claim that the database refuses strands nobody who found its places taken', async () => {
+  test('a claim that the database refuses strands no lane that found its slots taken', async () => {
     await using server = await startScriptedSmtp()
     await using flow = await startMailFlow({
       zone: sharedHost('one.test', 'two.test', 'three.test'),
@@ -120,7 +120,7 @@ describe('places', () => {
     expectBalanced(flow.service)
   })
 
-  test('lanes that waited for a full site are tried when the site turns out to be unreachable', async () => {
+  test('lanes that wait for a full site are tried when the site turns out to be unreachable', async () => {
     const clock = new ManualClock(START)
     const held = createGate()
     await using server = await startScriptedSmtp({
@@ -148,8 +148,8 @@ describe('places', () => {
   })
 })
 
-describe('a domain that leads nowhere', () => {
-  test('an outcome that the database refuses leaves nobody claimed', async () => {
+describe('an unroutable domain', () => {
+  test('an outcome that the database refuses leaves no recipient claimed', async () => {
     const clock = new ManualClock(START)
     const logged: string[] = []
     const log = createLog('error', { write: (line) => void logged.push(line) })
@@ -217,7 +217,7 @@ describe('memory', () => {
     expectBalanced(flow.service)
   })
 
-  test('messages larger than the budget go one after the other', async () => {
+  test('messages larger than the budget are sent one after another', async () => {
     let open = 0
     let most = 0
     await using server = await startScriptedSmtp({

@@ -13,7 +13,7 @@ import { expectBalanced } from '#test/support/consistency.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
-test('recipients of a broadcast wait while it is paused, or is being cancelled or given up', () => {
+test('recipients of a broadcast wait while it is paused, being cancelled or failing', () => {
   expect(BROADCAST_STATES.filter((_, code) => HELD_BROADCAST_STATES.has(code))).toEqual([
     'paused',
     'cancelling',
@@ -21,7 +21,7 @@ test('recipients of a broadcast wait while it is paused, or is being cancelled o
   ])
 })
 
-describe('who is to be rendered', () => {
+describe('the render queue', () => {
   const lineOf = () => {
     const begun: string[] = []
     const line = new RenderQueue<string>()
@@ -34,7 +34,7 @@ describe('who is to be rendered', () => {
     return { line, begun, enter }
   }
 
-  test('is begun for eight of an account and 32 in all at a time; accounts take turns', () => {
+  test('begins eight of an account and 32 in total at a time; accounts take turns', () => {
     const { line, begun, enter } = lineOf()
     for (let accountId = 1; accountId <= 5; accountId++) enter(accountId, 9)
     expect([begun.length, begun.at(-1)]).toEqual([32, '4.8'])
@@ -43,7 +43,7 @@ describe('who is to be rendered', () => {
     expect(begun.slice(32)).toEqual(['1.9', '5.1', '2.9', '5.2'])
   })
 
-  test('leaves its place once, and is not begun after it left', () => {
+  test('frees each place once, and begins no owner that left', () => {
     const { line, begun, enter } = lineOf()
     enter(1, 10)
     expect([line.has('1.1'), line.has('1.10'), begun.length]).toEqual([true, true, 8])
@@ -141,7 +141,7 @@ const countSent = ({ app }: EmailApi, accountId: number): number =>
     )
     .get(accountId)?.n ?? 0
 
-test('a broadcast that takes long to render leaves another account its part of the same site', async () => {
+test('a broadcast that renders slowly leaves another account its share of the same site', async () => {
   const held: (() => void)[] = []
   let slowAccount = 0
   let begun = 0
@@ -173,7 +173,7 @@ test('a broadcast that takes long to render leaves another account its part of t
   expectBalanced(service)
 }, 60_000)
 
-test('sub-accounts of one parent are rendered for as one account', async () => {
+test('sub-accounts of one parent share the rendering of one account', async () => {
   const held: (() => void)[] = []
   let begun = 0
   await using flow = await startFlow(async (_, render) => {
@@ -221,7 +221,7 @@ test('no more large bodies are rendered than may wait for memory', async () => {
   expectBalanced(service)
 }, 90_000)
 
-test('an email that the renderer does not survive is tried three times; then its template is at fault', async () => {
+test('an email that crashes the renderer is tried three times; then its template fails', async () => {
   const attempts = new Map<string, number>()
   await using flow = await startFlow(
     (request, render) => {

@@ -51,7 +51,7 @@ test.each([
   },
 )
 
-test('stopped at any moment, nothing stays claimed, and the next start sends everything once', async () => {
+test('after a stop at any moment nothing stays claimed, and the next start sends everything once', async () => {
   let isStopped = false
   const begunAfterStop: string[] = []
   await using server = await startScriptedSmtp({
@@ -98,7 +98,7 @@ test('stopped at any moment, nothing stays claimed, and the next start sends eve
   expectBalanced(flow.service)
 }, 30_000)
 
-test('a begun message is waited for', async () => {
+test('a stop waits for a begun message', async () => {
   const { promise, resolve } = Promise.withResolvers<void>()
   await using server = await startScriptedSmtp({ body: () => promise.then(() => '250 2.0.0 Queued') })
   await using flow = await startMailFlow({ zone, smtpPort: server.port })
@@ -111,7 +111,7 @@ test('a begun message is waited for', async () => {
   expectBalanced(flow.service)
 })
 
-test('a begun message that is not answered within a minute is uncertain', async () => {
+test('a begun message without a reply within a minute is uncertain', async () => {
   const clock = new ManualClock(START)
   await using server = await startScriptedSmtp({ body: neverResolve })
   await using flow = await startMailFlow({ zone, clock, smtpPort: server.port })
@@ -135,7 +135,7 @@ test('a begun message that is not answered within a minute is uncertain', async 
 test.each([
   ['until the database takes it', true],
   ['for a minute, and then it is for the next start to say uncertain', false],
-])('stopped while the database refuses a known outcome, it is tried again %s', async (_, recovers) => {
+])('when stopped while the database refuses a known outcome, the write is retried %s', async (_, recovers) => {
   const clock = new ManualClock(START)
   await using server = await startScriptedSmtp()
   await using flow = await startMailFlow({ zone, clock, smtpPort: server.port })

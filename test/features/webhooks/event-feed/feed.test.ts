@@ -8,7 +8,7 @@ import { nextSeqs, numbers, openStream, page, readAll, recordEvents, seedEvents 
 
 describe('the feed', () => {
   // Proves: list-19, feed-1
-  test('has every event of the account in one order, each as in the detail of its email, with its place', async () => {
+  test('has every event of the account in one order, each as in the detail of its email, with its position', async () => {
     await using service = await createEmailApi()
     const { accepted, detail, api, clock } = service
     const first = await accepted()
@@ -29,7 +29,7 @@ describe('the feed', () => {
     })
   })
 
-  test('tells all that an event carries', async () => {
+  test('has all data of an event', async () => {
     await using service = await createTestApi()
     const { app, actor, api } = service
     const data = {
@@ -70,7 +70,7 @@ describe('the feed', () => {
   })
 
   // Proves: feed-1
-  test('is read to its end by asking again with next_after, at any limit, and goes on from there', async () => {
+  test('is read to its end by repeated requests with next_after, at any limit, and continues from there', async () => {
     await using service = await createTestApi()
     const { app, actor, api } = service
     await recordEvents(app, actor.accountId, new Array(23).fill('queued'))
@@ -97,7 +97,7 @@ describe('the feed', () => {
       expectError(await api('GET', `/v1/events?limit=${limit}`), 422, 'validation_failed', 'limit')
   })
 
-  test('with an empty after, types or limit is as without', async () => {
+  test('treats an empty after, types or limit as missing', async () => {
     await using service = await createTestApi()
     const { app, actor, api } = service
     await recordEvents(app, actor.accountId, ['queued', 'sent', 'delivered'])
@@ -109,7 +109,7 @@ describe('the feed', () => {
   })
 
   // Proves: feed-1
-  test('with types has only those, and next_after passes over the others', async () => {
+  test('with types has only those, and next_after skips the others', async () => {
     await using service = await createTestApi()
     const { app, actor, api } = service
     await recordEvents(app, actor.accountId, EVENT_TYPES)
@@ -135,7 +135,7 @@ describe('the feed', () => {
   })
 
   // Proves: feed-2
-  test('has mail that came in with its ids, of no email', async () => {
+  test('has received mail with its ids, without an email', async () => {
     await using service = await createTestApi()
     const { app, actor, api } = service
     const [inbound, mailbox, message] = [newUuid(), newUuid(), newUuid()].map(formatUuid)
@@ -181,7 +181,7 @@ describe('the feed', () => {
     },
   )
 
-  test('looks at no more than 10,000 events a call, so that a rare type costs no more than a frequent one', async () => {
+  test('examines at most 10,000 events per call, so that a rare type costs no more than a frequent one', async () => {
     await using service = await createTestApi()
     const { app, actor, api } = service
     seedEvents(app, actor.accountId, 20_500)
@@ -193,7 +193,7 @@ describe('the feed', () => {
     expect(await page(api, '?types=bounced&after=20000')).toMatchObject({ data: [{ seq: 20_501 }], next_after: 20_501 })
   })
 
-  test('has fewer events on a page when they carry much, and none is left out', async () => {
+  test('has fewer events on a page when they carry much data, and omits none', async () => {
     await using service = await createTestApi()
     const { app, actor, api } = service
     seedEvents(app, actor.accountId, 150, 3, JSON.stringify({ link_url: 'x'.repeat(40_000) }))
@@ -208,7 +208,7 @@ describe('the feed', () => {
     expectError(await service.api('GET', `/v1/events?after=${after}`), 422, 'validation_failed', 'after')
   })
 
-  test('after an event that has not happened is a 422 that names the last one', async () => {
+  test('after a future event is a 422 that names the last one', async () => {
     await using service = await createTestApi()
     const { app, actor, api } = service
     const early = await api('GET', '/v1/events?after=1')
@@ -222,7 +222,7 @@ describe('the feed', () => {
   })
 
   // Proves: error-11, feed-3
-  test('after an event whose followers are no longer kept is a 410 that says where to go on', async () => {
+  test('after an event whose successors were deleted is a 410 that states where to continue', async () => {
     await using service = await createTestApi()
     const { app, actor, api } = service
     seedEvents(app, actor.accountId, 50)
@@ -242,7 +242,7 @@ describe('the feed', () => {
     expect((await api('GET', '/v1/events?after=49')).status).toBe(410)
   })
 
-  test('is read in slices of at most 100 events, or 1,000 of other types, each in a turn of its own', async () => {
+  test('is read in batches of at most 100 events, or 1,000 of other types, each in its own turn', async () => {
     await using service = await createTestApi()
     const { app, actor } = service
     seedEvents(app, actor.accountId, 2500)
@@ -257,7 +257,7 @@ describe('the feed', () => {
     expect(await read('bounced', 250)).toEqual({ events: 0, nextAfter: 2500, turns: 3 })
   })
 
-  test('makes the pages of one account one after the other, and those of others meanwhile', async () => {
+  test('reads pages of one account one after another, and those of others concurrently', async () => {
     await using service = await createTestApi()
     const { app, actor } = service
     const other = await service.newAccount()
@@ -278,7 +278,7 @@ describe('the feed', () => {
   })
 
   // Proves: feed-3
-  test('has no gap when what comes next is removed while it is read: it ends there, and the next is a 410', async () => {
+  test('has no gap when the next events are removed during a read: the page ends there, and the next is a 410', async () => {
     await using service = await createTestApi()
     const { app, actor } = service
     seedEvents(app, actor.accountId, 500)
@@ -301,7 +301,7 @@ describe('the feed', () => {
     await expect(read('199', 1, 300)).rejects.toMatchObject({ status: 410, facts: { next_after: 299, first_seq: 300 } })
   })
 
-  test('of one account has a count of its own and nothing of others', async () => {
+  test('of one account has its own numbering and no events of others', async () => {
     await using service = await createTestApi()
     const { app, actor, api } = service
     const other = await service.newAccount()
@@ -317,7 +317,7 @@ describe('the feed', () => {
     expect((await page(api)).data.map(({ type }) => type)).toEqual(['queued', 'sent'])
   })
 
-  test('is answered only when what it tells is on disk', async () => {
+  test('responds only when its events are durable', async () => {
     await using service = await createTestApi()
     const { app, actor, api } = service
     await recordEvents(app, actor.accountId, ['queued'])
@@ -341,7 +341,7 @@ describe('the feed', () => {
     expect(order).toEqual(['on disk', 'answered'])
   })
 
-  test('is described with both of its content types and all that a reader can give', async () => {
+  test('is described with both content types and all parameters', async () => {
     await using service = await createTestApi()
     const { body } = await service.api('GET', '/openapi.json')
     const operation = at(body, 'paths', '/v1/events', 'get')
@@ -372,7 +372,7 @@ describe('the feed', () => {
 })
 
 // Proves: feed-1
-test('nothing is missing, doubled or out of order while many send and many read, pages and streams alike', async () => {
+test('nothing is missing, duplicated or out of order while many send and many read, in pages and streams', async () => {
   await using service = await createEmailApi()
   const { url, key, api, accepted } = service
   const SENDS = 400

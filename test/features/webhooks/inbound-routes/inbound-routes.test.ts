@@ -38,7 +38,7 @@ function findMatch(service: RouteService, localPart: string): string | undefined
 }
 
 // Proves: inbound-12
-test('a route is made, read, listed, changed in part and deleted, each change with an audit row', async () => {
+test('a route is created, read, listed, changed in part and deleted, each change with an audit row', async () => {
   await using service = await startRouteService()
   const { api, actor, domainId, clock } = service
   const created = await api('POST', '/v1/inbound-routes', {
@@ -100,7 +100,7 @@ test('a route is made, read, listed, changed in part and deleted, each change wi
 })
 
 // Proves: inbound-12
-test('without priority, URL and is_active a route has priority 0, tells nobody and is active', async () => {
+test('without priority, URL and is_active a route has priority 0, posts nothing and is active', async () => {
   await using service = await startRouteService()
   const { api, domainId } = service
   const { body } = await api('POST', '/v1/inbound-routes', { domain_id: domainId, match_type: 'catch_all' })
@@ -163,7 +163,7 @@ describe('422 and nothing is stored for', () => {
     expect((await api('GET', '/v1/inbound-routes')).body).toMatchObject({ data: [made], pagination: { total: 1 } })
   })
 
-  test('an unknown match type, or a domain by its name, in words that say what can be', async () => {
+  test('an unknown match type, or a domain by its name, with the valid values in the message', async () => {
     await using service = await startRouteService()
     const { api, domainId } = service
     for (const [body, message] of [
@@ -179,14 +179,14 @@ describe('422 and nothing is stored for', () => {
       expect(at((await api('POST', '/v1/inbound-routes', body)).body, 'message')).toBe(message)
   })
 
-  test('a URL that leads to a private address, unless the operator allows it', async () => {
+  test('a URL that resolves to a private address, unless the operator allows it', async () => {
     await using service = await startRouteService({ settings: { TASSIS_ALLOW_PRIVATE_NETWORKS: 'false' } })
     const { api, domainId } = service
     const body = { domain_id: domainId, pattern: 'support', match_type: 'exact', webhook_url: 'https://10.0.0.1/' }
     expectError(await api('POST', '/v1/inbound-routes', body), 422, 'invalid_url', 'webhook_url')
   })
 
-  test('a change of nothing, and one that leaves no pattern to compare', async () => {
+  test('a change without fields, and one that leaves no pattern', async () => {
     await using service = await startRouteService()
     const { api, addRoute } = service
     const { id } = await addRoute({ match_type: 'catch_all', pattern: '' })
@@ -213,7 +213,7 @@ describe('422 and nothing is stored for', () => {
 })
 
 // Proves: inbound-12
-test('a domain has one route of a pattern and match type, however it is written: 409 names the one there is', async () => {
+test('a domain has one route per pattern and match type, in any spelling: the 409 names the existing one', async () => {
   await using service = await startRouteService()
   const { api, domainId, addRoute } = service
   const { id } = await addRoute()
@@ -251,7 +251,7 @@ test('an account has at most 1,000 routes', async () => {
 })
 
 // Proves: inbound-13
-test('mail falls to active routes only, in the order of priority and match type', async () => {
+test('mail matches active routes only, in the order of priority and match type', async () => {
   await using service = await startRouteService()
   const { addRoute, put } = service
   await addRoute({ match_type: 'catch_all', pattern: '', webhook_url: null })
@@ -270,7 +270,7 @@ test('mail falls to active routes only, in the order of priority and match type'
   expect(findMatch(service, 'support')).toBe('')
 })
 
-test('what is found by index is what is found among all routes, whatever they are', async () => {
+test('the index finds the same route as a comparison of all routes', async () => {
   await using service = await startRouteService()
   const { app, actor, addRoute } = service
   await addRoute({ webhook_url: null })
@@ -289,7 +289,7 @@ test('what is found by index is what is found among all routes, whatever they ar
   expect(found.at(-1)).toBeUndefined()
 })
 
-test('the routes of a deleted domain are gone for their account at once, and their rows with the next removal', async () => {
+test('the routes of a deleted domain disappear for their account immediately, and their rows with the next removal', async () => {
   await using service = await startRouteService()
   const { api, app, actor, domainId, addRoute } = service
   const { id } = await addRoute()

@@ -43,7 +43,7 @@ async function advanceToNextAttempt({ history, clock }: RouteService, id: string
 
 describe('mail of a route', () => {
   // Proves: notify-17, notify-30, inbound-16
-  test('is told to its URL alone, as a POST of its payload, signed with the secret of the account', async () => {
+  test('is posted to its URL alone, signed with the secret of the account', async () => {
     await using service = await startRouteService()
     const { app, actor, receiver, addRoute, arrive, inboundRow, clock, history } = service
     const route = await addRoute()
@@ -99,7 +99,7 @@ describe('mail of a route', () => {
   })
 
   // Proves: notify-30
-  test('is told to subscribed webhooks too, with the same bytes and their own secret; that says nothing of the mail', async () => {
+  test('is posted to subscribed webhooks too, with the same bytes and their own secret, without effect on the mail', async () => {
     await using service = await startRouteService()
     const { app, actor, receiver, addWebhook, addRoute, arrive, inboundRow } = service
     const hook = await addWebhook(['email.inbound'])
@@ -124,7 +124,7 @@ describe('mail of a route', () => {
     ])
   })
 
-  test('whose event is damaged ends in the history, and holds up nobody', async () => {
+  test('whose event is corrupt ends in the history, and holds up nothing', async () => {
     await using service = await startRouteService()
     const { app, addRoute, arrive, clock, receiver } = service
     const damaged = await addRoute({ pattern: 'a' })
@@ -151,7 +151,7 @@ describe('mail of a route', () => {
     }
   })
 
-  test('that was deleted before it could be told is not told', async () => {
+  test('that was deleted before its attempt is not posted', async () => {
     await using service = await startRouteService()
     const { api, app, addRoute, arrive, receiver } = service
     const route = await addRoute()
@@ -170,7 +170,7 @@ describe('mail of a route', () => {
     expectError(again, 409, 'event_gone')
   })
 
-  test('reaches every URL of many routes, and no more than fifty attempts of an account are under way', async () => {
+  test('reaches every URL of many routes, with at most fifty attempts of an account in flight', async () => {
     await using service = await startRouteService()
     const { receiver, addRoute, arrive } = service
     const gate = Promise.withResolvers<void>()
@@ -192,7 +192,7 @@ describe('mail of a route', () => {
   })
 })
 
-test('of large mail as much is under way in an account as fits into 8 MiB, to whatever webhooks; the rest follows', async () => {
+test('that is large has at most 8 MiB in flight per account, over all its webhooks; the remaining mail follows', async () => {
   await using service = await startRouteService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '1' } })
   const { receiver, addRoute, addWebhook, arrive } = service
   // 34 URLs, and fewer than 50 attempts: it is the size that counts. With what else is in a payload the 32nd quarter of a MiB fills it.
@@ -217,7 +217,7 @@ test('of large mail as much is under way in an account as fits into 8 MiB, to wh
 
 describe('a failing URL of a route', () => {
   // Proves: inbound-15
-  test('is tried again on the ladder with the same bytes, and what it never takes says so', async () => {
+  test('is retried on the schedule with the same bytes, and mail that it never accepts records that', async () => {
     await using service = await startRouteService()
     const { receiver, addRoute, arrive, inboundRow } = service
     receiver.answer({ status: 500 })
@@ -245,7 +245,7 @@ describe('a failing URL of a route', () => {
   })
 
   // Proves: inbound-15, inbound-16
-  test('is off after ten failures in a row, and what waits is ended; any change of the route switches it on again', async () => {
+  test('is deactivated after ten consecutive failures, and pending deliveries end; any change of the route reactivates it', async () => {
     await using service = await startRouteService()
     const { api, receiver, addRoute, arrive, inboundRow, put } = service
     receiver.answer({ status: 500 })
@@ -290,7 +290,7 @@ describe('a failing URL of a route', () => {
     expect(inboundRow(missed.id).status).toBe(DELIVERED)
   })
 
-  test('is not off by failures any more once its user has switched the route off', async () => {
+  test('no longer counts as deactivated by failures once its user deactivated the route', async () => {
     await using service = await startRouteService()
     const { app, addRoute, put } = service
     const { id } = await addRoute()
@@ -303,7 +303,7 @@ describe('a failing URL of a route', () => {
   })
 
   // Proves: inbound-16
-  test('that is refused for good is undeliverable at once; replayed, it is told again and the mail is delivered', async () => {
+  test('that rejects mail permanently makes it undeliverable immediately; a replay posts it again and delivers it', async () => {
     await using service = await startRouteService()
     const { api, receiver, addRoute, arrive, inboundRow } = service
     receiver.answer({ status: 404 })
@@ -330,7 +330,7 @@ describe('a failing URL of a route', () => {
   })
 })
 
-describe('the end of what a route tells', () => {
+describe("the end of a route's pending deliveries", () => {
   const ENDS: readonly (readonly [
     how: string,
     end: (service: RouteService, id: string) => Promise<unknown>,
@@ -341,7 +341,7 @@ describe('the end of what a route tells', () => {
     ['it is deleted', ({ api }, id) => api('DELETE', `/v1/inbound-routes/${id}`), 'The webhook was deleted.'],
   ]
   // Proves: inbound-15
-  test.each(ENDS)('comes when %s: no attempt more, and the mail says so', async (_, end, says) => {
+  test.each(ENDS)('comes when %s: no further attempt, and the mail records it', async (_, end, says) => {
     await using service = await startRouteService()
     const { receiver, addRoute, arrive, inboundRow, clock, app } = service
     receiver.answer({ status: 503 })
@@ -359,7 +359,7 @@ describe('the end of what a route tells', () => {
   })
 
   // Proves: inbound-16
-  test('keeps the history; with a URL again the route tells what comes from then on', async () => {
+  test('keeps the history; with a URL again the route posts mail from then on', async () => {
     await using service = await startRouteService()
     const { api, receiver, addRoute, arrive, put } = service
     const route = await addRoute()
@@ -417,7 +417,7 @@ describe('the inbound secret', () => {
     ])
   })
 
-  test('that is rotated while an attempt is under way: how that one ends says nothing of the endpoint, though the clock stands', async () => {
+  test('that is rotated during an attempt makes its outcome not count, even while the clock stands still', async () => {
     await using service = await startRouteService()
     const { app, actor, receiver, addRoute, arrive } = service
     const gate = Promise.withResolvers<void>()
@@ -437,7 +437,7 @@ describe('the inbound secret', () => {
 })
 
 // Proves: inbound-15
-test('the webhook of a route is nowhere under /v1/webhooks, and does not count there', async () => {
+test('the webhook of a route never appears under /v1/webhooks, and does not count there', async () => {
   await using service = await startRouteService()
   const { api, receiver, addRoute } = service
   const { id } = await addRoute()
@@ -456,7 +456,7 @@ test('the webhook of a route is nowhere under /v1/webhooks, and does not count t
 })
 
 // Proves: inbound-15
-test('a restart tells what came while nobody did, and takes up the retries', async () => {
+test('a restart posts mail that arrived in between, and resumes retries', async () => {
   await using service = await startRouteService()
   const { app, receiver, addRoute, arrive, clock, history } = service
   receiver.answer({ status: 503 })

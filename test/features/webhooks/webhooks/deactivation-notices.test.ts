@@ -58,8 +58,8 @@ function insertDeactivated({ app: { db }, clock }: WebhookService, accounts: num
   }
 }
 
-describe('a webhook that failures switched off', () => {
-  test('is told to the people of its account, with the cause and what to do', async () => {
+describe('a webhook that failures deactivated', () => {
+  test('causes a notice to the people of its account, with the cause and what to do', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     await failTenTimes(service, webhook)
@@ -78,7 +78,7 @@ describe('a webhook that failures switched off', () => {
     expect(notice?.text).toContain(`POST /v1/webhooks/${webhook.id}/replay sends missed events.`)
   })
 
-  test('is told once a day, whatever is restarted or switched on and off again', async () => {
+  test('causes one notice a day, whatever is restarted or reactivated', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     await failTenTimes(service, webhook)
@@ -96,7 +96,7 @@ describe('a webhook that failures switched off', () => {
     expect(notices(service.app)).toHaveLength(2)
   })
 
-  test('is no news after two days, and nobody is told of one that is deleted or that its user switched off', async () => {
+  test('causes no notice after two days, or when it was deleted or its user deactivated it', async () => {
     await using service = await startWebhookService()
     const [old, deleted, off] = [await service.addWebhook(), await service.addWebhook(), await service.addWebhook()]
     await failTenTimes(service, old)
@@ -112,7 +112,7 @@ describe('a webhook that failures switched off', () => {
     expect(notices(service.app)).toEqual([])
   })
 
-  test('is told of the first three of an account alone: they lead to the same dead server', async () => {
+  test('causes a notice only if it is among the first three of its account, which share a dead server', async () => {
     await using service = await startWebhookService()
     const all: CreatedWebhook[] = []
     for (let i = 0; i < 5; i++) all.push(await service.addWebhook(['sent'], `/hook/${i}`))
@@ -125,7 +125,7 @@ describe('a webhook that failures switched off', () => {
     expect(notices(service.app)).toHaveLength(3)
   })
 
-  test('is off since it failed, whatever is done to it while it is off: a new secret is no news', async () => {
+  test('keeps its deactivation time whatever changes while it is inactive: a new secret causes no notice', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook()
     await failTenTimes(service, webhook)
@@ -142,7 +142,7 @@ describe('a webhook that failures switched off', () => {
     expect(notices(service.app)).toHaveLength(1)
   })
 
-  test('tells its own last failure, not that of a test or how others that waited were ended', async () => {
+  test('reports its own last failure, not that of a test or of ended deliveries', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook()
     service.receiver.answer({ status: 503 })
@@ -157,14 +157,14 @@ describe('a webhook that failures switched off', () => {
     expect(notices(service.app)[0]?.text.split('\n\n')[2]).toBe('The last failure: The response status was 503.')
   })
 
-  test('is told of however many others are off', async () => {
+  test('causes a notice however many others are inactive', async () => {
     await using service = await startWebhookService()
     insertDeactivated(service, 101, 2)
     await sendDueNotices(service)
     expect(notices(service.app)).toHaveLength(202)
   })
 
-  test('costs an account ten mails a day at most, however many it makes and lets fail', async () => {
+  test('causes at most ten notices per account and day, however many webhooks fail', async () => {
     await using service = await startWebhookService()
     const { app } = service
     const lookOn = createDeactivationNotifier(app)

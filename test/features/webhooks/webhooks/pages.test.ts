@@ -58,7 +58,7 @@ const post = ({ url }: TestApi, cookie: string, fields: Record<string, string>, 
   })
 
 describe('the page of signing secrets', () => {
-  test('sends test events, five a minute with those of the API; the sixth is a page that says when', async () => {
+  test('sends test events, five a minute including those of the API; the sixth is a page with the retry time', async () => {
     await using service = await createService()
     const { cookie } = await signIn(service, 'developer@people.test')
     const fields = { id: service.webhookId, csrf_token: await tokenOn(service, cookie), action: 'test' }
@@ -77,7 +77,7 @@ describe('the page of signing secrets', () => {
   })
 
   // Proves: notify-13
-  test('shows and replaces the secret of a webhook, each noted in the audit log as by the user', async () => {
+  test('shows and replaces the secret of a webhook, each recorded in the audit log with the user', async () => {
     await using service = await createService()
     const { cookie } = await signIn(service, 'developer@people.test')
     expect(await (await get(service, cookie)).text()).not.toMatch(SECRET)
@@ -100,7 +100,7 @@ describe('the page of signing secrets', () => {
   })
 
   // Proves: notify-13
-  test('asks before it replaces a secret, and then does so once, however often the answer is sent', async () => {
+  test('asks before it replaces a secret, and then does so once, however often the form is sent', async () => {
     await using service = await createService()
     const { cookie } = await signIn(service, 'developer@people.test')
     const asked = await get(service, cookie, `?replace=${service.webhookId}`)
@@ -123,7 +123,7 @@ describe('the page of signing secrets', () => {
     expect(now).not.toBe(service.secret)
   })
 
-  test('asks nobody whose role cannot replace it, and about no webhook of others', async () => {
+  test('is not available to roles that cannot replace secrets, nor for webhooks of other accounts', async () => {
     await using service = await createService()
     const other = await service.newAccount()
     await createTestUser(service.app, other, 'owner@other.test', 'owner')
@@ -139,7 +139,7 @@ describe('the page of signing secrets', () => {
     ]).toEqual([303, 403, 404, 404, 404])
   })
 
-  test('leads whoever is not signed in to the sign-in, and from there back to it', async () => {
+  test('redirects signed-out users to the sign-in, and from there back', async () => {
     await using service = await createService()
     const location = (await get(service)).headers.get('location')
     expect(location).toBe('/login?next=/webhooks')
@@ -153,7 +153,7 @@ describe('the page of signing secrets', () => {
     expect([signedIn.status, signedIn.headers.get('location')]).toEqual([303, '/webhooks'])
   })
 
-  test('is the only one that a link can make the sign-in lead to', async () => {
+  test('is the only page that a link can make the sign-in redirect to', async () => {
     await using service = await createService()
     for (const next of ['https://evil.test/', '//evil.test', '/webhooks/../x', '/webhooks?replace=1', '\\evil.test']) {
       const page = await fetch(`${service.url}/login?next=${encodeURIComponent(next)}`)
@@ -164,7 +164,7 @@ describe('the page of signing secrets', () => {
   })
 
   // Proves: notify-13
-  test('shows no secret to a viewer, to nobody who is not signed in, and to no page elsewhere', async () => {
+  test('shows no secret to viewers, signed-out users and pages of other origins', async () => {
     await using service = await createService()
     const [developer, viewer] = [
       await signIn(service, 'developer@people.test'),
@@ -186,7 +186,7 @@ describe('the page of signing secrets', () => {
     expect(await (await get(service, viewer.cookie)).text()).not.toContain('name="action"')
   })
 
-  test('knows only the webhooks of the account', async () => {
+  test('shows only the webhooks of the account', async () => {
     await using service = await createService()
     const other = await service.newAccount()
     await createTestUser(service.app, other, 'owner@other.test', 'owner')

@@ -139,7 +139,7 @@ test.each(DOMAIN_EVENTS)('the payload of %s names the domain and its records', a
 })
 
 // Proves: send-10
-test('payloads, the feed and the detail say sandbox: true of captured mail, and nothing of other mail', async () => {
+test('payloads, the feed and the detail have sandbox: true for captured mail, and no such field for other mail', async () => {
   await using service = await createWebhookApi()
   const { app, actor, accepted, rowsOf, tell, api, detail } = service
   const live = await accepted(EMAIL)
@@ -174,7 +174,7 @@ test('the payload of an event is the same bytes at every attempt', async () => {
   }
 })
 
-test('webhooks are told of no other event of an email, nor of one that is gone or of another account', async () => {
+test('webhooks get no other event of an email, nor one that was deleted or is of another account', async () => {
   await using service = await createWebhookApi()
   const { app, actor, accepted, rowsOf, tell, newAccount } = service
   const { emailId } = rowsOf((await accepted()).id)

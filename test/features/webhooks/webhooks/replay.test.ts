@@ -36,7 +36,7 @@ async function recordSomeEvents(service: WebhookApi): Promise<void> {
 
 describe('a range', () => {
   // Proves: notify-38
-  test('by position makes a delivery of each subscribed event, in order and due now, with an audit row', async () => {
+  test('by position creates a delivery of each subscribed event, in order and due now, with an audit row', async () => {
     await using service = await createWebhookApi()
     const { api, addWebhook, audited, clock, deliveries } = service
     const { id } = await addWebhook()
@@ -110,7 +110,7 @@ describe('a range', () => {
     expect(await listPending(service, id)).toEqual([])
   })
 
-  test('of an event that there is not is a 422 unknown_event, of one that the webhook does not subscribe to another', async () => {
+  test('of an unknown event is a 422 unknown_event, and of an unsubscribed one another 422', async () => {
     await using service = await createWebhookApi()
     const { id } = await service.addWebhook()
     const replay = (name: string) => service.api('POST', `/v1/webhooks/${id}/replay`, { from_seq: 1, events: [name] })
@@ -118,7 +118,7 @@ describe('a range', () => {
     expectError(await replay('opened'), 422, 'validation_failed', 'events')
   })
 
-  test('leaves out what is still to be told for the first time', async () => {
+  test('skips events whose first attempt is still to come', async () => {
     await using service = await createWebhookApi()
     const { api, addWebhook, tell, finish } = service
     const { id } = await addWebhook()
@@ -135,7 +135,7 @@ describe('a range', () => {
   })
 
   // Proves: notify-38
-  test('holds at most 10,000 events; the 422 says where the first 10,000 end', async () => {
+  test('holds at most 10,000 events; the 422 states where the first 10,000 end', async () => {
     await using service = await createWebhookApi()
     const { app, api, actor, addWebhook, rowId } = service
     const { id } = await addWebhook()
@@ -171,7 +171,7 @@ describe('a range', () => {
     expectError(full, 409, 'too_many_pending')
   })
 
-  test('of more than a million events is a 422 that gives one that is not', async () => {
+  test('of more than a million events is a 422 that suggests a valid one', async () => {
     await using service = await createWebhookApi()
     const { app, api, actor, addWebhook } = service
     const { id } = await addWebhook()
@@ -224,7 +224,7 @@ describe('a delivery', () => {
   })
 
   // Proves: notify-37
-  test('of an event that the webhook does not subscribe to any more is a 409, not a delivery that cannot go', async () => {
+  test('of an event that is no longer subscribed is a 409, not a delivery that cannot be made', async () => {
     await using service = await createWebhookApi()
     const { api, addWebhook, put, finish, deliveries } = service
     const { id } = await addWebhook()
@@ -240,7 +240,7 @@ describe('a delivery', () => {
   })
 
   // Proves: notify-37
-  test('whose event is gone, or that is of another webhook, is not replayed', async () => {
+  test('whose event was deleted, or that is of another webhook, is not replayed', async () => {
     await using service = await createWebhookApi()
     const { api, addWebhook, finish, deliveries } = service
     const [id, other] = [(await addWebhook()).id, (await addWebhook()).id]
@@ -253,7 +253,7 @@ describe('a delivery', () => {
 })
 
 // Proves: notify-37, notify-38
-test('while a webhook is off, nothing is replayed: 409', async () => {
+test('nothing is replayed to an inactive webhook: 409', async () => {
   await using service = await createWebhookApi()
   const { api, addWebhook, put, finish, deliveries } = service
   const { id } = await addWebhook()
@@ -273,7 +273,7 @@ test('while a webhook is off, nothing is replayed: 409', async () => {
 })
 
 // Proves: notify-37
-test('a replay sends the bytes of the first time, as a first attempt with a ladder of its own', async () => {
+test('a replay sends the same bytes, as a first attempt with its own retry schedule', async () => {
   await using service = await startWebhookService()
   const { api, clock, receiver, addWebhook, email, tell, release, settled, deliveries, throughRests } = service
   const hook = await addWebhook()

@@ -53,7 +53,7 @@ async function fail({ app, rowId }: WebhookApi, id: string, times: number): Prom
 }
 
 // Proves: list-26, webhook-1, webhook-2, webhook-4, webhook-8, notify-12
-test('a webhook is made with a signing secret that is shown only then, and read with every field', async () => {
+test('a webhook is created with a signing secret that is shown only then, and read with every field', async () => {
   await using service = await createWebhookApi()
   const { api, actor } = service
   const created = await api('POST', '/v1/webhooks', HOOK)
@@ -94,7 +94,7 @@ test('the secret is stored sealed: nothing on disk holds it', async () => {
 })
 
 // Proves: webhook-4, webhook-5, webhook-6, webhook-7
-test('a webhook is made, changed and deleted, each with an audit row that does not hold the secret; then it is a 404', async () => {
+test('a webhook is created, changed and deleted, each with an audit row without the secret; then it is a 404', async () => {
   await using service = await createWebhookApi()
   const { api, addWebhook, put, audited, clock } = service
   const { id, secret } = await addWebhook()
@@ -208,7 +208,7 @@ describe('the URL', () => {
   })
 
   // Proves: webhook-13
-  test('may lead to a name that does not resolve, but not to an address that is refused', async () => {
+  test('may have a name that does not resolve, but not a forbidden address', async () => {
     await using dns = await startDnsServer({
       'private.test': { A: ['10.1.2.3'] },
       'both.test': { A: ['192.0.2.1', '127.0.0.1'] },
@@ -233,7 +233,7 @@ describe('the URL', () => {
     expect(unknown.status).toBe(201)
   })
 
-  test('is looked up for ten webhooks of an account at once, and no more: others are a 429, and those of other accounts are not', async () => {
+  test('is checked for at most ten webhooks of an account at a time: more are a 429, but not for other accounts', async () => {
     await using dns = await startDnsServer({ 'silent.test': 'SILENCE' })
     await using service = await createWebhookApi({ settings: { TASSIS_DNS_SERVERS: dns.address } })
     const { api, clock, newKey, newAccount } = service
@@ -268,7 +268,7 @@ describe('a PUT', () => {
   })
 
   // Proves: webhook-10, webhook-11
-  test('of a webhook that 10 failures have switched off reactivates it, even with is_active false, and resets the count', async () => {
+  test('of a webhook that 10 failures deactivated reactivates it, even with is_active false, and resets the count', async () => {
     await using service = await createWebhookApi()
     const { addWebhook, webhook, put } = service
     for (const isActive of [true, false]) {
@@ -295,7 +295,7 @@ describe('a PUT', () => {
   })
 
   // Proves: webhook-10
-  test('of a webhook that its user has switched off leaves it off until is_active is true', async () => {
+  test('of a webhook that its user deactivated leaves it inactive until is_active is true', async () => {
     await using service = await createWebhookApi()
     const { addWebhook, put } = service
     const { id } = await addWebhook()
@@ -313,7 +313,7 @@ describe('a PUT', () => {
     expect(await put(id, { url: 'https://127.0.0.1/moved' })).toMatchObject({ failure_count: 0 })
   })
 
-  test('that reactivates moves the cursor: what happened meanwhile is not told; one that changes something else does not', async () => {
+  test('that reactivates moves the cursor, so earlier events are not delivered; other changes do not move it', async () => {
     await using service = await createWebhookApi()
     const { app, addWebhook, put, tell, rowId } = service
     const cursor = (id: string) =>
@@ -334,7 +334,7 @@ describe('a PUT', () => {
     expect(cursor(id)).toBe(5)
   })
 
-  test('that switches off ends what waits, except tests; a deletion ends it too', async () => {
+  test('that deactivates ends pending deliveries, except tests; so does a deletion', async () => {
     await using service = await createWebhookApi()
     const { app, api, addWebhook, put, tell, deliveries, rowId } = service
     await tell(Array.from({ length: 450 }, () => 'sent' as const))
@@ -366,7 +366,7 @@ describe('a PUT', () => {
   })
 })
 
-test('every change of a webhook is told to the dispatcher once it is stored', async () => {
+test('the dispatcher is notified of every stored change of a webhook', async () => {
   await using service = await createWebhookApi()
   const { app, api, addWebhook, put, rowId } = service
   const told: number[] = []
@@ -380,7 +380,7 @@ test('every change of a webhook is told to the dispatcher once it is stored', as
   expect(told).toEqual([row, row, row, row])
 })
 
-test('an account has at most 100 webhooks; a deleted one makes room', async () => {
+test('an account has at most 100 webhooks; a deleted one frees its place', async () => {
   await using service = await createWebhookApi()
   const { api, addWebhook } = service
   const { id } = await addWebhook()
