@@ -288,7 +288,7 @@ function parseSubject(subject: string): string {
   if (subject.trim() === '') throw invalid('subject', 'subject must not be empty.')
   requireHeaderSafe('subject', subject)
   if (subject.length > MAX_SUBJECT_LENGTH)
-    throw invalid('subject', `subject must have at most ${MAX_SUBJECT_LENGTH} characters; it has ${subject.length}.`)
+    throw invalid('subject', `subject has ${subject.length} characters; it must have at most ${MAX_SUBJECT_LENGTH}.`)
   return subject.toWellFormed()
 }
 
@@ -297,7 +297,7 @@ function parseBody(field: 'html_body' | 'text_body', body: string | null): strin
   if (body === null || body === '') return null
   const sizeBytes = Buffer.byteLength(body)
   if (sizeBytes > MAX_BODY_BYTES)
-    throw invalid(field, `${field} must have at most ${MAX_BODY_BYTES} bytes; it has ${sizeBytes}.`)
+    throw invalid(field, `${field} has ${sizeBytes} bytes; it must have at most ${MAX_BODY_BYTES}.`)
   return body.toWellFormed()
 }
 

@@ -34,7 +34,7 @@ const post = (
   target: EmailApi = service,
 ): Promise<ApiResponse> =>
   target.api('POST', '/v1/emails/broadcast', { contact_list_id: listId, ...NEWS, ...request }, options)
-/** Id of the operation of a broadcast that is accepted. */
+/** Id of the operation of an accepted broadcast. */
 const startBroadcast = async (listId: string, request: Json = {}, options?: ApiOptions, target: EmailApi = service) => {
   const answer = await post(listId, request, options, target)
   if (answer.status !== 202) throw new Error(`refused: ${JSON.stringify(answer.body)}`)
@@ -44,7 +44,7 @@ const control = (id: string, verb: 'pause' | 'resume' | 'cancel', target: EmailA
   target.api('POST', `/v1/operations/${id}/${verb}`)
 const countWaiting = (target: EmailApi = service) => target.stored()['broadcast_recipients']
 
-/** A service of its own whose broadcasts go on to the end: its mail is captured. */
+/** A separate service whose broadcasts run to the end: its mail is captured. */
 const startService = (settings: Record<string, string> = {}) =>
   createEmailApi({ runsTasks: true, delivers: true, settings: { TASSIS_DELIVERY: 'capture', ...settings } })
 
@@ -224,7 +224,7 @@ describe('the parts of a broadcast', () => {
       {},
       own,
     )
-    // What is changed from now on does not concern it.
+    // Later changes do not affect it.
     const templateId = String(at(body, 'data', 'id'))
     await api('PUT', `/v1/templates/${templateId}`, { html_body: 'changed' })
     await api('DELETE', `/v1/templates/${templateId}`)
@@ -367,7 +367,7 @@ describe('the header Idempotency-Key', () => {
     expect(answers.map(({ status }) => status)).toEqual([202, 202, 202, 202, 202])
     expect(new Set(answers.map(({ body }) => at(body, 'data', 'operation_id'))).size).toBe(1)
     const more = (table: string) => (service.stored()[table] ?? 0) - (before[table] ?? 0)
-    // What the others had fixed goes after their answers.
+    // The snapshots of the others are removed after their responses.
     await eventually(() => more('broadcasts') === 1)
     expect([more('operations'), more('broadcast_recipients')]).toEqual([1, 50])
   })
@@ -394,7 +394,7 @@ describe('the quota', () => {
     const before = own.stored()
     const answer = await post(large, request, { key }, own)
     expect([answer.status, at(answer.body, 'code')]).toEqual([429, 'quota_exceeded'])
-    // The source of its body stays among the content, as that of any refused send does.
+    // The source of its body stays in the content store, as for any rejected send.
     expect({ ...own.stored(), contentParts: 0 }).toEqual({ ...before, contentParts: 0 })
     expect(own.used(actor)).toBe(3)
   })
@@ -525,7 +525,7 @@ describe('pause, resume and cancel', () => {
     const id = await scheduled(own)
     await control(id, 'pause', own)
     own.clock.advance(hours(2))
-    // Another one that is due passes it: the loop has looked.
+    // Another due broadcast passes it, so the loop has checked it.
     const otherList = await createList(own)
     await addContacts(own.app, otherList, createContacts(1))
     await waitForOperation(own, await startBroadcast(otherList, {}, {}, own), 'done')

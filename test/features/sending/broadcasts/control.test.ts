@@ -1,6 +1,6 @@
 /**
- * @module What can be done to a broadcast while its mail waits, what comes back untried after a cancellation, and what is decided when it begins. The
- * counts add up and the books balance after all of it.
+ * @module Control of a broadcast while its mail waits, mail that returns unattempted after a cancellation, and
+ * decisions at its start. The counts stay consistent throughout.
  */
 import { describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -45,13 +45,13 @@ async function createList(service: EmailApi, contacts: readonly TestContact[]): 
 }
 const post = ({ api }: EmailApi, listId: string, request: Json = {}): Promise<ApiResponse> =>
   api('POST', '/v1/emails/broadcast', { contact_list_id: listId, ...NEWS, ...request })
-/** Id of the operation of a broadcast to so many contacts. */
+/** Id of the operation of a broadcast to that many contacts. */
 async function startBroadcast(service: EmailApi, contacts: number, request: Json = {}): Promise<string> {
   const answer = await post(service, await createList(service, createContacts(contacts)), request)
   if (answer.status !== 202) throw new Error(`refused: ${JSON.stringify(answer.body)}`)
   return String(at(answer.body, 'data', 'operation_id'))
 }
-/** The domain of the sender was verified and has lacked records for too long. */
+/** The domain of the sender was verified and has lost its records for too long. */
 const loseVerification = ({ app }: EmailApi) =>
   app.db.run('UPDATE domains SET verified_at = NULL, records_lost_at = 1 WHERE domain = ?', [VERIFIED])
 const control = ({ api }: EmailApi, id: string, verb: 'pause' | 'resume' | 'cancel') =>
@@ -62,7 +62,7 @@ const readAfterControl = async (service: EmailApi, id: string, verb: 'pause' | '
   return at(answer.body, 'data') as OperationState
 }
 const inAnHour = () => new Date(NOW + hours(1)).toISOString()
-/** Everything of an operation that a control changes. */
+/** The fields of an operation that a control changes. */
 const summarise = ({ status, metadata, error_summary }: OperationState) => [
   status,
   metadata.state,
@@ -79,7 +79,7 @@ const relaySettings = ({ port }: ScriptedSmtp) => ({
 const countMessages = (receiver: ScriptedSmtp): number =>
   receiver.sessions.reduce((sum, { messages }) => sum + messages.length, 0)
 
-/** A receiver that keeps a reply back until it is opened. */
+/** A receiver that delays a reply until it is opened. */
 async function startHangingReceiver(step: 'rcpt' | 'body') {
   const gate = Promise.withResolvers<void>()
   const script: SmtpScript = { [step]: () => gate.promise.then(() => '250 2.0.0 OK') }
@@ -109,7 +109,7 @@ describe('a broadcast that is enqueued completely but not attempted', () => {
     expect(summarise(over)).toEqual(['failed', 'cancelled', 0, 5, CANCELLED])
     expect([countByStatus(over), service.used()]).toEqual([{ cancelled: 5 }, 0])
     expectBalanced(service)
-    // Once more changes nothing.
+    // A repetition changes nothing.
     expect(summarise(await readAfterControl(service, id, 'cancel'))).toEqual(['failed', 'cancelled', 0, 5, CANCELLED])
     expect(service.used()).toBe(0)
   })
@@ -147,7 +147,7 @@ test('a small broadcast whose receiver delays the final reply can be paused and 
   expect((await getOperation(service, id)).metadata.state).toBe('sending')
   expect((await readAfterControl(service, id, 'pause')).metadata.state).toBe('paused')
   await readAfterControl(service, id, 'cancel')
-  // All that waits is taken back while the receiver still thinks about the rest.
+  // All waiting mail is withdrawn while the receiver still delays the other replies.
   const during = await eventually(async () => {
     const now = await getOperation(service, id)
     return countByStatus(now)['queued'] === undefined && now
@@ -176,7 +176,7 @@ describe('mail that returns unattempted after the cancellation', () => {
     const dataDir = mkdtempSync(join(tmpdir(), 'tassis-test-'))
     try {
       {
-        // Before any DATA: what is being tried was not sent.
+        // Before any DATA: mail in flight was not sent.
         await using kept = await startHangingReceiver('rcpt')
         await using service = await createEmailApi({
           clock: systemClock,
@@ -231,7 +231,7 @@ describe('mail that returns unattempted after the cancellation', () => {
     })
     expect(returning).toHaveLength(5)
     await readAfterControl(service, id, 'cancel')
-    // The last is taken back: it has looked at everything, and waits for what is being tried.
+    // The last is withdrawn: the scan is complete and waits for attempts in flight.
     await eventually(() => readBroadcastEmails(app).at(-1)?.status === 'cancelled')
     clock.advance(seconds(1))
     expect((await getOperation(service, id)).metadata.state).toBe('cancelling')
@@ -253,7 +253,7 @@ describe('mail that returns unattempted after the cancellation', () => {
 })
 
 describe('whether mail is real is decided when the broadcast begins', () => {
-  /** Begins a broadcast from a domain, verifies it or takes that back before its time, and gives what became of it. */
+  /** Starts a broadcast from a domain, verifies or unverifies the domain before its time, and returns the result. */
   async function withChange(domain: string, verifiedAt: number | null) {
     await using receiver = await startScriptedSmtp()
     await using service = await createEmailApi({ runsTasks: true, delivers: true, settings: relaySettings(receiver) })
@@ -455,7 +455,7 @@ describe('a delay reason', () => {
     ['pause', PAUSED],
     ['cancel', CANCELLED],
   ] as const)('that comes after a %s does not overwrite its sentence', async (verb, sentence) => {
-    // The disk is found full only after the broadcast was paused or cancelled, in the middle of a step.
+    // The disk becomes full only after the broadcast was paused or cancelled, in the middle of a step.
     let asked = Promise.withResolvers<void>()
     let answer = Promise.resolve(false)
     const isLow = () => {
@@ -471,7 +471,7 @@ describe('a delay reason', () => {
     await asked.promise
     await readAfterControl(service, id, verb)
     full.resolve(true)
-    // The step is over when the feeder comes to what was begun after it.
+    // The step has ended when the enqueuer reaches a broadcast that started after it.
     answer = Promise.resolve(false)
     await startBroadcast(service, 1)
     await eventually(() => readBroadcastEmails(service.app).length === 1)

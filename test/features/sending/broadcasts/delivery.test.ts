@@ -26,9 +26,9 @@ interface Flow extends AsyncDisposable {
   readonly service: EmailApi
   /** Everything that arrived so far. */
   arrived(): Promise<ParsedMail[]>
-  /** How many messages have their final dot, answered or not. */
+  /** Number of messages with a final dot, replied to or not. */
   count(): number
-  /** From now on the receiver answers no final dot, until `open`. */
+  /** From now on the receiver replies to no final dot, until `open`. */
   shut(): void
   open(): void
 }
@@ -43,7 +43,7 @@ const relaySettings = (port: number, more: Readonly<Record<string, string>> = {}
 
 const listMessages = (receiver: ScriptedSmtp): Buffer[] => receiver.sessions.flatMap(({ messages }) => messages)
 
-/** A service whose mail goes to one receiver, by the real clock. */
+/** A service whose mail goes to one receiver, on the real clock. */
 async function startFlow(settings: Readonly<Record<string, string>> = {}, dataDir?: string): Promise<Flow> {
   let gate = Promise.withResolvers<void>()
   gate.resolve()
@@ -88,7 +88,7 @@ async function startBroadcast({ service }: Flow, listId: string, request: Json =
 const control = ({ service }: Flow, id: string, verb: 'pause' | 'resume' | 'cancel') =>
   service.api('POST', `/v1/operations/${id}/${verb}`)
 
-/** The operation once none of its emails is open any more. */
+/** The operation once none of its emails is open. */
 const waitForSettled = ({ service }: Flow, id: string) =>
   eventually(async () => {
     const operation = await getOperation(service, id)
@@ -100,7 +100,7 @@ const waitForSettled = ({ service }: Flow, id: string) =>
 const readTo = ({ to }: ParsedMail): string => (Array.isArray(to) ? to : [to]).map((one) => one?.text ?? '').join()
 const listAddresses = (mails: readonly ParsedMail[]): string[] => mails.map(readTo).sort()
 const findUnsubscribeLink = (mail: ParsedMail): string => /https:\S+\/u\/[\w.-]+/.exec(String(mail.text))?.[0] ?? ''
-/** What a mail program does with the link of a message. */
+/** Acts like a mail program that uses the link of a message. */
 const oneClick = ({ service }: Flow, link: string) =>
   fetch(`${service.url}${new URL(link).pathname}`, {
     method: 'POST',
@@ -204,7 +204,7 @@ describe('a broadcast', () => {
     expect((await oneClick(flow, last ? findUnsubscribeLink(last) : '')).status).toBe(200)
     flow.open()
     const over = await waitForSettled(flow, second)
-    // Left out before the hand-over, or refused after it: as far as it had come.
+    // Skipped before it was enqueued, or rejected after it, depending on the progress.
     const { sent, rejected = 0 } = countByStatus(over) as Record<string, number>
     expect([sent, over.failed_items + rejected, over.completed_items + over.failed_items]).toEqual([39, 1, 40])
     const seconds = (await flow.arrived()).filter(({ subject }) => subject === 'Second')
@@ -306,7 +306,7 @@ describe('a broadcast', () => {
 })
 
 describe('while a broadcast is being sent', () => {
-  /** Some of 60 have arrived, and the receiver answers none of them. */
+  /** Some of 60 have arrived, and the receiver replies to none of them. */
   const stopped = async (flow: Flow) => {
     const list = await createList(flow, createContacts(60))
     flow.shut()
@@ -325,7 +325,7 @@ describe('while a broadcast is being sent', () => {
       const now = await getOperation(flow.service, id)
       return countByStatus(now)['processing'] === undefined && now
     })
-    // Mail that comes after all of it passes: whatever could go has gone.
+    // Mail that comes after all of it is delivered, so everything that could be sent was sent.
     const { id: later } = await flow.service.accepted()
     await eventually(async () => (await flow.service.detail(later))['status'] === 'sent')
     const { sent = 0, queued = 0 } = countByStatus(await getOperation(flow.service, id))
@@ -345,7 +345,7 @@ describe('while a broadcast is being sent', () => {
     const id = await stopped(flow)
     expect(flow.service.used()).toBe(60)
     expect((await control(flow, id, 'cancel')).status).toBe(200)
-    // What is being tried is waited for: it may come back untried.
+    // Attempts in flight are awaited, because they may return unattempted.
     await waitForOperation(flow.service, id, 'cancelling')
     flow.open()
     const over = await waitForSettled(flow, id)

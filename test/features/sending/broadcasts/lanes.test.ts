@@ -1,4 +1,4 @@
-/** @module A site that is silent, or a lane that is not delivered, holds up only its own recipients of a broadcast. */
+/** @module A silent site, or a lane without delivery, holds up only its own recipients of a broadcast. */
 import { expect, test } from 'bun:test'
 import { createServer, type Socket } from 'node:net'
 import { systemClock } from '#platform/clock.ts'
@@ -18,7 +18,7 @@ import { startDnsServer } from '#test/support/dns-server.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
-/** Takes connections and never says anything; at another address of the loopback network than the receiver that does. */
+/** Accepts connections and never replies; at another loopback address than the responding receiver. */
 async function startSilentServer(port: number): Promise<AsyncDisposable & { readonly connections: number }> {
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
@@ -103,7 +103,7 @@ test('when nothing is delivered, contacts of another lane are enqueued behind 10
     ...createContacts('good.test', 20),
   ])
   await eventually(async () => (await getOperation(service, many)).metadata.handed_over >= 160)
-  // It is looked at again when another one begins.
+  // It is checked again when another one starts.
   const key = await service.newKey([], await createOtherAccount(service))
   const listId = await newList(service, 'Theirs', key)
   await addContacts(service.app, listId, createContacts('theirs.test', 1))

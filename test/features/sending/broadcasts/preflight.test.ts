@@ -1,4 +1,7 @@
-/** @module A broadcast is tried with the first of its contacts before it begins: what its sender is told, and what is left behind of one that is refused. */
+/**
+ * @module A broadcast is tested with its first contacts before it starts: messages to the sender, and leftovers of a
+ * rejected one.
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type ApiOptions, type ApiResponse, at } from '#test/support/api.ts'
 import { addContacts, createContacts, newList, type TestContact } from '#test/support/broadcasts.ts'
@@ -12,7 +15,7 @@ const MISSING = 'text_body, line 1: the variable "contact.name" is missing in th
 let service: EmailApi
 beforeAll(async () => {
   service = await createEmailApi()
-  // Else the first broadcast would leave its stream behind.
+  // Otherwise the first broadcast would leave its stream behind.
   await service.api('POST', '/v1/streams', { slug: 'broadcast', name: 'Broadcasts' })
 })
 afterAll(() => service[Symbol.asyncDispose]())
@@ -34,7 +37,7 @@ const post = (listId: string, request: Json, options?: ApiOptions): Promise<ApiR
     { contact_list_id: listId, from_address: 'ada@sender.test', subject: 'News', ...request },
     options,
   )
-/** Sources of bodies of a refused request stay among the content, as those of any refused send do. */
+/** Body sources of a rejected request stay in the content store, as for any rejected send. */
 const countStored = () => ({ ...service.stored(), contentParts: 0 })
 
 describe('a template that fails for all tested contacts', () => {

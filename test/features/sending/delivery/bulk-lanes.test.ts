@@ -26,7 +26,7 @@ test.each([
   }).toEqual({ lane, destination, accountId: 7, label, isBulk: mail.isBulk })
 })
 
-/** Of another account than the bulk lanes. */
+/** Of an account other than that of the bulk lanes. */
 const ORDINARY = '9:x.test'
 const BULK = 'bulk:1:x.test'
 
@@ -162,18 +162,18 @@ describe('slots', () => {
       acquire(6, slower)
       for (const lane of [slow, slower, quick]) sites.waitForSite(site, lane)
       acquire(-3, slow)
-      // Two share sixteen, and one of them has thirteen; a third would have a third, and no more than is there.
+      // Two share sixteen, and one of them has thirteen; a third may have a third, limited to the free ones.
       expect(capacities()).toEqual([-5, -5, 3, 3])
       sites.offerSlots()
       expect(woken).toEqual([quick])
       sites.leaveQueues(quick)
       acquire(3, quick)
-      // Nobody else wants any now.
+      // No other lane wants any now.
       acquire(-2, quick)
       expect(capacities()).toEqual([2, 2, 2, 2])
       for (const lane of [quick, last]) sites.waitForSite(site, lane)
       acquire(-8, slow)
-      // Of three each has six at most: one has five, one has one.
+      // Each of three has at most six: one has five, one has one.
       expect(capacities()).toEqual([1, 1, 5, 6])
       for (let turn = 0; turn < 4; turn++) sites.offerSlots()
       expect(woken.slice(1)).toEqual([slow, quick, last, slower])
@@ -208,7 +208,7 @@ describe('slots', () => {
     sites.acquireSlots(createDestination('b.test'), 96, '2:b.test')
     expect(excess()).toEqual([0, 0, 0])
     sites.acquireSlots(createDestination('c.test'), 47, '3:c.test')
-    // Of 357 that no other has an account may have 159, of 203 it may have 71.
+    // An account may have 159 of 357 slots that no other has, and 71 of 203.
     expect(excess()).toEqual([91, 25, 0])
   })
 
@@ -259,7 +259,7 @@ const sharedHost = (...domains: readonly string[]): Zone => ({
   'mx.shared.test': { A: ['127.0.0.1'] },
 })
 
-/** Each domain its own host, all at 127.0.0.1. */
+/** Gives each domain its own host, all at 127.0.0.1. */
 const ownHosts = (...domains: readonly string[]): Zone =>
   Object.fromEntries(domains.map((domain) => [domain, { A: ['127.0.0.1'] }]))
 
@@ -270,15 +270,15 @@ interface Receiver extends AsyncDisposable {
   readonly port: number
   /** Local parts, in the order in which their messages began. */
   readonly begun: string[]
-  /** Local parts of those that wait for the reply to their final dot. */
+  /** Local parts of messages that wait for the reply to their final dot. */
   readonly held: Set<string>
   /** From now on holds the messages for which this is true. */
   hold(which: (local: string) => boolean): void
-  /** Lets held messages go on, and those like them that come. */
+  /** Releases held messages, and later ones like them. */
   release(which?: (local: string) => boolean): void
 }
 
-/** A server that takes all mail and keeps those it is told to waiting for the reply to their final dot. */
+/** A server that accepts all mail and delays the reply to the final dot of selected messages. */
 async function startReceiver(): Promise<Receiver> {
   const begun: string[] = []
   const held = new Map<string, () => void>()
@@ -322,13 +322,13 @@ const isBulk = (local: string): boolean => local.startsWith('bulk')
 
 interface BulkFlow extends AsyncDisposable {
   readonly flow: MailFlow
-  /** Makes mail to these addresses due in the lanes of broadcasts of an account. */
+  /** Makes mail to these addresses due in the broadcast lanes of an account. */
   due(addresses: readonly string[], accountId?: number): Promise<void>
-  /** Local parts of those in delivery. */
+  /** Local parts of messages in delivery. */
   inDelivery(): string[]
 }
 
-/** Only the lane says that mail is of a broadcast: what is sent is the same. */
+/** Only the lane marks mail as that of a broadcast; the messages are the same. */
 async function startBulkFlow(options: MailFlowOptions): Promise<BulkFlow> {
   const clock = new ManualClock(START)
   const flow = await startMailFlow({ ...options, clock })
@@ -355,7 +355,7 @@ async function startBulkFlow(options: MailFlowOptions): Promise<BulkFlow> {
   }
 }
 
-/** Waits until all mail has been delivered; a machine that is busy takes its time for 2,000. */
+/** Waits until all mail is delivered; a busy machine needs time for 2,000. */
 const waitForSent = ({ app }: MailFlow): Promise<true> =>
   eventually(
     () => app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM recipients WHERE status <> 3').get()?.n === 0,
@@ -368,7 +368,7 @@ describe('transactional mail', () => {
     await using receiver = await startReceiver()
     await using bulk = await startBulkFlow({ zone: sharedHost('x.test', 'y.test'), smtpPort: receiver.port })
     const { flow } = bulk
-    // The first few teach the service that the site answers, so that it gets as much as it may.
+    // The first few show that the site responds, so that it gets full capacity.
     receiver.hold((local) => isBulk(local) && Number(local.slice(4)) >= 100)
     await bulk.due(createNames('bulk', 2000).map((local) => `${local}@x.test`))
     // 10 connections, of which bulk mail uses 8.
@@ -396,7 +396,7 @@ describe('transactional mail', () => {
     const { flow } = bulk
     receiver.hold((local) => !isBulk(local) || Number(local.slice(4)) >= 50)
     await bulk.due(createNames('bulk', 60).map((local) => `${local}@x.test`))
-    // Of 3 connections bulk mail uses 2; of 6 messages that may be in hand 4 are bulk.
+    // Bulk mail uses 2 of 3 connections; 4 of 6 messages in flight are bulk.
     await eventually(() => receiver.held.size === 2 && bulk.inDelivery().length === 4)
     await flow.send({ to: 'first@x.test' })
     await eventually(() => receiver.held.has('first'))
@@ -473,7 +473,7 @@ describe('transactional mail', () => {
     await using bulk = await startBulkFlow({
       zone: ownHosts(...[...domains, ...others].map((name) => `${name}.test`)),
       smtpPort: receiver.port,
-      // Of which the account may have four, and its broadcasts three.
+      // The account may use four of them, and its broadcasts three.
       settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '8' },
     })
     const { flow } = bulk

@@ -29,7 +29,7 @@ const createFile = (bytes: number) => ({
   content: Buffer.from(randomBytes(bytes)).toString('base64'),
 })
 
-/** Composes what a delivery Worker is given for an email, recipient by recipient. */
+/** Composes the job of a delivery Worker for an email, recipient by recipient. */
 async function startComposing(request: Partial<SendRequest>) {
   const service = await createTestApp()
   const { app, dataDir } = service
@@ -179,7 +179,7 @@ test('large messages of one account do not delay a small one of another', async 
 
 describe('Date', () => {
   const START = Date.UTC(2026, 2, 15, 12, 30)
-  /** A minute on, unless an attempt is in flight, which would take too long then. */
+  /** Advances a minute, unless an attempt is in flight, which would time out. */
   const step = ({ app }: MailFlow, clock: ManualClock) => {
     const inFlight = app.db.query('SELECT 1 FROM recipients WHERE status = ?').get(statusCode('processing'))
     if (!inFlight) clock.advance(minutes(1))

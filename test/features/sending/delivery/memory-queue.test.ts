@@ -5,18 +5,18 @@ import { MemoryBudget } from '#platform/memory-budget.ts'
 import { MiB } from '#platform/units.ts'
 
 let ids = 0
-/** Emails that a test does not name are of ids from here on, which no test names. */
+/** Ids of emails that a test does not name start here; no test names such an id. */
 const UNNAMED_EMAILS = 1_000_000
-/** Accounts above are sub-accounts of this one. */
+/** Accounts above this number are its sub-accounts. */
 const SUB_ACCOUNTS = 1000
 
-/** Only this counts. */
+/** Only these fields count. */
 const createJob = (
   sizeBytes: number,
   { accountId = ids, emailId = UNNAMED_EMAILS + ids, isBodyShared = true } = {},
 ): PreparedJob => ({ sizeBytes, isBodyShared, job: { accountId, emailId, recipientId: ids++ } }) as PreparedJob
 
-/** A queue that notes whom it starts; bulk mail and the second Worker are for those who are named so. */
+/** A queue that records started jobs; bulk mail and the second Worker are marked by the owner's name. */
 function startQueue(limitBytes: number) {
   const started: string[] = []
   const memory = new MemoryBudget(limitBytes)
@@ -93,7 +93,7 @@ test('a started job blocks jobs that wait for its memory: of other accounts, or 
     false,
     ...Array(4).fill([false, false]),
   ])
-  // Its account has its part, so that nobody else is in its way.
+  // Its account is at its limit, so it blocks no other.
   queue.enqueue('a1 again', createJob(1 * MiB, { accountId: 1 }))
   expect([queue.hasWaiting, ...['a1', 'a2', 'a3'].map(inTheWay)]).toEqual([
     true,

@@ -12,7 +12,7 @@ beforeEach(async () => {
 })
 afterEach(() => emails[Symbol.asyncDispose]())
 
-/** Queues an email to each domain, with what its recipient is given. */
+/** Queues an email to each domain, with the given recipient fields. */
 async function insertQueued(
   rows: Record<string, { nextAt: number; attempts?: number; lastError?: string }>,
 ): Promise<void> {

@@ -1,4 +1,7 @@
-/** @module Trouble of our own before a message leaves: what passes gives the mail back, and what does not tells its tenant no path. */
+/**
+ * @module Our own failures before a message leaves: transient ones return the mail to the queue, and permanent ones
+ * show no path to the tenant.
+ */
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { mkdirSync, readdirSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
@@ -33,7 +36,7 @@ const QUEUED = statusCode('queued')
 const FAILED = statusCode('failed')
 const SENT = statusCode('sent')
 
-/** An email whose text lies in a file, and is due in an hour; gives the path of the file. */
+/** An email whose text is in a file, due in an hour; returns the path of the file. */
 async function scheduleLarge(): Promise<string> {
   const sendAt = new Date(clock.now() + hours(1)).toISOString()
   await flow.send({ to: ['bob@receiver.test'], text_body: 'A line of text.\r\n'.repeat(30_000), send_at: sendAt })

@@ -6,7 +6,7 @@ import { makeReply } from '#protocols/smtp/replies.ts'
 
 type Phase = Parameters<typeof isPermanentlyInvalid>[1]
 
-/** Lines are parted by ` | `, each with its code. */
+/** Lines are separated by ` | `, each with its code. */
 function parseReply(text: string) {
   const lines = text.split(' | ')
   return makeReply(
@@ -15,7 +15,7 @@ function parseReply(text: string) {
   )
 }
 
-/** What servers of these kinds answer, in their words; the phase is RCPT unless it is said. */
+/** Replies of these kinds of servers in their own words; the phase is RCPT unless given. */
 const INVALID: Record<string, (string | [string, Phase])[]> = {
   Gmail: [
     '550-5.1.1 The email account that you tried to reach does not exist. Please try | 550-5.1.1 double-checking the recipient address for typos or | 550 5.1.1 unnecessary spaces. https://support.google.com/mail/?p=NoSuchUser a1 - gsmtp',

@@ -17,7 +17,7 @@ const sharedHost = (...domains: readonly string[]): Zone => ({
   'mx.shared.test': { A: ['127.0.0.1'] },
 })
 
-/** Each domain its own host, all at 127.0.0.1. */
+/** Gives each domain its own host, all at 127.0.0.1. */
 const ownHosts = (...domains: readonly string[]): Zone =>
   Object.fromEntries(domains.map((domain) => [domain, { A: ['127.0.0.1'] }]))
 
@@ -30,7 +30,7 @@ const recipients = (flow: MailFlow) =>
     )
     .all()
 
-/** A promise and what resolves it. */
+/** A promise and the function that resolves it. */
 function createGate(): { readonly open: () => void; readonly opened: Promise<void> } {
   const { promise, resolve } = Promise.withResolvers<void>()
   return { open: resolve, opened: promise }
@@ -65,7 +65,7 @@ describe('slots of the queue', () => {
     await using flow = await startMailFlow({
       zone: ownHosts(...domains),
       smtpPort: server.port,
-      // Of which one account may have three.
+      // One account may use three of them.
       settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '5' },
     })
     let most = 0
@@ -135,7 +135,7 @@ describe('slots of the queue', () => {
       smtpPort: server.port,
       settings: { TASSIS_CONNECTIONS_PER_SITE: '1' },
     })
-    // Two claims fill the site; the other lanes wait for room.
+    // Two claims fill the site; the other lanes wait for capacity.
     await Promise.all(['a@one.test', 'b@one.test', 'c@one.test'].map((to) => flow.send({ to })))
     await server.until(() => server.sessions.length > 0)
     await Promise.all(['d@two.test', 'e@three.test'].map((to) => flow.send({ to })))
@@ -191,7 +191,7 @@ describe('an unroutable domain', () => {
 describe('memory', () => {
   const LARGE = Buffer.alloc(3 * 1024 * 1024, 'x').toString('base64')
   const large = { attachments: [{ filename: 'x.txt', content_type: 'text/plain', content: LARGE }] }
-  // 3 MiB in hand count four times, so that two of these are over the budget, and one nearly.
+  // 3 MiB in flight count four times, so two of these exceed the budget, and one nearly does.
   const settings = { TASSIS_MEMORY_BUDGET: '16MiB' }
 
   test('a small message does not wait behind a large one that waits for memory', async () => {
@@ -232,7 +232,7 @@ describe('memory', () => {
     })
     const domains = createDomains(4)
     await using flow = await startMailFlow({ zone: ownHosts(...domains), smtpPort: server.port, settings })
-    // Another part of the service holds nearly all of it.
+    // Another part of the service uses nearly all of it.
     const others = flow.app.memory.reserve(15 * 1024 * 1024)
     const sent = []
     for (const d of domains) sent.push(await flow.send({ to: `a@${d}`, text_body: 'x'.repeat(400_000) }))

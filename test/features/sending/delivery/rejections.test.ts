@@ -11,7 +11,7 @@ import { type SmtpScript, startScriptedSmtp } from '#test/support/scripted-smtp.
 const START = Date.UTC(2026, 2, 15, 12, 30)
 const DOMAIN = 'receiver.test'
 
-/** The domain with hosts at 127.0.0.1, .2, …, each of a preference of its own. */
+/** The domain with hosts at 127.0.0.1, .2, …, each with its own preference. */
 const createZone = (hosts: number) => ({
   [DOMAIN]: { MX: Array.from({ length: hosts }, (_, i) => ({ preference: i, exchange: `mx${i}.${DOMAIN}` })) },
   ...Object.fromEntries(Array.from({ length: hosts }, (_, i) => [`mx${i}.${DOMAIN}`, { A: [`127.0.0.${i + 1}`] }])),
@@ -44,7 +44,7 @@ describe('a site backoff', () => {
       await flow.app.commit.barrier()
     }
     expect(countQueuedUnattempted(flow)).toBeGreaterThanOrEqual(90)
-    // Those that were claimed before the first refusal came.
+    // Those claimed before the first rejection.
     expect(server.sessions.length).toBeLessThanOrEqual(4)
     expect(rests()).toBe(true)
     expectBalanced(flow.service)
@@ -80,7 +80,7 @@ describe('a site backoff', () => {
     const sent = await Promise.all(Array.from({ length: 20 }, (_, i) => flow.send({ to: `r${i}@${DOMAIN}` })))
     await eventually(() => flow.service.delivery?.scheduler.states()[0]?.reason.includes('is in backoff until'))
     isBusy = false
-    // None while an attempt is under way: those that take a minute give their place up.
+    // None while an attempt is in flight: those that take a minute lose their slot.
     await eventually(() => {
       if (flow.service.delivery?.scheduler.inFlight === 0) clock.advance(seconds(10))
       return flow.app.db.query('SELECT 1 FROM recipients WHERE next_at IS NOT NULL').get() === null
@@ -157,7 +157,7 @@ describe('a host that rejects with a 4xx', () => {
 
   test('and a next one that accepts no connection: the rejection is reported, and no backoff begins', async () => {
     await using hosts = await startHosts([{ rcpt: '450 4.2.0 Greylisted' }])
-    // Nobody listens at the second.
+    // No server listens at the second address.
     await using flow = await startMailFlow({ zone: createZone(2), smtpPort: hosts.port })
     expect((await flow.outcome(`bob@${DOMAIN}`)).recipient).toMatchObject({ smtpResponse: '450 4.2.0 Greylisted' })
     expect((await flow.outcome(`ann@${DOMAIN}`)).recipient).toMatchObject({ status: 'queued', attempts: 1 })

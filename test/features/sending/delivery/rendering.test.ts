@@ -39,7 +39,7 @@ describe('the render queue', () => {
     for (let accountId = 1; accountId <= 5; accountId++) enter(accountId, 9)
     expect([begun.length, begun.at(-1)]).toEqual([32, '4.8'])
     for (const owner of ['1.1', '1.2', '2.1', '2.2']) line.leave(owner)
-    // Two accounts have room for another; one had none so far. Each has its turn, then it comes last.
+    // Two accounts have capacity for another; one had none so far. Each has its turn, then it comes last.
     expect(begun.slice(32)).toEqual(['1.9', '5.1', '2.9', '5.2'])
   })
 
@@ -58,23 +58,23 @@ describe('the render queue', () => {
 
 interface Flow extends AsyncDisposable {
   readonly service: EmailApi
-  /** Addresses of the messages that the receiver got the final dot of. */
+  /** Addresses of the messages whose final dot the receiver got. */
   arrived(): string[]
-  /** From now on the receiver does not answer large messages, until `open`. */
+  /** From now on the receiver does not reply to large messages, until `open`. */
   shut(): void
   open(): void
-  /** Begins a broadcast to so many contacts of an account. */
+  /** Starts a broadcast to that many contacts of an account. */
   broadcast(contacts: number, key?: string): Promise<void>
 }
 
 const LARGE_BYTES = 100_000
-/** As many answers as make a site trusted: until then it has less room than it may have. */
+/** Enough replies for full capacity at a site, which starts with less. */
 const FIRST = 30
 
-/** Stands between delivery and the renderer. */
+/** Replaces rendering between delivery and the renderer. */
 type Rendering = (request: RenderRequest, render: () => Promise<RenderOutcome>) => Promise<RenderOutcome>
 
-/** A service whose mail goes to one receiver, and what it does in place of rendering for a broadcast. */
+/** A service whose mail goes to one receiver, and its replacement for the rendering of broadcasts. */
 async function startFlow(
   rendering: Rendering,
   { settings = {}, isManual = false }: { settings?: Readonly<Record<string, string>>; isManual?: boolean } = {},
@@ -154,7 +154,7 @@ test('a broadcast that renders slowly leaves another account its share of the sa
   const other = await service.newAccount()
   await service.addDomain(other, 'other.test')
   await flow.broadcast(FIRST + 60)
-  // All that bulk mail may have of ten connections; of these eight are rendered at a time.
+  // The limit of bulk mail for ten connections; eight of these are rendered at a time.
   await eventually(() => countInFlight(service) === 16 && held.length === 8)
   await flow.broadcast(60, await service.newKey([], other))
   await eventually(() =>
@@ -209,7 +209,7 @@ test('no more large bodies are rendered than may wait for memory', async () => {
   const { service } = flow
   flow.shut()
   await flow.broadcast(FIRST + 40)
-  // Two have the account's part of the memory; eight are rendered and wait for some.
+  // Two use the account's share of the memory; eight are rendered and wait for memory.
   await eventually(
     () =>
       countSent(service, service.actor.accountId) === FIRST && countInFlight(service) === 40 && rendered >= FIRST + 10,

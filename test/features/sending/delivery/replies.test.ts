@@ -1,4 +1,6 @@
-/** @module The replies of `test/corpus/replies/replies.txt`: what the service makes of each, in a session and in a report. */
+/**
+ * @module The replies of `test/corpus/replies/replies.txt`: how the service classifies each, in a session and in a DSN.
+ */
 import { describe, expect, test } from 'bun:test'
 import { classifyFailure } from '#features/receiving/bounces/classify-failure.ts'
 import { isRetriedUntilExpiry, toBounceType } from '#features/sending/delivery/bounce-category.ts'
@@ -104,7 +106,7 @@ describe('a 5.1.1 explained by other words suppresses no address', () => {
   ])('%s: %s', (_, words) => {
     for (const text of [`550 5.1.1 ${words}`, `550 5.1.1 <bob@receiver.test>: Recipient address rejected: ${words}`])
       expect([text, isPermanentlyInvalid(parseReply(text), 'rcpt')]).toEqual([text, false])
-    // The bytes of another encoding.
+    // Bytes in another encoding.
     const garbled = `550 5.1.1 ${words.replace(/[^\x00-\x7f]/g, '\ufffd')}`
     expect([garbled, isPermanentlyInvalid(parseReply(garbled), 'rcpt')]).toEqual([garbled, false])
   })

@@ -19,7 +19,7 @@ const recipients = (flow: MailFlow) =>
     .all()
     .map(({ status, ...row }) => ({ status: statusName(status), ...row }))
 
-/** Stops delivery and starts it anew on the same data, as the next process would. */
+/** Stops delivery and starts it again on the same data, as the next process would. */
 async function restart(flow: MailFlow) {
   const delivery = await startDelivery(flow.service.opened)
   return { delivery, [Symbol.asyncDispose]: () => delivery.stop() }
@@ -40,7 +40,7 @@ test.each([
   async (_, script) => {
     await using server = await startScriptedSmtp(script)
     await using flow = await startMailFlow({ zone, smtpPort: server.port })
-    // More than may be dialled at once: some wait.
+    // More than may be dialled at the same time, so some wait.
     for (let i = 0; i < 15; i++) await flow.send({ to: `r${i}@receiver.test` })
     await server.until(() => server.sessions.length === 2)
     await stop(flow)
@@ -74,7 +74,7 @@ test('after a stop at any moment nothing stays claimed, and the next start sends
       Array.from({ length: 4 }, (_, i) => flow.send({ to: `r${round}-${i}@${domain}` })),
     )
     sent += sends.length
-    // A few ticks more each round, so that it stops before, in and after the claims.
+    // A few more ticks each round, so that it stops before, during and after the claims.
     for (let tick = 0; tick < round * 3; tick++) await new Promise(setImmediate)
     const stopped = running.stop()
     await Promise.all([stopped, ...sends])

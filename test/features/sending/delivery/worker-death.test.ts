@@ -7,7 +7,7 @@ import { expectBalanced } from '#test/support/consistency.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
-/** The delivery Workers of the test, oldest first; dead ones stay listed. */
+/** The delivery Workers of the test, oldest first; dead ones stay in the list. */
 let workers: Worker[] = []
 let onStart: (worker: Worker) => void = () => undefined
 const { Worker: PlainWorker } = globalThis
@@ -28,7 +28,7 @@ afterEach(() => {
   globalThis.Worker = PlainWorker
 })
 
-/** An exception that nothing in the Worker catches. */
+/** Causes an exception that nothing in the Worker catches. */
 const crash = (worker: Worker | undefined): void => worker?.postMessage('not JSON')
 
 const zone = { 'receiver.test': { A: ['127.0.0.1'] }, 'other.test': { A: ['127.0.0.1'] } }

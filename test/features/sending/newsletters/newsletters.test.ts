@@ -54,14 +54,14 @@ const send = (id: string, body: Json = {}, target: EmailApi = service) =>
   target.api('POST', `/v1/newsletters/${id}/send`, body)
 const readOperationId = (answer: ApiResponse) => String(at(answer.body, 'data', 'operation_id'))
 
-/** A service of its own whose broadcasts go on, with a list of some contacts. */
+/** A separate service whose broadcasts run, with a list of some contacts. */
 async function startService(contacts = 3): Promise<{ own: EmailApi; listId: string }> {
   const own = await createEmailApi({ runsTasks: true, delivers: true, settings: { TASSIS_DELIVERY: 'capture' } })
   const listId = await newList(own, 'News')
   await addContacts(own.app, listId, createContacts(contacts))
   return { own, listId }
 }
-/** What delivery does when a receiver takes the mail of one recipient who waits. */
+/** Acts like a delivery whose receiver accepts the mail of one waiting recipient. */
 const sendOne = ({ commit, eventTime, db }: EmailApi['app']): Promise<void> =>
   commit.write((tx) => {
     const { lane } = db.query<{ lane: string }, []>('SELECT lane FROM recipients LIMIT 1').get() ?? { lane: '' }
@@ -296,7 +296,7 @@ describe('sending', () => {
     expectError(await send(noDomain), 422, 'domain_not_found', 'from_address')
     expectError(await send(fine, { send_at: '2020-01-01T00:00:00Z' }), 422, 'invalid_send_at', 'send_at')
     for (const id of drafts) expect(await get(id)).toMatchObject({ status: 'draft', operation_id: null })
-    // Named still, so that it can be seen what is gone.
+    // Still named, so that users see what was deleted.
     expect(await get(noList)).toMatchObject({ list_id: gone })
     expect(await get(noTemplate)).toMatchObject({ template_id: templateId })
   })
@@ -331,7 +331,7 @@ describe('sending', () => {
     await using _ = own
     const { app, actor } = own
     const id = await createDraft({}, own, listId)
-    // It is read in the first call and changed by the second, whose one commit comes before the last of the first.
+    // The first call reads it and the second changes it, with a single commit before the last one of the first.
     const sending = sendNewsletter(app, actor, id, { sendAt: undefined, admit: () => undefined })
     const changing = changeNewsletter(app, actor, id, { ...NOTHING, subject: 'Changed' })
     const [sent] = await Promise.allSettled([sending, changing])

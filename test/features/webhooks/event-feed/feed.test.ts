@@ -282,7 +282,7 @@ describe('the feed', () => {
     await using service = await createTestApi()
     const { app, actor } = service
     seedEvents(app, actor.accountId, 500)
-    /** Reads, and removes all before an event at a turn. */
+    /** Reads, and removes all events before one during a turn. */
     const read = async (after: string | undefined, turn: number, before: number) => {
       let turns = 0
       const { events, nextAfter, firstSeq } = await readPage(
@@ -296,7 +296,7 @@ describe('the feed', () => {
       return { seqs: events.map((event) => Number(at(JSON.parse(event), 'seq'))), nextAfter, firstSeq }
     }
     expect(await read('0', 2, 150)).toEqual({ seqs: numbers(1, 100), nextAfter: 100, firstSeq: 1 })
-    // Before its first turn: without an `after` it begins where the feed does now, with one it is refused.
+    // Before its first turn: without an `after` it begins at the feed's new start, with one it is rejected.
     expect(await read(undefined, 1, 200)).toEqual({ seqs: numbers(200, 500), nextAfter: 500, firstSeq: 200 })
     await expect(read('199', 1, 300)).rejects.toMatchObject({ status: 410, facts: { next_after: 299, first_seq: 300 } })
   })
@@ -333,7 +333,7 @@ describe('the feed', () => {
     }
     const answered = page(api).then(() => order.push('answered'))
     await asked.promise
-    // Another request, which waits for nothing, is answered meanwhile.
+    // Another request, which waits for nothing, is served in between.
     expect((await api('GET', '/v1/account')).status).toBe(200)
     synced.resolve()
     await answered
@@ -397,7 +397,7 @@ test('nothing is missing, duplicated or out of order while many send and many re
     using client = await openStream(url, { key })
     return await nextSeqs(client, SENDS)
   }
-  /** Leaves after every few events and comes back with the id of the last. */
+  /** Disconnects after every few events and returns with the id of the last. */
   const restlessStream = async (): Promise<number[]> => {
     const seqs: number[] = []
     let lastEventId = ''

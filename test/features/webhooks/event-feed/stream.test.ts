@@ -23,7 +23,7 @@ import { nextSeqs, numbers, openStream, page, recordEvents, type StreamClient, s
 
 const STREAM = { headers: { accept: 'text/event-stream' } }
 
-/** Knows which timers run, and which of them await that a client takes what was written to it. */
+/** Knows which timers run, and which of them wait for a client to read. */
 class WatchedClock extends ManualClock {
   readonly running = new Set<Timer>()
   readonly untaken = new Set<Timer>()
@@ -73,7 +73,7 @@ function readerOf({ body }: Response) {
   return body.getReader()
 }
 
-/** A client that sends a request for a stream and never reads what comes. */
+/** A client that requests a stream and never reads the response. */
 async function openUnread({ url, key }: TestApi): Promise<Socket> {
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
   socket.on('error', () => {})
@@ -85,7 +85,7 @@ async function openUnread({ url, key }: TestApi): Promise<Socket> {
   return socket
 }
 
-/** Resolves when one client has taken all that the kernel keeps for it, and the service writes no more to it. */
+/** Resolves when one client's kernel buffer is full, and the service writes no more to it. */
 async function untilStuck({ clock }: StreamApi): Promise<void> {
   let waiting: Timer | undefined
   let looks = 0
@@ -97,7 +97,7 @@ async function untilStuck({ clock }: StreamApi): Promise<void> {
   })
 }
 
-/** Whether the account can open as many streams as it may have. */
+/** Whether the account can open its maximum of streams. */
 async function areSlotsFree(service: StreamApi): Promise<boolean> {
   const streams: StreamClient[] = []
   try {
@@ -206,7 +206,7 @@ describe('a stream', () => {
     await service.record('queued')
     await stream.next()
     for (let beats = 1; beats <= 3; beats++) {
-      // The service begins to wait only when the client has what was sent before.
+      // The service begins to wait only when the client has the previous data.
       await eventually(() => {
         if (stream.comments.length < beats) service.clock.advance(HEARTBEAT_MS)
         return stream.comments.length >= beats
@@ -224,7 +224,7 @@ describe('a stream', () => {
       if (seq > 200) throw new Error('no comment in 200 seconds')
       await service.record('sent')
       service.clock.advance(seconds(1))
-      // A turn for the stream to look at it, and for its client to hear of it.
+      // A tick for the stream to check, and for its client to notice.
       expect((await service.api('GET', '/v1/account')).status).toBe(200)
     }
     expect(Number(stream.lastEventId())).toBeGreaterThan(15)
@@ -236,7 +236,7 @@ describe('a stream', () => {
     await service.record('queued')
     using stream = await service.open()
     expect(await nextSeqs(stream, 1)).toEqual([1])
-    // As it is while a group is being synced: what is there can be read already, and how far the disk is comes with the signal.
+    // As while a group is being synced: the rows are readable already, and the signal reports how far the disk is.
     seedEvents(app, actor.accountId, 3)
     app.eventsRecorded.emit({ accountId: actor.accountId, lastSeq: 3 })
     expect(await nextSeqs(stream, 2)).toEqual([2, 3])
@@ -482,7 +482,7 @@ describe('a stream', () => {
     const unread = await openUnread(service)
     const closed = new Promise((resolve) => unread.once('close', resolve))
     await untilStuck(service)
-    // The clock stands still: nothing here ends by the grace of the stop.
+    // The clock stands still, so the grace of the stop ends nothing here.
     await service[Symbol.asyncDispose]()
     await stream.ended
     unread.resume()
@@ -535,7 +535,7 @@ describe('streams have limits', () => {
       for (const stream of streams) stream.close()
       await eventually(() => listeners === 0)
     }
-    // One that leaves in the middle of what it has not read.
+    // One that disconnects in the middle of unread data.
     seedEvents(app, actor.accountId, 50_000)
     const unread = await openUnread(service)
     await untilStuck(service)
@@ -614,13 +614,13 @@ describe('streams have limits', () => {
     const reader = readerOf(streams.open(request, actor, { after: 0, types: ALL_TYPES }))
     await reader.read()
     await reader.read()
-    // It has all there is, and waits for more.
+    // It has everything, and waits for more.
     const waiting = reader.read()
     await eventually(() => clock.running.size > before)
     await yieldToEventLoop()
     await reader.cancel()
     await waiting
-    // It does not go on to wait either.
+    // It does not continue to wait either.
     for (let turn = 0; turn < 5; turn++) await yieldToEventLoop()
     expect([clock.running.size, streams.size]).toEqual([before, 0])
   })

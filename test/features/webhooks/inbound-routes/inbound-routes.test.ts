@@ -1,4 +1,4 @@
-/** Inbound routes as a resource; what they tell is in `route-webhooks.test.ts`. */
+/** Inbound routes as a resource; `route-webhooks.test.ts` has their webhooks. */
 import { describe, expect, test } from 'bun:test'
 import { findRoute, matchRoute, matchTypeName, type RouteRule } from '#features/receiving/route-rules/match.ts'
 import { deleteDomain } from '#features/sending/emails/delete-domain.ts'
@@ -28,7 +28,7 @@ const listRouteRules = ({ app }: RouteService, domainId: number): RouteRule[] =>
     .all(domainId)
     .map((row) => ({ ...row, matchType: matchTypeName(row.matchType) }))
 
-/** The pattern of the route that a local part falls to now, found among all routes or among those that can be it. */
+/** The pattern of the route that matches a local part now, found among all routes or among the candidates. */
 function findMatch(service: RouteService, localPart: string): string | undefined {
   const { app } = service
   const row = app.db.query<{ id: number }, [string]>('SELECT id FROM domains WHERE domain = ?').get(INBOUND)
@@ -229,7 +229,7 @@ test('a domain has one route per pattern and match type, in any spelling: the 40
     `The domain ${INBOUND} has a catch_all route already; change ${all.id} instead.`,
   )
   expectError(await api('PUT', `/v1/inbound-routes/${prefix.id}`, { match_type: 'exact' }), 409, 'inbound_route_exists')
-  // Not with itself.
+  // It does not collide with itself.
   await service.put(id, { pattern: 'Support@' })
 })
 

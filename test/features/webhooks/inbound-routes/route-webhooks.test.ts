@@ -1,4 +1,4 @@
-/** How the webhooks of inbound routes are told: over TLS, with a clock that the tests move. */
+/** Webhooks of inbound routes: over TLS, with a clock that the tests move. */
 import { describe, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
 import { WebhookDispatcher } from '#features/webhooks/webhooks/dispatcher.ts'
@@ -27,7 +27,7 @@ const isSignedWith = (request: ReceivedRequest | undefined, secret: string): boo
 /** Status codes of inbound emails. */
 const [RECEIVED, DELIVERED] = [0, 1]
 
-/** Resolves with the history, newest first, once it is as long and nothing of it is under way. */
+/** Resolves with the history, newest first, once it has that length and nothing of it is in flight. */
 const waitForDeliveries = (service: RouteService, id: string, count: number): Promise<Json[]> =>
   eventually(async () => {
     const all = await service.history(id, '?per_page=100')
@@ -195,7 +195,8 @@ describe('mail of a route', () => {
 test('that is large has at most 8 MiB in flight per account, over all its webhooks; the remaining mail follows', async () => {
   await using service = await startRouteService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '1' } })
   const { receiver, addRoute, addWebhook, arrive } = service
-  // 34 URLs, and fewer than 50 attempts: it is the size that counts. With what else is in a payload the 32nd quarter of a MiB fills it.
+  // 34 URLs, and fewer than 50 attempts, so the size decides. With the other payload data, the 32nd quarter of a MiB
+  // fills the limit.
   for (let n = 0; n < 2; n++) await addWebhook(['email.inbound'], `/hook${n}`)
   const gate = Promise.withResolvers<void>()
   receiver.answer(async () => {
@@ -208,7 +209,7 @@ test('that is large has at most 8 MiB in flight per account, over all its webhoo
   await service.app.commit.barrier()
   expect(service.webhooks?.inFlight).toBe(32)
   gate.resolve()
-  // Every route is told of its one message, both webhooks of all.
+  // Every route posts its one message, both webhooks post all.
   const requests = await receiver.received(32 + 2 * 32)
   await eventually(() => service.webhooks?.inFlight === 0)
   expect(requests).toHaveLength(96)
@@ -252,7 +253,7 @@ describe('a failing URL of a route', () => {
     const route = await addRoute()
     const first = await arrive('support')
     for (let n = 1; n < 10; n++) await arrive('support', { subject: `${n}` })
-    // Through its rests.
+    // Through its backoffs.
     await eventually(async () => {
       if (service.webhooks?.inFlight === 0) service.clock.advance(seconds(1))
       return (await service.history(route.id)).length === 10
@@ -270,7 +271,7 @@ describe('a failing URL of a route', () => {
     )
     const log = at((await api('GET', '/v1/audit-logs?per_page=1')).body, 'data') as Json[]
     expect([log[0]?.['action'], log[0]?.['resource_id']]).toEqual(['inbound_route.webhook_deactivated', route.id])
-    // It still gets its mail, which nobody is told of.
+    // It still gets its mail, which is posted nowhere.
     await addRoute({ pattern: 'sales', webhook_url: null })
     const missed = await arrive('support', { subject: 'missed' })
     await arrive('sales', { subject: 'of another route' })

@@ -1,4 +1,4 @@
-/** What becomes of an attempt by what was answered. */
+/** The classification of an attempt by its response. */
 import { expect, test } from 'bun:test'
 import { classifyResponse } from '#features/webhooks/webhooks/attempt.ts'
 

@@ -1,4 +1,4 @@
-/** Who is mailed when failures have switched a webhook off. */
+/** Notices by mail about webhooks that failures deactivated. */
 import { describe, expect, test } from 'bun:test'
 import type { App } from '#features/core/app/app.ts'
 import { createDeactivationNotifier } from '#features/webhooks/webhooks/deactivation-notices.ts'
@@ -23,7 +23,7 @@ const notices = ({ db, content }: App): Notice[] =>
     .all()
     .map(({ to, subject, ref }) => ({ to, subject, text: new TextDecoder().decode(content.get(ref)) }))
 
-/** Ten events that the receiver answers with 404. */
+/** Ten events that get a 404 from the receiver. */
 async function failTenTimes(service: WebhookService, webhook: CreatedWebhook): Promise<void> {
   service.receiver.answer({ status: 404 })
   for (let i = 0; i < 10; i++) await service.tell(await service.email(), 'sent')
@@ -39,10 +39,10 @@ const reactivate = (service: WebhookService, { id }: CreatedWebhook) =>
     is_active: true,
   })
 
-/** Looks once, as after a start of the service. */
+/** Checks once, as after a start of the service. */
 const sendDueNotices = ({ app }: WebhookService) => createDeactivationNotifier(app)(new AbortController().signal)
 
-/** Webhooks of accounts of their own, as failures leave them, by row. */
+/** Webhooks of separate accounts, deactivated by failures, inserted by row. */
 function insertDeactivated({ app: { db }, clock }: WebhookService, accounts: number, webhooksOfEach: number): void {
   const now = clock.now()
   const account = db.query<{ id: number }, [Uint8Array, string, number]>(

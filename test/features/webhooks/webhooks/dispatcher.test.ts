@@ -1,4 +1,4 @@
-/** How webhooks are told: over TLS, with a clock that the tests move. */
+/** Delivery of events to webhooks: over TLS, with a clock that the tests move. */
 import { describe, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
 import { record as recordEvent } from '#features/core/events/record.ts'
@@ -22,7 +22,7 @@ const readTimestamp = (request: ReceivedRequest) =>
 const getRecord = async ({ api }: WebhookService, webhook: CreatedWebhook) =>
   at((await api('GET', `/v1/webhooks/${webhook.id}`)).body, 'data') as Record<string, unknown>
 
-/** Moves the clock to the next attempt, and no further: the attempt has its own time. */
+/** Moves the clock to the next attempt, and no further, because the attempt takes time itself. */
 function advanceToNextAttempt({ clock, deliveries }: WebhookService, webhook: CreatedWebhook): void {
   const times = deliveries(webhook).flatMap(({ nextAt }) => nextAt ?? [])
   clock.advance(Math.min(...times) - clock.now())
@@ -144,7 +144,7 @@ describe('an event', () => {
   test('of a recipient does not begin while an earlier one is in flight', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent', 'delivered'])
-    // Trusted from here on: several may be under way.
+    // Trusted from here on, so several may be in flight.
     await recordMany(service, 1)
     await service.settled(webhook, 1)
     const gate = Promise.withResolvers<void>()
@@ -265,7 +265,7 @@ describe('the retry schedule', () => {
       attempts: [1, 2, 3, 4, 5],
       inFlight: 0,
     })
-    // Signed anew at each attempt, over the same bytes.
+    // Each attempt has a new signature over the same bytes.
     expect(new Set(service.receiver.requests.map(readTimestamp)).size).toBe(5)
     expect(new Set(service.receiver.requests.map(({ text }) => text)).size).toBe(1)
     expect(await getRecord(service, webhook)).toMatchObject({
@@ -408,7 +408,7 @@ describe('an endpoint that does not respond', () => {
       await gates[service.receiver.requests.length - 1]?.promise
       return {}
     })
-    /** Has so many told, after some ms, and waits until so many are under way. */
+    /** Records that many events after some ms, and waits until that many are in flight. */
     const after = async (told: number, ms: number, underWay: number): Promise<void> => {
       service.clock.advance(ms)
       gates[told - 1]?.resolve()
@@ -464,7 +464,7 @@ describe('a restart', () => {
     service.receiver.answer((request) => (parseEvent(request)['email_id'] === held.id ? 'hang' : {}))
     await service.tell(held, 'sent')
     await recordMany(service, 3)
-    // The three behind it have their rows, so the cursor stands before what is held.
+    // The three behind it have their rows, so the cursor stands before the held ones.
     await eventually(() => service.deliveries(webhook).length === 4)
     await service.webhooks?.stop(0)
     service.receiver.answer({})
@@ -507,7 +507,7 @@ describe('a restart', () => {
 })
 
 describe('while the database refuses outcomes', () => {
-  /** As a full disk: everything that is written is refused, until `end`. */
+  /** Acts like a full disk: every write is refused until `end`. */
   function refuseWrites({ app: { commit } }: WebhookService) {
     const write = commit.writeFromReserve.bind(commit)
     let refusals = 0
@@ -531,7 +531,7 @@ describe('while the database refuses outcomes', () => {
     for (let i = 0; i < 6; i++) await service.tell(await service.email(), 'sent')
     const full = refuseWrites(service)
     service.release()
-    // The second was begun before the outcome of the first was refused.
+    // The second began before the outcome of the first was refused.
     await eventually(() => full.refusals() >= 2)
     expect({ requests: service.receiver.requests.length, inFlight: service.webhooks?.inFlight }).toEqual({
       requests: 3,
@@ -689,7 +689,7 @@ describe('of one webhook', () => {
     await service.tell(await service.email(), 'sent')
     service.release()
     await service.settled(webhook, 1)
-    // More than are ended in one transaction; due long after this test.
+    // More than one transaction ends; due long after this test.
     service.app.db.run(
       `INSERT INTO webhook_deliveries (uuid, webhook_id, event, payload, status, attempts, next_at, created_at)
        WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 1500)
@@ -806,14 +806,14 @@ describe('a fast clock that is set back', () => {
     await service.settled(webhook, 1)
     service.app.db.run('UPDATE webhook_deliveries SET next_at = next_at + ?', [minutes(500_000)])
     service.receiver.answer({})
-    // When it looks again, as it does each minute.
+    // The time of its next check, once a minute.
     service.clock.advance(minutes(1))
     await eventually(() => service.deliveries(webhook)[0]?.status === 'delivered')
   })
 })
 
 describe('a change while attempts are in flight', () => {
-  /** A trusted webhook with ten attempts that are held until `release`, and answered with 503. */
+  /** A trusted webhook with ten attempts that are held until `release`, and then get a 503. */
   const startHeld = async (service: WebhookService) => {
     const webhook = await service.addWebhook(['sent'], '/old')
     await recordMany(service, 1)
@@ -893,7 +893,7 @@ describe('a change while attempts are in flight', () => {
 })
 
 describe('a read that fails', () => {
-  /** Renames a table away while `run` goes on. */
+  /** Renames a table while `run` runs. */
   const without = async ({ app }: WebhookService, table: string, run: () => void | Promise<void>): Promise<void> => {
     app.db.run(`ALTER TABLE ${table} RENAME TO away`)
     await run()
@@ -1028,7 +1028,7 @@ test('a clock set back while events are held delays them by at most two more sec
   service.clock.jumpTo(NOW - minutes(60))
   await service.tell(await service.email(), 'sent')
   await service.app.commit.barrier()
-  // Each may be read only when the one before it is over, and then waits its two seconds.
+  // Each is readable only when the previous one has ended, and then waits its two seconds.
   for (let waits = 0; waits < 3; waits++) {
     service.clock.advance(seconds(2))
     await eventually(() => service.webhooks?.inFlight === 0)

@@ -37,7 +37,7 @@ test('a delivery has its event, its email, its attempts and the outcome of the l
   ])
 })
 
-/** Deliveries of two webhooks, in turn: 12 of each, with every mixture of three events and two statuses. */
+/** Deliveries of two webhooks alternately: 12 of each, with every combination of three events and two statuses. */
 async function createMixedHistory(service: WebhookApi): Promise<[string, string]> {
   const [one, two] = [(await service.addWebhook()).id, (await service.addWebhook()).id]
   for (let i = 0; i < 12; i++) {

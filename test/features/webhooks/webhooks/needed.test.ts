@@ -1,4 +1,4 @@
-/** Which events are kept, because a webhook is still to be told of them. */
+/** Events that are retained because a webhook still needs them. */
 import { expect, test } from 'bun:test'
 import { findFirstNeededSeq } from '#features/webhooks/webhooks/needed.ts'
 import { createWebhookApi } from './fixture.ts'

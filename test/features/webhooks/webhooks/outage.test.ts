@@ -1,4 +1,4 @@
-/** Which failures count against a webhook, and what it does in between: over TLS, with a clock that the tests move. */
+/** Failures that count against a webhook, and backoffs between them: over TLS, with a clock that the tests move. */
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { WebhookDispatcher } from '#features/webhooks/webhooks/dispatcher.ts'
 import { createLog } from '#platform/log.ts'
@@ -27,7 +27,7 @@ const countFailures = ({ app }: WebhookService): number[] =>
     .all()
     .map((row) => row.failures)
 
-/** A webhook that has taken an event, so that it has all of its attempts. */
+/** A webhook that has accepted an event, so that it may use all its attempts. */
 async function addTrusted(service: WebhookService): Promise<CreatedWebhook> {
   const webhook = await service.addWebhook(['sent'])
   await recordMany(service, 1)
@@ -82,7 +82,7 @@ describe('an outage', () => {
       const rows = service.deliveries(webhook)
       return rows.length === 201 && rows
     })
-    // The rest after two failures in a row.
+    // The backoff after two consecutive failures.
     expect(firstAt - before).toBeLessThanOrEqual(seconds(2) + 500)
     const states = all.map(({ status }) => status)
     expect(states).not.toContain('undeliverable')
@@ -244,7 +244,7 @@ describe('a failure of the service itself', () => {
     expect(countFailures(service)).toEqual(Array(12).fill(0))
     expect(service.app.db.query('SELECT id FROM webhook_deliveries').all()).toEqual([])
     expect(lines.filter((line) => line.includes('webhooks wait'))).toHaveLength(1)
-    // The look-ups that are under way end by the clock; what is sent then has all the time that it needs.
+    // Lookups in flight end by the clock; requests sent after that have all the time that they need.
     await eventually(() => {
       if (service.webhooks?.inFlight === 0) return true
       service.clock.advance(500)
@@ -287,7 +287,7 @@ describe('a failure of the service itself', () => {
     const isIdle = () => service.webhooks?.inFlight === 0
     await recordMany(service, 1)
     await eventually(() => rows() === 4 && isIdle())
-    // One alone, many times: the others respond in between.
+    // A single one, many times: the others respond in between.
     receiver.answer(({ headers }) => (headers['host']?.startsWith('a.test') ? 'reset' : {}))
     for (let count = 1; count <= 3; count++) {
       await recordMany(service, 1)
@@ -299,17 +299,17 @@ describe('a failure of the service itself', () => {
     receiver.answer('reset')
     const asked = receiver.requests.length
     await recordMany(service, 5)
-    // Each that does not rest, before one that was quick is asked again.
+    // Each that is not backing off, before a quick one is tried again.
     await eventually(() => new Set(receiver.requests.slice(asked).map(({ headers }) => headers['host'])).size >= 3)
     const from = service.clock.now()
     await service.throughRests(() => service.clock.now() - from > minutes(10), seconds(5))
-    // Two failed before it could be known: whichever were the first.
+    // Two failed before it could be known, whichever came first.
     const counted = countFailures(service).reduce((sum, count) => sum + count, 0) - 3
     expect(counted).toBeLessThanOrEqual(2)
     receiver.answer({})
     await service.throughRests(() => rows() === 36)
     expect(countFailures(service)).toEqual([0, 0, 0, 0])
-    // Those that have taken nothing for a day are dead by themselves.
+    // Those without success for a day are dead themselves.
     receiver.answer('reset')
     const tookAt = service.clock.now()
     await service.throughRests(() => service.clock.now() - tookAt > hours(25), hours(1))

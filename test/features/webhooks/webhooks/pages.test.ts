@@ -1,4 +1,4 @@
-/** @module People see and replace the signing secrets of webhooks on a page, if their role allows it, and nobody else does. */
+/** @module Users see and replace the signing secrets of webhooks on a page, if their role allows it. */
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { createWebhook } from '#features/webhooks/webhooks/change.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
@@ -6,13 +6,13 @@ import { isChromiumAvailable, openPage, overflowPx, SCREENS, startBrowser } from
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { createTestUser, PASSWORD, signIn } from '#test/support/users.ts'
 
-// A browser begins slowly on a machine that is busy.
+// A browser starts slowly on a busy machine.
 setDefaultTimeout(120_000)
 
 const SECRET = /whsec_[A-Za-z0-9]{32}/
 
 async function createService(): Promise<TestApi & { webhookId: string; secret: string }> {
-  // The clock stands: no change can be told by its time from what it changes.
+  // The clock stands still: no change can be distinguished by its time.
   const service = await createTestApi({
     clock: new ManualClock(Date.UTC(2026, 2, 15)),
     settings: { TASSIS_LOGINS_PER_MINUTE: '1000' },
@@ -36,7 +36,7 @@ const hiddenOn = async (page: Response, name: string): Promise<string> => hidden
 const tokenOn = async (service: TestApi, cookie: string): Promise<string> =>
   hiddenOn(await get(service, cookie), 'csrf_token')
 
-/** What the page that asks has looked at. */
+/** The version of the webhook that the confirmation page showed. */
 const versionOf = async (service: TestApi & { webhookId: string }, cookie: string): Promise<string> =>
   hiddenOn(await get(service, cookie, `?replace=${service.webhookId}`), 'version')
 
@@ -145,7 +145,7 @@ describe('the page of signing secrets', () => {
     expect(location).toBe('/login?next=/webhooks')
     const next = await hiddenOn(await fetch(`${service.url}${location}`), 'next')
     expect(next).toBe('/webhooks')
-    // A wrong password does not lose the way.
+    // A wrong password keeps the target page.
     expect(await hiddenOn(await signInOn(service, { password: 'wrong', next }), 'next')).toBe('/webhooks')
     expect((await signInOn(service, { next })).headers.get('location')).toBe('/webhooks')
     const { cookie } = await signIn(service, 'owner@people.test')
@@ -190,7 +190,7 @@ describe('the page of signing secrets', () => {
     await using service = await createService()
     const other = await service.newAccount()
     await createTestUser(service.app, other, 'owner@other.test', 'owner')
-    // One of their own: a page without webhooks has no token.
+    // Their own one, because a page without webhooks has no token.
     await createWebhook(service.app, other, { url: 'https://127.0.0.1/theirs', events: ['sent'] })
     const { cookie } = await signIn(service, 'owner@other.test')
     const page = await (await get(service, cookie)).text()
@@ -228,7 +228,7 @@ test.skipIf(!isChromiumAvailable())('the page works by hand, on a phone and on a
       await opened.picture('webhooks-replaced')
       secret = replaced
       expect(opened.complaints).toEqual([])
-      // Loaded again, as the browser does on demand: it posts the same form.
+      // A reload posts the same form again, as the browser does on demand.
       await page.reload()
       expect(await page.textContent('[role=alert]')).toStartWith('The webhook was changed since the page was opened')
       await page.click('text=Signing secrets')

@@ -12,17 +12,19 @@ const readReplayed = (answer: ApiResponse): unknown => {
   return at(answer.body, 'data')
 }
 
-/** Event and position of what waits for a webhook, in order. */
+/** Event and position of a webhook's pending deliveries, in order. */
 const listPending = async ({ deliveries }: WebhookApi, id: string): Promise<unknown[]> =>
   (await deliveries(id, '?status=pending&per_page=100')).map(({ event, seq }) => [event, seq]).reverse()
 
-/** Moves the cursor as the dispatcher does once everything so far is told. */
+/** Moves the cursor as the dispatcher does once everything so far is delivered. */
 const catchUp = ({ app }: WebhookApi): void =>
   void app.db.run(
     'UPDATE webhooks SET cursor_seq = (SELECT last_seq FROM event_sequences WHERE event_sequences.account_id = webhooks.account_id)',
   )
 
-/** An account's events, the position by name: sent 2, opened 3, bounced 5, sent 6; 1 and 4 are of types that webhooks are not told of. */
+/**
+ * An account's events, by position: sent 2, opened 3, bounced 5, sent 6; 1 and 4 are of types that webhooks do not get.
+ */
 async function recordSomeEvents(service: WebhookApi): Promise<void> {
   const { accepted, rowsOf, tell, clock } = service
   const { emailId } = rowsOf((await accepted()).id)
@@ -125,7 +127,7 @@ describe('a range', () => {
     const [told = 0] = await tell(['sent'])
     catchUp(service)
     const [, ahead = 0] = await tell(['sent', 'sent', 'sent'])
-    // Told already, though one before it is still under way.
+    // Delivered already, though an earlier one is still in flight.
     finish(id, { event: 'sent', status: 1, seq: ahead })
     await api('POST', `/v1/webhooks/${id}/replay`, { from_seq: 1 })
     expect(await listPending(service, id)).toEqual([
@@ -139,7 +141,7 @@ describe('a range', () => {
     await using service = await createWebhookApi()
     const { app, api, actor, addWebhook, rowId } = service
     const { id } = await addWebhook()
-    // Every second event is wanted.
+    // Every second event is subscribed.
     app.db.run(
       `INSERT INTO events (account_id, seq, type, at)
        WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 20010)
@@ -160,7 +162,7 @@ describe('a range', () => {
       )
       .get(rowId(id))
     expect(rows).toEqual({ n: MAX_REPLAYED, seqs: MAX_REPLAYED })
-    // What waits has a bound too.
+    // Pending deliveries have a limit too.
     app.db.run(
       `INSERT INTO webhook_deliveries (uuid, webhook_id, event, status, attempts, next_at, created_at)
        WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 90000)

@@ -1,4 +1,4 @@
-/** What a webhook keeps of an answer, and of which it keeps nothing. */
+/** Responses that the history stores, and those that it does not. */
 import { expect, test } from 'bun:test'
 import { at } from '#test/support/api.ts'
 import { HOOK_HOST, startWebhookService } from '#test/support/webhooks.ts'
@@ -26,7 +26,7 @@ test('responses to attempts that began before a change do not count after it, ev
   })
   const email = await service.email()
   service.release()
-  // So it does for hours after it was set back: both changes have the same time.
+  // It stands still for hours after it was set back: both changes have the same time.
   const put = (path: string) =>
     service.api('PUT', `/v1/webhooks/${webhook.id}`, {
       url: service.receiver.url(HOOK_HOST, path),

@@ -1,4 +1,4 @@
-/** When an attempt is made again. */
+/** The times of retries. */
 import { expect, test } from 'bun:test'
 import { computeRetryDelayMs } from '#features/webhooks/webhooks/retry-schedule.ts'
 import { minutes, seconds } from '#platform/units.ts'

@@ -1,11 +1,11 @@
-/** Who may begin an attempt, and who waits: the bounds of one webhook, of one account, of all. */
+/** Which webhooks may begin an attempt, and which wait: the limits of one webhook, of one account, and in total. */
 import { describe, expect, test } from 'bun:test'
 import { type Slot, Slots } from '#features/webhooks/webhooks/slots.ts'
 import type { LatencyClass, WebhookQueue } from '#features/webhooks/webhooks/webhook-queue.ts'
 import { KiB, MiB } from '#platform/units.ts'
 
 let lastId = 0
-/** A lane that has answered well so far; of it only what places look at. */
+/** A queue that has succeeded so far, with only the fields that slots use. */
 const createQueue = (accountId: number, options: { routeId?: number; pace?: LatencyClass } = {}): WebhookQueue =>
   ({
     webhook: { id: ++lastId, accountId, routeId: options.routeId ?? null },
@@ -16,7 +16,7 @@ const createQueue = (accountId: number, options: { routeId?: number; pace?: Late
 const createQueues = (count: number, accountId: number, options?: Parameters<typeof createQueue>[1]): WebhookQueue[] =>
   Array.from({ length: count }, () => createQueue(accountId, options))
 
-/** Takes as many places as there are for a lane. */
+/** Acquires all slots that a queue may have. */
 function acquireAll(slots: Slots, of: WebhookQueue): Slot[] {
   const taken: Slot[] = []
   while (slots.hasCapacity(of)) taken.push(slots.acquire(of, () => {}))
@@ -39,7 +39,7 @@ test('first attempts use no slot of extra ones, per account and in total', () =>
     Array.from({ length: 600 }, (_, n) => createQueue(n % 2, { pace: 'unproven' })),
   )
   expect(countAcquired(slots, [...createQueues(3, 0), ...createQueues(3, 1)])).toEqual([30, 22, 1, 30, 22, 1])
-  // 50 further ones in each account, 500 over all.
+  // 50 extra ones per account, 500 in total.
   expect(countAcquired(slots, createQueues(1, 2))).toEqual([30])
   expect(slots.attempts).toBe(600 + 2 * 53 + 30)
   const others = Array.from({ length: 9 }, (_, n) => createQueue(3 + n)).flatMap((first) => [

@@ -15,7 +15,7 @@ import {
 } from '#test/support/webhooks.ts'
 import { createWebhookApi } from './fixture.ts'
 
-/** The deliveries once there are as many and each has had its last attempt. */
+/** The deliveries once there are that many and each has had its last attempt. */
 const waitForEnded = ({ deliveries }: WebhookService, hook: CreatedWebhook, count: number): Promise<StoredDelivery[]> =>
   eventually(() => {
     const all = deliveries(hook)
@@ -57,7 +57,7 @@ test('a test event is queued, returned with its payload, and stored in the histo
       created_at: new Date(NOW).toISOString(),
     },
   ])
-  // What is sent is what was answered.
+  // The response contains what is sent.
   const stored = app.db.query<{ payload: string }, []>('SELECT payload FROM webhook_deliveries').get()
   expect(JSON.parse(stored?.payload ?? '')).toEqual(at(answer.body, 'data', 'payload'))
   expect(await audited(1)).toEqual([['webhook.tested', id]])
@@ -71,7 +71,7 @@ test('the sixth test within a minute, from any source, is a 429 with a retry tim
   const ask = () => api('POST', `/v1/webhooks/${id}/test`)
   expect((await ask()).status).toBe(200)
   clock.advance(seconds(20))
-  // From the command line, and by replaying one.
+  // From the command line, and by a replay of one.
   await sendTestEvent(
     app,
     toOperatorActor({ id: actor.accountId, uuid: parseUuid(actor.accountUuid) ?? new Uint8Array() }),
@@ -142,7 +142,7 @@ test('a test is signed like any event, is not retried and counts as no failure, 
   expect(receiver.requests).toHaveLength(10)
   for (const request of receiver.requests) {
     expect(request.headers).toMatchObject({ 'x-service-event': 'test', 'x-service-attempt': '1' })
-    // The receiver has the machine's time, the signature that of the test's clock.
+    // The receiver uses the machine's time, the signature that of the test's clock.
     const nowMs = Number(/t=(\d+)/.exec(request.headers['x-service-signature'] ?? '')?.[1]) * 1000
     expect(findWebhookViolations(request, { secret: hook.secret, nowMs, accountId: actor.accountUuid })).toEqual([])
   }

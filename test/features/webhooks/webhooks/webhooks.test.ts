@@ -9,7 +9,7 @@ import { startDnsServer } from '#test/support/dns-server.ts'
 import { expectError, NOW } from '#test/support/email-api.ts'
 import { createWebhookApi, HOOK, type WebhookApi } from './fixture.ts'
 
-/** The events of the interface, and those that the contract adds. */
+/** The events of the interface, and those of the contract. */
 const EVENTS: (typeof WEBHOOK_EVENTS)[number][] = [
   'sent',
   'deferred',
@@ -31,7 +31,7 @@ const EVENTS: (typeof WEBHOOK_EVENTS)[number][] = [
   'domain.unverified',
 ]
 
-/** Failed attempts in a row, written as the dispatcher writes them. */
+/** Consecutive failed attempts, written as the dispatcher writes them. */
 async function fail({ app, rowId }: WebhookApi, id: string, times: number): Promise<void> {
   const webhook = findWebhookById(app.db, rowId(id))
   if (!webhook) throw new Error(`there is no webhook ${id}`)
@@ -79,7 +79,7 @@ test('a webhook is created with a signing secret that is shown only then, and re
     pagination: { page: 1, per_page: 25, total: 1, total_pages: 1 },
   })
   const put = await api('PUT', `/v1/webhooks/${id}`, { ...HOOK, is_active: true })
-  // Later than before, though the clock stands.
+  // Increased, though the clock stands still.
   const updated = { ...record, updated_at: new Date(NOW + 1).toISOString() }
   expect({ status: put.status, body: put.body }).toEqual({ status: 200, body: { data: updated } })
 })
@@ -289,7 +289,7 @@ describe('a PUT', () => {
       const reactivated = { is_active: true, failure_count: 0, last_failure_reason: null }
       expect(await put(id, { is_active: isActive })).toMatchObject(reactivated)
       expect(await webhook(id)).toMatchObject(reactivated)
-      // It is its user who switches it off now.
+      // Now its user deactivates it.
       expect(await put(id, { is_active: false })).toMatchObject({ is_active: false, last_failure_reason: null })
     }
   })
