@@ -1,6 +1,6 @@
 /**
  * @module Renders a broadcast for its first contacts before anything is sent, so that the sender learns of a missing
- * variable at once and not from dead letters. Never sends, and never stores rendered text.
+ * variable immediately and not from dead letters. Never sends, and never stores rendered text.
  */
 import type { App } from '#features/core/app/app.ts'
 import {

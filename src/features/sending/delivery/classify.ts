@@ -14,7 +14,7 @@ import {
   normaliseReply,
 } from './reply-words.ts'
 
-/** Subject and detail of the enhanced code: RFC 3463 §3, https://www.iana.org/assignments/smtp-enhanced-status-codes. */
+/** Subject and detail of the enhanced code: RFC 3463 §3, www.iana.org/assignments/smtp-enhanced-status-codes. */
 const CATEGORY_BY_CODE: Readonly<Record<string, BounceCategory>> = {
   '1.1': 'invalid_recipient',
   '1.2': 'invalid_recipient',

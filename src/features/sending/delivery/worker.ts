@@ -91,7 +91,7 @@ class DeliveryWorker {
     body.jobs++
     try {
       const steps = this.#compose(job, body.shared)
-      // A usual message takes one step; while nobody waits, scheduling it would cost a tenth more CPU.
+      // A usual message takes one step; while no message waits, scheduling it would cost a tenth more CPU.
       const first = this.#composing.size === 0 ? steps.next() : undefined
       const message = first?.done
         ? first.value
