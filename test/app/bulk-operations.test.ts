@@ -96,7 +96,7 @@ test('broadcasts can be listed, shown, paused, resumed and cancelled, and lists 
         `Begins:    ${TIME}`,
         'Progress:  0 of 2 enqueued',
         'Emails:    none yet',
-        'Why:       Paused; what was not tried before is not sent until it is resumed.$',
+        'Why:       Paused; emails not attempted before are not sent until it is resumed.$',
       ].join('\n'),
     ),
   )
@@ -107,7 +107,7 @@ test('broadcasts can be listed, shown, paused, resumed and cancelled, and lists 
   expect(await run('operations', 'resume', id)).toEqual({
     exitCode: 1,
     out: '',
-    stderr: 'tassis: The broadcast is cancelled, so it cannot be resumed any more.\n',
+    stderr: 'tassis: The broadcast is cancelled, so it can no longer be resumed.\n',
   })
   expect(await run('operations', 'show', 'x')).toEqual({
     exitCode: 1,

@@ -107,7 +107,7 @@ const CORRUPTIONS: readonly (readonly [rule: string, sql: string])[] = [
     'the search index contains exactly the mailbox messages',
     "INSERT INTO mailbox_search (rowid, mailbox, subject, sender, body) VALUES (7, 'm1', '', '', '')",
   ],
-  ['the quota used in a month is what a recount gives', 'UPDATE emails SET quota_month = 24000 WHERE id = 1'],
+  ['the quota used in each month equals a recount', 'UPDATE emails SET quota_month = 24000 WHERE id = 1'],
   ['every email has the number of recipients that was accepted', 'UPDATE emails SET recipient_count = 2 WHERE id = 1'],
   ['a recipient is in the queue exactly while it is open', 'UPDATE recipients SET next_at = NULL WHERE id = 1'],
   ['the status of each email follows from its recipients', 'UPDATE recipients SET status = 2 WHERE id = 1'],
@@ -125,11 +125,11 @@ const CORRUPTIONS: readonly (readonly [rule: string, sql: string])[] = [
     "INSERT INTO dead_letters (account_id, email_id, recipient_id, reason, failed_at) VALUES (1, 1, 1, 'failed', 1)",
   ],
   [
-    'a webhook delivery has a next time exactly while it is pending',
+    'a webhook delivery has a next attempt time exactly while it is pending',
     "INSERT INTO webhook_deliveries (uuid, webhook_id, event, status, attempts, created_at) VALUES (x'00', 1, 'sent', 0, 1, 1)",
   ],
   [
-    'no webhook has come further than the events of its account',
+    'no webhook cursor is ahead of the events of its account',
     "INSERT INTO webhooks (uuid, account_id, url, events, secret, cursor_seq, created_at, updated_at) VALUES (x'00', 1, '', '[]', x'00', 1000, 1, 1)",
   ],
   [

@@ -157,7 +157,7 @@ describe('without a service', () => {
     const refused = await runTassis(['webhooks', 'test', made[0]?.id ?? ''], folder.settings)
     expect([refused.exitCode, refused.stdout]).toEqual([1, ''])
     expect(refused.stderr).toMatch(
-      /^tassis: A webhook is sent at most 5 test events a minute; the next can be sent in [1-6]?\d s\.\n$/,
+      /^tassis: A webhook is sent at most 5 test events a minute; try again in [1-6]?\d s\.\n$/,
     )
   })
 
@@ -373,11 +373,13 @@ describe('with a service', () => {
     expect([exitCode, stdout]).toEqual([
       1,
       expect.stringMatching(
-        /^Not delivered to \S+\/broken: The answer was 418\.\nThe response began: I am a teapot\n$/,
+        /^Not delivered to \S+\/broken: The response status was 418\.\nThe response began: I am a teapot\n$/,
       ),
     ])
     const shown = await runTassis(['webhooks', 'deliveries', failing.id, '--status', 'undeliverable'], data.settings)
-    expect(shown.stdout).toMatch(/ test +undeliverable +1 +418 +\d+ ms +- +[0-9a-f-]{36} +The answer was 418\.$/m)
+    expect(shown.stdout).toMatch(
+      / test +undeliverable +1 +418 +\d+ ms +- +[0-9a-f-]{36} +The response status was 418\.$/m,
+    )
     const none = await runTassis(['webhooks', 'deliveries', failing.id, '--status', 'delivered'], data.settings)
     expect(none.stdout.trimEnd()).toEndWith('No deliveries found.')
   })

@@ -82,7 +82,7 @@ test('an outcome that cannot be stored is retried until it can, and the mail is 
   }))
   const { emails, logged } = delivery
   const { id } = await emails.accepted()
-  const refusals = () => logged.filter((line) => line.includes('an outcome could not be stored')).length
+  const refusals = () => logged.filter((line) => line.includes('outcome not stored')).length
   await delivery.advanceUntil(() => refusals() >= 3)
   expect(await emails.detail(id)).toMatchObject({
     status: 'processing',
@@ -115,11 +115,9 @@ test('if the start of DATA cannot be stored, nothing is sent; with disk space ag
   }))
   const { emails, logged } = delivery
   const { id } = await emails.accepted()
-  await eventually(() => logged.some((line) => line.includes('the start of a delivery could not be stored')))
-  // The outcome "not begun" cannot be stored either.
-  await delivery.advanceUntil(
-    () => logged.filter((line) => line.includes('an outcome could not be stored')).length >= 2,
-  )
+  await eventually(() => logged.some((line) => line.includes('delivery start not stored')))
+  // The outcome, "not begun", cannot be stored either.
+  await delivery.advanceUntil(() => logged.filter((line) => line.includes('outcome not stored')).length >= 2)
   expect(delivery.messages()).toEqual([])
   for (const { rawMessages } of delivery.smtp.sessions) expect(Buffer.concat([...rawMessages]).length).toBe(0)
   expect(await emails.detail(id)).toMatchObject({ status: 'processing', delivery_started_at: null })
@@ -137,7 +135,7 @@ test('a claim that cannot be stored opens no connection, and succeeds once there
   const sendAt = new Date(delivery.clock.now() + 60_000).toISOString()
   const { id } = await emails.accepted({ send_at: sendAt })
   fillDisk(emails.app.db, 'attempts')
-  await delivery.advanceUntil(() => logged.filter((line) => line.includes('the queue could not go on')).length >= 2)
+  await delivery.advanceUntil(() => logged.filter((line) => line.includes('queue processing failed')).length >= 2)
   expect(delivery.smtp.sessions).toHaveLength(0)
   expect(await emails.detail(id)).toMatchObject({ status: 'scheduled', attempts: 0 })
   freeDisk(emails.app.db)
