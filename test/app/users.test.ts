@@ -78,7 +78,7 @@ test('a password comes by standard input, never by an argument; the second accou
   const again = await runTassisProcess([...create, '--account', 'Second', '--password-stdin'], settings, PASSWORD)
   expect([again.exitCode, again.stderr]).toEqual([
     1,
-    expect.stringContaining('There is a user ada@people.test already'),
+    expect.stringContaining('There is already a user ada@people.test'),
   ])
   const added = await runTassisJson<Shown>([...create, '--account', 'Second'], settings)
   expect(added).toMatchObject({ link: null, accounts: [{ role: 'owner' }, { role: 'admin' }] })

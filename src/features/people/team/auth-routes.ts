@@ -1,4 +1,7 @@
-/** @module /v1/auth: signing in and out, sessions, password and second factor of the user who is signed in. Paths, shapes and one call each. */
+/**
+ * @module /v1/auth: signing in and out, sessions, password and second factor of the signed-in user. Paths, schemas and
+ * one call each.
+ */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -38,9 +41,9 @@ const tags = ['People']
 
 const INVALID_LOGIN = [
   'invalid_login',
-  'Address, password or code is wrong or missing, or the user belongs to no account: it is not told which.',
+  'Address, password or code is wrong or missing, or the user belongs to no account: the response does not show which.',
 ] as const
-const RATE_LIMITED = ['rate_limited', 'There were too many attempts; wait as long as Retry-After says.'] as const
+const RATE_LIMITED = ['rate_limited', 'Too many attempts; wait as long as Retry-After says.'] as const
 
 export const authRoutes = (app: App, people: AuthContext) =>
   new Elysia({ prefix: '/v1/auth' })
@@ -58,7 +61,7 @@ export const authRoutes = (app: App, people: AuthContext) =>
         detail: {
           summary: 'Sign in',
           description:
-            'For browsers: the answer sets the cookie of a session, which is good for /v1 in place of an API key. Programs use API keys.',
+            'For browsers: the response sets a session cookie, which authenticates requests to /v1 in place of an API key. Programs use API keys.',
           tags,
           ...publicRoute,
           ...errorResponses({ 401: INVALID_LOGIN, 429: RATE_LIMITED }),
@@ -84,12 +87,12 @@ export const authRoutes = (app: App, people: AuthContext) =>
         response: DataBody(SessionState),
         detail: {
           summary: 'Accept an invitation',
-          description: 'Makes whoever is invited a member of the team, and signs him in.',
+          description: 'Makes the invited person a member of the team, and signs them in.',
           tags,
           ...publicRoute,
           ...errorResponses({
             401: INVALID_LOGIN,
-            409: ['already_member', 'The user belongs to the team already.'],
+            409: ['already_member', 'The user already belongs to the team.'],
             429: RATE_LIMITED,
           }),
         },
@@ -106,8 +109,8 @@ export const authRoutes = (app: App, people: AuthContext) =>
         body: ResetRequest,
         response: { 202: Type.Object({ message: Type.String({ description: 'The same for every address.' }) }) },
         detail: {
-          summary: 'Ask for a link to set a new password',
-          description: 'The link comes by mail and is good for an hour, once.',
+          summary: 'Request a link to set a new password',
+          description: 'The link comes by mail, is valid for one hour and works once.',
           tags,
           ...publicRoute,
           ...errorResponses({ 429: RATE_LIMITED }),
@@ -124,8 +127,8 @@ export const authRoutes = (app: App, people: AuthContext) =>
       {
         body: ResetConfirmation,
         detail: {
-          summary: 'Set a new password by a link',
-          description: 'Ends all sessions of the user. An authenticator app stays in use.',
+          summary: 'Set a new password with a link',
+          description: 'Ends all sessions of the user. The authenticator app stays in use.',
           tags,
           ...publicRoute,
           ...errorResponses({ 429: RATE_LIMITED }),
@@ -144,7 +147,7 @@ export const authRoutes = (app: App, people: AuthContext) =>
     )
     .get('/session', ({ actor }) => dataBody(toSessionState(app, actor)), {
       response: DataBody(SessionState),
-      detail: { summary: 'Get who is signed in', tags, ...requiresSession },
+      detail: { summary: 'Get the signed-in user', tags, ...requiresSession },
     })
     .put(
       '/session',
@@ -156,8 +159,8 @@ export const authRoutes = (app: App, people: AuthContext) =>
         body: AccountChoice,
         response: DataBody(SessionState),
         detail: {
-          summary: 'Go to another account of the user',
-          description: 'Requests with this session are about that account from then on.',
+          summary: 'Switch to another account of the user',
+          description: 'From then on, requests with this session act in that account.',
           tags,
           ...requiresSession,
           ...errorResponses({ 404: ['account_not_found', 'The user belongs to no account with this id.'] }),
@@ -175,7 +178,7 @@ export const authRoutes = (app: App, people: AuthContext) =>
         response: PageBody(SessionRecord),
         detail: {
           summary: 'List the sessions of the user',
-          description: 'All browsers in which the user is signed in, on one page, the one used last first.',
+          description: 'All browsers in which the user is signed in, on one page, most recently used first.',
           tags,
           ...requiresSession,
         },
@@ -189,7 +192,12 @@ export const authRoutes = (app: App, people: AuthContext) =>
       },
       {
         params: Type.Object({ id: Type.String({ description: 'Id of the session.' }) }),
-        detail: { summary: 'End a session of the user', description: 'At once.', tags, ...requiresSession },
+        detail: {
+          summary: 'End a session of the user',
+          description: 'Takes effect immediately.',
+          tags,
+          ...requiresSession,
+        },
       },
     )
     .put(
@@ -222,11 +230,11 @@ export const authRoutes = (app: App, people: AuthContext) =>
         body: TotpBeginning,
         response: DataBody(TotpSecret),
         detail: {
-          summary: 'Begin with an authenticator app',
-          description: 'Codes are asked for only once one was confirmed.',
+          summary: 'Start to set up an authenticator app',
+          description: 'Signing in requires codes only after one has been confirmed.',
           tags,
           ...requiresSession,
-          ...errorResponses({ 409: ['totp_enabled', 'An app is in use already.'], 429: RATE_LIMITED }),
+          ...errorResponses({ 409: ['totp_enabled', 'An app is already in use.'], 429: RATE_LIMITED }),
         },
       },
     )
@@ -238,11 +246,11 @@ export const authRoutes = (app: App, people: AuthContext) =>
         body: TotpConfirmation,
         response: DataBody(RecoveryCodes),
         detail: {
-          summary: 'Switch the authenticator app on',
+          summary: 'Enable the authenticator app',
           tags,
           ...requiresSession,
           ...errorResponses({
-            409: ['totp_not_begun', 'There is no secret yet, or an app is in use.'],
+            409: ['totp_not_begun', 'No secret has been created yet, or an app is already in use.'],
             429: RATE_LIMITED,
           }),
         },
@@ -257,7 +265,7 @@ export const authRoutes = (app: App, people: AuthContext) =>
       {
         body: TotpEnd,
         detail: {
-          summary: 'Switch the authenticator app off',
+          summary: 'Disable the authenticator app',
           tags,
           ...requiresSession,
           ...errorResponses({ 409: ['totp_not_enabled', 'No app is in use.'], 429: RATE_LIMITED }),
@@ -265,7 +273,7 @@ export const authRoutes = (app: App, people: AuthContext) =>
       },
     )
 
-/** Who is signed in, if the request has the token that pages of ours know: it counts as consent then. */
+/** The signed-in user, if the request has the CSRF token that only our pages know: then it counts as consent. */
 function findVerifiedActor(people: AuthContext, request: Request): Actor | undefined {
   const actor = people.findActor(request)
   if (!actor || !request.headers.has('x-csrf-token')) return undefined
@@ -273,7 +281,7 @@ function findVerifiedActor(people: AuthContext, request: Request): Actor | undef
   return actor
 }
 
-/** @param moved where the session was moved to by this request */
+/** @param switchedTo the account that this request switched the session to */
 function toSessionState(app: App, actor: Actor, switchedTo?: Membership): SessionState {
   const user = requireActorUser(app, actor)
   const membership =

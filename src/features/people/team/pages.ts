@@ -1,6 +1,7 @@
 /**
- * @module /login, /logout, /reset-password and /join: the pages of people. GET shows and never acts; POST does what the routes of /v1/auth do, for forms
- * without scripts, and only for pages of our own. Not to be found under the tracking hosts of accounts: nobody is to sign in under the name of another.
+ * @module /login, /logout, /reset-password and /join: the pages of users. GET shows and never acts; POST does what the
+ * routes of /v1/auth do, for forms without scripts, and only for our own pages. Hidden under the tracking hosts of
+ * accounts: no one must sign in under another party's name.
  */
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -31,7 +32,7 @@ import { listMemberships } from './users.ts'
 const hiddenRoute = { detail: { hide: true } }
 const hiddenFormRoute = { detail: { hide: true, ...acceptsBody('json-or-form') } }
 
-/** To another page of ours, with GET. */
+/** Redirects to another of our pages with GET. */
 const redirectTo = (path: string, cookie?: string): Response =>
   new Response(null, {
     status: 303,
@@ -45,13 +46,13 @@ const redirectTo = (path: string, cookie?: string): Response =>
 
 const MAX_FIELD_LENGTH = 1000
 
-/** A field of the form; empty when it was not sent, or cannot be one. */
+/** A field of the form; empty when it is missing or not a string. */
 function readField(body: unknown, name: string): string {
   const value = typeof body === 'object' && body !== null && Object.hasOwn(body, name) ? Reflect.get(body, name) : ''
   return typeof value === 'string' && value.length <= MAX_FIELD_LENGTH ? value : ''
 }
 
-/** What the pages have in common: who may post, and how a refusal becomes a page. */
+/** What the pages have in common: the checks of a POST, and turning an error into a page. */
 class TeamPages {
   readonly #app: App
   readonly #people: AuthContext
@@ -61,7 +62,10 @@ class TeamPages {
     this.#people = people
   }
 
-  /** Runs what a page does; a refusal becomes a page too. @param again the page that was sent, with what is wrong */
+  /**
+   * Handles a POST; an error becomes a page too.
+   * @param renderAgain renders the submitted page with what was wrong
+   */
   async handlePost(
     request: Request,
     work: () => Promise<Response>,
@@ -90,7 +94,7 @@ class TeamPages {
     }
   }
 
-  /** Who is signed in and sent the token of the page. */
+  /** The signed-in user, if the request has the CSRF token of the page. */
   findVerifiedActor(request: Request, body: unknown): Actor | undefined {
     const actor = this.#people.findActor(request)
     return actor && isValidCsrfToken(this.#app, requireSessionId(actor), readField(body, 'csrf_token'))
@@ -166,7 +170,7 @@ export function teamPages(app: App, people: AuthContext) {
           async () => {
             const actor = pages.findVerifiedActor(request, body)
             if (actor) await logout(app, actor)
-            // Of a session that is over there is nothing to end, but the cookie; one that is not stays.
+            // If the session has already ended, only the cookie is removed; a session that is still live stays.
             return people.findActor(request)
               ? redirectTo(LOGIN_PATH)
               : redirectTo(LOGIN_PATH, toCookieHeader(app, undefined))
@@ -197,7 +201,7 @@ export function teamPages(app: App, people: AuthContext) {
           ? pages.handlePost(
               request,
               async () => {
-                if (email === '') throw invalid('email', 'Give your email address.')
+                if (email === '') throw invalid('email', 'Enter your email address.')
                 people.requestReset(email, clientIpOf(request))
                 return ownFormResponse(resetRequestedPage(), 202)
               },
