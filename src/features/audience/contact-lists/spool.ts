@@ -29,11 +29,11 @@ export interface SpooledFile {
 const SYNC_EVERY_BYTES = 8 * MiB
 
 /** Files being received, per running service, with the account of each. */
-const getArriving = perOwner((_: App) => new Map<string, number>())
+const getArrivingFiles = perOwner((_: App) => new Map<string, number>())
 
 /** How many files are being received for an account. */
 export const countArriving = (app: App, accountId: number): number =>
-  [...getArriving(app).values()].filter((id) => id === accountId).length
+  [...getArrivingFiles(app).values()].filter((id) => id === accountId).length
 
 const getFolder = (app: App): string => join(app.config.dataDir, 'imports')
 
@@ -51,7 +51,7 @@ export async function spoolFile<T>(
   onStored: (spooled: SpooledFile) => Promise<T>,
 ): Promise<T> {
   const file = `${formatUuid(newUuid())}.csv`
-  const files = getArriving(app)
+  const files = getArrivingFiles(app)
   files.set(file, accountId)
   try {
     return await onStored({ file, ...(await receive(app, file, body)) })
@@ -124,5 +124,5 @@ export const removeSpooledFile = (app: App, file: string): Promise<void> => rm(t
 export async function removeLeftovers(app: App, isKept: (file: string) => boolean): Promise<void> {
   mkdirSync(getFolder(app), { recursive: true, mode: 0o700 })
   for (const file of readdirSync(getFolder(app)))
-    if (!getArriving(app).has(file) && !isKept(file)) await removeSpooledFile(app, file)
+    if (!getArrivingFiles(app).has(file) && !isKept(file)) await removeSpooledFile(app, file)
 }

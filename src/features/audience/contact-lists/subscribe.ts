@@ -83,7 +83,7 @@ export async function subscribe(
         'form submission of a suppressed address; no confirmation sent',
       )
       recordSubmission(app, tx, submission, { isSent: false })
-      if (list.doubleOptIn || contact?.status === 'pending') return toAskedStatus(isAgain)
+      if (list.doubleOptIn || contact?.status === 'pending') return toConfirmationStatus(isAgain)
       return isAgain ? 'already_subscribed' : 'subscribed'
     }
     const post = {
@@ -98,7 +98,8 @@ export async function subscribe(
 }
 
 /** The response for an address that has to confirm. */
-const toAskedStatus = (isAgain: boolean): SubscribeStatus => (isAgain ? 'confirmation_pending' : 'confirmation_sent')
+const toConfirmationStatus = (isAgain: boolean): SubscribeStatus =>
+  isAgain ? 'confirmation_pending' : 'confirmation_sent'
 
 interface FormPost extends Omit<CheckedContact, 'metadata'> {
   /** JSON object; undefined: none was provided. */
@@ -126,7 +127,7 @@ function addContact(app: App, tx: Tx, list: ContactList, post: FormPost): Subscr
     if (isTooOften) {
       app.log.info({ list: formatUuid(list.uuid) }, 'address submitted to many lists; no further confirmation sent')
       recordSubmission(app, tx, submission, { isSent: false })
-      return toAskedStatus(isAgain)
+      return toConfirmationStatus(isAgain)
     }
   }
   const status = mustConfirm ? 'pending' : 'active'
@@ -145,7 +146,7 @@ function addContact(app: App, tx: Tx, list: ContactList, post: FormPost): Subscr
     resourceId: formatUuid(inserted.uuid),
     metadata: { list_id: formatUuid(list.uuid), by: 'form', status },
   })
-  return mustConfirm ? toAskedStatus(isAgain) : 'subscribed'
+  return mustConfirm ? toConfirmationStatus(isAgain) : 'subscribed'
 }
 
 /** Whether an address unsubscribed from the list, or from all lists of the account. */
@@ -169,7 +170,7 @@ function requestConfirmationAgain(
     !isTooOften &&
     scheduleConfirmation(app, tx, { contactId: contact.id, accountId: list.accountId, from, isBulk: false })
   recordSubmission(app, tx, submission, { isSent })
-  return toAskedStatus(isAgain)
+  return toConfirmationStatus(isAgain)
 }
 
 /**

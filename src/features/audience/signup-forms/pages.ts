@@ -283,7 +283,7 @@ function readAnswers(form: SignupForm, fields: Fields, maxBytes: number) {
  * The sentences that report the outcome of a post. A visitor who still has to confirm sees that, whatever the account's
  * success message.
  */
-function resultSentences({ successMessage, messages }: SignupForm, status: SubscribeStatus): string[] {
+function toResultSentences({ successMessage, messages }: SignupForm, status: SubscribeStatus): string[] {
   switch (status) {
     case 'subscribed':
       return [successMessage ?? 'You are subscribed.']
@@ -313,7 +313,7 @@ function toPageResponse(view: FormView, fields: Fields, outcome: PostOutcome): R
           status: 303,
           headers: { ...UNLISTED_HEADERS, 'cache-control': 'no-store', location: next.href },
         })
-      return embeddableResponse(view, resultPage(view, resultSentences(form, outcome.status), { next, ...fields }))
+      return embeddableResponse(view, resultPage(view, toResultSentences(form, outcome.status), { next, ...fields }))
     }
     case 'faults':
       return embeddableResponse(view, formPage(view, { ...fields, problems: outcome.problems }), 422)
@@ -337,7 +337,7 @@ function toJsonResponse(request: Request, form: SignupForm, outcome: PostOutcome
       const next = findRedirect(form, outcome.status)
       return Response.json(
         {
-          message: resultSentences(form, outcome.status).join(' '),
+          message: toResultSentences(form, outcome.status).join(' '),
           status: outcome.status,
           ...(next && { redirect_url: next.href }),
         },

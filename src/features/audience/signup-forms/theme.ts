@@ -167,7 +167,7 @@ export function themeStyle(theme: Theme): string {
     ['--edge', border && formatColour(border)],
     ['--accent', accent && formatColour(accent)],
     ['--button', button && formatColour(button)],
-    ['--on-button', buttonText ? formatColour(buttonText) : button && formatColour(blackOrWhiteOn(button))],
+    ['--on-button', buttonText ? formatColour(buttonText) : button && formatColour(pickBlackOrWhite(button))],
     ['--radius', theme.border_radius === undefined ? undefined : readRadius(theme.border_radius)],
     ['--font', theme.font_family === undefined ? undefined : readFonts(theme.font_family)],
   ]
@@ -191,7 +191,7 @@ function toPaperVariables(background: Colour | undefined, text: Colour | undefin
     ['--line', palette.line],
     ['--edge', formatColour(ensureEdgeContrast(toColour(palette.edge), behind, textColour))],
     ['--strong', formatColour(strong)],
-    ['--on-strong', formatColour(blackOrWhiteOn(strong))],
+    ['--on-strong', formatColour(pickBlackOrWhite(strong))],
     // Words and a border mark problems as well, so this colour need not stand out.
     [
       '--error',
@@ -202,10 +202,10 @@ function toPaperVariables(background: Colour | undefined, text: Colour | undefin
 
 /** Replaces the account's border and accent colours, chosen for light backgrounds, where a dark one hides them. */
 function toDarkVariables({ border, accent }: { border: Colour | undefined; accent: Colour | undefined }): Variables {
-  const isSeen = (colour: Colour) => computeContrast(colour, toColour(DARK.card)) >= MIN_EDGE_CONTRAST
+  const isVisible = (colour: Colour) => computeContrast(colour, toColour(DARK.card)) >= MIN_EDGE_CONTRAST
   return [
-    ['--edge', border && !isSeen(border) ? DARK.edge : undefined],
-    ['--accent', accent && !isSeen(accent) ? DARK.strong : undefined],
+    ['--edge', border && !isVisible(border) ? DARK.edge : undefined],
+    ['--accent', accent && !isVisible(accent) ? DARK.strong : undefined],
   ]
 }
 
@@ -224,12 +224,12 @@ const choosePalette = (colour: Colour, part: 'text' | 'card'): Palette =>
   computeContrast(toColour(LIGHT[part]), colour) >= computeContrast(toColour(DARK[part]), colour) ? LIGHT : DARK
 
 /** Black or white, whichever is more readable on a colour. */
-const blackOrWhiteOn = (behind: Colour): Colour =>
+const pickBlackOrWhite = (behind: Colour): Colour =>
   computeContrast(white, behind) >= computeContrast(black, behind) ? white : black
 
 /** The colour if it is readable with the other, else black or white. */
 const ensureTextContrast = (colour: Colour, other: Colour): Colour =>
-  computeContrast(colour, other) < MIN_CONTRAST ? blackOrWhiteOn(other) : colour
+  computeContrast(colour, other) < MIN_CONTRAST ? pickBlackOrWhite(other) : colour
 
 /** The colour of a line if it is visible on the background, else that of the text. */
 const ensureEdgeContrast = (colour: Colour, behind: Colour, textColour: Colour): Colour =>

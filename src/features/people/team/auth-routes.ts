@@ -45,13 +45,13 @@ const INVALID_LOGIN = [
 ] as const
 const RATE_LIMITED = ['rate_limited', 'Too many attempts; wait as long as Retry-After says.'] as const
 
-export const authRoutes = (app: App, people: AuthContext) =>
+export const authRoutes = (app: App, auth: AuthContext) =>
   new Elysia({ prefix: '/v1/auth' })
     .post(
       '/login',
       async ({ body, request, set }) => {
-        people.requireOwnOrigin(request)
-        const signedIn = await login(app, people.attempts, body, people.readBrowser(request))
+        auth.requireOwnOrigin(request)
+        const signedIn = await login(app, auth.attempts, body, auth.readBrowser(request))
         set.headers['set-cookie'] = toCookieHeader(app, signedIn.token)
         return dataBody(sessionWire(app, signedIn))
       },
@@ -71,13 +71,13 @@ export const authRoutes = (app: App, people: AuthContext) =>
     .post(
       '/join',
       async ({ body, request, set }) => {
-        people.requireOwnOrigin(request)
+        auth.requireOwnOrigin(request)
         const signedIn = await join(
           app,
-          people.attempts,
+          auth.attempts,
           body,
-          people.readBrowser(request),
-          findVerifiedActor(people, request),
+          auth.readBrowser(request),
+          findVerifiedActor(auth, request),
         )
         set.headers['set-cookie'] = toCookieHeader(app, signedIn.token)
         return dataBody(sessionWire(app, signedIn))
@@ -101,8 +101,8 @@ export const authRoutes = (app: App, people: AuthContext) =>
     .post(
       '/password-reset',
       ({ body, request, status }) => {
-        people.requireOwnOrigin(request)
-        people.requestReset(body.email, clientIpOf(request))
+        auth.requireOwnOrigin(request)
+        auth.requestReset(body.email, clientIpOf(request))
         return status(202, { message: 'If there is a user with this address, a mail is on its way.' })
       },
       {
@@ -120,8 +120,8 @@ export const authRoutes = (app: App, people: AuthContext) =>
     .post(
       '/password-reset/confirm',
       async ({ body, request, set }) => {
-        people.requireOwnOrigin(request)
-        await confirmReset(app, people.attempts, body, clientIpOf(request))
+        auth.requireOwnOrigin(request)
+        await confirmReset(app, auth.attempts, body, clientIpOf(request))
         set.status = 204
       },
       {
@@ -203,7 +203,7 @@ export const authRoutes = (app: App, people: AuthContext) =>
     .put(
       '/password',
       async ({ actor, body, set }) => {
-        await changePassword(app, people.attempts, actor, {
+        await changePassword(app, auth.attempts, actor, {
           currentPassword: body.current_password,
           password: body.password,
         })
@@ -223,7 +223,7 @@ export const authRoutes = (app: App, people: AuthContext) =>
     .post(
       '/totp',
       async ({ actor, body }) => {
-        const { secret, otpauthUri } = await startTotp(app, people.attempts, actor, body.password)
+        const { secret, otpauthUri } = await startTotp(app, auth.attempts, actor, body.password)
         return dataBody({ secret, otpauth_uri: otpauthUri })
       },
       {
@@ -241,7 +241,7 @@ export const authRoutes = (app: App, people: AuthContext) =>
     .post(
       '/totp/confirm',
       async ({ actor, body }) =>
-        dataBody({ recovery_codes: [...(await confirmTotp(app, people.attempts, actor, body.code))] }),
+        dataBody({ recovery_codes: [...(await confirmTotp(app, auth.attempts, actor, body.code))] }),
       {
         body: TotpConfirmation,
         response: DataBody(RecoveryCodes),
@@ -259,7 +259,7 @@ export const authRoutes = (app: App, people: AuthContext) =>
     .delete(
       '/totp',
       async ({ actor, body, set }) => {
-        await disableTotp(app, people.attempts, actor, body)
+        await disableTotp(app, auth.attempts, actor, body)
         set.status = 204
       },
       {
@@ -274,10 +274,10 @@ export const authRoutes = (app: App, people: AuthContext) =>
     )
 
 /** The signed-in user, if the request has the CSRF token that only our pages know: then it counts as consent. */
-function findVerifiedActor(people: AuthContext, request: Request): Actor | undefined {
-  const actor = people.findActor(request)
+function findVerifiedActor(auth: AuthContext, request: Request): Actor | undefined {
+  const actor = auth.findActor(request)
   if (!actor || !request.headers.has('x-csrf-token')) return undefined
-  people.sessions.requireOwnPage(request, actor)
+  auth.sessions.requireOwnPage(request, actor)
   return actor
 }
 

@@ -13,11 +13,11 @@ import { userPage } from './page.ts'
 const HEADERS = { ...UNLISTED_HEADERS, vary: 'accept' }
 
 /** @param capturedPath page of captured mail, if the server has one */
-export const homePage = (people: Pick<AuthContext, 'requireOwnHost'>, capturedPath?: string) =>
+export const homePage = (auth: Pick<AuthContext, 'requireOwnHost'>, capturedPath?: string) =>
   new Elysia().get(
     '/',
     ({ request }) => {
-      people.requireOwnHost(request)
+      auth.requireOwnHost(request)
       if (!isBrowser(request)) throw unknownRoute()
       if (capturedPath !== undefined) return htmlResponse(captureModePage(capturedPath), 200, HEADERS)
       return new Response(null, {

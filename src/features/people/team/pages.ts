@@ -55,11 +55,11 @@ function readField(body: unknown, name: string): string {
 /** What the pages have in common: the checks of a POST, and turning an error into a page. */
 class TeamPages {
   readonly #app: App
-  readonly #people: AuthContext
+  readonly #auth: AuthContext
 
-  constructor(app: App, people: AuthContext) {
+  constructor(app: App, auth: AuthContext) {
     this.#app = app
-    this.#people = people
+    this.#auth = auth
   }
 
   /**
@@ -72,8 +72,8 @@ class TeamPages {
     renderAgain: (message: string) => Html,
   ): Promise<Response> {
     try {
-      this.#people.requireOwnHost(request)
-      this.#people.requireOwnOrigin(request)
+      this.#auth.requireOwnHost(request)
+      this.#auth.requireOwnOrigin(request)
       return await work()
     } catch (error) {
       if (!(error instanceof AppError)) throw error
@@ -86,7 +86,7 @@ class TeamPages {
 
   handleGet(request: Request, page: () => Response): Response {
     try {
-      this.#people.requireOwnHost(request)
+      this.#auth.requireOwnHost(request)
       return page()
     } catch (error) {
       if (!(error instanceof AppError)) throw error
@@ -96,7 +96,7 @@ class TeamPages {
 
   /** The signed-in user, if the request has the CSRF token of the page. */
   findVerifiedActor(request: Request, body: unknown): Actor | undefined {
-    const actor = this.#people.findActor(request)
+    const actor = this.#auth.findActor(request)
     return actor && isValidCsrfToken(this.#app, requireSessionId(actor), readField(body, 'csrf_token'))
       ? actor
       : undefined
@@ -131,14 +131,14 @@ class TeamPages {
   }
 }
 
-export function teamPages(app: App, people: AuthContext) {
-  const pages = new TeamPages(app, people)
+export function teamPages(app: App, auth: AuthContext) {
+  const pages = new TeamPages(app, auth)
   return new Elysia()
     .get(
       LOGIN_PATH,
       ({ request, query }) =>
         pages.handleGet(request, () => {
-          const actor = people.findActor(request)
+          const actor = auth.findActor(request)
           const next = toPathAfterLogin(readField(query, 'next'))
           if (!actor) return ownFormResponse(loginPage({ next }))
           return next === LOGIN_PATH ? pages.toSignedInResponse(actor) : redirectTo(next)
@@ -154,7 +154,7 @@ export function teamPages(app: App, people: AuthContext) {
           request,
           async () => {
             const input = { email, password: readField(body, 'password'), code: readField(body, 'code') }
-            const { token } = await login(app, people.attempts, input, people.readBrowser(request))
+            const { token } = await login(app, auth.attempts, input, auth.readBrowser(request))
             return redirectTo(next, toCookieHeader(app, token))
           },
           (message) => loginPage({ email, next, message }),
@@ -171,7 +171,7 @@ export function teamPages(app: App, people: AuthContext) {
             const actor = pages.findVerifiedActor(request, body)
             if (actor) await logout(app, actor)
             // If the session has already ended, only the cookie is removed; a session that is still live stays.
-            return people.findActor(request)
+            return auth.findActor(request)
               ? redirectTo(LOGIN_PATH)
               : redirectTo(LOGIN_PATH, toCookieHeader(app, undefined))
           },
@@ -202,7 +202,7 @@ export function teamPages(app: App, people: AuthContext) {
               request,
               async () => {
                 if (email === '') throw invalid('email', 'Enter your email address.')
-                people.requestReset(email, clientIpOf(request))
+                auth.requestReset(email, clientIpOf(request))
                 return ownFormResponse(resetRequestedPage(), 202)
               },
               (message) => resetRequestPage({ email, message }),
@@ -211,7 +211,7 @@ export function teamPages(app: App, people: AuthContext) {
               request,
               async () => {
                 const input = { token, password: readField(body, 'password') }
-                await confirmReset(app, people.attempts, input, clientIpOf(request))
+                await confirmReset(app, auth.attempts, input, clientIpOf(request))
                 return ownFormResponse(passwordSetPage())
               },
               (message) => pages.renderNewPassword(token, message),
@@ -225,7 +225,7 @@ export function teamPages(app: App, people: AuthContext) {
         pages.handleGet(request, () => {
           const token = readField(query, 'token')
           const isOpen = findInvitation(app.db, token, app.clock.now()) !== undefined
-          return ownFormResponse(pages.renderInvitation(token, people.findActor(request)), isOpen ? 200 : 410)
+          return ownFormResponse(pages.renderInvitation(token, auth.findActor(request)), isOpen ? 200 : 410)
         }),
       hiddenRoute,
     )
@@ -240,14 +240,14 @@ export function teamPages(app: App, people: AuthContext) {
             const input = { token, name, password: readField(body, 'password'), code: readField(body, 'code') }
             const signedIn = await join(
               app,
-              people.attempts,
+              auth.attempts,
               input,
-              people.readBrowser(request),
+              auth.readBrowser(request),
               pages.findVerifiedActor(request, body),
             )
             return redirectTo(LOGIN_PATH, toCookieHeader(app, signedIn.token))
           },
-          (message) => pages.renderInvitation(token, people.findActor(request), { message, name }),
+          (message) => pages.renderInvitation(token, auth.findActor(request), { message, name }),
         )
       },
       hiddenFormRoute,

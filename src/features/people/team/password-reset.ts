@@ -86,7 +86,7 @@ export function createResetRequester(
       about: listMemberships(app.db, user.id).map(({ accountId }) => accountId),
       to: user.email,
       subject: 'Set a new password',
-      text: `Somebody, probably you, requested a new password for ${user.email} at ${new URL(app.config.publicUrl).host}.
+      text: `Someone, probably you, requested a new password for ${user.email} at ${new URL(app.config.publicUrl).host}.
 
 Set it here within one hour:
 ${link}

@@ -54,7 +54,7 @@ export function requireStrongPassword(password: string, email: string, field = '
 
 /**
  * The hash to store, in PHC format. Throws 503 when too many are waiting.
- * @param owner who sets it with permission: a user who is signed in or has a link, an account
+ * @param owner whose password it is: a user who is signed in or has a link, or an account
  */
 export const hashPassword = (password: string, owner: string): Promise<string> =>
   runHash({ isKnown: true, owner }, () => Bun.password.hash(normalisePassword(password), ARGON2))

@@ -125,11 +125,11 @@ describe('the page of a form', () => {
 
   // Proves: form-10
   test('is a polite 404 when the form is unknown, inactive or deleted, or its list is', async () => {
-    const [off, deleted, listless] = [await service.form(), await service.form(), await service.form()]
+    const [off, deleted, withoutList] = [await service.form(), await service.form(), await service.form()]
     await toggle(off.id)
     await service.api('DELETE', `/v1/signup-forms/${deleted.id}`)
     service.app.db.run('UPDATE contact_lists SET deleted_at = 1 WHERE id = (SELECT max(id) FROM contact_lists)')
-    const paths = [off.path, deleted.path, listless.path, '/subscribe/none', '/subscribe/%00', '/subscribe/%C3']
+    const paths = [off.path, deleted.path, withoutList.path, '/subscribe/none', '/subscribe/%00', '/subscribe/%C3']
     const gone = {
       status: 404,
       text: 'This form is not available It was deactivated or has moved. Ask the person who gave you its address.',
