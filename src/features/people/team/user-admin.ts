@@ -28,7 +28,7 @@ const OPERATOR = { type: 'operator', id: 'cli', scopes: new Set<string>() } as c
 /** The user with an address. Throws 404. */
 export function requireUser(app: App, email: string): User {
   const user = findUserByEmail(app.db, email)
-  if (!user) throw notFound('user_not_found', `There is no user ${email}; \`tassis users list\` lists all.`)
+  if (!user) throw notFound('user_not_found', `There is no user ${email}; \`tassis users list\` shows all.`)
   return user
 }
 
