@@ -82,7 +82,7 @@ test('a file is imported and exported; wrong lines are told and end with 1, a wr
   }
   const piped = (content: string | Uint8Array) =>
     runTassisProcess(['suppressions', 'import', '-'], data.settings, content)
-  expect((await piped('Email\tOpt-out\n')).stderr).toMatch(/^tassis: Tabs part the columns/)
+  expect((await piped('Email\tOpt-out\n')).stderr).toMatch(/^tassis: The file is tab-separated/)
   expect((await piped('Email,Opt-out\na@x.test,x\nu1@x.test,x\n')).stdout).toBe(
     '2 lines: 1 imported, 1 on the list before, 0 wrong.\nPassed over: Opt-out.\n',
   )
