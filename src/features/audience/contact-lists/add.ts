@@ -175,21 +175,21 @@ export async function addContacts(
   app: App,
   actor: Actor,
   listId: string,
-  given: readonly unknown[],
+  provided: readonly unknown[],
   { isConfirmed, findProblems }: Pick<AddOptions, 'isConfirmed'> & { readonly findProblems: Check },
 ): Promise<AddResult> {
   const list = getList(app.db, actor.accountId, listId)
-  if (given.length === 0) throw invalid('contacts', 'contacts must have at least one contact.')
+  if (provided.length === 0) throw invalid('contacts', 'contacts must have at least one contact.')
   requireAddable(app, list, isConfirmed)
-  app.workBudget.spend(actor.accountId, given.length)
+  app.workBudget.spend(actor.accountId, provided.length)
   const owner = getTenantId(app.db, actor.accountId)
   const errors: AddResult['errors'] = []
   let inserted = 0
-  for (let from = 0; from < given.length; from += BATCH_SIZE) {
+  for (let from = 0; from < provided.length; from += BATCH_SIZE) {
     const checked: CheckedContact[] = []
     await app.fairScheduler.forEach(
       owner,
-      given.slice(from, from + BATCH_SIZE).entries(),
+      provided.slice(from, from + BATCH_SIZE).entries(),
       ([offset, item]) => {
         const result = checkItem(app, item, findProblems)
         if (typeof result === 'string') errors.push({ index: from + offset, error: result })
@@ -207,7 +207,7 @@ export async function addContacts(
             action: 'contact.imported',
             resourceType: 'contact_list',
             resourceId: formatUuid(list.uuid),
-            metadata: { contacts: given.length, confirmed: isConfirmed },
+            metadata: { contacts: provided.length, confirmed: isConfirmed },
           })
         const options = { isConfirmed, isBulk: true }
         const isAdded = (contact: CheckedContact) => addInTransaction(app, tx, list, contact, options) !== undefined
@@ -216,8 +216,8 @@ export async function addContacts(
       { owner },
     )
   }
-  const duplicates = given.length - errors.length - inserted
-  return { data: { inserted, duplicates, total_requested: given.length }, errors }
+  const duplicates = provided.length - errors.length - inserted
+  return { data: { inserted, duplicates, total_requested: provided.length }, errors }
 }
 
 /** One contact of a bulk request, or why it cannot be added. */

@@ -149,7 +149,7 @@ export function parseContact(
   const parsed = parseMailbox(unescapeCell(cells[emailCell] ?? ''))
   if (parsed.kind === 'invalid') return { error: parsed.reason }
   let status: ContactStatus | undefined
-  let given: object = {}
+  let baseMetadata: object = {}
   const fields: [string, string][] = []
   for (const [index, column] of columns.entries()) {
     const cell = cells[index] ?? ''
@@ -163,10 +163,10 @@ export function parseContact(
       const read = parseObject(unescapeCell(cell))
       if (!read)
         return { error: `The metadata is not a JSON object, or is nested deeper than ${MAX_JSON_DEPTH} levels.` }
-      given = read
+      baseMetadata = read
     }
   }
-  const metadata = JSON.stringify({ ...given, ...Object.fromEntries(fields) })
+  const metadata = JSON.stringify({ ...baseMetadata, ...Object.fromEntries(fields) })
   return Buffer.byteLength(metadata) > maxMetadataBytes
     ? { error: `The metadata has more than ${maxMetadataBytes} bytes of JSON.` }
     : { email: parsed.address, metadata, status }
