@@ -82,7 +82,7 @@ test('a file can be imported and exported; invalid lines are listed and exit wit
   }
   const piped = (content: string | Uint8Array) =>
     runTassisProcess(['suppressions', 'import', '-'], data.settings, content)
-  expect((await piped('Email\tOpt-out\n')).stderr).toMatch(/^tassis: Tabs part the columns/)
+  expect((await piped('Email\tOpt-out\n')).stderr).toMatch(/^tassis: The file is tab-separated/)
   expect((await piped('Email,Opt-out\na@x.test,x\nu1@x.test,x\n')).stdout).toBe(
     '2 lines: 1 imported, 1 already on the list, 0 invalid.\nIgnored columns: Opt-out.\n',
   )

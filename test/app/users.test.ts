@@ -80,7 +80,7 @@ test('a password is read from standard input, never from an argument; a second a
   const second = await runTassisProcess([...create, '--account', 'Second', '--password-stdin'], settings, PASSWORD)
   expect([second.exitCode, second.stderr]).toEqual([
     1,
-    expect.stringContaining('There is a user ada@people.test already'),
+    expect.stringContaining('There is already a user ada@people.test'),
   ])
   const added = await runTassisJson<Shown>([...create, '--account', 'Second'], settings)
   expect(added).toMatchObject({ link: null, accounts: [{ role: 'owner' }, { role: 'admin' }] })

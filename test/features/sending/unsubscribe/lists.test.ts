@@ -245,7 +245,7 @@ test('an unsubscription from a list survives export and import', async () => {
   const refused = await service.raw('/v1/suppressions/import', wrong, { 'content-type': 'text/csv' })
   expect(at(refused.body, 'errors')).toEqual([
     { line: 2, error: 'Only the reason unsubscribe can be limited to a stream or a list.' },
-    { line: 3, error: 'It names a stream and a list; give one of them.' },
+    { line: 3, error: 'The line names a stream and a list; set only one of them.' },
     { line: 4, error: 'There is no contact list with the id "none" on this account.' },
   ])
 })
