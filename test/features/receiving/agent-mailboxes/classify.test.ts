@@ -357,8 +357,8 @@ test('failures are logged once a minute, with the number of omitted ones, and ne
   expect(
     lines.map((line) => JSON.parse(line)).map(({ reason, isResting, notLogged }) => ({ reason, isResting, notLogged })),
   ).toEqual([
-    { reason: 'it answered 500', isResting: false, notLogged: 0 },
-    { reason: 'it answered 500', isResting: true, notLogged: 3 },
+    { reason: 'it responded with 500', isResting: false, notLogged: 0 },
+    { reason: 'it responded with 500', isResting: true, notLogged: 3 },
   ])
   expect(lines.join('')).not.toContain('secret')
 })

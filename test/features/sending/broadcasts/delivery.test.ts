@@ -266,7 +266,7 @@ describe('a broadcast', () => {
       ])
       const [failed] = at((await flow.service.api('GET', '/v1/emails?status=failed')).body, 'data') as Json[]
       expect((await flow.service.detail(failed?.['id']))['error_message']).toContain(
-        'bring a line break or a NUL character into the subject',
+        'puts a line break or a NUL character into the subject',
       )
     },
   )
