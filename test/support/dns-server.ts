@@ -185,7 +185,7 @@ async function listenOnOnePort(): Promise<{ udp: UdpSocket; tcp: Server }> {
     })
     if (bound) {
       udp.removeAllListeners('error')
-      // A client that has gone causes ECONNREFUSED here, which is harmless.
+      // A client that has closed its socket causes ECONNREFUSED here, which is harmless.
       udp.on('error', () => {})
       return { udp, tcp }
     }

@@ -27,7 +27,7 @@ export interface Caddy extends ReverseProxy {
 }
 
 const START_TRIES = 3
-/** Debian installs servers where users other than root do not look. */
+/** Debian installs servers in a folder that is not in the PATH of ordinary users. */
 const PATH = `${process.env['PATH'] ?? ''}:/usr/sbin`
 
 /**

@@ -24,7 +24,8 @@ export interface RecentBlobs {
   recordNew(month: number, id: number): void
   wasReused(ref: number): boolean
   /**
-   * The first new blob of a month whose row may be missing; undefined: every blob has its row, if it is to have one.
+   * The first blob of a month that is new: the row that is to reference it may still be unwritten. Undefined: there is
+   * none.
    */
   firstNew(month: number): number | undefined
 }

@@ -165,8 +165,8 @@ export class ContentStore {
   }
 
   /**
-   * Stores into a month, which is not dropped meanwhile. On failure it deletes the files that it created; a full disk
-   * becomes a 507.
+   * Stores into a month, which is not dropped while this runs. On failure it deletes the files that it created; a full
+   * disk becomes a 507.
    */
   async #storeInMonth<T>(
     month: number,
@@ -197,8 +197,8 @@ export class ContentStore {
 
   /**
    * Deletes blobs that nothing references, with their files, and drops a month before `now`'s once it is empty. Keeps
-   * blobs that `put` or `adopt` returned again in the last minutes, because their row may not exist yet. New blobs are
-   * the caller's concern: `settledBelow`.
+   * blobs that `put` or `adopt` returned again in the last minutes, because their row may not exist yet. Does not
+   * recognise new blobs: the caller passes only references below `settledBelow`.
    * @returns those that were kept
    */
   async deleteBlobs(refs: readonly ContentRef[], now: Millis): Promise<ContentRef[]> {
@@ -278,7 +278,7 @@ export class ContentStore {
     await this.#months.close(month)
     this.#reader.release(month)
     const names = readdirSync(this.#folder).filter((name) => parseMonthName(name) === month)
-    // The database first: rows without files would claim blobs that are gone.
+    // The database first: otherwise rows would remain for blobs whose files are deleted.
     for (const name of names.sort((a, b) => Number(b.endsWith('.db')) - Number(a.endsWith('.db'))))
       await rm(join(this.#folder, name), { recursive: true, force: true })
     await syncFolder(this.#folder)
@@ -300,7 +300,7 @@ export class ContentStore {
     else this.#recent.recordNew(month, id)
   }
 
-  /** Below this reference every blob of the month has its row, if it is to have one. */
+  /** The limit below which blobs of the month are no longer new: every row that was to reference them is written. */
   settledBelow(month: number): ContentRef {
     return toRef(month, this.#recent.firstNew(month) ?? toRef(1, 0) - 1)
   }

@@ -46,7 +46,7 @@ export function toErrorResponseData(error: AppError, requestId: string): ErrorRe
   }
 }
 
-/** The same as a Response, for responses outside of routes. */
+/** Builds the same error as a Response, for requests that no route handles. */
 export function toErrorResponse(error: AppError, requestId: string): Response {
   const { status, headers, body } = toErrorResponseData(error, requestId)
   return Response.json(body, {

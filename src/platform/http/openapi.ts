@@ -215,7 +215,7 @@ function readResponses(operation: JsonObject): JsonObject {
   return isBare ? { 204: {} } : responses
 }
 
-/** The errors that the route itself declares. */
+/** The error responses that the route itself declares. */
 const describeErrorResponses = (refusals: Json | undefined): JsonObject =>
   Object.fromEntries(
     Object.entries(toObject(refusals)).map(([status, refusal]) => {
@@ -292,7 +292,7 @@ function toStandardSchema(schema: Json): Json {
 const VALUE_KEYWORDS = new Set(['const', 'default', 'enum', 'example', 'examples', 'required'])
 
 function toStandardUnion(variants: readonly Json[]): JsonObject {
-  // The empty array as an alternative to a map is for PHP clients and not to be recommended.
+  // The empty array as an alternative to a map exists only for PHP clients, so the description leaves it out.
   const wanted = variants.filter((variant) => toObject(variant)['maxItems'] !== 0)
   const constants = wanted.filter((variant) => typeof toObject(variant)['const'] === 'string')
   if (constants.length > 1 && constants.length === wanted.length) {

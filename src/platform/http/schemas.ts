@@ -177,7 +177,7 @@ export function requireReachable(
   ])
 }
 
-/** Throws a 422 for a parameter that specifies the same in another way. */
+/** Throws a 422 when a parameter is combined with `name`, which would specify the same thing. */
 export function refuseTogether(
   name: string,
   query: Readonly<Record<string, unknown>>,

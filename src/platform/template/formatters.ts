@@ -11,7 +11,7 @@ export const NEW_FORMATTER_UNITS = 100_000
 export interface Formatters<T> {
   /** Charges units; throws what `make` throws. */
   of(key: string, make: () => T): T
-  /** Starts another render, which pays again. */
+  /** Starts another render, which pays for its formatters again. */
   beginRender(): void
 }
 
@@ -22,7 +22,7 @@ export function createFormatters<T>(charge: Charge): Formatters<T> {
   return {
     of(key, make) {
       if (!paid.has(key)) {
-        // Cleared at the cache size: beyond it, a returning key may have to be created again.
+        // Cleared at the size of the cache: a key evicted within one render must be paid for again.
         if (paid.size >= MAX_CACHED_FORMATTERS) paid.clear()
         paid.add(key)
         charge(NEW_FORMATTER_UNITS)

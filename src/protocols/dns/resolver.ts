@@ -61,7 +61,7 @@ export interface DnsClient extends Resolver {
   isAnswering(): Promise<boolean>
 }
 
-/** Returns whether an answer says nothing about the name, so the question must be asked again later. */
+/** Returns whether an answer leaves the name's records unknown, so the question must be asked again later. */
 export const isFailedAnswer = (answer: { readonly kind: string }): answer is FailedAnswer =>
   answer.kind === 'servfail' || answer.kind === 'refused' || answer.kind === 'timeout'
 

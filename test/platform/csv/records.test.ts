@@ -61,7 +61,7 @@ describe('a record', () => {
   ]
   test.each(texts)('%s', (_, text, expected) => {
     const bytes = Buffer.from(text)
-    // Stands for a byte that begins no character.
+    // U+0002 in a sample marks a byte that begins no character in UTF-8.
     for (const [at, byte] of bytes.entries()) if (byte === 2) bytes[at] = 0xe9
     const { records, end, isInsideLine } = scan(bytes)
     expect(told(records)).toEqual(expected)

@@ -206,14 +206,14 @@ describe('a group', () => {
     expect(order).toEqual(['after', 'resolved'])
   })
 
-  test('keeps all of 1000 concurrent writes, in the order of their calls', async () => {
+  test('stores all of 1000 concurrent writes, in the order of their calls', async () => {
     const committer = openCommitter()
     const wanted = Array.from({ length: 1000 }, (_, number) => `note ${number}`)
     expect(await Promise.all(wanted.map((body) => add(committer, body)))).toEqual(wanted)
     expect(bodies(committer.db)).toEqual(wanted)
   })
 
-  test('does not take writes that are called while it runs; they join the next one', async () => {
+  test('does not include writes requested while it runs; they join the next group', async () => {
     const committer = openCommitter()
     let inner: Promise<string> | undefined
     await committer.write((tx) => {
@@ -260,7 +260,7 @@ describe('a full disk', () => {
     expect(bodies(committer.db).at(-1)).toBe('recovered')
   })
 
-  test('does not confirm a small write beside one that does not fit, unless it is kept', async () => {
+  test('confirms a small write beside one that does not fit only if it is stored', async () => {
     const committer = openCommitter()
     const pages = committer.db.query<{ page_count: number }, []>('PRAGMA page_count').get()?.page_count ?? 0
     committer.db.run(`PRAGMA max_page_count = ${pages + 4}`)
@@ -345,7 +345,7 @@ describe('checkpoints', () => {
       isClosed = true
     })
     opened = []
-    // Whatever does not wait for the checkpoint has ended by then.
+    // A close that did not wait for the checkpoint would end within these ticks.
     await committer.barrier()
     for (let turn = 0; turn < 10; turn++) await new Promise((resolve) => setImmediate(resolve))
     expect(isClosed).toBe(false)

@@ -48,7 +48,7 @@ function fakeWorker(hear: (worker: { say(message: unknown): void; fail(): void }
   return worker as unknown as Worker
 }
 
-test('the existing parts are rendered, and only HTML is escaped', async () => {
+test('only the parts that the source has are rendered, and only HTML is escaped', async () => {
   using renderer = rendererWith()
   const outcome = await renderer.render(
     request(1, '', { source: { subject: 'Hi {{ n }}', html: '<b>{{ n }}</b>' }, dataJson: '{"n": "<Ada>/"}' }),
