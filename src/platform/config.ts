@@ -89,12 +89,12 @@ export function readSettings(
     if (source === 'default') {
       values[name] = typeof setting.fallback === 'function' ? setting.fallback(values) : setting.fallback
     } else {
-      const given = source === 'environment' ? fromEnvironment : fromFile[tomlKey]
-      const value = setting.parse(given)
+      const rawValue = source === 'environment' ? fromEnvironment : fromFile[tomlKey]
+      const value = setting.parse(rawValue)
       if (value === undefined) {
         const where = source === 'environment' ? variable : `${tomlKey} in ${file}`
         throw new ConfigError(
-          `${where} is ${setting.secret ? 'set to a value that is not allowed' : `"${String(given)}"`}; allowed is ${setting.allowed}.`,
+          `${where} is ${setting.secret ? 'set to a value that is not allowed' : `"${String(rawValue)}"`}; allowed is ${setting.allowed}.`,
         )
       }
       values[name] = value

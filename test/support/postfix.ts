@@ -300,9 +300,9 @@ async function startMaster(folder: string): Promise<Master> {
     }
     master.kill('SIGTERM')
     await master.exited
-    const said = await new Response(master.stderr).text()
-    appendFileSync(join(folder, 'log'), said)
-    if (tries === START_TRIES) throw new Error(`The master ended with ${master.exitCode}: ${said}`)
+    const errorOutput = await new Response(master.stderr).text()
+    appendFileSync(join(folder, 'log'), errorOutput)
+    if (tries === START_TRIES) throw new Error(`The master ended with ${master.exitCode}: ${errorOutput}`)
   }
 }
 

@@ -176,8 +176,8 @@ async function start<Ports>(
     }
     await eventually(() => !isRunning() || isUp(log()))
     if (isRunning()) return { folder, ports, log, stop }
-    const said = log()
+    const logText = log()
     await stop()
-    if (tries === START_TRIES) throw new Error(`${name} did not start.\n${said}`)
+    if (tries === START_TRIES) throw new Error(`${name} did not start.\n${logText}`)
   }
 }

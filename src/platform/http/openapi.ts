@@ -293,15 +293,15 @@ const VALUE_KEYWORDS = new Set(['const', 'default', 'enum', 'example', 'examples
 
 function toStandardUnion(variants: readonly Json[]): JsonObject {
   // The empty array as an alternative to a map exists only for PHP clients, so the description leaves it out.
-  const wanted = variants.filter((variant) => toObject(variant)['maxItems'] !== 0)
-  const constants = wanted.filter((variant) => typeof toObject(variant)['const'] === 'string')
-  if (constants.length > 1 && constants.length === wanted.length) {
+  const recommended = variants.filter((variant) => toObject(variant)['maxItems'] !== 0)
+  const constants = recommended.filter((variant) => typeof toObject(variant)['const'] === 'string')
+  if (constants.length > 1 && constants.length === recommended.length) {
     return { type: 'string', enum: constants.map((variant) => toObject(variant)['const'] ?? null) }
   }
-  const [only] = wanted
-  return wanted.length === 1 && only !== undefined
+  const [only] = recommended
+  return recommended.length === 1 && only !== undefined
     ? toObject(toStandardSchema(only))
-    : { anyOf: wanted.map(toStandardSchema) }
+    : { anyOf: recommended.map(toStandardSchema) }
 }
 
 const toObject = (value: Json | undefined): JsonObject =>

@@ -172,14 +172,14 @@ export class FairQueue<T> {
     for (const name of this.#sharesOf(owner)) this.#ensureShare(name).start += cost
   }
 
-  /** Removes all items for which `isWanted` is true, in the order of their owners; the owners' use stays counted. */
-  remove(isWanted: (item: T, owner: Owner) => boolean): T[] {
+  /** Removes all items for which `isSelected` is true, in the order of their owners; the owners' use stays counted. */
+  remove(isSelected: (item: T, owner: Owner) => boolean): T[] {
     const removed: T[] = []
     for (const [owner, state] of this.#owners) {
       const { waiting } = state
       for (let i = 0; i < waiting.length; ) {
         const entry = waiting[i]
-        if (entry && isWanted(entry.item, owner)) {
+        if (entry && isSelected(entry.item, owner)) {
           removed.push(entry.item)
           waiting.splice(i, 1)
           this.#uncount(state, entry)

@@ -17,7 +17,7 @@ export interface Formatters<T> {
 
 export function createFormatters<T>(charge: Charge): Formatters<T> {
   /** Least recently used first. */
-  const kept = new Map<string, T>()
+  const cached = new Map<string, T>()
   let paid = new Set<string>()
   return {
     of(key, make) {
@@ -27,11 +27,11 @@ export function createFormatters<T>(charge: Charge): Formatters<T> {
         paid.add(key)
         charge(NEW_FORMATTER_UNITS)
       }
-      const formatter = kept.get(key) ?? make()
-      kept.delete(key)
-      kept.set(key, formatter)
-      const [oldest] = kept.keys()
-      if (kept.size > MAX_CACHED_FORMATTERS && oldest !== undefined) kept.delete(oldest)
+      const formatter = cached.get(key) ?? make()
+      cached.delete(key)
+      cached.set(key, formatter)
+      const [oldest] = cached.keys()
+      if (cached.size > MAX_CACHED_FORMATTERS && oldest !== undefined) cached.delete(oldest)
       return formatter
     },
     beginRender() {

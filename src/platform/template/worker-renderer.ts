@@ -216,9 +216,9 @@ export class WorkerRenderer implements Renderer {
       job.reject(serverBusyError(ACCOUNT_REFUSED, REFUSAL_MS / 1000))
   }
 
-  /** Removes all waiting jobs, or those that `isMeant` selects. */
-  #removeWaiting(isMeant: (job: Job) => boolean = () => true): Job[] {
-    const jobs = [...this.#waiting.now.all(), ...this.#waiting.bulk.all()].filter(isMeant)
+  /** Removes all waiting jobs, or those that `isSelected` selects. */
+  #removeWaiting(isSelected: (job: Job) => boolean = () => true): Job[] {
+    const jobs = [...this.#waiting.now.all(), ...this.#waiting.bulk.all()].filter(isSelected)
     for (const job of jobs) {
       this.#waiting[job.urgency].delete(job)
       this.#waitingBytes[job.urgency].add(job.accountId, -job.sizeBytes)

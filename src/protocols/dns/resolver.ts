@@ -207,7 +207,7 @@ export class StubResolver implements DnsClient {
       // A fault of this process, not of the servers; it may work again soon.
       if (response === 'unasked') return toLookupResult({ kind: 'timeout' }, 0)
       if (typeof response === 'string') return toLookupResult({ kind: response }, FAILURE_TTL_SECONDS)
-      const asked = name
+      const queriedName = name
       for (;;) {
         const records = selectRecords(response.answers, name, question.type)
         if (records.length > 0) {
@@ -229,7 +229,7 @@ export class StubResolver implements DnsClient {
       if (response.rcode === 'nxdomain') {
         return toLookupResult({ kind: 'nxdomain' }, Math.min(ttlSeconds, this.#negativeTtlSeconds(response)))
       }
-      if (name === asked || isAtOrBelow(name, response.soa?.owner)) {
+      if (name === queriedName || isAtOrBelow(name, response.soa?.owner)) {
         return toLookupResult({ kind: 'nodata' }, Math.min(ttlSeconds, this.#negativeTtlSeconds(response)))
       }
       // This response does not cover the end of the chain: ask for it.

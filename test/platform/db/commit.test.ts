@@ -149,15 +149,15 @@ describe('writes of several owners', () => {
 describe('a group', () => {
   test('rolls back only the write that throws, and rejects with the same error', async () => {
     const committer = openCommitter()
-    const fault = new Error('mine')
+    const ownError = new Error('mine')
     const failing = committer.write((tx) => {
       tx.db.run("INSERT INTO notes (body) VALUES ('half')")
-      throw fault
+      throw ownError
     })
     const written = [add(committer, 'before'), failing, add(committer, 'after')]
     expect(await Promise.allSettled(written)).toEqual([
       { status: 'fulfilled', value: 'before' },
-      { status: 'rejected', reason: fault },
+      { status: 'rejected', reason: ownError },
       { status: 'fulfilled', value: 'after' },
     ])
     expect(bodies(committer.db)).toEqual(['before', 'after'])
@@ -281,8 +281,8 @@ describe('a failed sync', () => {
   }
 
   test('rejects all waiting and later writes, and is reported once', async () => {
-    const told: Error[] = []
-    const committer = openUnsyncable({ onBroken: (error) => told.push(error) })
+    const reported: Error[] = []
+    const committer = openUnsyncable({ onBroken: (error) => reported.push(error) })
     const after: string[] = []
     const watched = committer.write((tx) => {
       tx.afterCommit(() => after.push('ran'))
@@ -297,7 +297,7 @@ describe('a failed sync', () => {
       kept: [],
       codes: new Set(['503 storage_failed']),
     })
-    expect({ told: told.length, after }).toEqual({ told: 1, after: [] })
+    expect({ reported: reported.length, after }).toEqual({ reported: 1, after: [] })
   })
 })
 

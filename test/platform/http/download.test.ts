@@ -192,10 +192,10 @@ test("a download lifts its connection's time limit, restores it at the end, and 
   }
   await begin().text()
   expect(limits).toEqual([0, 45])
-  const untaken = begin()
+  const stalled = begin()
   clock.advance(seconds(60))
   expect(limits).toEqual([0, 45, 1])
-  await expect(untaken.text()).rejects.toThrow()
+  await expect(stalled.text()).rejects.toThrow()
 })
 
 test('a download ends when its actor loses access, and so does its connection', async () => {

@@ -181,8 +181,8 @@ describe('routing', () => {
 
 test('a path segment that is not UTF-8 is an empty text to the handler, all others are unchanged', async () => {
   await using server = startTestServer()
-  const said = async (segment: string) => (await server.request(`/said/${segment}`)).json()
-  expect([await said('%ff'), await said('%E0%A4%A'), await said('%C3%A9'), await said('null')]).toEqual([
+  const echo = async (segment: string) => (await server.request(`/said/${segment}`)).json()
+  expect([await echo('%ff'), await echo('%E0%A4%A'), await echo('%C3%A9'), await echo('null')]).toEqual([
     { text: '' },
     { text: '' },
     { text: 'é' },
