@@ -23,8 +23,8 @@ export type SettingValues<S extends Settings> = {
 }
 
 /**
- * The validated values of all settings. This declares those of the platform; each feature adds its own in its
- * `settings.ts` with `declare module '#platform/config.ts'`, so that the platform imports no feature.
+ * The validated values of all settings. This interface declares the settings of the platform; each feature adds its own
+ * in its `settings.ts` with `declare module '#platform/config.ts'`, so that the platform imports no feature.
  */
 export interface Config
   extends SettingValues<typeof serviceSettings>,

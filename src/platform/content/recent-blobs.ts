@@ -1,7 +1,7 @@
 /**
- * @module Tracks the blobs of a content store that were returned recently, so that the row that will reference them may
- * not exist yet. Uses the monotonic clock, because the wall clock may jump. In memory only: after a restart no such row
- * can follow.
+ * @module Tracks the blobs of a content store that were returned recently: the rows that will reference them may not
+ * exist yet. Uses the monotonic clock, because the wall clock may jump. In memory only: after a restart no such row can
+ * follow.
  */
 import type { Clock } from '../clock.ts'
 import { minutes, seconds } from '../units.ts'

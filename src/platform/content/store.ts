@@ -156,7 +156,8 @@ export class ContentStore {
   }
 
   /**
-   * Called before a file is written; the Committer checks rows. Throws 507 when the blob would touch the disk reserve.
+   * Called before a file is written; for rows the Committer makes the same check. Throws 507 when the blob would touch
+   * the disk reserve.
    */
   async #requireDiskSpace(part: Uint8Array, { mayUseReserve }: WriteOptions): Promise<void> {
     if (!this.#disk || mayUseReserve) return
@@ -306,8 +307,8 @@ export class ContentStore {
   }
 
   /**
-   * Deletes orphaned files, which a crash left between file and row. Scans once after the start, and again after a
-   * failure.
+   * Deletes orphaned files: those that a crash left after they were written, but before their row was. Scans once after
+   * the start, and again after a failure.
    * @param ending aborting it stops the scan
    */
   async removeOrphanFiles(ending?: AbortSignal): Promise<void> {
@@ -350,7 +351,10 @@ export class ContentStore {
     }
   }
 
-  /** Unless the same blob is being stored again. Synchronous: nothing may come between check and deletion. */
+  /**
+   * Deletes the file of a blob, unless the same blob is stored or is being stored again. Synchronous, so that nothing
+   * can store it between check and deletion.
+   */
   #removeFile(month: number, hash: Uint8Array): void {
     const path = blobPath(this.#folder, month, hash)
     if (
@@ -366,7 +370,7 @@ export class ContentStore {
     }
   }
 
-  /** Only after the commit: an id of a failed group is invalid. */
+  /** Call only after the commit: an id of a failed group is invalid. */
   #cacheId(month: number, part: PackedBlob, id: number | undefined): void {
     if (id === undefined || part.sizeBytes >= MIN_INDEXED_BYTES) return
     if (this.#cachedIds.size >= MAX_CACHED_IDS) this.#cachedIds.clear()

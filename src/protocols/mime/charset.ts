@@ -68,7 +68,7 @@ function decode(bytes: Uint8Array, name: string | undefined): string {
   if (native) return native.decode(native.encoding === 'iso-2022-jp' ? removeIdleEscapes(bytes) : bytes)
   const sevenBitDecoder = SEVEN_BIT_DECODERS[name]
   if (sevenBitDecoder) return sevenBitDecoder(bytes)
-  // It accepts octets only as a Buffer.
+  // libmime accepts octets only as a Buffer.
   const text = libcharset.decode(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length), name)
   // Either the text is broken, or the name is unknown and libmime read it as UTF-8.
   return text.includes('\ufffd') ? decodeGuessed(bytes) : text

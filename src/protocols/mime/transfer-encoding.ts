@@ -126,7 +126,10 @@ function findTrailingSpaceStart(bytes: Uint8Array, end: number): number {
   return index
 }
 
-/** @param until decodes up to here; later octets are only looked at and belong to the next call unless consumed */
+/**
+ * @param until end of the octets to decode; later ones are read only to find the end of a soft line break, and are
+ * decoded by the next call unless `consumed` includes them
+ */
 function decodeQuotedPrintable(
   bytes: Uint8Array,
   until: number,
