@@ -127,8 +127,8 @@ function findTrailingSpaceStart(bytes: Uint8Array, end: number): number {
 }
 
 /**
- * @param until end of the octets to decode; later ones are read only to find the end of a soft line break, and are
- * decoded by the next call unless `consumed` includes them
+ * @param until end of the octets to decode; later ones are read only to complete a soft line break or an escape, and
+ * are decoded by the next call unless `consumed` includes them
  */
 function decodeQuotedPrintable(
   bytes: Uint8Array,
