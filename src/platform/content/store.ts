@@ -1,8 +1,8 @@
 /**
- * @module Stores bodies and attachments as blobs, apart from the main database: in `content/YYYY-MM.db`, identical
- * blobs once by hash, compressed, large ones as files beside it. A blob is durable before its reference is returned, so
- * no row ever references one that a power cut took. Blobs never change: they are deleted when nothing references them,
- * or with their whole month.
+ * @module Stores bodies and attachments as blobs, apart from the main database: in `content/YYYY-MM.db`, compressed,
+ * large ones as files beside it. Most identical blobs are stored once, found by their hash. A blob is durable before
+ * its reference is returned, so no row ever references one that a power cut took. Blobs never change: they are deleted
+ * when nothing references them, or with their whole month.
  */
 import type { Database } from 'bun:sqlite'
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
