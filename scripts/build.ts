@@ -1,6 +1,6 @@
 /**
- * @module `bun run build`: one executable, `dist/tassis`, with the Bun runtime, all Workers, migrations and assets inside. Nothing else has to be
- * installed where it runs.
+ * @module `bun run build`: builds one executable, `dist/tassis`, with the Bun runtime, all Workers, migrations and
+ * assets. It needs no other installed software.
  */
 import { mkdirSync, mkdtempSync, renameSync, rmSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
@@ -13,20 +13,20 @@ const source = join(project, 'src')
 const { values: args } = parseArgs({
   options: {
     outfile: { type: 'string', default: join(project, 'dist', 'tassis') },
-    // Where git or its folder is not there, as in a container.
+    // For builds without git or its folder, such as in a container.
     commit: { type: 'string' },
   },
 })
 
 const outfile = resolve(args.outfile)
 mkdirSync(dirname(outfile), { recursive: true })
-// Beside the result, so that it takes its place in one step; the source maps that Bun leaves there are in the executable too.
+// In the target folder, so that a rename replaces the result atomically. Bun's source maps are also in the executable.
 const folder = mkdtempSync(join(dirname(outfile), '.build-'))
 try {
   const built = join(folder, 'tassis')
   const result = await Bun.build({
     entrypoints: [join(source, 'main.ts'), ...Object.values(workerEntries).map((entry) => join(source, entry))],
-    // Workers are found by their paths below it: platform/workers.ts.
+    // Workers are found by their paths below this root: platform/workers.ts.
     root: source,
     target: 'bun',
     format: 'esm',
@@ -34,7 +34,7 @@ try {
     minify: { syntax: true },
     sourcemap: 'linked',
     define: { BUILD_COMMIT: JSON.stringify(args.commit || readSourceCommit(project)) },
-    // Settings come from where platform/config.ts says, never from a file in the folder that the service happens to be started in.
+    // platform/config.ts decides where settings come from, never a file in the working directory.
     compile: { outfile: built, autoloadDotenv: false, autoloadBunfig: false },
   })
   for (const log of result.logs) console.error(log)

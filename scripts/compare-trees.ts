@@ -1,12 +1,14 @@
 /**
- * @module Shows what a refactoring changed: compares the syntax trees of two revisions, file by file. Comments, formatting, the order of
- * imports, paths of imports, parentheses and the choice between `{ a }` and `{ a: a }` do not count. Each name must mean the same declaration in
- * both trees, so a consistent rename is reported as one, and two names that were exchanged, or one that another captures, as a fault.
+ * @module Shows what a refactoring changed: compares the syntax trees of two revisions, file by file. Ignores comments,
+ * formatting, the order and paths of imports, parentheses and `{ a }` versus `{ a: a }`. Each name must resolve to the
+ * same declaration in both trees: a consistent rename is reported as one, a swapped or captured name as a fault.
  *
- *     bun scripts/compare-trees.ts --from COMMIT [--to COMMIT] [--moved FILE.json] [--only test|src] [--verbose] [--json]
+ *     bun scripts/compare-trees.ts --from COMMIT [--to COMMIT] [--moved FILE.json] [--only test|src] [--verbose]
+ *         [--json]
  *
- * Without --to, the working tree is the second revision. --moved is an object of old paths and new ones; other files that moved are found by
- * their similarity. Exit status 0: only names of bindings, paths of imports and titles of tests differ; 1: more than that; 2: wrong usage.
+ * Without --to, the working tree is the second revision. --moved maps old paths to new ones; other moved files are found
+ * by similarity. Exit code 0: only binding names, import paths and test titles differ; 1: more than that; 2: wrong
+ * usage.
  */
 import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -28,9 +30,9 @@ const { values: options } = parseArgs({
 })
 const ROOT = realpathSync(options.root ?? process.cwd())
 const FOLDERS = ['src', 'test', 'scripts']
-/** How alike the lines of two files must be for one to be taken for the other after a move. */
+/** Minimum fraction of equal lines for two files to count as one that moved. */
 const MIN_SIMILARITY = 0.4
-/** So many lines of each kind are shown without --verbose. */
+/** Maximum number of lines per kind without --verbose. */
 const MAX_SHOWN = 40
 /** Lists whose product of lengths is larger are compared by position. */
 const MAX_ALIGNMENT = 4_000_000
@@ -45,7 +47,7 @@ if (!options.from || (options.only && !['src', 'test'].includes(options.only))) 
 interface Tree {
   readonly root: string
   readonly project: Project
-  /** Of every source file of ours: its path from the root, and its text. */
+  /** The text of every source file by its path from the root. */
   readonly texts: ReadonlyMap<string, string>
   readonly others: ReadonlyMap<string, string>
   readonly symbols: Map<Node, Sym | undefined>
@@ -97,7 +99,7 @@ async function open(commit: string | undefined): Promise<Tree> {
   return { root, project, texts, others, symbols: new Map(), close }
 }
 
-// ---- Which file became which
+// ---- Pairs of files
 
 function similarity(a: ReadonlyMap<string, number>, sizeA: number, b: string): number {
   const left = new Map(a)
@@ -120,13 +122,13 @@ const linesOf = (text: string): string[] =>
 
 function pairFiles(from: Tree, to: Tree): Map<string, string> {
   const pairs = new Map<string, string>()
-  const given = options.moved ? (JSON.parse(readFileSync(options.moved, 'utf8')) as Record<string, string>) : {}
+  const moved = options.moved ? (JSON.parse(readFileSync(options.moved, 'utf8')) as Record<string, string>) : {}
   const taken = new Set<string>()
   const pair = (a: string, b: string): void => {
     pairs.set(a, b)
     taken.add(b)
   }
-  for (const [a, b] of Object.entries(given)) if (from.texts.has(a) && to.texts.has(b)) pair(a, b)
+  for (const [a, b] of Object.entries(moved)) if (from.texts.has(a) && to.texts.has(b)) pair(a, b)
   for (const a of from.texts.keys()) if (!pairs.has(a) && to.texts.has(a) && !taken.has(a)) pair(a, a)
   const candidates: { a: string; b: string; score: number }[] = []
   const added = [...to.texts].filter(([path]) => !taken.has(path))
@@ -144,9 +146,9 @@ function pairFiles(from: Tree, to: Tree): Map<string, string> {
   return pairs
 }
 
-// ---- Nodes as this comparison sees them
+// ---- Nodes
 
-/** What a node holds beside its children; several kinds have only some of it. */
+/** Properties of a node beside its children; each kind has only some of them. */
 interface Parts {
   readonly text?: string
   readonly name?: Node
@@ -194,8 +196,8 @@ function childrenOf(node: Node): readonly Child[] {
       return undefined
     },
     (list) => {
-      const wanted = [...list].filter((child) => !IGNORED.has(child.kind)).map(bare)
-      if (wanted.length > 0) children.push(wanted)
+      const relevant = [...list].filter((child) => !IGNORED.has(child.kind)).map(bare)
+      if (relevant.length > 0) children.push(relevant)
       return undefined
     },
   )
@@ -216,7 +218,7 @@ const TEXTS = new Set([
 const isString = (node: Node): boolean =>
   node.kind === SyntaxKind.StringLiteral || node.kind === SyntaxKind.NoSubstitutionTemplateLiteral
 
-/** `{ a }` and `{ a: a }` are of one kind, and so are 'a' and `a`. */
+/** Returns a kind that is equal for `{ a }` and `{ a: a }`, and for 'a' and `a`. */
 function kindOf(node: Node): number {
   if (node.kind === SyntaxKind.ShorthandPropertyAssignment && !partsOf(node).objectAssignmentInitializer)
     return SyntaxKind.PropertyAssignment
@@ -228,7 +230,7 @@ function kindOf(node: Node): number {
   return node.kind
 }
 
-/** What tells nodes of one kind apart and is no child of theirs. */
+/** Returns what distinguishes nodes of one kind besides their children. */
 function detailOf(node: Node): string {
   const parts = partsOf(node)
   switch (node.kind) {
@@ -298,7 +300,7 @@ const DECLARES = new Set([
 const isDeclaredName = (node: Node): boolean => DECLARES.has(node.parent.kind) && partsOf(node.parent).name === node
 
 const prints = new Map<Node, string>()
-/** The structure of a node with its literals and properties, without the names of bindings. */
+/** Prints the structure of a node with its literals and properties, but without binding names. */
 function printOf(node: Node): string {
   const known = prints.get(node)
   if (known !== undefined) return known
@@ -322,7 +324,7 @@ function printOf(node: Node): string {
 
 const isList = (child: Child): child is readonly Node[] => Array.isArray(child)
 
-/** The property that an element of an object pattern reads; '' for an array's. */
+/** Returns the property that an element of an object pattern reads; '' for an array pattern. */
 function memberNameOf(node: Node): string {
   const { propertyName, name, dotDotDotToken } = partsOf(node)
   if (node.parent.kind !== SyntaxKind.ObjectBindingPattern || dotDotDotToken) return ''
@@ -345,7 +347,7 @@ const findings: Finding[] = []
 const retitled: { where: string; from: string; to: string }[] = []
 const movedPaths: { where: string; from: string; to: string }[] = []
 const renames = new Map<string, { where: string; from: string; to: string; count: number }>()
-/** Nodes of the first tree, and what they are in the second. */
+/** Maps nodes of the first tree to their counterparts in the second. */
 const counterparts = new Map<Node, Node>()
 const namePairs: { a: Node; b: Node; member: boolean }[] = []
 
@@ -369,7 +371,7 @@ function find(kind: Kind, a: Node | undefined, b: Node | undefined, text?: strin
   findings.push({ kind, where, text: text ?? change, a, b })
 }
 
-// ---- The walk in step
+// ---- The parallel walk
 
 function align(as: readonly Node[], bs: readonly Node[]): [Node | undefined, Node | undefined][] {
   let start = 0
@@ -388,7 +390,7 @@ function align(as: readonly Node[], bs: readonly Node[]): [Node | undefined, Nod
   return pairs
 }
 
-/** Longest common subsequence by structure; what lies between two matches is paired by kind, in order. */
+/** Aligns by longest common subsequence of structure; nodes between two matches are paired by kind, in order. */
 function alignMiddle(as: readonly Node[], bs: readonly Node[]): [Node | undefined, Node | undefined][] {
   const n = as.length
   const m = bs.length
@@ -447,7 +449,7 @@ function pairGap(as: readonly Node[], bs: readonly Node[]): [Node | undefined, N
   return pairs
 }
 
-/** The share of words that two nodes have in common. */
+/** Returns the fraction of words that two nodes share. */
 function wordsOf(a: Node, b: Node): number {
   const [left, right] = [a, b].map((node) => new Set(node.getText(node.getSourceFile()).match(/\w+/g) ?? []))
   if (!left || !right) return 0
@@ -469,7 +471,7 @@ function walk(a: Node, b: Node): void {
   else children(a, b)
 }
 
-/** A template is one literal, whichever of its texts differ. */
+/** Compares a template as one literal. */
 function templates(a: Node, b: Node): void {
   const start = findings.length
   children(a, b)
@@ -490,7 +492,7 @@ function children(a: Node, b: Node): void {
   const bs = childrenOf(b)
   const fits = as.length === bs.length && as.every((child, i) => isList(child) === isList(bs[i] as Child))
   if (!fits) {
-    // A declaration that gained or lost a part: what is common is still walked, so that its names are known.
+    // A declaration that gained or lost a child: the common children are still walked to pair their names.
     find('structure', a, b)
     const lists = [as.filter(isList), bs.filter(isList)] as const
     const singles = [as.filter((c) => !isList(c)), bs.filter((c) => !isList(c))] as unknown as [Node[], Node[]]
@@ -511,7 +513,7 @@ function children(a: Node, b: Node): void {
   })
 }
 
-/** Walks what two lists share, where the difference is reported already. */
+/** Walks the common nodes of two lists whose difference is already reported. */
 function common(as: readonly Node[], bs: readonly Node[]): void {
   for (const [x, y] of align(as, bs)) if (x && y && kindOf(x) === kindOf(y)) walk(x, y)
 }
@@ -573,14 +575,17 @@ function texts(a: Node, b: Node): void {
   else find('literal', a, b)
 }
 
-/** Paths of modules that moved, and of what lies beside them: relative ones, and the aliases of package.json. */
+/** Whether two import paths, relative or aliases of package.json, lead to the same module after its move. */
 function samePath(a: Node, b: Node, from: string, to: string): boolean {
   const before = placeOf(pathOf(trees[0], a.getSourceFile()), from)
   const after = placeOf(pathOf(trees[1], b.getSourceFile()), to)
   if (before === undefined || after === undefined) return resolves(trees[0], a, from) === resolves(trees[1], b, to)
   return before === after || files.get(before) === after || othersBefore.get(before) === othersAfter.get(after)
 }
-/** A relative path to what lies outside of the compared folders, from the root; a symbol of its own for any other text, which thus equals nothing. */
+/**
+ * Resolves a relative path to a file outside of the compared folders; for any other text returns a new symbol, which
+ * equals nothing.
+ */
 function resolves(tree: Tree, node: Node, path: string): string | symbol {
   return /^\.\.?\//.test(path) ? normalize(join(dirname(pathOf(tree, node.getSourceFile())), path)) : Symbol(path)
 }
@@ -625,7 +630,7 @@ function renamed(declaration: Node, a: Node, b: Node): void {
   renames.set(key, entry)
 }
 
-// ---- What each name means
+// ---- Meanings of names
 
 async function resolveNames(tree: Tree, nodes: readonly Node[]): Promise<void> {
   const { checker } = tree.project
@@ -661,7 +666,7 @@ async function resolveNames(tree: Tree, nodes: readonly Node[]): Promise<void> {
 }
 
 interface Meaning {
-  /** The declarations, as text: outside of the files that differ. */
+  /** The declarations as text, outside of the files that differ. */
   readonly places: readonly string[]
   readonly nodes: readonly Node[]
 }
@@ -694,7 +699,7 @@ const handleNode = async (handle: NodeHandle, tree: Tree): Promise<Node | undefi
 const IMPORTS = new Set([SyntaxKind.ImportSpecifier, SyntaxKind.ImportClause, SyntaxKind.NamespaceImport])
 const isImport = (node: Node): boolean => IMPORTS.has(node.kind)
 
-/** An import of what the compiler does not know, such as a text: its path and the name there. */
+/** Describes an import that the compiler cannot resolve, such as a text file, by its path and name. */
 function importOf(side: 0 | 1, node: Node): string {
   let declaration = node
   while (declaration.kind !== SyntaxKind.ImportDeclaration) declaration = declaration.parent
@@ -755,7 +760,7 @@ async function compareNames(): Promise<void> {
     else if (same) {
       if (from !== to) renamed(declared.nodes[0] ?? a, a, b)
     } else if (from === to && declared.places.length === 0 && known.every((node) => node === undefined)) {
-      // Its declaration changed or moved, which is reported where it was.
+      // Its declaration changed or moved, which is reported there.
       unpaired++
     } else {
       const [before, now] = [declared, declaredNow].map(({ nodes, places }, side) =>
@@ -769,7 +774,7 @@ let unpaired = 0
 
 // ---- Assertions
 
-/** Every `expect(…)…` in a file, from its outermost call. */
+/** Finds every `expect(…)…` in a file by its outermost call. */
 function assertionsIn(file: Node): Node[] {
   const found: Node[] = []
   const visit = (node: Node): undefined => {
@@ -805,7 +810,7 @@ function compareAssertions(a: SourceFile | undefined, b: SourceFile | undefined,
     else assertions.unchanged++
   }
   for (const node of lone) {
-    // One that stands elsewhere in the file says the same.
+    // The same assertion elsewhere in the file counts as unchanged.
     const twin = [...after].find((other) => printOf(other) === printOf(node) && other.getText(b) === node.getText(a))
     if (twin) {
       after.delete(twin)
@@ -818,7 +823,7 @@ function within(inner: Node, outer: Node): boolean {
   return inner.getSourceFile() === outer.getSourceFile() && inner.pos >= outer.pos && inner.end <= outer.end
 }
 
-/** Modules that are imported for what they do alone. */
+/** Lists modules that are imported only for their side effects. */
 function effectsOf(side: 0 | 1, file: SourceFile): string[] {
   return [...file.statements].flatMap((statement) => {
     const { importClause, moduleSpecifier } = statement as unknown as { importClause?: Node; moduleSpecifier?: Node }

@@ -1,5 +1,5 @@
 /**
- * @module Makes docs/conformance.md from test/conformance/rules.md and the comments `Proves:` of the tests.
+ * @module Generates docs/conformance.md from test/conformance/rules.md and the comments `Proves:` of the tests.
  * `bun scripts/conformance.ts` writes it, `bun scripts/conformance.ts send-12` lists the tests that prove a rule, and
  * test/conformance.test.ts compares it.
  */
@@ -15,7 +15,7 @@ export interface Rule {
 export interface Conformance {
   readonly rules: readonly Rule[]
   readonly proofs: readonly Proof[]
-  /** What is wrong with rules or comments; the document is made only when nothing is. */
+  /** Problems of rules or comments; the document is written only if there are none. */
   readonly problems: readonly string[]
 }
 
@@ -30,7 +30,7 @@ it. Made by \`bun scripts/conformance.ts\` from \`${RULES_FILE}\` and the commen
 The tests of a rule: \`bun scripts/conformance.ts send-12\`, or \`grep -rnw "Proves:.*send-12" test scripts/test\`.
 `
 
-/** Reads the rules in a Markdown text; an id that comes twice or a list item that is no rule is a problem. */
+/** Reads the rules in a Markdown text; a repeated id or a list item that is not a rule is a problem. */
 export function parseRules(markdown: string): { rules: Rule[]; problems: string[] } {
   const rules: Rule[] = []
   const problems: string[] = []
@@ -50,7 +50,7 @@ export function parseRules(markdown: string): { rules: Rule[]; problems: string[
   return { rules, problems }
 }
 
-/** Compares both: each id of a proof must be that of a rule, and each rule needs a proof. */
+/** Checks that each id of a proof belongs to a rule and that each rule has a proof. */
 export function checkProofs(rules: readonly Rule[], proofs: readonly Proof[]): string[] {
   const known = new Set(rules.map(({ id }) => id))
   const proven = new Set(proofs.flatMap(({ ids }) => ids))
@@ -76,7 +76,7 @@ export async function readConformance(): Promise<Conformance> {
   }
 }
 
-/** Formats the document: one table a section, one line a rule. */
+/** Formats the document: one table per section, one line per rule. */
 export function formatDocument({ rules, proofs }: Pick<Conformance, 'rules' | 'proofs'>): string {
   const counts = new Map<string, number>()
   for (const id of proofs.flatMap(({ ids }) => ids)) counts.set(id, (counts.get(id) ?? 0) + 1)
@@ -90,15 +90,16 @@ export function formatDocument({ rules, proofs }: Pick<Conformance, 'rules' | 'p
 
 const readText = (file: string): Promise<string> => Bun.file(join(ROOT, file)).text()
 
-/** The document as it is stored. */
+/** Reads the stored document. */
 export const readDocument = (): Promise<string> => readText(DOCUMENT_FILE)
 
 /** Prints a rule and the tests that prove it. */
-function printRule({ rules, proofs }: Conformance, wanted: string): void {
-  const rule = rules.find(({ id }) => id === wanted)
-  if (!rule) throw new Error(`there is no rule ${wanted}`)
+function printRule({ rules, proofs }: Conformance, requestedId: string): void {
+  const rule = rules.find(({ id }) => id === requestedId)
+  if (!rule) throw new Error(`there is no rule ${requestedId}`)
   console.log(`${rule.id}: ${rule.sentence}`)
-  for (const { ids, file, line, source } of proofs) if (ids.includes(wanted)) console.log(`${file}:${line}: ${source}`)
+  for (const { ids, file, line, source } of proofs)
+    if (ids.includes(requestedId)) console.log(`${file}:${line}: ${source}`)
 }
 
 async function writeDocument(conformance: Conformance): Promise<void> {
@@ -107,11 +108,11 @@ async function writeDocument(conformance: Conformance): Promise<void> {
 }
 
 if (import.meta.main) {
-  const wanted = process.argv[2]
+  const requestedId = process.argv[2]
   try {
     const conformance = await readConformance()
-    if (wanted === undefined) await writeDocument(conformance)
-    else printRule(conformance, wanted)
+    if (requestedId === undefined) await writeDocument(conformance)
+    else printRule(conformance, requestedId)
   } catch (error) {
     console.error(error instanceof Error ? error.message : error)
     process.exitCode = 1

@@ -1,6 +1,6 @@
 /**
  * @module Keeps the table of docs/dependencies.md in step with package.json: `bun scripts/dependencies-table.ts` writes
- * names, versions and licences; what a package is for and why it was chosen is written by hand.
+ * names, versions and licences. The purpose of each package and the reason for it are written by hand.
  */
 import { join } from 'node:path'
 
@@ -14,13 +14,13 @@ export interface Dependency {
   readonly isForDevelopment: boolean
 }
 
-/** What a row says by hand. */
+/** The hand-written cells of a row. */
 interface Reasons {
   readonly usedFor: string
   readonly why: string
 }
 
-/** The packages of package.json, with the licence that each installed package declares. */
+/** Reads the packages of package.json with the licence that each installed package declares. */
 export async function readDependencies(): Promise<Dependency[]> {
   const manifest = await Bun.file(join(ROOT, 'package.json')).json()
   const read = (versions: Readonly<Record<string, string>>, isForDevelopment: boolean): Promise<Dependency>[] =>
@@ -31,7 +31,7 @@ export async function readDependencies(): Promise<Dependency[]> {
   return Promise.all([...read(manifest.dependencies, false), ...read(manifest.devDependencies, true)])
 }
 
-/** The document with a row for each package; the hand-written cells of a new one are empty. */
+/** Returns the document with a row for each package; the hand-written cells of a new package are empty. */
 export function withDependenciesTable(document: string, dependencies: readonly Dependency[]): string {
   const start = document.indexOf(HEAD)
   if (start === -1) throw new Error('docs/dependencies.md has no table of packages')
@@ -56,7 +56,7 @@ const toRow = (
 ): string =>
   `| \`${name}\`${isForDevelopment ? ' (development)' : ''} | ${version} | ${licence} | ${usedFor} | ${why} |\n`
 
-/** Packages whose row does not say what they are for. */
+/** Lists packages whose hand-written cells are empty. */
 export const listUnexplained = (document: string): string[] =>
   [...readReasons(document.slice(document.indexOf(HEAD) + HEAD.length))]
     .filter(([name, { usedFor, why }]) => name !== '' && (usedFor === '' || why === ''))

@@ -1,5 +1,6 @@
 /**
- * @module Prints figures about the source, each on a line, so that two revisions can be compared. `--list NAME` prints what one figure counts.
+ * @module Prints measurements of the source, one per line, to compare two revisions. `--list NAME` prints what one
+ * measurement counts.
  *
  *     bun scripts/measure-source.ts [--at COMMIT] [--list NAME] [--json]
  */
@@ -39,7 +40,7 @@ function extract(commit: string): string {
   return folder
 }
 
-/** What a node holds beside its children; several kinds have only some of it. */
+/** Properties of a node beside its children; each kind has only some of them. */
 interface Parts {
   readonly text?: string
   readonly name?: Node
@@ -108,12 +109,12 @@ const formatPlace = (path: string, file: SourceFile, node: Node): string =>
   `${path}:${findLine(file, node.getStart(file))}`
 const countLines = (text: string): number => text.split('\n').length - (text.endsWith('\n') ? 1 : 0)
 
-// ---- Rooms and features
+// ---- Folders and features
 
 const RULES = 'test/architecture.test.ts'
 /**
- * The features by rank, as the rules of the tree state it: RANK is a list of texts, or made from AREAS, an object of lists, whose features are
- * then "area/feature".
+ * Reads the features by rank from the architecture test: RANK is a list of strings, or built from AREAS, an object of
+ * lists, whose features are then "area/feature".
  */
 function readRank(): string[] {
   const ranks = readTexts('RANK').map(({ text }) => text)
@@ -142,7 +143,7 @@ function readTexts(name: string): { readonly text: string; readonly key: string 
 }
 const FEATURES = 'src/features/'
 const rank = readRank()
-/** A feature is the innermost folder on a file's path that RANK names. */
+/** Finds the feature of a file: the innermost folder of its path that RANK names. */
 function findFeature(path: string): string | undefined {
   if (!path.startsWith(FEATURES)) return undefined
   const folders = path.slice(FEATURES.length).split('/').slice(0, -1)
@@ -163,7 +164,7 @@ addCount('rooms', 'folders directly below src/features', rooms)
 addFigure('depth', 'folders between src/features and the deepest file', deepest)
 addCount('features', 'features that RANK of the architecture test lists', rank)
 
-// ---- What a send passes
+// ---- Imports of a send
 
 const ALIAS = /^#(app|bench|platform|protocols|features)\//
 function listImports(path: string): string[] {
@@ -208,7 +209,7 @@ const TEXT_KINDS = new Set([
 ])
 const SQL =
   /\b(?:SELECT\b[\s\S]*\bFROM|INSERT\s+(?:OR\s+\w+\s+)?INTO|UPDATE\s+(?:OR\s+\w+\s+)?\w+\s+SET|DELETE\s+FROM|CREATE\s+(?:UNIQUE\s+)?(?:INDEX|TABLE|TRIGGER|VIEW)|WHERE|JOIN|RETURNING|HAVING)\b/
-/** Every text of a file that holds SQL, whole templates as one, with what is between braces left out. */
+/** Lists every SQL string of a file; a template counts as one string without its expressions. */
 function listSql(file: SourceFile): { text: string; node: Node }[] {
   const found: { text: string; node: Node }[] = []
   visitDescendants(file, (node) => {
@@ -229,7 +230,7 @@ for (const [path, file] of src)
   }
 const upward: string[] = []
 const codes: string[] = []
-/** Columns whose stored numbers stand for names: `status`, `state`, `kind`, `type` and `match`, alone or at the end of a longer name. */
+/** Matches comparisons of code columns: `status`, `state`, `kind`, `type` and `step`, alone or as a suffix. */
 const CODE =
   /\b(?:\w+\.)?(?:\w+_)?(?:status|state|kind|type|step)\s*(?:=|==|IN|NOT IN|<>|!=|>=?|<=?|IS(?: NOT)?)\s*\(?\s*\d+/gi
 for (const [path, file] of src) {
@@ -300,7 +301,7 @@ const CHAINED = new Set([
   'addCommand',
   'description',
 ])
-/** How many calls of Elysia or commander an expression chains. */
+/** Counts the chained Elysia or commander calls of an expression. */
 function countChain(node: Node | undefined): number {
   let links = 0
   let at = node
@@ -312,7 +313,7 @@ function countChain(node: Node | undefined): number {
   }
   return links
 }
-/** A table of routes or commands: more than half of its lines are chains of at least two such calls. */
+/** Whether a function is a table of routes or commands: over half of its lines are chains of two or more such calls. */
 function isTable(node: Node, file: SourceFile): boolean {
   const { body } = toParts(node)
   if (!body) return false
@@ -435,7 +436,7 @@ addCount('module state', 'let at the top of a module, and collections there that
 
 // ---- Comments, documents, size
 
-/** Lines that a comment begins on or goes on in; a comment behind code counts as well. */
+/** Finds long lines of comments; a comment after code does not count. */
 function findLongComments(path: string, file: SourceFile): string[] {
   const found: string[] = []
   let block = false
@@ -468,10 +469,10 @@ for (const folder of ['src', 'test']) {
 }
 
 if (options.list !== undefined) {
-  const wanted = figures.find(({ name }) => name === options.list)
-  if (!wanted)
+  const requested = figures.find(({ name }) => name === options.list)
+  if (!requested)
     throw new Error(`There is no figure "${options.list}"; there are ${figures.map(({ name }) => name).join(', ')}`)
-  for (const item of wanted.items) console.log(item)
+  for (const item of requested.items) console.log(item)
 } else if (options.json)
   console.log(JSON.stringify(Object.fromEntries(figures.map(({ name, value }) => [name, value])), null, 2))
 else for (const { name, means, value } of figures) console.log(`${name.padEnd(16)}${value.padStart(9)}  ${means}`)

@@ -16,7 +16,7 @@ export interface Proof {
 
 export interface ProofReading {
   readonly proofs: readonly Proof[]
-  /** What is wrong, each with file and line. */
+  /** Problems, each with file and line. */
   readonly problems: readonly string[]
 }
 
@@ -34,7 +34,7 @@ interface OpenGroup extends Opener {
 
 const ID_LIST = '[a-z]+-\\d+(?:, [a-z]+-\\d+)*'
 const PROVES = new RegExp(`^ *(?://|#) Proves: (${ID_LIST})$`)
-/** Whatever looks like such a comment, also behind code; in a string it is none. */
+/** Matches anything that looks like such a comment, also after code but not in a string. */
 const LOOKS_LIKE_PROVES = /^[^'"`]*(?:\/\/|\/\*|#)[ *]*proves\s*:/i
 const COMMENT = /^ *\/\//
 const OPENER = /^( *)([a-z]\w*)((?:\.\w+)*)[<(]/
@@ -66,7 +66,7 @@ function readCheckProofs(file: string, lines: readonly string[]): ProofReading {
   return readComments(file, lines, (start) => (CHECK.test(lines[start] ?? '') ? start : 'is above no check'))
 }
 
-/** Collects the comments; `locate` returns the line of what follows one, or what is wrong with it. */
+/** Collects the comments; `locate` returns the line of the test after a comment, or the problem. */
 function readComments(
   file: string,
   lines: readonly string[],

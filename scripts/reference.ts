@@ -1,6 +1,6 @@
 /**
- * @module Writes the documents that are generated from the program: docs/configuration.md from the settings,
- * docs/commands.md from the commands. `bun scripts/reference.ts` writes them, test/reference.test.ts compares them.
+ * @module Generates docs/configuration.md from the settings and docs/commands.md from the commands.
+ * `bun scripts/reference.ts` writes them; test/reference.test.ts compares them.
  */
 import { tmpdir } from 'node:os'
 import { type Argument, type Command, Help, type Option } from 'commander'
@@ -11,7 +11,7 @@ import type { SettingReport } from '#platform/config.ts'
 
 const GENERATED = '<!-- Written by `bun scripts/reference.ts`; do not edit by hand. -->'
 
-/** Text in a cell of a table. */
+/** Escapes text for a table cell. */
 const formatCell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ')
 
 const formatTable = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
@@ -19,13 +19,13 @@ const formatTable = (head: readonly string[], rows: readonly (readonly string[])
 
 const toSentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`
 
-/** Defaults that depend on the machine or on other settings, in words. */
+/** Descriptions of defaults that depend on the machine or on other settings. */
 const DERIVED_DEFAULTS: Readonly<Record<string, string>> = {
   TASSIS_PUBLIC_URL: '`http://` and the HTTP address',
   TASSIS_HOSTNAME: "the machine's name",
 }
 
-/** The page that explains what the settings of a topic are for. */
+/** The page that explains the settings of a topic. */
 const GUIDES: Readonly<Record<string, string>> = {
   Service: 'deployment.md',
   Network: 'deployment.md',
@@ -60,7 +60,7 @@ A value that is not allowed, or a name that no setting has, stops the start with
 
 Sizes take a unit: \`64KiB\`, \`512MiB\`, \`20GiB\`. Lists are separated by commas, or are arrays in the TOML file.`
 
-/** docs/configuration.md: every setting, by topic. */
+/** Formats docs/configuration.md: every setting, by topic. */
 export function formatConfigurationPage(): string {
   const settings = new Map<string, SettingReport>(loadConfig({}).report.map((setting) => [setting.name, setting]))
   const topics = Map.groupBy(SETTING_GROUPS, ({ topic }) => topic)
@@ -91,16 +91,16 @@ ${GENERATED}
 Commands talk to the running service over \`admin.sock\` in the data directory (\`TASSIS_DATA_DIR\`), or open the directory
 themselves when no service runs. \`--json\` prints JSON for programs. Each command prints its own help with \`--help\`.
 
-Exit codes: 0 done; 1 refused, failed or not as it should be; 2 wrong usage, a wrong setting or a data directory that
+Exit codes: 0 done; 1 refused, failed or a check found problems; 2 wrong usage, a wrong setting or a data directory that
 cannot be opened. Errors are one sentence on standard error.`
 
 const help = new Help()
 
-/** The commands of a program or a group that are shown: without hidden ones and without \`help\`. */
+/** Lists the commands of a program or group, without hidden ones and `help`. */
 const listVisibleCommands = (command: Command): Command[] =>
   help.visibleCommands(command).filter((known) => known.name() !== 'help')
 
-/** docs/commands.md: every command of the program, a section a group. */
+/** Formats docs/commands.md: every command of the program, one section per group. */
 export function formatCommandsPage(): string {
   const groups = listVisibleCommands(createProgram([], addBenchCommand))
   const overview = groups.map((group) => {
@@ -125,7 +125,7 @@ function formatCommand(command: Command, heading: string): string {
   ].join('\n\n')
 }
 
-/** An argument or an option, and what it means. */
+/** An argument or option with its description. */
 type Parameter = readonly [term: string, meaning: string]
 
 const listParameters = (command: Command): Parameter[] => [
@@ -146,7 +146,7 @@ const listParameters = (command: Command): Parameter[] => [
     ),
 ]
 
-/** A default that depends on the machine, in words. */
+/** Replaces a default that depends on the machine with a description. */
 const describeDefault = (description: string, { defaultValue }: Argument | Option): string =>
   defaultValue === tmpdir()
     ? description.replace(JSON.stringify(tmpdir()), "the system's folder for temporary files")

@@ -1,6 +1,7 @@
 /**
- * @module `bun scripts/regexes.ts`: analyses every regular expression of the sources that meets text from outside, prints those whose time grows faster than
- * their input, and writes those whose analysis took long and found nothing to test/regexes/linear.json, so that the tests need not repeat it. Minutes.
+ * @module `bun scripts/regexes.ts`: analyses every regular expression of the sources that processes outside text, and
+ * prints those whose time grows faster than their input. Writes those whose analysis was slow and found nothing to
+ * test/regexes/linear.json, so that the tests need not repeat it. Takes minutes.
  */
 import { findOutsideRegexes } from '../test/regexes/all.ts'
 import { analyse } from '../test/regexes/analyse.ts'
@@ -18,5 +19,5 @@ for (const regex of (await findOutsideRegexes()).regexes) {
   } else if (performance.now() - start > LONG_MS) slow.push(formatRegex(regex))
 }
 await Bun.write(LINEAR_FILE, `${JSON.stringify(slow.toSorted(), null, 2)}\n`)
-// The analysis runs in a process of its own, which would keep this one.
+// The analysis runs in a child process that would keep this one alive.
 process.exit()

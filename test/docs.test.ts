@@ -688,7 +688,7 @@ describe.skipIf(Bun.which('curl') === null)('mail comes in as the documents show
       bashBlocks(receiving)
     const [sendNews = '', unsubscribe = '', complain = '', lookAtEvents = '', routes = '', ...ofAWebhook] = more
     expect(ofAWebhook).toHaveLength(2)
-    expect(await shell.run(vouch)).toStartWith('example.test counts as verified and takes mail')
+    expect(await shell.run(vouch)).toStartWith('example.test counts as verified and accepts mail')
     await shell.run(handIn)
     await received(shell, '/v1/inbound')
     const [inbound] = answersIn(await shell.run(look))

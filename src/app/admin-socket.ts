@@ -1,6 +1,7 @@
 /**
- * @module The admin socket: how commands reach a running service. `admin.sock` in the data directory, for its owner only (mode 0600); each call
- * is one HTTP request, POST /{operation} with the input as JSON. Knows no operation. Never reachable over the network.
+ * @module The admin socket, over which commands reach a running service: `admin.sock` in the data directory, mode 0600.
+ * Each call is one HTTP request, POST /{name} with the input as JSON. Never reachable over the network; knows no
+ * admin command.
  */
 import { chmodSync, rmSync } from 'node:fs'
 import { join, relative } from 'node:path'
@@ -10,7 +11,7 @@ import { AppError } from '#platform/errors.ts'
 import type { Log } from '#platform/log.ts'
 import { seconds } from '#platform/units.ts'
 
-/** What a call does in the service; throws AppError for a refusal. */
+/** Runs a call in the service; throws AppError when it refuses the call. */
 export type AdminHandler = (input: unknown) => unknown
 
 export interface AdminSocketOptions {
@@ -22,15 +23,15 @@ export interface AdminSocketOptions {
   readonly log: Log
 }
 
-/** sun_path of Linux has 108 octets with its end, that of other systems 104. */
+/** `sun_path` holds 108 octets on Linux and 104 elsewhere, including the final NUL. */
 const MAX_PATH_BYTES = 103
 const MAX_CONCURRENT_CALLS = 16
-/** How long a command waits for a service that says nothing. */
+/** How long a command waits for a service that does not respond. */
 export const RESPONSE_TIMEOUT_MS = seconds(10)
 const STOP_GRACE_MS = seconds(5)
 const VERSION_HEADER = 'tassis-version'
 
-/** The socket's path, the shorter of absolute and relative; undefined when both are too long for a socket. */
+/** Returns the socket's path, absolute if short enough, else relative; undefined when both are too long. */
 export function adminSocketPath(dataDir: string): string | undefined {
   const absolute = join(dataDir, 'admin.sock')
   const relativePath = `./${relative('.', absolute)}`
@@ -39,17 +40,17 @@ export function adminSocketPath(dataDir: string): string | undefined {
 
 export const createPathTooLongError = (dataDir: string): ConfigError =>
   new ConfigError(
-    `TASSIS_DATA_DIR is "${dataDir}", which is too long for the admin socket in it (at most ${MAX_PATH_BYTES} bytes with its name); give a shorter path.`,
+    `TASSIS_DATA_DIR is "${dataDir}", which is too long for the admin socket (at most ${MAX_PATH_BYTES} bytes with its file name); use a shorter path.`,
   )
 
-/** Listens. The caller holds the lock of the data directory, so a socket that lies there is a dead one's and is removed. */
+/** Listens. The caller holds the lock of the data directory, so an existing socket is stale and is removed. */
 export function startAdminSocket(options: AdminSocketOptions): { stop(): Promise<void> } {
   const { dataDir, clock } = options
   const path = adminSocketPath(dataDir)
   if (path === undefined) throw createPathTooLongError(dataDir)
   rmSync(path, { force: true })
   let calls = 0
-  // The socket must never be there with more rights than it will have.
+  // The socket file must never exist with wider permissions than 0600.
   const umask = process.umask(0o177)
   let server: Bun.Server<undefined>
   try {
@@ -61,7 +62,7 @@ export function startAdminSocket(options: AdminSocketOptions): { stop(): Promise
         if (calls >= MAX_CONCURRENT_CALLS)
           return toErrorResponse(503, 'The service is busy with other commands; try again.')
         calls++
-        // A look at DNS or a large answer takes as long as it takes.
+        // No idle timeout: a DNS check or a large response may take long.
         listener.timeout(request, 0)
         try {
           return await serveCall(options, request)
@@ -90,7 +91,7 @@ async function serveCall({ handlers, version, log }: AdminSocketOptions, request
   if (clientVersion !== version) {
     return toErrorResponse(
       409,
-      `The running service is version ${version} and this command version ${clientVersion ?? 'unknown'}; use the same one, or restart the service.`,
+      `The running service is version ${version} and this command is version ${clientVersion ?? 'unknown'}; use the same version, or restart the service.`,
     )
   }
   const handler = handlers.get(name)
@@ -99,8 +100,8 @@ async function serveCall({ handlers, version, log }: AdminSocketOptions, request
     return Response.json({ value: (await handler(await request.json())) ?? null })
   } catch (error) {
     if (error instanceof AppError) return toErrorResponse(error.status, error.message)
-    log.error({ err: error, operation: name }, 'a command failed')
-    return toErrorResponse(500, 'The running service could not do it; its log says why.')
+    log.error({ err: error, operation: name }, 'admin command failed')
+    return toErrorResponse(500, 'The running service failed to run the command; see its log.')
   }
 }
 
@@ -108,16 +109,16 @@ const toErrorResponse = (status: number, error: string): Response => Response.js
 
 export type AdminReply =
   | { readonly kind: 'ok'; readonly value: unknown }
-  /** One sentence for a person. */
+  /** The message is one sentence for a person. */
   | { readonly kind: 'refused'; readonly message: string }
-  /** No service answers: none runs, or it is just starting or stopping. */
+  /** No service listens: none is running, or it is starting or stopping. */
   | { readonly kind: 'nobody' }
-  /** Somebody listens and says nothing in time. */
+  /** A process listens but does not respond in time. */
   | { readonly kind: 'silent' }
 
 /**
- * Asks the service that owns `dataDir`, if one is there.
- * @param signal ends the wait for the answer, which is then `silent`
+ * Calls the service that owns `dataDir`, if one is running.
+ * @param signal ends the wait for the response; the reply is then `silent`
  */
 export async function callAdminSocket(
   dataDir: string,
@@ -142,5 +143,5 @@ export async function callAdminSocket(
     return { kind: signal.aborted ? 'silent' : 'nobody' }
   }
   if (response.ok) return { kind: 'ok', value: body.value }
-  return { kind: 'refused', message: body.error ?? `The running service answered with status ${response.status}.` }
+  return { kind: 'refused', message: body.error ?? `The running service returned status ${response.status}.` }
 }

@@ -1,6 +1,6 @@
 /**
- * @module The loops that work off what waits outside the mail queue, on one page: each is woken by a signal of `App`, looks by itself once a minute
- * and after a start goes on where the process ended.
+ * @module Lists every background loop outside the mail queue. A signal of `App` wakes each loop; it also runs once a
+ * minute, and after a restart it continues where the process ended.
  */
 
 import { startImporter } from '#features/audience/contact-lists/importer.ts'
@@ -36,7 +36,7 @@ const LOOPS: readonly ((app: App) => DueLoop)[] = [
   (app) => new BroadcastEnqueuer(app, followBroadcast),
 ]
 
-/** Starts all of them. `stop` begins nothing any more and waits for what runs. */
+/** Starts all loops. `stop` prevents new work and waits for running work. */
 export function startBackground(app: App): { stop(): Promise<void> } {
   const loops = LOOPS.map((start) => start(app))
   return {

@@ -1,6 +1,6 @@
 /**
- * @module The consistency rules of all features, for `tassis check`. A new rule goes into the `consistency.ts` of the
- * feature that has its tables, or of the highest one where it reads the tables of several, and into the list here.
+ * @module The consistency rules of all features, for `tassis check`. Add a new rule to this list and to the
+ * `consistency.ts` of the feature that owns its tables; if it reads tables of several features, to the highest of them.
  */
 import type { Database } from 'bun:sqlite'
 import { subAccountQuota } from '#features/core/accounts/consistency.ts'
@@ -42,7 +42,7 @@ import {
 import { pendingDeliveries, webhookCursors } from '#features/webhooks/webhooks/consistency.ts'
 import { type ConsistencyRule, checkRule, type Violation } from '#platform/db/consistency.ts'
 
-/** In the order in which `tassis check` lists them. */
+/** In the order of the output of `tassis check`. */
 export const CONSISTENCY_RULES: readonly ConsistencyRule[] = [
   eventNumbers,
   emailCounters,
@@ -84,5 +84,5 @@ export const CONSISTENCY_RULES: readonly ConsistencyRule[] = [
   monthStatsRule,
 ]
 
-/** Checks all rules, in the connection's read transaction. */
+/** Checks all rules in the connection's read transaction. */
 export const checkConsistency = (db: Database): Violation[] => CONSISTENCY_RULES.map((rule) => checkRule(db, rule))

@@ -1,5 +1,6 @@
 /**
- * @module Composition: from a configuration to a running service, and back. Knows everybody; contains no rule of the product.
+ * @module Composition: builds the service from a configuration and closes it again. Depends on every feature; contains
+ * no product rule.
  */
 import type { Database } from 'bun:sqlite'
 import { accessSync, constants, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs'
@@ -63,14 +64,14 @@ import { migrations, SEARCH_INDEX_MIGRATION } from './migrations.ts'
 import { createOutgoingFetch, readCertificateAuthorities } from './outgoing.ts'
 import { createWalWatcher } from './wal-watch.ts'
 
-/** WAL size at which it is copied into the database. */
+/** WAL size that triggers a checkpoint. */
 const CHECKPOINT_BYTES = 64 * MiB
 
 const OUTGOING_DNS_EXCHANGES = 1024
-/** Several for each message that is authenticated. */
+/** Higher than one per message: authentication of a message needs several lookups. */
 const SENDER_DNS_EXCHANGES = 1024
 
-/** Requests of one account that wait for their next piece of the event loop. */
+/** Maximum number of large requests per account that wait for their next tick of the event loop. */
 const MAX_PIECES_PER_OWNER = 1000
 const createTooManyPiecesError = () =>
   tooManyRequests(
@@ -79,23 +80,23 @@ const createTooManyPiecesError = () =>
     1,
   )
 
-/** How long a message that is arriving is waited for at the end. */
+/** How long a stop waits for a message that is arriving. */
 const LISTENER_GRACE_MS = seconds(5)
 
-/** The service without its listeners: what CLI commands on a stopped service work with. */
+/** The service without its listeners, as used by CLI commands when no service is running. */
 export interface OpenedApp {
   readonly app: App
   readonly captures: CaptureStore
   readonly authenticator: Authenticator
-  /** For the names in mail that strangers hand in. */
+  /** Resolves names in received mail. */
   readonly senderResolver: DnsClient
-  /** Of mail that strangers hand in. */
+  /** Parses received mail. */
   readonly parser: Parser
-  /** Closes the databases; gives the data directory back. */
+  /** Closes the databases and releases the data directory. */
   close(): Promise<void>
 }
 
-/** What can be put in place of the real things, in tests. */
+/** Replacements for tests. */
 export interface CreateOptions {
   readonly clock?: Clock
   readonly log?: Log
@@ -104,15 +105,15 @@ export interface CreateOptions {
   readonly createDkimKey?: () => Promise<DkimKey>
 }
 
-/** What the service needs belongs to another process at the moment. */
+/** Another process holds a resource that the service needs. */
 export class InUseError extends ConfigError {}
 
-/** The data directory belongs to another process. */
+/** Another process holds the data directory. */
 export class DataDirInUseError extends InUseError {}
 
 /**
- * Opens the data directory: lock, master key, databases, migrations. Throws ConfigError with one sentence when another process has it or the
- * master key is not the one that the database was made with.
+ * Opens the data directory: lock, master key, databases, migrations. Throws ConfigError with one sentence when another
+ * process holds it or the master key is not that of the database.
  */
 export function openApp(config: Config, options: CreateOptions = {}): OpenedApp {
   const log = options.log ?? createLog(config.logLevel, undefined, options.clock ?? systemClock)
@@ -127,7 +128,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       `Another process is using ${config.dataDir}; stop it, or give this one another TASSIS_DATA_DIR.`,
     )
   const databasePath = join(config.dataDir, 'tassis.db')
-  // Closed when a later step fails: a start that meets passing trouble opens them again.
+  // Closed when a later step fails, because a retried start opens them again.
   const opened: Pick<Database, 'close'>[] = []
   try {
     requireNoOrphanedContent(config.dataDir)
@@ -165,7 +166,10 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
   }
 }
 
-/** The database, up to date, and found to be of this master key. @param opened gets it at once, to be closed if a later step fails */
+/**
+ * Opens and migrates the database and checks its master key.
+ * @param opened receives the database immediately, to be closed if a later step fails
+ */
 function openMainDatabase(path: string, keys: KeyRing, log: Log, opened: Pick<Database, 'close'>[]): Database {
   return explainCorruption(path, RESTORE_REMEDY, () => {
     const database = openDatabase(path)
@@ -178,12 +182,12 @@ function openMainDatabase(path: string, keys: KeyRing, log: Log, opened: Pick<Da
   })
 }
 
-/** What stores use of the rest. */
+/** What `openStores` needs. */
 interface StoreDependencies extends Pick<App, 'config' | 'clock' | 'log' | 'disk'> {
   readonly checkpointer: ReturnType<typeof createCheckpointer>
 }
 
-/** What writes to files. */
+/** Everything that writes to files. */
 interface Stores extends Pick<App, 'commit' | 'content' | 'rawMail' | 'eventTime' | 'eventsRecorded'> {
   readonly captures: CaptureStore
   close(): Promise<unknown>
@@ -203,7 +207,7 @@ function openStores(
     onBroken: (error) => {
       log.fatal(
         { err: error },
-        'the disk failed to store what was written; the service ends so that nothing is accepted that may be lost',
+        'the disk failed to store a commit; stopping the service so that no accepted mail is lost',
       )
       process.exit(1)
     },
@@ -225,7 +229,7 @@ function openStores(
     ...committerOptions,
     flush: (connection, deltas) => flushCounters(connection, deltas, eventTime()),
     onDurable: (deltas) => {
-      // Read now, told later: listeners must not hold the next group back.
+      // Read now but emitted later: listeners must not delay the next group.
       for (const accountId of findAccountsWithEvents(deltas)) {
         const lastSeq = readLastSeq(db, accountId)
         queueMicrotask(() => eventsRecorded.emit({ accountId, lastSeq }))
@@ -236,32 +240,32 @@ function openStores(
   return { commit, content, rawMail, captures, eventTime, eventsRecorded, close }
 }
 
-/** What asks and calls others. */
+/** DNS clients and outgoing HTTP. */
 interface Network extends Pick<App, 'resolver' | 'freshResolver' | 'fetch' | 'ownPorts'> {
   readonly senderResolver: DnsClient
   close(): void
 }
 
-/** @param given in place of all resolvers */
+/** @param override replaces all resolvers, in tests */
 function openNetwork(
   config: Config,
   clock: Clock,
   authorities: ReturnType<typeof readCertificateAuthorities>,
-  given: DnsClient | undefined,
+  override: DnsClient | undefined,
 ): Network {
   const dns = {
     servers: config.dnsServers.length > 0 ? config.dnsServers : readSystemServers(),
     clock,
     randomId: () => randomBelow(65_536),
   }
-  const resolver = given ?? new StubResolver(dns)
-  const freshResolver = given ?? new StubResolver({ ...dns, cacheEntries: 0 })
-  // Names that tenants give have a client of their own: silent DNS servers behind them must not hold up the look-ups of mail.
+  const resolver = override ?? new StubResolver(dns)
+  const freshResolver = override ?? new StubResolver({ ...dns, cacheEntries: 0 })
+  // A separate client for names that tenants provide: their silent DNS servers must not delay the lookups of mail.
   const outgoingResolver =
-    given ?? new StubResolver({ ...dns, timeoutMs: seconds(2), maxConcurrentExchanges: OUTGOING_DNS_EXCHANGES })
-  // So are names that strangers write into mail.
+    override ?? new StubResolver({ ...dns, timeoutMs: seconds(2), maxConcurrentExchanges: OUTGOING_DNS_EXCHANGES })
+  // And another for names in received mail.
   const senderResolver =
-    given ?? new StubResolver({ ...dns, timeoutMs: seconds(2), maxConcurrentExchanges: SENDER_DNS_EXCHANGES })
+    override ?? new StubResolver({ ...dns, timeoutMs: seconds(2), maxConcurrentExchanges: SENDER_DNS_EXCHANGES })
   const ownPorts = new Set<number>()
   const fetch = createOutgoingFetch({ config, clock, resolver: outgoingResolver, ownPorts, authorities })
   return {
@@ -280,7 +284,7 @@ function openNetwork(
   }
 }
 
-/** The machinery as use cases get it, with a signal for each thing that features tell each other. */
+/** Builds the `App` that features receive, with the signals by which they notify each other. */
 function composeApp(
   parts: Pick<App, 'config' | 'log' | 'keys' | 'db' | 'disk' | 'renderer' | 'createDkimKey'> & {
     readonly clock: TrustedClock
@@ -325,7 +329,7 @@ function composeApp(
   }
 }
 
-/** Delivery, with the capture server that sandbox mail and mode `capture` need. */
+/** Delivery, with the capture server for sandbox mail and delivery mode `capture`. */
 export interface RunningDelivery {
   readonly scheduler: DeliveryScheduler
   stop(): Promise<void>
@@ -358,16 +362,16 @@ export async function startDelivery({ app, captures }: OpenedApp): Promise<Runni
   }
 }
 
-/** Where mail comes in, and what happens to it. */
+/** The inbound listener and the processing of received mail. */
 export interface RunningInbound {
-  /** Undefined: no mail comes in, because no address is configured. */
+  /** Undefined if no inbound address is configured. */
   readonly listener: { readonly host: string; readonly port: number } | undefined
-  /** Begins to process what came in. */
+  /** Starts processing received mail. */
   process(): void
   stop(): Promise<void>
 }
 
-/** Listens, if an address is configured; what comes in waits on disk until `process` is called. */
+/** Listens if an address is configured; received mail waits on disk until `process` is called. */
 export async function startInbound({ app, parser }: OpenedApp): Promise<RunningInbound> {
   const { config, clock, log } = app
   const address = parseHostPort(config.inboundAddr)
@@ -412,17 +416,17 @@ function createDataDirectory(path: string): void {
     if (error instanceof ConfigError) throw error
     const reason = error instanceof Error ? error.message : String(error)
     throw new ConfigError(
-      `TASSIS_DATA_DIR is "${path}", which cannot be used (${reason}); give a folder that this user may write to.`,
+      `TASSIS_DATA_DIR is "${path}", which cannot be used (${reason}); use a folder that this user may write to.`,
     )
   }
 }
 
 export const createNotAFolderError = (path: string): ConfigError =>
-  new ConfigError(`TASSIS_DATA_DIR is "${path}", which is a file; give a folder that this user may write to.`)
+  new ConfigError(`TASSIS_DATA_DIR is "${path}", which is a file; use a folder that this user may write to.`)
 
 /**
- * Throws ConfigError when there is content, or a key beside its folder, but no database, or an empty one: a new one
- * would make orphans of all that is there. An empty content folder alone may be a disk mounted for a first start.
+ * Throws ConfigError when the database is missing or empty but its content or master key exists: a new database would
+ * orphan them. An empty content folder alone may be a disk mounted for a first start.
  */
 export function requireNoOrphanedContent(dataDir: string): void {
   const path = join(dataDir, 'tassis.db')
@@ -433,15 +437,15 @@ export function requireNoOrphanedContent(dataDir: string): void {
   const hasMonths = readdirSync(content).some((name) => parseMonthName(name) !== undefined)
   if (!hasMonths && !existsSync(join(dataDir, 'master.key'))) return
   throw new ConfigError(
-    `The database ${path} is ${sizeBytes === undefined ? 'missing' : 'empty'}, but the folder has the content of one; put the data directory back from its backup, or, to begin without what was in it, move everything in ${dataDir} away first.`,
+    `The database ${path} is ${sizeBytes === undefined ? 'missing' : 'empty'}, but its content exists; restore the data directory from its backup, or, to start with an empty database, move everything in ${dataDir} away first.`,
   )
 }
 
-/** What to do when the database is damaged. */
-export const RESTORE_REMEDY = 'stop Tassis and put the data directory back from its backup'
+/** The remedy for a corrupt database. */
+export const RESTORE_REMEDY = 'stop Tassis and restore the data directory from its backup'
 const DELETE_CAPTURES_REMEDY = 'stop Tassis and delete this file, which holds only captured mail'
 
-/** Runs what reads the database at `path`; when the file is damaged, throws ConfigError that names it and says what to do. */
+/** Runs `read` on the database at `path`; throws a ConfigError that names a corrupt file and the remedy. */
 export function explainCorruption<T>(path: string, remedy: string, read: () => T): T {
   try {
     return read()
@@ -450,22 +454,19 @@ export function explainCorruption<T>(path: string, remedy: string, read: () => T
   }
 }
 
-/** A ConfigError in place of what SQLite says of the damaged database at `path`; any other error as it is. */
+/** Converts SQLite's error for a corrupt database at `path` into a ConfigError; returns any other error unchanged. */
 export const toCorruptionError = (path: string, remedy: string, error: unknown): unknown =>
   isDatabaseCorrupt(error) ? new ConfigError(describeCorruption(path, remedy, error)) : error
 
-/** What an operator is told of a damaged file. @param error what SQLite said of it */
+/** Describes a corrupt file to the operator. @param error SQLite's error */
 export const describeCorruption = (path: string, remedy: string, error: unknown): string =>
-  `The file ${path} ${isNotADatabase(error) ? 'is not a database' : 'is damaged'}; ${remedy}.`
+  `The file ${path} ${isNotADatabase(error) ? 'is not a database' : 'is corrupt'}; ${remedy}.`
 
-/** The key from the setting, the named file, or the file in the data directory, which is made for a new database only. */
+/** Reads the key from the setting, the named file or the data directory; creates a key only for a new database. */
 function openKeyRing(config: Config, isNew: boolean): KeyRing {
   if (config.masterKey !== '') {
     const key = parseMasterKey(config.masterKey)
-    if (!key)
-      throw new ConfigError(
-        'TASSIS_MASTER_KEY is set to a value that is not allowed; allowed is 32 bytes in base64 (`openssl rand -base64 32`).',
-      )
+    if (!key) throw new ConfigError('TASSIS_MASTER_KEY must be 32 bytes in base64 (`openssl rand -base64 32`).')
     return new KeyRing(key)
   }
   const path = config.masterKeyFile === '' ? join(config.dataDir, 'master.key') : config.masterKeyFile
@@ -476,14 +477,14 @@ function openKeyRing(config: Config, isNew: boolean): KeyRing {
     throw new ConfigError(`The master key cannot be used: ${error instanceof Error ? error.message : String(error)}.`)
   }
   if (!key && !isNew)
-    throw new ConfigError(`The master key file ${path} is missing, but the database was made with one; put it back.`)
+    throw new ConfigError(`The master key file ${path} is missing, but the database needs it; restore it.`)
   return new KeyRing(key ?? createMasterKeyFile(path))
 }
 
-/** Emails whose indexing takes some seconds, in which the service does not answer. */
+/** Emails whose indexing takes some seconds, during which the service does not answer. */
 const MIN_EMAILS_TO_ANNOUNCE = 100_000
 
-/** A database of a newer version is left as it is. */
+/** Migrates the database; a database of a newer version is not changed. */
 function migrateOrExplain(db: App['db'], log: Log): void {
   try {
     migrate(db, migrations, (name) => {
@@ -503,8 +504,6 @@ function checkMasterKey(db: App['db'], keys: KeyRing): void {
   const known = getMeta(db, 'master_key')
   if (known === undefined) setMeta(db, 'master_key', keys.fingerprint())
   else if (known !== keys.fingerprint()) {
-    throw new ConfigError(
-      'The master key is not the one that the database was made with; give the right one, nothing was changed.',
-    )
+    throw new ConfigError('The master key does not match the database; use the right key. Nothing was changed.')
   }
 }

@@ -1,4 +1,4 @@
-/** @module The disk guard of the data folder, with a line in the log when new mail begins to be refused, and when it no longer is. */
+/** @module The disk guard of the data directory; logs when the service starts and stops refusing new mail. */
 import type { Clock } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import { createDiskGuard, type DiskGuard } from '#platform/disk.ts'
@@ -11,13 +11,8 @@ export const watchDisk = ({ dataDir, minFreeDisk }: Config, clock: Pick<Clock, '
     clock,
     onChange: (isLow, freeBytes) => {
       const fields = { freeBytes, wantedBytes: minFreeDisk }
-      if (!isLow) log.info(fields, 'the disk has room again: new mail is accepted')
-      else if (freeBytes === undefined)
-        log.error(fields, 'how much of the disk is free cannot be read: new mail is refused')
-      else
-        log.error(
-          fields,
-          'the disk has less free space than TASSIS_MIN_FREE_DISK: new mail is refused; see `tassis disk`',
-        )
+      if (!isLow) log.info(fields, 'disk has free space again: accepting new mail')
+      else if (freeBytes === undefined) log.error(fields, 'cannot read free disk space: refusing new mail')
+      else log.error(fields, 'free disk space below TASSIS_MIN_FREE_DISK: refusing new mail; see `tassis disk`')
     },
   })

@@ -1,6 +1,4 @@
-/**
- * @module The whole HTTP surface on one screen: every feature's routes and pages.
- */
+/** @module Joins the routes and pages of every feature into the HTTP server. */
 import type { AnyElysia } from 'elysia'
 import { contactConfirmationRoutes } from '#features/audience/contact-lists/confirmation-routes.ts'
 import { contactFileRoutes } from '#features/audience/contact-lists/import-routes.ts'
@@ -76,36 +74,36 @@ import type { OpenedApp } from './create.ts'
 
 const API_INFO = {
   title: 'Tassis',
-  // The interface's version, as its paths carry it; the program's is `tassis version`.
+  // The version of the API, as in its paths; `tassis version` prints that of the program.
   version: '1.0.0',
   description:
-    'Transactional email: send it, see what became of it and why, and receive mail: answers, bounces and complaints, by routes to your URL or in agent mailboxes. Every answer carries X-Request-Id; every error has the same body. Unknown query parameters, like unknown fields, are a 422.',
+    'Send transactional email and track its delivery. Receive replies, bounces and complaints at your URL or in agent mailboxes. Every response has an X-Request-Id header; every error has the same body. Unknown fields and query parameters return 422.',
   tags: {
-    Emails: 'Send email and see what became of it.',
-    Events: 'What happened, in order, as a feed or a stream.',
-    Webhooks: 'What happened, posted to your URL, signed and tried again.',
-    'Dead letters': 'Email that could not be handed over or given up with certainty, to be looked at.',
-    Domains: 'Domains that you send from and receive at, with the DNS records that they need.',
-    Streams: 'Kinds of email, each with its own reputation and its own unsubscribing.',
-    Templates: 'Subjects and bodies with variables, kept here and rendered for each email.',
-    'Contact lists': 'Lists of people who want mail, with what becomes of each of them.',
-    Suppressions: 'Addresses that nothing is sent to.',
-    Inbound: 'Mail that came to your domains.',
-    'Inbound routes': 'Which addresses of a domain belong together, and the URL that is told of their mail.',
-    'Agent mailboxes': 'Addresses whose mail a program works off: wait for a message, acknowledge it, answer it.',
-    'Signup forms': 'Public pages on which people put themselves on a contact list.',
-    Newsletters: 'Messages to a contact list that are written before they are sent.',
-    Insights: 'Reports on the figures of the account, by a language model that is given nothing else.',
-    Validation: 'What can be known of an address without writing to it.',
-    Analytics: 'What became of your mail, in figures by day and recipient domain.',
-    Operations: 'Work that goes on after its answer: batches, broadcasts, imports.',
-    'API keys': 'Who may call, and what each key may do.',
-    People: 'Who signs in with a browser: sessions, passwords, authenticator apps, and the team of the account.',
+    Emails: 'Send email and track its delivery.',
+    Events: 'All events in order, as a feed or a stream.',
+    Webhooks: 'Events posted to your URL, signed and retried.',
+    'Dead letters': 'Email that failed or whose delivery is uncertain, for review.',
+    Domains: 'Domains that you send from and receive at, with the DNS records they need.',
+    Streams: 'Kinds of email, each with its own reputation and unsubscribes.',
+    Templates: 'Stored subjects and bodies with variables, rendered for each email.',
+    'Contact lists': 'Lists of subscribers and the status of each.',
+    Suppressions: 'Addresses that you do not send to.',
+    Inbound: 'Mail received at your domains.',
+    'Inbound routes': 'Address patterns of a domain and the URL that receives their mail.',
+    'Agent mailboxes': 'Addresses whose mail a program processes: wait for a message, acknowledge it, reply.',
+    'Signup forms': 'Public pages where people subscribe to a contact list.',
+    Newsletters: 'Messages to a contact list, drafted first and sent later.',
+    Insights: 'Reports that a language model writes from the statistics of the account alone.',
+    Validation: 'Checks of an address that send no mail to it.',
+    Analytics: 'Delivery statistics by day and recipient domain.',
+    Operations: 'Work that continues after its response: batches, broadcasts, imports.',
+    'API keys': 'API keys and their scopes.',
+    People: 'Users who sign in with a browser: sessions, passwords, authenticator apps, and the team of the account.',
     Account: 'The account that the key belongs to.',
-    Billing: 'Plans, what they allow and cost, and what the account has bought.',
+    Billing: 'Plans with their limits and prices, and the subscription of the account.',
     'Sub-accounts': 'Accounts that belong to yours, with domains, keys and mail of their own.',
     'Audit log': 'Who changed what, and when.',
-    Privacy: 'What the account knows of one person, to be told or to be forgotten.',
+    Privacy: 'Export and erase what the account stores about one person.',
   },
 }
 
@@ -113,14 +111,14 @@ const API_INFO = {
 const REQUEST_TIMEOUT_SECONDS = 60
 
 export interface HttpOptions {
-  /** Whether the service was told to end: `/readyz` then says so. */
+  /** Whether the service is stopping; `/readyz` then reports it. */
   readonly isStopping?: () => boolean
 }
 
 /**
- * Every route and page, the API description among them.
- * @param options.ending aborted when the server ends: streams, which would last, end then
- * @param options.later gets work that goes on after its answer and never fails, to be waited for at the end
+ * Returns every route and page, including the API description.
+ * @param options.ending aborted when the server stops, which ends open streams
+ * @param options.later takes work that continues after its response and never rejects; the server waits for it at stop
  */
 export function createRoutes(
   { app, captures, senderResolver }: OpenedApp,
@@ -136,10 +134,10 @@ export function createRoutes(
       if (error instanceof TemplateError) return {}
       throw error
     })
-  // One bucket for all that sends.
+  // Sends, broadcasts and newsletters share one rate limit.
   const takeRate = createSendRateLimiter(app)
   const people = createAuthContext(app, later)
-  // In the order in which the documentation shows them.
+  // In the order of the documentation.
   const routes: AnyElysia[] = [
     emailRoutes(app, {
       maxAttempts: computeMaxAttempts(app.config.retryExpiryHours),
@@ -167,7 +165,7 @@ export function createRoutes(
     conversationRoutes(app),
     signupFormRoutes(app),
     newsletterRoutes(app, { takeRate }),
-    // With the names that strangers write: neither may hold up the look-ups of mail.
+    // The resolver for names in received mail: slow names must not delay the lookups of outgoing mail.
     validateRoutes(app, senderResolver),
     analyticsRoutes(app),
     subAccountAnalyticsRoutes(app),
@@ -188,7 +186,7 @@ export function createRoutes(
     healthRoutes(app, { isStopping }),
   ]
   const { delivery, httpAddr } = app.config
-  // The page shows the mail of all accounts without a key: only to a developer on this machine.
+  // The page shows the mail of all accounts without a key, so it exists only for a developer on this machine.
   const isCapturePageShown = delivery === 'capture' && isLoopback(parseHostPort(httpAddr)?.host ?? '')
   return [
     ...routes,
@@ -208,7 +206,7 @@ export function createRoutes(
 
 const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host)
 
-/** The server with all routes; it does not listen yet. */
+/** Creates the server with all routes; it does not listen yet. */
 export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpServer {
   const { app, authenticator } = opened
   const ending = new AbortController()
@@ -231,7 +229,7 @@ export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpSe
     newRequestId: () => formatUuid(newUuid()),
     authenticate: (key, clientIp) => {
       const actor = authenticator.authenticate(key)
-      // Lazy: only the audit log asks for the address.
+      // A getter, because only the audit log reads the address.
       return (
         actor && {
           ...actor,
@@ -266,7 +264,7 @@ export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpSe
   }
 }
 
-/** Binds the server to the configured address. Throws what the system says, for example EADDRINUSE. */
+/** Binds the server to the configured address. Throws system errors such as EADDRINUSE. */
 export function listenHttp(http: HttpServer, httpAddr: string): { hostname: string; port: number } {
   const address = parseHostPort(httpAddr)
   if (!address) throw new TypeError(`not an address: ${httpAddr}`)

@@ -1,4 +1,4 @@
-/** @module The schema's history, embedded in the executable. Append only: a released migration is never edited. */
+/** @module The schema migrations, embedded in the executable. Append only: never edit a released migration. */
 import type { Migration } from '#platform/db/migrate.ts'
 import initial from '../../migrations/0000_initial.sql' with { type: 'text' }
 import eventsTold from '../../migrations/0001_events_told.sql' with { type: 'text' }
@@ -12,7 +12,7 @@ import unparsedMessages from '../../migrations/0008_unparsed_messages.sql' with 
 import lostRecords from '../../migrations/0009_lost_records.sql' with { type: 'text' }
 import emailsCanBeSearched from '../../migrations/0010_emails_can_be_searched.sql' with { type: 'text' }
 
-/** Reads every stored email. */
+/** This migration reads every stored email. */
 export const SEARCH_INDEX_MIGRATION = '0010_emails_can_be_searched'
 
 export const migrations: readonly Migration[] = [

@@ -1,4 +1,4 @@
-/** @module Checks at the start that mail can be sent from the configured addresses, because later it would only be seen as deferrals. */
+/** @module Checks at start that this machine has the outbound addresses; otherwise all mail would be deferred. */
 import { networkInterfaces } from 'node:os'
 import { type Config, ConfigError } from '#platform/config.ts'
 
@@ -8,7 +8,7 @@ export function requireOwnAddresses({ delivery, outboundIps }: Pick<Config, 'del
   const own = new Set(
     Object.values(networkInterfaces()).flatMap((addresses) => (addresses ?? []).map((a) => a.address)),
   )
-  // The whole of 127.0.0.0/8 is this machine.
+  // All of 127.0.0.0/8 is this machine.
   const foreign = outboundIps.find((ip) => !own.has(ip) && !ip.startsWith('127.'))
   if (foreign === undefined) return
   const usable = [...own].filter((ip) => !ip.startsWith('127.') && ip !== '::1' && !ip.startsWith('fe80:'))

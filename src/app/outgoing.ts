@@ -1,6 +1,4 @@
-/**
- * @module What `App.fetch` is made of: the service's own DNS client, the addresses that may be called, and the authorities that are trusted.
- */
+/** @module Builds `App.fetch`: its DNS client, the addresses it may connect to and the authorities it trusts. */
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { BlockList, isIPv6 } from 'node:net'
@@ -19,7 +17,7 @@ export interface OutgoingOptions extends Pick<App, 'config' | 'clock' | 'ownPort
   readonly authorities: readonly string[] | undefined
 }
 
-/** Opens nothing until asked. */
+/** Creates the fetch; it opens no connection until called. */
 export function createOutgoingFetch({ config, clock, resolver, ownPorts, authorities }: OutgoingOptions): SafeFetch {
   return new SafeFetch({
     clock,
@@ -27,7 +25,7 @@ export function createOutgoingFetch({ config, clock, resolver, ownPorts, authori
     isDnsWorking: () => resolver.isAnswering(),
     findRefusal(address, port) {
       if (!canConnectTo(address, config.allowPrivateNetworks)) return NOT_PUBLIC_PROBLEM
-      // Never ourselves, whatever is allowed: a tenant's request would come from an address that somebody trusts.
+      // Never the service itself, whatever is allowed: a tenant's request would come from an address others may trust.
       return ownPorts.has(port) && isOwnAddress(address) ? describeOwnPort(port) : undefined
     },
     ca: authorities,
@@ -35,10 +33,10 @@ export function createOutgoingFetch({ config, clock, resolver, ownPorts, authori
 }
 
 const NOT_PUBLIC_PROBLEM =
-  'is private, loopback or reserved: such addresses are not called unless the operator allows them with TASSIS_ALLOW_PRIVATE_NETWORKS.'
+  'is private, loopback or reserved; the operator can allow such addresses with TASSIS_ALLOW_PRIVATE_NETWORKS.'
 
 const describeOwnPort = (port: number): string =>
-  `is this machine, and port ${port} there is the service itself, which is never called; give the port of your own endpoint.`
+  `is this machine, and port ${port} belongs to the service itself; use the port of your own endpoint.`
 
 async function lookUpHost(resolver: Resolver, host: string): Promise<HostLookup> {
   const found = await resolveHostAddresses(resolver, host, { ipv6: true })
@@ -48,21 +46,21 @@ async function lookUpHost(resolver: Resolver, host: string): Promise<HostLookup>
     case 'temporary':
       return { kind: 'failed', reason: found.reason, isTemporary: true }
     case 'loop':
-      return { kind: 'failed', reason: `The aliases of ${host} in DNS lead nowhere.`, isTemporary: false }
+      return { kind: 'failed', reason: `The CNAME records of ${host} form a loop.`, isTemporary: false }
     case 'nodata':
     case 'nxdomain':
       return { kind: 'failed', reason: `${host} has no address in DNS.`, isTemporary: false }
   }
 }
 
-/** Whether a connection to `address` ends at this machine. IPv4 addresses in the form of IPv6 (`::ffff:127.0.0.1`) are those they stand for. */
+/** Whether `address` belongs to this machine; IPv4-mapped IPv6 (`::ffff:127.0.0.1`) counts as its IPv4 form. */
 function isOwnAddress(address: string): boolean {
   const own = new BlockList()
   own.addSubnet('127.0.0.0', 8, 'ipv4')
   own.addSubnet('0.0.0.0', 8, 'ipv4')
   own.addAddress('::1', 'ipv6')
   own.addAddress('::', 'ipv6')
-  // Asked each time: addresses come and go while the service runs.
+  // Read on each call: addresses change while the service runs.
   for (const { address: local, family } of Object.values(networkInterfaces()).flatMap((found) => found ?? [])) {
     own.addAddress(local.split('%', 1)[0] ?? '', family === 'IPv6' ? 'ipv6' : 'ipv4')
   }
@@ -70,8 +68,8 @@ function isOwnAddress(address: string): boolean {
 }
 
 /**
- * The authorities that endpoints may have their certificates from, PEM; undefined: only the usual ones. Throws ConfigError when
- * TASSIS_EXTRA_CA_FILE cannot be used.
+ * Returns the trusted certificate authorities in PEM; undefined when only the default ones are trusted. Throws
+ * ConfigError when TASSIS_EXTRA_CA_FILE cannot be used.
  */
 export function readCertificateAuthorities({
   extraCaFile: path,
@@ -79,7 +77,7 @@ export function readCertificateAuthorities({
   if (path === '') return undefined
   const createError = (what: string) =>
     new ConfigError(
-      `TASSIS_EXTRA_CA_FILE is "${path}", which ${what}; give a readable file of PEM certificates or unset it.`,
+      `TASSIS_EXTRA_CA_FILE is "${path}", which ${what}; use a readable file of PEM certificates, or unset it.`,
     )
   let content: string
   try {
@@ -96,6 +94,6 @@ export function readCertificateAuthorities({
       throw createError('holds a certificate that cannot be read')
     }
   }
-  // Whoever names any authorities replaces the usual ones.
+  // A `ca` option replaces the default authorities, so they are included.
   return [...getCACertificates('default'), ...certificates]
 }

@@ -1,6 +1,6 @@
 /**
- * @module Every recurring task with its cadence, on one page. A task that still runs when its time comes again is left alone; one that fails is
- * logged and done at its next time; what a full disk or a lock keeps from its work is tried again sooner.
+ * @module Every recurring task and its schedule. A task that is still running at its next time is not started again.
+ * A failed task is logged and runs again at its next time, or after a minute if a full disk or a lock was the cause.
  */
 import { Cron } from 'croner'
 import { removeDeletedLists } from '#features/audience/contact-lists/remove.ts'
@@ -23,46 +23,46 @@ import { minutes } from '#platform/units.ts'
 import type { OpenedApp } from './create.ts'
 import { ensureBallast } from './start-when-possible.ts'
 
-/** Before a task that failed by passing trouble is tried again: its next time may be tomorrow. */
+/** Delay before a task is retried after a transient error: its next time may be tomorrow. */
 const RETRY_DELAY_MS = minutes(1)
 
 interface Schedule {
   readonly name: string
-  /** Seconds, minutes, hours, day, month, weekday; UTC. */
+  /** Cron pattern: second, minute, hour, day, month, weekday; UTC. */
   readonly pattern: string
   run(opened: OpenedApp, signal: AbortSignal): Promise<unknown>
 }
 
 const SCHEDULES: readonly Schedule[] = [
   {
-    name: 'store when keys were last used',
+    name: 'store last use of API keys',
     pattern: '10 * * * * *',
     run: ({ authenticator }) => authenticator.flushLastUsed(),
   },
-  { name: 'trim captured mail', pattern: '40 * * * * *', run: ({ captures }) => captures.purge() },
+  { name: 'purge captured mail', pattern: '40 * * * * *', run: ({ captures }) => captures.purge() },
   { name: 'recheck domains', pattern: '20 * * * * *', run: ({ app }, signal) => recheckDomains(app, signal) },
-  { name: 'trim kept replies', pattern: '0 7 * * * *', run: ({ app }) => purgeStoredResponses(app) },
-  { name: 'trim webhook history', pattern: '0 17 * * * *', run: ({ app }) => purgeWebhookHistory(app) },
+  { name: 'purge stored responses', pattern: '0 7 * * * *', run: ({ app }) => purgeStoredResponses(app) },
+  { name: 'purge webhook history', pattern: '0 17 * * * *', run: ({ app }) => purgeWebhookHistory(app) },
   {
-    name: 'drop raw mail that is too old',
+    name: 'delete expired raw mail',
     pattern: '0 27 * * * *',
     run: ({ app }) => dropRawMail(app),
   },
-  { name: 'trim mail for the operator', pattern: '0 47 * * * *', run: ({ app }) => purgeOperatorMail(app) },
-  { name: 'trim sessions and links', pattern: '0 52 * * * *', run: ({ app }) => purgeExpiredAuth(app) },
-  { name: 'trim findings of abuse', pattern: '45 57 * * * *', run: ({ app }, signal) => purgeFindings(app, signal) },
-  { name: 'trim reports', pattern: '0 57 * * * *', run: ({ app }) => purgeReports(app) },
-  { name: 'remove what is too old', pattern: '0 12 * * * *', run: ({ app }, signal) => runRetention(app, signal) },
+  { name: 'purge operator mail', pattern: '0 47 * * * *', run: ({ app }) => purgeOperatorMail(app) },
+  { name: 'purge sessions and links', pattern: '0 52 * * * *', run: ({ app }) => purgeExpiredAuth(app) },
+  { name: 'purge abuse findings', pattern: '45 57 * * * *', run: ({ app }, signal) => purgeFindings(app, signal) },
+  { name: 'purge domain reports', pattern: '0 57 * * * *', run: ({ app }) => purgeReports(app) },
+  { name: 'run retention', pattern: '0 12 * * * *', run: ({ app }, signal) => runRetention(app, signal) },
   { name: 'remove deleted mailboxes', pattern: '30 * * * * *', run: ({ app }) => removeDeletedMailboxes(app) },
   {
     name: 'remove contacts of deleted lists',
     pattern: '50 * * * * *',
     run: ({ app }, signal) => removeDeletedLists(app, signal),
   },
-  { name: 'ask what was bought', pattern: '0 13 4 * * *', run: ({ app }, signal) => reconcileAll(app, signal) },
-  { name: 'trim payment events', pattern: '15 7 4 * * *', run: ({ app }) => purgeBillingEvents(app) },
+  { name: 'reconcile subscriptions', pattern: '0 13 4 * * *', run: ({ app }, signal) => reconcileAll(app, signal) },
+  { name: 'purge payment events', pattern: '15 7 4 * * *', run: ({ app }) => purgeBillingEvents(app) },
   {
-    name: 'keep the ballast of the disk',
+    name: 'restore disk ballast',
     pattern: '5 * * * * *',
     run: ({ app }) => ensureBallast(app.config.dataDir, app.disk),
   },
@@ -71,7 +71,7 @@ const SCHEDULES: readonly Schedule[] = [
   { name: 'remove forms of deleted lists', pattern: '45 37 * * * *', run: ({ app }) => removeOrphanedForms(app) },
 ]
 
-/** Starts all of them. `stop` begins none any more, ends what can be ended and waits for the rest. */
+/** Starts all tasks. `stop` starts no further task, aborts running tasks that can be aborted and waits for the rest. */
 export function startSchedules(opened: OpenedApp): { stop(): Promise<void> } {
   const { log, clock } = opened.app
   const shutdown = new AbortController()
@@ -84,7 +84,7 @@ export function startSchedules(opened: OpenedApp): { stop(): Promise<void> } {
           await run(opened, shutdown.signal)
           return
         } catch (error) {
-          log.error({ err: error, task: name }, 'a recurring task failed')
+          log.error({ err: error, task: name }, 'recurring task failed')
           if (!isTransientError(error)) return
         }
         await Promise.race([clock.sleep(RETRY_DELAY_MS), ended])

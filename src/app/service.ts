@@ -1,6 +1,6 @@
 /**
- * @module The whole service: data directory, HTTP, admin socket, delivery, recurring tasks; started and stopped in order. `cli/serve.ts` runs it
- * as a process; tests run it in theirs.
+ * @module The whole service: starts and stops the data directory, HTTP, admin socket, delivery and recurring tasks in
+ * order. `cli/serve.ts` runs it as a process; tests run it in theirs.
  */
 import { isIPv6 } from 'node:net'
 import { join } from 'node:path'
@@ -33,22 +33,22 @@ export interface Service {
   readonly opened: OpenedApp
   readonly delivery: RunningDelivery
   readonly inbound: RunningInbound
-  /** Where this machine reaches the HTTP API. */
+  /** The URL of the HTTP API from this machine. */
   readonly url: string
   /**
-   * Takes no request any more and begins no delivery; lets running requests and begun deliveries end, the latter for up to 60 s; then closes
-   * everything. Asked again it gives the same promise.
+   * Accepts no request and starts no delivery; waits for running requests and for up to 60 s for running deliveries;
+   * then closes everything. Further calls return the same promise.
    */
   stop(): Promise<void>
 }
 
-/** What has to be stopped, the last started first. */
+/** Stops one part; the service calls these in reverse order of their start. */
 type Stop = () => Promise<void>
 
 /**
- * Starts everything, or nothing. Waits while the disk is full, the database locked or the system out of files. Throws
- * ConfigError with one sentence for what its operator has to change.
- * @param ending ends the waiting; what it rejects with then is the reason
+ * Starts everything, or nothing. Waits while the disk is full, the database is locked or the system is out of file
+ * descriptors. Throws ConfigError with one sentence when the operator has to change something.
+ * @param ending ends the wait; the promise then rejects with its reason
  */
 export async function startService(
   config: Config,
@@ -64,7 +64,7 @@ export async function startService(
   const stops: Stop[] = [() => opened.close()]
   let isStopping = false
   try {
-    // First what a wrong setting or another program can prevent, so that nothing has begun to move by then.
+    // First, whatever a wrong setting or another program can prevent: mail must not be in flight when the start fails.
     const http = createHttp(opened, { isStopping: () => isStopping })
     const bound = listenOrExplain(http, config.httpAddr)
     stops.unshift(() => http.stop())
@@ -82,7 +82,7 @@ export async function startService(
       log: opened.app.log,
     })
     stops.unshift(() => admin.stop())
-    // Before delivery, whose recovery writes the first events.
+    // Before delivery: its recovery records the first events.
     const webhooks = new WebhookDispatcher(opened.app)
     webhooks.start()
     stops.unshift(() => webhooks.stop())
@@ -94,13 +94,13 @@ export async function startService(
     stops.unshift(() => background.stop())
     const schedules = startSchedules(opened)
     const ballast = ensureBallast(config.dataDir, opened.app.disk).catch((error: unknown) =>
-      log.warn({ err: error }, 'the ballast of the disk could not be written'),
+      log.warn({ err: error }, 'disk ballast not written'),
     )
 
     const stop = async () => {
       isStopping = true
       opened.app.renderer.drain()
-      // Together: while the last requests are answered, no new delivery and no new webhook attempt may begin.
+      // Together: no delivery or webhook attempt may start while the last requests are answered.
       await Promise.all([http.stop(), inbound.stop(), startedDelivery.stop(), webhooks.stop(), background.stop()])
       await schedules.stop()
       await ballast
@@ -121,7 +121,7 @@ export async function startService(
     }
   } catch (error) {
     for (const stop of stops) await stop()
-    // What starts reads more of the database than its opening does.
+    // Starting reads pages that opening has not read, so it can also find a corrupt file.
     throw toCorruptionError(join(config.dataDir, 'tassis.db'), RESTORE_REMEDY, error)
   }
 }
@@ -139,12 +139,12 @@ function listenOrExplain(http: ReturnType<typeof createHttp>, httpAddr: string):
 }
 
 const LISTEN_FAILURES: Readonly<Record<string, string>> = {
-  EADDRINUSE: 'but another program uses this port; stop that one, or give another port such as 127.0.0.1:8081',
-  EADDRNOTAVAIL: 'which is not an address of this machine; give one that is, such as 127.0.0.1:8080',
-  EACCES: 'on which this user may not listen; give a port above 1023',
+  EADDRINUSE: 'but another program uses this port; stop it, or use another port such as 127.0.0.1:8081',
+  EADDRNOTAVAIL: 'which is not an address of this machine; use one that is, such as 127.0.0.1:8080',
+  EACCES: 'but this user may not listen on it; use a port above 1023',
 }
 
-/** The address to use from this machine: one that stands for all addresses is reached as loopback. */
+/** Returns the URL to use from this machine: the unspecified address is reached as loopback. */
 function toReachableUrl(hostname: string, port: number): string {
   const host = hostname === '0.0.0.0' ? '127.0.0.1' : hostname === '::' ? '::1' : hostname
   return `http://${isIPv6(host) ? `[${host}]` : host}:${port}`

@@ -1,6 +1,6 @@
 /**
- * @module Every setting, joined from the platform and the features that declare them, and how they are read. A new
- * setting goes into the `settings.ts` of its feature; a new group of settings also goes into the list here.
+ * @module Joins the settings that the platform and the features declare, and reads them. Add a new setting to the
+ * `settings.ts` of its feature, and a new group of settings also to the list here.
  */
 import { contactListSettings } from '#features/audience/contact-lists/settings.ts'
 import { signupFormSettings } from '#features/audience/signup-forms/settings.ts'
@@ -29,12 +29,12 @@ import { type LoadedConfig, readSettings, type Settings } from '#platform/config
 import { diskSettings, networkSettings, processSettings, requestSettings, serviceSettings } from '#platform/settings.ts'
 
 export interface SettingGroup {
-  /** Heading in docs/configuration.md; groups of one topic stand together there. */
+  /** Heading in docs/configuration.md, under which all groups of a topic are listed. */
   readonly topic: string
   readonly settings: Settings
 }
 
-/** In the order in which `tassis config` lists them and wrong values are found. */
+/** In the order in which `tassis config` lists settings and values are checked. */
 export const SETTING_GROUPS: readonly SettingGroup[] = [
   { topic: 'Service', settings: serviceSettings },
   { topic: 'Delivery', settings: deliveryModeSettings },
@@ -68,8 +68,8 @@ export const SETTING_GROUPS: readonly SettingGroup[] = [
 ]
 
 /**
- * Reads all settings, by default from the environment of the process. Throws ConfigError at the first value that is not
- * allowed, and for variables or keys that no setting has.
+ * Reads all settings, by default from the environment of the process. Throws ConfigError for the first invalid value
+ * and for unknown variables or keys.
  */
 export function loadConfig(environment?: Record<string, string | undefined>): LoadedConfig {
   const settings: Settings = Object.assign({}, ...SETTING_GROUPS.map((group) => group.settings))

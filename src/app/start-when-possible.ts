@@ -1,8 +1,7 @@
 /**
- * @module A start that meets trouble which passes, such as a full disk, a locked database or too many open files, waits
- * and tries again instead of ending. Until the database is open, the HTTP address answers 503 with the reason. The
- * ballast, a file that the service keeps in the data directory, is given up for it: a full disk then still has what
- * SQLite needs to open and read.
+ * @module Retries a start that meets a transient error, such as a full disk, a locked database or too many open files.
+ * Until the database is open, the HTTP address answers 503 with the reason. On a full disk the start deletes the
+ * ballast, a file in the data directory, so that SQLite has the space it needs to open and read.
  */
 import { rmSync, statfsSync, statSync } from 'node:fs'
 import { open, rm } from 'node:fs/promises'
@@ -24,7 +23,7 @@ export interface StartOptions {
   readonly config: Config
   readonly clock: Clock
   readonly log: Log
-  /** Ends the waiting: the start then rejects with its reason. */
+  /** Ends the wait; the start then rejects with its reason. */
   readonly ending: AbortSignal
 }
 
@@ -33,9 +32,9 @@ const LOG_INTERVAL_MS = minutes(1)
 const RETRY_AFTER_SECONDS = 10
 
 /**
- * Runs a step of the start until it works. Rejects with an error that does not pass, and with the reason of `ending`.
- * @param step what it needs undone when it fails, it undoes itself
- * @param isListening whether HTTP is answered already; else it is answered with 503 here
+ * Runs a step of the start until it succeeds. Rejects with an error that is not transient, or the reason of `ending`.
+ * @param step undoes its own changes when it fails
+ * @param isListening whether the HTTP server is up; if not, this function answers with 503
  */
 export async function startWhenPossible<T>(
   step: () => T | Promise<T>,
@@ -52,16 +51,16 @@ export async function startWhenPossible<T>(
       try {
         return await step()
       } catch (error) {
-        // A command may have the data directory for a moment, while the service waits.
+        // A command may hold the data directory briefly while the service waits.
         const isHeldByCommand = error instanceof DataDirInUseError && loggedAtMs > Number.NEGATIVE_INFINITY
         if (!isTransientError(error) && !isHeldByCommand) throw error
         if (deleteBallast(config.dataDir)) {
-          log.error({ err: error }, 'the disk is full at the start; the ballast file was given up for it')
+          log.error({ err: error }, 'disk full at start: ballast deleted')
           continue
         }
         if (clock.monotonicMs() - loggedAtMs >= LOG_INTERVAL_MS) {
           loggedAtMs = clock.monotonicMs()
-          log.error({ err: error }, `the service cannot start yet: ${describeReason(error)}; it tries again by itself`)
+          log.error({ err: error }, `cannot start yet: ${describeReason(error)}; retrying`)
         }
         if (!isListening) stopNotReadyServer ??= serveNotReady(config, describeReason(error))
       }
@@ -72,16 +71,16 @@ export async function startWhenPossible<T>(
   }
 }
 
-/** Also part of what /readyz says, so without paths. */
+/** Describes the cause without paths, because /readyz shows it too. */
 function describeReason(error: unknown): string {
   const cause = error instanceof AppError ? (error.cause ?? error) : error
   if (isDiskFull(error)) return 'the disk is full'
   return isLocked(cause) || error instanceof DataDirInUseError
     ? 'another process holds the database'
-    : 'the disk or the system fails'
+    : 'a disk or system error occurred'
 }
 
-/** Answers at the HTTP address while there is no database: alive, but not ready. Returns the function that ends it. */
+/** Answers at the HTTP address while there is no database: alive, but not ready. Returns a function that stops it. */
 function serveNotReady({ httpAddr }: Config, reason: string): (() => Promise<void>) | undefined {
   const address = parseHostPort(httpAddr)
   if (!address || address.port === 0) return undefined
@@ -101,7 +100,7 @@ function serveNotReady({ httpAddr }: Config, reason: string): (() => Promise<voi
     })
     return () => server.stop(true)
   } catch {
-    // Whatever keeps the address is told when the service itself wants it.
+    // The service reports an address in use when it listens itself.
     return undefined
   }
 }
@@ -110,7 +109,7 @@ const BALLAST_BYTES = 4 * MiB
 
 const ballastPath = (dataDir: string): string => join(dataDir, 'ballast')
 
-/** Gives the ballast up when the disk is full. False: it is not, or there is none. */
+/** Deletes the ballast when the disk is full; returns false when the disk is not full or there is no ballast. */
 function deleteBallast(dataDir: string): boolean {
   try {
     const { bavail, bsize } = statfsSync(dataDir)
@@ -122,7 +121,7 @@ function deleteBallast(dataDir: string): boolean {
   }
 }
 
-/** Puts the ballast back when the disk has room for it. Random bytes, which no file system can compress. */
+/** Writes the ballast again when the disk has space for it: random bytes, so that no file system compresses them. */
 export async function ensureBallast(dataDir: string, disk: DiskGuard): Promise<void> {
   const path = ballastPath(dataDir)
   if (statSync(path, { throwIfNoEntry: false })?.size === BALLAST_BYTES) return

@@ -1,6 +1,7 @@
 /**
- * @module What happens when somebody who reads a database for long keeps its write-ahead log from being emptied: the log grows by all that is written, so the
- * operator is told, once for each doubling, and it is emptied within a minute after the reader has ended, though nothing more is written.
+ * @module Watches write-ahead logs that a long-running reader keeps from being emptied. Such a log grows with every
+ * write. The operator gets a warning, and another each time the log has doubled. A checkpoint runs every minute, so the
+ * log is emptied within a minute after the reader ends, even without further writes.
  */
 import { readFileSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
@@ -10,12 +11,12 @@ import { minutes } from '#platform/units.ts'
 
 const RETRY_DELAY_MS = minutes(1)
 
-/** Read marks of SQLite's write-ahead log: bytes of its shared memory that a reader has locked (https://sqlite.org/walformat.html, 2.3.3). */
+/** Bytes of SQLite's shared memory that a reader of the log locks (https://sqlite.org/walformat.html, 2.3.3). */
 const READ_MARKS = { from: 123, to: 127 }
 
 /**
- * What the Committers of a process call after each checkpoint.
- * @param minBytes of a log from which on the operator is told
+ * Returns the callback that the Committers of a process call after each checkpoint.
+ * @param minBytes size of a log from which on the operator gets a warning
  */
 export function createWalWatcher(clock: Pick<Clock, 'after'>, log: Log, minBytes: number) {
   const blockedLogs = new Map<string, { readonly retry: Timer; readonly toldBytes: number }>()
@@ -26,21 +27,21 @@ export function createWalWatcher(clock: Pick<Clock, 'after'>, log: Log, minBytes
     const file = basename(path)
     if (leftBytes === 0) {
       blockedLogs.delete(path)
-      if (toldBytes > 0) log.info({ file }, 'the write-ahead log was emptied: nobody keeps it from that any more')
+      if (toldBytes > 0) log.info({ file }, 'write-ahead log emptied: no process blocks it any more')
       return
     }
     const isWorthLogging = leftBytes >= Math.max(minBytes, 2 * toldBytes)
     if (isWorthLogging)
       log.warn(
         { file, walBytes: leftBytes, processes: findReaders(path) },
-        'the write-ahead log of a database grows with all that is written, because a process reads the database without an end; end that process, such as a sqlite3 shell or a backup',
+        'write-ahead log keeps growing: a process holds a long read transaction; end that process, such as a sqlite3 shell or a backup',
       )
     const retry = clock.after(RETRY_DELAY_MS, () => void checkpoint())
     blockedLogs.set(path, { retry, toldBytes: isWorthLogging ? leftBytes : toldBytes })
   }
 }
 
-/** Numbers of the processes that read from the log of a database now, as Linux tells them; empty where it does not. */
+/** Returns the pids of the processes that read the log of a database, from /proc/locks; empty on other systems. */
 export function findReaders(path: string): number[] {
   try {
     const { ino } = statSync(`${path}-shm`)

@@ -1,7 +1,8 @@
--- Fills one day with mail as the service itself would have written it: an email of one recipient each, some of them bounced, opened or clicked in, with their
--- events, counters and figures. Parameters are in the temporary table `seed` (one row: account_id, domain_id, stream_id, from_address, size_bytes, domains,
--- emails (this day's), first (emails before), last_seq, since_ms, quota_month, codes of statuses and events). To how many domains it goes, and how much to each,
--- is as in the mail of people: the n-th domain gets a share of 1/n.
+-- Inserts the mail of one day as the service would have written it: emails of one recipient each, some of them bounced,
+-- opened or clicked, with their events, counters and statistics. Parameters are in the temporary table `seed` (one row:
+-- account_id, domain_id, stream_id, from_address, size_bytes, domains, emails (of this day), first (emails before),
+-- last_seq, since_ms, quota_month, codes of statuses and events). Recipients are distributed over domains as in real
+-- mail: the share of the n-th domain is proportional to 1/n.
 CREATE TEMP TABLE seed_day AS
 WITH RECURSIVE numbers (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM numbers LIMIT (SELECT emails FROM seed))
 SELECT first + i + 1 AS n, since_ms + CAST(68400000 * (i * 1.0 / emails) AS INTEGER) AS at, i % 50 = 49 AS bounced, i % 10 IN (1, 4, 6, 8) AS opened,

@@ -1,6 +1,6 @@
 /**
- * @module The bench of analytics: a year of mail with all of its events, by SQL; then the endpoints are asked, one request after the other, while the service
- * has nothing else to do, and another loop asks whether it is well.
+ * @module The analytics benchmark: SQL fills a year of mail with its events; then the endpoints are requested one after
+ * another on an otherwise idle service, while a second loop polls /healthz.
  */
 import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -23,7 +23,7 @@ import { HTML_BYTES, SENDER_DOMAIN, TEXT_BYTES } from './mails.ts'
 import { readUsage, spawnSelf } from './processes.ts'
 import { seedDataDirectory } from './seed.ts'
 
-/** Times are ms from the request to the last octet of its answer. */
+/** Times are in ms, from the request to the last octet of its response. */
 export interface AnalyticsStats {
   readonly overview30P50Ms: number
   readonly overview30P99Ms: number
@@ -37,14 +37,14 @@ export interface AnalyticsStats {
   readonly domains30P99Ms: number
   readonly domains366P50Ms: number
   readonly domains366P99Ms: number
-  /** Of GET /healthz meanwhile. */
+  /** Latency of GET /healthz during the run. */
   readonly healthP99Ms: number
   readonly healthWorstMs: number
-  /** What there is. */
+  /** What the database holds. */
   readonly events: number
   readonly domainRows: number
   readonly databaseMiB: number
-  /** Of the service at the end. */
+  /** Resident memory of the service at the end. */
   readonly rssMiB: number
 }
 
@@ -70,9 +70,9 @@ export const ANALYTICS_STAT_NAMES = [
 ] as const satisfies readonly (keyof AnalyticsStats)[]
 
 const DAY_COUNT = 366
-/** Recipient domains of the whole year. */
+/** Recipient domains in the whole year. */
 export const DOMAIN_COUNT = 50_000
-/** Of an email of the seed. */
+/** Average number of events per seeded email. */
 const EVENTS_PER_EMAIL = 3.48
 const REQUEST_COUNT = 300
 const SETTLE_MS = 1000
@@ -87,7 +87,7 @@ export interface AnalyticsFixture {
   readonly domainRows: number
 }
 
-/** Makes a data directory with about so many events over 366 days, of which yesterday is the last. */
+/** Creates a data directory with about `events` events over the 366 days up to yesterday. */
 export async function prepareAnalytics(
   config: Config,
   events: number,
@@ -124,7 +124,7 @@ export async function prepareAnalytics(
 
 const formatDay = (day: number): string => isoTime(day * days(1)).slice(0, 10)
 
-/** A transaction a day, so that the write-ahead log stays small. */
+/** Fills one day in one transaction, so that the write-ahead log stays small. */
 async function seedDay(
   app: App,
   accountId: number,
@@ -164,7 +164,7 @@ async function seedDay(
   })
 }
 
-/** One run. The data directory is not changed but for what the service does by itself. */
+/** Measures one run. Only the service's own background work changes the data directory. */
 export async function runAnalytics(fixture: AnalyticsFixture): Promise<AnalyticsStats> {
   await using service = spawnSelf(['serve'], {
     TASSIS_DATA_DIR: fixture.dataDir,
@@ -204,7 +204,7 @@ export async function runAnalytics(fixture: AnalyticsFixture): Promise<Analytics
   }
 }
 
-/** Asks one after the other; the first answer, from a cold cache, is among them. */
+/** Sends requests one after another; includes the first response, from a cold cache. */
 async function measurePercentiles(url: string, key: string): Promise<{ p50: number; p99: number }> {
   const tookMs: number[] = []
   while (tookMs.length < REQUEST_COUNT) {
@@ -212,7 +212,7 @@ async function measurePercentiles(url: string, key: string): Promise<{ p50: numb
     const answer = await fetch(url, { headers: { authorization: `Bearer ${key}` } })
     const text = await answer.text()
     tookMs.push(systemClock.monotonicMs() - askedMs)
-    if (!answer.ok) throw new CommandError(`The service answered ${answer.status}: ${text.slice(0, 200)}`)
+    if (!answer.ok) throw new CommandError(`The service returned ${answer.status}: ${text.slice(0, 200)}`)
   }
   const sorted = tookMs.toSorted((a, b) => a - b)
   const pickPercentile = (share: number): number => sorted[Math.floor(sorted.length * share)] ?? Number.NaN

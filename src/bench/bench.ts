@@ -1,6 +1,6 @@
 /**
- * @module The bench: runs against data directories with different numbers of stored emails, in turn, and the medians of them. A benchmark that
- * prints; it judges nothing.
+ * @module The benchmark: alternates runs against data directories with different numbers of stored emails and computes
+ * their medians. Reports numbers only; sets no thresholds.
  */
 import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { open } from 'node:fs/promises'
@@ -15,23 +15,23 @@ import { runTemplates, TEMPLATE_STAT_NAMES, type TemplateStats } from './templat
 import { prepareWebhook, runWebhook, WEBHOOK_STAT_NAMES, type WebhookStats } from './webhooks.ts'
 
 export interface BenchOptions {
-  /** Numbers of emails that are stored already. */
+  /** Numbers of emails stored before the runs. */
   readonly stored: readonly number[]
   readonly runs: number
   readonly connections: number
   readonly acceptSeconds: number
   readonly deliver: number
-  /** Events that a webhook is told; 0: none, and no redirects either. */
+  /** Events delivered to a webhook; 0 skips this and the redirects. */
   readonly events: number
-  /** Messages that are handed in; 0: none, and no long polls either. */
+  /** Messages submitted over SMTP; 0 skips this and the long polls. */
   readonly received: number
-  /** Contacts that are imported; 0: none. */
+  /** Contacts to import; 0 skips the import. */
   readonly import: number
-  /** Templates that are rendered; 0: none. */
+  /** Templates to render; 0 skips rendering. */
   readonly templates: number
-  /** Events that are stored before analytics are asked; 0: they are not. */
+  /** Events stored before analytics are requested; 0 skips analytics. */
   readonly analytics: number
-  /** Where the data directories are made, and removed again. */
+  /** Folder for the temporary data directories. */
   readonly folder: string
 }
 
@@ -43,7 +43,7 @@ export interface BenchResult {
 
 export interface BenchResults {
   readonly mail: readonly BenchResult[]
-  /** Undefined: not asked for. */
+  /** This and the following are undefined if they were not requested. */
   readonly told: { readonly medians: WebhookStats; readonly runs: readonly WebhookStats[] } | undefined
   readonly received: { readonly medians: InboundStats; readonly runs: readonly InboundStats[] } | undefined
   readonly imported: { readonly medians: ImportStats; readonly runs: readonly ImportStats[] } | undefined
@@ -51,11 +51,11 @@ export interface BenchResults {
   readonly analytics: { readonly medians: AnalyticsStats; readonly runs: readonly AnalyticsStats[] } | undefined
 }
 
-/** @param progress is told in a sentence what is done next */
+/** @param progress receives a description of each step */
 export async function bench(options: BenchOptions, progress: (text: string) => void): Promise<BenchResults> {
   const folder = mkdtempSync(join(options.folder, 'tassis-bench-'))
   const removeAll = () => rmSync(folder, { recursive: true, force: true })
-  // Also when it is ended from outside.
+  // Also when a signal ends the benchmark.
   process.on('exit', removeAll)
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(130))
   try {
@@ -112,7 +112,7 @@ async function benchWebhooks(
   await using fixture = await prepareWebhook(folder, config, events)
   const runs: WebhookStats[] = []
   while (runs.length < Math.min(count, MAX_SLOW_RUNS)) {
-    progress(`telling run ${runs.length + 1}`)
+    progress(`delivering to a webhook, run ${runs.length + 1}`)
     const dataDir = join(folder, 'run')
     await copyFolder(fixture.dataDir, dataDir)
     runs.push(await runWebhook(fixture, dataDir))
@@ -126,7 +126,7 @@ async function benchInbound(
   { received, runs: count }: BenchOptions,
   progress: (text: string) => void,
 ): Promise<BenchResults['received']> {
-  progress(`making ${received} messages to hand in`)
+  progress(`creating ${received} messages to submit`)
   const { config } = loadConfig({
     TASSIS_DATA_DIR: join(folder, 'received'),
     TASSIS_HOSTNAME: 'mail.bench.test',
@@ -135,7 +135,7 @@ async function benchInbound(
   const fixture = await prepareInbound(folder, config, received)
   const runs: InboundStats[] = []
   while (runs.length < Math.min(count, MAX_SLOW_RUNS)) {
-    progress(`handing in, run ${runs.length + 1}`)
+    progress(`submitting, run ${runs.length + 1}`)
     const dataDir = join(folder, 'run')
     await copyFolder(fixture.dataDir, dataDir)
     runs.push(await runInbound(fixture, dataDir))
@@ -193,13 +193,13 @@ async function benchAnalytics(
   const fixture = await prepareAnalytics(config, analytics, progress)
   const runs: AnalyticsStats[] = []
   while (runs.length < Math.min(count, MAX_SLOW_RUNS)) {
-    progress(`asking for analytics, run ${runs.length + 1}`)
+    progress(`requesting analytics, run ${runs.length + 1}`)
     runs.push(await runAnalytics(fixture))
   }
   return { runs, medians: computeMedians(ANALYTICS_STAT_NAMES, runs) }
 }
 
-/** Some take longer than the others and vary less. */
+/** Some benchmarks take longer and vary less. */
 const MAX_SLOW_RUNS = 3
 
 function computeMedians<F>(names: readonly (keyof F)[], runs: readonly F[]): F {
@@ -214,7 +214,7 @@ function computeMedian(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2
 }
 
-/** A copy of which nothing is left to be written: else the system would write it while the run is measured. */
+/** Copies a folder and syncs every file; otherwise the system would write it back during the measurement. */
 async function copyFolder(from: string, to: string): Promise<void> {
   mkdirSync(to, { mode: 0o700 })
   for (const entry of readdirSync(from, { withFileTypes: true })) {

@@ -1,4 +1,4 @@
-/** @module `tassis bench`, and the hidden commands that it starts itself with: the load generator and the receiver. */
+/** @module `tassis bench`, and the hidden commands for its child processes, such as load generator and receivers. */
 import { arch, cpus, tmpdir } from 'node:os'
 import { createInterface } from 'node:readline'
 import { type Command, InvalidArgumentError, Option } from 'commander'
@@ -41,61 +41,57 @@ export function addBenchCommand(program: Command): void {
   withJson(
     program
       .command('bench')
-      .description('measure this machine: accepted and delivered emails a second, with data of its own that is removed')
+      .description('benchmark this machine with temporary data: emails accepted and delivered per second')
       .addOption(
-        new Option('--stored <list>', 'emails stored before, a comma list; none: no mail is measured')
+        new Option('--stored <list>', 'numbers of emails stored before, separated by commas; none: no mail is measured')
           .argParser(parseWholeNumbers)
           .default([0, 100_000, 1_000_000], '0,100000,1000000'),
       )
-      .option('--runs <n>', 'runs of each, in turn; medians are shown', createWholeNumberParser(1, MAX_NUMBER), 5)
+      .option('--runs <n>', 'runs of each, alternating; prints medians', createWholeNumberParser(1, MAX_NUMBER), 5)
       .option('--connections <n>', 'HTTP connections', createWholeNumberParser(1, MAX_NUMBER), 20)
       .option(
         '--accept-seconds <n>',
-        'how long emails are accepted while delivery is held',
+        'duration of acceptance while delivery is held',
         createWholeNumberParser(1, MAX_NUMBER),
         5,
       )
-      .option('--deliver <n>', 'emails that are accepted and delivered', createWholeNumberParser(1, MAX_NUMBER), 2000)
+      .option('--deliver <n>', 'emails to accept and deliver', createWholeNumberParser(1, MAX_NUMBER), 2000)
       .option(
         '--events <n>',
-        'events that a webhook is told; 0: none, and no redirects',
+        'events to deliver to a webhook; 0: none, and no redirects',
         createWholeNumberParser(0, MAX_NUMBER),
         100_000,
       )
       .option(
         '--received <n>',
-        'messages that are handed in; 0: none, and no long polls',
+        'messages to submit over SMTP; 0: none, and no long polls',
         createWholeNumberParser(0, MAX_NUMBER),
         3000,
       )
       .option(
         '--import <n>',
-        'contacts that are imported from one CSV file; 0: none',
+        'contacts to import from one CSV file; 0: none',
         createWholeNumberParser(0, MAX_NUMBER),
         1_000_000,
       )
-      .option('--templates <n>', 'templates that are rendered; 0: none', createWholeNumberParser(0, MAX_NUMBER), 5000)
+      .option('--templates <n>', 'templates to render; 0: none', createWholeNumberParser(0, MAX_NUMBER), 5000)
       .option(
         '--analytics <n>',
-        'events that are stored when analytics are asked; 0: they are not (10000000 take some 10 minutes and 6 GB)',
+        'events stored for the analytics benchmark; 0: none (10000000 take some 10 minutes and 6 GB)',
         createWholeNumberParser(0, MAX_NUMBER),
         0,
       )
       .option(
         '--soak <minutes>',
-        'nothing of the above, but a steady mixed load for so long: how do memory, descriptors, WAL and disk grow?',
+        'instead, run a steady mixed load for this long and measure the growth of memory, descriptors, WAL and disk',
         createWholeNumberParser(0, MAX_NUMBER),
         0,
       )
-      .option('--soak-sends <n>', 'emails a second of the soak', createWholeNumberParser(1, MAX_NUMBER), 50)
-      .option(
-        '--folder <path>',
-        'where the data is made; it should be on the disk that the service will have',
-        tmpdir(),
-      )
+      .option('--soak-sends <n>', 'emails per second of the soak', createWholeNumberParser(1, MAX_NUMBER), 50)
+      .option('--folder <path>', 'folder for the temporary data; use the disk that the service will use', tmpdir())
       .addHelpText(
         'after',
-        '\nWith the defaults it takes some half an hour and some gigabytes of disk on a small machine; for a first look:\n  tassis bench --stored 0 --runs 1 --events 10000 --received 500 --import 0',
+        '\nWith the defaults this takes about half an hour and some gigabytes of disk on a small machine. For a quick run:\n  tassis bench --stored 0 --runs 1 --events 10000 --received 500 --import 0',
       ),
   ).action(async (options: Options) => {
     const progress = (text: string) => void process.stderr.write(`${text}\n`)
@@ -126,7 +122,7 @@ function addLoadCommands(program: Command): void {
   program.command(RECEIVER_COMMAND, { hidden: true }).action(async () => {
     const receiver = await startBenchReceiver()
     print(JSON.stringify({ smtpPort: receiver.smtpPort, dnsPort: receiver.dnsPort }))
-    // Each line is a number of messages; the answer comes when they are there. Ends with its input.
+    // Each input line is a number of messages; the reply follows when they have arrived. Ends with its input.
     for await (const line of createInterface({ input: process.stdin })) {
       while (receiver.count() < Number(line)) await systemClock.sleep(5)
       print(String(receiver.count()))
@@ -155,7 +151,7 @@ function addHelperCommands(program: Command): void {
     .action(async (certFile: string, keyFile: string) => {
       const receiver = await startHookReceiver({ certFile, keyFile }, systemClock)
       print(JSON.stringify({ port: receiver.port, dnsPort: receiver.dnsPort }))
-      // Each line is a number of events; the answer comes when they are there, and begins the next count.
+      // Each input line is a number of events; the reply follows when they have arrived, and resets the count.
       for await (const line of createInterface({ input: process.stdin })) {
         const untilMs = systemClock.monotonicMs() + MAX_WAIT_SECONDS * 1000
         while (receiver.counted().events < Number(line) && systemClock.monotonicMs() < untilMs)
@@ -167,12 +163,13 @@ function addHelperCommands(program: Command): void {
     })
 }
 
-/** Larger numbers are slips of the finger. */
+/** Larger numbers are probably typing errors. */
 const MAX_NUMBER = 100_000_000
 
 function parseWholeNumbers(text: string): number[] {
   if (text === 'none') return []
-  if (!/^\d{1,8}(,\d{1,8})*$/.test(text)) throw new InvalidArgumentError('It must be whole numbers with commas.')
+  if (!/^\d{1,8}(,\d{1,8})*$/.test(text))
+    throw new InvalidArgumentError('It must be whole numbers separated by commas.')
   return text.split(',').map(Number)
 }
 
@@ -182,40 +179,40 @@ const ROWS: readonly (readonly [string, keyof MailStats, number])[] = [
   ['accepted/s, delivery held', 'heldPerSecond', 0],
   ['  p50 ms', 'heldP50Ms', 2],
   ['  p99 ms', 'heldP99Ms', 2],
-  ['  CPU ms an email', 'heldCpuMs', 3],
+  ['  CPU ms per email', 'heldCpuMs', 3],
   ['accepted/s, while delivering', 'busyPerSecond', 0],
   ['  p50 ms', 'busyP50Ms', 2],
   ['  p99 ms', 'busyP99Ms', 2],
   ['delivered/s, end to end', 'deliveredPerSecond', 0],
-  ['  CPU ms an email, accepted and delivered', 'deliveredCpuMs', 3],
+  ['  CPU ms per email, accepted and delivered', 'deliveredCpuMs', 3],
   ['peak RSS MiB', 'peakRssMiB', 0],
 ]
 
 const INBOUND_ROWS: readonly (readonly [string, keyof InboundStats, number])[] = [
-  ['taken/s (250)', 'takenPerSecond', 0],
+  ['accepted/s (250)', 'takenPerSecond', 0],
   ['  p50 ms', 'takenP50Ms', 2],
   ['  p99 ms', 'takenP99Ms', 2],
   ['processed/s, end to end', 'processedPerSecond', 0],
-  ['  CPU ms a message, taken and processed', 'processedCpuMs', 3],
+  ['  CPU ms per message, accepted and processed', 'processedCpuMs', 3],
   ['peak RSS MiB', 'peakRssMiB', 0],
-  [`${LONG_POLLS} long polls wait: MiB more`, 'waitingRssMiB', 0],
-  ['  CPU ms a second', 'waitingCpuMs', 1],
+  [`${LONG_POLLS} long polls: additional MiB`, 'waitingRssMiB', 0],
+  ['  CPU ms per second', 'waitingCpuMs', 1],
 ]
 
 const IMPORT_ROWS: readonly (readonly [string, keyof ImportStats, number])[] = [
   ['uploaded MiB/s, until the 202', 'uploadMiBPerSecond', 0],
   ['contacts imported/s', 'importedPerSecond', 0],
-  ['  CPU ms a contact', 'importedCpuMs', 3],
+  ['  CPU ms per contact', 'importedCpuMs', 3],
   ['peak RSS MiB', 'peakRssMiB', 0],
-  ['  more than before', 'grownRssMiB', 0],
-  ['GET /healthz meanwhile, p99 ms', 'healthP99Ms', 1],
+  ['  growth', 'grownRssMiB', 0],
+  ['GET /healthz during this, p99 ms', 'healthP99Ms', 1],
   ['  slowest ms', 'healthWorstMs', 0],
 ]
 
 const TEMPLATE_ROWS: readonly (readonly [string, keyof TemplateStats, number])[] = [
-  ['ms a render, one after the other', 'aloneMs', 3],
-  [`ms a render, ${IN_FLIGHT} in flight`, 'besideMs', 3],
-  ['  CPU ms a render, all threads', 'cpuMs', 3],
+  ['ms per render, one after another', 'aloneMs', 3],
+  [`ms per render, ${IN_FLIGHT} in flight`, 'besideMs', 3],
+  ['  CPU ms per render, all threads', 'cpuMs', 3],
 ]
 
 const ANALYTICS_ROWS: readonly (readonly [string, keyof AnalyticsStats, number])[] = [
@@ -231,17 +228,17 @@ const ANALYTICS_ROWS: readonly (readonly [string, keyof AnalyticsStats, number])
   ['  p99 ms', 'domains30P99Ms', 2],
   ['GET domains, 366 days, p50 ms', 'domains366P50Ms', 2],
   ['  p99 ms', 'domains366P99Ms', 2],
-  ['GET /healthz meanwhile, p99 ms', 'healthP99Ms', 1],
+  ['GET /healthz during this, p99 ms', 'healthP99Ms', 1],
   ['  slowest ms', 'healthWorstMs', 0],
   ['events stored', 'events', 0],
-  ['figures stored, rows of a domain and day', 'domainRows', 0],
+  ['daily domain rows stored', 'domainRows', 0],
   ['database, MiB', 'databaseMiB', 0],
   ['RSS MiB', 'rssMiB', 0],
 ]
 
 const WEBHOOK_ROWS: readonly (readonly [string, keyof WebhookStats, number])[] = [
-  ['events told/s, one webhook', 'toldPerSecond', 0],
-  ['  CPU ms an event', 'toldCpuMs', 3],
+  ['events delivered/s, one webhook', 'toldPerSecond', 0],
+  ['  CPU ms per event', 'toldCpuMs', 3],
   ['redirect of a tracked link, p50 ms', 'redirectP50Ms', 2],
   ['  p99 ms', 'redirectP99Ms', 2],
   ['peak RSS MiB', 'peakRssMiB', 0],
@@ -252,8 +249,8 @@ function formatBench(options: Options, { mail, told, received, imported, templat
     `Tassis ${VERSION} on ${describeMachine()}`,
     ...(mail.length > 0
       ? [
-          `${options.runs} runs; median, least and most. ${options.connections} connections; each email ${TEXT_BYTES} bytes of text and ${HTML_BYTES} of HTML, no two alike;`,
-          'durable before the answer (fdatasync); signed with RSA-2048; generator and receiver are processes of their own on this machine.',
+          `${options.runs} runs; median, minimum and maximum. ${options.connections} connections; each email ${TEXT_BYTES} bytes of text and ${HTML_BYTES} of HTML, no two alike;`,
+          'durable before the response (fdatasync); signed with RSA-2048; generator and receiver run as separate processes on this machine.',
           '',
           formatTable(
             ['', ...mail.flatMap(({ stored }) => [`${stored} STORED`, ''])],
@@ -267,7 +264,7 @@ function formatBench(options: Options, { mail, told, received, imported, templat
     ...(told
       ? [
           '',
-          `${options.events} events that wait for one webhook over TLS, none lost; then redirects over 4 connections, each counted, the service otherwise idle.`,
+          `${options.events} waiting events delivered to one webhook over TLS, none lost; then redirects over 4 connections, each recorded as a click, on an otherwise idle service.`,
           '',
           formatTable(['', `${told.runs.length} RUNS`, ''], formatRows(WEBHOOK_ROWS, [told])),
         ]
@@ -275,7 +272,7 @@ function formatBench(options: Options, { mail, told, received, imported, templat
     ...(received
       ? [
           '',
-          `${options.received} messages of some 11 KiB (text, HTML, attachment; DKIM, SPF and DMARC pass) handed in over 20 connections, durable before the 250; then ${LONG_POLLS} long polls.`,
+          `${options.received} messages of some 11 KiB (text, HTML, attachment; DKIM, SPF and DMARC pass) submitted over 20 connections, durable before the 250; then ${LONG_POLLS} long polls.`,
           '',
           formatTable(['', `${received.runs.length} RUNS`, ''], formatRows(INBOUND_ROWS, [received])),
         ]
@@ -283,7 +280,7 @@ function formatBench(options: Options, { mail, told, received, imported, templat
     ...(imported
       ? [
           '',
-          `${options.import} contacts of one CSV file, uploaded and imported; each slice durable before the next.`,
+          `${options.import} contacts of one CSV file, uploaded and imported; each batch durable before the next.`,
           '',
           formatTable(['', `${imported.runs.length} RUNS`, ''], formatRows(IMPORT_ROWS, [imported])),
         ]
@@ -291,7 +288,7 @@ function formatBench(options: Options, { mail, told, received, imported, templat
     ...(templates
       ? [
           '',
-          `${options.templates} renders of a template of ${Buffer.byteLength(TEMPLATE)} bytes with loops and conditions, each with other data.`,
+          `${options.templates} renders of a template of ${Buffer.byteLength(TEMPLATE)} bytes with loops and conditions, each with different data.`,
           '',
           formatTable(['', `${templates.runs.length} RUNS`, ''], formatRows(TEMPLATE_ROWS, [templates])),
         ]
@@ -299,7 +296,7 @@ function formatBench(options: Options, { mail, told, received, imported, templat
     ...(analytics
       ? [
           '',
-          `A year of mail to ${DOMAIN_COUNT} domains, of which the n-th gets a share of 1/n; each endpoint asked one request after the other, the service otherwise idle.`,
+          `A year of mail to ${DOMAIN_COUNT} domains, the n-th with a share proportional to 1/n; each endpoint requested one request after another on an otherwise idle service.`,
           '',
           formatTable(['', `${analytics.runs.length} RUNS`, ''], formatRows(ANALYTICS_ROWS, [analytics])),
         ]
@@ -321,17 +318,17 @@ function formatSoak({ soak: minutes, soakSends }: Options, result: SoakResult): 
   ]
   return [
     `Tassis ${VERSION} on ${describeMachine()}`,
-    `${minutes} minutes at ${soakSends} emails a second: ${result.sent} sent, ${result.delivered} delivered, ${result.received} received, ${result.told} requests of a webhook, ${result.refused} refused.`,
-    'The first quarter is left out; the slope is of a line through the rest, with the error of 95 %.',
+    `${minutes} minutes at ${soakSends} emails per second: ${result.sent} sent, ${result.delivered} delivered, ${result.received} received, ${result.told} webhook requests, ${result.refused} refused.`,
+    'The growth is the slope of a line through all but the first quarter, with its 95 % error.',
     '',
     formatTable(
-      ['', 'FIRST', 'LAST', 'HIGHEST', 'GROWS AN HOUR'],
+      ['', 'FIRST', 'LAST', 'HIGHEST', 'GROWTH PER HOUR'],
       SOAK_ROWS.map(([title, name]) => [title, ...cells(result[name])]),
     ),
   ].join('\n')
 }
 
-/** A row a figure: its median, and the least and most, of each result. */
+/** Formats one row per value with the median, minimum and maximum of each result. */
 const formatRows = <F>(
   rows: readonly (readonly [string, keyof F, number])[],
   results: readonly { readonly medians: F; readonly runs: readonly F[] }[],

@@ -1,8 +1,8 @@
-/** @module The DNS of the bench's processes: answers what it is told to, over UDP on 127.0.0.1. */
+/** @module The DNS server of the benchmark: answers with given records over UDP on 127.0.0.1. */
 import { createSocket } from 'node:dgram'
 import { type Answer, AUTHORITATIVE_ANSWER, decode, encode } from 'dns-packet'
 
-/** Starts it on a free port, and gives the port. */
+/** Starts the server on a free port and returns the port. */
 export async function startBenchDns(answersTo: (name: string, type: string) => Answer[]): Promise<number> {
   const dns = createSocket('udp4')
   dns.on('error', () => undefined)

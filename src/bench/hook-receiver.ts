@@ -1,6 +1,6 @@
 /**
- * @module The bench's webhook endpoint, in a process of its own: an HTTPS server that takes everything, remembers which events it was told, and the
- * DNS that leads to it.
+ * @module The webhook endpoint of the benchmark, in its own process: an HTTPS server that accepts every request and
+ * records the ids of its events, and the DNS server that resolves its name.
  */
 import type { Answer } from 'dns-packet'
 import type { Clock } from '#platform/clock.ts'
@@ -12,20 +12,20 @@ export interface HookReceiver {
   readonly port: number
   readonly dnsPort: number
   counted(): HookCount
-  /** Forgets what it was told. */
+  /** Clears the recorded events. */
   reset(): void
 }
 
 export interface HookCount {
-  /** Different events. */
+  /** Distinct events. */
   readonly events: number
-  /** Requests. */
+  /** Requests, including repeated ones. */
   readonly requests: number
-  /** From the first request to the last. */
+  /** Time from the first request to the last. */
   readonly seconds: number
 }
 
-/** @param certificate files in PEM */
+/** @param certificate PEM files */
 export async function startHookReceiver(
   certificate: { readonly certFile: string; readonly keyFile: string },
   clock: Clock,
@@ -58,6 +58,6 @@ export async function startHookReceiver(
   }
 }
 
-/** Where the endpoint is, for `startBenchDns`. */
+/** Answers for the endpoint's name, for `startBenchDns`. */
 export const answerHookDns = (name: string, type: string): Answer[] =>
   name === HOOK_HOST && type === 'A' ? [{ name, type, ttl: 300, data: '127.0.0.1' }] : []

@@ -1,6 +1,4 @@
-/**
- * @module The bench of contact imports: one CSV file is uploaded and imported, while another process asks again and again whether the service is well.
- */
+/** @module The import benchmark: uploads and imports one CSV file of contacts while a loop polls /healthz. */
 import { join } from 'node:path'
 import { CommandError } from '#app/cli/admin-command.ts'
 import { systemClock } from '#platform/clock.ts'
@@ -9,17 +7,17 @@ import { MiB } from '#platform/units.ts'
 import { readUsage, spawnSelf } from './processes.ts'
 import { seedDataDirectory } from './seed.ts'
 
-/** Figures of a run. CPU is the service's alone, user and system, of all threads. */
+/** Results of a run. CPU time is that of the service only: user and system, all threads. */
 export interface ImportStats {
-  /** From the first octet of the file until its 202. */
+  /** From the first octet of the file to the 202. */
   readonly uploadMiBPerSecond: number
-  /** From the 202 until the operation is completed. */
+  /** From the 202 to the completed operation. */
   readonly importedPerSecond: number
   readonly importedCpuMs: number
-  /** Peak of the whole run above what the service held before. */
+  /** Peak memory of the run above that before it. */
   readonly grownRssMiB: number
   readonly peakRssMiB: number
-  /** Of GET /healthz, asked one after the other from the first octet to the end. */
+  /** Latency of GET /healthz, polled from the first octet to the end. */
   readonly healthP99Ms: number
   readonly healthWorstMs: number
 }
@@ -45,7 +43,7 @@ const POLL_INTERVAL_MS = 10
 const SETTLE_MS = 1000
 const MAX_SECONDS = 1800
 
-/** Makes the data directory and the file. @param folder where they are made */
+/** Creates the data directory and the file. @param folder where both are created */
 export async function prepareImport(folder: string, config: Config, count: number): Promise<ImportFixture> {
   const file = join(folder, 'contacts.csv')
   const writer = Bun.file(file).writer()
@@ -58,7 +56,7 @@ export async function prepareImport(folder: string, config: Config, count: numbe
   return { dataDir: config.dataDir, key: await seedDataDirectory(config, 0), file, count }
 }
 
-/** One run against a copy of the data directory. */
+/** Measures one run against a copy of the data directory. */
 export async function runImport({ key, file, count }: ImportFixture, dataDir: string): Promise<ImportStats> {
   await using service = spawnSelf(['serve'], {
     TASSIS_DATA_DIR: dataDir,
@@ -81,10 +79,10 @@ export async function runImport({ key, file, count }: ImportFixture, dataDir: st
     headers: { ...headers, 'content-type': 'text/csv' },
     body: Bun.file(file),
   })
-  const begun = (await answer.json()) as { data: { operation_id: string } }
-  if (answer.status !== 202) throw new CommandError(`The import was refused: ${JSON.stringify(begun)}`)
+  const started = (await answer.json()) as { data: { operation_id: string } }
+  if (answer.status !== 202) throw new CommandError(`The import was refused: ${JSON.stringify(started)}`)
   const startedMs = systemClock.monotonicMs()
-  await waitUntilImported(url, headers, begun.data.operation_id, count)
+  await waitUntilImported(url, headers, started.data.operation_id, count)
   const seconds = (systemClock.monotonicMs() - startedMs) / 1000
   const waitedMs = (await health.stop()).toSorted((a, b) => a - b)
   const after = readUsage(service.pid)
@@ -109,7 +107,7 @@ async function createList(url: string, headers: Record<string, string>): Promise
   return data.id
 }
 
-/** Asks until it is stopped; then gives how long each answer took. */
+/** Polls until stopped; `stop` returns the latency of each response. */
 export function pollHealth(url: string): { stop(): Promise<number[]> } {
   const waitedMs: number[] = []
   let hasStopped = false
@@ -118,7 +116,7 @@ export function pollHealth(url: string): { stop(): Promise<number[]> } {
       const askedMs = systemClock.monotonicMs()
       const answer = await fetch(`${url}/healthz`)
       await answer.arrayBuffer()
-      if (!answer.ok) throw new CommandError('The service was not well during the import.')
+      if (!answer.ok) throw new CommandError('The service was not healthy during the import.')
       waitedMs.push(systemClock.monotonicMs() - askedMs)
       await systemClock.sleep(POLL_INTERVAL_MS)
     }
@@ -136,7 +134,7 @@ interface OperationResponse {
   readonly data: { readonly status: string; readonly completed_items: number; readonly failed_items: number }
 }
 
-/** Resolves when all were imported. */
+/** Resolves when all contacts are imported. */
 async function waitUntilImported(
   url: string,
   headers: Record<string, string>,
@@ -150,7 +148,7 @@ async function waitUntilImported(
     if (data.status !== 'pending' && data.status !== 'processing')
       throw new CommandError(`The import ended as ${data.status} with ${data.completed_items} of ${count} contacts.`)
     if (systemClock.monotonicMs() > untilMs)
-      throw new CommandError(`${data.completed_items} contacts of ${count} were imported in ${MAX_SECONDS} s.`)
+      throw new CommandError(`Only ${data.completed_items} of ${count} contacts were imported in ${MAX_SECONDS} s.`)
     await systemClock.sleep(50)
   }
 }

@@ -1,6 +1,6 @@
 /**
- * @module The bench of inbound mail: signed messages are handed in over SMTP, parsed, authenticated and stored under a route; then what a thousand
- * programs cost that wait for mail in their mailboxes.
+ * @module The inbound mail benchmark: signed messages are submitted over SMTP, parsed, authenticated and stored for a
+ * route; then the cost of a thousand long polls on a mailbox is measured.
  */
 import { createPrivateKey } from 'node:crypto'
 import { connect, createServer, type Socket } from 'node:net'
@@ -27,22 +27,22 @@ import { readUsage, spawnSelf } from './processes.ts'
 import { seedDataDirectory } from './seed.ts'
 import type { SubmitJob } from './submit.ts'
 
-/** Hidden command under which the bench starts itself. */
+/** Hidden command for a child process of the benchmark. */
 export const SUBMIT_COMMAND = 'bench-hand-in'
 
-/** Figures of a run. CPU is the service's alone, user and system, of all threads. */
+/** Results of a run. CPU time is that of the service only: user and system, all threads. */
 export interface InboundStats {
-  /** Answered with 250. */
+  /** Messages accepted with 250. */
   readonly takenPerSecond: number
   readonly takenP50Ms: number
   readonly takenP99Ms: number
-  /** From the first connection until the last is parsed, authenticated and stored. */
+  /** From the first connection until the last message is parsed, authenticated and stored. */
   readonly processedPerSecond: number
   readonly processedCpuMs: number
   readonly peakRssMiB: number
-  /** What the service holds more while LONG_POLLS wait than before. */
+  /** Additional memory while LONG_POLLS requests wait. */
   readonly waitingRssMiB: number
-  /** CPU a second while they wait and nothing comes. */
+  /** CPU per second while they wait and no mail arrives. */
   readonly waitingCpuMs: number
 }
 
@@ -63,7 +63,7 @@ const CONNECTIONS = 20
 const CLIENT_DOMAIN = 'hander.bench.test'
 const SELECTOR = 'bench'
 const SMALL_BYTES = 54
-/** Above what is parsed in one piece. */
+/** Above the size that is parsed in one piece. */
 const LARGE_BYTES = 512 * KiB
 const MAX_SECONDS = 600
 
@@ -78,7 +78,7 @@ export interface InboundFixture {
   readonly rcptTo: string
 }
 
-/** Makes the data directory, the messages, and the DNS in which their sender is found. @param folder where they are made */
+/** Creates the data directory, the messages and the DNS server of their sender. @param folder where both are created */
 export async function prepareInbound(folder: string, config: Config, count: number): Promise<InboundFixture> {
   const { answersTo, ...messages } = await writeMessages(folder, count)
   const dnsPort = await startBenchDns(answersTo)
@@ -91,11 +91,11 @@ export async function prepareInbound(folder: string, config: Config, count: numb
   return { dataDir: config.dataDir, key, mailboxId, dnsPort, ...messages }
 }
 
-/** Verifies the bench's domain and makes a route for the messages of `writeMessages`; gives the domain's id. */
+/** Verifies the benchmark's domain, creates a route for the messages of `writeMessages` and returns the domain's id. */
 export async function routeSupportMail(app: App, account: Account): Promise<string> {
   const actor = toOperatorActor(account)
   const domain = findDomainByName(app.db, account.id, SENDER_DOMAIN)
-  if (!domain) throw new Error('the domain of the bench is missing')
+  if (!domain) throw new Error('the domain of the benchmark is missing')
   const domainId = formatUuid(domain.uuid)
   await vouchForDomain(app, actor, domainId)
   await createRoute(app, actor, {
@@ -110,13 +110,13 @@ export async function routeSupportMail(app: App, account: Account): Promise<stri
 }
 
 interface MessageFile extends Pick<SubmitJob, 'file' | 'places' | 'mailFrom' | 'rcptTo'> {
-  /** DNS in which their sender is found, for `startBenchDns`. */
+  /** DNS records of the sender, for `startBenchDns`. */
   readonly answersTo: (name: string, type: string) => Answer[]
 }
 
 /**
  * Writes a file of signed messages.
- * @param largeEvery each so many-th message has an attachment of LARGE_BYTES
+ * @param largeEvery every n-th message has an attachment of LARGE_BYTES
  */
 export async function writeMessages(folder: string, count: number, largeEvery = Infinity): Promise<MessageFile> {
   const dkimKey = await generateDkimKey()
@@ -150,13 +150,13 @@ export async function writeMessages(folder: string, count: number, largeEvery = 
     rcptTo: `support@${SENDER_DOMAIN}`,
     answersTo: (name, type) => {
       const text = type === 'TXT' ? records[name] : undefined
-      // A string of a TXT record has at most 255 octets (RFC 1035 §3.3).
+      // A TXT string has at most 255 octets (RFC 1035 §3.3).
       return text === undefined ? [] : [{ name, type: 'TXT', ttl: 300, data: text.match(/.{1,255}/g) ?? [] }]
     },
   }
 }
 
-/** A message in the shape of a customer's: text, HTML and an attachment. */
+/** Builds a typical customer message: text, HTML and an attachment. */
 function buildMessage(number: number, text: string, html: string, attachmentBytes: number): string {
   const digits = String(number).padStart(8, '0')
   const lines = (body: string) => body.replace(/\r?\n/g, '\r\n').replace(/.{900}/g, '$&\r\n')
@@ -192,7 +192,7 @@ function buildMessage(number: number, text: string, html: string, attachmentByte
   ].join('\r\n')
 }
 
-/** One run against a copy of the data directory. */
+/** Measures one run against a copy of the data directory. */
 export async function runInbound(fixture: InboundFixture, dataDir: string): Promise<InboundStats> {
   const count = fixture.places.length - 1
   const smtpPort = await findFreePort()
@@ -224,7 +224,7 @@ export async function runInbound(fixture: InboundFixture, dataDir: string): Prom
   const startedMs = systemClock.monotonicMs()
   await using client = spawnSelf([SUBMIT_COMMAND, jobFile])
   const accepted = JSON.parse(await client.readLine()) as LoadResult
-  if (accepted.refused > 0) throw new CommandError(`${accepted.refused} messages were not taken.`)
+  if (accepted.refused > 0) throw new CommandError(`${accepted.refused} messages were not accepted.`)
   await waitUntilStored(url, headers, count)
   const processedSeconds = (systemClock.monotonicMs() - startedMs) / 1000
   const after = readUsage(service.pid)
@@ -249,7 +249,7 @@ export async function runInbound(fixture: InboundFixture, dataDir: string): Prom
   }
 }
 
-/** A connection that asks for the next message of the mailbox, and gets none. Not with fetch: it has few requests under way at once. */
+/** Opens a long poll for the next message, which never comes. Not with fetch, which limits concurrent requests. */
 function openLongPoll(port: number, { key, mailboxId }: InboundFixture): Socket {
   const socket = connect(port, '127.0.0.1')
   socket.on('error', () => undefined)
@@ -259,7 +259,7 @@ function openLongPoll(port: number, { key, mailboxId }: InboundFixture): Socket 
   return socket
 }
 
-/** Resolves when so many messages are stored, and checks what was found out about the last. */
+/** Resolves when `count` messages are stored, and checks the authentication results of the last. */
 async function waitUntilStored(url: string, headers: Record<string, string>, count: number): Promise<void> {
   const untilMs = systemClock.monotonicMs() + MAX_SECONDS * 1000
   for (;;) {
@@ -271,15 +271,15 @@ async function waitUntilStored(url: string, headers: Record<string, string>, cou
     if (pagination.total === count) {
       const { spf, dkim, dmarc } = data[0]?.authentication ?? {}
       if (spf === 'pass' && dkim === 'pass' && dmarc === 'pass') return
-      throw new CommandError(`A message of the bench was found to be spf=${spf} dkim=${dkim} dmarc=${dmarc}.`)
+      throw new CommandError(`A message of the benchmark has spf=${spf} dkim=${dkim} dmarc=${dmarc} instead of pass.`)
     }
     if (systemClock.monotonicMs() > untilMs)
-      throw new CommandError(`${pagination.total} messages of ${count} were stored.`)
+      throw new CommandError(`Only ${pagination.total} of ${count} messages were stored.`)
     await systemClock.sleep(20)
   }
 }
 
-/** Resident memory of a process now, in MiB. */
+/** Reads the current resident memory of a process, in MiB. */
 const readMemory = (pid: number): number => readUsage(pid).rssMiB
 
 export function findFreePort(): Promise<number> {

@@ -1,6 +1,6 @@
 /**
- * @module The bench's load generator, in a process of its own: posts emails over kept connections, one request at a time on each, and measures what
- * it waits. Speaks just the HTTP that this needs, so that it takes little of the machine.
+ * @module The load generator of the benchmark, in its own process: posts emails over persistent connections, one
+ * request at a time on each, and measures latency. Implements only the HTTP it needs, to use little CPU.
  */
 import { connect, type Socket } from 'node:net'
 import type { Clock } from '#platform/clock.ts'
@@ -13,34 +13,34 @@ export interface LoadJob {
   readonly connections: number
   /** Number of the first email. */
   readonly from: number
-  /** Ends after so many emails, or after `seconds`, whichever comes first. */
+  /** The job ends after this many emails or after `seconds`, whichever comes first. */
   readonly emails: number
   readonly seconds: number
-  /** RFC 3339; null: now. */
+  /** RFC 3339 time; null for immediate sending. */
   readonly sendAt: string | null
 }
 
 export interface LoadResult {
-  /** Answered with 202. */
+  /** Requests answered with the expected status. */
   readonly accepted: number
-  /** Answered otherwise. */
+  /** Requests answered with another status. */
   readonly refused: number
   readonly seconds: number
   readonly p50Ms: number
   readonly p99Ms: number
 }
 
-/** GETs of paths, each once. */
+/** GET requests, one per path. */
 export interface GetJob {
   readonly host: string
   readonly port: number
   readonly connections: number
   readonly paths: readonly string[]
-  /** Of a good answer. */
+  /** Expected status. */
   readonly status: number
 }
 
-/** Runs a job; resolves when the last answer is there. Rejects when a connection is lost. */
+/** Runs a job; resolves when the last response has arrived. Rejects when a connection is lost. */
 export function runLoad(job: LoadJob, clock: Clock): Promise<LoadResult> {
   const request = createRequestBuilder(`${job.host}:${job.port}`, job.key, job.sendAt ?? undefined)
   let next = job.from
@@ -50,7 +50,7 @@ export function runLoad(job: LoadJob, clock: Clock): Promise<LoadResult> {
   return exchange(job, 202, nextRequest, clock)
 }
 
-/** The same for GETs. */
+/** Does the same with GET requests. */
 export function runGets(job: GetJob, clock: Clock): Promise<LoadResult> {
   const paths = job.paths.values()
   const nextRequest = () => {
@@ -64,7 +64,7 @@ export function runGets(job: GetJob, clock: Clock): Promise<LoadResult> {
 
 const BROWSER = 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0'
 
-/** Sends requests over kept connections, one at a time on each, until there are no more. */
+/** Sends requests over persistent connections, one at a time on each, until there are no more. */
 async function exchange(
   job: { readonly host: string; readonly port: number; readonly connections: number },
   expectedStatus: number,
@@ -106,7 +106,7 @@ async function exchange(
   return summarise(latenciesMs, refused, (clock.monotonicMs() - startedMs) / 1000)
 }
 
-/** @param waitedMs of each that was accepted, in any order */
+/** @param waitedMs latencies of accepted requests, in any order */
 export function summarise(waitedMs: readonly number[], refused: number, seconds: number): LoadResult {
   const sorted = waitedMs.toSorted((a, b) => a - b)
   return {
@@ -124,7 +124,7 @@ function isComplete(response: string): boolean {
   const headerEnd = response.indexOf(HEADER_END)
   if (headerEnd < 0) return false
   const length = Number(/^content-length: *(\d+)/im.exec(response.slice(0, headerEnd))?.[1] ?? Number.NaN)
-  if (Number.isNaN(length)) throw new Error('an answer without Content-Length')
+  if (Number.isNaN(length)) throw new Error('a response has no Content-Length')
   return response.length >= headerEnd + HEADER_END.length + length
 }
 

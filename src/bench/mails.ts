@@ -1,6 +1,7 @@
 /**
- * @module The bench's emails: 2 KiB of text and 8 KiB of HTML, of words that compress like prose (to about 40 %), and different in every email, so
- * that no part is found again in the content store. As ready requests, because the generator shares the machine with what it measures.
+ * @module The emails of the benchmark: 2 KiB of text and 8 KiB of HTML whose words compress like prose (to about 40 %).
+ * Each email differs, so that the content store shares no blob. Requests are prebuilt, because the generator shares the
+ * machine with the service.
  */
 import { KiB } from '#platform/units.ts'
 
@@ -9,10 +10,10 @@ export const HTML_BYTES = 8 * KiB
 export const SENDER_DOMAIN = 'sender.bench.test'
 export const RECEIVER_DOMAIN = 'receiver.bench.test'
 
-/** Different bodies, before the number that makes each email's its own. */
+/** Distinct bodies; the number of an email makes each body unique. */
 const BODY_COUNT = 64
 const WORD_COUNT = 2000
-/** Where the number of an email stands. */
+/** Placeholder for the number of an email. */
 const NUMBER_PLACEHOLDER = '0123456789'
 
 export interface BenchMail {
@@ -23,7 +24,7 @@ export interface BenchMail {
   readonly html_body: string
 }
 
-/** The emails of which all others differ in their number only. */
+/** Creates the patterns of all emails, which differ only in their number. */
 export function createMailPatterns(): BenchMail[] {
   const random = createSequence(1)
   const words = Array.from({ length: WORD_COUNT }, () => makeWord(random))
@@ -48,8 +49,8 @@ export function createMailPatterns(): BenchMail[] {
 }
 
 /**
- * Makes the HTTP requests of emails by number. A buffer is used again for every 64th number.
- * @param sendAt RFC 3339; undefined: now
+ * Returns a function that builds the HTTP request of an email by number. Every 64th number reuses the same buffer.
+ * @param sendAt RFC 3339 time; undefined for immediate sending
  */
 export function createRequestBuilder(
   host: string,
@@ -68,14 +69,14 @@ export function createRequestBuilder(
   })
   return (number) => {
     const pattern = patterns[number % BODY_COUNT]
-    if (!pattern) throw new RangeError(`${number} is no number of an email`)
+    if (!pattern) throw new RangeError(`${number} is not the number of an email`)
     const digits = String(number).padStart(NUMBER_PLACEHOLDER.length, '0')
     for (const place of pattern.places) pattern.request.write(digits, place, 'latin1')
     return pattern.request
   }
 }
 
-/** `start`, then pieces, then `end`: exactly `sizeBytes` (all ASCII). */
+/** Joins `start`, pieces and `end` to exactly `sizeBytes` of ASCII. */
 function fillText(start: string, sizeBytes: number, end: string, piece: () => string): string {
   let text = start
   while (text.length < sizeBytes) text += piece()
@@ -87,7 +88,7 @@ const makeWord = (random: () => number): string =>
     '',
   )
 
-/** Numbers in [0, 1) that look random and are the same every time: a linear congruence modulo 2^32. */
+/** Creates a deterministic pseudorandom generator of numbers in [0, 1): linear congruential, modulo 2^32. */
 function createSequence(seed: number): () => number {
   let state = seed
   return () => {

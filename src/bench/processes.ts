@@ -1,6 +1,6 @@
 /**
- * @module The processes of the bench: the service, the load generator and the receiver are this program again, with other arguments, so that it
- * works from the sources and from the executable. Each is ended by whoever began it.
+ * @module Starts the child processes of the benchmark (service, load generator, receivers) as this program with other
+ * arguments, so that it works from the sources and from the executable. The caller ends each process.
  */
 import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
@@ -9,15 +9,15 @@ import { CommandError } from '#app/cli/admin-command.ts'
 
 export interface ChildProcess extends AsyncDisposable {
   readonly pid: number
-  /** The next line that it prints; throws when it ended. */
+  /** Returns the next line of output; throws when the process has ended. */
   readLine(): Promise<string>
-  /** Writes a line to its standard input. */
+  /** Writes a line to standard input. */
   writeLine(line: string): void
-  /** SIGTERM; resolves with the exit code. */
+  /** Sends SIGTERM; resolves with the exit code. */
   stop(): Promise<number>
 }
 
-/** Starts this program with other arguments. Its environment is only what is given. */
+/** Starts this program with other arguments and only the given environment. */
 export function spawnSelf(args: readonly string[], environment: Readonly<Record<string, string>> = {}): ChildProcess {
   const program = Bun.isStandaloneExecutable ? [process.execPath] : [process.execPath, Bun.main]
   const child = Bun.spawn([...program, ...args], {
@@ -26,7 +26,7 @@ export function spawnSelf(args: readonly string[], environment: Readonly<Record<
     stdout: 'pipe',
     stderr: 'inherit',
   })
-  // When the bench is ended from outside, nothing of it stays behind.
+  // A signal that ends the benchmark must leave no child process behind.
   const kill = () => child.kill('SIGKILL')
   process.on('exit', kill)
   void child.exited.then(() => process.off('exit', kill))
@@ -40,7 +40,7 @@ export function spawnSelf(args: readonly string[], environment: Readonly<Record<
     async readLine() {
       const { value, done } = await lines.next()
       if (done)
-        throw new CommandError(`A process of the bench ended by itself (${args[0]}, exit code ${await child.exited}).`)
+        throw new CommandError(`A benchmark process ended unexpectedly (${args[0]}, exit code ${await child.exited}).`)
       return value
     },
     writeLine(line) {
@@ -55,21 +55,21 @@ export function spawnSelf(args: readonly string[], environment: Readonly<Record<
 }
 
 export interface Usage {
-  /** User and system time so far, of all threads. */
+  /** User and system time so far, all threads. */
   readonly cpuMs: number
-  /** The most memory it ever held. */
+  /** Peak resident memory. */
   readonly peakRssMiB: number
-  /** What it holds now. */
+  /** Current resident memory. */
   readonly rssMiB: number
 }
 
-/** Ticks a second of the times in /proc, the same on all Linux machines of today. */
+/** Clock ticks per second in /proc, the same on all current Linux systems. */
 const TICKS_PER_SECOND = 100
 
-/** What a process has used; NaN where the system does not say (there is no /proc). */
+/** Reads the resource usage of a process; NaN on systems without /proc. */
 export function readUsage(pid: number): Usage {
   try {
-    // The name, in parentheses, may hold anything; after it, user and system time are the 12th and 13th.
+    // The name in parentheses may hold any character; user and system time are the 12th and 13th fields after it.
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
       .replace(/^.*\) /s, '')
       .split(' ')

@@ -1,6 +1,6 @@
 /**
- * @module The bench's receiving site, in a process of its own: the sink and the DNS that leads to it. The service finds it as it finds any domain:
- * MX, then A, then the port.
+ * @module The receiving site of the benchmark, in its own process: the SMTP sink and its DNS server. The service finds
+ * it like any domain: MX, then A, then the port.
  */
 import type { Answer } from 'dns-packet'
 import { startBenchDns } from './dns.ts'
@@ -12,7 +12,7 @@ const MAIL_HOST = 'mx.bench.test'
 export interface BenchReceiver {
   readonly smtpPort: number
   readonly dnsPort: number
-  /** Messages taken so far. */
+  /** Returns the number of messages accepted so far. */
   count(): number
 }
 
@@ -21,7 +21,7 @@ export async function startBenchReceiver(): Promise<BenchReceiver> {
   return { smtpPort: sink.port, dnsPort: await startBenchDns(answerReceiverDns), count: sink.count }
 }
 
-/** Where mail to the receiver's domain goes, for `startBenchDns`. */
+/** Answers for the receiver's domain, for `startBenchDns`. */
 export function answerReceiverDns(name: string, type: string): Answer[] {
   if (name === RECEIVER_DOMAIN && type === 'MX')
     return [{ name, type, ttl: 300, data: { preference: 10, exchange: MAIL_HOST } }]

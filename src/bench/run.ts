@@ -1,4 +1,4 @@
-/** @module One run of the bench against a data directory: acceptance with delivery held, then acceptance and delivery together. */
+/** @module One benchmark run against a data directory: acceptance with delivery held, then acceptance with delivery. */
 
 import { CommandError } from '#app/cli/admin-command.ts'
 import { systemClock } from '#platform/clock.ts'
@@ -6,7 +6,7 @@ import { days } from '#platform/units.ts'
 import type { LoadJob, LoadResult } from './load.ts'
 import { type ChildProcess, readUsage, spawnSelf } from './processes.ts'
 
-/** Hidden commands under which the bench starts itself. */
+/** Hidden commands for child processes of the benchmark. */
 export const LOAD_COMMAND = 'bench-load'
 export const RECEIVER_COMMAND = 'bench-receiver'
 
@@ -15,11 +15,11 @@ export interface RunOptions {
   readonly key: string
   readonly connections: number
   readonly acceptSeconds: number
-  /** Emails that are accepted and delivered. */
+  /** Number of emails to accept and deliver. */
   readonly deliver: number
 }
 
-/** Figures of a run. CPU is the service's alone, user and system, of all threads. */
+/** Results of a run. CPU time is that of the service only: user and system, all threads. */
 export interface MailStats {
   readonly heldPerSecond: number
   readonly heldP50Ms: number
@@ -30,7 +30,7 @@ export interface MailStats {
   readonly busyP99Ms: number
   /** From the first request to the last message at the receiver. */
   readonly deliveredPerSecond: number
-  /** Of accepting and delivering one email. */
+  /** CPU time to accept and deliver one email. */
   readonly deliveredCpuMs: number
   readonly peakRssMiB: number
 }
@@ -50,7 +50,7 @@ export const MAIL_STAT_NAMES = [
 
 const WARM_UP_SECONDS = 1
 const WARM_UP_DELIVERIES = 200
-/** Nobody waits longer for the receiver. */
+/** Timeout for the receiver. */
 const MAX_SECONDS = 600
 const UNLIMITED_EMAILS = 1_000_000_000
 
@@ -109,9 +109,9 @@ async function runLoadProcess(job: LoadJob): Promise<LoadResult> {
   return JSON.parse(await process.readLine()) as LoadResult
 }
 
-/** Resolves when the receiver has taken so many messages. */
+/** Resolves when the receiver has accepted `count` messages. */
 async function waitForReceived(receiver: ChildProcess, count: number): Promise<void> {
   receiver.writeLine(String(count))
   const taken = Number(await receiver.readLine())
-  if (taken !== count) throw new CommandError(`The receiver took ${taken} messages in place of ${count}.`)
+  if (taken !== count) throw new CommandError(`The receiver accepted ${taken} messages instead of ${count}.`)
 }

@@ -1,6 +1,7 @@
--- Fills the tables with emails that were sent over the last 30 days, as the service itself would have written them: one recipient each, its three
--- events, counters, the account's quota. Parameters are in the temporary table `seed` (one row: emails, account_id, domain_id, stream_id, since_ms,
--- until_ms, codes of the status and of the events) and in `seed_parts` (number, html_ref, text_ref).
+-- Inserts emails sent over the last 30 days as the service would have written them: one recipient each with three
+-- events, counters and the account's quota. Parameters are in the temporary tables `seed` (one row: emails, account_id,
+-- domain_id, stream_id, since_ms, until_ms, codes of the status and the events) and `seed_parts` (number, html_ref,
+-- text_ref).
 CREATE TEMP TABLE seed_emails AS
 WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers LIMIT (SELECT emails FROM seed))
 SELECT n + 1 AS n, since_ms + CAST((until_ms - since_ms) * (n * 1.0 / emails) AS INTEGER) AS at, n % (SELECT COUNT(*) FROM seed_parts) AS part

@@ -1,6 +1,7 @@
 /**
- * @module The data directory of a bench run: an account with a verified domain and a key, and as many sent emails as wanted, by SQL. The emails'
- * bodies are in the content store, each pair of them shared by a hundred emails, as an identical part always is.
+ * @module Creates the data directory of a benchmark run: an account with a verified domain, a key and a number of sent
+ * emails, inserted by SQL. Their bodies are in the content store; a hundred emails share each pair, as identical bodies
+ * always do.
  */
 
 import { openApp } from '#app/create.ts'
@@ -23,8 +24,8 @@ const BLOB_BATCH_SIZE = 200
 const STORED_OVER_DAYS = 30
 
 /**
- * Fills a new data directory; gives the API key.
- * @param before runs when the account is there and no email yet
+ * Fills a new data directory and returns the API key.
+ * @param before runs after the account is created and before any email
  */
 export async function seedDataDirectory(
   config: Config,
@@ -77,7 +78,7 @@ export async function seedDataDirectory(
 
 const removeComments = (statement: string): string => statement.replace(/^--.*$/gm, '')
 
-/** Pairs of references: HTML and text. */
+/** Stores the bodies and returns pairs of references: HTML and text. */
 async function storeBlobs(
   { content, clock }: ReturnType<typeof openApp>['app'],
   count: number,
@@ -96,6 +97,6 @@ async function storeBlobs(
   return pairs
 }
 
-/** A body of its own, of the same size. */
+/** Makes a body unique without changing its size. */
 const numberBody = (body: string, number: number): Uint8Array =>
   Buffer.from(body.replace(/\d{10}/, `s${String(number).padStart(9, '0')}`))

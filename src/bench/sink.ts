@@ -1,12 +1,12 @@
 /**
- * @module The bench's receiver: an SMTP server that takes everything as fast as one process can, and counts it. Looks at nothing but the dialogue;
- * an ordinary receiver for the service, which reaches it through DNS like any other.
+ * @module The SMTP sink of the benchmark: accepts and counts every message as fast as one process can. Parses only the
+ * SMTP dialogue. The service reaches it through DNS like any receiver.
  */
 import { createServer, type Server, type Socket } from 'node:net'
 
 export interface BenchSink {
   readonly port: number
-  /** Messages taken so far. */
+  /** Returns the number of messages accepted so far. */
   count(): number
   close(): void
 }
@@ -15,7 +15,7 @@ const END_OF_DATA = Buffer.from('\r\n.\r\n')
 const GREETING = '220 mx.bench.test ESMTP\r\n'
 const EHLO_REPLY = '250-mx.bench.test\r\n250-PIPELINING\r\n250-8BITMIME\r\n250 SIZE 52428800\r\n'
 
-/** Listens on a free port of 127.0.0.1. */
+/** Starts the sink on a free port of 127.0.0.1. */
 export async function startBenchSink(): Promise<BenchSink> {
   let taken = 0
   const server = createServer({ noDelay: true }, (socket) => serve(socket, () => taken++))
@@ -26,7 +26,7 @@ export async function startBenchSink(): Promise<BenchSink> {
 function serve(socket: Socket, onMessage: () => void): void {
   let commands = ''
   let isInData = false
-  /** The octets of DATA that may be the beginning of its end. */
+  /** The last octets of DATA, which may begin the end marker. */
   let tail: Buffer = Buffer.alloc(0)
 
   const onData = (chunk: Buffer): void => {
@@ -52,7 +52,7 @@ function serve(socket: Socket, onMessage: () => void): void {
     }
   }
 
-  /** Answers whole commands; gives what follows a DATA. */
+  /** Answers complete commands; returns what follows a DATA. */
   const answerCommands = (): string => {
     let replies = ''
     for (let end = commands.indexOf('\r\n'); end >= 0; end = commands.indexOf('\r\n')) {
@@ -60,7 +60,7 @@ function serve(socket: Socket, onMessage: () => void): void {
       commands = commands.slice(end + 2)
       if (verb === 'DATA') {
         isInData = true
-        // The line end before the first line of the message: an empty message is only a dot.
+        // The line end before the message counts, because an empty message is only a dot.
         tail = Buffer.from('\r\n')
         socket.write(`${replies}354 go on\r\n`)
         const rest = commands

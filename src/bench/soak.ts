@@ -1,6 +1,7 @@
 /**
- * @module The soak: a mixed load at a steady rate for many minutes (sends, deliveries, webhooks, received mail, clicks, reads), and how memory, file
- * descriptors, WAL and disk of the service grow meanwhile. Receivers and generator are in this process; they have little to do.
+ * @module The soak test: runs a steady mixed load for many minutes (sends, deliveries, webhooks, received mail, clicks,
+ * reads) and measures how memory, file descriptors, WAL and disk of the service grow. Receivers and generator run in
+ * this process, because they have little to do.
  */
 import { readdirSync, statSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -26,11 +27,11 @@ import { listLinks, makeCertificate } from './webhooks.ts'
 export interface SoakOptions {
   readonly minutes: number
   readonly sendsPerSecond: number
-  /** Where the data directory is made, and removed again. */
+  /** Folder for the temporary data directory. */
   readonly folder: string
 }
 
-/** Trends of the service's process and of its data directory. */
+/** Trends of the service process and its data directory. */
 export interface SoakResult {
   readonly rssMiB: Trend
   readonly descriptors: Trend
@@ -50,16 +51,16 @@ const LARGE_EVERY = 50
 const ATTACHMENT_BYTES = 300 * KiB
 const TICK_MS = 200
 const SAMPLE_MS = 5_000
-/** Requests under way at once; what would be more is left out and counted as refused. */
+/** Concurrent requests; any beyond are skipped and counted as refused. */
 const MAX_IN_PROGRESS = 200
-/** For each send so many reads, clicks and received messages. */
+/** Reads, clicks and received messages per send. */
 const READS_PER_SEND = 0.3
 const CLICKS_PER_SEND = 0.2
 const MESSAGES_PER_SEND = 0.1
 
 type Sample = Record<'rssMiB' | 'descriptors' | 'walMiB' | 'diskMiB', number>
 
-/** @param progress is told in a sentence what is done next */
+/** @param progress receives a description of each step */
 export async function soak(options: SoakOptions, progress: (text: string) => void): Promise<SoakResult> {
   const folder = await mkdtemp(join(options.folder, 'tassis-soak-'))
   try {
@@ -129,7 +130,7 @@ async function runSoak(
     )
   }
   await load.end()
-  if (samples.length === 0) throw new CommandError('The soak was too short to look even once; give it more minutes.')
+  if (samples.length === 0) throw new CommandError('The soak was too short for one sample; give it more minutes.')
   const trend = (name: keyof Sample) =>
     computeTrend(
       samples.map((sample) => sample[name]),
@@ -155,7 +156,7 @@ function takeSample(pid: number, dataDir: string): Sample {
   }
 }
 
-/** Of all files below a folder; a file that goes meanwhile counts nothing. */
+/** Sums the sizes of all files below a folder; a file deleted during this counts as 0. */
 const measureFolder = (folder: string): number =>
   readdirSync(folder, { withFileTypes: true })
     .map((entry) => {
@@ -171,7 +172,7 @@ interface LoadTarget {
   readonly messages: Omit<Parameters<typeof runSubmit>[0], 'connections'>
 }
 
-/** Starts everything that is due after so many sends; waits for nothing. */
+/** Creates the load; `upTo` starts everything due after that many sends, without waiting. */
 function startLoad({ url, key, links, messages }: LoadTarget) {
   const counts = { sent: 0, received: 0, refused: 0 }
   const done = { sends: 0, reads: 0, clicks: 0, messages: 0 }
@@ -232,7 +233,7 @@ function startLoad({ url, key, links, messages }: LoadTarget) {
         const path = links[done.clicks % links.length] ?? ''
         start(() => hasStatus(path, 302))
       }
-      // Ten at a time, over one connection.
+      // Ten messages per connection.
       while (done.messages + 10 <= sends * MESSAGES_PER_SEND) {
         const from = done.messages
         done.messages += 10

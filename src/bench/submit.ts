@@ -1,6 +1,6 @@
 /**
- * @module The mail server of the bench that hands messages in, in a process of its own: over kept connections, one message at a time on each, and
- * measures what it waits for the 250. Speaks just the SMTP that this needs, so that it takes little of the machine.
+ * @module The SMTP client of the benchmark, in its own process: submits messages over persistent connections, one at a
+ * time on each, and measures the time to the 250. Implements only the SMTP it needs, to use little CPU.
  */
 import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
@@ -12,15 +12,15 @@ export interface SubmitJob {
   readonly connections: number
   readonly mailFrom: string
   readonly rcptTo: string
-  /** All messages, one after the other. */
+  /** File with all messages, one after another. */
   readonly file: string
-  /** Where each begins in it; the last place is its end. */
+  /** Offset of each message in the file; the last is its end. */
   readonly places: readonly number[]
 }
 
 const END_OF_DATA = Buffer.from('\r\n.\r\n')
 
-/** Hands every message in once; resolves when the last 250 is there. Rejects when a connection is lost. */
+/** Submits each message once; resolves when the last 250 has arrived. Rejects when a connection is lost. */
 export async function runSubmit(job: SubmitJob, clock: Clock): Promise<LoadResult> {
   const messages = readFileSync(job.file)
   const waitedMs: number[] = []
@@ -55,7 +55,7 @@ export async function runSubmit(job: SubmitJob, clock: Clock): Promise<LoadResul
   return summarise(waitedMs, refused, (clock.monotonicMs() - startedMs) / 1000)
 }
 
-/** Waits for so many replies, and gives the last. */
+/** Returns a function that waits for `count` replies and returns the last. */
 function createReplyReader(socket: Socket): (count: number) => Promise<string> {
   let text = ''
   let wake = () => {}
@@ -66,7 +66,7 @@ function createReplyReader(socket: Socket): (count: number) => Promise<string> {
     wake()
   })
   const fail = (reason: string) => {
-    failed ??= new Error(`a connection of the bench was lost: ${reason}`)
+    failed ??= new Error(`the benchmark lost a connection: ${reason}`)
     wake()
   }
   socket.on('error', (error) => fail(error.message))
@@ -86,5 +86,5 @@ function createReplyReader(socket: Socket): (count: number) => Promise<string> {
   }
 }
 
-/** A reply has many lines, and a space behind the code of its last (RFC 5321 §4.2.1). */
+/** The last line of a reply has a space after its code (RFC 5321 §4.2.1). */
 const LAST_LINE = /^\d{3}(?: .*)?\r\n/m

@@ -1,17 +1,17 @@
-/** @module The bench of templates: a message of usual size is rendered by the service's renderer, in this process; no service runs. */
+/** @module The template benchmark: renders a message of typical size with the service's renderer, in this process. */
 
 import { CommandError } from '#app/cli/admin-command.ts'
 import { systemClock } from '#platform/clock.ts'
 import type { RenderRequest } from '#platform/template/renderer.ts'
 import { WorkerRenderer } from '#platform/template/worker-renderer.ts'
 
-/** Figures of a run, each for one render, from the request on the main thread to the answer there. */
+/** Results per render, from the request on the main thread to the result there. */
 export interface TemplateStats {
-  /** One after the other. */
+  /** Renders one after another. */
   readonly aloneMs: number
-  /** IN_FLIGHT at once: the time of all, by their number. */
+  /** IN_FLIGHT renders at a time: total time divided by their number. */
   readonly besideMs: number
-  /** Of all threads, while they are rendered beside each other. */
+  /** CPU time of all threads with IN_FLIGHT renders at a time. */
   readonly cpuMs: number
 }
 
@@ -26,7 +26,7 @@ const ROW_TEMPLATE = `<tr class="{{ loop.cycle('odd', 'even') }}"><td>{{ loop.in
 const PARAGRAPH =
   '<p style="margin:0 0 16px;font:16px/24px Arial,sans-serif;color:#333">Thank you for your order; here is what we send you, and when.</p>\n'
 
-/** Some 6 KB, of which most is the same in every message. */
+/** Some 6 KB, most of it the same in every message. */
 export const TEMPLATE = `<!doctype html><html><head><title>{{ title }}</title></head><body>
 <h1>Hello {{ user.first_name|title }}{% if user.is_member %}, dear member{% elif user.orders > 10 %}, dear customer{% endif %}!</h1>
 ${PARAGRAPH.repeat(20)}<table>{% for item in items %}${ROW_TEMPLATE}{% else %}<tr><td>Nothing</td></tr>{% endfor %}</table>
@@ -56,7 +56,7 @@ export async function runTemplates(renders: number): Promise<TemplateStats> {
       const request: RenderRequest = { accountId: 1, urgency: 'now', source, dataJson: makeData(number) }
       const outcome = await renderer.render(request)
       if (outcome.kind === 'fault')
-        throw new CommandError(`The template of the bench has a fault: ${outcome.fault.message}`)
+        throw new CommandError(`The template of the benchmark is invalid: ${outcome.fault.message}`)
     }
     for (let number = 0; number < WARM_UP_COUNT; number++) await render(number)
     const startedMs = systemClock.monotonicMs()

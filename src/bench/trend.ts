@@ -1,24 +1,24 @@
-/** @module How a measured value grows: the slope of a line through it, and how sure that is. */
+/** @module Computes the growth of a measured value: the slope of a line through its samples, with its error. */
 
 export interface Trend {
-  /** Means of the first and the last part after the warm-up. */
+  /** Mean of the first part after the warm-up; `last` is that of the last part. */
   readonly first: number
   readonly last: number
   readonly highest: number
-  /** Per hour, after the warm-up. NaN when there are too few values. */
+  /** Slope per hour after the warm-up; NaN for too few values. */
   readonly perHour: number
-  /** Half the width of the interval that holds the true slope in 95 of 100 cases. */
+  /** Half the width of the 95 % confidence interval of the slope. */
   readonly errorPerHour: number
 }
 
-/** The first part of all values, in which caches fill and code is compiled. */
+/** Fraction of all values in which caches fill and code is compiled. */
 const WARM_UP_FRACTION = 1 / 4
-/** Neighbouring values are much alike, so that the error is that of a line through the means of so many parts. */
+/** Neighbouring values are correlated, so the error is computed from the means of this many parts. */
 const PART_COUNT = 10
 /** Student's t for 95 %, two-sided, with PARTS − 2 degrees of freedom. */
 const T_95 = 2.306
 
-/** @param values in order, one each `everyMs`; at least one */
+/** @param values samples in order, one every `everyMs`; at least one */
 export function computeTrend(values: readonly number[], everyMs: number): Trend {
   const settled = values.slice(Math.floor(values.length * WARM_UP_FRACTION))
   const partLength = Math.floor(settled.length / PART_COUNT)
@@ -31,7 +31,7 @@ export function computeTrend(values: readonly number[], everyMs: number): Trend 
       perHour: Number.NaN,
       errorPerHour: Number.NaN,
     }
-  // The oldest that do not fill a part are left out.
+  // The oldest values that do not fill a part are skipped.
   const rest = settled.slice(settled.length - PART_COUNT * partLength)
   const means = Array.from({ length: PART_COUNT }, (_, part) =>
     mean(rest.slice(part * partLength, (part + 1) * partLength)),

@@ -1,6 +1,6 @@
 /**
- * @module The bench of what is told: a service that starts with many events behind, and one webhook that wants them all; then the redirect of
- * tracked links, with the service otherwise idle.
+ * @module The webhook benchmark: a service starts with many undelivered events for one webhook; then the redirect of
+ * tracked links is measured on an otherwise idle service.
  */
 import { join } from 'node:path'
 import { CommandError } from '#app/cli/admin-command.ts'
@@ -15,14 +15,14 @@ import type { GetJob, LoadResult } from './load.ts'
 import { type ChildProcess, readUsage, spawnSelf } from './processes.ts'
 import { seedDataDirectory } from './seed.ts'
 
-/** Hidden commands under which the bench starts itself. */
+/** Hidden commands for child processes of the benchmark. */
 export const HOOK_RECEIVER_COMMAND = 'bench-hook-receiver'
 export const GET_COMMAND = 'bench-get'
 
-/** Figures of a run. CPU is the service's alone, user and system, of all threads, its start included. */
+/** Results of a run. CPU time is that of the service only: user and system, all threads, including its start. */
 export interface WebhookStats {
   readonly toldPerSecond: number
-  /** Of telling one event. */
+  /** CPU time to deliver one event. */
   readonly toldCpuMs: number
   readonly redirectP50Ms: number
   readonly redirectP99Ms: number
@@ -38,7 +38,7 @@ export const WEBHOOK_STAT_NAMES = [
 ] as const satisfies readonly (keyof WebhookStats)[]
 
 const REDIRECT_COUNT = 5000
-/** Few, so that what is measured is the answer and not a queue before it. */
+/** Few, to measure the response and not a queue before it. */
 const REDIRECT_CONNECTIONS = 4
 const LINK_TARGET = 'https://shop.example/orders/4711?from=email&utm_source=bench'
 const MAX_SECONDS = 600
@@ -49,11 +49,11 @@ export interface WebhookFixture extends AsyncDisposable {
   readonly dnsPort: number
   readonly certFile: string
   readonly events: number
-  /** Paths of links, each of another recipient. */
+  /** Paths of tracked links, each of a different recipient. */
   readonly paths: readonly string[]
 }
 
-/** Makes the data directory and starts the endpoint. @param folder where both are made */
+/** Creates the data directory and starts the endpoint. @param folder for data directory and certificate */
 export async function prepareWebhook(folder: string, config: Config, events: number): Promise<WebhookFixture> {
   const certificate = makeCertificate(folder)
   const receiver = spawnSelf([HOOK_RECEIVER_COMMAND, certificate.certFile, certificate.keyFile])
@@ -73,7 +73,7 @@ export async function prepareWebhook(folder: string, config: Config, events: num
   }
 }
 
-/** Paths of links, each of another recipient of the seeded emails. */
+/** Lists paths of tracked links, each of a different recipient of the seeded emails. */
 export async function listLinks(config: Config): Promise<string[]> {
   const opened = openApp(config)
   try {
@@ -97,7 +97,7 @@ export async function listLinks(config: Config): Promise<string[]> {
   }
 }
 
-/** One run against a copy of the data directory. */
+/** Measures one run against a copy of the data directory. */
 export async function runWebhook(fixture: WebhookFixture, dataDir: string): Promise<WebhookStats> {
   const { receiver, events } = fixture
   await using service = spawnSelf(['serve'], {
@@ -112,17 +112,16 @@ export async function runWebhook(fixture: WebhookFixture, dataDir: string): Prom
   const port = Number(/http:\/\/127\.0\.0\.1:(\d+)/.exec(await service.readLine())?.[1])
   receiver.writeLine(String(events))
   const counted = JSON.parse(await receiver.readLine()) as HookCount
-  if (counted.events !== events)
-    throw new CommandError(`The webhook was told ${counted.events} different events of ${events}.`)
+  if (counted.events !== events) throw new CommandError(`The webhook received ${counted.events} of ${events} events.`)
   const used = readUsage(service.pid)
-  // Outcomes of the last attempts are still being stored.
+  // The outcomes of the last attempts are still being stored.
   await systemClock.sleep(1000)
   const get: GetJob = { host: '127.0.0.1', port, connections: REDIRECT_CONNECTIONS, paths: fixture.paths, status: 302 }
   const jobFile = join(dataDir, 'bench-get.json')
   await Bun.write(jobFile, JSON.stringify(get))
   await using getter = spawnSelf([GET_COMMAND, jobFile])
   const redirects = JSON.parse(await getter.readLine()) as LoadResult
-  if (redirects.refused > 0) throw new CommandError(`${redirects.refused} links did not lead on.`)
+  if (redirects.refused > 0) throw new CommandError(`${redirects.refused} links did not redirect.`)
   return {
     toldPerSecond: events / counted.seconds,
     toldCpuMs: used.cpuMs / events,
@@ -132,7 +131,7 @@ export async function runWebhook(fixture: WebhookFixture, dataDir: string): Prom
   }
 }
 
-/** Nobody waits longer for the endpoint. */
+/** Timeout for the endpoint. */
 export const MAX_WAIT_SECONDS = MAX_SECONDS
 
 export function makeCertificate(folder: string): { certFile: string; keyFile: string } {
@@ -145,9 +144,9 @@ export function makeCertificate(folder: string): { certFile: string; keyFile: st
     })
     if (exitCode === 0) return { certFile, keyFile }
   } catch {
-    // Said below.
+    // Reported below.
   }
   throw new CommandError(
-    'The bench of webhooks needs openssl for the certificate of its endpoint; install it, or give --events 0.',
+    'The webhook benchmark needs openssl for the certificate of its endpoint; install it, or use --events 0.',
   )
 }

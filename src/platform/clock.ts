@@ -31,8 +31,8 @@ export interface Clock {
 export const yieldToEventLoop = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 /**
- * Queues all callers for one tick each, first come, first served. However many callers there are, a request waits for
- * one piece of work, not for one piece of each caller.
+ * Queues all callers for one tick each, first come, first served. So only one caller's piece of work runs between two
+ * ticks, and a request waits for that piece, not for one piece of each caller.
  */
 export function createFairYield(): () => Promise<void> {
   let last = Promise.resolve()

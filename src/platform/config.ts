@@ -23,8 +23,8 @@ export type SettingValues<S extends Settings> = {
 }
 
 /**
- * The validated values of all settings. This declares those of the platform; each feature adds its own in its
- * `settings.ts` with `declare module '#platform/config.ts'`, so that the platform imports no feature.
+ * The validated values of all settings. This interface declares the settings of the platform; each feature adds its own
+ * in its `settings.ts` with `declare module '#platform/config.ts'`, so that the platform imports no feature.
  */
 export interface Config
   extends SettingValues<typeof serviceSettings>,
@@ -89,12 +89,12 @@ export function readSettings(
     if (source === 'default') {
       values[name] = typeof setting.fallback === 'function' ? setting.fallback(values) : setting.fallback
     } else {
-      const given = source === 'environment' ? fromEnvironment : fromFile[tomlKey]
-      const value = setting.parse(given)
+      const rawValue = source === 'environment' ? fromEnvironment : fromFile[tomlKey]
+      const value = setting.parse(rawValue)
       if (value === undefined) {
         const where = source === 'environment' ? variable : `${tomlKey} in ${file}`
         throw new ConfigError(
-          `${where} is ${setting.secret ? 'set to a value that is not allowed' : `"${String(given)}"`}; allowed is ${setting.allowed}.`,
+          `${where} is ${setting.secret ? 'set to a value that is not allowed' : `"${String(rawValue)}"`}; allowed is ${setting.allowed}.`,
         )
       }
       values[name] = value

@@ -1,7 +1,7 @@
 /**
- * @module AppError, the only error class for client mistakes and other errors that a client must see. Outside events
- * (an SMTP reply, a DNS answer) are values; bugs throw other errors. Only `http/error-response.ts` turns an AppError
- * into a response.
+ * @module AppError, the only error class for client mistakes and other errors that a client must see. Results from
+ * remote systems (an SMTP reply, a DNS answer) are returned as values, even failures; bugs throw other errors. Only
+ * `http/error-response.ts` turns an AppError into a response.
  */
 
 export type ErrorType =

@@ -59,7 +59,7 @@ function messageOf([first, second]: readonly unknown[]): string {
 
 type Write = (fields: object, message: string) => void
 
-/** Lines of one kind within a window of a second. */
+/** Counts the lines of one kind within a window of one second. */
 interface Window {
   lines: number
   leftOut: number

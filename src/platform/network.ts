@@ -19,7 +19,7 @@ export function networksOf(address: string): readonly string[] {
   const [before = '', after] = text.split('::')
   const head = before === '' ? [] : before.split(':')
   const tail = after === undefined || after === '' ? [] : after.split(':')
-  // `::` stands for the groups missing from eight.
+  // `::` replaces the groups missing from eight.
   const groups =
     after === undefined
       ? head

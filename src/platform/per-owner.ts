@@ -1,6 +1,6 @@
 /**
- * @module State that a module keeps per object of another module: a running service, a database, a message. Created at
- * the first request and kept as long as its owner lives, so that two services in one process share nothing.
+ * @module State that a module keeps per object of another module: a running service, a database, a message. Created
+ * when first needed and kept as long as its owner lives, so that two services in one process share nothing.
  */
 
 /**

@@ -54,7 +54,7 @@ export interface SafeFetchOptions {
   readonly clock: Clock
   /** Resolves a host name to all its IPv4 and IPv6 addresses. */
   readonly lookUp: (host: string) => Promise<HostLookup>
-  /** Called when a look-up gave no answer: whether DNS answers any query now. Default: it does. */
+  /** Returns whether DNS answers any query now; called when a look-up got no answer. Default: it does. */
   readonly isDnsWorking?: () => Promise<boolean>
   /**
    * Why an address (IPv4, or IPv6 without brackets) may not be called at a port, as the rest of a sentence that begins
@@ -103,7 +103,8 @@ export class SafeFetch {
     for (const address of found.addresses) {
       const refusal = this.#options.findRefusal(address, port)
       if (refusal !== undefined) {
-        // Does not say which: for a name that only the service's network knows, the address would reveal its layout.
+        // The message does not contain the address: for a name that only the service's network resolves, it would
+        // reveal the layout of that network.
         const subject = address === host ? host : `${host} resolves to an address that`
         return { kind: 'refused', reason: `${subject} ${refusal}` }
       }
@@ -172,7 +173,7 @@ export class SafeFetch {
     }
   }
 
-  /** Whether our own DNS is at fault when a look-up gave no answer. */
+  /** Whether our own DNS servers are at fault when a look-up got no answer. */
   async #findDnsCause({ signal }: PostRequest): Promise<'dns' | 'own'> {
     const { isDnsWorking } = this.#options
     if (!isDnsWorking) return 'dns'
@@ -219,7 +220,7 @@ const DNS_NAME = /^(?=.{1,253}$)[^.]{1,63}(\.[^.]{1,63})*$/
 /** The parts of a valid URL, or one sentence that says why it is invalid. */
 function parseUrl(text: string): ParsedUrl | string {
   if (text.length > MAX_URL_LENGTH) return `The URL must have at most ${MAX_URL_LENGTH} characters.`
-  // The URL parser is lenient; what a person reads must be what is called.
+  // The URL parser is lenient; the URL that a person reads must be the one that is called.
   if (/[\s\\\p{Cc}\p{Cf}\p{Cs}]/u.test(text))
     return 'The URL must not contain spaces, backslashes, control characters or invisible ones.'
   if (!/^https:\/\/(?!\/)/i.test(text)) return 'The URL must begin with https:// and a host name.'

@@ -86,7 +86,8 @@ export class TrustedClock implements Clock {
       if (!this.#acceptsJump(wall, jumpMs, monotonicMs)) return expected
     } else if (this.#doubtedSinceMs !== undefined)
       this.#log.warn({ clock: new Date(wall).toISOString() }, 'clock is right again')
-    // Not computed from the monotonic clock: if that was wrong as well, both have gone back.
+    // Measured from the last accepted wall time. The expected time would not do: it comes from the monotonic clock,
+    // which may have been wrong as well.
     const backMs = this.#last.at - wall
     this.#doubtedSinceMs = undefined
     this.#last = { at: wall, monotonicMs }

@@ -4,7 +4,7 @@ import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import { createDataFolder, type DataFolder, runTassis, runTassisJson, startServing } from './process.ts'
 
-// Services are processes of their own, on a machine that may be busy.
+// Services run as separate processes on a machine that may be busy.
 setDefaultTimeout(60_000)
 
 interface Verified {
@@ -18,7 +18,7 @@ interface Verified {
 let intact: DataFolder
 let head: string
 
-// Two accounts, with a key each and one that is revoked.
+// Two accounts with one key each.
 beforeAll(async () => {
   intact = createDataFolder()
   for (const name of ['one', 'two']) {
@@ -30,7 +30,7 @@ beforeAll(async () => {
 
 afterAll(() => intact[Symbol.dispose]())
 
-/** A copy of the sound data, changed. */
+/** Copies the intact data and applies a change. */
 function copyWithChange(change: string): DataFolder {
   const data = createDataFolder()
   cpSync(intact.path, data.path, { recursive: true })
@@ -40,20 +40,20 @@ function copyWithChange(change: string): DataFolder {
   return data
 }
 
-test('a sound log: how many entries, the newest with its hash, exit code 0', async () => {
+test('verify prints the entry count and the newest hash of an intact log and exits with 0', async () => {
   const { exitCode, stdout, stderr } = await runTassis(['audit', 'verify'], intact.settings)
   expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' })
   expect(stdout.split('\n')).toEqual([
     '4 entries.',
     expect.stringMatching(new RegExp(`^Newest: entry 4, hash ${head}, read at 20\\d\\d-.*Z$`)),
     '',
-    expect.stringMatching(/^The log is what was written\. Note the hash elsewhere: /),
+    expect.stringMatching(/^The log is unchanged\. Store the hash elsewhere: /),
     '',
   ])
 })
 
 // Proves: audit-6
-test('one changed byte: exit code 1 and the entry by name; `tassis check` finds it too', async () => {
+test('verify names an entry with one changed byte and exits with 1, and `tassis check` finds it', async () => {
   using data = copyWithChange("UPDATE audit_logs SET ip_address = '192.0.2.1' WHERE id = 3")
   const { exitCode, stdout } = await runTassis(['audit', 'verify'], data.settings)
   expect({ exitCode, lines: stdout.split('\n').slice(2) }).toEqual({
@@ -63,16 +63,16 @@ test('one changed byte: exit code 1 and the entry by name; `tassis check` finds 
         /^WRONG {3}entry 3 \([0-9a-f-]{36}, 20.*Z\) has a changed actor, address, resource, metadata, salt or digest\.$/,
       ),
       '',
-      'The log is NOT what was written.',
+      'The log was CHANGED.',
       '',
     ],
   })
   const check = await runTassis(['check'], data.settings)
   expect(check.exitCode).toBe(1)
-  expect(check.stdout).toContain('WRONG  the audit log is what was written')
+  expect(check.stdout).toContain('WRONG  the audit log is unchanged')
 })
 
-test('a noted hash is found as long as the log goes on from it, and not in a log that was written anew', async () => {
+test('--expect finds an earlier hash in a log that continues from it, but not in a rewritten log', async () => {
   expect(await runTassisJson<Verified>(['audit', 'verify', '--expect', head], intact.settings)).toMatchObject({
     ok: true,
     expected: { hash: head, found: true },
@@ -80,7 +80,7 @@ test('a noted hash is found as long as the log goes on from it, and not in a log
   using data = copyWithChange(
     "UPDATE audit_logs SET action = 'x.forged' WHERE id = 1; UPDATE audit_chain SET head_id = 0, head_hash = zeroblob(32), is_complete = 0",
   )
-  // Whatever opens the database chains what is not chained.
+  // Opening the database chains unchained entries.
   await runTassis(['accounts', 'list'], data.settings)
   const plain = await runTassis(['audit', 'verify'], data.settings)
   const { exitCode, stdout } = await runTassis(['audit', 'verify', '--expect', head], data.settings)
@@ -88,22 +88,22 @@ test('a noted hash is found as long as the log goes on from it, and not in a log
   expect(stdout).toContain(`no entry has the hash ${head}`)
 })
 
-test('--expect takes a hash', async () => {
+test('--expect must be a hash', async () => {
   const { exitCode, stderr } = await runTassis(['audit', 'verify', '--expect', 'abc'], intact.settings)
   expect({ exitCode, stderr }).toEqual({
     exitCode: 1,
-    stderr: 'tassis: --expect takes the 64 hexadecimal digits that `tassis audit verify` printed.\n',
+    stderr: 'tassis: --expect must be the 64 hexadecimal digits that `tassis audit verify` printed.\n',
   })
 })
 
-test('it runs beside a service that goes on writing', async () => {
+test('verify works while a running service writes', async () => {
   using data = copyWithChange('SELECT 1')
   await using _ = await startServing(data.settings)
   await runTassis(['keys', 'create', '--account', 'one', '--name', 'later'], data.settings)
   expect(await runTassisJson<Verified>(['audit', 'verify'], data.settings)).toMatchObject({ ok: true, entries: 5 })
 })
 
-test('entries are listed of all accounts or of one, newest first, and nothing of them obeys the terminal', async () => {
+test('list shows entries of all accounts or of one, newest first, without control characters', async () => {
   const { exitCode, stdout } = await runTassis(['audit', 'list'], intact.settings)
   expect(exitCode).toBe(0)
   expect(stdout).not.toContain('\u001b')
@@ -123,7 +123,7 @@ test('entries are listed of all accounts or of one, newest first, and nothing of
   )
   expect(one).toMatchObject([{ action: 'api_key.created', position: 2 }])
   expect((await runTassis(['audit', 'list', '--since', '2999-01-01'], intact.settings)).stdout).toBe(
-    'There is no such entry since 2999-01-01.\n',
+    'No entries since 2999-01-01.\n',
   )
   expect((await runTassis(['audit', 'list', '--since', 'soon'], intact.settings)).exitCode).toBe(1)
   expect((await runTassis(['audit', 'list', '--account', 'nobody'], intact.settings)).exitCode).toBe(1)

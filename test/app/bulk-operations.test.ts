@@ -12,7 +12,7 @@ import {
   startServing,
 } from './process.ts'
 
-// The services are processes of their own, on a machine that may be busy.
+// Services run as separate processes on a machine that may be busy.
 setDefaultTimeout(120_000)
 
 const createRunner =
@@ -22,7 +22,7 @@ const createRunner =
     return { exitCode, out: stdout.trimEnd(), stderr }
   }
 
-/** Asks the API of a running service; gives `data`. With a body it posts that. */
+/** Requests the API of a running service and returns `data`; posts if there is a body. */
 const createClient = (url: string, key: string) => async (path: string, body?: unknown) => {
   const response = await fetch(`${url}${path}`, {
     method: body === undefined ? 'GET' : 'POST',
@@ -34,7 +34,7 @@ const createClient = (url: string, key: string) => async (path: string, body?: u
 
 const NEWS = { from_address: 'ada@sender.test', subject: 'News', text_body: 'Hi.' }
 
-/** A list with three contacts, of whom one has unsubscribed. */
+/** Creates a list with three contacts, one of them unsubscribed. */
 async function createList(ask: ReturnType<typeof createClient>): Promise<unknown> {
   const list = at(await ask('/v1/contact-lists', { name: 'Friends' }), 'id')
   const contacts = ['one', 'two', 'three'].map((name) => ({ email: `${name}@receiver.test` }))
@@ -46,7 +46,7 @@ async function createList(ask: ReturnType<typeof createClient>): Promise<unknown
 const formatInAnHour = () => new Date(Date.now() + hours(1)).toISOString()
 const TIME = String.raw`\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ`
 
-test('broadcasts are listed, shown, paused, resumed and cancelled, and lists tell their contacts by status', async () => {
+test('broadcasts can be listed, shown, paused, resumed and cancelled, and lists show their contacts by status', async () => {
   using data = createDataFolder()
   const { key, accountId } = await setUpAccount(data.settings, { verified: true })
   const run = createRunner(data)
@@ -70,14 +70,14 @@ test('broadcasts are listed, shown, paused, resumed and cancelled, and lists tel
     new RegExp(
       [
         '^ID +ACCOUNT +TYPE +LIST +SUBJECT +STATE +PROGRESS +SINCE +WHY',
-        `${sent} +Acme +broadcast +Friends +News +done +2 of 2 handed to delivery +${TIME}`,
-        `${id} +Acme +broadcast +Friends +News +waiting +0 of 2 handed to delivery +${TIME}`,
-        String.raw`1 under way \(--open shows no others\)\.$`,
+        `${sent} +Acme +broadcast +Friends +News +done +2 of 2 enqueued +${TIME}`,
+        `${id} +Acme +broadcast +Friends +News +waiting +0 of 2 enqueued +${TIME}`,
+        String.raw`1 in progress \(--open shows only these\)\.$`,
       ].join('\n'),
     ),
   )
   expect((await run('operations', 'list', '--limit', '1', '--account', 'acme')).out).toEndWith(
-    '\n… and 1 more (--limit)\n1 under way (--open shows no others).',
+    '\n… and 1 more (--limit)\n1 in progress (--open shows only these).',
   )
   expect(await runTassisJson(['operations', '--open'], data.settings)).toMatchObject({
     total: 1,
@@ -94,25 +94,25 @@ test('broadcasts are listed, shown, paused, resumed and cancelled, and lists tel
         'State:     paused',
         `Since:     ${TIME}`,
         `Begins:    ${TIME}`,
-        'Progress:  0 of 2 handed to delivery',
+        'Progress:  0 of 2 enqueued',
         'Emails:    none yet',
-        'Why:       Paused; what was not tried before is not sent until it is resumed.$',
+        'Why:       Paused; emails not attempted before are not sent until it is resumed.$',
       ].join('\n'),
     ),
   )
   expect((await run('operations', 'resume', id)).out).toContain('\nState:     waiting\n')
   expect((await run('operations', 'cancel', id)).exitCode).toBe(0)
   await becomes(id, 'state')('cancelled')
-  expect((await run('operations', '--open')).out).toBe('Nothing is under way.')
+  expect((await run('operations', '--open')).out).toBe('No operation in progress.')
   expect(await run('operations', 'resume', id)).toEqual({
     exitCode: 1,
     out: '',
-    stderr: 'tassis: The broadcast is cancelled, so it cannot be resumed any more.\n',
+    stderr: 'tassis: The broadcast is cancelled, so it can no longer be resumed.\n',
   })
   expect(await run('operations', 'show', 'x')).toEqual({
     exitCode: 1,
     out: '',
-    stderr: 'tassis: There is no operation with this id; `tassis operations` shows the newest.\n',
+    stderr: 'tassis: Operation not found; `tassis operations` lists the newest.\n',
   })
   expect((await run('lists')).out).toMatch(
     new RegExp(
@@ -140,13 +140,13 @@ test('the list shows how many emails of a broadcast failed', async () => {
   const id = at(await ask('/v1/emails/broadcast', news), 'operation_id')
   await eventually(async () => at(await ask(`/v1/operations/${id}`), 'metadata', 'emails', 'failed') === 1)
   const { out } = await createRunner(data)('operations')
-  expect(out).toContain('  2 of 2 handed to delivery, 1 failed  ')
+  expect(out).toContain('  2 of 2 enqueued, 1 failed  ')
   expect((await createRunner(data)('operations', 'show', String(id))).out).toContain(
-    '\nProgress:  2 of 2 handed to delivery, 1 failed\n',
+    '\nProgress:  2 of 2 enqueued, 1 failed\n',
   )
 })
 
-test('a suppression of a list is shown with the name of the list, also of a deleted one', async () => {
+test('a list suppression shows the name of its list, even a deleted one', async () => {
   using data = createDataFolder()
   const { key } = await setUpAccount(data.settings, { verified: true })
   await using service = await startServing(data.settings)
@@ -167,7 +167,7 @@ test('a suppression of a list is shown with the name of the list, also of a dele
   expect((await createRunner(data)('suppressions', 'list')).out).toMatch(shown)
 })
 
-test('a broadcast is cancelled while no service runs, and says when that takes effect', async () => {
+test('cancel works without a service and says when it takes effect', async () => {
   using data = createDataFolder()
   const { key } = await setUpAccount(data.settings, { verified: true })
   await using service = await startServing(data.settings)
@@ -178,7 +178,7 @@ test('a broadcast is cancelled while no service runs, and says when that takes e
   expect(await service.exited).toBe(0)
   const { out } = await createRunner(data)('operations', 'cancel', id)
   expect(out).toContain('\nState:     cancelling\n')
-  expect(out).toEndWith('\nNo service runs here; it goes on when one is started.')
+  expect(out).toEndWith('\nNo service is running; the broadcast continues when one starts.')
 
   await using again = await startServing(data.settings)
   const asked = createClient(again.url, key)

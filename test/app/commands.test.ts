@@ -13,14 +13,14 @@ import {
   startServing,
 } from './process.ts'
 
-// Services are processes of their own, on a machine that may be busy.
+// Services run as separate processes on a machine that may be busy.
 setDefaultTimeout(60_000)
 
 const requestStatus = (url: string, key: string): Promise<number> =>
   fetch(`${url}/v1/account`, { headers: { authorization: `Bearer ${key}` } }).then((response) => response.status)
 
 // Proves: account-13
-test('without a service, commands open the data directory themselves and see what earlier ones made', async () => {
+test('without a service, commands open the data directory and see the changes of earlier commands', async () => {
   using data = createDataFolder()
   const account = ['accounts', 'create', '--name', 'Acme', '--email', 'ada@acme.test']
   const { id: accountId } = await runTassisJson<{ id: string }>(account, data.settings)
@@ -45,7 +45,7 @@ test('without a service, commands open the data directory themselves and see wha
   expect(existsSync(join(data.path, 'admin.sock'))).toBe(false)
 })
 
-test('with a service, commands go through its socket and take effect at once', async () => {
+test('with a service, commands run over its socket and take effect immediately', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   await using service = await startServing(data.settings)
@@ -57,14 +57,14 @@ test('with a service, commands go through its socket and take effect at once', a
   expect(await requestStatus(service.url, key)).toBe(401)
 })
 
-test('a new key stands alone on standard output, so that it can be piped into a file', async () => {
+test('keys create prints only the key on standard output', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
-  const made = await runTassisProcess(['keys', 'create', '--name', 'app'], data.settings)
-  expect({ ...made, stdout: /^\S{20,}\n$/.test(made.stdout) }).toEqual({
+  const created = await runTassisProcess(['keys', 'create', '--name', 'app'], data.settings)
+  expect({ ...created, stdout: /^\S{20,}\n$/.test(created.stdout) }).toEqual({
     exitCode: 0,
     stdout: true,
-    stderr: 'This is the key "app" (scopes: all). It is shown only now: keep it.\n',
+    stderr: 'This is the key "app" (scopes: all). It is shown only once: store it.\n',
   })
 })
 
@@ -79,13 +79,13 @@ test('an imported key works, read from standard input', async () => {
   expect(await requestStatus(service.url, own)).toBe(200)
 })
 
-test('the admin socket is for its owner only', async () => {
+test('only the owner can use the admin socket', async () => {
   using data = createDataFolder()
   await using _ = await startServing(data.settings)
   expect(statSync(join(data.path, 'admin.sock')).mode & 0o777).toBe(0o600)
 })
 
-test('a command with several accounts says how to choose one, and takes it by name or ID', async () => {
+test('with several accounts, a command asks for --account and accepts its name or ID', async () => {
   using data = createDataFolder()
   const { accountId } = await setUpAccount(data.settings)
   await runTassisJson(['accounts', 'create', '--name', 'Other', '--email', 'bob@other.test'], data.settings)
@@ -97,7 +97,7 @@ test('a command with several accounts says how to choose one, and takes it by na
   expect(await runTassisJson<unknown[]>(['keys', 'list', '--account', accountId], data.settings)).toHaveLength(1)
 })
 
-test('a command that only looks makes no database where there is none', async () => {
+test('a read-only command creates no database', async () => {
   using data = createDataFolder()
   const looked = await runTassisProcess(['queue'], data.settings)
   expect(looked.exitCode).toBe(1)
@@ -105,7 +105,7 @@ test('a command that only looks makes no database where there is none', async ()
   expect(readdirSync(data.path)).toEqual([])
 })
 
-test('DNS records as zone lines: TXT in strings of at most 255 octets, the inbound MX commented out', async () => {
+test('domains records --zone splits TXT into strings of at most 255 octets and comments out the inbound MX', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   const { stdout } = await runTassis(['domains', 'records', 'sender.test', '--zone'], data.settings)
@@ -123,7 +123,7 @@ test('DNS records as zone lines: TXT in strings of at most 255 octets, the inbou
   expect(stdout).toContain('\n; sender.test. 3600 IN MX 10 mail.tassis.test.')
 })
 
-test('wrong usage is one sentence and exit code 2', async () => {
+test('wrong usage prints one sentence and exits with 2', async () => {
   const cases = [['bogus'], ['accounts', 'create'], ['queue', '--limit', '0'], ['keys', 'revoke']]
   for (const args of cases) {
     const { exitCode, stdout, stderr } = await runTassis(args, {})
@@ -134,8 +134,8 @@ test('wrong usage is one sentence and exit code 2', async () => {
 
 test.each([
   [['bogus'], '`tassis --help` lists all commands.'],
-  [['mail', 'show'], '`tassis mail list` shows what there is.'],
-  [['keys', 'revoke'], '`tassis keys list` shows what there is.'],
+  [['mail', 'show'], '`tassis mail list` shows all.'],
+  [['keys', 'revoke'], '`tassis keys list` shows all.'],
 ])('wrong usage %j says where to look', async (args, advice) => {
   expect((await runTassis(args, {})).stderr.trimEnd().split('\n').at(-1)).toBe(advice)
 })
@@ -153,12 +153,12 @@ test.each([
   })
 })
 
-test('the help of bench has its default as it is typed', async () => {
+test('the help of bench shows its default in input form', async () => {
   const { stdout } = await runTassis(['bench', '--help'], {})
   expect(stdout.replaceAll(/\s+/g, ' ')).toContain('(default: 0,100000,1000000)')
 })
 
-test('config says which settings a running service has otherwise, and never a secret', async () => {
+test('config names the settings that differ in a running service and never shows a secret', async () => {
   using data = createDataFolder()
   const settings = { ...data.settings, TASSIS_LLM_KEY: 'hunter2' }
   await using _ = await startServing(settings)
@@ -167,12 +167,12 @@ test('config says which settings a running service has otherwise, and never a se
   const { exitCode, stdout, stderr } = await runTassis(['config'], other)
   expect({ exitCode, stderr, isOfShell: /^TASSIS_WORKERS +3 +environment$/m.test(stdout) }).toEqual({
     exitCode: 0,
-    stderr: `A service runs on ${data.path} with other values of TASSIS_WORKERS, TASSIS_LLM_KEY. These are the settings of this shell:\n`,
+    stderr: `The service running on ${data.path} has other values for TASSIS_WORKERS, TASSIS_LLM_KEY. These are the settings of this shell:\n`,
     isOfShell: true,
   })
 })
 
-test('a refusal is one sentence and exit code 1, in both ways of running', async () => {
+test('a refusal prints one sentence and exits with 1, with and without a service', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   const alone = await runTassis(['domains', 'add', 'sender.test'], data.settings)
@@ -186,7 +186,7 @@ test('a refusal is one sentence and exit code 1, in both ways of running', async
   expect(served).toEqual(alone)
 })
 
-test('config shows every setting and its source, and never a secret', async () => {
+test('config shows every setting and its source, but no secret', async () => {
   using data = createDataFolder()
   const file = join(data.path, 'tassis.toml')
   writeFileSync(file, 'workers = 3\n')
@@ -212,7 +212,7 @@ test('config shows every setting and its source, and never a secret', async () =
   expect(of('TASSIS_SMTP_PORT')).toEqual({ value: '25', source: 'default' })
 })
 
-test('what comes from elsewhere cannot steer the terminal', async () => {
+test('control characters from outside never reach the terminal', async () => {
   using data = createDataFolder()
   await runTassisJson(['accounts', 'create', '--name', 'A\u001b[2Jcme\u202e', '--email', 'a@acme.test'], data.settings)
   const { stdout } = await runTassis(['accounts', 'list'], data.settings)
@@ -221,12 +221,12 @@ test('what comes from elsewhere cannot steer the terminal', async () => {
   expect(stdout).not.toContain('\u202e')
 })
 
-test('output larger than a pipe holds comes whole, and output that nobody reads ends the command quietly', async () => {
+test('output larger than a pipe buffer arrives complete, and a closed pipe ends the command quietly', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   const opened = openApp(loadConfig({ ...data.settings }).config)
   await opened.app.commit.write((tx) => {
-    // Domains with long names: over 64 KiB of list.
+    // Long domain names make the list larger than 64 KiB.
     const columns =
       'account_id, dkim_selector, dkim_public_key, dkim_private_key, sending_subdomain, next_check_at, created_at, updated_at'
     tx.db.run(
@@ -245,7 +245,7 @@ test('output larger than a pipe holds comes whole, and output that nobody reads 
     const [stdout, stderr] = await Promise.all([child.stdout.text(), child.stderr.text()])
     return { lines: stdout.trimEnd().split('\n'), stderr }
   }
-  // The reader begins late, so that the pipe is full by then.
+  // The reader starts late, when the pipe is already full.
   const whole = await run('{ read -r first; sleep 1; echo "$first"; cat; }')
   expect(whole.stderr).toBe('')
   expect(whole.lines.at(-1)).toBe('0')

@@ -1,11 +1,11 @@
-/** @module The consistency rules that the features declare are those that `tassis check` checks. */
+/** @module Tests that `tassis check` checks exactly the consistency rules that the features declare. */
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { CONSISTENCY_RULES } from '#app/consistency-rules.ts'
 
 const ROOT = join(import.meta.dir, '../..')
 
-/** Every exported rule, by file and name. */
+/** Finds every exported rule, by file and name. */
 async function declaredRules(): Promise<ReadonlyMap<string, unknown>> {
   const rules = new Map<string, unknown>()
   for (const file of new Bun.Glob('src/features/*/*/consistency.ts').scanSync(ROOT)) {
@@ -16,7 +16,7 @@ async function declaredRules(): Promise<ReadonlyMap<string, unknown>> {
   return rules
 }
 
-test('every consistency rule that a feature exports is checked once', async () => {
+test('`tassis check` checks every exported consistency rule once', async () => {
   const declared = await declaredRules()
   const checked = new Set<unknown>(CONSISTENCY_RULES)
   expect([...declared].filter(([, rule]) => !checked.has(rule)).map(([name]) => name)).toEqual([])
@@ -24,7 +24,7 @@ test('every consistency rule that a feature exports is checked once', async () =
   expect(CONSISTENCY_RULES.length).toBe(declared.size)
 })
 
-test('no two consistency rules are the same statement', () => {
+test('no two consistency rules have the same text', () => {
   const statements = CONSISTENCY_RULES.map(({ rule }) => rule)
   expect(statements).toEqual([...new Set(statements)])
 })

@@ -8,8 +8,8 @@ import { ConfigError } from '#platform/config.ts'
 import { createDataFolder, type DataFolder, runTassis, type Settings, setUpAccount } from './process.ts'
 
 test.each([
-  ['serve', 'tassis.db', 'stop Tassis and put the data directory back from its backup'],
-  ['check', 'tassis.db', 'stop Tassis and put the data directory back from its backup'],
+  ['serve', 'tassis.db', 'stop Tassis and restore the data directory from its backup'],
+  ['check', 'tassis.db', 'stop Tassis and restore the data directory from its backup'],
   ['serve', 'capture.db', 'stop Tassis and delete this file, which holds only captured mail'],
 ])(
   '%s with a %s that is no database exits with 2, names the file and says what to do',
@@ -27,25 +27,25 @@ test.each([
 )
 
 test.each(['serve', 'check'])(
-  '%s with a tassis.db whose pages are overwritten says that it is damaged',
+  '%s with a tassis.db whose pages are overwritten says that it is corrupt',
   async (command) => {
     using data = createDataFolder()
     await setUpAccount(data.settings)
     const path = join(data.path, 'tassis.db')
     const file = Bun.file(path)
     const bytes = await file.bytes()
-    // The header of SQLite stays, so that it takes it for its own.
+    // The SQLite header stays intact, so SQLite accepts the file as a database.
     bytes.fill(0xff, 100)
     writeFileSync(path, bytes)
     const { exitCode, stderr } = await runTassis([command], data.settings)
     expect({ exitCode, stderr }).toEqual({
       exitCode: 2,
-      stderr: `tassis: The file ${path} is damaged; stop Tassis and put the data directory back from its backup.\n`,
+      stderr: `tassis: The file ${path} is corrupt; stop Tassis and restore the data directory from its backup.\n`,
     })
   },
 )
 
-/** Some of the pages behind the first one of a database, each damaged in a copy of the data. */
+/** Corrupts some pages after the first one of a database, each in a separate copy of the data. */
 async function forEachCorruptPage(
   data: DataFolder,
   name: string,
@@ -65,17 +65,17 @@ async function forEachCorruptPage(
 }
 
 // Proves: storage-8
-test('check with a tassis.db of which one page is damaged, whichever, says so in a sentence with what to do', async () => {
+test('check reports a corrupt tassis.db and the remedy, whichever page is corrupt', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   const ends = new Set<string>()
   await forEachCorruptPage(data, 'tassis.db', async (settings, path) => {
     const { exitCode, stdout, stderr } = await runTassis(['check'], settings)
-    const said = stderr === '' ? stdout : stderr
-    expect(said).toContain('is damaged; stop Tassis and put the data directory back from its backup')
+    const output = stderr === '' ? stdout : stderr
+    expect(output).toContain('is corrupt; stop Tassis and restore the data directory from its backup')
     expect([exitCode, stderr]).toEqual(
       exitCode === 2
-        ? [2, `tassis: The file ${path} is damaged; stop Tassis and put the data directory back from its backup.\n`]
+        ? [2, `tassis: The file ${path} is corrupt; stop Tassis and restore the data directory from its backup.\n`]
         : [1, ''],
     )
     ends.add(String(exitCode))
@@ -85,9 +85,9 @@ test('check with a tassis.db of which one page is damaged, whichever, says so in
 
 // Proves: storage-8
 test.each([
-  ['tassis.db', 'stop Tassis and put the data directory back from its backup'],
+  ['tassis.db', 'stop Tassis and restore the data directory from its backup'],
   ['capture.db', 'stop Tassis and delete this file, which holds only captured mail'],
-])('a start with a %s of which one page is damaged, whichever, says so or serves', async (name, remedy) => {
+])('a start with a %s of which one page is corrupt, whichever, says so or serves', async (name, remedy) => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   let refused = 0
@@ -97,7 +97,7 @@ test.each([
       await service.stop()
     } catch (error) {
       expect(error).toBeInstanceOf(ConfigError)
-      expect(error).toMatchObject({ message: `The file ${path} is damaged; ${remedy}.` })
+      expect(error).toMatchObject({ message: `The file ${path} is corrupt; ${remedy}.` })
       refused++
     }
   })
@@ -105,7 +105,7 @@ test.each([
 })
 
 // Proves: storage-8
-test('check names the emails whose content is in a damaged or missing file of the content store', async () => {
+test('check names the emails whose content is in a corrupt or missing file of the content store', async () => {
   using data = createDataFolder()
   const { key } = await setUpAccount(data.settings)
   const service = await startService(loadConfig({ ...data.settings }).config)
@@ -122,9 +122,9 @@ test('check names the emails whose content is in a damaged or missing file of th
   writeFileSync(path, 'junk\n')
   const { exitCode, stdout, stderr } = await runTassis(['check'], data.settings)
   expect([exitCode, stderr]).toEqual([1, ''])
-  expect(stdout).toContain(`email ${email.id} refers to part 1 of`)
+  expect(stdout).toContain(`email ${email.id} refers to blob 1 of`)
   expect(stdout).toContain(
-    `The file ${path} is not a database; stop Tassis and put the data directory back from its backup.`,
+    `The file ${path} is not a database; stop Tassis and restore the data directory from its backup.`,
   )
 })
 
@@ -140,7 +140,7 @@ test.skipIf(process.getuid?.() === 0)('data that this user may not read are not 
   })
 })
 
-test('the owner of a path is told by name, and of one that is not there that of the folder above', () => {
+test('describeOwner names the owner of a path, or of its parent folder if the path does not exist', () => {
   expect(describeOwner('/')).toBe('user root')
   expect(describeOwner('/not/there')).toBe('user root')
 })

@@ -1,4 +1,4 @@
-/** @module The deletion of an account, asked for at the command line, goes on after every `kill -9` and leaves nothing. */
+/** @module Tests that an account deletion by the operator continues after every `kill -9` and leaves no data. */
 import { Database } from 'bun:sqlite'
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { join } from 'node:path'
@@ -14,19 +14,19 @@ import { createDataFolder, runTassis, runTassisJson, startServing } from './proc
 
 setDefaultTimeout(120_000)
 
-/** The deletion as its row says it, read beside the service. */
+/** Reads the deletion row beside the running service. */
 function readDeletion(dataDir: string): string {
   using db = new Database(join(dataDir, 'tassis.db'), { readonly: true })
   return JSON.stringify(db.query('SELECT account_id, step, cursor, rows FROM account_deletions').get())
 }
 
-/** Nothing is left to do before the ten minutes are over. */
+/** The step that waits for the ten minutes to pass. */
 const LATE = '"step":2'
 const MARK = 'vanish-for-good'
 const EMAILS = 1500
 
 // Proves: account-8, privacy-3
-test('an account is deleted by its operator, over five deaths of the service', async () => {
+test('the operator deletes an account although the service is killed five times', async () => {
   using data = createDataFolder()
   {
     await using api = await createEmailApi({ dataDir: data.path, clock: systemClock })
@@ -45,7 +45,7 @@ test('an account is deleted by its operator, over five deaths of the service', a
   const refused = await runTassis(['accounts', 'delete', MARK, '--confirm', 'yes'], data.settings)
   expect([refused.exitCode, refused.stderr]).toEqual([
     1,
-    `tassis: Give --confirm with the name of the account, "${MARK}"; all that it has goes, and nothing brings it back. Nothing was deleted.\n`,
+    `tassis: --confirm must be the name of the account, "${MARK}", because deletion cannot be undone. Nothing was deleted.\n`,
   ])
   const deleted = await runTassis(['accounts', 'delete', MARK, '--confirm', MARK], data.settings)
   expect([deleted.exitCode, deleted.stderr]).toEqual([0, ''])
@@ -56,16 +56,16 @@ test('an account is deleted by its operator, over five deaths of the service', a
     await using service = await startServing(data.settings)
     const before = readDeletion(data.path)
     expect(before).toContain('"account_id":1')
-    // Killed as soon as it has gone on: in the middle of what comes next.
+    // Kill the service as soon as it has made progress, in the middle of the next work.
     if (!before.includes(LATE)) await eventually(() => readDeletion(data.path) !== before, 60_000)
     steps.add(readDeletion(data.path))
     expect(service.url).toContain('127.0.0.1')
   }
-  // Each life of the service went on where the one before had ended.
+  // Each run of the service continued where the previous one ended.
   expect(steps.size).toBeGreaterThan(1)
   const left = await runTassisJson<Record<string, unknown>[]>(['accounts', 'deletions'], data.settings)
   expect(left).toEqual([expect.objectContaining({ account_number: 1 })])
-  // The books are those of the accounts that stay, the audit log is that of all.
+  // Consistency covers the remaining accounts, the audit log all accounts.
   const checked = await runTassis(['check'], data.settings)
   expect([checked.exitCode, checked.stderr]).toEqual([0, ''])
 

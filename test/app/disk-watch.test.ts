@@ -5,7 +5,7 @@ import { systemClock } from '#platform/clock.ts'
 import { createLog } from '#platform/log.ts'
 import { createDataFolder, type Settings } from './process.ts'
 
-/** The severities and sentences in the log after the disk was asked for twice. */
+/** Collects the levels and messages of the log after two disk checks. */
 async function collectLog(settings: Settings): Promise<string[]> {
   const lines: string[] = []
   const log = createLog('info', { write: (line) => lines.push(line) })
@@ -18,15 +18,13 @@ async function collectLog(settings: Settings): Promise<string[]> {
   })
 }
 
-test('the log says that new mail is refused for want of space, and why', async () => {
+test('the log says that new mail is refused, and why', async () => {
   using folder = createDataFolder()
   const withBound = (bound: string, path = folder.path) =>
     collectLog({ ...folder.settings, TASSIS_DATA_DIR: path, TASSIS_MIN_FREE_DISK: bound })
   expect(await withBound('1')).toEqual([])
   expect(await withBound('1024GiB')).toEqual([
-    'error: the disk has less free space than TASSIS_MIN_FREE_DISK: new mail is refused; see `tassis disk`',
+    'error: free disk space below TASSIS_MIN_FREE_DISK: refusing new mail; see `tassis disk`',
   ])
-  expect(await withBound('1', `${folder.path}/gone`)).toEqual([
-    'error: how much of the disk is free cannot be read: new mail is refused',
-  ])
+  expect(await withBound('1', `${folder.path}/gone`)).toEqual(['error: cannot read free disk space: refusing new mail'])
 })

@@ -11,7 +11,7 @@ import { createTestAccount, eventually } from '#test/support/app.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
 import { createDataFolder, type DataFolder, runTassis, runTassisJson, setUpAccount, startServing } from './process.ts'
 
-// Some commands are processes of their own, on a machine that may be busy.
+// Some commands run as separate processes on a machine that may be busy.
 setDefaultTimeout(60_000)
 
 interface Use {
@@ -43,13 +43,13 @@ interface Use {
   readonly not_stored: readonly object[]
 }
 
-/** What du(1) says of a folder, in bytes. */
+/** Returns the size of a folder according to du(1), in bytes. */
 async function du(path: string): Promise<number> {
   await using child = Bun.spawn(['du', '-s', '--block-size=1', path], { stdout: 'pipe' })
   return Number((await child.stdout.text()).split('\t')[0])
 }
 
-/** Months of content, raw mail, an import that waits, and rows. */
+/** Stores months of content, raw mail, a waiting import and rows. */
 async function fill(data: DataFolder): Promise<void> {
   const { app, close } = openApp(loadConfig({ ...data.settings }).config)
   for (const month of [8, 9, 10]) {
@@ -76,16 +76,20 @@ const sumParts = (use: Use): number =>
   use.imports_bytes +
   use.other_bytes
 
-test('the parts are the whole, and the whole is what du says, beside a service and without it', async () => {
+test('the parts add up to the total, and the total equals du, with and without a service', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   await fill(data)
   const look = async () => {
     const use = await runTassisJson<Use>(['disk'], data.settings)
-    const said = await du(data.path)
-    return { use, isWhole: sumParts(use) === use.total_bytes, isDu: Math.abs(use.total_bytes - said) <= said / 100 }
+    const duBytes = await du(data.path)
+    return {
+      use,
+      isWhole: sumParts(use) === use.total_bytes,
+      isDu: Math.abs(use.total_bytes - duBytes) <= duBytes / 100,
+    }
   }
-  /** Blocks are allocated a moment after they are written, so the two may look at different ones. */
+  /** Blocks are allocated shortly after they are written, so the two may see different sizes. */
   const lookWhole = (): Promise<Awaited<ReturnType<typeof look>>> =>
     eventually(async () => {
       const looked = await look()
@@ -119,7 +123,7 @@ test('the parts are the whole, and the whole is what du says, beside a service a
   expect(await lookWhole()).toMatchObject({ isWhole: true, isDu: true })
 })
 
-test('the table names what is used, what bounds it and what goes next', async () => {
+test('the table shows usage, limits and what is deleted next', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   await fill(data)
@@ -129,7 +133,7 @@ test('the table names what is used, what bounds it and what goes next', async ()
   expect(stdout).toMatch(/\n {2}content \(bodies and attachments\) +\d/)
   expect(stdout).toMatch(/\n {4}2025-11 +\d/)
   expect(stdout).toMatch(/\nfree on this disk +\d/)
-  expect(stdout).toMatch(/\nKIND +USED +BOUND +KEPT FOR +OLDEST +GOES NEXT\n/)
+  expect(stdout).toMatch(/\nKIND +USED +LIMIT +RETENTION +OLDEST +DELETED NEXT\n/)
   expect(stdout).toMatch(/\nemails +[\d.]+ KiB +20.0 GiB +730 days +- +-\n/)
   expect(stdout).not.toContain('New mail is refused')
   const full = await runTassis(['disk'], { ...data.settings, TASSIS_MIN_FREE_DISK: '1024GiB' })
@@ -137,7 +141,7 @@ test('the table names what is used, what bounds it and what goes next', async ()
 })
 
 // Proves: storage-9
-test('sizes that the disk cannot hold are bounded to it, less the reserve, with a warning that says both figures', async () => {
+test('limits larger than the disk are reduced to it less the reserve, with a warning that names both sizes', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   const settings = { ...data.settings, TASSIS_CONTENT_MAX_BYTES: '100000GiB', TASSIS_MIN_FREE_DISK: '1GiB' }
@@ -147,7 +151,7 @@ test('sizes that the disk cannot hold are bounded to it, less the reserve, with 
     warnings: string[]
   }>(['disk'], settings)
   const content = use.kinds.find(({ kind }) => kind === 'content')
-  // What others store on this disk changes while it is measured.
+  // Other programs write to this disk during the measurement.
   const { size_bytes: sizeBytes } = use.file_system
   expect(content?.max_bytes).toBeLessThanOrEqual(Math.max(sizeBytes - GiB, sizeBytes / 2))
   expect(use.warnings).toEqual([
@@ -156,7 +160,7 @@ test('sizes that the disk cannot hold are bounded to it, less the reserve, with 
   expect((await runTassis(['disk'], settings)).stdout).toContain('\nWarning: TASSIS_CONTENT_MAX_BYTES,')
 })
 
-test('the table names the accounts that use most, and of those above their share what goes next', async () => {
+test('the table names the accounts that use most, and what is deleted next of those above their share', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   {
@@ -192,7 +196,7 @@ test('the table names the accounts that use most, and of those above their share
     notStored: [{ id: second?.id, messages: 7 }],
   })
   const { stdout } = await runTassis(['disk'], settings)
-  expect(stdout).toMatch(/\nKIND +ACCOUNT +ID +USED +PART +FAIR SHARE +GOES NEXT\n/)
+  expect(stdout).toMatch(/\nKIND +ACCOUNT +ID +USED +PART +FAIR SHARE +DELETED NEXT\n/)
   expect(stdout).toMatch(
     new RegExp(
       `\nreceived mail .* ${first?.id} +1\\.\\d MiB +\\d+ % +\\d+ KiB +its oldest, up to .*, within the hour\n`,
@@ -202,13 +206,13 @@ test('the table names the accounts that use most, and of those above their share
   expect(stdout).toContain(`\nDropped: 7 messages to `)
 })
 
-test('retention can be run by hand, beside a service and without it', async () => {
+test('retention run works with and without a service', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   const nothing = { content: 0, events: 0, inbound: 0, logs: 0, audit: 0 }
   expect(await runTassisJson<object>(['retention', 'run'], data.settings)).toEqual(nothing)
-  const said = await runTassis(['retention', 'run'], data.settings)
-  expect(said).toEqual({
+  const result = await runTassis(['retention', 'run'], data.settings)
+  expect(result).toEqual({
     exitCode: 0,
     stderr: '',
     stdout:

@@ -16,7 +16,7 @@ interface Verified {
   }[]
 }
 
-test('a domain that has what sending needs is verified: DMARC and the inbound MX are advice, not faults', async () => {
+test('a domain is verified with the records that sending needs, without DMARC and the inbound MX', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   const { dns_records: records } = await runTassisJson<Verified>(['domains', 'records', 'sender.test'], data.settings)
@@ -38,7 +38,7 @@ test('a domain that has what sending needs is verified: DMARC and the inbound MX
   )
 })
 
-test('when DNS does not answer, that is said once, with who was asked and which setting names them', async () => {
+test('without a DNS answer, verify reports it once with the DNS servers and the setting that names them', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   const { dns_records: records } = await runTassisJson<Verified>(['domains', 'records', 'sender.test'], data.settings)
@@ -51,23 +51,23 @@ test('when DNS does not answer, that is said once, with who was asked and which 
   expect(stdout).toContain(`\nAsked: ${dns.address}. TASSIS_DNS_SERVERS sets`)
 })
 
-test('a host name without a dot is warned of wherever records are shown, whatever the delivery mode', async () => {
+test('commands that show records warn of a host name without a dot in every delivery mode', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   const settings = { ...data.settings, TASSIS_HOSTNAME: 'vm' }
-  expect((await runTassis(['domains', 'add', 'other.test'], settings)).stdout).toContain('calls itself "vm"')
+  expect((await runTassis(['domains', 'add', 'other.test'], settings)).stdout).toContain('The host name "vm"')
   const commands = [
     ['domains', 'records', 'sender.test'],
     ['domains', 'records', 'sender.test', '--zone'],
   ]
   for (const command of commands) {
     const { stdout } = await runTassis(command, { ...settings, TASSIS_DELIVERY: 'capture' })
-    expect(stdout).toContain('This host calls itself "vm", which is no full name')
-    expect((await runTassis(command, data.settings)).stdout).not.toContain('calls itself')
+    expect(stdout).toContain('The host name "vm" is not fully qualified')
+    expect((await runTassis(command, data.settings)).stdout).not.toContain('is not fully qualified')
   }
 })
 
-test('serve warns of a host name without a dot in its log when it delivers directly', async () => {
+test('serve logs a warning for a host name without a dot in direct delivery', async () => {
   using data = createDataFolder()
   const warned = async (delivery: string) => {
     const settings = { ...data.settings, TASSIS_HOSTNAME: 'vm', TASSIS_DELIVERY: delivery }
@@ -83,7 +83,7 @@ test('serve warns of a host name without a dot in its log when it delivers direc
   expect([await warned('direct'), await warned('capture')]).toEqual([true, false])
 })
 
-test('a tracking domain is shown with the records, as a block and as a line of a zone file', async () => {
+test('records include the tracking domain, as a block and as a zone file line', async () => {
   using data = createDataFolder()
   const { domainId } = await setUpAccount(data.settings)
   const opened = openApp(loadConfig({ ...data.settings }).config)
@@ -91,7 +91,7 @@ test('a tracking domain is shown with the records, as a block and as a line of a
   await opened.close()
   const blocks = await runTassis(['domains', 'records', domainId], data.settings)
   expect(blocks.stdout).toEndWith(
-    'its name may lie in another domain\n  Type      CNAME\n  Name      links.brand.test\n  Value     mail.tassis.test\n',
+    'may be in another domain\n  Type      CNAME\n  Name      links.brand.test\n  Value     mail.tassis.test\n',
   )
   const zone = await runTassis(['domains', 'records', 'sender.test', '--zone'], data.settings)
   expect(zone.stdout).toEndWith('\nlinks.brand.test. 3600 IN CNAME mail.tassis.test.\n')
@@ -106,7 +106,7 @@ test('a tracking domain is shown with the records, as a block and as a line of a
   })
 })
 
-test('an operator who vouches for a domain has it verified without DNS, until 72 hours after a look that finds no records', async () => {
+test('vouch verifies a domain without DNS until 72 hours after a check that finds no records', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   await using dns = await startDnsServer({})
@@ -114,7 +114,7 @@ test('an operator who vouches for a domain has it verified without DNS, until 72
   const { exitCode, stdout } = await runTassis(['domains', 'vouch', 'sender.test'], settings)
   expect({ exitCode, stdout }).toEqual({
     exitCode: 0,
-    stdout: expect.stringContaining('sender.test counts as verified and takes mail, on your word.') as string,
+    stdout: expect.stringContaining('sender.test counts as verified and accepts mail, without a DNS check.') as string,
   })
   const listed = await runTassisJson<{ verified: boolean; dns_records: { verified: boolean }[] }[]>(
     ['domains', 'list'],
@@ -129,7 +129,7 @@ test('an operator who vouches for a domain has it verified without DNS, until 72
     return [verified.exitCode, verified.stdout.split('\n').slice(-2, -1)[0]]
   }
   const lacks =
-    /^sender\.test was verified and has lacked records since .+Z \(spf, dkim, return_path\): its mail is sent until .+Z, then refused\. /
+    /^sender\.test was verified, but records have been missing since .+Z \(spf, dkim, return_path\): its mail is sent until .+Z, then refused\. /
   expect(await verify()).toEqual([1, expect.stringMatching(lacks)])
   expect((await runTassis(['domains', 'list'], settings)).stdout).toMatch(
     /^sender\.test +losing .* missing since .+Z: spf, dkim, return_path; sends until .+Z$/m,
@@ -138,14 +138,14 @@ test('an operator who vouches for a domain has it verified without DNS, until 72
   const opened = openApp(config)
   opened.app.db.run('UPDATE domains SET records_lost_at = records_lost_at - 72 * 3600000')
   await opened.close()
-  const noLonger = 'sender.test took mail and takes none any more: who sends to it is refused for good (550).'
+  const noLonger = 'sender.test no longer accepts mail: senders get a permanent rejection (550).'
   expect(await verify()).toEqual([1, noLonger])
-  // It had been told.
+  // The account had been notified.
   expect(await verify()).toEqual([1, expect.stringMatching(/: its mail has been refused since .+Z\. /)])
   expect((await runTassis(['domains', 'list'], settings)).stdout).toMatch(/^sender\.test +lost .*; refused since .+Z$/m)
 })
 
-test('`domains verify --without-dns` does what `domains vouch` does, and its help is shown first', async () => {
+test('`domains verify --without-dns` equals `domains vouch` and comes first in the help', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   await using dns = await startDnsServer({})
@@ -154,7 +154,7 @@ test('`domains verify --without-dns` does what `domains vouch` does, and its hel
   expect(verified).toEqual(await runTassis(['domains', 'vouch', 'sender.test'], settings))
   expect(verified).toMatchObject({
     exitCode: 0,
-    stdout: expect.stringContaining('sender.test counts as verified and takes mail, on your word.') as string,
+    stdout: expect.stringContaining('sender.test counts as verified and accepts mail, without a DNS check.') as string,
   })
   const [listed] = await runTassisJson<{ verified: boolean }[]>(['domains', 'list'], settings)
   expect(listed?.verified).toBe(true)
@@ -165,19 +165,19 @@ test('`domains verify --without-dns` does what `domains vouch` does, and its hel
   )
 })
 
-test('a domain below a verified one is said to send under that one until it is verified itself', async () => {
+test('a subdomain of a verified domain is shown as sending under it until it is verified itself', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings, { verified: true })
   await using dns = await startDnsServer({})
   const settings = { ...data.settings, TASSIS_DNS_SERVERS: dns.address }
   const { stdout } = await runTassis(['domains', 'add', 'second.sender.test'], settings)
-  expect(stdout).toContain('Its mail is sent, under sender.test, which is verified; once it is verified itself')
+  expect(stdout).toContain('Its mail is sent under sender.test, which is verified; once verified itself')
   expect(stdout).not.toContain('captured')
   expect((await runTassis(['domains', 'list'], settings)).stdout).toMatch(
     /^second\.sender\.test +covered .* missing: spf, dkim, return_path; sends under sender\.test$/m,
   )
   expect((await runTassis(['domains', 'verify', 'second.sender.test'], settings)).stdout).toContain(
-    'second.sender.test is not verified. Its mail is sent, under sender.test, which is verified',
+    'second.sender.test is not verified. Its mail is sent under sender.test, which is verified',
   )
   expect((await runTassis(['domains', 'add', 'third.test'], settings)).stdout).toContain(
     'Until it is verified, its mail is only captured.',
@@ -188,13 +188,13 @@ test('a domain below a verified one is said to send under that one until it is v
   )
 })
 
-test('who vouches for a domain is told when no mail comes in', async () => {
+test('vouch warns when the service receives no mail', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   const vouch = async (more: Settings) =>
     (await runTassis(['domains', 'vouch', 'sender.test'], { ...data.settings, ...more })).stdout.split('\n').slice(1)
   expect(await vouch({})).toEqual([
-    'Warning: No mail comes in until the service runs with TASSIS_INBOUND_ADDR, such as 127.0.0.1:2525.',
+    'Warning: The service receives no mail until it runs with TASSIS_INBOUND_ADDR, such as 127.0.0.1:2525.',
     '',
   ])
   expect(await vouch({ TASSIS_INBOUND_ADDR: '127.0.0.1:2525' })).toEqual([''])

@@ -1,8 +1,8 @@
-/** @module `tassis emails`: how an operator finds an email and reads what became of it. */
+/** @module Tests of `tassis emails`: how an operator finds an email and reads its history. */
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { createDataFolder, runTassis, runTassisJson, setUpAccount, startServing } from './process.ts'
 
-// Commands are processes of their own, on a machine that may be busy.
+// Commands run as separate processes on a machine that may be busy.
 setDefaultTimeout(60_000)
 
 interface Listed {
@@ -10,7 +10,7 @@ interface Listed {
   readonly emails: readonly { readonly id: string; readonly subject: string; readonly message_id: string }[]
 }
 
-test('emails list finds by the filters of the API, in 80 columns; show tells of one in words', async () => {
+test('emails list finds emails by the filters of the API in 80 columns, and show describes one', async () => {
   using data = createDataFolder()
   const settings = { ...data.settings, TASSIS_DELIVERY: 'capture' }
   await setUpAccount(settings, { verified: true })
@@ -51,7 +51,7 @@ test('emails list finds by the filters of the API, in 80 columns; show tells of 
 
   const shortId = lines[3]?.split(' ')[0] ?? ''
   const { stdout } = await runTassis(['emails', 'show', shortId], settings)
-  expect(stdout).toMatch(/^Status: +sent: the receiving server has taken it$/m)
+  expect(stdout).toMatch(/^Status: +sent: accepted by the receiving server$/m)
   expect(stdout).toMatch(/^ {2}to {3}bob@receiver\.test {2}sent after 1 attempt; delivered \d{4}-/m)
   expect(stdout).toMatch(/delivered +bob@receiver\.test/)
   const listed = await runTassisJson<Listed>(['emails', 'list', '--to', 'bob@receiver.test'], settings)
@@ -63,6 +63,6 @@ test('emails list finds by the filters of the API, in 80 columns; show tells of 
   })
   for (const unknown of ['01234567', 'x', '0'.repeat(33)]) {
     const missing = await runTassis(['emails', 'show', unknown], settings)
-    expect([missing.exitCode, missing.stderr]).toEqual([1, expect.stringContaining('There is no email')])
+    expect([missing.exitCode, missing.stderr]).toEqual([1, expect.stringContaining('matches no email or several')])
   }
 })

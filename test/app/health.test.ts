@@ -5,7 +5,7 @@ import { createDataFolder, runTassis, startServing } from './process.ts'
 
 setDefaultTimeout(60_000)
 
-test('health says ready of a running service, and what to do when none answers', async () => {
+test('health reports a running service as ready, and what to do when none answers', async () => {
   using folder = createDataFolder()
   await using service = await startServing(folder.settings)
   const settings = { ...folder.settings, TASSIS_HTTP_ADDR: new URL(service.url).host }
@@ -15,7 +15,7 @@ test('health says ready of a running service, and what to do when none answers',
   const { exitCode, stderr } = await runTassis(['health'], settings)
   expect([exitCode, stderr]).toEqual([
     1,
-    `tassis: No service answers at ${service.url}/readyz; start it with \`tassis serve\`, or give the TASSIS_HTTP_ADDR that it was started with.\n`,
+    `tassis: No service answers at ${service.url}/readyz; start it with \`tassis serve\`, or set TASSIS_HTTP_ADDR to that of the service.\n`,
   ])
 })
 

@@ -1,4 +1,4 @@
-/** Names that strangers write into mail, and the DNS behind them. */
+/** @module Tests DNS lookups of names in received mail. */
 import { expect, test } from 'bun:test'
 import { receiveMessage } from '#features/receiving/inbound/receive.ts'
 import { seconds } from '#platform/units.ts'
@@ -8,11 +8,11 @@ import { ManualClock } from '#test/support/manual-clock.ts'
 
 const MESSAGES = 100
 const MAX_DELIVERY_EXCHANGES = 256
-/** A key is only asked for when the body is the one that was signed. */
+/** The key is looked up only if the body hash matches. */
 const BODY = 'Hi.\r\n'
 const BODY_HASH = new Bun.CryptoHasher('sha256').update(BODY).digest('base64')
 
-test('silent DNS servers behind the senders of incoming mail hold up no look-up of delivery', async () => {
+test('silent DNS servers of senders do not delay the DNS lookups of delivery', async () => {
   const zone: Zone = { 'customer.test': { MX: [{ preference: 10, exchange: 'mx.customer.test' }] } }
   for (let n = 0; n < MESSAGES; n++) {
     zone[`s${n}.test`] = 'SILENCE'
@@ -20,7 +20,7 @@ test('silent DNS servers behind the senders of incoming mail hold up no look-up 
     zone[`${n}.2.0.192.in-addr.arpa`] = 'SILENCE'
   }
   await using dns = await startDnsServer(zone)
-  // Nothing times out: its clock stands still.
+  // Nothing times out, because the clock stands still.
   const clock = new ManualClock(Date.UTC(2026, 10, 3))
   await using service = await createTestApp({ clock, receives: true, settings: { TASSIS_DNS_SERVERS: dns.address } })
   for (let n = 0; n < MESSAGES; n++) {
@@ -41,7 +41,7 @@ test('silent DNS servers behind the senders of incoming mail hold up no look-up 
     records: [{ preference: 10, exchange: 'mx.customer.test' }],
   })
 
-  // What waits for DNS is waited for at the end, by the clock.
+  // Stopping waits for pending DNS lookups, on this clock.
   let isStopped = false
   void service.inbound?.stop().then(() => {
     isStopped = true

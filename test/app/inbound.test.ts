@@ -1,15 +1,15 @@
-/** What operators do with received mail that could not be parsed. */
+/** @module Tests of `tassis inbound`: received mail that could not be parsed. */
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
 import { createDataFolder, runTassis, runTassisJson, setUpAccount } from './process.ts'
 
-// Commands are processes of their own, on a machine that may be busy.
+// Commands run as separate processes on a machine that may be busy.
 setDefaultTimeout(60_000)
 
 // Proves: inbound-25
-test('mail that could not be parsed is listed and parsed again; what still cannot be parsed stays listed', async () => {
+test('unparsed mail is listed and can be parsed again; mail that still cannot be parsed stays listed', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   const opened = openApp(loadConfig({ ...data.settings }).config)
@@ -17,7 +17,7 @@ test('mail that could not be parsed is listed and parsed again; what still canno
   const domain = app.db
     .query<{ accountId: number; domainId: number }, []>('SELECT account_id AS accountId, id AS domainId FROM domains')
     .get() ?? { accountId: 0, domainId: 0 }
-  const problem = 'The parser broke down over it.\u001b[2J'
+  const problem = 'The parser crashed on it.\u001b[2J'
   const good = await storeTestInbound(app, domain, {
     raw: 'From: a@b.test\r\nSubject: Hello\r\n\r\nHello.\r\n',
     problem,
@@ -44,7 +44,7 @@ test('mail that could not be parsed is listed and parsed again; what still canno
   expect(await runTassis(['inbound', 'retry'], data.settings)).toEqual({
     exitCode: 1,
     stdout: '',
-    stderr: 'tassis: Give the id of a message, or --all for every one of them.\n',
+    stderr: 'tassis: Give the ID of a message, or --all.\n',
   })
   expect(await runTassis(['inbound', 'retry', good], data.settings)).toEqual({
     exitCode: 0,

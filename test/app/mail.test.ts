@@ -1,4 +1,4 @@
-/** What operators do with mail that came for them, and with complaints. */
+/** @module Tests of `tassis mail` and `tassis complaints`. */
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,13 +13,13 @@ import type { FeedbackReport } from '#protocols/arf/report.ts'
 import { claimDueTo } from '#test/support/lanes.ts'
 import { createDataFolder, runTassis, runTassisJson, type Settings, setUpAccount, startServing } from './process.ts'
 
-// Services are processes of their own, on a machine that may be busy.
+// Services run as separate processes on a machine that may be busy.
 setDefaultTimeout(60_000)
 
 const RECEIVED = Date.UTC(2026, 2, 15, 12, 30)
 const UNKNOWN = '0199aaaa-bbbb-7ccc-8ddd-eeeeffff0000'
 
-/** Runs `use` with the data of a stopped service. */
+/** Calls `use` with the data of a stopped service. */
 async function withApp<T>(settings: Settings, use: (app: App) => Promise<T>): Promise<T> {
   const opened = openApp(loadConfig({ ...settings }).config)
   try {
@@ -29,7 +29,7 @@ async function withApp<T>(settings: Settings, use: (app: App) => Promise<T>): Pr
   }
 }
 
-/** Stores a message as it would have come in; gives its id. */
+/** Stores a message as if it had been received and returns its id. */
 const receive = (
   settings: Settings,
   raw: string | Uint8Array,
@@ -54,7 +54,7 @@ const receive = (
         rcptTo: ['abuse@mail.tassis.test', 'postmaster@mail.tassis.test'],
         from: 'Bob <bob@receiver.test>',
         subject: 'Spam',
-        reason: 'It is addressed to the operator.',
+        reason: 'The message is addressed to the operator.',
         ...change,
       }),
     )
@@ -73,11 +73,11 @@ const MESSAGE = [
   '',
 ].join('\r\n')
 
-// C0 but line ends, DEL, C1, line separators, and what turns the direction of writing.
+// C0 except line ends, DEL, C1, line separators and bidirectional controls.
 const OBEYED = /[\0-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]/
 
 // Proves: inbound-34
-test('mail is listed, shown and deleted, and nothing that a stranger wrote is obeyed by the terminal', async () => {
+test('operator mail can be listed, shown and deleted, without control characters on the terminal', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   const run = async (...args: string[]) => {
@@ -105,7 +105,7 @@ test('mail is listed, shown and deleted, and nothing that a stranger wrote is ob
   expect(shown.out.split('\n')).toEqual([
     `Received:  2026-03-15 12:30:00Z from 198.51.100.7, ${Buffer.byteLength(MESSAGE)} bytes`,
     'Kind:      abuse',
-    'Why here:  It is addressed to the operator.',
+    'Why here:  The message is addressed to the operator.',
     'Envelope:  bob@receiver.test to abuse@mail.tassis.test, postmaster@mail.tassis.test',
     'From:       ]0;owned [2J 31m gnp.exe  <bob@receiver.test>',
     'Subject:   Spam ]0;owned [2J 31m gnp.exe ',
@@ -128,13 +128,13 @@ test('mail is listed, shown and deleted, and nothing that a stranger wrote is ob
     expect(await run(...args)).toEqual({
       exitCode: 1,
       out: '',
-      stderr: 'tassis: There is no message with this ID; `tassis mail list` shows what there is.\n',
+      stderr: 'tassis: Message not found; `tassis mail list` lists all messages.\n',
     })
   expect((await run('list', '--kind', 'nothing')).exitCode).toBe(2)
   expect((await run('list')).out).toContain(bounce)
 })
 
-test('programs get the message exactly, through a running service, however large it is', async () => {
+test('--json returns the exact bytes of a message of any size from a running service', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   const large = Buffer.concat([
@@ -147,7 +147,7 @@ test('programs get the message exactly, through a running service, however large
   const head = {
     id,
     kind: 'abuse',
-    reason: 'It is addressed to the operator.',
+    reason: 'The message is addressed to the operator.',
     mail_from: 'bob@receiver.test',
     rcpt_to: ['abuse@mail.tassis.test'],
     from: null,
@@ -171,7 +171,7 @@ test('programs get the message exactly, through a running service, however large
   expect(await runTassisJson(['mail', 'list'], data.settings)).toEqual({ total: 0, mail: [] })
 })
 
-test('a message without text, one that cannot be parsed and one that is gone are shown as far as they go', async () => {
+test('show prints what is available of a message without text, an unparseable one and a deleted one', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   const show = async (id: string, ...more: string[]) => {
@@ -180,11 +180,11 @@ test('a message without text, one that cannot be parsed and one that is gone are
   }
   const html = await receive(data.settings, 'Content-Type: text/html\r\n\r\n<script>alert(1)</script>')
   const broken = await receive(data.settings, `X: ${'a'.repeat(2_000_000)}`)
-  const noText = { last: '(It has no text that can be shown; --raw shows all of it.)', stderr: '', exitCode: 0 }
+  const noText = { last: '(It has no text to show; --raw shows the whole message.)', stderr: '', exitCode: 0 }
   expect(await show(html)).toEqual(noText)
   expect(await show(broken)).toEqual(noText)
   rmSync(join(data.path, 'raw-mail'), { recursive: true, force: true })
-  const gone = 'The message itself is no longer kept; what `tassis mail list` says of it is all that is left.'
+  const gone = 'The message is no longer stored; only its entry in `tassis mail list` is left.'
   expect(await show(html)).toMatchObject({ last: `(${gone})`, exitCode: 0 })
   expect(await show(html, '--raw')).toMatchObject({ last: '', stderr: expect.stringContaining(gone), exitCode: 1 })
 })
@@ -203,7 +203,7 @@ const REPORT: FeedbackReport = {
 }
 
 // Proves: notify-40
-test('complaints are told by account with their rate over 30 days, newest first', async () => {
+test('complaints are shown by account with their rate over 30 days, newest first', async () => {
   using data = createDataFolder()
   const { accountId } = await setUpAccount(data.settings, { verified: true })
   const run = async (...args: string[]) => (await runTassis(['complaints', ...args], data.settings)).stdout.trimEnd()
@@ -213,7 +213,7 @@ test('complaints are told by account with their rate over 30 days, newest first'
       'ACCOUNT  DELIVERED  COMPLAINTS  RATE',
       'Acme     0          0           -',
       '',
-      'Nobody has complained.',
+      'No complaints.',
     ].join('\n'),
   )
   for (const to of ['bob@receiver.test', 'carl@receiver.test', 'dora@receiver.test', 'erin@receiver.test'])
@@ -229,8 +229,8 @@ test('complaints are told by account with their rate over 30 days, newest first'
       return row ? formatUuid(row.uuid) : ''
     }),
   )
-  const told = await run('--account', 'acme')
-  expect(told.split('\n').map((line) => line.replace(/ +/g, ' '))).toEqual([
+  const result = await run('--account', 'acme')
+  expect(result.split('\n').map((line) => line.replace(/ +/g, ' '))).toEqual([
     'The last 30 days, without sandbox mail:',
     'ACCOUNT DELIVERED COMPLAINTS RATE',
     'Acme 4 1 25.000 %',
@@ -242,7 +242,7 @@ test('complaints are told by account with their rate over 30 days, newest first'
       ),
     ),
   ])
-  expect(OBEYED.exec(told)).toBeNull()
+  expect(OBEYED.exec(result)).toBeNull()
   expect(await runTassisJson(['complaints'], data.settings)).toEqual({
     days: 30,
     accounts: [{ account_id: accountId, account: 'Acme', delivered: 4, complaints: 1, rate: 0.25 }],
@@ -261,13 +261,13 @@ test('complaints are told by account with their rate over 30 days, newest first'
 })
 
 // Proves: inbound-26
-test('a message is processed again when its operator asks, with the service when it does not run', async () => {
+test('retry processes a message again, or when the service starts if none is running', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   const id = await receive(data.settings, 'From: bob@receiver.test\r\n\r\nHello.\r\n')
   expect(await runTassis(['mail', 'retry', id], data.settings)).toEqual({
     exitCode: 0,
-    stdout: 'It is processed again; what cannot be made out comes back to `tassis mail list`.\n',
+    stdout: 'The message is being processed again; if it cannot be parsed, it returns to `tassis mail list`.\n',
     stderr: '',
   })
   const waiting = await withApp(data.settings, async ({ db }) =>

@@ -6,7 +6,7 @@ import { loadConfig } from '#app/settings.ts'
 import { ConfigError } from '#platform/config.ts'
 import { createDataFolder } from './process.ts'
 
-test('an existing database is never opened without its master key or with another, and none is made in its place', async () => {
+test('an existing database is never opened without its master key or with another, and no new key is created', async () => {
   using folder = createDataFolder()
   const open = (more: Record<string, string> = {}) => openApp(loadConfig({ ...folder.settings, ...more }).config)
   await open().close()
@@ -15,15 +15,15 @@ test('an existing database is never opened without its master key or with anothe
 
   renameSync(path, `${path}.away`)
   expect(() => open()).toThrow(
-    new ConfigError(`The master key file ${path} is missing, but the database was made with one; put it back.`),
+    new ConfigError(`The master key file ${path} is missing, but the database needs it; restore it.`),
   )
   expect(existsSync(path)).toBe(false)
 
   writeFileSync(path, Buffer.alloc(32, 1).toString('base64'))
-  expect(() => open()).toThrow('The master key is not the one that the database was made with')
+  expect(() => open()).toThrow('The master key does not match the database')
   expect(() => open({ TASSIS_MASTER_KEY: 'short' })).toThrow('32 bytes in base64')
 
-  // The right one, from wherever it comes.
+  // The right key works from any source.
   await open({ TASSIS_MASTER_KEY: key.trim() }).close()
   await open({ TASSIS_MASTER_KEY_FILE: `${path}.away` }).close()
 })

@@ -1,4 +1,4 @@
-/** What a running service calls for its tenants, and what it never calls. */
+/** @module Tests which addresses a running service calls for its tenants. */
 import { describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { networkInterfaces, tmpdir } from 'node:os'
@@ -15,7 +15,7 @@ import { startHttpsReceiver } from '#test/support/https-receiver.ts'
 const REQUEST = { headers: {}, body: '{}', timeoutMs: 10_000, maxResponseBytes: 1000 }
 
 describe('by the service', () => {
-  test('names are looked up by its DNS servers, and the authorities of TASSIS_EXTRA_CA_FILE are trusted', async () => {
+  test('names are resolved by its DNS servers, and the authorities of TASSIS_EXTRA_CA_FILE are trusted', async () => {
     await using receiver = await startHttpsReceiver({ names: ['hooks.example.test'] })
     await using dns = await startDnsServer({
       'hooks.example.test': { CNAME: 'real.example.test' },
@@ -35,7 +35,7 @@ describe('by the service', () => {
       unresolvable('The DNS servers could not look up the addresses of broken.example.test (SERVFAIL).'),
     )
     expect(await fetch.check('https://loop.example.test/')).toEqual(
-      unresolvable('The aliases of loop.example.test in DNS lead nowhere.'),
+      unresolvable('The CNAME records of loop.example.test form a loop.'),
     )
     for (const name of ['empty.example.test', 'absent.example.test'])
       expect(await fetch.check(`https://${name}/`)).toEqual(unresolvable(`${name} has no address in DNS.`))
@@ -66,7 +66,7 @@ describe('by the service', () => {
       expect(await strict.app.fetch.post(url, REQUEST)).toMatchObject({ kind: 'failed', cause: 'refused' })
     }
     const because =
-      'is private, loopback or reserved: such addresses are not called unless the operator allows them with TASSIS_ALLOW_PRIVATE_NETWORKS.'
+      'is private, loopback or reserved; the operator can allow such addresses with TASSIS_ALLOW_PRIVATE_NETWORKS.'
     expect(await strict.app.fetch.check('https://10.1.2.3:8443/')).toEqual({
       kind: 'refused',
       reason: `10.1.2.3 ${because}`,
@@ -83,7 +83,7 @@ describe('by the service', () => {
   })
 
   // Proves: webhook-12
-  test('loopback addresses alone are called with TASSIS_ALLOW_PRIVATE_NETWORKS=loopback, but never its own ports', async () => {
+  test('TASSIS_ALLOW_PRIVATE_NETWORKS=loopback allows only loopback addresses, but never its own ports', async () => {
     await using receiver = await startHttpsReceiver({ names: ['hooks.example.test', 'localhost'] })
     await using dns = await startDnsServer({
       'hooks.example.test': { A: ['127.0.0.1'] },
@@ -116,7 +116,7 @@ describe('by the service', () => {
   })
 
   // Proves: webhook-12
-  test('a name that was public when its webhook was made, and then leads to this machine, is not called', async () => {
+  test('a name that was public when its webhook was created, but now resolves to this machine, is not called', async () => {
     await using receiver = await startHttpsReceiver({ names: ['hooks.example.test'] })
     await using dns = await startDnsServer({ 'hooks.example.test': { A: ['8.8.8.8'], ttl: 0 } })
     await using service = await createTestApi({
@@ -138,7 +138,7 @@ describe('by the service', () => {
     expect(await delivery()).toMatchObject({
       status_code: null,
       error:
-        'hooks.example.test resolves to an address that is private, loopback or reserved: such addresses are not called unless the operator allows them with TASSIS_ALLOW_PRIVATE_NETWORKS.',
+        'hooks.example.test resolves to an address that is private, loopback or reserved; the operator can allow such addresses with TASSIS_ALLOW_PRIVATE_NETWORKS.',
     })
     expect(receiver.connections.accepted).toBe(0)
   })
@@ -170,19 +170,19 @@ describe('by the service', () => {
     expect(called).toEqual([])
     expect(await service.app.fetch.check(`https://self.example.test:${port}/`)).toEqual({
       kind: 'refused',
-      reason: `self.example.test resolves to an address that is this machine, and port ${port} there is the service itself, which is never called; give the port of your own endpoint.`,
+      reason: `self.example.test resolves to an address that is this machine, and port ${port} belongs to the service itself; use the port of your own endpoint.`,
     })
-    // It is the port that makes the difference.
+    // Only the port differs.
     expect(await refused(`https://127.0.0.1:${port === '65535' ? 1 : Number(port) + 1}/`)).toBe(false)
     expect(await refused(`https://192.0.2.1:${port}/`)).toBe(false)
   })
 
-  test('the port of the capture server is its own', async () => {
+  test('the port of the capture server counts as its own', async () => {
     await using service = await createTestApp({ delivers: true })
     expect([...service.app.ownPorts]).toHaveLength(1)
   })
 
-  test('nothing is called once it is closed', async () => {
+  test('a closed fetch calls nothing', async () => {
     const service = await createTestApp()
     await service[Symbol.asyncDispose]()
     expect(await service.app.fetch.post('https://127.0.0.1:9/', REQUEST)).toMatchObject({
@@ -192,7 +192,7 @@ describe('by the service', () => {
   })
 })
 
-test('the authorities of TASSIS_EXTRA_CA_FILE come to the usual ones', () => {
+test('the authorities of TASSIS_EXTRA_CA_FILE are added to the default ones', () => {
   const folder = mkdtempSync(join(tmpdir(), 'tassis-test-'))
   try {
     const path = join(folder, 'ca.pem')
@@ -219,7 +219,7 @@ test.each([
   try {
     const path = join(folder, 'ca.pem')
     if (content !== undefined) writeFileSync(path, content)
-    const sentence = `TASSIS_EXTRA_CA_FILE is "${path}", ${what}; give a readable file of PEM certificates or unset it.`
+    const sentence = `TASSIS_EXTRA_CA_FILE is "${path}", ${what}; use a readable file of PEM certificates, or unset it.`
     await expect(createTestApp({ settings: { TASSIS_EXTRA_CA_FILE: path } })).rejects.toThrow(new ConfigError(sentence))
   } finally {
     rmSync(folder, { recursive: true })

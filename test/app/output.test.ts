@@ -1,4 +1,4 @@
-/** What commands print, as text. */
+/** @module Tests the text output of commands. */
 import { expect, test } from 'bun:test'
 import { formatJson } from '#app/cli/output.ts'
 
@@ -6,7 +6,7 @@ const NASTY = 'a\u001b]0;x\u0007\u007f\u0085\u009b31m\u2028\u2029\u202a\u202e\u2
 const HARMLESS = '\u00e9\u{1f600}\u2027\u202f\u206a'
 const ESCAPED = String.raw`a\u001b]0;x\u0007\u007f\u0085\u009b31m\u2028\u2029\u202a\u202e\u2066\u2069`
 
-test('JSON shows no control character, line separator or change of direction, and programs read the same value', () => {
+test('JSON output has no control character, line separator or bidirectional control, and parses to the same value', () => {
   const value = { subject: NASTY + HARMLESS, [NASTY]: ['\u009b'] }
   const text = formatJson(value)
   expect(text.split('\n')).toEqual([

@@ -1,4 +1,4 @@
-/** @module The operator gives accounts plans and quotas at the command line. */
+/** @module Tests of `tassis accounts plan`. */
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { assignPlan } from '#features/people/billing/assign.ts'
 import { createTestAccount, createTestApp } from '#test/support/app.ts'
@@ -7,7 +7,7 @@ import { createDataFolder, runTassis, runTassisJson } from './process.ts'
 
 setDefaultTimeout(60_000)
 
-test('tassis accounts plan gives a plan and a quota, takes the quota back, and says what cannot be', async () => {
+test('accounts plan sets a plan and a quota, removes the quota and explains refusals', async () => {
   using data = createDataFolder()
   const run = (...args: string[]) => runTassis(['accounts', 'plan', ...args], data.settings)
   await runTassisJson(
@@ -16,17 +16,17 @@ test('tassis accounts plan gives a plan and a quota, takes the quota back, and s
   )
   expect(await run('Ada', 'pro')).toMatchObject({
     exitCode: 0,
-    stdout: 'Ada has plan pro and 100000 recipients a month.\n',
+    stdout: 'Ada has plan pro with 100000 recipients per month.\n',
   })
   const both = await runTassisJson(['accounts', 'plan', 'Ada', 'business', '--monthly-quota', '7'], data.settings)
   expect(both).toEqual({ account: 'Ada', plan: 'business', monthly_quota: 7 })
   const own = await runTassisJson(['accounts', 'plan', 'Ada', '--monthly-quota', 'plan'], data.settings)
   expect(own).toEqual({ account: 'Ada', plan: 'business', monthly_quota: 500_000 })
   for (const [args, code, words] of [
-    [['Ada'], 1, 'Give a plan, a monthly quota, or both.'],
-    [['Ada', 'gold'], 1, 'A plan is one of free, starter, pro, business, enterprise, unlimited.'],
-    [['Ada', '--monthly-quota', '-1'], 2, 'It is a whole number from 0 to 2147483647'],
-    [['Eve', 'pro'], 1, 'There is no account "Eve"'],
+    [['Ada'], 1, 'Set a plan, a monthly quota, or both.'],
+    [['Ada', 'gold'], 1, 'The plan must be one of free, starter, pro, business, enterprise, unlimited.'],
+    [['Ada', '--monthly-quota', '-1'], 2, 'It must be a whole number from 0 to 2147483647'],
+    [['Eve', 'pro'], 1, 'Account "Eve"'],
   ] as const) {
     const { exitCode, stderr } = await run(...args)
     expect({ exitCode, stderr }).toEqual({ exitCode: code, stderr: expect.stringContaining(words) })
@@ -53,7 +53,7 @@ test('the plan of an account that pays follows its subscription, but not its quo
   ])
 })
 
-test('sub-accounts have the plan of their parent, and it is the parent that is given one', async () => {
+test('sub-accounts have the plan of their parent and cannot get their own', async () => {
   await using service = await createTestApp()
   const { app } = service
   const [parent, child] = [await createTestAccount(app, 'free'), await createTestAccount(app, 'free')]

@@ -1,4 +1,4 @@
-/** @module Runs `tassis` as its users do: as a process of its own with settings in its environment and a data directory of its own. */
+/** @module Runs `tassis` as users do: with settings in its environment and its own data directory. */
 import { spyOn } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -12,7 +12,7 @@ import { createApiKey } from '#features/setup/api-keys/keys.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { formatUuid } from '#platform/ids.ts'
 
-/** The program. */
+/** Entry point of the program. */
 export const MAIN = join(import.meta.dir, '../../src/main.ts')
 
 export type Settings = Readonly<Record<string, string>>
@@ -25,7 +25,7 @@ export interface CommandResult {
 
 export interface DataFolder extends Disposable {
   readonly path: string
-  /** Settings for a service in this folder that reaches nobody outside of the test. */
+  /** Settings for a service in this folder that connects only to fixtures of the test. */
   readonly settings: Settings
 }
 
@@ -48,7 +48,7 @@ export function createDataFolder(): DataFolder {
 
 const buildEnvironment = (settings: Settings) => ({ PATH: process.env['PATH'] ?? '', ...settings })
 
-/** Runs a command to its end as a process of its own: for tests of what only a process has, such as standard input, pipes and signals. */
+/** Runs a command to its end in its own process, for tests of standard input, pipes and signals. */
 export async function runTassisProcess(
   args: readonly string[],
   settings: Settings,
@@ -67,11 +67,11 @@ export async function runTassisProcess(
 let isRunning = false
 
 /**
- * Runs a command to its end in this process, at a tenth of the cost of one of its own. One at a time, because settings and output are the process's:
- * throws when another runs.
+ * Runs a command to its end in this process, at a tenth of the cost of a child process. Throws when another command is
+ * running, because settings and output belong to the process.
  */
 export async function runTassis(args: readonly string[], settings: Settings): Promise<CommandResult> {
-  if (isRunning) throw new Error('another command runs in this process')
+  if (isRunning) throw new Error('another command is running in this process')
   isRunning = true
   const { env } = process
   const written = { stdout: '', stderr: '' }
@@ -94,7 +94,7 @@ export async function runTassis(args: readonly string[], settings: Settings): Pr
   }
 }
 
-/** Runs a command that must succeed, and gives what it printed as JSON. */
+/** Runs a command that must succeed and returns its JSON output. */
 export async function runTassisJson<T = Record<string, unknown>>(
   args: readonly string[],
   settings: Settings,
@@ -112,11 +112,11 @@ export interface RunningService extends AsyncDisposable {
   readonly exited: Promise<number>
 }
 
-/** Starts a service and waits until it says where it listens. */
+/** Starts a service and waits until it prints its URL. */
 export async function startServing(
   settings: Settings,
   command = 'serve',
-  /** Files and sockets that it may have open. */
+  /** Maximum number of open files and sockets. */
   descriptors?: number,
 ): Promise<RunningService & { output(): string }> {
   const limit = descriptors === undefined ? [] : ['sh', '-c', `ulimit -n ${descriptors}; exec "$0" "$@"`]
@@ -148,7 +148,7 @@ export async function startServing(
   }
 }
 
-/** An account, the domain sender.test and a key, made in this process: before a service starts. */
+/** Creates an account, the domain sender.test and a key in this process, before a service starts. */
 export async function setUpAccount(
   settings: Settings,
   { verified = false } = {},

@@ -6,7 +6,7 @@ import { createDomain } from '#features/setup/domains/domains.ts'
 import { createTestAccount, createTestApp } from '#test/support/app.ts'
 import { createDataFolder, runTassis, runTassisJson } from './process.ts'
 
-test('mail of broadcasts waits in a line of its own, which names the domain', async () => {
+test('broadcast mail waits in a separate lane that names the domain', async () => {
   using data = createDataFolder()
   {
     await using service = await createTestApp({ dataDir: data.path })
@@ -37,7 +37,7 @@ test('mail of broadcasts waits in a line of its own, which names the domain', as
 })
 
 // Proves: storage-7
-test('release delivers what waited for its content, and says how much that was', async () => {
+test('release delivers mail that waited for its content and prints how much', async () => {
   using data = createDataFolder()
   const settings = { ...data.settings, TASSIS_DELIVERY: 'capture' }
   {
@@ -66,7 +66,7 @@ test('release delivers what waited for its content, and says how much that was',
   expect(before.stdout).toContain('deferred: Held without its content: The stored content of the email is missing')
   expect(released).toEqual({
     exitCode: 0,
-    stdout: '1 message released; what is still without its content is held again.\n',
+    stdout: '1 message released; messages whose content is still missing are held again.\n',
     stderr: '',
   })
   expect(again).toEqual({ released: 0 })

@@ -6,7 +6,7 @@ import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
 import { dmarcXml, tlsJson } from '#test/protocols/aggregate-reports/samples.ts'
 import { createDataFolder, runTassis, runTassisJson, type Settings, setUpAccount, startServing } from './process.ts'
 
-// Services are processes of their own, on a machine that may be busy.
+// Services run as separate processes on a machine that may be busy.
 setDefaultTimeout(60_000)
 
 const BEGIN = Date.UTC(2025, 10, 20)
@@ -18,7 +18,7 @@ interface Shown {
   readonly kind: string
 }
 
-/** Stores reports as they would come in; `gone` has content that is no longer kept. */
+/** Stores reports as if they had been received; the content of `gone` is no longer stored. */
 async function withReports(settings: Settings): Promise<void> {
   const opened = openApp(loadConfig({ ...settings }).config)
   try {
@@ -59,14 +59,14 @@ async function withReports(settings: Settings): Promise<void> {
 }
 
 // Proves: inbound-33
-test('reports are listed and shown, without a service and with one, and nothing of them obeys the terminal', async () => {
+test('reports can be listed and shown with and without a service, without control characters', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings, { verified: true })
   const run = async (...args: string[]) => {
     const { exitCode, stdout, stderr } = await runTassis(['reports', ...args], data.settings)
     return { exitCode, out: stdout.trimEnd(), stderr }
   }
-  expect(await run('list')).toEqual({ exitCode: 0, out: 'There is no report.', stderr: '' })
+  expect(await run('list')).toEqual({ exitCode: 0, out: 'There are no reports.', stderr: '' })
   await withReports(data.settings)
   const found = await runTassisJson<{ reports: Shown[] }>(['reports', 'list'], data.settings)
   const id = (index: number) => found.reports[index]?.id ?? ''
@@ -123,7 +123,7 @@ ${dmarcXml({ domain: 'sender.test' })}\t<!--  [31m -->`,
   })
 })
 
-test('what is not there is told in a sentence', async () => {
+test('a missing report or content is reported in one sentence', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   await withReports(data.settings)
@@ -131,17 +131,17 @@ test('what is not there is told in a sentence', async () => {
     ['reports', 'list', '--domain', 'tassis.test'],
     data.settings,
   )
-  const told = async (...args: string[]) => {
+  const runFailing = async (...args: string[]) => {
     const { exitCode, stderr } = await runTassis(['reports', ...args], { ...data.settings, TASSIS_LOG_LEVEL: 'silent' })
     return [exitCode, stderr.trimEnd()]
   }
   expect([
-    await told('show', 'nothing'),
-    await told('show', reports[0]?.id ?? ''),
-    await told('list', '--domain', 'no domain'),
+    await runFailing('show', 'nothing'),
+    await runFailing('show', reports[0]?.id ?? ''),
+    await runFailing('list', '--domain', 'no domain'),
   ]).toEqual([
-    [1, 'tassis: There is no report "nothing"; `tassis reports list` shows what there is.'],
-    [1, 'tassis: The report itself is no longer kept; only what the list says of it is left.'],
+    [1, 'tassis: Report "nothing" not found; `tassis reports list` lists all reports.'],
+    [1, 'tassis: The report is no longer stored; only its entry in the list is left.'],
     [1, 'tassis: The domain "no domain" has an invalid character.'],
   ])
 })

@@ -1,4 +1,4 @@
-/** @module The upgrade that indexes stored emails for search says so in the log when there are many. */
+/** @module Tests that the upgrade that indexes stored emails for search logs a message when there are many. */
 import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'

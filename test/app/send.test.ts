@@ -4,7 +4,7 @@ import { startDnsServer } from '#test/support/dns-server.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import { createDataFolder, runTassis, runTassisJson, setUpAccount, startServing } from './process.ts'
 
-// Services are processes of their own, on a machine that may be busy.
+// Services run as separate processes on a machine that may be busy.
 setDefaultTimeout(60_000)
 
 interface Line {
@@ -34,7 +34,7 @@ async function startReceiver(script: Parameters<typeof startScriptedSmtp>[0]) {
 
 const MESSAGE = ['send', '--from', 'Ada <ada@sender.test>', '--to', 'bob@receiver.test']
 
-test('send without a service delivers by itself and tells each event until the message is sent', async () => {
+test('send without a service delivers the message itself and prints each event until it is sent', async () => {
   await using peer = await startReceiver({})
   const { exitCode, stdout } = await runTassis([...MESSAGE, '--json'], peer.settings)
   const lines = stdout
@@ -46,7 +46,7 @@ test('send without a service delivers by itself and tells each event until the m
   expect(peer.receiver.session.messages).toHaveLength(1)
 })
 
-test('send through a service tells a refusal in the words of the receiver and exits with 1', async () => {
+test("send through a service prints the receiver's rejection and exits with 1", async () => {
   await using peer = await startReceiver({ rcpt: '550 5.1.1 No such user here' })
   await using _ = await startServing(peer.settings)
   const { exitCode, stdout } = await runTassis(MESSAGE, peer.settings)
@@ -57,15 +57,15 @@ test('send through a service tells a refusal in the words of the receiver and ex
   expect(stdout.trimEnd()).toEndWith('It is bounced.')
 })
 
-test('of several recipients it tells how many were reached and which were not', async () => {
+test('send prints how many recipients were reached and which were not', async () => {
   await using peer = await startReceiver({
     rcpt: (line) => (line.includes('carl') ? '550 5.1.1 No such user here' : '250 2.1.5 Ok'),
   })
   const args = [...MESSAGE, '--to', 'carl@receiver.test', '--to', 'dora@receiver.test']
-  const told = await runTassis(args, peer.settings)
-  expect(told.exitCode).toBe(1)
-  expect(told.stdout.trimEnd()).toEndWith('\n2 of 3 delivered; not carl@receiver.test (bounced).')
-  // Carl is suppressed by now.
+  const result = await runTassis(args, peer.settings)
+  expect(result.exitCode).toBe(1)
+  expect(result.stdout.trimEnd()).toEndWith('\n2 of 3 delivered; not carl@receiver.test (bounced).')
+  // Carl is suppressed now.
   const { stdout } = await runTassis([...MESSAGE, '--to', 'carla@receiver.test', '--json'], peer.settings)
   expect(JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? '')).toMatchObject({
     status: 'bounced',
@@ -83,7 +83,7 @@ test('send from a domain that is not registered names the command that adds it',
   expect(stderr).toContain('add it with `tassis domains add other.test`')
 })
 
-test('queue tells what waits, why and until when, with and without a service', async () => {
+test('queue shows what waits, why and until when, with and without a service', async () => {
   await using peer = await startReceiver({ rcpt: '450 4.2.0 Greylisted' })
   const service = await startServing(peer.settings)
   await runTassis([...MESSAGE, '--no-follow'], peer.settings)
@@ -103,7 +103,7 @@ test('queue tells what waits, why and until when, with and without a service', a
   const recipients = [
     { recipient: 'bob@receiver.test', status: 'queued', attempts: 1, last_error: '450 4.2.0 Greylisted' },
   ]
-  const reason = expect.stringMatching(/^deferred: 450 4\.2\.0 Greylisted, next try in \d+ (s|min)$/)
+  const reason = expect.stringMatching(/^deferred: 450 4\.2\.0 Greylisted, next attempt in \d+ (s|min)$/)
   const lanes = [{ lane: expect.stringMatching(/^\d+:receiver\.test$/), reason }]
   expect(served).toMatchObject({ delivering: true, waiting: 1, lanes, recipients })
   expect(alone).toMatchObject({ delivering: false, waiting: 1, lanes, recipients })
@@ -112,13 +112,13 @@ test('queue tells what waits, why and until when, with and without a service', a
 })
 
 // Proves: send-10
-test('send from a domain that never was verified says that the message was captured, why, and how to go live', async () => {
+test('send from a never verified domain says that the message was captured, why, and how to go live', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   const { exitCode, stdout } = await runTassis(MESSAGE, data.settings)
   expect(exitCode).toBe(0)
   const [first = '', ...lines] = stdout.trimEnd().split('\n')
-  expect(first).toEndWith('. sender.test was never verified, so the message is captured and reaches nobody.')
+  expect(first).toEndWith('. sender.test was never verified, so the message is captured, not sent.')
   for (const line of lines.slice(0, -1)) expect(line).toContain('sandbox')
   expect(lines.at(-1)).toMatch(
     /^It was captured, not sent: sender\.test was never verified\. GET \/v1\/emails\/\S+\/captured shows it\. To go live, publish what `tassis domains records sender\.test` prints, then run `tassis domains verify sender\.test`\.$/,

@@ -15,7 +15,7 @@ import {
   startServing,
 } from './process.ts'
 
-// Services are processes of their own, on a machine that may be busy.
+// Services run as separate processes on a machine that may be busy.
 setDefaultTimeout(60_000)
 
 const refusesConnections = (url: string): Promise<boolean> =>
@@ -29,7 +29,7 @@ interface Balances {
   readonly balances: readonly { readonly sent: number; readonly uncertain: number; readonly open: number }[]
 }
 
-/** A service that has begun to send one message, whose receiver answers the final dot only when `release` is called. */
+/** Starts a service that is sending one message; its receiver answers the final dot only when `release` is called. */
 async function serviceInData(settings: Settings) {
   const arrived = Promise.withResolvers<void>()
   const released = Promise.withResolvers<string>()
@@ -47,7 +47,7 @@ async function serviceInData(settings: Settings) {
   await setUpAccount(all, { verified: true })
   const service = await startServing(all)
   await runTassis(['send', '--from', 'ada@sender.test', '--to', 'bob@receiver.test', '--no-follow'], all)
-  // The message is whole and its final dot has come: only the answer is missing.
+  // The final dot has arrived; only the reply is missing.
   await arrived.promise
   return {
     settings: all,
@@ -63,7 +63,7 @@ async function serviceInData(settings: Settings) {
   }
 }
 
-test('a second serve on the same data directory exits with 1, so that it may be tried again, and says why', async () => {
+test('a second serve on the same data directory exits with 1 and says why', async () => {
   using data = createDataFolder()
   await using _ = await startServing(data.settings)
   expect(await runTassis(['serve'], data.settings)).toEqual({
@@ -74,7 +74,7 @@ test('a second serve on the same data directory exits with 1, so that it may be 
 })
 
 test.each(['TASSIS_HTTP_ADDR', 'TASSIS_INBOUND_ADDR'])(
-  'a port in use for %s exits with 1, tells a line to use and leaves no data behind',
+  'a port in use for %s exits with 1, suggests a command and leaves no data behind',
   async (variable) => {
     using data = createDataFolder()
     const blocker = createServer()
@@ -88,7 +88,7 @@ test.each(['TASSIS_HTTP_ADDR', 'TASSIS_INBOUND_ADDR'])(
     blocker.close()
     expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: '' })
     expect(stderr).toBe(
-      `tassis: ${variable} is "127.0.0.1:${port}", but another program uses this port; stop that one, or use another port: \`${variable}=127.0.0.1:${Number(port) + 1} tassis serve\`.\n`,
+      `tassis: ${variable} is "127.0.0.1:${port}", but another program uses this port; stop it, or use another port: \`${variable}=127.0.0.1:${Number(port) + 1} tassis serve\`.\n`,
     )
     expect(readdirSync(data.path)).toEqual([])
     await using service = await startServing(data.settings)
@@ -97,7 +97,7 @@ test.each(['TASSIS_HTTP_ADDR', 'TASSIS_INBOUND_ADDR'])(
 )
 
 test.each(['TASSIS_HTTP_ADDR', 'TASSIS_INBOUND_ADDR'])(
-  'a port in use for %s, with data from before, exits with 1 as well',
+  'a port in use for %s exits with 1, also with existing data',
   async (variable) => {
     using data = createDataFolder()
     await setUpAccount(data.settings)
@@ -112,7 +112,7 @@ test.each(['TASSIS_HTTP_ADDR', 'TASSIS_INBOUND_ADDR'])(
   },
 )
 
-test('serve warns of settings without the one that they go with', async () => {
+test('serve warns of settings whose required counterpart is missing', async () => {
   using data = createDataFolder()
   const warnings = async (more: Settings) => {
     await using child = Bun.spawn([process.execPath, MAIN, 'serve'], {
@@ -130,12 +130,12 @@ test('serve warns of settings without the one that they go with', async () => {
     'TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE are not used, because TASSIS_INBOUND_ADDR is not set',
   ])
   expect(await warnings({ TASSIS_LLM_URL: 'http://127.0.0.1:9/v1' })).toEqual([
-    'TASSIS_LLM_URL is set but TASSIS_LLM_MODEL is not: there are no insights, and endpoints that have no model of their own classify nothing',
+    'TASSIS_LLM_URL is set but TASSIS_LLM_MODEL is not: no insights are written, and endpoints without their own model classify nothing',
   ])
   expect(await warnings({ TASSIS_LLM_URL: 'http://127.0.0.1:9/v1', TASSIS_LLM_MODEL: 'small' })).toEqual([])
 })
 
-test('a wrong value exits with 2 and names setting, value and what is allowed', async () => {
+test('a wrong value exits with 2 and names the setting, the value and the allowed values', async () => {
   using data = createDataFolder()
   expect(await runTassis(['serve'], { ...data.settings, TASSIS_SMTP_PORT: 'smtp' })).toEqual({
     exitCode: 2,
@@ -144,7 +144,7 @@ test('a wrong value exits with 2 and names setting, value and what is allowed', 
   })
 })
 
-test('a data directory that is none, or whose path is too long for the socket, exits with 2', async () => {
+test('a data directory that is a file, or whose path is too long for the socket, exits with 2', async () => {
   using data = createDataFolder()
   const file = join(data.path, 'file')
   writeFileSync(file, '')
@@ -152,11 +152,11 @@ test('a data directory that is none, or whose path is too long for the socket, e
   for (const path of [file, join(data.path, 'x'.repeat(110))]) {
     const { exitCode, stdout, stderr } = await runTassis(['serve'], { ...data.settings, TASSIS_DATA_DIR: path })
     expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: '' })
-    expect(stderr).toMatch(/^tassis: TASSIS_DATA_DIR is ".+", which .+; give a .+\.\n$/)
+    expect(stderr).toMatch(/^tassis: TASSIS_DATA_DIR is ".+", which .+; use a .+\.\n$/)
   }
 })
 
-test('what a killed service left, its socket too, does not keep the next from starting', async () => {
+test('a service starts although a killed one left its files and socket behind', async () => {
   using data = createDataFolder()
   const killed = await startServing(data.settings)
   await killed[Symbol.asyncDispose]()
@@ -175,7 +175,7 @@ test('SIGTERM while idle ends with 0 and leaves no socket and no write-ahead log
 })
 
 // Proves: delivery-25
-test('SIGTERM during DATA takes no more requests and waits for the answer, so the message is sent', async () => {
+test('SIGTERM during DATA refuses new requests and waits for the reply, so the message is sent', async () => {
   using data = createDataFolder()
   await using running = await serviceInData(data.settings)
   running.service.signal('SIGTERM')
@@ -189,7 +189,7 @@ test('SIGTERM during DATA takes no more requests and waits for the answer, so th
 })
 
 // Proves: delivery-21, delivery-25
-test('a second signal during DATA ends at once with 1, and the next start finds the message uncertain', async () => {
+test('a second signal during DATA ends immediately with 1, and the next start marks the message uncertain', async () => {
   using data = createDataFolder()
   await using running = await serviceInData(data.settings)
   running.service.signal('SIGTERM')

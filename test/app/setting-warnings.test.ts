@@ -4,25 +4,25 @@ import { createDataFolder, MAIN, runTassis, runTassisJson, setUpAccount } from '
 
 test.each([
   ['http://127.0.0.1:8080', 'is not set'],
-  ['http://127.0.0.1:9090', 'is http://127.0.0.1:9090, which leads nobody but this machine here'],
-  ['https://localhost', 'leads nobody but this machine here'],
-  ['https://app.localhost:8443', 'leads nobody but this machine here'],
-  ['https://[::1]/', 'leads nobody but this machine here'],
-  ['http://0.0.0.0:8080', 'leads nobody but this machine here'],
+  ['http://127.0.0.1:9090', 'is http://127.0.0.1:9090, which works only on this machine'],
+  ['https://localhost', 'works only on this machine'],
+  ['https://app.localhost:8443', 'works only on this machine'],
+  ['https://[::1]/', 'works only on this machine'],
+  ['http://0.0.0.0:8080', 'works only on this machine'],
   ['http://mail.example.com', 'is not https'],
 ])('a public URL of %s is warned of: it %s', (publicUrl, fault) => {
   expect(findPublicUrlWarnings({ publicUrl, httpAddr: '127.0.0.1:8080' })).toEqual([expect.stringContaining(fault)])
 })
 
-test('a public https URL is not warned of', () => {
+test('a public https URL causes no warning', () => {
   for (const publicUrl of ['https://mail.example.com', 'https://mail.example.com:8443/', 'https://127.example.com'])
     expect(findPublicUrlWarnings({ publicUrl, httpAddr: '127.0.0.1:8080' })).toEqual([])
 })
 
-test('serve and check warn of the public URL and of sizes that the disk cannot hold, in the modes direct and relay only', async () => {
+test('serve and check warn of the public URL and of limits larger than the disk only in modes direct and relay', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
-  const found = /TASSIS_PUBLIC_URL is not set\. It stands|the disk can hold/g
+  const found = /TASSIS_PUBLIC_URL is not set\. Every unsubscribe|the disk can hold/g
   const warnedBy = async (delivery: string): Promise<[inLog: number, inCheck: number]> => {
     const settings = {
       ...data.settings,

@@ -1,4 +1,4 @@
-/** @module The settings that the platform and the features declare are those that the program reads. */
+/** @module Tests that the program reads exactly the settings that the platform and the features declare. */
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { loadConfig, SETTING_GROUPS } from '#app/settings.ts'
@@ -6,7 +6,7 @@ import type { Settings } from '#platform/config.ts'
 
 const ROOT = join(import.meta.dir, '../..')
 
-/** Every exported group of settings, by file and name. */
+/** Finds every exported group of settings, by file and name. */
 async function declaredGroups(): Promise<ReadonlyMap<string, Settings>> {
   const groups = new Map<string, Settings>()
   for (const file of new Bun.Glob('src/**/settings.ts').scanSync(ROOT)) {
@@ -26,7 +26,7 @@ test('every group of settings that a settings.ts exports is joined once', async 
   expect(joined.length).toBe(declared.size)
 })
 
-test('no two groups declare a setting of the same name', () => {
+test('no two groups declare the same setting', () => {
   const names = SETTING_GROUPS.flatMap(({ settings }) => Object.keys(settings))
   expect(names).toEqual([...new Set(names)])
   expect(loadConfig({}).report.map(({ name }) => String(name))).toEqual(names)

@@ -4,20 +4,20 @@ import { join } from 'node:path'
 import { eventually } from '#test/support/app.ts'
 import { createDataFolder, runTassisJson, startServing } from './process.ts'
 
-// Services are processes of their own, on a machine that may be busy.
+// Services run as separate processes on a machine that may be busy.
 setDefaultTimeout(60_000)
 
 const LAST_LINE = 'Ctrl-C stops the service.'
 
-test('the first start sends an email into the capture server and prints a curl that works; the next keeps the key', async () => {
+test('the first start sends an email to the capture server and prints a working curl command; the next reuses the key', async () => {
   using data = createDataFolder()
   const settings = { ...data.settings, TASSIS_DELIVERY: 'capture' }
   let first: string
   {
     await using service = await startServing(settings, 'start')
     first = await eventually(() => service.output().includes(LAST_LINE) && service.output())
-    expect(first).toMatch(/by the API: queued, sent, delivered; sent after \d+ ms\./)
-    expect(first).toContain('\n  Mail comes in   not yet; for that, start with TASSIS_INBOUND_ADDR=127.0.0.1:2525\n')
+    expect(first).toMatch(/over the API: queued, sent, delivered; sent after \d+ ms\./)
+    expect(first).toContain('\n  Inbound mail    off; to enable it, start with TASSIS_INBOUND_ADDR=127.0.0.1:2525\n')
     expect(first.trimEnd().split('\n').length).toBeLessThanOrEqual(20)
     expect(statSync(join(data.path, 'first-key')).mode & 0o777).toBe(0o600)
     const curl = /^curl .*\\\n.*$/m.exec(first)?.[0] ?? ''
@@ -39,7 +39,7 @@ test('the first start sends an email into the capture server and prints a curl t
   expect(keyOf(second)).toBe(keyOf(first) ?? 'no key was printed')
   expect(second).toContain('<ada@example.test>')
   expect(second).toMatch(
-    /\n {2}Mail comes in {3}at 127\.0\.0\.1:\d{4,5} for verified domains; `domains vouch` makes one verified/,
+    /\n {2}Inbound mail {4}at 127\.0\.0\.1:\d{4,5} for verified domains; `domains vouch` verifies one/,
   )
   expect(second).not.toContain('Sent a first email')
   expect(await runTassisJson<unknown[]>(['keys', 'list'], settings)).toHaveLength(1)

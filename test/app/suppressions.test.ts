@@ -12,7 +12,7 @@ import {
   startServing,
 } from './process.ts'
 
-// Services are processes of their own, on a machine that may be busy.
+// Services run as separate processes on a machine that may be busy.
 setDefaultTimeout(60_000)
 
 interface Listed {
@@ -20,16 +20,16 @@ interface Listed {
   readonly suppressions: readonly { readonly email_address: string; readonly reason: string }[]
 }
 
-test('addresses are added, listed and removed, without a service and with one', async () => {
+test('addresses can be added, listed and removed with and without a service', async () => {
   using data = createDataFolder()
   const { key } = await setUpAccount(data.settings)
   const run = async (...args: string[]) => {
     const { exitCode, stdout, stderr } = await runTassis(['suppressions', ...args], data.settings)
     return { exitCode, out: stdout.trimEnd(), stderr }
   }
-  expect(await run('list')).toEqual({ exitCode: 0, out: 'There is no such suppression.', stderr: '' })
+  expect(await run('list')).toEqual({ exitCode: 0, out: 'No suppressions found.', stderr: '' })
   expect((await run('add', 'Bob@Bücher.test')).out).toMatch(
-    /^bob@xn--bcher-kva\.test is on the list since .*Z: manual\.$/,
+    /^bob@xn--bcher-kva\.test has been suppressed since .*Z: manual\.$/,
   )
   await using service = await startServing(data.settings)
   await run('add', 'carol@x.test', '--reason', 'complaint')
@@ -44,7 +44,7 @@ test('addresses are added, listed and removed, without a service and with one', 
     suppressions: [{ email_address: 'bob@xn--bcher-kva.test' }],
   })
   expect((await run('remove', 'CAROL@x.test')).out).toBe('Removed 1 suppression.')
-  expect((await run('remove', 'carol@x.test')).out).toBe('It was not on the list.')
+  expect((await run('remove', 'carol@x.test')).out).toBe('The address was not on the list.')
   expect(await run('add', 'nobody')).toEqual({
     exitCode: 1,
     out: '',
@@ -52,7 +52,7 @@ test('addresses are added, listed and removed, without a service and with one', 
   })
 })
 
-test('a file is imported and exported; wrong lines are told and end with 1, a wrong file changes nothing', async () => {
+test('a file can be imported and exported; invalid lines are listed and exit with 1, an invalid file changes nothing', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   const file = join(data.path, 'list.csv')
@@ -64,14 +64,14 @@ test('a file is imported and exported; wrong lines are told and end with 1, a wr
   const first = await importFile(`\ufeffemail_address,reason\n${many.join('\n')}\nnobody,x\n`)
   expect([first.exitCode, first.stdout]).toEqual([
     1,
-    '2501 lines: 2500 imported, 0 on the list before, 1 wrong.\n  line 2502: "nobody" is not an address: it has no @ after a local part.\n',
+    '2501 lines: 2500 imported, 0 already on the list, 1 invalid.\n  line 2502: "nobody" is not an address: it has no @ after a local part.\n',
   ])
   const exported = await runTassis(['suppressions', 'export'], data.settings)
   expect(exported.stdout).toBe(
     ['email_address,reason,stream,list', ...many.map((line) => `${line},,`), ''].join('\r\n'),
   )
   const again = await importFile(exported.stdout)
-  expect([again.exitCode, again.stdout]).toEqual([0, '2500 lines: 0 imported, 2500 on the list before, 0 wrong.\n'])
+  expect([again.exitCode, again.stdout]).toEqual([0, '2500 lines: 0 imported, 2500 already on the list, 0 invalid.\n'])
   for (const [content, message] of [
     ['colour\nred\n', /no column email_address among "colour"/],
     [new Uint8Array([0x61, 0xe9]), /not in UTF-8/],
@@ -82,16 +82,16 @@ test('a file is imported and exported; wrong lines are told and end with 1, a wr
   }
   const piped = (content: string | Uint8Array) =>
     runTassisProcess(['suppressions', 'import', '-'], data.settings, content)
-  expect((await piped('Email\tOpt-out\n')).stderr).toMatch(/^tassis: Tabs part the columns/)
+  expect((await piped('Email\tOpt-out\n')).stderr).toMatch(/^tassis: The file is tab-separated/)
   expect((await piped('Email,Opt-out\na@x.test,x\nu1@x.test,x\n')).stdout).toBe(
-    '2 lines: 1 imported, 1 on the list before, 0 wrong.\nPassed over: Opt-out.\n',
+    '2 lines: 1 imported, 1 already on the list, 0 invalid.\nIgnored columns: Opt-out.\n',
   )
-  expect((await piped(new Uint8Array([0x61, 0xe9]))).stderr).toMatch(/^tassis: What was piped in is not in UTF-8/)
+  expect((await piped(new Uint8Array([0x61, 0xe9]))).stderr).toMatch(/^tassis: Standard input is not in UTF-8/)
   const missing = await runTassis(['suppressions', 'import', join(data.path, 'none.csv')], data.settings)
   expect([missing.exitCode, missing.stderr]).toEqual([1, expect.stringMatching(/none\.csv cannot be read: ENOENT/)])
 })
 
-test('an export to a terminal prints nothing that a terminal obeys, to a pipe the bytes as they are', async () => {
+test('export removes control characters for a terminal and writes unchanged bytes to a pipe', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   const reason = 'clear\u001b[2J\u0007 \u009b31m\u202eover'

@@ -1,6 +1,6 @@
 /**
- * @module What passes is not made final: a service as a process of its own, while another process holds its database, while it has no descriptors left,
- * and started on a disk that is full.
+ * @module Tests that transient errors have no permanent effect: a service process whose database another process holds,
+ * one without free descriptors, and one on a full disk.
  */
 import { Database } from 'bun:sqlite'
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
@@ -40,7 +40,7 @@ const MAIL = { from: 'ada@sender.test', to: 'bob@receiver.test', subject: 'Hello
 interface Answer {
   readonly status: number
   readonly retryAfter: string | null
-  // biome-ignore lint/suspicious/noExplicitAny: the tests look at what they know is there
+  // biome-ignore lint/suspicious/noExplicitAny: the tests read properties that they know to exist
   readonly body: any
 }
 
@@ -60,7 +60,7 @@ interface Balances {
   readonly balances: readonly { readonly accepted: number; readonly sent: number; readonly open: number }[]
 }
 
-/** All mail that was accepted is sent, and nothing else became of any. */
+/** Whether all accepted mail is sent and none has another status. */
 const areAllSent = async (settings: Settings, accepted: number): Promise<boolean> => {
   const { ok, balances } = await runTassisJson<Balances>(['check'], settings)
   expect(ok).toBe(true)
@@ -70,7 +70,7 @@ const areAllSent = async (settings: Settings, accepted: number): Promise<boolean
 
 describe('while another process holds the database', () => {
   // Proves: storage-1
-  test('sends wait, lists are read, the event loop goes on, and nothing is lost or failed', async () => {
+  test('sends wait, lists are readable, the event loop runs, and no mail is lost or fails', async () => {
     using data = createDataFolder()
     const settings = { ...data.settings, TASSIS_DELIVERY: 'capture' }
     const { key } = await setUpAccount(settings, { verified: true })
@@ -83,7 +83,7 @@ describe('while another process holds the database', () => {
     let answeredSends = 0
     const send = () => api('POST', '/v1/emails', MAIL).finally(() => answeredSends++)
     const sends = Promise.all(Array.from({ length: 30 }, send))
-    // With SQLite's own wait the event loop stood still between these for the five seconds after which sends are refused.
+    // SQLite's busy timeout would block the event loop here for the five seconds after which sends are refused.
     for (let i = 0; i < 10; i++) {
       expect((await api('GET', '/v1/emails')).status).toBe(200)
       expect((await fetch(`${service.url}/healthz`)).status).toBe(200)
@@ -95,7 +95,7 @@ describe('while another process holds the database', () => {
   })
 
   // Proves: storage-1
-  test('a send that waits for too long is a 503 with Retry-After, and what was accepted goes on when it is let go', async () => {
+  test('a send that waits too long gets 503 with Retry-After, and delivery continues when the lock is released', async () => {
     using data = createDataFolder()
     const settings = { ...data.settings, TASSIS_DELIVERY: 'capture', TASSIS_LOG_LEVEL: 'silent' }
     const { key } = await setUpAccount(settings, { verified: true })
@@ -105,7 +105,7 @@ describe('while another process holds the database', () => {
     expect(new Set(accepted.map(({ status }) => status))).toEqual(new Set([202]))
     using other = new Database(join(data.path, 'tassis.db'))
     other.run('PRAGMA busy_timeout = 10000')
-    // In the midst of their deliveries.
+    // In the middle of their deliveries.
     other.run('BEGIN EXCLUSIVE')
     const { status, retryAfter, body } = await api('POST', '/v1/emails', MAIL)
     expect({ status, retryAfter, code: body.code }).toEqual({
@@ -119,7 +119,7 @@ describe('while another process holds the database', () => {
 })
 
 // Proves: storage-1
-test('without descriptors a send is a 503, and mail that becomes due waits until there are some', async () => {
+test('without file descriptors a send gets 503, and due mail waits until some are free', async () => {
   using data = createDataFolder()
   await using receiver = await startScriptedSmtp({})
   await using dns = await startDnsServer({
@@ -137,7 +137,7 @@ test('without descriptors a send is a 503, and mail that becomes due waits until
   await using service = await startServing(settings, 'serve', limit)
   const api = createApi(service.url, key)
   const openFiles = () => readdirSync(`/proc/${service.pid}/fd`).length
-  // Due while there are none: also a busy machine has used them up by then.
+  // Due while there are none: even a busy machine has used them up by then.
   const ahead = new Date(Date.now() + 15_000)
   for (let i = 0; i < 5; i++)
     expect((await api('POST', '/v1/emails', { ...MAIL, send_at: ahead.toISOString() })).status).toBe(202)
@@ -147,7 +147,7 @@ test('without descriptors a send is a 503, and mail that becomes due waits until
     if (openFiles() >= limit) return true
     const socket = connect(Number(port), hostname)
     socket.on('error', () => undefined).on('data', () => undefined)
-    // It is accepted with its first request, and kept.
+    // The connection is accepted with its first request and kept open.
     socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n')
     held.push(socket)
     return false
@@ -162,26 +162,26 @@ test('without descriptors a send is a 503, and mail that becomes due waits until
   expect((await emails()).filter(({ status }) => status !== 'scheduled' && status !== 'queued')).toEqual([])
   for (const socket of held) socket.destroy()
   await eventually(async () => (await emails()).every(({ status }) => status === 'sent'), 60_000)
-  // Each at its first attempt: that there were none is not the receiver's fault.
+  // Each at its first attempt: missing descriptors do not count as a failure of the receiver.
   const all = await emails()
   for (const email of all as unknown as { id: string }[])
     expect((await api('GET', `/v1/emails/${email.id}`)).body.data).toMatchObject({ attempts: 1, error_message: null })
   expect(all).toHaveLength(5)
 })
 
-test('a command to a service that does not respond ends after some seconds with one sentence', async () => {
+test('a command to an unresponsive service ends after some seconds with one sentence', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   await using service = await startServing(data.settings)
   service.signal('SIGSTOP')
   const { exitCode, stdout, stderr } = await runTassis(['accounts', 'list'], data.settings)
   expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: '' })
-  expect(stderr).toMatch(/^tassis: The service that has \S+ does not respond within 10 s: .+\.\n$/)
+  expect(stderr).toMatch(/^tassis: The service that uses \S+ does not respond within 10 s: .+\.\n$/)
   service.signal('SIGCONT')
   expect((await runTassis(['accounts', 'list'], data.settings)).exitCode).toBe(0)
 })
 
-describe('a data directory whose database is gone', () => {
+describe('a data directory without its database', () => {
   const gone = (path: string) => rmSync(join(path, 'tassis.db'))
   const emptied = (path: string) => truncateSync(join(path, 'tassis.db'))
 
@@ -202,14 +202,14 @@ describe('a data directory whose database is gone', () => {
       expect(await runTassis(command, data.settings)).toEqual({
         exitCode: 2,
         stdout: '',
-        stderr: `tassis: The database ${data.path}/tassis.db is ${word}, but the folder has the content of one; put the data directory back from its backup, or, to begin without what was in it, move everything in ${data.path} away first.\n`,
+        stderr: `tassis: The database ${data.path}/tassis.db is ${word}, but its content exists; restore the data directory from its backup, or, to start with an empty database, move everything in ${data.path} away first.\n`,
       })
-    // Nothing was made in its place.
+    // No new database was created.
     const file = join(data.path, 'tassis.db')
     expect(existsSync(file) && statSync(file).size > 0).toBe(false)
   })
 
-  test('is made in an empty folder, and beside a key that was put there', async () => {
+  test('is created in an empty folder, also beside an existing key', async () => {
     using data = createDataFolder()
     writeFileSync(join(data.path, 'master.key'), `${Buffer.alloc(32, 7).toString('base64')}\n`, { mode: 0o600 })
     await using service = await startServing(data.settings)
@@ -227,7 +227,7 @@ function canMount(): boolean {
   return mounted
 }
 
-/** Takes what is left of a disk. */
+/** Fills the remaining space of a disk. */
 function fillDisk(filler: string): void {
   const fd = openSync(filler, 'w')
   const piece = Buffer.alloc(4096)
@@ -240,7 +240,7 @@ function fillDisk(filler: string): void {
   }
 }
 
-/** A data directory on a disk of some MiB that a service has used, with one email; `fill` leaves nothing of it. */
+/** Creates a used data directory with one email on a disk of some MiB; `fill` uses up all free space. */
 async function mountSmallDisk() {
   const data = createDataFolder()
   if (!mount('-t', 'tmpfs', '-o', 'size=32m', 'tmpfs', data.path)) throw new Error('cannot mount')
@@ -263,7 +263,7 @@ async function mountSmallDisk() {
     await eventually(() => existsSync(ballast) && statSync(ballast).size === 4_194_304)
     const api = createApi(service.url, key)
     expect((await api('POST', '/v1/emails', MAIL)).status).toBe(202)
-    // In order, so that a start makes write-ahead logs anew.
+    // In order, so that a start creates new write-ahead logs.
     service.signal('SIGTERM')
     expect(await service.exited).toBe(0)
     return {
@@ -283,7 +283,7 @@ async function mountSmallDisk() {
 
 describe.skipIf(!canMount())('a start on a disk that is full (needs root, to mount a tmpfs)', () => {
   // Proves: storage-2
-  test('serves reads from the room of the ballast, refuses sends with 507 and accepts them when there is room', async () => {
+  test('deletes the ballast to serve reads, refuses sends with 507 and accepts them when there is space', async () => {
     using disk = await mountSmallDisk()
     const { api } = disk
     disk.fill()
@@ -300,7 +300,7 @@ describe.skipIf(!canMount())('a start on a disk that is full (needs root, to mou
   })
 
   // Proves: storage-2
-  test('without a ballast waits, says why, and goes on when there is room', async () => {
+  test('waits without a ballast, says why, and continues when there is space', async () => {
     using disk = await mountSmallDisk()
     rmSync(disk.ballast)
     disk.fill()
@@ -318,7 +318,7 @@ describe.skipIf(!canMount())('a start on a disk that is full (needs root, to mou
     await eventually(async () => (await disk.api('POST', '/v1/emails', MAIL)).status === 202)
   })
 
-  test('that waits ends with 0 at a signal', async () => {
+  test('exits with 0 at a signal while it waits', async () => {
     using disk = await mountSmallDisk()
     rmSync(disk.ballast)
     disk.fill()

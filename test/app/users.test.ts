@@ -2,7 +2,7 @@ import { expect, setDefaultTimeout, test } from 'bun:test'
 import { signIn } from '#test/support/users.ts'
 import { createDataFolder, runTassis, runTassisJson, runTassisProcess, setUpAccount, startServing } from './process.ts'
 
-// Services are processes of their own, on a machine that may be busy.
+// Services run as separate processes on a machine that may be busy.
 setDefaultTimeout(60_000)
 
 const PASSWORD = 'heron lamp orbit fudge'
@@ -25,20 +25,20 @@ const post = (url: string, path: string, body: unknown): Promise<Response> =>
   })
 
 // Proves: user-17
-test('a user is made with a link that sets the password, listed, signed out, let in anew and taken out', async () => {
+test('a user can be created with a link to set the password, listed, signed out, reset and removed', async () => {
   using data = createDataFolder()
   const { settings } = data
   await setUpAccount(settings)
   await using service = await startServing(settings)
-  const made = await runTassis(['users', 'create', EMAIL, '--name', 'Ada'], settings)
-  expect(made).toEqual({
+  const created = await runTassis(['users', 'create', EMAIL, '--name', 'Ada'], settings)
+  expect(created).toEqual({
     exitCode: 0,
     stdout: expect.stringMatching(/^http:\/\/\S+\/reset-password\?token=[\w-]{43}\n$/),
     stderr: expect.stringMatching(
-      /^Made user ada@people\.test \([0-9a-f-]{36}\), owner\. The link sets a password, once, within 24 hours: /,
+      /^Created user ada@people\.test \([0-9a-f-]{36}\), owner\. The link sets a password once, within 24 hours: /,
     ),
   })
-  const token = made.stdout.trim().split('token=')[1]
+  const token = created.stdout.trim().split('token=')[1]
   expect((await post(service.url, '/v1/auth/password-reset/confirm', { token, password: PASSWORD })).status).toBe(204)
   const session = await signIn(service, EMAIL, { password: PASSWORD })
   expect((await session.ask('GET', '/v1/account')).status).toBe(200)
@@ -52,39 +52,41 @@ test('a user is made with a link that sets the password, listed, signed out, let
   const { link } = await runTassisJson<{ link: string }>(['users', 'reset', EMAIL], settings)
   expect(link).toMatch(/\/reset-password\?token=[\w-]{43}$/)
   expect((await runTassis(['users', 'remove', EMAIL], settings)).stdout).toBe(
-    'Removed ada@people.test from the team.\nThe user belonged to no other and is deleted.\nThe team has no owner now; `tassis users create ada@example.com --role owner` makes one.\n',
+    'Removed ada@people.test from the team.\nThe user belonged to no other team and was deleted.\nThe team has no owner now; add one with `tassis users create ada@example.com --role owner`.\n',
   )
   expect(await runTassisJson<Shown[]>(['users', 'list'], settings)).toEqual([])
 })
 
-test('a password comes by standard input, never by an argument; the second account of a user asks for none', async () => {
+test('a password is read from standard input, never from an argument; a second account needs none', async () => {
   using data = createDataFolder()
   const { settings } = data
   await setUpAccount(settings)
   const create = ['users', 'create', EMAIL, '--role', 'admin']
   const weak = await runTassisProcess([...create, '--password-stdin'], settings, 'password123\n')
   expect([weak.exitCode, weak.stderr]).toEqual([1, expect.stringContaining('attackers')])
-  const made = await runTassisProcess([...create, '--password-stdin', '--json'], settings, `${PASSWORD}\n`)
-  expect(JSON.parse(made.stdout) as Shown).toMatchObject({
+  const created = await runTassisProcess([...create, '--password-stdin', '--json'], settings, `${PASSWORD}\n`)
+  expect(JSON.parse(created.stdout) as Shown).toMatchObject({
     has_password: true,
     link: null,
     accounts: [{ role: 'admin' }],
   })
-  expect((await runTassis(['users', 'role', EMAIL, 'owner'], settings)).stdout).toBe('ada@people.test is owner now.\n')
+  expect((await runTassis(['users', 'role', EMAIL, 'owner'], settings)).stdout).toBe(
+    'ada@people.test now has the role owner.\n',
+  )
   const last = await runTassis(['users', 'role', EMAIL, 'viewer'], settings)
   expect([last.exitCode, last.stderr]).toEqual([1, expect.stringContaining('the only owner')])
-  expect(made.stdout).not.toContain(PASSWORD)
+  expect(created.stdout).not.toContain(PASSWORD)
   await runTassis(['accounts', 'create', '--name', 'Second', '--email', 'x@people.test'], settings)
-  const again = await runTassisProcess([...create, '--account', 'Second', '--password-stdin'], settings, PASSWORD)
-  expect([again.exitCode, again.stderr]).toEqual([
+  const second = await runTassisProcess([...create, '--account', 'Second', '--password-stdin'], settings, PASSWORD)
+  expect([second.exitCode, second.stderr]).toEqual([
     1,
-    expect.stringContaining('There is a user ada@people.test already'),
+    expect.stringContaining('There is already a user ada@people.test'),
   ])
   const added = await runTassisJson<Shown>([...create, '--account', 'Second'], settings)
   expect(added).toMatchObject({ link: null, accounts: [{ role: 'owner' }, { role: 'admin' }] })
 })
 
-test('an unknown user, role or account is told with what to do', async () => {
+test('an unknown user, role or account is reported with the fix', async () => {
   using data = createDataFolder()
   const { settings } = data
   await setUpAccount(settings)

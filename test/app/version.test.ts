@@ -1,4 +1,4 @@
-/** `tassis version`: which commit of the source it names. */
+/** @module Tests of `tassis version`. */
 import { expect, test } from 'bun:test'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { formatVersion, readSourceCommit, VERSION } from '#app/version.ts'
 import { runTassis } from './process.ts'
 
-test('from the source it names the commit of the working copy, whether it was changed, and unknown where there is none', () => {
+test('the version of a source tree is the commit of the working copy, with -dirty for changes, or unknown without git', () => {
   const folder = mkdtempSync(join(tmpdir(), 'tassis-version-'))
   try {
     const git = (...args: string[]) =>
@@ -22,7 +22,7 @@ test('from the source it names the commit of the working copy, whether it was ch
     expect(readSourceCommit(folder)).toBe(commit)
     writeFileSync(join(folder, 'a'), '2')
     expect(readSourceCommit(folder)).toBe(`${commit}-dirty`)
-    // Sources that lie in a repository of something else.
+    // Sources inside the repository of another project.
     mkdirSync(join(folder, 'vendored'))
     expect(readSourceCommit(join(folder, 'vendored'))).toBe('unknown')
   } finally {

@@ -1,4 +1,4 @@
-/** A database that another process reads without an end: what the operator is told, and what becomes of its write-ahead log. */
+/** @module Tests the write-ahead log of a database that another process reads for a long time. */
 import { expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -12,11 +12,11 @@ import { KiB, MiB, minutes } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
-/** Begins to read a database, and says so. */
+/** Program that starts a read transaction on a database and prints a line. */
 const READER = `const { Database } = require('bun:sqlite'); const db = new Database(process.argv[1])
 db.run('BEGIN'); db.query('SELECT COUNT(*) FROM notes').get(); console.log('reads'); setInterval(() => {}, 1000)`
 
-test('a log that a reader keeps from being emptied is told for each doubling, with its reader, and is emptied within a minute after the reader', async () => {
+test('a write-ahead log blocked by a reader is logged with the reader at each doubling and emptied within a minute after it ends', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'tassis-wal-'))
   const clock = new ManualClock()
   const lines: Record<string, unknown>[] = []
@@ -42,8 +42,8 @@ test('a log that a reader keeps from being emptied is told for each doubling, wi
   const reader = Bun.spawn([process.execPath, '-e', READER, path], { stdout: 'pipe', stderr: 'inherit' })
   try {
     await commit.write((tx) => void tx.db.run("INSERT INTO notes VALUES ('in the log')"))
-    const said = reader.stdout.getReader()
-    await said.read()
+    const readerOutput = reader.stdout.getReader()
+    await readerOutput.read()
     await write(5 * MiB)
     expect(walBytes()).toBeGreaterThan(5 * MiB)
     expect(findReaders(path)).toEqual([reader.pid])
@@ -54,7 +54,7 @@ test('a log that a reader keeps from being emptied is told for each doubling, wi
     expect(lines[0]).toMatchObject({ level: 'warn', file: 'test.db', processes: [reader.pid] })
     reader.kill()
     await reader.exited
-    // Nothing is written any more.
+    // No further writes.
     expect(walBytes()).toBeGreaterThan(5 * MiB)
     clock.advance(minutes(1))
     await eventually(() => walBytes() === 0)

@@ -23,7 +23,7 @@ import {
   startServing,
 } from './process.ts'
 
-// Services are processes of their own, on a machine that may be busy.
+// Services run as separate processes on a machine that may be busy.
 setDefaultTimeout(60_000)
 
 const HOST = 'hooks.test'
@@ -33,7 +33,7 @@ interface CreatedWebhook {
   readonly secret: string
 }
 
-/** Runs `use` with the data of a stopped service. */
+/** Calls `use` with the data of a stopped service. */
 async function withApp<T>(settings: Settings, use: (app: ReturnType<typeof openApp>['app']) => Promise<T>): Promise<T> {
   const opened = openApp(loadConfig({ ...settings }).config)
   try {
@@ -43,7 +43,7 @@ async function withApp<T>(settings: Settings, use: (app: ReturnType<typeof openA
   }
 }
 
-/** Two accounts; the first has a webhook for each URL. */
+/** Creates two accounts; the first has a webhook for each URL. */
 const createWebhooks = (
   settings: Settings,
   urls: readonly string[],
@@ -56,9 +56,9 @@ const createWebhooks = (
       return { id: formatUuid(webhook.uuid), secret }
     }
     const acme = await add('Acme')
-    const made: CreatedWebhook[] = []
-    for (const url of urls) made.push(await make(acme, url))
-    return { made, other: await make(await add('Other'), 'https://127.0.0.1/theirs') }
+    const created: CreatedWebhook[] = []
+    for (const url of urls) created.push(await make(acme, url))
+    return { made: created, other: await make(await add('Other'), 'https://127.0.0.1/theirs') }
   })
 
 describe('without a service', () => {
@@ -73,13 +73,16 @@ describe('without a service', () => {
   })
   afterAll(() => data[Symbol.dispose]())
 
-  test('webhooks list shows those of all accounts, or of one, and never a secret', async () => {
+  test('webhooks list shows the webhooks of all accounts or of one, but no secret', async () => {
     const all = await runTassis(['webhooks', 'list'], data.settings)
     expect(all.stdout.split('\n')[0]).toMatch(
       /^ID +KIND +STATE +URL +LAST SUCCESS +LAST FAILURE +WHY +ACCOUNT +EVENTS$/,
     )
     expect(all.stdout).toMatch(
-      new RegExp(`^${hook.id} {2}webhook +on +https://127\\.0\\.0\\.1/hook +never +never +Acme +sent,bounced$`, 'm'),
+      new RegExp(
+        `^${hook.id} {2}webhook +active +https://127\\.0\\.0\\.1/hook +never +never +Acme +sent,bounced$`,
+        'm',
+      ),
     )
     expect(all.stdout).toContain(other.id)
     const one = await runTassis(['webhooks', 'list', '--account', 'acme'], data.settings)
@@ -91,7 +94,7 @@ describe('without a service', () => {
     expect(all.stdout + json.stdout).not.toContain('whsec_')
   })
 
-  test('a webhook that failures have switched off is told apart from one that its user has, with the reason and what to do', async () => {
+  test('webhooks list distinguishes deactivation by failures from that by the user, with the reason and the fix', async () => {
     using folder = createDataFolder()
     const { made } = await createWebhooks(folder.settings, ['https://127.0.0.1/failed', 'https://127.0.0.1/paused'])
     await withApp(folder.settings, async (app) => {
@@ -106,41 +109,43 @@ describe('without a service', () => {
     })
     const { stdout } = await runTassis(['webhooks', 'list'], folder.settings)
     expect(stdout).toMatch(
-      /^\S+ {2}webhook {2}off by failures +\S+\/failed .* 2 h ago +deactivated after 10 consecutive failures +Acme +sent,bounced$/m,
+      /^\S+ {2}webhook {2}deactivated by failures +\S+\/failed .* 2 h ago +deactivated after 10 consecutive failures +Acme +sent,bounced$/m,
     )
-    expect(stdout).toMatch(/^\S+ {2}webhook {2}off by its user +\S+\/paused /m)
+    expect(stdout).toMatch(/^\S+ {2}webhook {2}deactivated by user +\S+\/paused /m)
     expect(stdout).toMatch(
-      /^\S+ {2}webhook {2}on, 3 failures in a row +\S+\/theirs .* The answer \[31m was 500\. +Other +sent,bounced$/m,
+      /^\S+ {2}webhook {2}active, 3 failures in a row +\S+\/theirs .* The answer \[31m was 500\. +Other +sent,bounced$/m,
     )
     expect(stdout.trimEnd()).toEndWith(
-      `A webhook that is off by failures stays off until its user sends PUT /v1/webhooks/{id} with all of url, events and is_active. Why it failed: tassis webhooks deliveries ${made[0]?.id} --status undeliverable`,
+      `A webhook deactivated by failures stays inactive until its user sends PUT /v1/webhooks/{id} with url, events and is_active. The failures: tassis webhooks deliveries ${made[0]?.id} --status undeliverable`,
     )
   })
 
-  test('the queue says in a line that webhooks wait or are off, and nothing when all is well', async () => {
+  test('queue shows waiting or deactivated webhooks in one line, or no line if there are none', async () => {
     using folder = createDataFolder()
     await createWebhooks(folder.settings, ['https://127.0.0.1/a', 'https://127.0.0.1/b'])
     const queue = async () => (await runTassis(['queue'], folder.settings)).stdout
     const put = (run: string) => withApp(folder.settings, async (app) => void app.db.run(run))
-    expect(await queue()).toBe('Nothing waits.\n')
+    expect(await queue()).toBe('The queue is empty.\n')
     await withApp(folder.settings, (app) =>
       app.commit.write((tx) => {
         const delivery = { webhookId: 1, seq: null, event: 'test', payload: '{}' }
         for (let i = 0; i < 3; i++) insertPending(tx, delivery, app.clock.now())
       }),
     )
-    expect(await queue()).toBe('Nothing waits.\n\n3 webhook deliveries wait for an attempt: tassis webhooks list\n')
+    expect(await queue()).toBe(
+      'The queue is empty.\n\n3 webhook deliveries wait for an attempt: tassis webhooks list\n',
+    )
     await put("UPDATE webhooks SET is_active = 0, off_by_failures = 1 WHERE url LIKE '%/a'")
     await put('UPDATE webhook_deliveries SET next_at = NULL WHERE id > 1')
     expect(await queue()).toBe(
-      'Nothing waits.\n\n1 webhook delivery waits for an attempt, 1 webhook is off by failures: tassis webhooks list\n',
+      'The queue is empty.\n\n1 webhook delivery waits for an attempt, 1 webhook is deactivated by failures: tassis webhooks list\n',
     )
     expect(await runTassisJson(['queue'], folder.settings)).toMatchObject({
       webhooks: { waiting: 1, off_by_failures: 1 },
     })
   })
 
-  test('webhooks test says how long to wait when it was asked for too often', async () => {
+  test('webhooks test says how long to wait when it runs too often', async () => {
     using folder = createDataFolder()
     const { made } = await createWebhooks(folder.settings, ['https://127.0.0.1/a'])
     await withApp(folder.settings, (app) =>
@@ -152,17 +157,17 @@ describe('without a service', () => {
     const refused = await runTassis(['webhooks', 'test', made[0]?.id ?? ''], folder.settings)
     expect([refused.exitCode, refused.stdout]).toEqual([1, ''])
     expect(refused.stderr).toMatch(
-      /^tassis: A webhook is sent at most 5 test events a minute; the next can be sent in [1-6]?\d s\.\n$/,
+      /^tassis: A webhook is sent at most 5 test events a minute; try again in [1-6]?\d s\.\n$/,
     )
   })
 
   // Proves: notify-12
-  test('webhooks secret reveals or rotates, each with an audit row; without a word which it does neither', async () => {
-    // Alone on standard output, for a pipe or a file.
+  test('webhooks secret reveals or rotates with an audit entry, and requires one of both options', async () => {
+    // Only the secret is on standard output, for a pipe or a file.
     expect(await runTassis(['webhooks', 'secret', hook.id, '--reveal'], data.settings)).toEqual({
       exitCode: 0,
       stdout: `${hook.secret}\n`,
-      stderr: 'This is the secret of the webhook to https://127.0.0.1/hook. That it was shown is in the audit log.\n',
+      stderr: 'This is the secret of the webhook to https://127.0.0.1/hook. The audit log records that it was shown.\n',
     })
     const rotated = await runTassisJson<CreatedWebhook>(['webhooks', 'secret', hook.id, '--rotate'], data.settings)
     expect(rotated).toEqual({
@@ -172,10 +177,10 @@ describe('without a service', () => {
     } as never)
     expect(rotated.secret).not.toBe(hook.secret)
     for (const [args, exitCode, sentence] of [
-      [[hook.id], 1, 'Give --reveal to show the secret, or --rotate to replace it.'],
+      [[hook.id], 1, 'Use --reveal to show the secret, or --rotate to replace it.'],
       [[hook.id, '--reveal', '--rotate'], 2, 'cannot be used with'],
-      [[formatUuid(newUuid()), '--reveal'], 1, 'There is no webhook with this ID; `tassis webhooks list` shows all.'],
-      [['x', '--rotate'], 1, 'There is no webhook with this ID'],
+      [[formatUuid(newUuid()), '--reveal'], 1, 'Webhook not found; `tassis webhooks list` shows all.'],
+      [['x', '--rotate'], 1, 'Webhook not found'],
     ] as const) {
       const refused = await runTassis(['webhooks', 'secret', ...args], data.settings)
       expect([refused.exitCode, refused.stdout]).toEqual([exitCode, ''])
@@ -197,7 +202,7 @@ describe('without a service', () => {
   })
 
   // Proves: notify-49
-  test('routes with a URL are listed with the mail that they are told of; one secret of their account is shown and rotated', async () => {
+  test('routes with a URL are listed with their addresses, and their shared secret can be shown and rotated', async () => {
     using folder = createDataFolder()
     await createWebhooks(folder.settings, [])
     const [exact = '', prefix = '', all = ''] = await withApp(folder.settings, async (app) => {
@@ -206,7 +211,7 @@ describe('without a service', () => {
       const actor = toOperatorActor(account)
       const { domain } = await createDomain(app, actor, 'acme.test')
       const domainId = formatUuid(domain.uuid)
-      const made: string[] = []
+      const ids: string[] = []
       for (const [pattern, matchType] of [
         ['support', 'exact'],
         ['sales-', 'prefix'],
@@ -214,23 +219,23 @@ describe('without a service', () => {
       ] as const) {
         const webhookUrl = `https://127.0.0.1/${matchType}`
         const route = { domainId, pattern, matchType, priority: 0, webhookUrl, isActive: true }
-        made.push(formatUuid((await createRoute(app, actor, route)).uuid))
+        ids.push(formatUuid((await createRoute(app, actor, route)).uuid))
       }
       app.db.run("UPDATE webhooks SET is_active = 0, off_by_failures = 1 WHERE url LIKE '%/prefix'")
-      return made
+      return ids
     })
     const run = (...args: string[]) => runTassis(['webhooks', ...args], folder.settings)
     const { stdout } = await run('list', '--account', 'Acme')
     for (const [id, state, mail] of [
-      [exact, 'on', 'support@acme.test'],
-      [prefix, 'off by failures', 'sales-*@acme.test'],
-      [all, 'on', '*@acme.test'],
+      [exact, 'active', 'support@acme.test'],
+      [prefix, 'deactivated by failures', 'sales-*@acme.test'],
+      [all, 'active', '*@acme.test'],
     ] as const)
       expect(stdout.split('\n').find((line) => line.startsWith(id))).toMatch(
         new RegExp(`^\\S+ {2}route {2}${state} .* mail to ${RegExp.escape(mail)} \\(inbound route\\)$`),
       )
     expect(stdout.trimEnd()).toEndWith(
-      `A route whose webhook is off by failures posts nothing until its user sends PUT /v1/inbound-routes/{id} with any field. Why it failed: tassis webhooks deliveries ${prefix} --status undeliverable`,
+      `A route whose webhook was deactivated by failures posts nothing until its user sends PUT /v1/inbound-routes/{id} with any field. The failures: tassis webhooks deliveries ${prefix} --status undeliverable`,
     )
     const json = await runTassisJson<{ id: string; route: string | null }[]>(['webhooks', 'list'], folder.settings)
     expect(json.map(({ route }) => String(route)).sort()).toEqual([
@@ -244,17 +249,17 @@ describe('without a service', () => {
     expect(shown).toEqual({
       exitCode: 0,
       stdout: expect.stringMatching(/^whsec_[0-9A-Za-z]{32}\n$/) as never,
-      stderr: 'This is the secret of the inbound routes of Acme. That it was shown is in the audit log.\n',
+      stderr: 'This is the secret of the inbound routes of Acme. The audit log records that it was shown.\n',
     })
     const rotated = await run('secret', 'inbound', '--account', 'acme', '--rotate')
     expect([rotated.exitCode, rotated.stderr]).toEqual([
       0,
-      'This is the new secret of the inbound routes of Acme. The old one is void as of now: give the receivers the new one.\n',
+      'This is the new secret of the inbound routes of Acme. The old one is no longer valid: give the receivers the new one.\n',
     ])
     expect(rotated.stdout).not.toBe(shown.stdout)
     expect((await run('secret', 'inbound', '--account', 'acme', '--reveal')).stdout).toBe(rotated.stdout)
     for (const [args, sentence] of [
-      [['inbound'], 'Give --reveal to show the secret, or --rotate to replace it.'],
+      [['inbound'], 'Use --reveal to show the secret, or --rotate to replace it.'],
       [['inbound', '--reveal'], 'There are 2 accounts; choose one with --account'],
       [
         [exact, '--reveal'],
@@ -262,7 +267,7 @@ describe('without a service', () => {
       ],
       [
         [exact, '--reveal', '--account', 'acme'],
-        '--account is for `tassis webhooks secret inbound`; an id names its account by itself.',
+        '--account is only for `tassis webhooks secret inbound`; a webhook ID already identifies its account.',
       ],
     ] as const) {
       const refused = await run('secret', ...args)
@@ -280,10 +285,10 @@ describe('without a service', () => {
       ])
     })
     expect((await run('test', exact)).stdout).toBe(
-      'No service is running: the test event to https://127.0.0.1/exact is queued and sent when one starts.\n',
+      'No service is running: the test event to https://127.0.0.1/exact is queued until one starts.\n',
     )
     expect((await run('deliveries', exact)).stdout).toMatch(/ test +pending +0 /)
-    // What it was told of is named by its own id.
+    // The delivery names the received email by its id.
     const inboundId = formatUuid(newUuid())
     await withApp(folder.settings, (app) =>
       app.commit.write((tx) => {
@@ -303,19 +308,19 @@ describe('without a service', () => {
     expect(await run('deliveries', 'inbound')).toEqual({
       exitCode: 1,
       stdout: '',
-      stderr: 'tassis: `inbound` is only a secret; give the ID of a route, as `tassis webhooks list` shows it.\n',
+      stderr: 'tassis: `inbound` names only a secret; use the ID of a route, as shown by `tassis webhooks list`.\n',
     })
   })
 
-  test('a test is queued, and the command says that nobody sends it', async () => {
+  test('webhooks test queues the event and says that no service sends it', async () => {
     const { exitCode, stdout } = await runTassis(['webhooks', 'test', other.id], data.settings)
     expect([exitCode, stdout]).toEqual([
       0,
-      'No service is running: the test event to https://127.0.0.1/theirs is queued and sent when one starts.\n',
+      'No service is running: the test event to https://127.0.0.1/theirs is queued until one starts.\n',
     ])
     const shown = await runTassis(['webhooks', 'deliveries', other.id], data.settings)
-    expect(shown.stdout).toMatch(/^https:\/\/127\.0\.0\.1\/theirs \(account Other\): on$/m)
-    expect(shown.stdout).toMatch(/^\S+ \S+Z +test +pending +0 +- +- +- +[0-9a-f-]{36} +next try /m)
+    expect(shown.stdout).toMatch(/^https:\/\/127\.0\.0\.1\/theirs \(account Other\): active$/m)
+    expect(shown.stdout).toMatch(/^\S+ \S+Z +test +pending +0 +- +- +- +[0-9a-f-]{36} +next attempt /m)
   })
 })
 
@@ -345,7 +350,7 @@ describe('with a service', () => {
   })
 
   // Proves: notify-12
-  test('a test is sent and told, and a rotation is in force for the next one', async () => {
+  test('webhooks test sends the event and prints the result, and the next test uses a rotated secret', async () => {
     const first = await runTassis(['webhooks', 'test', hook.id], data.settings)
     expect([first.exitCode, first.stdout]).toEqual([
       0,
@@ -363,15 +368,19 @@ describe('with a service', () => {
     expect(verified(secret)).toEqual([false, true])
   })
 
-  test('a test that is refused ends with 1 and shows what the receiver answered; so does the history', async () => {
+  test('webhooks test exits with 1 for a rejected event and shows the response, as does the history', async () => {
     const { exitCode, stdout } = await runTassis(['webhooks', 'test', failing.id], data.settings)
     expect([exitCode, stdout]).toEqual([
       1,
-      expect.stringMatching(/^Not delivered to \S+\/broken: The answer was 418\.\nThe answer began: I am a teapot\n$/),
+      expect.stringMatching(
+        /^Not delivered to \S+\/broken: The response status was 418\.\nThe response began: I am a teapot\n$/,
+      ),
     ])
     const shown = await runTassis(['webhooks', 'deliveries', failing.id, '--status', 'undeliverable'], data.settings)
-    expect(shown.stdout).toMatch(/ test +undeliverable +1 +418 +\d+ ms +- +[0-9a-f-]{36} +The answer was 418\.$/m)
+    expect(shown.stdout).toMatch(
+      / test +undeliverable +1 +418 +\d+ ms +- +[0-9a-f-]{36} +The response status was 418\.$/m,
+    )
     const none = await runTassis(['webhooks', 'deliveries', failing.id, '--status', 'delivered'], data.settings)
-    expect(none.stdout.trimEnd()).toEndWith('There is no such delivery.')
+    expect(none.stdout.trimEnd()).toEndWith('No deliveries found.')
   })
 })

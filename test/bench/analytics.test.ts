@@ -1,4 +1,4 @@
-/** @module The bench of analytics measures what the service would have written itself: the books of its mail have to balance. */
+/** @module Tests that the data of the analytics benchmark is consistent, as if the service had written it. */
 import { expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -9,7 +9,7 @@ import { prepareAnalytics } from '#bench/analytics.ts'
 import { checkBalances, readBalances } from '#features/sending/queue/balance.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 
-test('the year of mail of the bench has every row and figure that the service would have written', async () => {
+test('the seeded year of mail has every row and statistic that the service would have written', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'tassis-seed-'))
   try {
     const { config } = loadConfig({

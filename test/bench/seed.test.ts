@@ -1,4 +1,4 @@
-/** @module The bench measures a service with stored emails only if these are like the service's own: their books have to balance. */
+/** @module Tests that the seeded emails of the benchmark are consistent, as if the service had written them. */
 import { expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,7 +11,7 @@ import { seedDataDirectory } from '#bench/seed.ts'
 import { readBalances } from '#features/sending/queue/balance.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 
-test('stored emails of the bench have every row that the service would have written', async () => {
+test('seeded emails have every row that the service would have written', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'tassis-seed-'))
   try {
     const { config } = loadConfig({
@@ -31,7 +31,7 @@ test('stored emails of the bench have every row that the service would have writ
   }
 })
 
-test('a bench email has exactly 2 KiB of text and 8 KiB of HTML, and no body of another', () => {
+test('a benchmark email has exactly 2 KiB of text and 8 KiB of HTML, and a unique body', () => {
   const request = createRequestBuilder('localhost', 'key', undefined)
   const bodies = Array.from({ length: 200 }, (_, number) => {
     const [head = '', body = ''] = request(number).toString().split('\r\n\r\n')

@@ -1,4 +1,4 @@
-/** @module The soak's slopes are those of known series, and their error says when there is none. */
+/** @module Tests the slope and error of the soak test's trends with known series. */
 import { expect, test } from 'bun:test'
 import { computeTrend } from '#bench/trend.ts'
 
@@ -6,10 +6,10 @@ const SECOND = 1000
 const makeSeries = (count: number, value: (i: number) => number): number[] =>
   Array.from({ length: count }, (_, i) => value(i))
 
-/** In [-1, 1), the same every time. */
+/** Returns deterministic noise in [-1, 1). */
 const makeNoise = (i: number): number => ((i * 7919) % 1000) / 500 - 1
 
-test('a steady growth is found exactly, whatever the warm-up did', () => {
+test('a trend finds steady growth exactly, independent of the warm-up', () => {
   const trend = computeTrend(
     makeSeries(4000, (i) => (i < 1000 ? 5000 - i : 100 + i / 100)),
     SECOND,
@@ -20,7 +20,7 @@ test('a steady growth is found exactly, whatever the warm-up did', () => {
   expect([trend.first, trend.last]).toEqual([expect.closeTo(111.495, 3), expect.closeTo(138.495, 3)])
 })
 
-test('noise without growth has a slope that its error covers, and growth in noise one that it does not', () => {
+test('the error covers the slope of pure noise, but not the slope of noisy growth', () => {
   const flat = computeTrend(makeSeries(2000, makeNoise), SECOND)
   expect(Math.abs(flat.perHour)).toBeLessThan(flat.errorPerHour)
   const growing = computeTrend(

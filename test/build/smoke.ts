@@ -1,7 +1,8 @@
 /**
- * @module `bun test/build/smoke.ts dist/tassis`: does the compiled executable work where nothing else is? Runs it in an empty folder with an
- * empty environment: its commands, its Workers, its migrations and assets, one email from the API to the capture store, with tracking and
- * unsubscribing, a webhook that is told of it, a message that comes in over STARTTLS, a template, and its end. Exit code 1 and what the service logged when something is not so. Run by scripts/test after the build; `bun test` knows nothing of it.
+ * @module `bun test/build/smoke.ts dist/tassis`: tests that the compiled executable works alone, in an empty folder
+ * with an empty environment. Covers its commands, Workers, migrations and assets, one email from the API to the capture
+ * store with tracking and unsubscribing, its webhook, a message received over STARTTLS, a template and the shutdown.
+ * On failure prints the log of the service and exits with 1. scripts/test runs it after the build; `bun test` does not.
  */
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -11,8 +12,8 @@ import { startHttpsReceiver } from '#test/support/https-receiver.ts'
 import { connectSmtp } from '#test/support/smtp-client.ts'
 import manifest from '../../package.json'
 
-const [given = 'dist/tassis'] = process.argv.slice(2)
-const executable = resolve(given)
+const [executableArgument = 'dist/tassis'] = process.argv.slice(2)
+const executable = resolve(executableArgument)
 const folder = mkdtempSync(join(tmpdir(), 'tassis-smoke-'))
 const receiver = await startHttpsReceiver({ names: ['127.0.0.1'] })
 const env = {
@@ -25,7 +26,7 @@ const env = {
   TASSIS_EXTRA_CA_FILE: receiver.caFile,
 }
 
-/** Runs a command to its end and gives its output; an exit code other than 0 is an error. */
+/** Runs a command to its end and returns its output; an exit code other than 0 is an error. */
 async function runCommand(...args: string[]): Promise<string> {
   const child = Bun.spawn([executable, ...args], { cwd: folder, env, stdout: 'pipe', stderr: 'pipe' })
   const [stdout, stderr, code] = await Promise.all([readText(child.stdout), readText(child.stderr), child.exited])
@@ -37,7 +38,7 @@ const readText = (stream: ReadableStream<Uint8Array>): Promise<string> => new Re
 
 interface Running {
   readonly url: string
-  /** Where mail comes in, on 127.0.0.1. */
+  /** Port of inbound mail on 127.0.0.1. */
   readonly smtpPort: number
   readonly log: () => string
   /** Sends SIGTERM; resolves with the exit code. */
@@ -47,19 +48,19 @@ interface Running {
 async function startService(): Promise<Running> {
   const child = Bun.spawn([executable, 'serve'], { cwd: folder, env, stdout: 'pipe', stderr: 'pipe' })
   const log = readText(child.stderr)
-  let said = ''
+  let output = ''
   for await (const chunk of child.stdout) {
-    said += Buffer.from(chunk).toString()
-    const [, url, smtpPort] = /listens on (http:\/\/\S+) .* mail comes in at 127\.0\.0\.1:(\d+)/.exec(said) ?? []
+    output += Buffer.from(chunk).toString()
+    const [, url, smtpPort] = /listens on (http:\/\/\S+) .* inbound mail at 127\.0\.0\.1:(\d+)/.exec(output) ?? []
     if (url !== undefined) {
       return {
         url,
         smtpPort: Number(smtpPort),
-        log: () => said,
+        log: () => output,
         async stop() {
           child.kill('SIGTERM')
           const code = await child.exited
-          said += await log
+          output += await log
           return code
         },
       }
@@ -68,12 +69,12 @@ async function startService(): Promise<Running> {
   throw new Error(`serve ended with ${await child.exited} before it listened: ${await log}`)
 }
 
-/** Asks until the answer fulfils the condition, at most 20 s. */
-async function waitUntil<T>(what: string, ask: () => Promise<T>, isSo: (answer: T) => boolean): Promise<T> {
+/** Polls until the result meets the condition, for at most 20 s. */
+async function waitUntil<T>(what: string, ask: () => Promise<T>, isMet: (answer: T) => boolean): Promise<T> {
   const patienceUntil = performance.now() + 20_000
   for (;;) {
     const answer = await ask()
-    if (isSo(answer)) return answer
+    if (isMet(answer)) return answer
     assert.ok(performance.now() < patienceUntil, `${what}; the last answer: ${JSON.stringify(answer)}`)
     await Bun.sleep(20)
   }
@@ -86,8 +87,8 @@ interface Answer {
 async function checkEmail(url: string, key: string): Promise<void> {
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
   const webhook = JSON.stringify({ url: receiver.url('127.0.0.1', '/hook'), events: ['delivered', 'clicked'] })
-  const made = await fetch(`${url}/v1/webhooks`, { method: 'POST', headers, body: webhook })
-  assert.equal(made.status, 201, await made.clone().text())
+  const created = await fetch(`${url}/v1/webhooks`, { method: 'POST', headers, body: webhook })
+  assert.equal(created.status, 201, await created.clone().text())
   const body = JSON.stringify({
     from: 'Ada <ada@smoke.test>',
     to: 'bob@receiver.test',
@@ -118,15 +119,15 @@ async function checkEmail(url: string, key: string): Promise<void> {
     headers: { 'user-agent': 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0' },
   })
   assert.deepEqual([click.status, click.headers.get('location')], [302, 'https://shop.test/'])
-  const told = await receiver.received(2)
-  assert.deepEqual(told.map((request) => request.headers['x-service-event']).sort(), ['clicked', 'delivered'])
+  const deliveries = await receiver.received(2)
+  assert.deepEqual(deliveries.map((request) => request.headers['x-service-event']).sort(), ['clicked', 'delivered'])
   const leave = await fetch(`${url}${path(/\/u\/[\w-]+/)}`, { method: 'POST', body: 'List-Unsubscribe=One-Click' })
   assert.equal(leave.status, 200)
   const list = await (await fetch(`${url}/v1/suppressions`, { headers })).json()
   assert.equal((list as { pagination: { total: number } }).pagination.total, 1)
 }
 
-/** Of the charsets that are not in the runtime itself. */
+/** A message in a charset that the runtime does not support itself. */
 const INCOMING = [
   'From: Bob <bob@customer.test>',
   'To: agent@smoke.test',
@@ -183,13 +184,13 @@ async function checkInboundMessage({ url, smtpPort }: Running, key: string): Pro
   )
 }
 
-/** The WASM of the template engine is in the executable, and its Worker finds it. */
+/** Checks that the executable contains the WASM of the template engine and its Worker finds it. */
 async function checkTemplate(url: string, key: string): Promise<void> {
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
   const template = { alias: 'hi', name: 'Hi', subject: 'Hi {{ name }}', html_body: '<p>{{ name|upper|center(9) }}</p>' }
-  const made = await fetch(`${url}/v1/templates`, { method: 'POST', headers, body: JSON.stringify(template) })
-  assert.equal(made.status, 201, await made.clone().text())
-  const { id } = ((await made.json()) as Answer).data
+  const created = await fetch(`${url}/v1/templates`, { method: 'POST', headers, body: JSON.stringify(template) })
+  assert.equal(created.status, 201, await created.clone().text())
+  const { id } = ((await created.json()) as Answer).data
   const body = '{"template_data":{"name":"<Ada>"}}'
   const rendered = await fetch(`${url}/v1/templates/${id}/render`, { method: 'POST', headers, body })
   assert.equal(rendered.status, 200, await rendered.clone().text())
@@ -212,7 +213,7 @@ try {
     await runCommand('version'),
     new RegExp(`^${RegExp.escape(manifest.version)} \\((?:unknown|[0-9a-f]{12,}(?:-dirty)?)\\)\n$`),
   )
-  // Of the folder that it is started in the executable believes nothing.
+  // The executable reads no settings from its working directory.
   writeFileSync(join(folder, '.env'), 'TASSIS_DELIVERY=nonsense\n')
   writeFileSync(join(folder, 'bunfig.toml'), 'preload = ["./missing.ts"]\n')
   assert.match(await runCommand('config'), /TASSIS_HOSTNAME +mail\.smoke\.test +environment/)
@@ -238,7 +239,7 @@ try {
 } catch (error) {
   await running?.stop()
   console.error(error)
-  console.error(`Of the service:\n${running?.log() ?? '(it did not run)'}`)
+  console.error(`Log of the service:\n${running?.log() ?? '(it did not run)'}`)
   process.exitCode = 1
 } finally {
   await receiver.close()

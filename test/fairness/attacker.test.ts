@@ -1,10 +1,10 @@
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 
-/** How many requests attack 10b has open at a time. */
+/** Number of concurrent requests of attack 10b. */
 const WIDTH = 4
 
-/** Runs attack 10b, which makes a list and then adds contacts to it, against a service with these replies. */
+/** Runs attack 10b, which creates a list and adds contacts to it, against a service with these replies. */
 async function attack(replies: { readonly list: number; readonly contacts: number }) {
   let child: Bun.Subprocess | undefined
   let adds = 0
@@ -13,7 +13,7 @@ async function attack(replies: { readonly list: number; readonly contacts: numbe
     hostname: '127.0.0.1',
     fetch({ url }) {
       if (!url.endsWith('/contacts')) return Response.json({ data: { id: 'list' } }, { status: replies.list })
-      // By the next one it has a reply to one of them.
+      // At the next request, it has the reply to one of the others.
       if (++adds > WIDTH) child?.kill()
       return new Response(null, { status: replies.contacts })
     },
@@ -35,10 +35,10 @@ async function attack(replies: { readonly list: number; readonly contacts: numbe
 
 test('an attack whose preparation is refused fails and says why', async () => {
   const { code, error } = await attack({ list: 403, contacts: 201 })
-  expect({ code, error }).toEqual({ code: 1, error: expect.stringContaining('attack 10b could not begin') })
+  expect({ code, error }).toEqual({ code: 1, error: expect.stringContaining('attack 10b could not start') })
 })
 
-test('an attack that is ended prints how often each reply came', async () => {
+test('a stopped attack prints the number of each reply', async () => {
   const { code, printed } = await attack({ list: 201, contacts: 403 })
   expect({ code, replies: JSON.parse(printed) }).toEqual({ code: 0, replies: [['403', expect.any(Number)]] })
 })

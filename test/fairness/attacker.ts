@@ -1,6 +1,6 @@
 /**
- * @module Runs one attack in a process of its own: its arguments are the attack's id, the seconds that it has, and its context as JSON. Prints at the end
- * how often each reply came, as JSON. Exit code 1: the attack could not begin.
+ * @module Runs one attack in its own process. Arguments: the id of the attack, its duration in seconds and its context
+ * as JSON. Prints the number of each reply as JSON at the end. Exit code 1 if the attack could not start.
  */
 import { writeSync } from 'node:fs'
 import { seededRandom } from '../kill/random.ts'
@@ -13,17 +13,17 @@ const end = (): never => {
   process.exit(0)
 }
 process.on('SIGTERM', end)
-// The end of a connection can come at any moment; none of them is an error here.
+// Connections may end at any moment; that is not an error here.
 process.on('uncaughtException', () => undefined)
 process.on('unhandledRejection', () => undefined)
 const signal = AbortSignal.timeout(Number(seconds) * 1000)
-const given = JSON.parse(context) as Omit<AttackContext, 'random' | 'replies' | 'signal'>
+const parsedContext = JSON.parse(context) as Omit<AttackContext, 'random' | 'replies' | 'signal'>
 await attacks
   .find((attack) => attack.id === id)
-  ?.run({ ...given, random: seededRandom(1), replies, signal })
+  ?.run({ ...parsedContext, random: seededRandom(1), replies, signal })
   .catch((error: unknown) => {
     if (signal.aborted) return
-    console.error(`attack ${id} could not begin: ${String(error)}`)
+    console.error(`attack ${id} could not start: ${String(error)}`)
     process.exit(1)
   })
 end()

@@ -1,6 +1,6 @@
 /**
- * @module What strangers and tenants do to everybody else, each bounded by the time that it is given. Numbered as the faults that an audit found, and run
- * by `attacker.ts` in a process of its own.
+ * @module Attacks by remote clients and tenants on other tenants, each limited in time. Numbered after the faults found
+ * by an audit; `attacker.ts` runs each in its own process.
  */
 
 import { randomBytes } from 'node:crypto'
@@ -25,20 +25,20 @@ export interface AttackContext {
   /** Further tenants of the same attacker. */
   readonly others: readonly Tenant[]
   readonly honest: Tenant
-  /** Messages of the honest tenant, which somebody who got them can report. */
+  /** Messages of the honest tenant that a recipient could report. */
   readonly messages: readonly string[]
   readonly random: Random
-  /** How often each reply came: a status of HTTP, a code of SMTP, or `failed`. */
+  /** Count of each reply: an HTTP status, an SMTP code or `failed`. */
   readonly replies: Map<string, number>
-  /** Aborted when the time is over. */
+  /** Aborted when the time has passed. */
   readonly signal: AbortSignal
 }
 
 export interface Attack {
-  /** The fault's number and letter. */
+  /** Number and letter of the fault. */
   readonly id: string
   readonly name: string
-  /** Settings that it is about, in place of the usual ones. */
+  /** Settings that the attack needs in place of the usual ones. */
   readonly settings?: Readonly<Record<string, string>>
   run(context: AttackContext): Promise<void>
 }
@@ -50,13 +50,13 @@ const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout
 const countReply = ({ replies }: AttackContext, reply: string): void =>
   void replies.set(reply, (replies.get(reply) ?? 0) + 1)
 
-/** What fails is the defence; it is slowed down so as not to spin. */
+/** Counts a failed request, which the defence caused, and pauses so as not to spin. */
 async function recordFailure(context: AttackContext): Promise<void> {
   if (!context.signal.aborted) countReply(context, 'failed')
   await pause(20)
 }
 
-/** Runs `act` again and again until the time is over, `width` at a time. */
+/** Repeats `act` until the time has passed, `width` at a time. */
 async function repeatUntilEnd(
   context: AttackContext,
   width: number,
@@ -90,22 +90,22 @@ async function request(
   })
   countReply(context, String(response.status))
   const text = await response.text()
-  // A refusal is obeyed about as well as a hostile program obeys it.
+  // A hostile program backs off only briefly after a refusal.
   if (response.status === 429 || response.status === 503 || response.status === 507) await pause(20)
   return { status: response.status, body: text.startsWith('{') ? (JSON.parse(text) as Json) : {} }
 }
 
-/** Makes what an attack needs, and returns it. Throws when it is refused, for without it nothing would be attacked. */
+/** Creates what an attack needs and returns it. Throws when the request is refused: the attack would be void. */
 async function prepare(context: AttackContext, path: string, body: Json): Promise<Record<string, string>> {
-  const made = await request({ ...context, replies: new Map() }, 'POST', path, body)
-  if (made.status !== 201) throw new Error(`POST ${path} was refused: ${JSON.stringify(made)}`)
-  return made.body['data'] as Record<string, string>
+  const response = await request({ ...context, replies: new Map() }, 'POST', path, body)
+  if (response.status !== 201) throw new Error(`POST ${path} was refused: ${JSON.stringify(response)}`)
+  return response.body['data'] as Record<string, string>
 }
 
-/** An IPv4 address of a stranger, as a proxy names it. */
+/** Returns a random IPv4 address of a remote client, as a proxy reports it. */
 const randomAddress = (random: Random): string => `203.0.${random.between(0, 255)}.${random.between(1, 254)}`
 
-/** A double opt-in list of the attacker with a public form, which has a checkbox. */
+/** Creates a double opt-in list of the attacker with a public form that has a checkbox. */
 async function createForm(context: AttackContext, tenant: Tenant, name: string): Promise<string> {
   const as = { ...context, attacker: tenant }
   const list = await prepare(as, '/v1/contact-lists', { name, double_opt_in: true })
@@ -118,7 +118,7 @@ async function createForm(context: AttackContext, tenant: Tenant, name: string):
   return new URL(form['form_url'] ?? '').pathname
 }
 
-/** Hands in a message made of pieces; resolves with the last reply. */
+/** Submits a message made of pieces; resolves with the last reply. */
 async function submit(
   context: AttackContext,
   envelope: { readonly from: string; readonly to: string; readonly localAddress: string },
@@ -263,7 +263,7 @@ export const attacks: readonly Attack[] = [
   {
     id: '6',
     name: 'forged complaints about mail of the honest tenant',
-    // So that the few messages of a run count as the hundreds of a day.
+    // So that the few messages of a run count like the hundreds of a day.
     settings: { TASSIS_ABUSE_MINIMUM_VOLUME: '5' },
     async run(context) {
       const { messages, random } = context
@@ -310,7 +310,7 @@ export const attacks: readonly Attack[] = [
     settings: { TASSIS_INBOUND_MAX_BYTES: '24MiB' },
     run: (context) =>
       repeatUntilEnd(context, 2, (lane) => {
-        // Nothing of it is alike, so that it takes the place of its size.
+        // Incompressible, so that it occupies its full size.
         const lines = randomBytes(2_200_000).toString('base64').replace(/.{76}/g, '$&\r\n')
         return submit(
           context,
@@ -374,7 +374,7 @@ export const attacks: readonly Attack[] = [
   {
     id: '10a',
     name: 'sandbox batches of 500 emails with 50 recipients, 4 at a time',
-    // One batch is more than a day may have; it is about what turns hold.
+    // One batch exceeds the daily limit; the attack is on the fair scheduling of requests.
     settings: { TASSIS_SANDBOX_PER_DAY: '1000000000' },
     run: (context) => {
       const email = (index: number) => ({

@@ -1,6 +1,6 @@
 /**
- * @module Honest tenants, and a clock in their hand: they send, receive, sign in and look at their account at a modest rate, and note how long each took
- * and what they were refused.
+ * @module Simulates honest tenants: they send, receive, sign in and read their account at a modest rate, and record
+ * how long each request took and what was refused.
  */
 
 import { connectSmtp } from '#test/support/smtp-client.ts'
@@ -8,27 +8,27 @@ import { PASSWORD } from '#test/support/users.ts'
 import { type Receiver, startReceiver } from './receiver.ts'
 import { HONEST_RECEIVER, HONEST_RECEIVER_ADDRESS, type Tenant } from './world.ts'
 
-/** What is measured; in milliseconds. */
+/** The measured latencies, in milliseconds. */
 export const MEASURES = ['acceptance', 'delivery', 'receipt', 'sign-in', 'reading', 'healthz'] as const
 export type Measure = (typeof MEASURES)[number]
 
 export interface HonestLog {
   readonly samplesMs: Readonly<Record<Measure, number[]>>
-  /** What did not work, a sentence each. */
+  /** Failures, one sentence each. */
   readonly refusals: string[]
-  /** Captured by the receiver of the honest tenants: the newest messages. */
+  /** The newest messages at the receiver of the honest tenants. */
   readonly newest: string[]
-  /** By recipient, what came to somebody who is none of the honest tenants' recipients. */
+  /** Count of messages by recipient, for recipients that the honest tenants did not mail. */
   readonly others: Map<string, number>
 }
 
 export interface HonestLoad {
   readonly log: HonestLog
-  /** Emails that were accepted and have not arrived. */
+  /** Number of accepted emails that have not arrived. */
   undelivered(): number
-  /** Messages that got a 250 and have not been told by an event. */
+  /** Number of messages accepted with 250 that have no event yet. */
   unreceived(): number
-  /** Ends the load; what is on its way still counts. */
+  /** Stops the load; requests in progress still count. */
   stop(): Promise<void>
   close(): void
 }
@@ -38,7 +38,7 @@ export interface HonestOptions {
   readonly inboundPort: number
   readonly mxPort: number
   readonly tenants: readonly Tenant[]
-  /** Messages a second of all tenants together. */
+  /** Messages per second of all tenants together. */
   readonly sendsPerSecond: number
 }
 
@@ -46,7 +46,7 @@ const HEALTH_INTERVAL_MS = 100
 const READ_INTERVAL_MS = 250
 const RECEIPT_INTERVAL_MS = 500
 const SIGN_IN_INTERVAL_MS = 1500
-/** What nobody waits for any longer; counted as a refusal. */
+/** A request that takes longer counts as refused. */
 const TIMEOUT_MS = 60_000
 const MAX_NEWEST = 5
 
@@ -59,7 +59,7 @@ export async function startHonestLoad(options: HonestOptions): Promise<HonestLoa
     number[]
   >
   const log: HonestLog = { samplesMs, refusals: [], newest: [], others: new Map() }
-  /** When each email was sent, by its recipient. */
+  /** Time each email was sent, by its recipient. */
   const sentAtMs = new Map<string, number>()
   const receipts = { accepted: 0, told: 0 }
   const arrived = new Set<() => void>()
@@ -85,7 +85,7 @@ export async function startHonestLoad(options: HonestOptions): Promise<HonestLoa
     if (!stream.signal.aborted) log.refusals.push(`feed: ${String(error)}`)
   })
 
-  /** Runs `act` at times that do not depend on how long it takes, as people do who know nothing of each other. */
+  /** Runs `act` at times independent of its duration, like independent users. */
   const repeat = async (intervalMs: number, measure: Measure | undefined, act: () => Promise<string | undefined>) => {
     const running = new Set<Promise<void>>()
     for (let nextMs = performance.now(); !isStopping; nextMs += intervalMs) {
@@ -149,10 +149,10 @@ export async function startHonestLoad(options: HonestOptions): Promise<HonestLoa
       'DATA',
     ])
       replies.push(await client.say(line))
-    const wanted = receipts.accepted + 1
+    const expectedCount = receipts.accepted + 1
     replies.push(
       await client.say(
-        `From: Bob <bob@partner.test>\r\nTo: support@${first.domain}\r\nSubject: Question ${wanted}\r\n\r\nHello?\r\n.`,
+        `From: Bob <bob@partner.test>\r\nTo: support@${first.domain}\r\nSubject: Question ${expectedCount}\r\n\r\nHello?\r\n.`,
       ),
     )
     const refused = replies.find((reply) => !/^[23]/.test(reply))
@@ -161,7 +161,7 @@ export async function startHonestLoad(options: HonestOptions): Promise<HonestLoa
     await new Promise<void>((resolve, reject) => {
       const timer = setTimeout(() => reject(new Error('no event within a minute')), TIMEOUT_MS)
       const look = () => {
-        if (receipts.told < wanted) return
+        if (receipts.told < expectedCount) return
         clearTimeout(timer)
         arrived.delete(look)
         resolve()
@@ -208,7 +208,7 @@ export async function startHonestLoad(options: HonestOptions): Promise<HonestLoa
   }
 }
 
-/** Calls `onInbound` for each `email.inbound` in the tenant's event stream, from its beginning, until it ends. */
+/** Calls `onInbound` for each `email.inbound` event of the tenant's stream, from its beginning until it ends. */
 async function followFeed(url: string, key: string, signal: AbortSignal, onInbound: () => void): Promise<void> {
   const response = await fetch(`${url}/v1/events?types=email.inbound`, {
     headers: { authorization: `Bearer ${key}`, accept: 'text/event-stream' },

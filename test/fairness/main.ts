@@ -1,6 +1,6 @@
 /**
- * @module The fairness harness: an honest tenant sends, receives, signs in and reads, idle and under each attack, on a service of its own each time. Prints
- * what the tenant noticed. See `scripts/fairness --help`.
+ * @module The fairness harness: honest tenants send, receive, sign in and read, first undisturbed and then under each
+ * attack, each time on a new service. Prints the latencies they saw. See `scripts/fairness --help`.
  */
 import { Database } from 'bun:sqlite'
 import { cpSync, mkdtempSync, rmSync } from 'node:fs'
@@ -17,16 +17,17 @@ import { buildSettings, buildZone, createWorld, type World } from './world.ts'
 
 const HELP = `scripts/fairness [--seconds N] [--only ID,ID] [--together] [--tenants N] [--plan PLAN] [--goals] [--keep]
 
-An honest tenant sends 5 messages a second, receives, signs in and reads, while strangers and another tenant attack; each attack has a service of its
-own. Prints p50 and p99 in ms for the honest tenant, idle and under each attack, and how often each HTTP status or SMTP code was the reply to the attack.
+An honest tenant sends 5 messages per second, receives, signs in and reads, while remote clients and another tenant
+attack; each attack runs on a new service. Prints p50 and p99 in ms for the honest tenant, idle and under each attack,
+and the count of each HTTP status or SMTP code in reply to the attack.
   --seconds N  length of each attack (20)
-  --only IDS   only these attacks, such as 1a,9; idle: none of them
-  --together   five attackers at once, in place of one after the other
-  --tenants N  so many honest tenants in place of one, who send 25 messages a second together
-  --plan PLAN  plan of the attackers (free), whose limits end some attacks soon; unlimited: turns alone hold them
-  --goals      also fails when a figure is over its goal, which says something on a quiet machine only
+  --only IDS   only these attacks, such as 1a,9; idle: no attack
+  --together   five concurrent attackers instead of one after another
+  --tenants N  number of honest tenants (1); several send 25 messages per second together
+  --plan PLAN  plan of the attackers (free), whose limits end some attacks early; unlimited: only fair scheduling limits them
+  --goals      also fails when a latency exceeds its goal; meaningful only on a quiet machine
   --keep       keeps data and logs
-Exit code 1 when anything of an honest tenant was refused, lost, deleted or paused, or an attack could not begin.`
+Exit code 1 if anything of an honest tenant was refused, lost, deleted or paused, or an attack could not start.`
 
 const GOALS_MS: Readonly<Partial<Record<Measure, number>>> = {
   acceptance: 250,
@@ -35,13 +36,13 @@ const GOALS_MS: Readonly<Partial<Record<Measure, number>>> = {
   'sign-in': 2000,
   healthz: 100,
 }
-/** Attacks of different kinds, one for each attacker. */
+/** Attacks of different kinds, one per attacker. */
 const CONCURRENT_ATTACKS = ['3', '5', '8', '9', '10a']
-/** How long what was accepted may take to arrive when the attack is over. */
+/** How long accepted mail may take to arrive after the attack. */
 const DRAIN_MS = 60_000
 const WARM_UP_MS = 1500
 const MAX_REFUSALS_SHOWN = 5
-/** All that one mailbox may get of confirmations, whoever causes them. */
+/** Maximum number of confirmations to one mailbox, from all senders. */
 const MAX_CONFIRMATIONS_PER_MAILBOX = 20
 
 const args = readArguments()
@@ -50,7 +51,7 @@ const dns = Bun.spawn([process.execPath, join(import.meta.dir, '..', 'support', 
   stdout: 'pipe',
   stderr: 'inherit',
 })
-/** Everything that was started and may still run. */
+/** Started processes that may still be running. */
 const children = new Set<{ kill(): unknown }>([dns])
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
   process.on(signal, () => {
@@ -81,7 +82,7 @@ if (args.keep) console.log(`Data and logs are kept in ${folder}`)
 else rmSync(folder, { recursive: true, force: true })
 process.exit(failures.length > 0 ? 1 : 0)
 
-/** One line of the table: a service of its own, the honest load, and the attacks at once, each by an attacker of its own. */
+/** Measures one row: a new service, the honest load and the concurrent attacks, each by its own attacker. */
 async function measure(name: string, running: readonly Attack[]): Promise<void> {
   const runFolder = join(folder, `run-${running.map(({ id }) => id).join('-') || 'idle'}`)
   cpSync(template, runFolder, { recursive: true })
@@ -119,13 +120,16 @@ async function measure(name: string, running: readonly Attack[]): Promise<void> 
         messages: load.log.newest,
       }
       const program = join(import.meta.dir, 'attacker.ts')
-      const begun = Bun.spawn([process.execPath, program, attack.id, String(args.seconds), JSON.stringify(context)], {
-        stdin: 'ignore',
-        stdout: 'pipe',
-        stderr: 'inherit',
-      })
-      attackers.push(begun)
-      children.add(begun)
+      const attackProcess = Bun.spawn(
+        [process.execPath, program, attack.id, String(args.seconds), JSON.stringify(context)],
+        {
+          stdin: 'ignore',
+          stdout: 'pipe',
+          stderr: 'inherit',
+        },
+      )
+      attackers.push(attackProcess)
+      children.add(attackProcess)
     }
     await Bun.sleep(args.seconds * 1000)
     const ended = load
@@ -136,7 +140,7 @@ async function measure(name: string, running: readonly Attack[]): Promise<void> 
     const until = performance.now() + DRAIN_MS
     while (ended.undelivered() + ended.unreceived() > 0 && performance.now() < until) await Bun.sleep(50)
     if (ended.undelivered() > 0) broken.push(`${ended.undelivered()} accepted emails did not arrive`)
-    if (ended.unreceived() > 0) broken.push(`${ended.unreceived()} received messages were not told`)
+    if (ended.unreceived() > 0) broken.push(`${ended.unreceived()} received messages have no event`)
     broken.push(...(await findHarm(ended, join(runFolder, 'data', 'tassis.db'))))
     const refusals = ended.log.refusals
     for (const refusal of refusals.slice(0, MAX_REFUSALS_SHOWN)) broken.push(refusal)
@@ -144,7 +148,7 @@ async function measure(name: string, running: readonly Attack[]): Promise<void> 
     const replies: string[] = []
     for (const [index, attacker] of attackers.entries()) {
       const id = running[index]?.id
-      if ((await attacker.exited) !== 0) broken.push(`attack ${id} could not begin`)
+      if ((await attacker.exited) !== 0) broken.push(`attack ${id} could not start`)
       replies.push(`${running.length > 1 ? `${id}: ` : ''}${formatReplies(await new Response(attacker.stdout).text())}`)
     }
     printRow(replies.length > 0 ? `${name} (${replies.join('; ')})` : name, ended, before)
@@ -158,29 +162,29 @@ async function measure(name: string, running: readonly Attack[]): Promise<void> 
       const stopping = service.stop()
       const isStopped = await Promise.race([stopping.then(() => true), Bun.sleep(DRAIN_MS).then(() => false)])
       if (!isStopped) await service.kill()
-    } else broken.push('the service ended by itself')
+    } else broken.push('the service ended unexpectedly')
     if (!args.keep) rmSync(runFolder, { recursive: true, force: true })
   }
   for (const failure of broken) failures.push(`${name}: ${failure}`)
 }
 
-/** What an attack came to: how often each status or SMTP code was the reply. */
+/** Formats the replies to an attack: the count of each status or SMTP code. */
 function formatReplies(printed: string): string {
   const replies = (printed === '' ? [] : JSON.parse(printed)) as [string, number][]
   return replies.map(([reply, count]) => `${reply} × ${count}`).join(', ') || 'no reply'
 }
 
-/** The SMTP listener is ready some moments after HTTP. */
+/** Waits for the SMTP listener, which is ready shortly after HTTP. */
 async function waitUntilListening(): Promise<void> {
   for (let attempt = 0; attempt < 500; attempt++) {
     const client = await connectSmtp(ports.inbound).catch(() => undefined)
     if (client) return client.destroy()
     await Bun.sleep(20)
   }
-  throw new Error('nobody listens for mail')
+  throw new Error('the SMTP listener did not start')
 }
 
-/** What is the matter with the honest tenant's account, in sentences. */
+/** Lists the harm done to the honest tenants' accounts, one sentence each. */
 async function findHarm(load: HonestLoad, databasePath: string): Promise<string[]> {
   const harm: string[] = []
   using db = new Database(databasePath, { readonly: true })
@@ -196,8 +200,8 @@ async function findHarm(load: HonestLoad, databasePath: string): Promise<string[
       'SELECT count(*) AS n FROM inbound_emails WHERE account_id = ? AND mail_from = ?',
     )
     .get(honest.accountId, 'bob@partner.test')
-  const told = load.log.samplesMs.receipt.length
-  if ((received?.n ?? 0) < told) harm.push(`of ${told} received messages ${received?.n ?? 0} are left`)
+  const receiptCount = load.log.samplesMs.receipt.length
+  if ((received?.n ?? 0) < receiptCount) harm.push(`of ${receiptCount} received messages ${received?.n ?? 0} are left`)
   const confirmations = [...load.log.others].filter(([address]) => address.endsWith('@gmail.com'))
   const sum = confirmations.reduce((total, [, count]) => total + count, 0)
   if (sum > MAX_CONFIRMATIONS_PER_MAILBOX) harm.push(`one mailbox got ${sum} confirmations`)
@@ -210,7 +214,7 @@ async function runRetention(settings: Readonly<Record<string, string>>, broken: 
   if ((await run.exited) !== 0) broken.push(`retention run failed: ${await new Response(run.stderr).text()}`)
 }
 
-/** The samples of the attack alone, in order. */
+/** Selects the samples taken during the attack, sorted. */
 function selectSamples(load: HonestLoad, before: Readonly<Record<string, number>>, measured: Measure): number[] {
   return load.log.samplesMs[measured].slice(before[measured] ?? 0).sort((a, b) => a - b)
 }

@@ -1,4 +1,4 @@
-/** @module Receiving SMTP servers of the fairness harness: one that takes everything at once, and one that holds the sender as long as it can. */
+/** @module SMTP receivers of the fairness harness: one accepts everything immediately, one is a tarpit. */
 import { createServer, type Server, type Socket } from 'node:net'
 
 export interface Receiver {
@@ -7,13 +7,13 @@ export interface Receiver {
 
 export interface ReceivedMessage {
   readonly rcptTo: string
-  /** As latin1. */
+  /** The raw message as latin1. */
   readonly raw: string
 }
 
 const EHLO_REPLY = '250-mx.test\r\n250-PIPELINING\r\n250-8BITMIME\r\n250 SIZE 104857600\r\n'
 
-/** Takes everything; tells of each message in the moment of its final dot. Bodies over 64 KiB are not kept. */
+/** Starts a receiver that accepts everything and reports each message at its final dot. Bodies are cut at 64 KiB. */
 export function startReceiver(
   address: string,
   port: number,
@@ -30,7 +30,7 @@ export function startReceiver(
         if (body !== undefined) {
           const end = text.indexOf('\r\n.\r\n')
           if (end < 0) {
-            // The last octets may begin the final dot.
+            // The last octets may begin the end marker.
             if (body.length < MAX_STORED_LENGTH) body += text.slice(0, -4)
             text = text.slice(-4)
             return
@@ -48,7 +48,7 @@ export function startReceiver(
         if (verb === 'RCPT') rcptTo = /<(.*)>/.exec(line)?.[1] ?? ''
         if (verb === 'DATA') {
           body = ''
-          // An empty message is a dot only.
+          // An empty message is only a dot.
           text = `\r\n${text}`
           socket.write('354 Go on\r\n')
         } else socket.write(verb === 'EHLO' ? EHLO_REPLY : verb === 'QUIT' ? '221 2.0.0 Bye\r\n' : '250 2.0.0 Ok\r\n')
@@ -59,7 +59,7 @@ export function startReceiver(
 
 const MAX_STORED_LENGTH = 64 * 1024
 
-/** Says all that is needed up to the message, and then nothing more. */
+/** Starts a receiver that replies up to the message and then never again. */
 export const startTarpit = (address: string, port: number): Promise<Receiver> =>
   listen(address, port, (socket) => {
     socket.write('220 mx.test ESMTP\r\n')

@@ -1,6 +1,6 @@
 /**
- * @module The world of the fairness harness: a data directory with one or more honest tenants and as many attackers, the DNS zone of everybody they
- * mail, and the real service on it. Made once; each attack gets a copy.
+ * @module The fixtures of the fairness harness: a data directory with honest tenants and attackers, and the DNS zone of
+ * all their recipients. Created once; each attack gets a copy.
  */
 import { join } from 'node:path'
 import { openApp } from '#app/create.ts'
@@ -14,15 +14,15 @@ import type { Zone } from '#test/support/dns-server.ts'
 import { createTestUser } from '#test/support/users.ts'
 import type { Settings } from '../kill/service.ts'
 
-/** One tenant, with what its programs know. */
+/** A tenant with its credentials. */
 export interface Tenant {
   readonly name: string
   readonly key: string
   readonly accountId: number
-  /** Verified, takes mail. */
+  /** A verified domain that accepts mail. */
   readonly domain: string
   readonly domainId: string
-  /** Never verified. */
+  /** A domain that was never verified. */
   readonly sandboxDomain: string
   /** Users who may sign in with the test password. */
   readonly users: readonly string[]
@@ -34,21 +34,21 @@ export interface World {
 }
 
 export const ATTACKER_COUNT = 5
-/** Receives what honest tenants send. */
+/** Receives the mail of honest tenants. */
 export const HONEST_RECEIVER = 'honest-receiver.test'
 export const HONEST_RECEIVER_ADDRESS = '127.0.0.2'
-/** Receives what attackers send, well. */
+/** Receives the mail of attackers without delay. */
 export const ATTACKER_RECEIVER = 'attacker-receiver.test'
 export const ATTACKER_RECEIVER_ADDRESS = '127.0.0.3'
 export const TARPIT_COUNT = 320
 export const HOSTNAME = 'mail.fair.test'
-/** Each signs in from a network of its own, so that the sample is larger than one user's limit. */
+/** Each user signs in from a different network, so that the sample exceeds the limit of one user. */
 const USER_COUNT = 12
 
 export const tarpitDomain = (index: number): string => `tarpit${index}.test`
 export const tarpitAddress = (index: number): string => `127.50.${index >> 7}.${(index & 127) + 1}`
 
-/** Everybody who is mailed. `gmail.com` stands for a provider that ignores dots; it leads to the honest receiver. */
+/** Builds the DNS zone of all recipients. `gmail.com`, which ignores dots, resolves to the honest receiver. */
 export function buildZone(): Zone {
   const mx = (exchange: string) => ({ MX: [{ preference: 10, exchange }] })
   return {
@@ -78,7 +78,7 @@ export async function createWorld(settings: Settings, honestCount: number, attac
       const sandboxDomain = `${name}-sandbox.test`
       const { domain: created } = await createDomain(app, actor, domain)
       await createDomain(app, actor, sandboxDomain)
-      // What `verify` would write if the zone were published.
+      // The state that `verify` would store if the zone were published.
       await app.commit.write(
         (tx) =>
           void tx.db.run(
@@ -107,7 +107,7 @@ export async function createWorld(settings: Settings, honestCount: number, attac
 
 const addDashes = (hex: string): string => hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
 
-/** Settings of the service in `folder`; `dnsAddress` and ports are those of the fixtures. */
+/** Builds the settings of the service in `folder`; `dnsAddress` and ports belong to the fixtures. */
 export const buildSettings = (
   folder: string,
   ports: { readonly http: number; readonly inbound: number; readonly mx: number },
@@ -121,7 +121,7 @@ export const buildSettings = (
   TASSIS_HOSTNAME: HOSTNAME,
   TASSIS_DNS_SERVERS: dnsAddress,
   TASSIS_ALLOW_PRIVATE_NETWORKS: 'loopback',
-  // Strangers with many addresses come through it.
+  // Remote clients with many addresses connect through this proxy.
   TASSIS_TRUSTED_PROXIES: '127.0.0.1',
   TASSIS_LOG_LEVEL: 'warn',
   TASSIS_MIN_FREE_DISK: '64MiB',

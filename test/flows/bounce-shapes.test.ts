@@ -185,7 +185,7 @@ test.each(NO_REPORTS)('%s at the return path is not a bounce', async (file) => {
   })
   const stored = office.operatorMail().filter(({ to }) => to === findSent(file, 'return path').returnPath)
   expect(stored.map(({ kind, reason }) => [kind, reason])).toEqual(
-    KEPT[file] ? [['bounce', 'It came to a return path. It is no report that can be read.']] : [],
+    KEPT[file] ? [['bounce', 'The message came to a return path. It is not a readable report.']] : [],
   )
 })
 
@@ -193,7 +193,7 @@ test('the operator gets what matches nothing, and nothing that was applied', () 
   const others = office.operatorMail().filter(({ to }) => !to.startsWith('b-'))
   const unmatchedShapes = AT_HOST.filter(([, , , , , , returned]) => returned === 'none')
   expect(others.map(({ kind, to, reason }) => [kind, to, reason])).toEqual(
-    unmatchedShapes.map(() => ['bounce', `postmaster@${HOST}`, 'It names no email of ours.']),
+    unmatchedShapes.map(() => ['bounce', `postmaster@${HOST}`, 'The report names no email of this service.']),
   )
   expect(office.operatorMail()).toHaveLength(unmatchedShapes.length + Object.values(KEPT).filter(Boolean).length)
 })
@@ -201,5 +201,5 @@ test('the operator gets what matches nothing, and nothing that was applied', () 
 test('a forged return path is rejected in the session, whatever the message', async () => {
   const report = reportOf(LATE, 'return path')
   const forged = report.to.replace(/.(?=@)/, (last) => (last === 'a' ? 'b' : 'a'))
-  expect(await office.submit({ ...report, to: forged })).toEqual(['550 5.1.1 There is no such address here'])
+  expect(await office.submit({ ...report, to: forged })).toEqual(['550 5.1.1 User unknown'])
 })

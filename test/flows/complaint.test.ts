@@ -279,15 +279,25 @@ test('other mail at abuse@ or the feedback address is stored for the operator', 
       .slice(before)
       .toSorted((a, b) => a.subject.localeCompare(b.subject)),
   ).toEqual([
-    { kind: 'abuse', to: ABUSE, subject: 'abuse report about 192.0.2.25', reason: 'It is addressed to the operator.' },
-    { kind: 'abuse', to: ABUSE, subject: 'DMARC failure report', reason: 'It is addressed to the operator.' },
+    {
+      kind: 'abuse',
+      to: ABUSE,
+      subject: 'abuse report about 192.0.2.25',
+      reason: 'The message is addressed to the operator.',
+    },
+    { kind: 'abuse', to: ABUSE, subject: 'DMARC failure report', reason: 'The message is addressed to the operator.' },
     {
       kind: 'complaint',
       to: FBL,
       subject: 'Feedback for campaign 7',
-      reason: 'It names no email of ours.',
+      reason: 'The report names no email of this service.',
     },
-    { kind: 'abuse', to: ABUSE, subject: 'Fwd: Your weekly offers', reason: 'It is addressed to the operator.' },
+    {
+      kind: 'abuse',
+      to: ABUSE,
+      subject: 'Fwd: Your weekly offers',
+      reason: 'The message is addressed to the operator.',
+    },
   ])
 })
 

@@ -168,7 +168,7 @@ test('a report about an unknown domain is stored for the operator as received; o
       kind: 'report',
       to: DMARC,
       subject: 'Report Domain: sender.test',
-      reason: 'It is a report about a domain that nobody has here.',
+      reason: 'The report is about a domain that no account here has.',
     },
   ])
   expect(reportsOf('own.sender.test')).toEqual([expectedDmarc('own', own)])
@@ -240,7 +240,7 @@ test.each(BOMBS)(
     await office.submit(packed)
     clearInterval(watch)
     expect(office.operatorMail().filter((mail) => mail.subject === subject)).toEqual([
-      { kind: 'report', to, subject, reason: `A report that cannot be read: ${reason}` },
+      { kind: 'report', to, subject, reason: `The report cannot be read: ${reason}` },
     ])
     expect(mostBytes).toBeLessThan(200 * MiB)
     expect(reportsOf('bomb.test')).toEqual([])
@@ -254,6 +254,6 @@ test('other mail to a report address is stored for the operator', async () => {
     raw: 'From: ann@sender.example\r\nSubject: A question\r\n\r\nWhat is this address?\r\n',
   })
   expect(office.operatorMail().filter(({ subject }) => subject === 'A question')).toEqual([
-    { kind: 'report', to: TLS, subject: 'A question', reason: 'It is addressed to the operator.' },
+    { kind: 'report', to: TLS, subject: 'A question', reason: 'The message is addressed to the operator.' },
   ])
 })

@@ -126,7 +126,7 @@ describe('nobody is unsubscribed', () => {
       await office.submit(
         ...[changed, ofReturnPath, asReturnPath, changed.replace(/@.*/, `@${HOST}`)].map((to) => ({ ...request, to })),
       ),
-    ).toEqual(Array(4).fill('550 5.1.1 There is no such address here'))
+    ).toEqual(Array(4).fill('550 5.1.1 User unknown'))
     expect(await readEffects('erin@receiver.test', email.id)).toEqual(NOTHING)
   })
 

@@ -1,7 +1,7 @@
 /**
- * @module The kill test of broadcasts: while one goes to a list, `kill -9` of a real service at random moments: while its recipients are being fixed,
- * while they are handed to delivery, inside DATA. Every active contact has to get exactly one message or be `uncertain`, nobody else may get any, and all
- * counts have to add up. See `scripts/kill-test --help`.
+ * @module The kill test of broadcasts: kills a real service with `kill -9` while it snapshots the recipients, while it
+ * enqueues them and inside DATA. Every active contact must get exactly one message or be `uncertain`, no other contact
+ * may get any, and all counts must add up. See `scripts/kill-test --help`.
  */
 import type { Database } from 'bun:sqlite'
 import { openApp } from '#app/create.ts'
@@ -26,12 +26,12 @@ import { findImbalances, readStoredMail } from './stored-mail.ts'
 
 const DONE_TIMEOUT_MS = 900_000
 const ORDINARY_BEHAVIOUR = { hold: 0, slow: 0.02, drop: 0.005, cut: 0 }
-/** Contacts in one transaction. */
+/** Contacts per transaction. */
 const BATCH_SIZE = 1000
 
 const { rounds, seed, keeps, kind: serviceKind, contacts } = readArguments()
 
-/** Why a contact gets nothing; undefined: it gets one. Every hundredth each. */
+/** Returns why a contact gets no message, for one in a hundred each; undefined if it gets one. */
 type Fate = 'pending' | 'suppressed' | 'unsubscribed' | undefined
 const computeFate = (n: number): Fate =>
   n % 100 === 7 ? 'pending' : n % 100 === 17 ? 'suppressed' : n % 100 === 27 ? 'unsubscribed' : undefined
@@ -64,12 +64,12 @@ let key = ''
 let listId = ''
 let expected = 0
 
-/** The list, with all its contacts; who of them gets the broadcast is counted in `expected`. */
+/** Creates the list with all its contacts; `expected` counts those that get the broadcast. */
 async function prepareList(): Promise<void> {
   key = (await prepareAccount(service.settings)).key
   await service.start()
-  const made = await api('POST', '/v1/contact-lists', { name: 'Kill test' })
-  listId = made.body.data.id
+  const created = await api('POST', '/v1/contact-lists', { name: 'Kill test' })
+  listId = created.body.data.id
   await service.running?.stop()
   const opened = openApp(loadConfig(service.settings).config)
   try {
@@ -124,7 +124,7 @@ interface Answer {
   }
 }
 
-/** Asks for the broadcast, always with the same key; undefined when the service was killed before it answered. */
+/** Requests the broadcast with the same idempotency key; undefined when the service was killed before it responded. */
 const requestBroadcast = () =>
   api(
     'POST',
@@ -133,7 +133,7 @@ const requestBroadcast = () =>
       contact_list_id: listId,
       from_address: `news@${SENDER_DOMAIN}`,
       subject: 'For {{ contact.metadata.n }}',
-      // What the receiver looks for in every message: whose it is, and that it is whole.
+      // The receiver reads from each message its recipient and whether it is complete.
       text_body: 'X-Test-Id: {{ contact.metadata.n }}\n\n{{ unsubscribe_url }}\n\nEnd of {{ contact.n }}.\n',
     },
     { 'idempotency-key': 'the broadcast' },
@@ -152,12 +152,12 @@ const DONE_STATE = 6
 
 async function kill(): Promise<void> {
   const running = service.running
-  if (!running) throw new Error('the service ended by itself')
+  if (!running) throw new Error('the service ended unexpectedly')
   const gone = running.kill()
   const atKill = sink.atKill()
   await gone
   await sink.releaseAfterKill()
-  for (const few of atKill.undecided.values()) for (const { recipient } of few) excused.add(recipient)
+  for (const transactions of atKill.undecided.values()) for (const { recipient } of transactions) excused.add(recipient)
   sum.kills++
   if (atKill.inData.length > 0) sum.inData++
   using db = service.openBooks()
@@ -166,7 +166,7 @@ async function kill(): Promise<void> {
   if (broadcast?.state === SENDING_STATE) sum.sending++
 }
 
-/** A first kill while the recipients are being fixed: then nobody has got anything, and the same request begins it. */
+/** Kills during the snapshot of the recipients: no message is sent yet, and the same request starts the broadcast. */
 async function killDuringSnapshot(): Promise<void> {
   await service.start()
   const asked = requestBroadcast()
@@ -176,7 +176,7 @@ async function killDuringSnapshot(): Promise<void> {
   await kill()
   const answer = await asked
   if (answer === undefined && sink.transactions.length > 0)
-    violations.push('mail was sent of a broadcast that nobody was told of')
+    violations.push('mail was sent for a broadcast before its request was answered')
 }
 
 let operationId = ''
@@ -184,21 +184,21 @@ let operationId = ''
 async function beginBroadcast(): Promise<void> {
   await service.start()
   const answer = await requestBroadcast()
-  if (answer?.status !== 202) throw new Error(`the broadcast was answered with ${JSON.stringify(answer)}`)
+  if (answer?.status !== 202) throw new Error(`the broadcast request returned ${JSON.stringify(answer)}`)
   operationId = answer.body.data.operation_id
   if (answer.body.data.total_recipients !== expected)
-    violations.push(`${answer.body.data.total_recipients} recipients were told, ${expected} are to get it`)
-  const again = await requestBroadcast()
-  if (again?.body.data.operation_id !== operationId) violations.push('the same key began another broadcast')
+    violations.push(`${answer.body.data.total_recipients} recipients were reported, ${expected} should get it`)
+  const repeated = await requestBroadcast()
+  if (repeated?.body.data.operation_id !== operationId) violations.push('the same key started another broadcast')
 }
 
-/** Kills spread over the whole of it: the next one comes when its share has been received. */
+/** Spreads the kills over the broadcast: each follows when its share of messages has arrived. */
 async function killWhileSending(round: number): Promise<void> {
   const share = (expected * (round - 0.5 + random.between(-30, 30) / 100)) / rounds
   const receivedCount = () => sink.transactions.filter(({ received }) => received).length
   sink.behave(ORDINARY_BEHAVIOUR)
   if (!(await waitUntil(() => receivedCount() >= share || !service.running, DONE_TIMEOUT_MS, 20)))
-    throw new Error('the broadcast does not go on')
+    throw new Error('the broadcast makes no progress')
   if (round % 2 === 0) {
     sink.behave({ ...ORDINARY_BEHAVIOUR, hold: 0.3 })
     await waitUntil(() => sink.inData().length > 0, 10_000)
@@ -213,7 +213,7 @@ async function killWhileSending(round: number): Promise<void> {
 const countOpen = (db: Database): number =>
   db.query<{ n: number }, []>('SELECT COUNT(*) AS n FROM emails WHERE status IN (0, 1, 2)').get()?.n ?? 0
 
-/** What everybody got, against what they should have. */
+/** Compares what each contact got with what it should have got. */
 function judge(db: Database): string[] {
   const broken: string[] = []
   const times = new Map<string, number>()
@@ -222,8 +222,7 @@ function judge(db: Database): string[] {
     mentioned.add(recipient)
     if (!received) continue
     times.set(recipient, (times.get(recipient) ?? 0) + 1)
-    if (!whole || testId !== recipient)
-      broken.push(`${recipient} got a message that is not whole or not theirs (${testId})`)
+    if (!whole || testId !== recipient) broken.push(`${recipient} got an incomplete or wrong message (${testId})`)
   }
   const { byId, twice } = readStoredMail(db)
   broken.push(...twice.map((name) => `${name} has two emails`))
@@ -237,8 +236,7 @@ function judge(db: Database): string[] {
       if (got > 0 || status !== undefined) broken.push(`${name} (${computeFate(n)}) got ${got} and is ${status}`)
     } else if (status === 'sent' && got === 1) once++
     else if (status === 'uncertain' && got <= 1 && excused.has(name)) uncertain++
-    else
-      broken.push(`${name} got ${got} and is ${status}${excused.has(name) ? '' : ', and no kill can have made it so'}`)
+    else broken.push(`${name} got ${got} and is ${status}${excused.has(name) ? '' : ', which no kill explains'}`)
   }
   const [broadcast, ...others] = readStates(db)
   if (others.length > 0) broken.push('there is more than one broadcast')
@@ -249,14 +247,14 @@ function judge(db: Database): string[] {
   )
     broken.push(`the broadcast does not add up: ${JSON.stringify(broadcast)}`)
   if (byId.size !== broadcast?.handedOver)
-    broken.push(`${byId.size} emails, but ${broadcast?.handedOver} were handed over`)
+    broken.push(`${byId.size} emails, but ${broadcast?.handedOver} were enqueued`)
   console.log(
     `${expected} contacts to get it: ${once} got one, ${uncertain} uncertain; ${contacts - expected} others got none`,
   )
   return [...broken, ...findImbalances(db)]
 }
 
-console.log(`seed ${seed}, ${rounds} kills on the way, ${contacts} contacts`)
+console.log(`seed ${seed}, ${rounds} kills while sending, ${contacts} contacts`)
 await findViolations(service, violations, async () => {
   await prepareList()
   await killDuringSnapshot()
@@ -276,7 +274,7 @@ await findViolations(service, violations, async () => {
   violations.push(...judge(db))
   violations.push(...(await service.stop()))
 })
-if (sum.sending === 0) violations.push('no kill came while the broadcast was being handed over')
+if (sum.sending === 0) violations.push('no kill hit while the broadcast was being enqueued')
 printViolations(violations)
 console.log(
   `${sum.kills} kills: ${sum.fixing} while recipients were fixed, ${sum.sending} on the way, ${sum.inData} inside DATA`,

@@ -1,6 +1,6 @@
 /**
- * @module The service as a process of its own, put together from its parts: what the kill test and the durability test end. Configured like the
- * real one, by `TASSIS_*`; prints `ready` and its process id when it serves HTTP.
+ * @module Runs the service as a process built from its parts, for the kill and durability tests. Configured by
+ * `TASSIS_*` like the real one; prints `ready` and its process id when it serves HTTP.
  */
 import { openApp, startDelivery } from '#app/create.ts'
 import { createHttp, listenHttp } from '#app/http.ts'

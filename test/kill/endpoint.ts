@@ -1,32 +1,32 @@
 /**
- * @module A webhook endpoint of the kill test, over TLS: answers as it is told to, can keep requests without an answer, and remembers what came in
- * which life of the service. Every delivery passes the independent verifier.
+ * @module A webhook endpoint of the kill test over TLS: responds as configured, can hold requests without a response,
+ * and records which run of the service made each attempt. Every delivery passes the independent verifier.
  */
 import type { CertificateAuthority } from '#test/support/certificates.ts'
 import { type HttpsReply, type ReceivedRequest, startHttpsReceiver } from '#test/support/https-receiver.ts'
 import { findWebhookViolations } from '#test/support/webhook-verifier.ts'
 import type { Random } from './random.ts'
 
-/** An attempt that arrived whole. */
+/** An attempt that arrived completely. */
 export interface Arrival {
-  /** Which run of the service made it; 1 is the first. */
+  /** Number of the service run that made it, from 1. */
   readonly life: number
   readonly event: string
   readonly eventId: string
   readonly recipient: string
   readonly attempt: number
-  /** On the monotonic clock. */
+  /** Time on the monotonic clock. */
   readonly atMs: number
   answeredAtMs: number | undefined
-  /** Status that it was answered with; undefined: a reset, or nothing yet. */
+  /** Status of the response; undefined for a reset or no response yet. */
   status: number | undefined
 }
 
-/** How requests are answered from now on; probabilities of a request. */
+/** Probabilities per request of each kind of response. */
 export interface ResponseMix {
-  /** Kept without an answer until the service is killed. */
+  /** Held without a response until the service is killed. */
   readonly hold: number
-  /** A pause before the answer, up to `slowestMs`. */
+  /** Delayed by up to `maxDelayMs`. */
   readonly slow: number
   readonly maxDelayMs: number
   readonly status500: number
@@ -39,30 +39,30 @@ export const PROMPT_RESPONSES: ResponseMix = { hold: 0, slow: 0, maxDelayMs: 0, 
 export interface KillEndpoint extends AsyncDisposable {
   readonly url: string
   readonly ca: CertificateAuthority
-  /** Trusts both endpoints. */
+  /** CA file that trusts both endpoints. */
   readonly caFile: string
   readonly arrivals: readonly Arrival[]
-  /** What the verifier found, one sentence each. */
+  /** Violations found by the verifier, one sentence each. */
   readonly violations: readonly string[]
-  /** What the creation of the webhook gave. */
+  /** Sets the secret and account of the created webhook. */
   expect(webhook: { readonly secret: string; readonly accountId: string }): void
   behave(answers: ResponseMix): void
-  /** A new run of the service begins. */
+  /** Marks the start of a new service run. */
   begin(life: number): void
-  /** Arrivals of this life that have no answer. */
+  /** Returns the arrivals of this run without a response. */
   unanswered(): Arrival[]
-  /** Resolves in the turn in which the next answer is given to its socket. */
+  /** Resolves in the tick in which the next response is written to its socket. */
   answered(): Promise<void>
-  /** The service is dead: gives up what is kept; resolves when all its connections are closed and all they brought has been read. */
+  /** Drops held requests after a kill; resolves when all connections of the dead service are closed and fully read. */
   releaseAfterKill(): Promise<void>
 }
 
-/** Failures in a row: ten would switch the webhook off, and kills may hide successes between them. */
+/** Ten consecutive failures would deactivate the webhook, and kills may hide successes between them. */
 const MAX_CONSECUTIVE_FAILURES = 3
 const CLOSED_WITHIN_MS = 2000
 const GOOD_STATUSES = [200, 201, 202] as const
 
-/** @param ca in place of a new one */
+/** @param ca certificate authority to use instead of a new one */
 export async function startEndpoint(name: string, random: Random, ca?: CertificateAuthority): Promise<KillEndpoint> {
   const receiver = await startHttpsReceiver({ names: [name], ...(ca && { ca }) })
   const arrivals: Arrival[] = []
@@ -136,7 +136,7 @@ function toArrival({ headers, text }: ReceivedRequest, life: number): Arrival {
   try {
     body = JSON.parse(text) as typeof body
   } catch {
-    // The verifier says so.
+    // The verifier reports the missing fields.
   }
   return {
     life,

@@ -1,8 +1,8 @@
-/** @module Mail servers that hand messages in to the service under the kill test, and remember what each was told. */
+/** @module SMTP clients that submit messages to the service under the kill test and record the reply to each. */
 import { connect, type Socket } from 'node:net'
 import type { Random } from './random.ts'
 
-/** `accepted`: the 250 came; `refused`: another reply; `unanswered`: the connection ended before one. */
+/** `accepted`: 250; `refused`: another reply; `unanswered`: the connection ended before a reply. */
 export type SubmitOutcome = 'accepted' | 'refused' | 'unanswered'
 
 export interface SubmittedMessage {
@@ -10,39 +10,39 @@ export interface SubmittedMessage {
   readonly id: string
   readonly recipients: readonly string[]
   readonly sizeBytes: number
-  /** All of it was sent: without an answer it may have been taken. */
+  /** Whether all of it was sent; without a reply it may have been accepted. */
   isWhole: boolean
   outcome: SubmitOutcome
 }
 
 export interface InboundClients {
-  /** Sessions that have sent at least part of a message and wait for its reply now. */
+  /** Returns the number of sessions that have sent part of a message and have no reply to it yet. */
   inData(): number
-  /** Ends them; resolves when every session is over. */
+  /** Stops the clients; resolves when every session has ended. */
   stop(): Promise<void>
 }
 
 const CLIENT_COUNT = 12
-/** Every this often a message is so large that it is spooled. */
+/** Probability of a message so large that it is spooled. */
 const LARGE_CHANCE = 0.04
 const LARGE_BYTES = 700_000
 
 export interface InboundClientOptions {
   readonly port: number
   readonly random: Random
-  /** Before the numbers of the messages. */
+  /** Prefix of the message ids. */
   readonly prefix: string
-  /** Choices of recipients, all taken by the service. */
+  /** Sets of recipients that the service accepts. */
   readonly recipients: readonly (readonly string[])[]
-  /** What is handed in, by id. */
+  /** Submitted messages by id. */
   readonly handed: Map<string, SubmittedMessage>
 }
 
-/** Begins to hand in over several connections at the same time, until told to stop. */
+/** Submits messages over several connections until stopped. */
 export function startInboundClients(options: InboundClientOptions): InboundClients {
   let isStopping = false
   let inData = 0
-  let made = 0
+  let createdCount = 0
   const sockets = new Set<Socket>()
 
   const session = async (): Promise<void> => {
@@ -61,7 +61,7 @@ export function startInboundClients(options: InboundClientOptions): InboundClien
 
   const submit = async (socket: Socket, replies: ReplyReader): Promise<void> => {
     const { random, recipients } = options
-    const id = `${options.prefix}-${++made}`
+    const id = `${options.prefix}-${++createdCount}`
     const to = recipients[random.between(0, recipients.length - 1)] ?? []
     const message = buildMessage(id, to, random)
     const entry: SubmittedMessage = {
@@ -96,7 +96,7 @@ export function startInboundClients(options: InboundClientOptions): InboundClien
 
   const run = async (): Promise<void> => {
     while (!isStopping) {
-      // The service is killed again and again: a session that is cut off is followed by the next.
+      // Kills cut sessions off; the next session follows.
       await session().catch(() => Bun.sleep(5))
     }
   }
@@ -125,7 +125,7 @@ function buildMessage(id: string, to: readonly string[], random: Random): string
 }
 
 interface ReplyReader {
-  /** The next whole reply; rejects when the connection ends first. */
+  /** Returns the next complete reply; rejects when the connection ends first. */
   next(): Promise<string>
   ask(command: string): Promise<string>
 }

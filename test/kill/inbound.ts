@@ -1,6 +1,7 @@
 /**
- * @module The kill test of inbound mail: while mail servers hand messages in, `kill -9` of a real service at moments between the final dot, the reply
- * and the processing. Whatever got a 250 has to be there exactly once, told by exactly one event. See `scripts/kill-test --help`.
+ * @module The kill test of inbound mail: kills a real service with `kill -9` while clients submit messages, at moments
+ * between the final dot, the reply and the processing. Each message with a 250 must be stored exactly once with exactly
+ * one event. See `scripts/kill-test --help`.
  */
 import type { Database } from 'bun:sqlite'
 import { toEventCode } from '#features/core/events/record.ts'
@@ -21,14 +22,14 @@ import {
 import { prepareAccount, SENDER_DOMAIN } from './service.ts'
 
 const PROCESSED_WITHIN_MS = 60_000
-/** Longest time until a moment comes. */
+/** Timeout for a moment. */
 const MOMENT_WITHIN_MS = 8000
 
 const { rounds, seed, keeps, kind: serviceKind } = readArguments()
 
 /**
- * Moments of the kill. `data`: messages are arriving or wait for their reply. `processing`: messages got their 250 and are not processed yet.
- * `random`: whatever is going on. `recovery`: as `processing`, and once more while the service takes up what was left.
+ * Moments of the kill. `data`: messages are arriving or wait for their reply. `processing`: messages have their 250 but
+ * are not processed yet. `random`: any moment. `recovery`: as `processing`, and again while the service recovers.
  */
 const MOMENTS = ['data', 'processing', 'random', 'recovery'] as const
 type Moment = (typeof MOMENTS)[number]
@@ -64,7 +65,7 @@ async function waitForMoment(kind: Moment, handers: InboundClients, db: Database
 
 async function kill(handers: InboundClients): Promise<void> {
   const running = service.running
-  if (!running) throw new Error('the service ended by itself')
+  if (!running) throw new Error('the service ended unexpectedly')
   sum.kills++
   if (handers.inData() > 0) sum.inData++
   await running.kill()
@@ -98,7 +99,7 @@ async function runRound(number: number): Promise<void> {
     await kill(handers)
   }
   await service.start()
-  // Also after the kill: the senders come back to the same service.
+  // Also after the kill: the clients reconnect to the same service.
   await Bun.sleep(random.between(50, 300))
   await handers.stop()
   using db = service.openBooks()
@@ -106,9 +107,9 @@ async function runRound(number: number): Promise<void> {
   const broken = judge(db)
   if (!isProcessed) broken.push(`not everything is processed ${PROCESSED_WITHIN_MS} ms after the restart`)
   const ofRound = [...submitted.values()].filter(({ id }) => id.startsWith(`r${number}-`))
-  const told = (what: SubmittedMessage['outcome']) => ofRound.filter((entry) => entry.outcome === what).length
+  const countOutcomes = (what: SubmittedMessage['outcome']) => ofRound.filter((entry) => entry.outcome === what).length
   console.log(
-    `round ${number} ${kind}: ${told('accepted')} accepted, ${told('unanswered')} unanswered, ${told('refused')} refused${broken.length > 0 ? `; ${broken.length} VIOLATIONS` : ''}`,
+    `round ${number} ${kind}: ${countOutcomes('accepted')} accepted, ${countOutcomes('unanswered')} unanswered, ${countOutcomes('refused')} refused${broken.length > 0 ? `; ${broken.length} VIOLATIONS` : ''}`,
   )
   violations.push(...broken)
 }
@@ -119,7 +120,7 @@ interface StoredPlace {
   readonly told: number
 }
 
-/** Message-ID -> how often it is in a place, and by how many events it is told. */
+/** Reads, by Message-ID, how often a message is stored and how many events it has. */
 function readPlaces(db: Database, query: string): Map<string, StoredPlace> {
   return new Map(
     db
@@ -129,7 +130,7 @@ function readPlaces(db: Database, query: string): Map<string, StoredPlace> {
   )
 }
 
-/** What there is of each message, against what its sender was told. */
+/** Compares what is stored of each message with the reply its sender got. */
 function judge(db: Database): string[] {
   const routed = readPlaces(
     db,
@@ -157,7 +158,7 @@ function judge(db: Database): string[] {
       if (told === 'accepted' && n !== 1)
         broken.push(`${id} (${sizeBytes} octets) got a 250 and is ${n} times in the ${name}`)
       if (told === 'unanswered' && n > (isWhole ? 1 : 0))
-        broken.push(`${id} got no answer and is ${n} times in the ${name}`)
+        broken.push(`${id} got no reply and is ${n} times in the ${name}`)
       if (told === 'refused' && n > 0) broken.push(`${id} was refused and is in the ${name}`)
       if (place && place.told !== n * events)
         broken.push(`${id} is ${n} times in the ${name} with ${place.told} events`)
@@ -167,16 +168,16 @@ function judge(db: Database): string[] {
     db.query<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM events WHERE type = ?').get(toEventCode(type))?.n ?? 0
   const total = (places: Map<string, StoredPlace>) => [...places.values()].reduce((n, place) => n + place.n, 0)
   if (events('email.inbound') !== total(routed))
-    broken.push(`${events('email.inbound')} events tell of ${total(routed)} routed messages`)
+    broken.push(`${events('email.inbound')} events for ${total(routed)} routed messages`)
   if (events('mailbox.message.received') !== total(inMailbox))
-    broken.push(`${events('mailbox.message.received')} events tell of ${total(inMailbox)} mailbox messages`)
+    broken.push(`${events('mailbox.message.received')} events for ${total(inMailbox)} mailbox messages`)
   const givenUp = db
     .query<{ n: number }, [number]>(
       `SELECT (SELECT count(*) FROM inbound_emails WHERE status = ?)
          + (SELECT count(*) FROM mailbox_messages WHERE parse_error IS NOT NULL) AS n`,
     )
     .get(inboundStatusCode('failed'))?.n
-  if (givenUp !== 0) broken.push(`${givenUp} messages were given up, though none of them is to blame for a kill`)
+  if (givenUp !== 0) broken.push(`${givenUp} messages were given up, although the kills were not their fault`)
   return broken
 }
 
@@ -193,14 +194,14 @@ async function call(method: string, path: string, body?: unknown): Promise<unkno
   return answer.data
 }
 
-/** A route, and a mailbox, of the domain. */
+/** Creates a route and a mailbox of the domain. */
 async function prepareInbound(): Promise<void> {
   const [domain] = (await call('GET', '/v1/domains')) as { id: string }[]
   if (!domain) throw new Error('there is no domain')
   await call('PATCH', `/v1/domains/${domain.id}`, { inbound_enabled: true })
   await call('POST', '/v1/inbound-routes', { domain_id: domain.id, pattern: 'support', match_type: 'exact' })
-  const made = await call('POST', '/v1/agent-mailboxes', { local_part: 'agent', domain_id: domain.id })
-  mailbox = (made as { address: string }).address
+  const created = await call('POST', '/v1/agent-mailboxes', { local_part: 'agent', domain_id: domain.id })
+  mailbox = (created as { address: string }).address
 }
 
 console.log(`seed ${seed}, ${rounds} rounds`)
@@ -211,7 +212,7 @@ await findViolations(service, violations, async () => {
   violations.push(...(await service.stop()))
 })
 if (sum.inData * 3 < sum.kills) violations.push('less than a third of the kills were inside DATA')
-if (rounds >= MOMENTS.length && sum.waiting === 0) violations.push('no kill left a message that waited to be processed')
+if (rounds >= MOMENTS.length && sum.waiting === 0) violations.push('no kill left a message waiting to be processed')
 printViolations(violations)
 const all = [...submitted.values()]
 const accepted = all.filter(({ outcome: told }) => told === 'accepted')

@@ -1,4 +1,4 @@
-/** @module The promises of the crash rule, as a pure comparison of what senders were told, what the receiver got and what is stored. */
+/** @module Checks the promises of the crash rule: compares what senders were told, what arrived and what is stored. */
 
 import type { Sent } from './load.ts'
 import type { Transaction } from './sink.ts'
@@ -28,9 +28,9 @@ export interface Totals {
 
 export interface Judgement {
   readonly totals: Totals
-  /** One sentence for each broken promise. */
+  /** Broken promises, one sentence each. */
   readonly violations: readonly string[]
-  /** All that are uncertain. */
+  /** All uncertain recipients. */
   readonly uncertain: readonly string[]
 }
 
@@ -79,12 +79,12 @@ export function judgeRound({ sent, stored, storedTwice, transactions, excused, n
         violations.push(`${id} is sent and was not received`)
       }
       const isAnswered = (byRecipient.get(id) ?? []).some(({ answeredAtMs }) => answeredAtMs !== undefined)
-      if (!isAnswered) violations.push(`${id} is sent though its last reply never went out`)
+      if (!isAnswered) violations.push(`${id} is sent, but its final reply was never written`)
     } else if (mail.status === 'uncertain') {
       uncertain.push(id)
       const wasCut = (byRecipient.get(id) ?? []).some(({ cut }) => cut)
       if (wasCut) count.byCut++
-      else if (!excused.has(id)) violations.push(`${id} is uncertain, and no kill can have made it so`)
+      else if (!excused.has(id)) violations.push(`${id} is uncertain, which no kill explains`)
     } else violations.push(`${id} is not final: ${JSON.stringify(mail)}`)
   }
   return {

@@ -1,4 +1,4 @@
-/** @module The senders of the kill test: they post emails and remember, of each, what they were told. */
+/** @module The senders of the kill test: post emails and record the response to each. */
 import { randomBytes } from 'node:crypto'
 import type { Random } from './random.ts'
 import { SENDER_DOMAIN } from './service.ts'
@@ -6,31 +6,29 @@ import { DEFERRED_PREFIX, REFUSED_PREFIX } from './sink.ts'
 
 export const RECEIVER_DOMAIN = 'receiver.test'
 
-/**
- * accepted: got its 202. refused: got another answer. unanswered: the connection ended first, so it may be stored or not.
- */
+/** accepted: 202. refused: another status. unanswered: the connection ended first, so the email may be stored. */
 export type SendOutcome = 'accepted' | 'refused' | 'unanswered'
 
 export interface Sent {
-  /** Local part of its one recipient, and its X-Test-Id. */
+  /** Local part of its only recipient, and its X-Test-Id. */
   readonly id: string
-  /** The receiver never lets it in. */
+  /** Whether the receiver always defers it. */
   readonly isDeferred: boolean
   outcome: SendOutcome
-  /** Id that the answer gave. */
+  /** Id from the response. */
   emailId: string | undefined
   status: number | undefined
 }
 
 export interface Load {
-  /** Resolves when all senders have ended; new requests are no longer made from the call on. */
+  /** Starts no further requests; resolves when all senders have ended. */
   stop(): Promise<void>
 }
 
-/** What is sent; `large`, `deferred` and `refused` are probabilities of an email. */
+/** The mix of emails; `large`, `deferred` and `refused` are probabilities per email. */
 export interface Mix {
   readonly maxPauseMs: number
-  /** Emails of one load, so that a slow machine can still deliver them in time. */
+  /** Maximum emails of one load, so that a slow machine can still deliver them in time. */
   readonly maxEmails: number
   readonly large: number
   readonly deferred: number
@@ -38,11 +36,11 @@ export interface Mix {
 }
 
 const SENDER_COUNT = 12
-/** Large ones are in a file beside the content database, and larger than what sockets buffer. */
+/** Large emails are stored in a file beside the content database, and exceed socket buffers. */
 const LARGE_BYTES = 900_000
 const ORDINARY_MIX: Mix = { maxPauseMs: 50, maxEmails: 1000, large: 0.04, deferred: 0.03, refused: 0 }
 
-/** Starts the senders; each remembers in `sent`. */
+/** Starts the senders, which record their emails in `sent`. */
 export function startLoad(
   url: string,
   key: string,
@@ -67,7 +65,7 @@ export function startLoad(
           headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
           body: JSON.stringify(buildEmail(id, random, mix.large)),
         })
-        // The status alone is the promise; the body may be cut.
+        // Only the status counts as a promise; the body may be cut off.
         entry.status = response.status
         entry.outcome = response.status === 202 ? 'accepted' : 'refused'
         const body = (await response.json()) as { data?: { id?: string } }

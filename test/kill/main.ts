@@ -1,9 +1,11 @@
 /**
- * @module The kill test: under load, `kill -9` of a real service process, again and again, at random moments and inside DATA. After each restart
- * every accepted email has to be at the receiver exactly once or be `uncertain`, within a minute. See `scripts/kill-test --help`.
+ * @module The kill test: repeatedly kills a real service under load with `kill -9`, at random moments and inside DATA.
+ * Within a minute after each restart, every accepted email must be at the receiver exactly once or be `uncertain`. See
+ * `scripts/kill-test --help`.
  *
- * Mail that the receiver defers (450 at RCPT) is part of the load but not of "final within 60 s": its next attempt is minutes away. It has to wait
- * for a later attempt, which is checked; so do the receiver's own cuts after the final dot, which have to end as uncertain and are counted apart.
+ * Mail that the receiver defers (450 at RCPT) need not be final within 60 s, because its next attempt is minutes away;
+ * the test checks that it waits for one. Mail whose connection the receiver cuts after the final dot must become
+ * uncertain and is counted separately.
  */
 import type { Database } from 'bun:sqlite'
 import { startDnsServer } from '#test/support/dns-server.ts'
@@ -24,14 +26,15 @@ import { type KillSink, type KillSnapshot, startKillSink } from './sink.ts'
 import { countOpen, findImbalances, readStoredMail } from './stored-mail.ts'
 
 const FINAL_WITHIN_MS = 60_000
-/** Longest time until a moment inside DATA comes. */
+/** Timeout for a moment inside DATA. */
 const IN_DATA_WITHIN_MS = 10_000
 
 const { rounds, seed, keeps, kind: serviceKind } = readArguments()
 
 /**
- * Moments of the kill. `frozen`: every session is kept inside DATA, so what is uncertain is exactly bounded by them. `held`: some are, the others
- * go on. `random`: whatever is going on then. `recovery`: as `random`, and once more while the service settles what the first kill left.
+ * Moments of the kill. `frozen`: every session is held inside DATA, so only their emails may be uncertain. `held`: some
+ * sessions are held, others continue. `random`: any moment. `recovery`: as `random`, and again while the service
+ * settles what the first kill left.
  */
 const MOMENTS = ['frozen', 'held', 'random', 'held', 'recovery', 'random'] as const
 type Moment = (typeof MOMENTS)[number]
@@ -47,7 +50,7 @@ const random = seededRandom(seed)
 const folder = createFolder()
 const sink = await startKillSink(random)
 const dns = await startDnsServer({
-  // Two names, so that a connection that is dropped before its 354 is followed by an attempt at the other.
+  // Two hosts, so that a connection dropped before its 354 is followed by an attempt at the other.
   [RECEIVER_DOMAIN]: {
     MX: [
       { preference: 10, exchange: 'mx1.test' },
@@ -62,7 +65,7 @@ const service = await KilledService.make(folder, serviceKind, {
   TASSIS_SMTP_PORT: String(sink.port),
 })
 
-/** Kills in the same turn in which the receiver is asked who is inside DATA. */
+/** Kills in the same tick in which it reads from the receiver which transactions are inside DATA. */
 async function kill(running: ServiceProcess): Promise<Kill> {
   const gone = running.kill()
   const atKill = sink.atKill()
@@ -71,13 +74,13 @@ async function kill(running: ServiceProcess): Promise<Kill> {
   return { inData: atKill.inData.length, atKill }
 }
 
-/** Waits for the moment of a round. */
+/** Waits for the moment of the kill. */
 async function waitForMoment(kind: Moment, theSink: KillSink): Promise<void> {
   theSink.behave({ ...ORDINARY_BEHAVIOUR, cut: 0.01 })
   await Bun.sleep(random.between(30, 700))
   if (kind === 'frozen') {
     theSink.behave({ hold: 1, slow: 0, drop: 0, cut: 0 })
-    // All that were inside DATA before have had their reply and the service the time to store it.
+    // All earlier transactions inside DATA have had their reply, and the service has had time to store it.
     await Bun.sleep(random.between(600, 1200))
   } else if (kind === 'held') theSink.behave({ ...ORDINARY_BEHAVIOUR, hold: 0.3 })
   if (kind === 'frozen' || kind === 'held') {
@@ -116,7 +119,8 @@ async function runRound(number: number): Promise<void> {
   const finalMs = performance.now() - restartedAt
 
   for (const { atKill } of kills) {
-    for (const few of atKill.undecided.values()) for (const { recipient } of few) excused.add(recipient)
+    for (const transactions of atKill.undecided.values())
+      for (const { recipient } of transactions) excused.add(recipient)
   }
   const { byId, twice } = readStoredMail(db)
   last = judgeRound({
@@ -136,20 +140,20 @@ async function runRound(number: number): Promise<void> {
   broken.push(...checkUncertainBounds(kind, kills, byKill))
   sum.kills += kills.length
   sum.inData += kills.filter(({ inData }) => inData > 0).length
-  const told = Map.groupBy(
+  const byOutcome = Map.groupBy(
     [...sent.values()].filter(({ id }) => id.includes(`r${number}-`)),
     (entry) => entry.outcome,
   )
   const inData = kills.map((k) => k.inData).join(' and ')
   console.log(
-    `round ${number} ${kind}: ${inData} sessions in DATA, ${told.get('accepted')?.length ?? 0} accepted, ${told.get('unanswered')?.length ?? 0} unanswered; ` +
+    `round ${number} ${kind}: ${inData} sessions in DATA, ${byOutcome.get('accepted')?.length ?? 0} accepted, ${byOutcome.get('unanswered')?.length ?? 0} unanswered; ` +
       `${byKill.length} uncertain${describeJustAnswered(kills, byKill)}, ${fresh.length - byKill.length} by a cut; ` +
       `final ${(finalMs / 1000).toFixed(1)} s after the restart${broken.length > 0 ? `; ${broken.length} VIOLATIONS` : ''}`,
   )
   violations.push(...broken)
 }
 
-/** At most one uncertain email a session, and when all were kept inside DATA at most as many as those. */
+/** At most one email per session may be uncertain; when all were held inside DATA, at most as many as were held. */
 function checkUncertainBounds(kind: Moment, kills: readonly Kill[], byKill: readonly string[]): string[] {
   const found: string[] = []
   for (const { atKill } of kills) {
@@ -164,7 +168,7 @@ function checkUncertainBounds(kind: Moment, kills: readonly Kill[], byKill: read
   return found
 }
 
-/** Those whose reply we had written, but the service had not stored yet: for it they were still inside DATA. */
+/** Describes emails whose reply was written but not yet stored: for the service they were still inside DATA. */
 function describeJustAnswered(kills: readonly Kill[], byKill: readonly string[]): string {
   const agesMs = kills.flatMap(({ atKill }) =>
     [...atKill.undecided.values()].flat().flatMap(({ recipient, answeredAtMs }) => {
@@ -176,7 +180,7 @@ function describeJustAnswered(kills: readonly Kill[], byKill: readonly string[])
   return ` (${agesMs.length} of them answered up to ${Math.ceil(Math.max(...agesMs))} ms before)`
 }
 
-/** Resolves with whether all but the deferred became final in time. */
+/** Resolves with whether all emails except the deferred ones became final in time. */
 async function waitUntilFinal(db: Database): Promise<boolean> {
   const isFinal = () => countOpen(db, Date.now()) === 0
   return (await waitUntil(() => isFinal() || !service.running, FINAL_WITHIN_MS, 50)) && isFinal()

@@ -1,22 +1,22 @@
-/** @module Random numbers that a seed repeats, for the kill test: what was drawn in a failing run is drawn again. */
+/** @module Seeded random numbers for the kill test, so that a failing run can be repeated. */
 
 export interface Random {
-  /** In [0, 1). */
+  /** Returns a number in [0, 1). */
   fraction(): number
-  /** Integer in [from, to]. */
+  /** Returns an integer in [from, to]. */
   between(from: number, to: number): number
-  /** True with this probability. */
+  /** Returns true with this probability. */
   chance(probability: number): boolean
 }
 
-/** A linear congruence modulo 2^32, of which the upper bits are used. */
+/** Creates a linear congruential generator modulo 2^32; uses its upper bits. */
 export function seededRandom(seed: number): Random {
   let state = seed >>> 0
   const fraction = () => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
     return state / 2 ** 32
   }
-  // The first numbers of neighbouring seeds are alike.
+  // The first numbers of neighbouring seeds are similar.
   for (let skipped = 0; skipped < 10; skipped++) fraction()
   return {
     fraction,

@@ -1,4 +1,4 @@
-/** @module What the kill tests share: their arguments, the service that is killed and begun again, and how a run ends. */
+/** @module Shared by the kill tests: arguments, the service that is killed and restarted, and the end of a run. */
 import { Database } from 'bun:sqlite'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -20,13 +20,13 @@ scripts/kill-test --inbound [--rounds N] [--seed S] [--keep]
 scripts/kill-test --broadcast [--rounds N] [--contacts N] [--seed S] [--keep]
 
 Kills a real service under load, N times (30), and proves that no accepted email is lost or sent twice.
-  --webhooks   proves instead that no event is lost to a webhook and none comes again without need
-  --inbound    proves instead that every message that got a 250 is there once
+  --webhooks   proves instead that a webhook misses no event and gets none again without need
+  --inbound    proves instead that every message accepted with 250 is stored exactly once
   --broadcast  proves instead that every contact of a list gets exactly one email of a broadcast
-  --contacts   how many are on that list (100,000)
-  --seed S     repeats the choices of another run (they are printed)
-  --keep       keeps the data directory, which otherwise stays only after a failure
-  --service    serve: the command \`serve\` (default); parts: a program put together from its parts
+  --contacts   number of contacts on that list (100,000)
+  --seed S     repeats the random choices of another run, which prints its seed
+  --keep       keeps the data directory, which is otherwise kept only after a failure
+  --service    serve: the command \`serve\` (default); parts: a program built from its parts
 Exit code 1 when a promise was broken.`
 
 const MAX_ROUNDS = 1000
@@ -38,11 +38,11 @@ export interface KillArguments {
   readonly seed: number
   readonly keeps: boolean
   readonly kind: ServiceKind
-  /** Of a broadcast. */
+  /** Contacts on the list of the broadcast. */
   readonly contacts: number
 }
 
-/** What the program was called with. Ends it with the help when that was asked for, or when there is no sense in it. */
+/** Reads the arguments. Prints the help and exits for --help or invalid arguments. */
 export function readArguments(): KillArguments {
   const values = parseKillArguments()
   if (values?.help) {
@@ -55,7 +55,7 @@ export function readArguments(): KillArguments {
   const areRounds = Number.isInteger(rounds) && rounds >= 1 && rounds <= MAX_ROUNDS
   const contacts = Number(values?.contacts)
   const areContacts = Number.isInteger(contacts) && contacts >= 100 && contacts <= MAX_CONTACTS
-  // The program of parts tells no webhooks, takes no mail in and hands no broadcast over.
+  // The program built from parts delivers no webhooks, receives no mail and enqueues no broadcast.
   const needsAll = values?.webhooks || values?.inbound || values?.broadcast
   if (!values || !areRounds || !areContacts || !Number.isInteger(seed) || !kind || (needsAll && kind === 'parts')) {
     console.error(HELP)
@@ -84,7 +84,7 @@ function parseKillArguments() {
   }
 }
 
-/** A data directory, and the lives of the service on it, one after the other. */
+/** A data directory and the successive runs of the service on it. */
 export class KilledService {
   readonly settings: Settings
   readonly url: string
@@ -109,42 +109,42 @@ export class KilledService {
       process.on(signal, () => void this.#process?.kill().finally(() => process.exit(130)))
   }
 
-  /** In `folder`, with these settings beside its own; nothing is started. */
+  /** Creates the service in `folder` with additional settings, without starting it. */
   static async make(folder: string, kind: ServiceKind, settings: Settings): Promise<KilledService> {
     return new KilledService(folder, await findFreePort(), kind, settings)
   }
 
-  /** The process, while it runs. */
+  /** The current process. */
   get running(): ServiceProcess | undefined {
     return this.#process?.isRunning() ? this.#process : undefined
   }
 
-  /** Begins the next life; does not wait until it serves. */
+  /** Starts the next run without waiting until it serves. */
   begin(): ServiceProcess {
     this.#process = startService(this.settings, getCommand(this.#kind), this.#logFile)
     return this.#process
   }
 
-  /** Begins the next life; resolves when it serves. */
+  /** Starts the next run; resolves when it serves. */
   async start(): Promise<ServiceProcess> {
-    const begun = this.begin()
-    await waitUntilReady(begun, this.url)
-    return begun
+    const started = this.begin()
+    await waitUntilReady(started, this.url)
+    return started
   }
 
-  /** Its books, read-only, beside it or after its death. */
+  /** Opens its database read-only, beside the service or after its death. */
   openBooks(): Database {
     const db = new Database(this.file('tassis.db'), { readonly: true })
     db.run('PRAGMA busy_timeout = 5000')
     return db
   }
 
-  /** Path of a file in its data directory. */
+  /** Returns the path of a file in its data directory. */
   file(name: string): string {
     return join(this.settings['TASSIS_DATA_DIR'] ?? '', name)
   }
 
-  /** Tells it to stop; gives what was wrong with its end, and what `tassis check` says of the books that it left. */
+  /** Stops the service; returns problems of its shutdown and those that `tassis check` finds afterwards. */
   async stop(): Promise<string[]> {
     const exitCode = await this.#process?.stop()
     const violations = exitCode === 0 ? [] : [`the service ended with ${exitCode} when it was told to stop`]
@@ -163,10 +163,10 @@ export class KilledService {
   }
 }
 
-/** A folder for the data and the log of a run. */
+/** Creates a folder for the data and the log of a run. */
 export const createFolder = (): string => mkdtempSync(join(tmpdir(), 'tassis-kill-'))
 
-/** Runs `work`, which pushes what it finds; what it throws is a violation too. Afterwards no service runs. */
+/** Runs `work`, which collects violations; an error it throws is also one. Afterwards no service is running. */
 export async function findViolations(
   service: KilledService,
   violations: string[],
@@ -181,19 +181,19 @@ export async function findViolations(
   }
 }
 
-/** Prints what promises were broken. */
+/** Prints the broken promises. */
 export function printViolations(violations: readonly string[]): void {
   for (const violation of violations.slice(0, MAX_VIOLATIONS_SHOWN)) console.log(`VIOLATION ${violation}`)
 }
 
-/** Ends the program, and removes the folder unless it is wanted. */
+/** Ends the program and removes the folder unless it is to be kept. */
 export function endRun(violations: readonly string[], folder: string, keeps: boolean): never {
   if (violations.length > 0 || keeps) console.log(`Data and log are kept in ${folder}`)
   else if (existsSync(folder)) rmSync(folder, { recursive: true, force: true })
   process.exit(violations.length > 0 ? 1 : 0)
 }
 
-/** Resolves with whether the condition came true in time; looks often, since what it waits for is a moment. */
+/** Resolves with whether the condition became true in time; polls often, because the moment may be short. */
 export async function waitUntil(condition: () => boolean, withinMs: number, pollIntervalMs = 2): Promise<boolean> {
   const end = performance.now() + withinMs
   while (!condition()) {

@@ -1,4 +1,4 @@
-/** @module The service under the kill test: a data directory with an account, a verified domain and a key, and the process that is killed. */
+/** @module The service under the kill test: its data directory, with an account, a domain and a key, and its process. */
 import { openSync } from 'node:fs'
 import { join } from 'node:path'
 import { openApp } from '#app/create.ts'
@@ -18,26 +18,26 @@ export type Settings = Readonly<Record<string, string>>
 
 export interface ServiceProcess {
   readonly pid: number
-  /** False once it ended, for whatever reason. */
+  /** False once the process has ended for any reason. */
   isRunning(): boolean
-  /** SIGKILL; resolves when the process is gone. */
+  /** Sends SIGKILL; resolves when the process has ended. */
   kill(): Promise<void>
-  /** SIGTERM; resolves with the exit code. */
+  /** Sends SIGTERM; resolves with the exit code. */
   stop(): Promise<number>
 }
 
 export interface Prepared {
-  /** API key of the one account. */
+  /** API key of the only account. */
   readonly key: string
   readonly accountUuid: string
-  /** Public id of the account's event. */
+  /** Returns the public id of an event of the account. */
   eventId(seq: number): string
 }
 
-/** Makes the data directory; gives the API key. */
+/** Creates the data directory and returns the API key. */
 export const prepareDataDirectory = async (settings: Settings): Promise<string> => (await prepareAccount(settings)).key
 
-/** Makes the data directory with an account that may send from SENDER_DOMAIN. */
+/** Creates the data directory with an account that may send from SENDER_DOMAIN. */
 export async function prepareAccount(settings: Settings): Promise<Prepared> {
   const opened = openApp(loadConfig(settings).config)
   try {
@@ -45,7 +45,7 @@ export async function prepareAccount(settings: Settings): Promise<Prepared> {
     const account = await createAccount(app, { name: 'Kill test', email: 'owner@kill.test', plan: 'unlimited' })
     const actor = toOperatorActor(account)
     await createDomain(app, actor, SENDER_DOMAIN)
-    // What `verify` would write if the zone were published.
+    // The state that `verify` would store if the zone were published.
     await app.commit.write((tx) => void tx.db.run('UPDATE domains SET verified_at = 1, next_check_at = 4000000000000'))
     const { key } = await createApiKey(app, actor, { name: 'kill test' })
     return { key, accountUuid: actor.accountUuid, eventId: (seq) => deriveEventUuid(app.keys, account.id, seq) }
@@ -54,7 +54,7 @@ export async function prepareAccount(settings: Settings): Promise<Prepared> {
   }
 }
 
-/** Begins the process; `ready` waits until it serves HTTP. */
+/** Starts the process; `ready` waits until it serves HTTP. */
 export function startService(settings: Settings, command: readonly string[], logFile: string): ServiceProcess {
   const log = openSync(logFile, 'a')
   const child = Bun.spawn([...command], { env: { ...settings }, stdin: 'ignore', stdout: log, stderr: log })
@@ -76,7 +76,7 @@ export function startService(settings: Settings, command: readonly string[], log
   }
 }
 
-/** Resolves when the service answers; throws when it ended or takes too long. */
+/** Resolves when the service answers; throws when it has ended or takes too long. */
 export async function waitUntilReady(service: ServiceProcess, url: string): Promise<void> {
   const until = performance.now() + STARTED_WITHIN_MS
   while (performance.now() < until) {
@@ -92,6 +92,6 @@ export async function waitUntilReady(service: ServiceProcess, url: string): Prom
 /** `serve` is the real command, `parts` the program in child.ts. */
 export type ServiceKind = 'serve' | 'parts'
 
-/** How the service is started. */
+/** Returns the command that starts the service. */
 export const getCommand = (kind: ServiceKind): readonly string[] =>
   kind === 'serve' ? [process.execPath, MAIN, 'serve'] : [process.execPath, join(import.meta.dir, 'child.ts')]

@@ -1,6 +1,6 @@
 /**
- * @module The receiving side of the kill test: an SMTP server on node:net that knows at every moment which transaction is where, and that can
- * keep sessions inside DATA. A message counts as received when its final dot was read, whether or not the sender still learnt of it.
+ * @module The receiver of the kill test: an SMTP server on node:net that tracks the state of every transaction and can
+ * hold sessions inside DATA. A message counts as received once its final dot is read, even if the sender got no reply.
  */
 import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
@@ -10,40 +10,41 @@ import type { Random } from './random.ts'
 export interface Transaction {
   readonly recipient: string
   readonly session: number
-  /** Octets of the message came: the sender had stored that it begins. */
+  /** Whether octets of the message arrived, so the sender had stored the beginning. */
   bodyBegan: boolean
-  /** The final dot was read. */
+  /** Whether the final dot was read. */
   received: boolean
-  /** When our 250 to the dot was written, on the monotonic clock. */
+  /** When the 250 to the final dot was written, on the monotonic clock. */
   answeredAtMs: number | undefined
-  /** Cut by ourselves after the dot, without a reply. */
+  /** Whether the receiver cut the connection after the dot, without a reply. */
   cut: boolean
   /** Value of X-Test-Id in the message. */
   testId: string | undefined
-  /** The line `End of <id>` was the last of the text: nothing of it is missing. */
+  /** Whether the text ended with the line `End of <id>`, so nothing is missing. */
   isWhole: boolean
 }
 
-/** How sessions behave from now on; probabilities of a transaction. */
+/** Probabilities per transaction of each behaviour. */
 export interface Behaviour {
-  /** Kept inside DATA until `release`. */
+  /** Held inside DATA until `release`. */
   readonly hold: number
   /** A pause before the reply to the final dot. */
   readonly slow: number
-  /** The connection is closed in place of the 354; at most once a recipient. */
+  /** The connection is closed instead of the 354; at most once per recipient. */
   readonly drop: number
-  /** The connection is closed in place of the reply to the final dot; the message counts as received. */
+  /** The connection is closed instead of the reply to the final dot; the message counts as received. */
   readonly cut: number
 }
 
 export interface KillSnapshot {
-  /** On the monotonic clock. */
+  /** Time on the monotonic clock. */
   readonly atMs: number
-  /** Transactions between their 354 and our reply to their final dot. */
+  /** Transactions between their 354 and the reply to their final dot. */
   readonly inData: readonly Transaction[]
   /**
-   * By session, the transactions of which the sender may not have stored the end: the last one whose body had begun, and one that got its 354
-   * after it. A sender stores the end of one before it sends the body of the next, so at most one of a session may stay uncertain.
+   * By session, the transactions whose outcome the sender may not have stored: the last one whose body had begun, and
+   * one that got its 354 after it. A sender stores each outcome before it sends the next body, so at most one per
+   * session may stay uncertain.
    */
   readonly undecided: ReadonlyMap<number, readonly Transaction[]>
 }
@@ -52,19 +53,19 @@ export interface KillSink extends AsyncDisposable {
   readonly port: number
   readonly transactions: readonly Transaction[]
   behave(behaviour: Behaviour): void
-  /** Transactions between 354 and our reply, now. */
+  /** Returns the transactions that are now between 354 and their reply. */
   inData(): Transaction[]
-  /** To be called in the same turn as the kill. Forgets the sessions: the next ones are another process's. */
+  /** Call it in the same tick as the kill. Clears the sessions, because later ones belong to another process. */
   atKill(): KillSnapshot
-  /** Lets held sessions go on; resolves when every session of the dead process is closed. */
+  /** Releases held sessions; resolves when every session of the dead process is closed. */
   releaseAfterKill(): Promise<void>
 }
 
-/** A sender has stored the end of a transaction at the latest so long after its session was closed. */
+/** A sender stores the outcome of a transaction within this time after its session is closed. */
 const STORED_WITHIN_MS = 2000
 const MAX_REPLY_DELAY_MS = 300
 const END_OF_DATA = Buffer.from('\r\n.\r\n')
-/** Recipients with this prefix are never let in: 450 at RCPT. */
+/** Recipients with this prefix are always deferred: 450 at RCPT. */
 export const DEFERRED_PREFIX = 'later-'
 /** Recipients with this prefix do not exist: 550 at RCPT. */
 export const REFUSED_PREFIX = 'nobody-'
@@ -82,7 +83,7 @@ export async function startKillSink(random: Random): Promise<KillSink> {
   const transactions: Transaction[] = []
   const dropped = new Set<string>()
   const open = new Set<Session>()
-  /** Of this process's life: those that ended too. */
+  /** Sessions of the current process, including ended ones. */
   let lived: Session[] = []
   let behaviour: Behaviour = { hold: 0, slow: 0, drop: 0, cut: 0 }
   let lastSession = 0
@@ -133,7 +134,7 @@ export async function startKillSink(random: Random): Promise<KillSink> {
     }
   }
 
-  /** From the 354 to the reply. False when the session is over. */
+  /** Handles a transaction from the 354 to the reply. Returns false when the session has ended. */
   async function takeMessage(session: Session, input: Reader, recipient: string): Promise<boolean> {
     const { socket } = session
     if (!dropped.has(recipient) && random.chance(behaviour.drop)) {
@@ -142,7 +143,7 @@ export async function startKillSink(random: Random): Promise<KillSink> {
       return false
     }
     const isHeld = random.chance(behaviour.hold)
-    // Half of the held ones with the message not even read: most of a large one is then still with the sender.
+    // Half of the held transactions leave the message unread, so most of a large one is still at the sender.
     const isHeldUnread = isHeld && random.chance(0.5)
     const isSlow = random.chance(behaviour.slow)
     const isCut = random.chance(behaviour.cut)
@@ -162,7 +163,7 @@ export async function startKillSink(random: Random): Promise<KillSink> {
     socket.write('354 go on\r\n')
     if (!(await input.more())) return false
     transaction.bodyBegan = true
-    // The sender wrote this body after it had stored how the one before ended.
+    // The sender stored the previous outcome before it wrote this body.
     session.undecided = [transaction]
     if (isHeldUnread) await held(session, input)
     const message = await input.until(END_OF_DATA)
@@ -229,11 +230,11 @@ export async function startKillSink(random: Random): Promise<KillSink> {
 }
 
 interface Reader {
-  /** The next line, without its end; undefined when the connection is closed. */
+  /** Returns the next line without its end; undefined when the connection is closed. */
   line(): Promise<string | undefined>
   /** Waits for at least one octet; false when the connection is closed. */
   more(): Promise<boolean>
-  /** What comes up to `end`, which is taken too; a message that is only a dot counts as empty. */
+  /** Reads up to and including `end`; a message that is only a dot counts as empty. */
   until(end: Buffer): Promise<Buffer | undefined>
   pause(): void
   resume(): void
@@ -252,7 +253,7 @@ function createReader(socket: Socket): Reader {
     ended = true
     wake()
   })
-  /** Takes in what came since; waits for it when there is nothing. False when nothing will come any more. */
+  /** Reads buffered data, or waits for more. Returns false when the connection is closed. */
   const take = async (): Promise<boolean> => {
     while (chunks.length === 0) {
       if (ended) return false

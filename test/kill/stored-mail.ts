@@ -1,4 +1,4 @@
-/** @module What the database says after a round, read beside the running service over a read-only connection. Never writes. */
+/** @module Reads stored mail after a round over a read-only connection, beside the running service. */
 import type { Database } from 'bun:sqlite'
 import { dailyStatsRule, domainStatsRule, monthStatsRule } from '#features/reporting/analytics/consistency.ts'
 import { STATUSES, type Status, statusName } from '#features/sending/queue/status.ts'
@@ -17,7 +17,7 @@ interface Row {
   nextAt: number | null
 }
 
-/** All recipients, by local part; an address stored twice is told by `twice`. */
+/** Reads all recipients by local part; `twice` lists addresses that are stored twice. */
 export function readStoredMail(db: Database): { byId: Map<string, StoredMail>; twice: string[] } {
   const rows = db.query<Row, []>('SELECT address, status, attempts, next_at AS nextAt FROM recipients').all()
   const byId = new Map<string, StoredMail>()
@@ -30,7 +30,7 @@ export function readStoredMail(db: Database): { byId: Map<string, StoredMail>; t
   return { byId, twice }
 }
 
-/** Recipients that are still open and can be delivered: all but those that wait for a later attempt. */
+/** Counts open recipients that can be delivered now, without those that wait for a later attempt. */
 export const countOpen = (db: Database, now: number): number =>
   db
     .query<{ n: number }, [number, number]>(
@@ -38,10 +38,10 @@ export const countOpen = (db: Database, now: number): number =>
     )
     .get(now, now + MAX_RETRY_MS)?.n ?? 0
 
-/** A first retry is due within this. */
+/** A first retry is due within this time. */
 const MAX_RETRY_MS = 24 * 3_600_000
 
-/** What does not balance, one sentence each; to be asked when nothing is being written. */
+/** Lists inconsistencies, one sentence each; call it when nothing is being written. */
 export function findImbalances(db: Database): string[] {
   const found: string[] = []
   const counted = db

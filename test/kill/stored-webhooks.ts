@@ -1,4 +1,4 @@
-/** @module What the database says of events and webhooks, read over a read-only connection beside the service or after its death. Never writes. */
+/** @module Reads stored events and webhooks over a read-only connection, beside the service or after its death. */
 import type { Database } from 'bun:sqlite'
 import { type EventType, toEventType } from '#features/core/events/record.ts'
 import { type DeliveryStatus, deliveryStatusName } from '#features/webhooks/webhooks/event-names.ts'
@@ -22,14 +22,14 @@ export interface StoredWebhook {
   readonly twice: readonly number[]
 }
 
-/** The feed of the one account, after `after`. */
+/** Reads the events of the only account after the sequence number `after`. */
 export const readStoredEvents = (db: Database, after: number): StoredEvent[] =>
   db
     .query<{ seq: number; type: number }, [number]>('SELECT seq, type FROM events WHERE seq > ? ORDER BY seq')
     .all(after)
     .map(({ seq, type }) => ({ seq, type: toEventType(type) }))
 
-/** The webhook with this URL, and its history. */
+/** Reads the webhook with this URL and its history. */
 export function readStoredWebhook(db: Database, url: string): StoredWebhook {
   const row = db
     .query<{ id: number; isActive: number; cursorSeq: number }, [string]>(

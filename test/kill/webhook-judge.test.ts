@@ -36,7 +36,7 @@ const makeDelivery = (seq: number, status: StoredDelivery['status'] = 'delivered
   attempts,
 })
 
-/** Events 1 (sent) and 2 (delivered) of a recipient, told and stored. */
+/** Events 1 (sent) and 2 (delivered) of a recipient, delivered and stored. */
 const GOOD_EVIDENCE: Evidence = {
   name: 'hook',
   events: [
@@ -48,7 +48,7 @@ const GOOD_EVIDENCE: Evidence = {
   arrivals: [makeArrival('event-1'), makeArrival('event-2', { event: 'delivered', atMs: 30, answeredAtMs: 40 })],
 }
 
-test('what was told and stored breaks no promise', () => {
+test('delivered and stored events break no promise', () => {
   expect(findCursorViolations(GOOD_EVIDENCE)).toEqual([])
   expect(findHistoryViolations(GOOD_EVIDENCE)).toEqual([])
   expect(findOrderViolations(GOOD_EVIDENCE)).toEqual([])
@@ -57,29 +57,29 @@ test('what was told and stored breaks no promise', () => {
   expect(findInFlightAtKill(GOOD_EVIDENCE, 1)).toEqual(new Set())
 })
 
-test('a cursor that has passed an event without a delivery, a second delivery of an event and a webhook that is off are told', () => {
+test('an event without a delivery behind the cursor, a second delivery and a deactivated webhook are violations', () => {
   const broken = { ...makeStored(2, [makeDelivery(2)]), twice: [2], isActive: false }
   expect(findCursorViolations({ ...GOOD_EVIDENCE, stored: broken })).toEqual([
     'hook: the cursor is at 2, but sent 1 has no delivery',
     'hook: event 2 has more than one delivery',
-    'hook was switched off',
+    'hook was deactivated',
   ])
   expect(findCursorViolations({ ...GOOD_EVIDENCE, stored: makeStored(0, [makeDelivery(2)]) })).toEqual([])
 })
 
-test('an attempt without a stored outcome was under way, and only such a one may come again in the next life', () => {
+test('an attempt without a stored outcome was in flight, and only such an attempt may be repeated in the next run', () => {
   const atKill = { ...GOOD_EVIDENCE, stored: makeStored(0, [makeDelivery(1)]) }
-  const underWay = new Map([[1, findInFlightAtKill(atKill, 1)]])
-  expect(underWay.get(1)).toEqual(new Set(['event-2 1']))
-  const again = [...GOOD_EVIDENCE.arrivals, makeArrival('event-2', { life: 2 }), makeArrival('event-1', { life: 2 })]
-  expect(findDuplicates({ ...GOOD_EVIDENCE, arrivals: again }, underWay)).toEqual({
+  const inFlight = new Map([[1, findInFlightAtKill(atKill, 1)]])
+  expect(inFlight.get(1)).toEqual(new Set(['event-2 1']))
+  const repeated = [...GOOD_EVIDENCE.arrivals, makeArrival('event-2', { life: 2 }), makeArrival('event-1', { life: 2 })]
+  expect(findDuplicates({ ...GOOD_EVIDENCE, arrivals: repeated }, inFlight)).toEqual({
     afterKills: 2,
     afterResets: 0,
-    violations: ['hook: sent event-1, attempt 1, was made again although its outcome was stored'],
+    violations: ['hook: sent event-1, attempt 1, was repeated although its outcome was stored'],
   })
 })
 
-test('one process makes an attempt again only when its connection was reset', () => {
+test('a process repeats an attempt only if its connection was reset', () => {
   const reset = makeArrival('event-1', { status: undefined })
   expect(
     findDuplicates({ ...GOOD_EVIDENCE, arrivals: [reset, makeArrival('event-1'), makeArrival('event-1')] }, new Map()),
@@ -90,7 +90,7 @@ test('one process makes an attempt again only when its connection was reset', ()
   })
 })
 
-test('delivered before the answer to sent is told, in any life', () => {
+test('delivered before the response to sent is a violation in any run', () => {
   const delivered = makeArrival('event-2', { event: 'delivered', atMs: 15 })
   expect(findOrderViolations({ ...GOOD_EVIDENCE, arrivals: [makeArrival('event-1'), delivered] })).toEqual([
     'hook: delivered of ann came before sent was answered',
@@ -99,15 +99,15 @@ test('delivered before the answer to sent is told, in any life', () => {
   expect(findOrderViolations({ ...GOOD_EVIDENCE, arrivals: [makeArrival('event-1'), late] })).toEqual([])
   const sentAgain = makeArrival('event-1', { life: 2, atMs: 50, answeredAtMs: undefined })
   expect(findOrderViolations({ ...GOOD_EVIDENCE, arrivals: [makeArrival('event-1'), sentAgain, late] })).toEqual([
-    'hook: delivered of ann came while sent was under way',
+    'hook: delivered of ann came while sent was in flight',
   ])
 })
 
-test('delivered while an attempt at sent is under way is told, whichever attempts they are', () => {
+test('delivered during an attempt at sent is a violation, whatever the attempt numbers', () => {
   const retry = makeArrival('event-1', { attempt: 2, atMs: 50, answeredAtMs: 70 })
   const during = makeArrival('event-2', { event: 'delivered', attempt: 2, atMs: 60 })
   expect(findOverlapViolations({ ...GOOD_EVIDENCE, arrivals: [...GOOD_EVIDENCE.arrivals, retry, during] })).toEqual([
-    'hook: attempt 2 of delivered of ann came while attempt 2 of sent was under way',
+    'hook: attempt 2 of delivered of ann came while attempt 2 of sent was in flight',
   ])
   const never = { ...retry, answeredAtMs: undefined }
   expect(findOverlapViolations({ ...GOOD_EVIDENCE, arrivals: [never, during] })).toHaveLength(1)
@@ -120,13 +120,13 @@ test('delivered while an attempt at sent is under way is told, whichever attempt
   expect(findOverlapViolations({ ...GOOD_EVIDENCE, arrivals: [retry, ...others] })).toEqual([])
 })
 
-test('an event that never arrived, has no delivery, or whose delivery says something else is told', () => {
+test('an event that never arrived, has no delivery or a delivery with another status is a violation', () => {
   const arrivals = [makeArrival('event-1', { status: 500 }), makeArrival('event-9', { event: 'bounced' })]
   expect(findHistoryViolations({ ...GOOD_EVIDENCE, stored: makeStored(2, [makeDelivery(1)]), arrivals })).toEqual([
     'hook: sent 1 is delivered, but its last attempt was answered with 500',
     'hook: delivered 2 never arrived',
     'hook: delivered 2 has no delivery',
-    'hook: bounced event-9 was told and is not in the feed',
+    'hook: bounced event-9 arrived and is not in the feed',
   ])
   const ends = (status: number | undefined, attempts: number, delivery: StoredDelivery['status']) =>
     findHistoryViolations({

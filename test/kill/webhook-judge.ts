@@ -1,24 +1,25 @@
 /**
- * @module The promises that webhooks keep through a crash, as pure comparisons of what happened, what is stored and what an endpoint got: no event is
- * lost, none comes again whose outcome was stored, `delivered` does not overtake `sent`, and the history tells the truth.
+ * @module Checks the promises of webhooks across crashes: compares events, stored deliveries and arrivals. No event is
+ * lost, no attempt is repeated once its outcome is stored, `delivered` never overtakes `sent`, and the history is
+ * correct.
  */
 import type { Arrival } from './endpoint.ts'
 import type { StoredEvent, StoredWebhook } from './stored-webhooks.ts'
 
-/** A webhook of the kill test with all that is known of it. */
+/** A webhook of the kill test with all evidence about it. */
 export interface Evidence {
   readonly name: string
-  /** Events that it is subscribed to, of those that happened since it was made. */
+  /** Events since its creation that it is subscribed to. */
   readonly events: readonly StoredEvent[]
   readonly eventId: (seq: number) => string
   readonly stored: StoredWebhook
   readonly arrivals: readonly Arrival[]
 }
 
-/** `eventId attempt` */
+/** Formats `eventId attempt`. */
 const formatPair = ({ eventId, attempt }: Pick<Arrival, 'eventId' | 'attempt'>): string => `${eventId} ${attempt}`
 
-/** What must be true of the database at any commit, and so after a kill: the cursor has passed nothing that was not told. */
+/** Checks what must hold at any commit, and so after a kill: the cursor passed no event without a delivery. */
 export function findCursorViolations({ name, events, stored }: Evidence): string[] {
   const passed = events.filter(({ seq }) => seq <= stored.cursorSeq && !stored.deliveries.has(seq))
   return [
@@ -26,11 +27,11 @@ export function findCursorViolations({ name, events, stored }: Evidence): string
       ({ seq, type }) => `${name}: the cursor is at ${stored.cursorSeq}, but ${type} ${seq} has no delivery`,
     ),
     ...stored.twice.map((seq) => `${name}: event ${seq} has more than one delivery`),
-    ...(stored.isActive ? [] : [`${name} was switched off`]),
+    ...(stored.isActive ? [] : [`${name} was deactivated`]),
   ]
 }
 
-/** The attempts of a life that ended whose outcome is not stored: these, and no others, are made again. Pairs of event and attempt. */
+/** Finds attempts of an ended run without a stored outcome, as pairs of event and attempt; only these are repeated. */
 export function findInFlightAtKill({ events, eventId, stored, arrivals }: Evidence, life: number): Set<string> {
   const done = new Map(events.map(({ seq }) => [eventId(seq), stored.deliveries.get(seq)?.attempts ?? 0]))
   const open = arrivals.filter((arrival) => arrival.life === life && arrival.attempt > (done.get(arrival.eventId) ?? 0))
@@ -38,17 +39,17 @@ export function findInFlightAtKill({ events, eventId, stored, arrivals }: Eviden
 }
 
 export interface Duplicates {
-  /** Made again after a kill. */
+  /** Repeated after a kill. */
   readonly afterKills: number
-  /** Made again at once over a new connection, because the endpoint had reset a kept one. */
+  /** Repeated immediately over a new connection, because the endpoint reset a persistent one. */
   readonly afterResets: number
   readonly violations: readonly string[]
 }
 
 /**
- * Attempts that came more than once: allowed where the outcome of the one before could not be stored any more, and where the endpoint reset the
- * connection, which a client cannot tell from one that was closed while the request was on its way (RFC 9112 §9.3.1).
- * @param inFlight what was under way when each life ended, by life
+ * Finds attempts that arrived more than once. They are allowed if the first outcome was not stored, or if the endpoint
+ * reset the connection: a client cannot distinguish that from a close during the request (RFC 9112 §9.3.1).
+ * @param inFlight attempts in flight at the end of each run, by run
  */
 export function findDuplicates(
   { name, arrivals }: Evidence,
@@ -65,8 +66,7 @@ export function findDuplicates(
     const what = `${name}: ${arrival.event} ${arrival.eventId}, attempt ${arrival.attempt},`
     if (before.life !== arrival.life) {
       count.afterKills++
-      if (!inFlight.get(before.life)?.has(pair))
-        violations.push(`${what} was made again although its outcome was stored`)
+      if (!inFlight.get(before.life)?.has(pair)) violations.push(`${what} was repeated although its outcome was stored`)
     } else {
       count.afterResets++
       const wasReset = before.answeredAtMs !== undefined && before.status === undefined
@@ -76,7 +76,7 @@ export function findDuplicates(
   return { ...count, violations }
 }
 
-/** `delivered` is never begun before `sent` of the same recipient was answered; nor while it is under way in the same life. */
+/** Checks that `delivered` never starts before `sent` of the recipient is answered, nor during it in the same run. */
 export function findOrderViolations({ name, arrivals }: Evidence): string[] {
   const violations: string[] = []
   for (const [recipient, few] of Map.groupBy(arrivals, (arrival) => arrival.recipient)) {
@@ -85,13 +85,13 @@ export function findOrderViolations({ name, arrivals }: Evidence): string[] {
       const isAnswered = ({ answeredAtMs = Number.POSITIVE_INFINITY }: Arrival) => answeredAtMs < atMs
       if (!sent.some(isAnswered)) violations.push(`${name}: delivered of ${recipient} came before sent was answered`)
       else if (!sent.filter((arrival) => arrival.life === life).every(isAnswered))
-        violations.push(`${name}: delivered of ${recipient} came while sent was under way`)
+        violations.push(`${name}: delivered of ${recipient} came while sent was in flight`)
     }
   }
   return violations
 }
 
-/** Where `sent` may have failed and be told again after `delivered`: `delivered` is not begun while an attempt at `sent` is under way. */
+/** For endpoints where `sent` may be retried: checks that `delivered` never starts during an attempt at `sent`. */
 export function findOverlapViolations({ name, arrivals }: Evidence): string[] {
   const violations: string[] = []
   for (const [recipient, few] of Map.groupBy(arrivals, (arrival) => arrival.recipient)) {
@@ -101,14 +101,14 @@ export function findOverlapViolations({ name, arrivals }: Evidence): string[] {
       const sent = few.find(isUnderWay)
       if (sent)
         violations.push(
-          `${name}: attempt ${attempt} of delivered of ${recipient} came while attempt ${sent.attempt} of sent was under way`,
+          `${name}: attempt ${attempt} of delivered of ${recipient} came while attempt ${sent.attempt} of sent was in flight`,
         )
     }
   }
   return violations
 }
 
-/** What must be true when all has settled: every event has arrived, and its delivery says how its last attempt ended. */
+/** Checks what must hold at the end: every event has arrived, and its delivery has the outcome of its last attempt. */
 export function findHistoryViolations({ name, events, eventId, stored, arrivals }: Evidence): string[] {
   const violations: string[] = []
   const byEvent = Map.groupBy(arrivals, (arrival) => arrival.eventId)
@@ -121,7 +121,7 @@ export function findHistoryViolations({ name, events, eventId, stored, arrivals 
     if (!last) violations.push(`${what} never arrived`)
     if (!delivery) violations.push(`${what} has no delivery`)
     if (!last || !delivery) continue
-    if (came.some(({ event }) => event !== type)) violations.push(`${what} was told as ${last.event}`)
+    if (came.some(({ event }) => event !== type)) violations.push(`${what} arrived as ${last.event}`)
     if (last.attempt !== delivery.attempts)
       violations.push(`${what} has ${delivery.attempts} attempts, but number ${last.attempt} came last`)
     const expected = computeExpectedStatus(last)
@@ -129,7 +129,7 @@ export function findHistoryViolations({ name, events, eventId, stored, arrivals 
       violations.push(`${what} is ${delivery.status}, but its last attempt was answered with ${last.status}`)
   }
   for (const [id, [arrival]] of byEvent)
-    violations.push(`${name}: ${arrival?.event} ${id} was told and is not in the feed`)
+    violations.push(`${name}: ${arrival?.event} ${id} arrived and is not in the feed`)
   return violations
 }
 

@@ -1,9 +1,10 @@
 /**
- * @module The kill test of webhooks: under load, `kill -9` of a real service that tells two endpoints over TLS, one that answers well and one that is
- * slow and fails, at moments between an event, its attempt, the answer and the stored outcome. No event may be lost. See `scripts/kill-test --help`.
+ * @module The kill test of webhooks: kills a real service under load with `kill -9`, at moments between an event, its
+ * attempt, the response and the stored outcome. The service delivers to two endpoints over TLS, a healthy one and one
+ * that is slow and fails. No event may be lost. See `scripts/kill-test --help`.
  *
- * After a failed attempt the next comes 15 minutes later, so what the bad endpoint refused stays pending: that is its place. Some rounds make those
- * due while the service is dead, so that it is killed during retries too.
+ * A failed attempt is retried after 15 minutes, so failed deliveries to the bad endpoint stay pending. Some rounds make
+ * them due while the service is dead, so that it is also killed during retries.
  */
 import { Database } from 'bun:sqlite'
 import { WEBHOOK_EVENTS } from '#features/webhooks/webhooks/event-names.ts'
@@ -35,17 +36,18 @@ import {
 } from './webhook-judge.ts'
 
 const SETTLED_WITHIN_MS = 120_000
-/** When a promise is broken already, nobody waits for what will never come. */
+/** Shorter timeout once a promise is broken, because missing events may never arrive. */
 const BROKEN_SETTLED_WITHIN_MS = 15_000
-/** Longest time until a moment comes: below the 10 s after which an attempt that is held counts as failed. */
+/** Timeout for a moment: below the 10 s after which a held attempt counts as failed. */
 const MOMENT_WITHIN_MS = 8000
 
 const { rounds, seed, keeps, kind: serviceKind } = readArguments()
 
 /**
- * Moments of the kill. `held`: attempts have arrived and are kept without an answer. `answered`: an answer was just given, so its outcome is hardly
- * stored. `outcome`: mail was just delivered, so its events are hardly recorded. `random`: whatever is going on. `recovery`: as `random`, and once
- * more while the service starts. `retries`: as `random`, and once more while deliveries that had failed are repeated.
+ * Moments of the kill. `held`: attempts have arrived and are held without a response. `answered`: a response was just
+ * written, so its outcome is hardly stored. `outcome`: mail was just delivered, so its events are hardly recorded.
+ * `random`: any moment. `recovery`: as `random`, and again while the service starts. `retries`: as `random`, and again
+ * while failed deliveries are retried.
  */
 const MOMENTS = ['held', 'answered', 'outcome', 'recovery', 'answered', 'random', 'retries'] as const
 type Moment = (typeof MOMENTS)[number]
@@ -67,7 +69,7 @@ const sink = await startKillSink(random)
 const good = await startEndpoint('good.test', random)
 const bad = await startEndpoint('bad.test', random, good.ca)
 const endpoints = [
-  // Everything that can happen, and, so that the cursor passes what is not wanted too, a part of it.
+  // All events, and a subset, so that a cursor also passes events without a subscription.
   { name: 'good', endpoint: good, wanted: [...WEBHOOK_EVENTS], ordinary: HEALTHY_RESPONSES },
   { name: 'bad', endpoint: bad, wanted: ['sent', 'delivered', 'bounced'], ordinary: FAULTY_RESPONSES },
 ] as const
@@ -84,15 +86,15 @@ const service = await KilledService.make(folder, serviceKind, {
 })
 
 let life = 0
-/** The account's last event before the webhooks were made. */
+/** Sequence number of the last event before the webhooks were created. */
 let firstSeq = 0
 const sent = new Map<string, Sent>()
-/** By endpoint and life: what was under way when the life ended. */
+/** Attempts in flight at the end of each run, by endpoint and run. */
 const inFlight = new Map(endpoints.map(({ endpoint }) => [endpoint, new Map<number, ReadonlySet<string>>()]))
 const sum = { kills: 0, flowing: 0, underWay: 0 }
 const violations: string[] = []
 
-/** Begins the next life; does not wait until it serves. */
+/** Starts the next run without waiting until it serves. */
 function beginLife(): ServiceProcess {
   life++
   for (const { endpoint } of endpoints) endpoint.begin(life)
@@ -105,7 +107,7 @@ async function startLife(): Promise<ServiceProcess> {
   return started
 }
 
-/** Kills; gives how many attempts had arrived and had no answer, and how many have no stored outcome. */
+/** Kills the service; returns how many arrived attempts had no response, and how many have no stored outcome. */
 async function kill(running: ServiceProcess): Promise<{ unanswered: number; unstored: number }> {
   const gone = running.kill()
   const unanswered = endpoints.reduce((n, { endpoint }) => n + endpoint.unanswered().length, 0)
@@ -124,7 +126,7 @@ async function kill(running: ServiceProcess): Promise<{ unanswered: number; unst
   return { unanswered, unstored }
 }
 
-/** All that is known now. */
+/** Collects the current evidence. */
 function readEvidence(): Map<KillEndpoint, Evidence> {
   using db = service.openBooks()
   const events = readStoredEvents(db, firstSeq)
@@ -146,7 +148,7 @@ const countArrivals = (): number => good.arrivals.length + bad.arrivals.length
 const countArrivalsOfLife = (): number =>
   endpoints.reduce((n, { endpoint }) => n + endpoint.arrivals.filter((arrival) => arrival.life === life).length, 0)
 
-/** Waits for the moment of a round. */
+/** Waits for the moment of the kill. */
 async function waitForMoment(kind: Moment): Promise<void> {
   await Bun.sleep(random.between(50, 2500))
   await waitUntil(() => countArrivalsOfLife() >= 5, MOMENT_WITHIN_MS)
@@ -186,7 +188,7 @@ async function runRound(number: number): Promise<void> {
     const repeated = await startLife()
     const retries = () => bad.arrivals.filter((arrival) => arrival.life === life && arrival.attempt > 1).length
     if (due > 0 && !(await waitUntil(() => retries() > 0, MOMENT_WITHIN_MS)))
-      violations.push('deliveries that were due were not repeated')
+      violations.push('due deliveries were not retried')
     await Bun.sleep(random.between(0, 150))
     kills.push(await kill(repeated))
   }
@@ -196,13 +198,13 @@ async function runRound(number: number): Promise<void> {
   )
 }
 
-/** What a real clock would do in 15 minutes. Gives how many; only while the service is dead. */
+/** Makes pending retries due, as 15 minutes would, and returns their number; only while the service is dead. */
 function makeRetriesDue(): number {
   using db = new Database(service.file('tassis.db'))
   return db.run('UPDATE webhook_deliveries SET next_at = ? WHERE next_at IS NOT NULL', [Date.now()]).changes
 }
 
-/** Lets all mail become final and all events be told. */
+/** Waits until all mail is final and all events are delivered. */
 async function settle(): Promise<void> {
   for (const { endpoint } of endpoints) endpoint.behave(PROMPT_RESPONSES)
   if (!service.running) await startLife()
@@ -212,7 +214,7 @@ async function settle(): Promise<void> {
     [...readEvidence().values()].every(({ events, stored }) => events.every(({ seq }) => stored.deliveries.has(seq)))
   const withinMs = violations.length > 0 ? BROKEN_SETTLED_WITHIN_MS : SETTLED_WITHIN_MS
   if (!(await waitUntil(() => isSettled() || !service.running, withinMs, 100)) || !isSettled())
-    violations.push(`not every event was told ${withinMs / 1000} s after the last start`)
+    violations.push(`not every event was delivered ${withinMs / 1000} s after the last start`)
 }
 
 async function createWebhooks(): Promise<void> {
@@ -224,7 +226,7 @@ async function createWebhooks(): Promise<void> {
     })
     const body = (await response.json()) as { data?: { secret?: string } }
     if (response.status !== 201 || !body.data?.secret)
-      throw new Error(`the webhook was not made: ${response.status} ${JSON.stringify(body)}`)
+      throw new Error(`the webhook was not created: ${response.status} ${JSON.stringify(body)}`)
     endpoint.expect({ secret: body.data.secret, accountId: accountUuid })
   }
   using db = service.openBooks()
@@ -251,22 +253,22 @@ for (const [endpoint, known] of evidence) {
   const duplicates = findDuplicates(known, inFlight.get(endpoint) ?? new Map())
   violations.push(...findCursorViolations(known), ...findHistoryViolations(known), ...duplicates.violations)
   const statuses = [...Map.groupBy(known.stored.deliveries.values(), ({ status }) => status)]
-  const under = [...(inFlight.get(endpoint)?.values() ?? [])].reduce((n, { size }) => n + size, 0)
+  const inFlightCount = [...(inFlight.get(endpoint)?.values() ?? [])].reduce((n, { size }) => n + size, 0)
   const lastSeq = known.events.at(-1)?.seq ?? 0
   console.log(
     `${known.name}: ${known.events.length} events, ${statuses.map(([status, few]) => `${few.length} ${status}`).join(', ')}; ` +
-      `${duplicates.afterKills} duplicates of ${under} attempts under way at the kills, ${duplicates.afterResets} after a reset; cursor ${known.stored.cursorSeq}, last wanted event ${lastSeq}`,
+      `${duplicates.afterKills} duplicates of ${inFlightCount} attempts in flight at the kills, ${duplicates.afterResets} after a reset; cursor ${known.stored.cursorSeq}, last wanted event ${lastSeq}`,
   )
 }
 const wellKnown = evidence.get(good)
 if (wellKnown) violations.push(...findOrderViolations(wellKnown))
 for (const known of evidence.values()) violations.push(...findOverlapViolations(known))
 for (const endpoint of [good, bad]) violations.push(...endpoint.violations)
-if (sum.flowing * 3 < sum.kills) violations.push('attempts were under way at less than a third of the kills')
+if (sum.flowing * 3 < sum.kills) violations.push('less than a third of the kills had attempts in flight')
 printViolations(violations)
 const verifierViolations = good.violations.length + bad.violations.length
 console.log(
-  `${sum.kills} kills, ${sum.flowing} with attempts under way, ${sum.underWay} of them; ${countArrivals()} attempts arrived, ` +
+  `${sum.kills} kills, ${sum.flowing} with attempts in flight, ${sum.underWay} of them; ${countArrivals()} attempts arrived, ` +
     `${verifierViolations === 0 ? 'all' : 'not all'} passed the verifier; ` +
     `${violations.length === 0 ? 'no event lost' : `${violations.length} VIOLATIONS`}`,
 )

@@ -25,26 +25,26 @@ test('exactly the minimum is enough', async () => {
 
 test('a result is valid for a second, and concurrent callers share one query', async () => {
   const clock = new ManualClock()
-  const asked: ((freeBytes: number) => void)[] = []
+  const pendingQueries: ((freeBytes: number) => void)[] = []
   const guard = createDiskGuard({
     folder: '',
     minFreeBytes: 100,
     clock,
-    readFreeBytes: () => new Promise((resolve) => asked.push(resolve)),
+    readFreeBytes: () => new Promise((resolve) => pendingQueries.push(resolve)),
   })
   const waiting = [guard.isLow(), guard.isLow()]
   clock.advance(5000)
   waiting.push(guard.isLow())
-  expect(asked).toHaveLength(1)
-  asked[0]?.(99)
+  expect(pendingQueries).toHaveLength(1)
+  pendingQueries[0]?.(99)
   expect(await Promise.all(waiting)).toEqual([true, true, true])
   clock.advance(999)
   expect(await guard.isLow()).toBe(true)
-  expect(asked).toHaveLength(1)
+  expect(pendingQueries).toHaveLength(1)
   clock.advance(1)
   const mended = guard.isLow()
-  expect(asked).toHaveLength(2)
-  asked[1]?.(100)
+  expect(pendingQueries).toHaveLength(2)
+  pendingQueries[1]?.(100)
   expect(await mended).toBe(false)
 })
 
@@ -65,13 +65,13 @@ test('bytes written after a query are subtracted until the next one', async () =
 })
 
 test('bytes written during a query are subtracted from its result', async () => {
-  const asked: ((freeBytes: number) => void)[] = []
-  const freeBytesOf = () => new Promise<number>((resolve) => asked.push(resolve))
+  const pendingQueries: ((freeBytes: number) => void)[] = []
+  const freeBytesOf = () => new Promise<number>((resolve) => pendingQueries.push(resolve))
   const guard = createDiskGuard({ folder: '', minFreeBytes: 100, clock: new ManualClock(), readFreeBytes: freeBytesOf })
   guard.countWritten(700)
   const answer = guard.isLow()
   guard.countWritten(30)
-  asked[0]?.(200)
+  pendingQueries[0]?.(200)
   expect(await answer).toBe(false)
   expect([guard.hasSpaceFor(70), guard.hasSpaceFor(71)]).toEqual([true, false])
 })
@@ -99,14 +99,14 @@ test('a log counts against the free space, since it is copied before it is empti
 
 test('a change is reported once, with the free space, and at most once a minute', async () => {
   const clock = new ManualClock()
-  const told: unknown[] = []
+  const changes: unknown[] = []
   let free: number | undefined = 100
   const guard = createDiskGuard({
     folder: '',
     minFreeBytes: 100,
     clock,
     readFreeBytes: async () => free ?? Promise.reject(new Error('no such disk')),
-    onChange: (isLow, freeBytes) => told.push([isLow, freeBytes]),
+    onChange: (isLow, freeBytes) => changes.push([isLow, freeBytes]),
   })
   const askWith = async (freeBytes: number | undefined, laterMs = 1000) => {
     clock.advance(laterMs)
@@ -117,14 +117,14 @@ test('a change is reported once, with the free space, and at most once a minute'
   await askWith(99)
   await askWith(98)
   for (let second = 0; second < 57; second++) await askWith(second % 2 === 0 ? 100 : 97)
-  expect(told).toEqual([[true, 99]])
+  expect(changes).toEqual([[true, 99]])
   // A change within the minute is reported at its end.
   await askWith(101)
   await askWith(101)
-  expect(told).toEqual([
+  expect(changes).toEqual([
     [true, 99],
     [false, 101],
   ])
   await askWith(undefined, 60_000)
-  expect(told.slice(2)).toEqual([[true, undefined]])
+  expect(changes.slice(2)).toEqual([[true, undefined]])
 })

@@ -64,7 +64,7 @@ describe('repeated errors and warnings', () => {
     expect(lines.slice(6)).toMatchObject([{ n: 100 }])
   })
 
-  test('suppress neither others nor anything below a warning', () => {
+  test('do not suppress lines of other kinds, and lines below warning level are never suppressed', () => {
     const run = start()
     const { lines, log } = run
     for (let n = 0; n < 20; n++) {

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { perOwner } from '#platform/per-owner.ts'
 
-test('state is made once for an owner, and another owner has state of its own', () => {
+test('state is created once per owner, and owners do not share it', () => {
   const made: string[] = []
   const namesOf = perOwner((owner: { readonly id: string }) => {
     made.push(owner.id)
@@ -15,7 +15,7 @@ test('state is made once for an owner, and another owner has state of its own', 
   expect(made).toEqual(['a', 'b'])
 })
 
-test('state that is undefined is made once, too', () => {
+test('state that is undefined is also created only once', () => {
   let made = 0
   const nothingOf = perOwner((_: object) => void made++)
   const owner = {}

@@ -476,7 +476,7 @@ describe('addresses', () => {
     expect(new Set(outcomes.map(({ kind }) => kind))).toEqual(new Set(['response', 'failed']))
   })
 
-  test('of localhost are both: a program may listen on ::1 alone', async () => {
+  test('of localhost include IPv4 and IPv6: a program may listen on ::1 alone', async () => {
     await using six = await setUp({ names: ['localhost', 'app.localhost'], host: '::1' })
     for (const host of ['localhost', 'app.localhost'])
       expect(await six.post({}, six.receiver.url(host))).toEqual({ ...answered(200), address: '::1' })
@@ -624,7 +624,7 @@ describe('responses', () => {
     await eventually(() => t.receiver.connections.open === 0)
   })
 
-  test('that change the protocol are a failure, and close the connection', async () => {
+  test('that switch to another protocol are a failure, and close the connection', async () => {
     await using t = await setUp()
     t.receiver.answer({ raw: 'HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n' })
     expect(await t.post()).toEqual(failed('protocol', 'hooks.test switched to another protocol without being asked.'))
@@ -715,7 +715,7 @@ describe('the time limit', () => {
     expect(outcome).toEqual({ ...answered(200), durationMs: 1234 })
   })
 
-  test('is shared: a silent address gets a part, then the next one is dialled', async () => {
+  test('is shared among the addresses: after a silent one has used its part, the next one is dialled', async () => {
     const clock = new ManualClock()
     await using t = await setUp({}, { clock })
     await using _ = await startSilentAddress('127.0.0.2', t.receiver.port)

@@ -57,8 +57,8 @@ export async function createTestApp(options: TestAppOptions = {}): Promise<TestA
     TASSIS_ALLOW_PRIVATE_NETWORKS: 'true',
     TASSIS_DNS_SERVERS: '127.0.0.1:9',
     TASSIS_MIN_FREE_DISK: '0',
-    // Each takes as long to start as a message takes to be sent; tests that mail several domains at once request the
-    // two that a service has.
+    // A delivery Worker takes as long to start as sending a message takes, so there is only one. Tests that mail
+    // several domains concurrently request the two that a service has.
     TASSIS_WORKERS: '1',
     ...(options.receives && { TASSIS_INBOUND_ADDR: '127.0.0.1:0' }),
     ...options.settings,

@@ -1,4 +1,4 @@
-/** @module Composes whole messages at once, for tests that are not about sending. */
+/** @module Composes a whole message in one call, for tests that are not about sending. */
 import { type ComposeInput, composeMessage } from '#protocols/mime/compose.ts'
 import { encodeBase64, encodeText } from '#protocols/mime/encode.ts'
 

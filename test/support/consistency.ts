@@ -1,4 +1,4 @@
-/** @module Consistency checks for a service after a test that attacked it: consistent data, nothing in flight. */
+/** @module Checks a service after a test that attacked it: its data is consistent and nothing is in flight. */
 import { Database } from 'bun:sqlite'
 import { expect } from 'bun:test'
 import { join } from 'node:path'

@@ -13,11 +13,11 @@ const keys = readFileSync(join(import.meta.dir, 'dkim-keys.pem'), 'utf8')
     const der = createPublicKey(privateKeyPem).export({ type: 'spki', format: 'der' })
     return { privateKeyPem, publicKey: der.toString('base64') }
   })
-let given = 0
+let issued = 0
 
 /** The next stored key. Up to eight domains of one test have different ones. */
 export async function dkimKeyFromFile(): Promise<DkimKey> {
-  const key = keys[given++ % keys.length]
+  const key = keys[issued++ % keys.length]
   if (!key) throw new Error('dkim-keys.pem has no keys')
   return key
 }

@@ -129,10 +129,10 @@ export async function startDnsServer(zone: Zone, options: DnsServerOptions = {})
         if (query === undefined) continue
         record(query.question, 'tcp')
         const entry = findEntry(zone, query.question.name)
-        const fault = typeof entry === 'object' ? entry.tcp : undefined
-        if (fault === 'CLOSE') socket.destroy()
+        const tcpBehaviour = typeof entry === 'object' ? entry.tcp : undefined
+        if (tcpBehaviour === 'CLOSE') socket.destroy()
         const reply = replyTo(zone, query, options)
-        if (fault !== undefined || reply.kind === 'silence') continue
+        if (tcpBehaviour !== undefined || reply.kind === 'silence') continue
         const bytes = reply.kind === 'garbage' ? reply.bytes : encode(reply.packet)
         const length = Buffer.alloc(2)
         length.writeUInt16BE(bytes.length)
@@ -185,7 +185,7 @@ async function listenOnOnePort(): Promise<{ udp: UdpSocket; tcp: Server }> {
     })
     if (bound) {
       udp.removeAllListeners('error')
-      // A client that has gone causes ECONNREFUSED here, which is harmless.
+      // A client that has closed its socket causes ECONNREFUSED here, which is harmless.
       udp.on('error', () => {})
       return { udp, tcp }
     }
@@ -221,12 +221,12 @@ type Reply =
   | { readonly kind: 'packet'; readonly packet: Packet; readonly forgedFirst: boolean }
 
 function findEntry(zone: Zone, name: string): NameEntry | Fault | undefined {
-  const wanted = name.toLowerCase()
-  if (Object.hasOwn(zone, wanted)) return zone[wanted]
-  const key = Object.keys(zone).find((k) => k.toLowerCase() === wanted)
+  const lowerName = name.toLowerCase()
+  if (Object.hasOwn(zone, lowerName)) return zone[lowerName]
+  const key = Object.keys(zone).find((k) => k.toLowerCase() === lowerName)
   if (key !== undefined) return zone[key]
   // RFC 8020: a name with names below it exists.
-  return Object.keys(zone).some((k) => k.toLowerCase().endsWith(`.${wanted}`)) ? {} : undefined
+  return Object.keys(zone).some((k) => k.toLowerCase().endsWith(`.${lowerName}`)) ? {} : undefined
 }
 
 function replyTo(zone: Zone, { packet, question }: Query, options: DnsServerOptions): Reply {

@@ -2,7 +2,10 @@
 import { randomInt } from 'node:crypto'
 import { createServer } from 'node:net'
 
-/** Below the ports that systems assign to connections and to servers on port 0, which other tests use constantly. */
+/**
+ * Below the ephemeral ports, which systems assign to connections and to servers on port 0, and other tests use
+ * constantly.
+ */
 const [LOWEST, AFTER_HIGHEST] = [20_000, 32_000]
 
 export async function findFreePort(): Promise<number> {

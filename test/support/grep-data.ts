@@ -49,11 +49,11 @@ function* findPlain(bytes: Buffer, words: readonly string[]): Generator<string> 
   if (/%[0-9a-f]{2}/.test(lower)) readings.push(['percent-encoded', decodeEscapes(lower, /%([0-9a-f]{2})/g)])
   const joined = text.replace(/[\r\n]+/g, '')
   for (const word of words) {
-    const wanted = word.toLowerCase()
-    for (const [how, reading] of readings) if (reading.includes(wanted)) yield `${how} ${word}`
+    const lowerWord = word.toLowerCase()
+    for (const [how, reading] of readings) if (reading.includes(lowerWord)) yield `${how} ${word}`
     for (const endian of ['le', 'be'] as const)
-      if (lower.includes(encodeUtf16(wanted, endian))) yield `utf-16${endian} ${word}`
-    for (const spelling of new Set([word, wanted, word.toUpperCase()]))
+      if (lower.includes(encodeUtf16(lowerWord, endian))) yield `utf-16${endian} ${word}`
+    for (const spelling of new Set([word, lowerWord, word.toUpperCase()]))
       for (const part of listBase64Forms(spelling))
         if (joined.includes(part) || joined.includes(part.replaceAll('+', '-').replaceAll('/', '_')))
           yield `base64 ${word}`

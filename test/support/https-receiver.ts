@@ -279,7 +279,7 @@ export function* hugeBody(sizeBytes: number): Generator<Uint8Array> {
   for (let left = sizeBytes; left > 0; left -= piece.length) yield left < piece.length ? piece.subarray(0, left) : piece
 }
 
-/** Repeats `text` in real time until the client is gone. */
+/** Repeats `text` in real time until the client has disconnected. */
 export async function* drip(text: string, everyMs: number): AsyncGenerator<string> {
   for (;;) {
     yield text

@@ -1,4 +1,4 @@
-/** @module Claims for tests that are not about delivery: of the mail to a destination, for all accounts. */
+/** @module Claims due mail to a destination, for all accounts, in tests that are not about delivery. */
 import { domainOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
 import { claimDue } from '#features/sending/queue/queue.ts'
 import type { Tx } from '#platform/db/commit.ts'

@@ -24,7 +24,10 @@ export interface MailFlowOptions {
   /** Port at which receiving servers are reached. */
   readonly smtpPort?: number
   readonly settings?: Readonly<Record<string, string>>
-  /** Time limit for DNS answers. Long where an answer comes, because it comes late on a busy machine. */
+  /**
+   * Time limit for DNS answers; default 5,000. Must be long in a test that gets an answer, because a busy machine
+   * answers late.
+   */
   readonly dnsTimeoutMs?: number
   /** The service's clock; the Workers and DNS keep the real one. */
   readonly clock?: Clock
@@ -62,7 +65,7 @@ export async function startMailFlow(options: MailFlowOptions = {}): Promise<Mail
   const dns = await startDnsServer(options.zone ?? {})
   const service = await createTestApp({
     delivers: true,
-    // As the service's own, but gives up on a silent server immediately.
+    // Like the service's own resolver, but asks a silent server only once.
     resolver: new StubResolver({
       servers: [dns.address],
       clock: systemClock,

@@ -31,8 +31,8 @@ export interface PostfixOptions {
   /** Default: Postfix's own, 10 MB. */
   readonly messageSizeLimitBytes?: number
   /**
-   * Makes it a relay: mail without a mailbox goes to this port of 127.0.0.1, some addresses to others. Open to all who
-   * can connect.
+   * Makes it a relay: mail to addresses without a mailbox goes to this port of 127.0.0.1, to some addresses to other
+   * ports. Any client that can connect may relay.
    */
   readonly relay?: { readonly port: number; readonly portOf?: Readonly<Record<string, number>> }
   /** User -> password: sending then requires AUTH, which is offered over TLS only. */
@@ -300,9 +300,9 @@ async function startMaster(folder: string): Promise<Master> {
     }
     master.kill('SIGTERM')
     await master.exited
-    const said = await new Response(master.stderr).text()
-    appendFileSync(join(folder, 'log'), said)
-    if (tries === START_TRIES) throw new Error(`The master ended with ${master.exitCode}: ${said}`)
+    const errorOutput = await new Response(master.stderr).text()
+    appendFileSync(join(folder, 'log'), errorOutput)
+    if (tries === START_TRIES) throw new Error(`The master ended with ${master.exitCode}: ${errorOutput}`)
   }
 }
 

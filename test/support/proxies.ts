@@ -27,7 +27,7 @@ export interface Caddy extends ReverseProxy {
 }
 
 const START_TRIES = 3
-/** Debian installs servers where users other than root do not look. */
+/** Debian installs servers in a folder that is not in the PATH of ordinary users. */
 const PATH = `${process.env['PATH'] ?? ''}:/usr/sbin`
 
 /**
@@ -176,8 +176,8 @@ async function start<Ports>(
     }
     await eventually(() => !isRunning() || isUp(log()))
     if (isRunning()) return { folder, ports, log, stop }
-    const said = log()
+    const logText = log()
     await stop()
-    if (tries === START_TRIES) throw new Error(`${name} did not start.\n${said}`)
+    if (tries === START_TRIES) throw new Error(`${name} did not start.\n${logText}`)
   }
 }

@@ -263,11 +263,11 @@ class Session implements ScriptedSession {
   async #react(name: StepName, line: string): Promise<void> {
     const reaction = await this.#reactionFor(name, line)
     this.say(reaction)
-    const said = typeof reaction === 'object' && 'drop' in reaction ? '' : String(reaction)
-    if (name === 'data' && said.startsWith('354')) this.#startBody()
-    if (name === 'starttls' && said.startsWith('220')) this.#handshake()
-    if ((name === 'auth' || name === 'authLine') && said.startsWith('334')) this.#mode = 'auth'
-    if (name === 'quit' && said !== '') this.#socket.end()
+    const replyText = typeof reaction === 'object' && 'drop' in reaction ? '' : String(reaction)
+    if (name === 'data' && replyText.startsWith('354')) this.#startBody()
+    if (name === 'starttls' && replyText.startsWith('220')) this.#handshake()
+    if ((name === 'auth' || name === 'authLine') && replyText.startsWith('334')) this.#mode = 'auth'
+    if (name === 'quit' && replyText !== '') this.#socket.end()
   }
 
   async #reactionFor(name: StepName, line: string): Promise<Reaction> {

@@ -9,7 +9,7 @@ import type { TestApi } from './api.ts'
 import { eventually } from './app.ts'
 
 export const PASSWORD = 'heron lamp orbit fudge'
-/** Hashed once: it is slow by design. */
+/** The hash of PASSWORD, computed once because hashing is slow by design. */
 let hashed: Promise<string> | undefined
 
 export interface TestUser {
@@ -35,11 +35,11 @@ export interface BrowserSession {
   /** `name=value`. */
   readonly cookie: string
   readonly csrfToken: string
-  /** Both as headers. */
+  /** The cookie and the CSRF token as request headers. */
   readonly headers: Readonly<Record<string, string>>
-  /** From the sign-in. */
+  /** The Set-Cookie header of the sign-in response. */
   readonly setCookie: string
-  /** Sends a request with the cookie, and with the token for changes. */
+  /** Sends a request with the cookie and, for a method that changes something, the CSRF token. */
   ask(method: string, path: string, body?: unknown): Promise<HttpResponse>
 }
 
@@ -69,7 +69,7 @@ export async function ask(
   return { status: response.status, headers: response.headers, body: text.startsWith('{') ? JSON.parse(text) : text }
 }
 
-/** Signs in; throws when that is refused. */
+/** Signs in; throws when the sign-in fails. */
 export async function signIn(
   { url }: Pick<TestApi, 'url'>,
   email: string,
@@ -80,7 +80,7 @@ export async function signIn(
   return toBrowserSession(url, answer)
 }
 
-/** The session that a response opened. */
+/** Reads the session that a sign-in response opened. */
 export function toBrowserSession(url: string, answer: HttpResponse): BrowserSession {
   const setCookie = answer.headers.get('set-cookie') ?? ''
   const cookie = setCookie.split(';')[0] ?? ''
@@ -98,7 +98,7 @@ export function toBrowserSession(url: string, answer: HttpResponse): BrowserSess
 /** Settings that send the service's own mail through the whole pipeline and capture it. */
 export const CAPTURE_OPTIONS = { delivers: true, settings: { TASSIS_DELIVERY: 'capture' } } as const
 
-/** The text of the service's mail with this row id, once it was sent. */
+/** Waits until the service's email with this row id is sent, and returns its text. */
 export async function readMailText({ opened }: Pick<TestApi, 'opened'>, emailId: number): Promise<string> {
   const { raw } = await eventually(() => opened.captures.find(emailId))
   if (!/^Content-Transfer-Encoding: quoted-printable/im.test(raw)) return raw

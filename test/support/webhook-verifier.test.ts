@@ -252,10 +252,10 @@ describe('a delivery is refused', () => {
 
   test.each([
     ['sent', { smtp_response: '250 ok' }, 'smtp_response is "250 ok", not null'],
-    ['delivered', { ip_address: null }, 'ip_address is null, not a string that says something'],
+    ['delivered', { ip_address: null }, 'ip_address is null, not a non-empty string'],
     ['delivered', { to: ['ann@example.org'] }, 'to is ["ann@example.org"], not a string'],
-    ['bounced', { smtp_response: null }, 'smtp_response is null, not a string that says something'],
-    ['rejected', { reason: '' }, 'reason is "", not a string that says something'],
+    ['bounced', { smtp_response: null }, 'smtp_response is null, not a non-empty string'],
+    ['rejected', { reason: '' }, 'reason is "", not a non-empty string'],
     ['opened', { email_id: `{${ID}}` }, `email_id is "{${ID}}", not a plain UUID`],
     ['opened', { event_id: `evt_${ID}` }, `event_id is "evt_${ID}", not a plain UUID`],
     ['opened', { recipient: 'Ann' }, 'recipient is "Ann", not an address'],

@@ -138,7 +138,7 @@ const NULL: Kind = { name: 'null', matches: (value) => value === null }
 const ABSENT: Kind = { name: 'missing', matches: (value) => value === undefined }
 const NUMBER: Kind = { name: 'a number', matches: (value) => typeof value === 'number' }
 const ARRAY: Kind = { name: 'an array', matches: Array.isArray }
-const NON_EMPTY = matchText('a string that says something', /\S/)
+const NON_EMPTY = matchText('a non-empty string', /\S/)
 const ADDRESS = matchText('an address', /^\S.*@[^\s@]+$/)
 const UUID = matchText('a plain UUID', /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i)
 const MESSAGE_ID = matchText('a Message-ID in angle brackets', /^<[^<>\s]+@[^<>\s]+>$/)

@@ -1,4 +1,4 @@
-/** @module `tassis accounts pause`, `resume`, `findings`, `show`: the operator's decision over an account, and what it rests on. */
+/** @module `tassis accounts pause`, `resume`, `findings` and `show`: the operator pauses an account and sees why. */
 import type { Command } from 'commander'
 import { getAccount, monthOf, readMonthlyUsage } from '#features/core/accounts/accounts.ts'
 import { findPause, findSendingBlock } from '#features/core/accounts/pause.ts'
@@ -19,7 +19,7 @@ import { type JsonOption, withJson, withLimit } from './options.ts'
 import { formatCount, formatTable, formatUtc, print, printResult, toPrintable, truncate } from './output.ts'
 
 const MAX_REASON_LENGTH = 300
-/** Open recipients that are looked at to say how much is held: some 50 ms. */
+/** Open recipients that are counted as held; takes some 50 ms. */
 const MAX_COUNTED_RECIPIENTS = 20_000
 
 interface PauseView {
@@ -35,24 +35,27 @@ const pause = defineAdminCommand(
   ): Promise<PauseView> => {
     const reason = providedReason.trim().replace(/\s+/g, ' ')
     if (reason === '' || reason.length > MAX_REASON_LENGTH)
-      throw invalid('reason', `A reason has 1 to ${MAX_REASON_LENGTH} characters; the account's people read it.`)
+      throw invalid(
+        'reason',
+        `The reason must have 1 to ${MAX_REASON_LENGTH} characters; the users of the account read it.`,
+      )
     const actor = resolveOperator(app, account)
     const isPaused = await app.commit.writeFromReserve((tx) =>
       pauseAccount(app, tx, actor, { source: 'admin', reason }),
     )
     const { name } = getAccount(app.config, app.db, actor.accountId)
     if (!isPaused)
-      throw conflict('account_paused', `The account ${name} is paused already; \`tassis accounts show\` says why.`)
+      throw conflict('account_paused', `The account ${name} is already paused; \`tassis accounts show\` shows why.`)
     return { account: name, reason }
   },
 )
 
 interface ResumeView {
   readonly account: string
-  /** Recipients whose mail is released, as far as they were counted. */
+  /** Recipients whose mail is released, up to the counting limit. */
   readonly released: number
   readonly released_is_at_least: boolean
-  /** Why it may not send all the same; null: it may. */
+  /** Why the account still may not send; null if it may. */
   readonly still_stopped: string | null
 }
 
@@ -109,14 +112,14 @@ interface AccountStatusView {
   readonly plan: string
   readonly monthly_quota: number | null
   readonly used_this_month: number
-  /** Why it may not send; null: it may. */
+  /** Why the account may not send; null if it may. */
   readonly stopped: string | null
   readonly paused: { readonly since: string; readonly source: string; readonly reason: string } | null
-  /** When its parent switched it off. */
+  /** When its parent account disabled it. */
   readonly disabled_at: string | null
-  /** Recipients whose mail is held; up to some ten thousand are counted. */
+  /** Recipients whose mail is held; counted up to some ten thousand. */
   readonly held: number
-  /** Whether its plan is among those that are paused by their figures. */
+  /** Whether its rates can pause it automatically, which depends on its plan. */
   readonly judged: boolean
   readonly last_24_hours: {
     readonly delivered: number
@@ -175,28 +178,26 @@ export const abuseAdminCommands = [pause, resume, findings, show]
 
 /** @param accounts the group `tassis accounts` */
 export function addPauseCommands(accounts: Command): void {
-  withJson(accounts.command('pause').description('stop the sending of an account; what is queued is held'))
-    .argument('<account>', 'its id or name')
-    .requiredOption('--reason <sentence>', 'why; the people of the account read it')
+  withJson(accounts.command('pause').description('pause an account: it cannot send, and its queued mail is held'))
+    .argument('<account>', 'ID or name of the account')
+    .requiredOption('--reason <sentence>', 'why; the users of the account read it')
     .action(async (account: string, options: JsonOption & { reason: string }) => {
       const done = await withData(loadConfig().config, (call) => call(pause, { account, reason: options.reason }))
       printResult(options, done, (shown) => `Paused ${toPrintable(shown.account)}: ${toPrintable(shown.reason)}`)
     })
-  withJson(accounts.command('resume').description('let a paused account send again, what was held too'))
-    .argument('<account>', 'its id or name')
+  withJson(accounts.command('resume').description('resume a paused account and release its held mail'))
+    .argument('<account>', 'ID or name of the account')
     .action(async (account: string, options: JsonOption) => {
       const done = await withData(loadConfig().config, (call) => call(resume, { account }))
       printResult(options, done, formatResumed)
     })
-  const findingsCommand = accounts
-    .command('findings')
-    .description('what the watch over accounts found, the newest first')
-  withLimit(withJson(findingsCommand), 'most findings that are shown', 50)
-    .argument('[account]', 'its id or name; all without it')
+  const findingsCommand = accounts.command('findings').description('list abuse findings, newest first')
+  withLimit(withJson(findingsCommand), 'maximum number of findings', 50)
+    .argument('[account]', 'ID or name of the account; default: all accounts')
     .action(async (account: string | undefined, options: JsonOption & { limit: number }) => {
       const input = { limit: options.limit, ...(account !== undefined && { account }) }
       const found = await withData(loadConfig().config, (call) => call(findings, input))
-      if (!options.json && found.length === 0) return print('Nothing was found.')
+      if (!options.json && found.length === 0) return print('No findings.')
       printResult(options, found, (shown) =>
         formatTable(
           ['WHEN', 'ACCOUNT', 'SOURCE', '', 'REASON', 'DETAIL'],
@@ -212,9 +213,9 @@ export function addPauseCommands(accounts: Command): void {
       )
     })
   withJson(
-    accounts.command('show').description('one account: plan, quota, rates and thresholds, and whether it may send'),
+    accounts.command('show').description('show an account: plan, quota, rates and thresholds, and whether it may send'),
   )
-    .argument('<account>', 'its id or name')
+    .argument('<account>', 'ID or name of the account')
     .action(async (account: string, options: JsonOption) => {
       const found = await withData(loadConfig().config, (call) => call(show, { account }))
       printResult(options, found, formatAccountStatus)
@@ -225,12 +226,12 @@ function formatResumed({ account, released, released_is_at_least, still_stopped 
   const name = toPrintable(account)
   if (still_stopped !== null) return `Resumed ${name}, but it still may not send. ${toPrintable(still_stopped)}`
   if (released === 0 && !released_is_at_least) return `Resumed ${name}. No mail was held.`
-  return `Resumed ${name}. ${released_is_at_least ? 'At least ' : ''}${formatCount(released, 'recipient')} whose mail was held ${
+  return `Resumed ${name}. ${released_is_at_least ? 'At least ' : ''}${formatCount(released, 'recipient')} with held mail ${
     released === 1 ? 'is' : 'are'
-  } sent to now.`
+  } queued again.`
 }
 
-const formatRate = (rate: number | null, unit: string): string => (rate === null ? 'no figure yet' : `${rate} ${unit}`)
+const formatRate = (rate: number | null, unit: string): string => (rate === null ? 'no data yet' : `${rate} ${unit}`)
 
 function formatAccountStatus(shown: AccountStatusView): string {
   const { last_24_hours: day, thresholds: limits } = shown
@@ -240,18 +241,18 @@ function formatAccountStatus(shown: AccountStatusView): string {
     shown.stopped === null ? 'It may send.' : `It may not send. ${toPrintable(shown.stopped)}`,
     ...(shown.paused
       ? [
-          `Paused since ${formatUtc(shown.paused.since)} by ${shown.paused.source}; \`tassis accounts resume\` lets it go on.`,
+          `Paused since ${formatUtc(shown.paused.since)} by ${shown.paused.source}; \`tassis accounts resume\` resumes it.`,
         ]
       : []),
     ...(shown.disabled_at
       ? [
-          `Switched off since ${formatUtc(shown.disabled_at)} by its parent, which switches it on: PATCH /v1/accounts/${shown.id} {"is_active": true}.`,
+          `Disabled since ${formatUtc(shown.disabled_at)} by its parent, which can enable it: PATCH /v1/accounts/${shown.id} {"is_active": true}.`,
         ]
       : []),
     ...(shown.held > 0 ? [`Mail to ${formatCount(shown.held, 'recipient')} is held.`] : []),
     `Last 24 hours, or since it was resumed: ${day.delivered} delivered, ${day.bounced} bounced, ${day.complained} complained.`,
-    `Bounces: ${formatRate(day.bounce_percent, '%')} (paused at ${limits.bounce_percent} %). Complaints: ${formatRate(day.complaints_per_mille, 'per 1,000')} (paused at ${limits.complaints_per_mille}). Judged from ${limits.minimum_volume} recipients on.`,
-    ...(shown.judged ? [] : ['Its plan is not in TASSIS_ABUSE_PLANS: nothing but `tassis accounts pause` pauses it.']),
+    `Bounces: ${formatRate(day.bounce_percent, '%')} (paused at ${limits.bounce_percent} %). Complaints: ${formatRate(day.complaints_per_mille, 'per 1,000')} (paused at ${limits.complaints_per_mille}). Checked from ${limits.minimum_volume} recipients on.`,
+    ...(shown.judged ? [] : ['Its plan is not in TASSIS_ABUSE_PLANS: only `tassis accounts pause` can pause it.']),
   ]
   return lines.join('\n')
 }

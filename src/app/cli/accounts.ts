@@ -1,4 +1,4 @@
-/** @module `tassis accounts`: make and list accounts; for their pauses see abuse.ts. Also how other commands find the account they are for. */
+/** @module `tassis accounts create` and `list`; abuse.ts has `pause`. Also resolves `--account` for other commands. */
 import { type Command, Option } from 'commander'
 import { type Account, findAccount, listAccounts, monthOf, readMonthlyUsage } from '#features/core/accounts/accounts.ts'
 import { PLANS, type Plan, UNLIMITED } from '#features/core/accounts/plans.ts'
@@ -18,11 +18,11 @@ export interface AccountView {
   readonly name: string
   readonly email: string
   readonly plan: string
-  /** Of a sub-account: id of the account that it belongs to. */
+  /** Id of the parent account; null unless this is a sub-account. */
   readonly parent_account_id: string | null
-  /** When its parent switched it off. */
+  /** When its parent account disabled it. */
   readonly disabled_at: string | null
-  /** Recipients a month; null: unlimited. */
+  /** Recipients per month; null if unlimited. */
   readonly monthly_quota: number | null
   readonly used_this_month: number
   readonly paused_at: string | null
@@ -49,7 +49,7 @@ function findParentUuid(app: App, { parentId }: Account): string | null {
   return parent ? formatUuid(parent.uuid) : null
 }
 
-/** The operator acting for the named account, or for the only one. Throws 404 or 409 with a sentence that says what to give. */
+/** Resolves the operator of the named account, or of the only one. Throws AppError 404 or 409 with the fix. */
 export function resolveOperator(app: App, account: string | undefined): Actor {
   return toOperatorActor(resolveAccount(app, account))
 }
@@ -65,12 +65,12 @@ function resolveAccount(app: App, requested: string | undefined): Account {
   const [only] = matches
   if (only && matches.length === 1) return only
   if (accounts.length === 0)
-    throw createAppError(404, 'account_not_found', 'There is no account yet; make one with `tassis accounts create`.')
+    throw createAppError(404, 'account_not_found', 'There is no account yet; create one with `tassis accounts create`.')
   if (matches.length === 0)
     throw createAppError(
       404,
       'account_not_found',
-      `There is no account "${requested}"; \`tassis accounts list\` shows all.`,
+      `Account "${requested}" not found; \`tassis accounts list\` shows all.`,
     )
   const ids = matches.slice(0, 5).map(({ uuid, name }) => `${formatUuid(uuid)} (${name})`)
   throw createAppError(
@@ -94,13 +94,13 @@ const list = defineAdminCommand('accounts.list', ({ opened: { app } }, _: null) 
 
 export const accountAdminCommands = [create, list]
 
-/** Returns the group, for what is added to it elsewhere. */
+/** Returns the group, to which other modules add commands. */
 export function addAccountCommands(program: Command): Command {
-  const accounts = program.command('accounts').description('make, list, show, pause, resume and delete accounts')
-  withJson(accounts.command('create').description('make an account'))
-    .requiredOption('--name <name>', 'its name')
-    .requiredOption('--email <address>', 'mail address of its owner')
-    .addOption(new Option('--plan <plan>', 'its plan').choices(PLANS).default('unlimited'))
+  const accounts = program.command('accounts').description('create, list, show, pause, resume and delete accounts')
+  withJson(accounts.command('create').description('create an account'))
+    .requiredOption('--name <name>', 'name of the account')
+    .requiredOption('--email <address>', 'email address of the owner')
+    .addOption(new Option('--plan <plan>', 'plan of the account').choices(PLANS).default('unlimited'))
     .action(async (options: JsonOption & { name: string; email: string; plan: Plan }) => {
       const input = { name: options.name, email: options.email, plan: options.plan }
       const { account, others } = await withData(
@@ -113,13 +113,13 @@ export function addAccountCommands(program: Command): Command {
         options,
         account,
         ({ id, name, plan }) =>
-          `Made account ${toPrintable(name)} (${id}), plan ${plan}.\nNext: \`tassis keys create --name app${accountFlag}\` and \`tassis domains add example.com${accountFlag}\`.`,
+          `Created account ${toPrintable(name)} (${id}), plan ${plan}.\nNext: \`tassis keys create --name app${accountFlag}\` and \`tassis domains add example.com${accountFlag}\`.`,
       )
     })
   withJson(accounts.command('list').description('list all accounts')).action(async (options: JsonOption) => {
     const found = await withData(loadConfig().config, (call) => call(list, null))
     if (!options.json && found.length === 0)
-      return print('There is no account yet; make one with `tassis accounts create`.')
+      return print('There is no account yet; create one with `tassis accounts create`.')
     printResult(options, found, (shown) =>
       formatTable(
         ['ID', 'NAME', 'EMAIL', 'PLAN', 'USED THIS MONTH', 'CREATED', ''],
@@ -138,7 +138,7 @@ export function addAccountCommands(program: Command): Command {
   return accounts
 }
 
-/** What there is to say of an account beside its figures. */
+/** Describes the status of an account: paused, disabled, sub-account. */
 function describeStatus(
   { paused_at, disabled_at, parent_account_id }: AccountView,
   all: readonly AccountView[],
@@ -146,7 +146,7 @@ function describeStatus(
   const parent = all.find(({ id }) => id === parent_account_id)
   return [
     ...(paused_at === null ? [] : [`paused since ${formatUtc(paused_at)}`]),
-    ...(disabled_at === null ? [] : [`switched off since ${formatUtc(disabled_at)}`]),
+    ...(disabled_at === null ? [] : [`disabled since ${formatUtc(disabled_at)}`]),
     ...(parent ? [`sub-account of ${parent.name}`] : []),
   ].join(', ')
 }

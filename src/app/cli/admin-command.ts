@@ -1,16 +1,16 @@
 /**
- * @module What a command asks of the process that owns the data directory: a running service through its admin socket, or else the command's own
- * process. Both run the same function.
+ * @module Admin commands: functions that run in the process that owns the data directory, either the running service,
+ * over its admin socket, or the command's own process.
  */
 import type { OpenedApp, RunningDelivery } from '../create.ts'
 
 export interface AdminCommandContext {
   readonly opened: OpenedApp
-  /** Undefined when nothing is delivered by this process. */
+  /** Undefined when this process delivers no mail. */
   readonly delivery: RunningDelivery | undefined
 }
 
-/** Input and output travel as JSON. Throws AppError for a refusal. */
+/** Input and output travel as JSON. Throws AppError when it refuses the input. */
 export interface AdminCommand<Input, Output> {
   readonly name: string
   run(context: AdminCommandContext, input: Input): Output | Promise<Output>
@@ -24,5 +24,5 @@ export const defineAdminCommand = <Input, Output>(
   run,
 })
 
-/** What went wrong, in one sentence; the command ends with exit code 1. */
+/** A failure in one sentence; the command ends with exit code 1. */
 export class CommandError extends Error {}

@@ -1,4 +1,4 @@
-/** @module Every operation that a command can ask of the owner of the data, in one table. */
+/** @module The table of all admin commands. */
 import { abuseAdminCommands } from './abuse.ts'
 import { accountAdminCommands } from './accounts.ts'
 import { type AdminCommand, defineAdminCommand } from './admin-command.ts'
@@ -24,7 +24,7 @@ import { webhookAdminCommands } from './webhooks.ts'
 
 const ping = defineAdminCommand(PING, () => null)
 
-/** Inputs differ, and come from commands of the same version only; the caller hands on what it got. */
+/** Inputs differ in type; they are not validated, because they come only from commands of the same version. */
 export const adminCommands: readonly AdminCommand<never, unknown>[] = [
   ping,
   ...accountAdminCommands,

@@ -1,6 +1,6 @@
 /**
- * @module `tassis audit`: verify the chain of the audit log, and read the log of all accounts. Both read by a connection of their own, so they run
- * beside the service, and without it; they change nothing.
+ * @module `tassis audit`: verifies the hash chain of the audit log and lists entries of all accounts. Reads over its
+ * own connection, so it works with and without a running service. Never writes.
  */
 import type { Database } from 'bun:sqlite'
 import type { Command } from 'commander'
@@ -32,7 +32,7 @@ interface VerificationView {
   readonly at: string
   readonly entries: number
   readonly erased: number
-  /** Entries up to this position were removed for their age; 0: none was. */
+  /** Entries up to this position were deleted by retention; 0 if none. */
   readonly removed_up_to: number
   readonly head: { readonly id: number; readonly hash: string }
   readonly expected: { readonly hash: string; readonly found: boolean } | null
@@ -69,7 +69,7 @@ function formatVerification(found: VerificationView): string {
   const more = broken_count - broken.length
   return [
     `${entries} entries${erased > 0 ? `, the personal fields of ${erased} of them erased` : ''}${
-      removed_up_to > 0 ? `; those up to ${removed_up_to} were removed for their age` : ''
+      removed_up_to > 0 ? `; entries up to ${removed_up_to} were deleted by retention` : ''
     }.`,
     `Newest: entry ${head.id}, hash ${head.hash}, read at ${formatUtc(found.at)}`,
     ...broken.map(
@@ -81,8 +81,8 @@ function formatVerification(found: VerificationView): string {
     ...(expected?.found === true ? [`ok      the hash ${expected.hash} is in the log.`] : []),
     '',
     found.ok
-      ? 'The log is what was written. Note the hash elsewhere: `tassis audit verify --expect HASH` tells later that this log is still in it.'
-      : 'The log is NOT what was written.',
+      ? 'The log is unchanged. Store the hash elsewhere: `tassis audit verify --expect HASH` later checks that the log still contains it.'
+      : 'The log was CHANGED.',
   ].join('\n')
 }
 
@@ -99,15 +99,15 @@ interface ListOptions extends JsonOption, AccountOption {
   readonly limit: number
 }
 
-/** One of the installation's accounts by id or name. */
+/** Finds an account by id or name. */
 function resolveAccountId(config: Config, db: Database, requested: string): number {
   const matches = listAccounts(config, db).filter(
     ({ uuid, name }) => formatUuid(uuid) === requested || name.toLowerCase() === requested.toLowerCase(),
   )
   const [only] = matches
-  if (!only) throw new CommandError(`There is no account "${requested}"; \`tassis accounts list\` shows all.`)
+  if (!only) throw new CommandError(`Account "${requested}" not found; \`tassis accounts list\` shows all.`)
   if (matches.length > 1)
-    throw new CommandError(`There are ${matches.length} accounts named "${requested}"; give the ID of one.`)
+    throw new CommandError(`There are ${matches.length} accounts named "${requested}"; use the ID of one.`)
   return only.id
 }
 
@@ -115,7 +115,7 @@ function list(config: Config, { account, action, since, limit }: ListOptions) {
   const from = since === undefined ? undefined : toInstantRange(since)?.first
   if (since !== undefined && from === undefined)
     throw new CommandError(
-      `--since is "${since}"; give a date such as 2026-11-21 or a time such as 2026-11-21T09:30:00Z.`,
+      `--since must be a date such as 2026-11-21 or a time such as 2026-11-21T09:30:00Z, not "${since}".`,
     )
   return withSnapshot(config, (db) => {
     const filter: AuditFilter = { ...(action !== undefined && { action }), ...(from !== undefined && { from }) }
@@ -159,21 +159,19 @@ const formatList = (entries: ReturnType<typeof list>): string =>
   )
 
 export function addAuditCommands(program: Command): void {
-  const audit = program
-    .command('audit')
-    .description('the audit log of all accounts: who changed what; and whether it is still what was written')
+  const audit = program.command('audit').description('list or verify the audit log of all accounts')
 
   withJson(
     audit
       .command('verify')
-      .description('verify the chain of the log; exit code 1 when an entry was changed, removed or put in'),
+      .description('verify the hash chain of the log; exit code 1 if an entry was changed, removed or inserted'),
   )
-    .option('--expect <hash>', 'also require this hash, noted from an earlier run, to be in the log')
+    .option('--expect <hash>', 'require the log to contain this hash from an earlier run')
     .action((options: JsonOption & { expect?: string }) => {
       const { config } = loadConfig()
       const { expect } = options
       if (expect !== undefined && !HASH_PATTERN.test(expect))
-        throw new CommandError('--expect takes the 64 hexadecimal digits that `tassis audit verify` printed.')
+        throw new CommandError('--expect must be the 64 hexadecimal digits that `tassis audit verify` printed.')
       requireData(config)
       const found = verify(config, expect)
       printResult(options, found, formatVerification)
@@ -183,20 +181,20 @@ export function addAuditCommands(program: Command): void {
   withLimit(
     withJson(
       withAccount(
-        audit.command('list').description('show the newest entries of all accounts'),
+        audit.command('list').description('list the newest entries of all accounts'),
         ONLY_ACCOUNT_DESCRIPTION,
       ),
     ),
-    'most entries that are shown',
+    'maximum number of entries',
     50,
   )
     .option('--action <action>', 'only this action, such as api_key.created')
-    .option('--since <time>', 'only entries from this date or time on (UTC)')
+    .option('--since <time>', 'only entries at or after this date or time (UTC)')
     .action((options: ListOptions) => {
       const { config } = loadConfig()
       requireData(config)
       const found = list(config, options)
-      if (!options.json && found.length === 0) return print(`There is no such entry${formatFilter(options)}.`)
+      if (!options.json && found.length === 0) return print(`No entries${formatFilter(options)}.`)
       printResult(options, found, formatList)
     })
 }

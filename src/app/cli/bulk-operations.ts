@@ -1,6 +1,6 @@
 /**
- * @module `tassis operations`: work that goes on after its answer, of all accounts: batches, imports, broadcasts. A broadcast can be stopped and let go on
- * here, whoever began it.
+ * @module `tassis operations`: shows batches, imports and broadcasts of all accounts. The operator can pause, resume
+ * and cancel a broadcast of any account.
  */
 import type { Command } from 'commander'
 import { getAccount } from '#features/core/accounts/accounts.ts'
@@ -33,9 +33,9 @@ import { formatTable, formatUtc, printResult, toPrintable, truncate } from './ou
 interface OperationView extends OperationRecord {
   /** Name of the account. */
   readonly account: string
-  /** Name of the list that a broadcast is sent to, or an import is for; null: it is about none. */
+  /** Name of the contact list of a broadcast or import; null for other operations. */
   readonly list_name: string | null
-  /** Emails of it that failed. */
+  /** Failed emails of the operation. */
   readonly failed_emails: number
 }
 
@@ -53,7 +53,7 @@ const sql = prepareStatements((db) => ({
     `SELECT COUNT(*) AS n FROM operations WHERE account_id = coalesce(?1, account_id)
      AND (?2 = 0 OR status IN ('pending', 'processing'))`,
   ),
-  // Of the index `emails_of_operation` alone.
+  // Reads only the index `emails_of_operation`.
   failed: db.prepare<{ n: number }, [number, number]>(
     'SELECT COUNT(*) AS n FROM emails WHERE operation_id = ? AND status = ?',
   ),
@@ -62,7 +62,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** @param counts whether the emails of a broadcast are counted, which reads an index of all of them */
+/** @param counts whether to count the emails of a broadcast, which reads the index entries of all of them */
 function toOperationView(app: App, { uuid, accountId }: OperationKey, isCountingEmails = false): OperationView {
   const owner = getAccount(app.config, app.db, accountId)
   const found = getOperation(app.db, accountId, formatUuid(uuid))
@@ -77,12 +77,11 @@ function toOperationView(app: App, { uuid, accountId }: OperationKey, isCounting
   }
 }
 
-/** The operation of any account; throws 404 when there is none with this id. */
+/** Finds an operation of any account; throws 404 for an unknown id. */
 function findOperationKey(app: App, id: string): OperationKey {
   const uuid = parseUuid(id)
   const owner = uuid && sql(app.db).owner.get(uuid)
-  if (!owner)
-    throw notFound('operation_not_found', 'There is no operation with this id; `tassis operations` shows the newest.')
+  if (!owner) throw notFound('operation_not_found', 'Operation not found; `tassis operations` lists the newest.')
   return { uuid, accountId: owner.accountId }
 }
 
@@ -127,27 +126,27 @@ const control = defineAdminCommand(
 export const bulkAdminCommands = [list, show, control]
 
 const VERB_DESCRIPTIONS: Readonly<Record<ControlVerb, string>> = {
-  pause: 'stop a broadcast until it is resumed; what is being tried ends as it ends',
-  resume: 'let a paused broadcast go on where it stopped',
-  cancel: 'stop a broadcast for good; what was not tried is not sent',
+  pause: 'pause a broadcast; attempts in flight finish',
+  resume: 'resume a paused broadcast where it stopped',
+  cancel: 'cancel a broadcast permanently; emails that were not attempted are not sent',
 }
 
 export function addBulkCommands(program: Command): void {
   const operations = program
     .command('operations')
-    .description('batches, imports and broadcasts: how far they are; stop a broadcast or let it go on')
+    .description('show the progress of batches, imports and broadcasts; pause, resume or cancel a broadcast')
 
   withLimit(
     withJson(
       withAccount(
-        operations.command('list', { isDefault: true }).description('show the newest of all accounts'),
+        operations.command('list', { isDefault: true }).description('list the newest operations of all accounts'),
         ONLY_ACCOUNT_DESCRIPTION,
       ),
     ),
-    'most that are shown',
+    'maximum number of operations',
     20,
   )
-    .option('--open', 'only those that are not over')
+    .option('--open', 'only operations in progress')
     .action(async (options: JsonOption & AccountOption & { limit: number; open?: boolean }) => {
       const { account, limit, open = false } = options
       const input = { limit, open, ...(account !== undefined && { account }) }
@@ -155,8 +154,8 @@ export function addBulkCommands(program: Command): void {
       printResult(options, found, (value) => formatList(value, open))
     })
 
-  withJson(operations.command('show').description('show one, with what became of its emails'))
-    .argument('<id>', 'as `tassis operations` shows it')
+  withJson(operations.command('show').description('show an operation and the status of its emails'))
+    .argument('<id>', 'operation ID, as shown by `tassis operations`')
     .action(async (id: string, options: JsonOption) => {
       const found = await withData(loadConfig().config, (call) => call(show, { id }))
       printResult(options, found, formatOperation)
@@ -164,7 +163,7 @@ export function addBulkCommands(program: Command): void {
 
   for (const verb of ['pause', 'resume', 'cancel'] as const) {
     withJson(operations.command(verb).description(VERB_DESCRIPTIONS[verb]))
-      .argument('<id>', 'as `tassis operations` shows it')
+      .argument('<id>', 'operation ID, as shown by `tassis operations`')
       .action(async (id: string, options: JsonOption) => {
         const done = await withData(loadConfig().config, (call) => call(control, { id, verb }))
         printResult(options, done, (value) => [formatOperation(value), ...formatAdvice(value)].join('\n'))
@@ -172,12 +171,12 @@ export function addBulkCommands(program: Command): void {
   }
 }
 
-/** What the metadata of a broadcast say; of other work there is no more than its record. */
+/** The metadata of a broadcast or import; other operations have none. */
 interface OperationDetails {
   readonly state?: string
   readonly subject?: string
   readonly contact_list_id?: string
-  /** Of an import. */
+  /** Set for an import. */
   readonly list_id?: string
   readonly begins_at?: string
   readonly emails?: Readonly<Record<string, number>>
@@ -185,14 +184,14 @@ interface OperationDetails {
 
 const readDetails = ({ metadata }: OperationView): OperationDetails => (metadata ?? {}) as OperationDetails
 
-/** That of the broadcast, which says more. */
+/** Returns the state of a broadcast, which is more precise than the status of its operation. */
 const getState = (shown: OperationView): string => readDetails(shown).state ?? shown.status
 
 const isBroadcast = (shown: OperationView): boolean => readDetails(shown).state !== undefined
 
 function formatProgress(shown: OperationView): string {
   const { total_items: total, completed_items: completed, failed_items: failed } = shown
-  const [completedLabel, failedLabel] = isBroadcast(shown) ? ['handed to delivery', 'left out'] : ['done', 'failed']
+  const [completedLabel, failedLabel] = isBroadcast(shown) ? ['enqueued', 'skipped'] : ['done', 'failed']
   const parts = [
     `${completed} of ${total} ${completedLabel}`,
     ...(failed > 0 ? [`${failed} ${failedLabel}`] : []),
@@ -211,7 +210,7 @@ interface OperationList {
 }
 
 function formatList({ operations, total, under_way: inProgress }: OperationList, isOpenOnly: boolean): string {
-  if (operations.length === 0) return isOpenOnly ? 'Nothing is under way.' : 'There is no operation yet.'
+  if (operations.length === 0) return isOpenOnly ? 'No operation in progress.' : 'There is no operation yet.'
   return [
     formatTable(
       ['ID', 'ACCOUNT', 'TYPE', 'LIST', 'SUBJECT', 'STATE', 'PROGRESS', 'SINCE', 'WHY'],
@@ -228,7 +227,7 @@ function formatList({ operations, total, under_way: inProgress }: OperationList,
       ]),
     ),
     ...(total > operations.length ? [`… and ${total - operations.length} more (--limit)`] : []),
-    ...(!isOpenOnly && inProgress > 0 ? [`${inProgress} under way (--open shows no others).`] : []),
+    ...(!isOpenOnly && inProgress > 0 ? [`${inProgress} in progress (--open shows only these).`] : []),
   ].join('\n')
 }
 
@@ -257,7 +256,7 @@ function formatSubject(shown: OperationView): (readonly [string, string])[] {
   return subject === undefined ? [] : [['Subject', subject]]
 }
 
-/** Only of what waits for its time. */
+/** Formats the start time of an operation that was scheduled. */
 function formatBegin(shown: OperationView): (readonly [string, string])[] {
   const { state, begins_at } = readDetails(shown)
   return begins_at !== undefined && (state === 'waiting' || begins_at > shown.created_at)
@@ -277,5 +276,7 @@ function formatEmails(shown: OperationView): (readonly [string, string])[] {
 function formatAdvice(shown: OperationView & { readonly is_service_running: boolean }): string[] {
   const state = getState(shown)
   const isUnfinished = state === 'cancelling' || state === 'waiting' || state === 'sending'
-  return isUnfinished && !shown.is_service_running ? ['No service runs here; it goes on when one is started.'] : []
+  return isUnfinished && !shown.is_service_running
+    ? ['No service is running; the broadcast continues when one starts.']
+    : []
 }

@@ -1,7 +1,7 @@
 /**
- * @module Runs operations where the data are: in the running service when one answers on the admin socket, else in this process, which then owns
- * the data directory until the command is over. While it belongs to a process that does not answer (one that starts, stops, or another command)
- * it is tried again for some seconds.
+ * @module Runs admin commands where the data is: in the running service if one answers on the admin socket, else in
+ * this process, which then owns the data directory until the command ends. While another process that does not answer
+ * owns it (one that starts or stops, or another command), `withData` retries for some seconds.
  */
 import { accessSync, constants } from 'node:fs'
 import { join } from 'node:path'
@@ -26,16 +26,16 @@ import { describeOwner } from './file-owner.ts'
 export type Call = <Input, Output>(operation: AdminCommand<Input, Output>, input: Input) => Promise<Output>
 
 export interface CallOptions {
-  /** Whether an empty data directory may be set up; others are told that there is nothing. */
+  /** Whether the command may set up an empty data directory; otherwise it fails. */
   readonly canCreate?: boolean
-  /** Whether mail is delivered while the command runs, when no service does it. */
+  /** Whether this process delivers mail while the command runs, if no service is running. */
   readonly canDeliver?: boolean
 }
 
 const RETRY_INTERVAL_MS = 100
 const PING_INTERVAL_MS = seconds(1)
 
-/** Gives `use` a way to run operations, and closes behind it what it opened. */
+/** Calls `use` with a function that runs admin commands, then closes what was opened. */
 export async function withData<T>(
   config: Config,
   use: (call: Call) => Promise<T>,
@@ -52,8 +52,8 @@ export async function withData<T>(
 }
 
 /**
- * Throws when the data directory has no database, or none that this user may read: a command that only looks must not make one. CommandError when
- * there is none, ConfigError for what is no folder or another user's.
+ * Throws when the data directory has no database that this user may read, because a read-only command must not create
+ * one. CommandError when there is none; ConfigError when the path is not a folder or belongs to another user.
  */
 export function requireData({ dataDir }: Config): void {
   try {
@@ -68,13 +68,13 @@ export function requireData({ dataDir }: Config): void {
     }
     requireNoOrphanedContent(dataDir)
     throw new CommandError(
-      `There is no Tassis data in ${dataDir}; set TASSIS_DATA_DIR to where it is, or begin with \`tassis accounts create\`.`,
+      `There is no Tassis data in ${dataDir}; set TASSIS_DATA_DIR to its location, or begin with \`tassis accounts create\`.`,
     )
   }
   requireNoOrphanedContent(dataDir)
 }
 
-/** An operation that every service knows and that does nothing. */
+/** Name of the admin command that does nothing, known to every service. */
 export const PING = 'ping'
 
 const ping = (dataDir: string): ReturnType<typeof callAdminSocket> =>
@@ -88,7 +88,7 @@ async function isServiceRunning({ dataDir }: Config): Promise<boolean> {
 }
 
 const describeUnresponsive = (dataDir: string): string =>
-  `The service that has ${dataDir} does not respond within ${RESPONSE_TIMEOUT_MS / 1000} s: it is stopped, or its disk hangs`
+  `The service that uses ${dataDir} does not respond within ${RESPONSE_TIMEOUT_MS / 1000} s: it is suspended, or its disk hangs`
 
 const createSocketCall =
   ({ dataDir }: Config): Call =>
@@ -103,16 +103,16 @@ const createSocketCall =
     if (reply.kind === 'ok') return reply.value as Output
     if (reply.kind === 'silent')
       throw new CommandError(
-        `${describeUnresponsive(dataDir)}; whether it has done what was asked shows when it responds again.`,
+        `${describeUnresponsive(dataDir)}; check whether the command took effect once it responds again.`,
       )
     throw new CommandError(
       reply.kind === 'refused'
         ? reply.message
-        : 'The service has stopped meanwhile; see `tassis queue` for what it had taken on.',
+        : 'The service stopped during the command; `tassis queue` shows what it had accepted.',
     )
   }
 
-/** An operation takes as long as it takes. Aborted when the service does not even answer a ping, until `ended` is. */
+/** Returns a signal that aborts when the service stops answering pings; a command itself has no time limit. */
 function createSilenceSignal(dataDir: string, ended: AbortSignal): AbortSignal {
   const silent = new AbortController()
   const watch = (): void => {
@@ -128,16 +128,16 @@ function createSilenceSignal(dataDir: string, ended: AbortSignal): AbortSignal {
 
 function openUnlessInUse(config: Config, isLastAttempt: boolean): OpenedApp | undefined {
   try {
-    // The log is the service's; of a command only what is wrong is worth a line.
+    // The log belongs to the service; a command logs only errors.
     return openApp(config, { log: createLog(config.logLevel === 'silent' ? 'silent' : 'error') })
   } catch (error) {
-    // Another process may hold the database for a moment.
+    // Another process may hold the database briefly.
     if (isLocked(error) && !isLastAttempt) return undefined
     if (!(error instanceof DataDirInUseError)) throw error
     if (adminSocketPath(config.dataDir) === undefined) throw createPathTooLongError(config.dataDir)
     if (isLastAttempt) {
       throw new CommandError(
-        `${config.dataDir} belongs to another process, which does not answer on its admin socket; try again when it has started or ended.`,
+        `Another process uses ${config.dataDir} and does not answer on its admin socket; try again when it has started or ended.`,
       )
     }
     return undefined
@@ -149,7 +149,7 @@ async function runInProcess<T>(opened: OpenedApp, use: (call: Call) => Promise<T
     const delivery = options.canDeliver ? await startDelivery(opened) : undefined
     try {
       const context: AdminCommandContext = { opened, delivery }
-      // By way of JSON, as through the socket.
+      // Input and output pass through JSON, as over the socket.
       return await use(async (operation, input) => roundTripJson(await operation.run(context, roundTripJson(input))))
     } finally {
       await delivery?.stop()

@@ -1,6 +1,6 @@
 /**
- * @module `tassis check`: recounts every counter and checks the consistency rules. Reads by a connection of its own, in
- * one read transaction, so it can run beside the service and sees one moment of it. Changes nothing.
+ * @module `tassis check`: recounts every counter and checks the consistency rules. Reads over its own connection in
+ * one read transaction, so it sees one moment of a running service. Never writes.
  */
 
 import type { Database } from 'bun:sqlite'
@@ -27,7 +27,7 @@ interface CheckResult {
   readonly at: string
   readonly balances: readonly Balance[]
   readonly findings: readonly Violation[]
-  /** What is wrong with the settings that it was run with; no difference. */
+  /** Problems of the settings of this shell; they do not affect `ok`. */
   readonly warnings: readonly string[]
 }
 
@@ -35,7 +35,7 @@ export function addCheckCommand(program: Command): void {
   withJson(
     program
       .command('check')
-      .description('recount every counter and check the consistency rules; exit code 1 when something differs'),
+      .description('recount every counter and check the consistency rules; exit code 1 if something differs'),
   ).action((options: JsonOption) => {
     const { config } = loadConfig()
     requireData(config)
@@ -48,12 +48,12 @@ export function addCheckCommand(program: Command): void {
 function check(config: Config): CheckResult {
   const at = isoTime(systemClock.now())
   return withSnapshot(config, (db) => {
-    // Before accounts are left out: the log is one chain over all of them.
+    // Before deleted accounts are hidden: the log is one chain over all accounts.
     const audit = checkAuditLog(db)
     hideDeletedAccounts(db)
     const allBalances = readBalances(db)
     const findings = [
-      { rule: 'the database is sound', differences: findCorruption(db, 'tassis.db') },
+      { rule: 'the database is intact', differences: findCorruption(db, 'tassis.db') },
       checkBalances(allBalances),
       ...checkConsistency(db),
       audit,
@@ -64,12 +64,12 @@ function check(config: Config): CheckResult {
   })
 }
 
-/** Entry by entry, as `tassis audit verify` does. */
+/** Verifies each entry, as `tassis audit verify` does. */
 function checkAuditLog(db: Database): Violation {
   const { broken, brokenCount } = verifyAuditLog(db)
   const more = brokenCount - broken.length
   return {
-    rule: 'the audit log is what was written',
+    rule: 'the audit log is unchanged',
     differences: [
       ...broken.map(({ id, reason }) => `entry ${id} ${reason}`),
       ...(more > 0 ? [`and ${more} more entries`] : []),
@@ -90,7 +90,7 @@ function formatCheck({ ok, balances: all, findings, warnings }: CheckResult): st
     b.uncertain,
     b.open,
   ])
-  // Of a deleted account there is a row without a name, so that its number is not given again.
+  // A deleted account leaves a row without a name, so that its number is not reused.
   const shown = rows.filter(([name, ...counts]) => name !== '' || counts.some((count) => count !== 0))
   return [
     formatTable(
@@ -104,6 +104,6 @@ function formatCheck({ ok, balances: all, findings, warnings }: CheckResult): st
     ]),
     ...warnings.flatMap((warning) => ['', `Warning: ${warning}`]),
     '',
-    ok ? 'All is as it should be.' : `${broken === 1 ? '1 rule does' : `${broken} rules do`} not hold.`,
+    ok ? 'No inconsistencies found.' : `${broken === 1 ? '1 rule does' : `${broken} rules do`} not hold.`,
   ].join('\n')
 }

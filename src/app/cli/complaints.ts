@@ -1,4 +1,4 @@
-/** @module `tassis complaints`: how many recipients complain, against how many got mail, by account; and who the newest were. */
+/** @module `tassis complaints`: the complaint rate of each account, and the newest complaints. */
 import type { Command } from 'commander'
 import { type Account, getAccount, listAccounts } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
@@ -28,18 +28,18 @@ interface RateView {
   /** Recipients, over the window. */
   readonly delivered: number
   readonly complaints: number
-  /** 0..1; null when nothing was delivered. */
+  /** From 0 to 1; null if nothing was delivered. */
   readonly rate: number | null
 }
 
 interface ComplaintView {
   readonly account: string
-  /** Null when the email is gone. */
+  /** Null if the email was deleted. */
   readonly email_id: string | null
-  /** Null when the report did not say who it was. */
+  /** Null if the report does not name the recipient. */
   readonly complainer: string | null
   readonly feedback_type: string
-  /** Null when nothing proves who reported it; such a complaint pauses nobody. */
+  /** Null if no feedback loop authenticates the report; such a complaint pauses no account. */
   readonly feedback_loop: string | null
   readonly reporter: string | null
   readonly created_at: string
@@ -94,13 +94,11 @@ export function addComplaintsCommand(program: Command): void {
       withAccount(
         program
           .command('complaints')
-          .description(
-            `show who marked mail as spam, of all accounts unless one is given; the rate is of the last ${WINDOW_DAYS} days`,
-          ),
+          .description(`show complaint rates of the last ${WINDOW_DAYS} days and the newest complaints`),
         ONLY_ACCOUNT_DESCRIPTION,
       ),
     ),
-    'most complaints that are shown',
+    'maximum number of complaints',
     20,
   ).action(async (options: JsonOption & AccountOption & { limit: number }) => {
     const { account, limit } = options
@@ -123,17 +121,17 @@ const formatComplaints = ({ accounts, newest, days: span }: ComplaintsView): str
     ),
     '',
     newest.length === 0
-      ? 'Nobody has complained.'
+      ? 'No complaints.'
       : formatTable(
           ['WHEN', 'ACCOUNT', 'COMPLAINER', 'TYPE', 'LOOP', 'REPORTED BY', 'EMAIL'],
           newest.map((row) => [
             formatUtc(row.created_at),
             row.account,
-            row.complainer ?? '(not told)',
+            row.complainer ?? '(not reported)',
             row.feedback_type,
             row.feedback_loop ?? '(unproven)',
             truncate(row.reporter ?? '', MAX_REPORTER_LENGTH),
-            row.email_id ?? '(gone)',
+            row.email_id ?? '(deleted)',
           ]),
         ),
   ].join('\n')

@@ -1,5 +1,6 @@
 /**
- * @module `tassis config`: every setting of this shell, its value and where it came from, and whether a running service has others. Never a secret.
+ * @module `tassis config`: shows every setting of this shell, its value and its source, and which ones differ in a
+ * running service. Never shows a secret.
  */
 import type { Command } from 'commander'
 import type { Config, LoadedConfig } from '#platform/config.ts'
@@ -10,7 +11,7 @@ import { defineAdminCommand } from './admin-command.ts'
 import { type JsonOption, withJson } from './options.ts'
 import { formatTable, printResult } from './output.ts'
 
-/** Names of the given settings that the running service has with other values. */
+/** Returns the names of the given settings whose values differ in the running service. */
 const findDiffering = defineAdminCommand(
   'config.differing',
   ({ opened: { app } }, provided: Readonly<Partial<Config>>) =>
@@ -21,7 +22,10 @@ const findDiffering = defineAdminCommand(
 
 export const configAdminCommands = [findDiffering]
 
-/** The settings that a running service on the same data has otherwise than this shell; none when no service answers. Those with a secret are left out. */
+/**
+ * Lists the settings whose values in a running service on the same data differ from this shell; empty when no service
+ * answers. Skips secrets.
+ */
 async function findDifferingVariables({ config, report: settings }: LoadedConfig): Promise<string[]> {
   const shown = settings.filter(({ value }) => value !== SECRET_PLACEHOLDER)
   const input = Object.fromEntries(shown.map(({ name }) => [name, config[name]]))
@@ -30,23 +34,23 @@ async function findDifferingVariables({ config, report: settings }: LoadedConfig
     { version: VERSION, operation: findDiffering.name, input },
     AbortSignal.timeout(RESPONSE_TIMEOUT_MS),
   )
-  // A service that refuses is of another version, which other commands tell.
+  // A service that refuses the call has another version, which other commands report.
   const names = new Set(reply.kind === 'ok' ? (reply.value as string[]) : [])
   return shown.filter(({ name }) => names.has(name)).map(({ variable }) => variable)
 }
 
-/** What is shown of a setting whose value is a secret. */
+/** Shown in place of a secret value. */
 const SECRET_PLACEHOLDER = '(set)'
 
 export function addConfigCommand(program: Command): void {
-  withJson(program.command('config').description('show every setting, its value and where it came from'))
-    .option('--explain', 'also what each is for and what is allowed')
+  withJson(program.command('config').description('show every setting, its value and its source'))
+    .option('--explain', 'also show the meaning and the allowed values of each')
     .action(async (options: JsonOption & { explain?: boolean }) => {
       const loaded = loadConfig()
       const differing = await findDifferingVariables(loaded)
       if (differing.length > 0)
         process.stderr.write(
-          `A service runs on ${loaded.config.dataDir} with other values of ${differing.join(', ')}. These are the settings of this shell:\n`,
+          `The service running on ${loaded.config.dataDir} has other values for ${differing.join(', ')}. These are the settings of this shell:\n`,
         )
       printResult(
         options,

@@ -1,7 +1,4 @@
-/**
- * @module Whether every body and attachment that an email refers to is there. Reads which parts exist, never their
- * content.
- */
+/** @module Checks that every body and attachment an email refers to exists. Never reads their content. */
 import type { Database } from 'bun:sqlite'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -19,18 +16,18 @@ interface EmailRefs {
   attachments: string | null
 }
 
-/** How references are counted: those of month m begin at m times this. */
+/** References of month m begin at m times this number. */
 const REFS_PER_MONTH = toRef(1, 0)
 
-/** The parts of one month: which rows there are, and whether the database is sound. */
+/** The blobs of one month: the ids that exist, and the problems of its database. */
 interface MonthContents {
   readonly ids: ReadonlySet<number>
   readonly problems: readonly string[]
 }
 
 /**
- * Looks up every reference of the snapshot in `db`. Content is stored before what refers to it, so months are read
- * after the snapshot was taken.
+ * Looks up every reference in the snapshot of `db`. Content is stored before the emails that refer to it, so months are
+ * read after the snapshot was taken.
  * @param folder of the content store
  */
 export function checkContent(db: Database, folder: string): Violation[] {
@@ -48,16 +45,16 @@ export function checkContent(db: Database, folder: string): Violation[] {
       months.set(month, blobs)
       if (blobs.ids.has(id)) continue
       differences.push(
-        `email ${formatUuid(email.uuid)} refers to part ${id} of ${formatMonth(month)}, which is not there`,
+        `email ${formatUuid(email.uuid)} refers to blob ${id} of ${formatMonth(month)}, which is missing`,
       )
       if (differences.length > MAX_DIFFERENCES) break
     }
     if (differences.length > MAX_DIFFERENCES) break
   }
   return [
-    { rule: 'every body and attachment that an email refers to is there', differences },
+    { rule: 'every body and attachment that an email refers to exists', differences },
     {
-      rule: 'the content databases are sound',
+      rule: 'the content databases are intact',
       differences: [...months.values()].flatMap(({ problems: faults }) => faults),
     },
   ]
@@ -65,17 +62,17 @@ export function checkContent(db: Database, folder: string): Violation[] {
 
 function listRefs({ htmlRef, textRef, attachments }: EmailRefs): number[] {
   const files = attachments === null ? [] : (JSON.parse(attachments) as { readonly ref?: number }[])
-  // One whose content went by its age has no reference.
+  // An attachment whose content retention has deleted has no reference.
   return [htmlRef, textRef, ...files.map(({ ref }) => ref)].filter((ref) => ref !== null && ref !== undefined)
 }
 
 function readMonth(folder: string, month: number): MonthContents {
   const path = join(folder, `${formatMonth(month)}.db`)
-  if (!existsSync(path)) return { ids: new Set(), problems: [`${path} is not there`] }
+  if (!existsSync(path)) return { ids: new Set(), problems: [`${path} is missing`] }
   try {
     return readBlobs(folder, month, path)
   } catch (error) {
-    // What could be read of it is not worth more: its emails are named.
+    // Blobs of a corrupt month count as missing, so every email that refers to them is listed.
     if (!isDatabaseCorrupt(error)) throw error
     return { ids: new Set(), problems: [describeCorruption(path, RESTORE_REMEDY, error)] }
   }
@@ -96,7 +93,7 @@ function readBlobs(folder: string, month: number, path: string): MonthContents {
   }
 }
 
-/** What `PRAGMA integrity_check` and `foreign_key_check` find; empty when the database is sound. */
+/** Returns what `PRAGMA integrity_check` and `foreign_key_check` find; empty when the database is intact. */
 export function findCorruption(db: Database, name: string): string[] {
   const broken = db
     .query<{ integrity_check: string }, []>(`PRAGMA integrity_check(${MAX_DIFFERENCES})`)
@@ -107,7 +104,7 @@ export function findCorruption(db: Database, name: string): string[] {
     .query<{ table: string; rowid: number | null; parent: string }, []>('PRAGMA foreign_key_check')
     .all()
     .slice(0, MAX_DIFFERENCES)
-    .map(({ table, rowid, parent }) => `row ${rowid ?? '?'} of ${table} refers to a row of ${parent} that is not there`)
-  const remedy = broken.length > 0 ? [`it is damaged; ${RESTORE_REMEDY}`] : []
+    .map(({ table, rowid, parent }) => `row ${rowid ?? '?'} of ${table} refers to a missing row of ${parent}`)
+  const remedy = broken.length > 0 ? [`it is corrupt; ${RESTORE_REMEDY}`] : []
   return [...remedy, ...broken, ...dangling].map((text) => `${name}: ${text}`)
 }

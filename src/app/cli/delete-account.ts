@@ -1,4 +1,4 @@
-/** @module `tassis accounts delete` and `deletions`: the end of an account by its operator, and how far it is. */
+/** @module `tassis accounts delete` and `deletions`: the operator deletes an account and follows the progress. */
 import type { Command } from 'commander'
 import { getAccount } from '#features/core/accounts/accounts.ts'
 import { deleteAccount, listOpenDeletions } from '#features/lifecycle/privacy/delete-account.ts'
@@ -22,7 +22,7 @@ const remove = defineAdminCommand(
     if (confirm !== found.name)
       throw invalid(
         'confirm',
-        `Give --confirm with the name of the account, "${found.name}"; all that it has goes, and nothing brings it back. Nothing was deleted.`,
+        `--confirm must be the name of the account, "${found.name}", because deletion cannot be undone. Nothing was deleted.`,
       )
     await deleteAccount(app, actor, found)
     return { name: found.name }
@@ -30,20 +30,20 @@ const remove = defineAdminCommand(
 )
 
 interface DeletionView {
-  /** Number of the account in the database: its id and name go with it. */
+  /** Number of the account in the database; its id and name are already deleted. */
   readonly account_number: number
-  /** mail, rows, late, log, bytes. */
+  /** One of mail, rows, late, log, bytes. */
   readonly step: string
   readonly rows: number
   readonly next_at: string
 }
 
 const STEP_DESCRIPTIONS: Readonly<Record<string, string>> = {
-  mail: 'ends what waits',
-  rows: 'removes its data',
-  late: 'waits for requests that were under way',
-  log: 'empties its entries of the audit log',
-  bytes: 'overwrites the bytes in the files',
+  mail: 'cancels its waiting mail',
+  rows: 'deletes its data',
+  late: 'waits for requests in progress',
+  log: 'erases its audit log entries',
+  bytes: 'overwrites deleted bytes in the files',
 }
 
 const deletions = defineAdminCommand('accounts.deletions', ({ opened: { app } }, _: null): DeletionView[] =>
@@ -62,26 +62,26 @@ export function addAccountDeletionCommands(accounts: Command): void {
   withJson(
     accounts
       .command('delete')
-      .description('delete an account with all that it has, its sub-accounts too; there is no way back'),
+      .description('delete an account with all its data and sub-accounts; this cannot be undone'),
   )
-    .argument('<account>', 'its id or name')
-    .requiredOption('--confirm <name>', 'the name of the account, once more')
+    .argument('<account>', 'ID or name of the account')
+    .requiredOption('--confirm <name>', 'the name of the account, to confirm')
     .action(async (account: string, options: JsonOption & { confirm: string }) => {
       const deleted = await withData(loadConfig().config, (call) => call(remove, { account, confirm: options.confirm }))
       printResult(
         options,
         deleted,
         ({ name }) =>
-          `${toPrintable(name)} is closed: its keys and sessions end, its waiting mail is cancelled, mail to its domains is refused.\nThe running service removes its data, which takes ten minutes or more; \`tassis accounts deletions\` says how far it is.`,
+          `${toPrintable(name)} is closed: its keys and sessions are revoked, its waiting mail is cancelled, mail to its domains is rejected.\nThe running service deletes its data, which takes ten minutes or more; \`tassis accounts deletions\` shows the progress.`,
       )
     })
-  withJson(accounts.command('deletions').description('list the deletions of accounts that are not complete')).action(
+  withJson(accounts.command('deletions').description('list account deletions in progress')).action(
     async (options: JsonOption) => {
       const shown = await withData(loadConfig().config, (call) => call(deletions, null))
       if (!options.json && shown.length === 0) return print('No account is being deleted.')
       printResult(options, shown, (rows) =>
         formatTable(
-          ['ACCOUNT NUMBER', 'STEP', '', 'REMOVED', 'GOES ON'],
+          ['ACCOUNT NUMBER', 'STEP', '', 'REMOVED', 'CONTINUES'],
           rows.map(({ account_number, step, rows: removed, next_at }) => [
             String(account_number),
             step,

@@ -1,10 +1,7 @@
-/**
- * @module Leaves accounts that are being deleted out of a consistency check: their rows do not add up while they are
- * deleted.
- */
+/** @module Hides accounts that are being deleted from a consistency check: their rows do not add up until it ends. */
 import type { Database } from 'bun:sqlite'
 
-/** Tables whose rows are of an account by another row, and how; a table comes after those that it names. */
+/** Tables whose rows belong to an account through another table, with the condition; parents come before children. */
 const CHILD_TABLES: readonly (readonly [table: string, isKept: string])[] = [
   ['recipients', 'email_id IN (SELECT id FROM emails)'],
   ['link_clicks', 'email_id IN (SELECT id FROM emails)'],
@@ -17,9 +14,7 @@ const CHILD_TABLES: readonly (readonly [table: string, isKept: string])[] = [
   ['broadcast_recipients', 'broadcast_id IN (SELECT id FROM broadcasts)'],
 ]
 
-/**
- * Puts views of the connection in the place of tables, without the rows of such accounts; nothing when there are none.
- */
+/** Shadows tables with temporary views without the rows of such accounts; does nothing when there are none. */
 export function hideDeletedAccounts(db: Database): void {
   if (!db.query('SELECT account_id FROM account_deletions LIMIT 1').get()) return
   const isKept = 'NOT IN (SELECT account_id FROM main.account_deletions)'

@@ -1,6 +1,6 @@
 /**
- * @module `tassis disk`: what uses the disk, by kind and by account; how long each kind is kept, and what goes next.
- * Reads over a connection of its own, so it runs beside the service and without it. Changes nothing.
+ * @module `tassis disk`: shows what uses the disk by kind and account, how long each kind is retained and what is
+ * deleted next. Reads over its own connection, so it works with and without a running service. Never writes.
  */
 import { statfsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -28,15 +28,18 @@ import { withSnapshot } from './snapshot.ts'
 interface DiskUsage {
   readonly at: string
   readonly data_dir: string
-  /** Of the data folder, as du(1) counts it. */
+  /** Size of the data directory, as du(1) counts it. */
   readonly total_bytes: number
-  /** Of the file system that the data folder is on; free: for a process without privileges. With less than the wanted bytes new mail is refused. */
+  /**
+   * The file system of the data directory; free bytes are those for an unprivileged process. New mail is refused when
+   * fewer than `wanted_free_bytes` are free.
+   */
   readonly file_system: { readonly size_bytes: number; readonly free_bytes: number; readonly wanted_free_bytes: number }
   readonly database: {
     readonly file_bytes: number
-    /** The write-ahead log and its index. */
+    /** Size of the write-ahead log and its index. */
     readonly wal_bytes: number
-    /** Of pages that the next rows take. */
+    /** Size of free pages, which the next rows reuse. */
     readonly free_bytes: number
     readonly groups: Readonly<Record<Group, number>>
   }
@@ -44,12 +47,12 @@ interface DiskUsage {
   readonly raw_mail: readonly MonthBytes[]
   readonly captures_bytes: number
   readonly imports_bytes: number
-  /** Everything else in the data folder. */
+  /** Everything else in the data directory. */
   readonly other_bytes: number
   readonly kinds: readonly KindUsage[]
-  /** What is wrong with the sizes. */
+  /** Problems of the configured sizes. */
   readonly warnings: readonly string[]
-  /** Messages that were dropped, because no route matched and their domain had as much of such mail as it may. */
+  /** Messages dropped because no route matched and their domain had reached its limit of such mail. */
   readonly not_stored: readonly NotStored[]
 }
 
@@ -68,13 +71,13 @@ interface MonthBytes {
 interface KindUsage {
   readonly kind: RetainedKind
   readonly used_bytes: number
-  /** Null: no bound. */
+  /** Null if there is no limit. */
   readonly max_bytes: number | null
   readonly max_days: number
   readonly oldest_at: string | null
   readonly goes_at: string | null
   readonly over_before: string | null
-  /** Those that use most, and all above their share. */
+  /** The accounts that use most, and all above their share. */
   readonly accounts: readonly AccountUsage[]
 }
 
@@ -82,11 +85,11 @@ interface AccountUsage {
   readonly id: string
   readonly name: string
   readonly used_bytes: number
-  /** Of them those that go by their age alone: unread messages, mail that is not over. */
+  /** Bytes that only age deletes: unread messages, open mail. */
   readonly kept_bytes: number
-  /** Its fair share; null: it is within it. */
+  /** Its fair share; null if it uses no more than that. */
   readonly share_bytes: number | null
-  /** What is from before this time goes at the next run; null: nothing does. */
+  /** The next run deletes its data from before this time; null if none. */
   readonly goes_before: string | null
 }
 
@@ -94,7 +97,7 @@ export function addDiskCommand(program: Command): void {
   withJson(
     program
       .command('disk')
-      .description('show what uses the disk, how long each kind of data is kept and what goes next'),
+      .description('show what uses the disk, how long each kind of data is retained and what is deleted next'),
   ).action((options: JsonOption) => {
     const { config } = loadConfig()
     requireData(config)
@@ -102,7 +105,7 @@ export function addDiskCommand(program: Command): void {
   })
 }
 
-/** Measures the data folder. */
+/** Measures the data directory. */
 export function measureDisk(config: Config, now: Millis): DiskUsage {
   const { dataDir } = config
   const measureFiles = (...names: string[]): number =>
@@ -164,9 +167,9 @@ const toAccountUsage = ({ id, name, usedBytes, keptBytes, shareBytes, goesBefore
 })
 
 const GROUP_NAMES: Readonly<Record<Group, string>> = {
-  logs: 'emails and what became of them',
+  logs: 'emails and their status',
   events: 'event log',
-  figures: 'counters and daily figures',
+  figures: 'counters and daily statistics',
   webhooks: 'webhooks and their history',
   contacts: 'contacts and suppressions',
   inbound: 'received mail',
@@ -194,12 +197,12 @@ function formatDisk(use: DiskUsage, now: Millis): string {
     ...GROUPS.filter((group) => database.groups[group] > 0).map((group) =>
       line(GROUP_NAMES[group], database.groups[group], 2),
     ),
-    line('free, for what comes next', database.free_bytes, 2),
+    line('free, for new rows', database.free_bytes, 2),
     line('write-ahead log', database.wal_bytes),
     ...formatMonths('content (bodies and attachments)', use.content),
-    ...formatMonths('received messages as they came in', use.raw_mail),
+    ...formatMonths('received messages, raw', use.raw_mail),
     line('captured messages', use.captures_bytes),
-    line('imports that wait', use.imports_bytes),
+    line('waiting imports', use.imports_bytes),
     line('other files', use.other_bytes),
     line('free on this disk', disk.free_bytes, 0),
   ]
@@ -210,7 +213,7 @@ function formatDisk(use: DiskUsage, now: Millis): string {
       : []),
     '',
     formatTable(
-      ['KIND', 'USED', 'BOUND', 'KEPT FOR', 'OLDEST', 'GOES NEXT'],
+      ['KIND', 'USED', 'LIMIT', 'RETENTION', 'OLDEST', 'DELETED NEXT'],
       use.kinds.map((kind) => [
         KIND_NAMES[kind.kind],
         formatSize(kind.used_bytes),
@@ -224,12 +227,12 @@ function formatDisk(use: DiskUsage, now: Millis): string {
     ...formatAccounts(use.kinds),
     ...use.not_stored.map(
       ({ id, name, messages }) =>
-        `Dropped: ${formatCount(messages, 'message')} to ${toPrintable(name)} (${id}), since no route matched and the domain had too much of such mail.`,
+        `Dropped: ${formatCount(messages, 'message')} to ${toPrintable(name)} (${id}), because no route matched and the domain had too much of such mail.`,
     ),
   ].join('\n')
 }
 
-/** Accounts of a kind that the table shows, beside those above their share. */
+/** Accounts per kind in the table, in addition to those above their share. */
 const MAX_SHOWN = 3
 
 function formatAccounts(kinds: readonly KindUsage[]): string[] {
@@ -248,12 +251,12 @@ function formatAccounts(kinds: readonly KindUsage[]): string[] {
   )
   return rows.length === 0
     ? []
-    : ['', formatTable(['KIND', 'ACCOUNT', 'ID', 'USED', 'PART', 'FAIR SHARE', 'GOES NEXT'], rows)]
+    : ['', formatTable(['KIND', 'ACCOUNT', 'ID', 'USED', 'PART', 'FAIR SHARE', 'DELETED NEXT'], rows)]
 }
 
 function formatShare({ share_bytes: shareBytes, goes_before: goesBefore }: AccountUsage): string {
   if (goesBefore !== null) return `its oldest, up to ${formatUtc(goesBefore)}, within the hour`
-  return shareBytes === null ? '-' : 'nothing: what is left is unread or not over'
+  return shareBytes === null ? '-' : 'nothing: the rest is unread or open'
 }
 
 function formatMonths(name: string, all: readonly MonthBytes[]): string[][] {
@@ -263,7 +266,7 @@ function formatMonths(name: string, all: readonly MonthBytes[]): string[][] {
 
 function formatNext({ goes_at: goesAt, over_before: overBefore }: KindUsage, now: Millis): string {
   if (overBefore !== null)
-    return `over its bound: the oldest of accounts above their share, up to ${formatUtc(overBefore)}, within the hour`
+    return `over its limit: the oldest of accounts above their share, up to ${formatUtc(overBefore)}, within the hour`
   if (goesAt === null) return '-'
   const at = Date.parse(goesAt)
   return at <= now ? 'the oldest, within the hour' : `the oldest, ${formatRelativeTime(at, now)}`
@@ -271,7 +274,7 @@ function formatNext({ goes_at: goesAt, over_before: overBefore }: KindUsage, now
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const
 
-/** `3.4 GiB`: three figures at most, whatever the size. */
+/** Formats a size with at most three digits, such as `3.4 GiB`. */
 export function formatSize(bytes: number): string {
   const step = Math.min(UNITS.length - 1, bytes < 1024 ? 0 : Math.floor(Math.log2(bytes) / 10))
   const value = bytes / 1024 ** step

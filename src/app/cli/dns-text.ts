@@ -1,10 +1,10 @@
-/** @module DNS records as text: in blocks to copy from, as lines of a zone file (RFC 1035 §5), and as what a look at them found. */
+/** @module Formats DNS records as blocks and as zone file lines (RFC 1035 §5), and the results of DNS checks. */
 import { DNS_RECORD_KEYS, type DnsRecordKey } from '#features/setup/domains/dns-records.ts'
 import { SENDING_RECORDS } from '#features/setup/domains/verification-state.ts'
 import type { CheckView } from '#features/setup/domains/verify.ts'
 import { formatTable } from './output.ts'
 
-/** A record to publish, and what it is. */
+/** A DNS record to publish. */
 export interface RecordView {
   readonly key: DnsRecordKey | 'tracking'
   readonly type: string
@@ -17,13 +17,13 @@ export interface RecordView {
 const PURPOSES: Readonly<Record<RecordView['key'], string>> = {
   spf: 'SPF, needed to send',
   dkim: 'DKIM, needed to send',
-  dmarc: 'DMARC, recommended; leave one that is there as it is',
-  return_path: 'return path, needed to send: bounces come back by it',
-  mx: 'inbound, only when Tassis shall receive the mail of this domain IN PLACE OF its present mail server',
-  tracking: 'host of tracked links; its name may lie in another domain',
+  dmarc: 'DMARC, recommended; keep an existing record',
+  return_path: 'return path for bounces, needed to send',
+  mx: 'inbound, only if Tassis is to receive the mail of this domain INSTEAD OF its present mail server',
+  tracking: 'host of tracked links; may be in another domain',
 }
 
-/** Blocks of one record each, every value on a line of its own. */
+/** Formats one block per record, with each value on its own line. */
 export function formatRecords(domain: string, records: readonly RecordView[]): string {
   const blocks = records.map((record) =>
     [
@@ -37,10 +37,10 @@ export function formatRecords(domain: string, records: readonly RecordView[]): s
   return [`Publish these records in the DNS of ${domain}:`, ...blocks].join('\n\n')
 }
 
-/** How a check begins that found no answer, as `check-result.ts` writes it; the first group is why. */
+/** How `check-result.ts` describes a check without a DNS answer; the first group is the reason. */
 const UNANSWERED_PATTERN = /^The [^.]+ at \S+ could not be looked up: (.+?)\. This says nothing /
 
-/** What was found of each record. What only keeps DNS from being asked is told once, below, with who was asked. */
+/** Formats the result of each check; DNS failures follow once below the table, with the DNS servers that were asked. */
 export function formatChecks(checks: Readonly<Record<DnsRecordKey, CheckView>>, dnsServers: readonly string[]): string {
   const reasons = new Set<string>()
   const rows = DNS_RECORD_KEYS.map((key) => {
@@ -48,7 +48,7 @@ export function formatChecks(checks: Readonly<Record<DnsRecordKey, CheckView>>, 
     const reason = UNANSWERED_PATTERN.exec(detail)?.[1]
     if (reason === undefined) return [key, verified ? 'ok' : describeFailure(key), detail]
     reasons.add(reason)
-    return [key, 'unknown', `no answer; stays ${verified ? 'verified, as it was' : 'unverified'}`]
+    return [key, 'unknown', `no answer; stays ${verified ? 'verified' : 'unverified'}`]
   })
   const explanations = [...reasons].map(
     (reason) =>
@@ -57,14 +57,17 @@ export function formatChecks(checks: Readonly<Record<DnsRecordKey, CheckView>>, 
   return [formatTable(['RECORD', '', 'FOUND'], rows), ...explanations].join('\n\n')
 }
 
-/** What sending does not need is no fault when it is not there. */
+/** Describes a failed check; a missing record is a problem only if sending needs it. */
 const describeFailure = (key: DnsRecordKey): string =>
   SENDING_RECORDS.includes(key) ? 'NOT OK' : key === 'mx' ? 'optional' : 'advised'
 
 const TTL_SECONDS = 3600
 const MAX_STRING_OCTETS = 255
 
-/** One line a record; TXT values in strings of at most 255 octets. The inbound MX is commented out, because it takes mail from where it is now. */
+/**
+ * Formats one line per record, TXT values in strings of at most 255 octets. The inbound MX is commented out, because
+ * publishing it redirects the domain's mail.
+ */
 export function formatZone(records: readonly RecordView[]): string {
   return records
     .map((record) => {
@@ -79,7 +82,7 @@ function formatRecordData({ type, value, priority }: RecordView): string {
   return type === 'MX' ? `${priority ?? 0} ${value}.` : `${value}.`
 }
 
-/** Character strings in quotes, RFC 1035 §5.1. All values are ASCII. */
+/** Formats quoted character strings (RFC 1035 §5.1). All values are ASCII. */
 function formatTxtData(value: string): string {
   const strings: string[] = []
   for (let from = 0; from < value.length; from += MAX_STRING_OCTETS)

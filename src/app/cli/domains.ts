@@ -1,4 +1,4 @@
-/** @module `tassis domains`: register domains, show the DNS records to publish, look whether they are there. */
+/** @module `tassis domains`: registers domains, shows the DNS records to publish and checks DNS. */
 import type { Command } from 'commander'
 import type { App } from '#features/core/app/app.ts'
 import { DNS_RECORD_KEYS, type DnsRecord, type DnsRecordKey } from '#features/setup/domains/dns-records.ts'
@@ -33,11 +33,11 @@ interface DomainView {
   readonly domain: string
   readonly verified: boolean
   readonly verified_at: string | null
-  /** Since when it lacks records that it had when it was verified, which, and until when it sends without them. */
+  /** Since when records of the verified domain are missing, which ones, and until when it may send without them. */
   readonly records_lost_at: string | null
   readonly lost_records: readonly DnsRecordKey[]
   readonly sends_until: string | null
-  /** The verified domain above under which its mail is sent while it is not verified itself. */
+  /** The verified parent domain that covers its mail until it is verified itself. */
   readonly covered_by: string | null
   readonly checked_at: string | null
   readonly created_at: string
@@ -86,7 +86,7 @@ function resolveDomain(app: App, accountId: number, requested: string): Domain {
   if (!found) {
     throw notFound(
       'domain_not_found',
-      `The account has no domain ${requested}; \`tassis domains list\` shows all, \`tassis domains add\` adds one.`,
+      `Domain ${requested} not found in this account; \`tassis domains list\` shows all, \`tassis domains add\` adds one.`,
     )
   }
   return found
@@ -103,7 +103,7 @@ const add = defineAdminCommand('domains.add', async ({ opened: { app } }, { acco
 
 const WARNING_PREFIX = 'Warning: '
 
-/** Most that are listed at once. */
+/** Maximum number of domains in the list. */
 const MAX_LISTED = 1000
 
 const list = defineAdminCommand('domains.list', ({ opened: { app } }, { account }: AccountOption) => {
@@ -132,7 +132,7 @@ const verify = defineAdminCommand('domains.verify', async ({ opened: { app } }, 
   }
 })
 
-/** Whether mail to it is taken, as far as it depends on the domain. */
+/** Whether the domain's own state lets it accept mail. */
 const acceptsMail = ({ verifiedAt, inboundEnabled }: Domain): boolean => verifiedAt !== null && inboundEnabled
 
 const markVerified = defineAdminCommand(
@@ -144,7 +144,7 @@ const markVerified = defineAdminCommand(
       ...toDomainView(app, await vouchForDomain(app, actor, id)),
       warnings:
         app.config.inboundAddr === ''
-          ? ['No mail comes in until the service runs with TASSIS_INBOUND_ADDR, such as 127.0.0.1:2525.']
+          ? ['The service receives no mail until it runs with TASSIS_INBOUND_ADDR, such as 127.0.0.1:2525.']
           : [],
     }
   },
@@ -160,7 +160,7 @@ const toInput = (domain: string, { account }: AccountOption): DomainInput => ({
 export function addDomainCommands(program: Command): void {
   const domains = program.command('domains').description('register and verify sending domains')
 
-  withAccount(withJson(domains.command('add').description('register a domain and print what to publish')))
+  withAccount(withJson(domains.command('add').description('register a domain and print the DNS records to publish')))
     .argument('<domain>', 'such as example.com')
     .action(async (domain: string, options: JsonOption & AccountOption) => {
       const added = await withData(loadConfig().config, (call) => call(add, toInput(domain, options)))
@@ -186,7 +186,7 @@ export function addDomainCommands(program: Command): void {
       print(
         [
           formatTable(
-            ['DOMAIN', 'STATE', 'LAST LOOK', 'ID', ''],
+            ['DOMAIN', 'STATE', 'LAST CHECK', 'ID', ''],
             shown.map((domain) => [
               domain.domain,
               formatState(domain),
@@ -201,9 +201,9 @@ export function addDomainCommands(program: Command): void {
     },
   )
 
-  withAccount(withJson(domains.command('records').description('print the DNS records to publish, to copy')))
+  withAccount(withJson(domains.command('records').description('print the DNS records to publish')))
     .argument('<domain>', 'name or ID')
-    .option('--zone', 'as lines of a zone file')
+    .option('--zone', 'print zone file lines')
     .action(async (domain: string, options: JsonOption & AccountOption & { zone?: boolean }) => {
       const found = await withData(loadConfig().config, (call) => call(records, toInput(domain, options)))
       printResult(options, found, (shown) =>
@@ -219,26 +219,22 @@ export function addDomainCommands(program: Command): void {
     })
 
   withAccount(
-    withJson(
-      domains
-        .command('verify')
-        .description('check DNS now; exit code 1 while a record is missing that is needed to send'),
-    ),
+    withJson(domains.command('verify').description('check DNS now; exit code 1 if a record needed to send is missing')),
   )
     .argument('<domain>', 'name or ID')
-    .option('--without-dns', `${WITHOUT_DNS_DESCRIPTION}; this ends 72 hours after a check that finds no records`)
+    .option('--without-dns', `${WITHOUT_DNS_DESCRIPTION}; expires 72 hours after a check that finds no records`)
     .action((domain: string, { withoutDns, ...options }: VerifyOptions) =>
       withoutDns ? markDomainVerified(domain, options) : checkDns(domain, options),
     )
 
   withAccount(
-    withJson(domains.command('vouch').description(`${WITHOUT_DNS_DESCRIPTION}: the same as \`verify --without-dns\``)),
+    withJson(domains.command('vouch').description(`${WITHOUT_DNS_DESCRIPTION}; same as \`verify --without-dns\``)),
   )
     .argument('<domain>', 'name or ID')
     .action(markDomainVerified)
 }
 
-const WITHOUT_DNS_DESCRIPTION = 'mark a domain verified without a DNS check, to try things out'
+const WITHOUT_DNS_DESCRIPTION = 'mark a domain verified without a DNS check, for testing'
 
 interface VerifyOptions extends JsonOption, AccountOption {
   readonly withoutDns?: boolean
@@ -253,9 +249,9 @@ async function checkDns(domain: string, options: JsonOption & AccountOption): Pr
       '',
       shown.fully_verified
         ? `${shown.domain} is verified: its mail is sent.`
-        : `${describeStatus(shown)} \`tassis domains records ${shown.domain}\` prints what to publish.`,
+        : `${describeStatus(shown)} \`tassis domains records ${shown.domain}\` prints the records to publish.`,
       ...(shown.took_mail_before && !shown.verified
-        ? [`${shown.domain} took mail and takes none any more: who sends to it is refused for good (550).`]
+        ? [`${shown.domain} no longer accepts mail: senders get a permanent rejection (550).`]
         : []),
     ].join('\n'),
   )
@@ -266,7 +262,7 @@ async function markDomainVerified(domain: string, options: JsonOption & AccountO
   const found = await withData(loadConfig().config, (call) => call(markVerified, toInput(domain, options)))
   printResult(options, found, (shown) =>
     [
-      `${shown.domain} counts as verified and takes mail, on your word. That ends 72 hours after a look finds that its records are not in DNS, by \`tassis domains verify\` or every 6 hours.`,
+      `${shown.domain} counts as verified and accepts mail, without a DNS check. This expires 72 hours after a check (every 6 hours, or \`tassis domains verify\`) finds that its records are missing.`,
       ...shown.warnings.map((warning) => `${WARNING_PREFIX}${warning}`),
     ].join('\n'),
   )
@@ -274,17 +270,17 @@ async function markDomainVerified(domain: string, options: JsonOption & AccountO
 
 type UnverifiedPolicy = Config['sendingUnverified']
 
-/** What becomes of the mail of a domain that never was verified. */
+/** Describes how mail of a domain that was never verified is handled. */
 function describeUntilVerified({
   covered_by: parent,
   unverified,
 }: DomainView & { readonly unverified: UnverifiedPolicy }): string {
   if (parent !== null)
-    return `Its mail is sent, under ${parent}, which is verified; once it is verified itself, under its own name.`
+    return `Its mail is sent under ${parent}, which is verified; once verified itself, under its own name.`
   return `Until it is verified, its mail is ${unverified === 'reject' ? 'refused' : 'only captured'}.`
 }
 
-/** What a domain that lacks records may do, in sentences. */
+/** Describes in sentences what a domain with missing records may do. */
 function describeStatus(shown: DomainView & { readonly unverified: UnverifiedPolicy }): string {
   const {
     domain,
@@ -295,7 +291,7 @@ function describeStatus(shown: DomainView & { readonly unverified: UnverifiedPol
     covered_by: parent,
   } = shown
   if (lostAt === null || until === null) return `${domain} is not verified. ${describeUntilVerified(shown)}`
-  const since = `${domain} was verified and has lacked records since ${formatUtc(lostAt)} (${lost.join(', ')}):`
+  const since = `${domain} was verified, but records have been missing since ${formatUtc(lostAt)} (${lost.join(', ')}):`
   if (verified) return `${since} its mail is sent until ${formatUtc(until)}, then refused.`
   if (parent !== null) return `${since} its mail is sent under ${parent}, which is verified.`
   return `${since} its mail has been refused since ${formatUtc(until)}.`
@@ -307,7 +303,7 @@ function formatState({ verified, records_lost_at: lostAt, covered_by: parent }: 
   return lostAt === null ? 'unverified' : 'lost'
 }
 
-/** The records without which the domain does not send, as far as they are missing, and what follows from that. */
+/** Lists the missing records that sending needs, and the consequence. */
 function describeMissingRecords(shown: DomainView): string {
   const { dns_records: records, verified, records_lost_at: lostAt, lost_records: lost, sends_until: until } = shown
   const coverText = shown.covered_by === null ? '' : `; sends under ${shown.covered_by}`

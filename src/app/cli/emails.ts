@@ -1,4 +1,4 @@
-/** @module `tassis emails`: finds emails by the filters of GET /v1/emails, and shows what became of one. Only looks. */
+/** @module `tassis emails`: finds emails by the filters of GET /v1/emails, shows the history of one. Never writes. */
 import { type Command, Option } from 'commander'
 import { getAccount } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
@@ -27,7 +27,7 @@ interface ListInput extends AccountOption, SearchText {
   readonly limit: number
 }
 
-/** Rows of a page of the search. */
+/** Rows per page of a search. */
 const PAGE_SIZE = 100
 
 const list = defineAdminCommand('emails.list', async ({ opened: { app } }, input: ListInput) => {
@@ -39,7 +39,7 @@ const list = defineAdminCommand('emails.list', async ({ opened: { app } }, input
   let total = 0
   let hasMore = false
   let after: RowKey | undefined
-  // A page of a search may have fewer rows than there are, see `search-list`.
+  // A page of a search may be short although there are more rows: see `search-list`.
   do {
     const page = { limit: Math.min(PAGE_SIZE, input.limit - emails.length), offset: 0, after }
     const found = search
@@ -50,7 +50,7 @@ const list = defineAdminCommand('emails.list', async ({ opened: { app } }, input
     after = found.lastKey
     hasMore = found.hasMore
   } while (hasMore && after !== undefined && emails.length < input.limit)
-  // Of a status, a search counts no further than it looks.
+  // With a status filter, a search counts only the rows it has scanned.
   const isExact = !search || (input.status === undefined && total < MAX_COUNTED)
   return { total, is_total_exact: isExact, has_more: hasMore, emails }
 })
@@ -88,7 +88,7 @@ const show = defineAdminCommand('emails.show', ({ opened: { app } }, { id }: { r
   if (!key || !email)
     throw notFound(
       'email_not_found',
-      `There is no email "${truncate(id, 80)}", or several whose ids begin so; \`tassis emails list\` shows ids.`,
+      `"${truncate(id, 80)}" matches no email or several; \`tassis emails list\` shows ids.`,
     )
   return {
     ...emailRowWire(email, getMaxAttempts(app)),
@@ -98,11 +98,11 @@ const show = defineAdminCommand('emails.show', ({ opened: { app } }, { id }: { r
   }
 })
 
-/** The first digits of a UUIDv7 are its time: 8 of them cover 65.5 s, 12 a millisecond. */
+/** A UUIDv7 begins with its time: 8 digits cover 65.5 s, 12 digits a millisecond. */
 const MIN_DIGITS = 8
 const UUID_DIGITS = 32
 
-/** The ids between which those are that begin as given, also in a Message-ID; undefined: it is not the beginning of one. */
+/** Returns the range of ids with this prefix, also of a Message-ID; undefined when it is no prefix of an id. */
 function parseUuidRange(text: string): readonly [first: Uint8Array, last: Uint8Array] | undefined {
   const [id = ''] = text.replace(/^</, '').split('@')
   const digits = id.replaceAll('-', '').toLowerCase()
@@ -121,18 +121,22 @@ interface ListOptions extends JsonOption, AccountOption, Omit<SearchText, 'messa
 }
 
 export function addEmailCommands(program: Command): void {
-  const emails = program.command('emails').description('find emails, and show what became of one')
+  const emails = program.command('emails').description('find emails and show the history of one')
 
-  withLimit(withJson(withAccount(emails.command('list').description('show the newest'))), 'most that are shown', 30)
+  withLimit(
+    withJson(withAccount(emails.command('list').description('list the newest emails'))),
+    'maximum number of emails',
+    30,
+  )
     .option('--to <address>', 'only to this address, in To, Cc or Bcc')
     .option('--from <address>', 'only from this address')
     .option('--subject <words>', 'only with all of these words in the subject')
     .option('--tag <tag>', 'only with this tag')
-    .option('--stream <slug>', 'only of this message stream')
+    .option('--stream <slug>', 'only in this message stream')
     .option('--message-id <id>', 'only the email with this Message-ID')
     .addOption(new Option('--status <status>', 'only with this status').choices(STATUSES))
     .option('--since <date>', 'only accepted at or after this date or date-time (UTC)')
-    .option('--until <date>', 'only accepted at or before it')
+    .option('--until <date>', 'only accepted at or before this date or date-time (UTC)')
     .action(async ({ json, messageId, since, until, ...options }: ListOptions) => {
       const input: ListInput = {
         ...options,
@@ -144,18 +148,20 @@ export function addEmailCommands(program: Command): void {
       printResult({ json }, found, formatList)
     })
 
-  withJson(emails.command('show').description('show an email: its recipients, what servers replied, what happened'))
-    .argument('<id>', 'as `tassis emails list` shows it, a whole id, or a Message-ID')
+  withJson(
+    emails.command('show').description('show an email: its recipients, the replies of their servers, its events'),
+  )
+    .argument('<id>', 'email ID, its beginning as shown by `tassis emails list`, or a Message-ID')
     .action(async (id: string, options: JsonOption) => {
       const shown = await withData(loadConfig().config, (call) => call(show, { id }))
       printResult(options, shown, formatEmail)
     })
 }
 
-/** Of an id: the millisecond, and what tells emails of one millisecond apart. */
+/** Covers the millisecond of an id and the digits that distinguish emails of one millisecond. */
 const SHOWN_ID_LENGTH = 18
 const MAX_ADDRESS_LENGTH = 22
-/** What is left of 80 columns. */
+/** What remains of 80 columns. */
 const MAX_SUBJECT_LENGTH = 15
 
 function formatList({
@@ -164,7 +170,7 @@ function formatList({
   is_total_exact: isExact,
   has_more: hasMore,
 }: Awaited<ReturnType<(typeof list)['run']>>): string {
-  if (emails.length === 0) return 'There is no such email.'
+  if (emails.length === 0) return 'No emails found.'
   return [
     formatTable(
       ['ID', 'DAY AND TIME', 'STATUS', 'TO', 'SUBJECT'],
@@ -180,17 +186,17 @@ function formatList({
   ].join('\n')
 }
 
-/** What a status means, for somebody who has to do something about it. */
+/** Explains each status to the operator. */
 const STATUS_MEANINGS: Readonly<Record<Status, string>> = {
-  queued: 'it waits to be sent, or to be tried again',
-  scheduled: 'it waits for its time',
-  processing: 'it is being sent, or only some recipients are final',
-  sent: 'the receiving server has taken it',
-  bounced: 'it was refused for good, or could not be delivered in time',
-  failed: 'we could not send it; see the dead letters',
-  rejected: 'it was not sent, because its recipients are suppressed',
-  cancelled: 'it was cancelled before it was sent',
-  uncertain: 'the connection broke before the last reply, so the receiver may have it; see the dead letters',
+  queued: 'waiting for its first attempt or a retry',
+  scheduled: 'waiting for its scheduled time',
+  processing: 'being sent, or only some recipients are final',
+  sent: 'accepted by the receiving server',
+  bounced: 'rejected permanently, or not delivered in time',
+  failed: 'could not be sent; see the dead letters',
+  rejected: 'not sent, because its recipients are suppressed',
+  cancelled: 'cancelled before it was sent',
+  uncertain: 'the connection broke before the final reply, so the receiver may have it; see the dead letters',
 }
 
 function formatEmail(email: EmailView): string {
@@ -207,9 +213,7 @@ function formatEmail(email: EmailView): string {
     ['Accepted', formatUtc(email.created_at)],
     ...(email.scheduled_at ? [['Scheduled', formatUtc(email.scheduled_at)] as [string, string]] : []),
     ['Status', `${email.status}: ${STATUS_MEANINGS[email.status as Status]}`],
-    ...(email.sandbox
-      ? [['Captured', 'its domain was never verified, so it left for nowhere'] as [string, string]]
-      : []),
+    ...(email.sandbox ? [['Captured', 'not sent, because its domain was never verified'] as [string, string]] : []),
   ]
   return [
     ...lines.map(([name, value]) => `${`${name}:`.padEnd(12)}${toPrintable(value)}`),

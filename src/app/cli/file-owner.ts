@@ -1,8 +1,11 @@
-/** @module Whose a path is, in words: for who may not use it. */
+/** @module Describes the owner of a path, for error messages. */
 import { readFileSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 
-/** `user root`, or `user 1001` when the system has no name for it. Where the path itself cannot be seen, that of the nearest folder above it. */
+/**
+ * Returns `user root`, or `user 1001` when the system has no name for the uid. For a path that is not visible, returns
+ * the owner of the nearest visible parent folder.
+ */
 export function describeOwner(path: string): string {
   try {
     const { uid } = statSync(path)
@@ -12,7 +15,7 @@ export function describeOwner(path: string): string {
   }
 }
 
-/** From passwd(5). */
+/** Looks up the name in /etc/passwd. */
 function findUserName(uid: number): string | undefined {
   try {
     const fields = readFileSync('/etc/passwd', 'utf8')

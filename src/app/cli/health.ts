@@ -1,4 +1,4 @@
-/** @module `tassis health`: asks the running service whether it is ready, as container engines and monitors do. Exit code 1 when it is not. */
+/** @module `tassis health`: checks whether the running service is ready, for container engines and monitors. */
 import type { Command } from 'commander'
 import { parseHostPort } from '#platform/setting-kinds.ts'
 import { loadConfig } from '../settings.ts'
@@ -10,7 +10,7 @@ const TIMEOUT_MS = 5000
 export function addHealthCommand(program: Command): void {
   program
     .command('health')
-    .description('ask the running service whether it is ready; exit code 1 when it is not')
+    .description('check whether the running service is ready; exit code 1 if not')
     .action(async () => {
       const { host, port } = parseHostPort(loadConfig().config.httpAddr) ?? { host: '127.0.0.1', port: 8080 }
       const reachable =
@@ -21,16 +21,16 @@ export function addHealthCommand(program: Command): void {
     })
 }
 
-/** Why the service is not ready; undefined when it is. */
+/** Returns why the service is not ready; undefined when it is. */
 async function findReadinessProblem(url: string): Promise<string | undefined> {
   try {
     const response = await fetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS) })
     if (response.ok) return undefined
     const body = (await response.json()) as { message?: string }
-    return body.message ?? `${url} answers with status ${response.status}; give the TASSIS_HTTP_ADDR of the service.`
+    return body.message ?? `${url} answers with status ${response.status}; set TASSIS_HTTP_ADDR to that of the service.`
   } catch (error) {
     if (error instanceof DOMException && error.name === 'TimeoutError')
       return `The service at ${url} does not respond within ${TIMEOUT_MS / 1000} s.`
-    return `No service answers at ${url}; start it with \`tassis serve\`, or give the TASSIS_HTTP_ADDR that it was started with.`
+    return `No service answers at ${url}; start it with \`tassis serve\`, or set TASSIS_HTTP_ADDR to that of the service.`
   }
 }

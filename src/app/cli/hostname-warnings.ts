@@ -1,10 +1,10 @@
-/** @module What is wrong with the host name that receivers and DNS records are told. */
+/** @module Warns about a host name that does not work in SMTP greetings and DNS records. */
 import type { Config } from '#platform/config.ts'
 
-/** At most one sentence: nobody else finds a host whose name has no dot, so records with it cannot be verified. */
+/** Returns at most one sentence: a name without a dot cannot be found in DNS, so records with it cannot be verified. */
 export const findHostnameWarnings = ({ hostname }: Pick<Config, 'hostname'>): readonly string[] =>
   hostname.includes('.')
     ? []
     : [
-        `This host calls itself "${hostname}", which is no full name: DNS records with it (a:${hostname}, MX ${hostname}) cannot work. Set TASSIS_HOSTNAME to a name that leads here, such as mail.example.com.`,
+        `The host name "${hostname}" is not fully qualified: DNS records with it (a:${hostname}, MX ${hostname}) cannot work. Set TASSIS_HOSTNAME to a name that resolves to this host, such as mail.example.com.`,
       ]

@@ -1,6 +1,6 @@
 /**
- * @module `tassis inbound`: received mail that could not be parsed, so that its owner has its header and its raw form only. Lists it and parses it again.
- * Strangers wrote it: nothing of it reaches the terminal but text.
+ * @module `tassis inbound`: lists received mail that could not be parsed and parses it again. Its owner has only the
+ * header and the raw message. The content is untrusted: control characters never reach the terminal.
  */
 import { type Command, Option } from 'commander'
 import {
@@ -19,7 +19,7 @@ import { formatCount, formatTable, formatUtc, printResult, toPrintable, truncate
 
 interface UnparsedView {
   readonly id: string
-  /** `inbound`: of a route or a domain; `mailbox`: in an agent mailbox. */
+  /** `inbound` for a route or a domain; `mailbox` for an agent mailbox. */
   readonly kind: string
   readonly to: string
   readonly from: string
@@ -52,7 +52,7 @@ const list = defineAdminCommand('inbound.list', ({ opened: { app } }, { after, l
 
 interface RetryResult {
   readonly id: string
-  /** Null: it was parsed. */
+  /** Null if it was parsed. */
   readonly parse_error: string | null
 }
 
@@ -67,13 +67,11 @@ const retry = defineAdminCommand(
 export const inboundAdminCommands = [list, retry]
 
 export function addInboundCommands(program: Command): void {
-  const inbound = program
-    .command('inbound')
-    .description('received mail that could not be parsed: it has its header and its raw form only')
+  const inbound = program.command('inbound').description('list or retry received mail that could not be parsed')
 
   withLimit(
-    withJson(inbound.command('list').description('show it, the oldest first')),
-    'most of each kind that are shown',
+    withJson(inbound.command('list').description('list unparsed messages, oldest first')),
+    'maximum number of messages of each kind',
     30,
   ).action(async (options: JsonOption & { readonly limit: number }) => {
     const found = await withData(loadConfig().config, (call) =>
@@ -85,13 +83,12 @@ export function addInboundCommands(program: Command): void {
   withJson(
     inbound
       .command('retry')
-      .description('parse a message again, and give its owner what is in it; nobody is told of it a second time'),
+      .description('parse a message again and store its content; its events are not emitted again'),
   )
-    .argument('[id]', 'as `tassis inbound list` shows it')
-    .addOption(new Option('--all', 'every message that could not be parsed'))
+    .argument('[id]', 'message ID, as shown by `tassis inbound list`')
+    .addOption(new Option('--all', 'all messages that could not be parsed'))
     .action(async (id: string | undefined, options: JsonOption & { readonly all?: boolean }) => {
-      if ((id === undefined) === (options.all !== true))
-        throw new CommandError('Give the id of a message, or --all for every one of them.')
+      if ((id === undefined) === (options.all !== true)) throw new CommandError('Give the ID of a message, or --all.')
       const retried = await withData(loadConfig().config, (call) =>
         id === undefined ? retryAll(call) : call(retry, { id }).then((one) => [one]),
       )
@@ -102,7 +99,7 @@ export function addInboundCommands(program: Command): void {
 
 const BATCH_SIZE = 100
 
-/** Each of them once, one after the other. */
+/** Retries each message once, one after another. */
 async function retryAll(call: Call): Promise<RetryResult[]> {
   const retried: RetryResult[] = []
   for (let after: UnparsedCursor | null = START_POSITION; after !== null; ) {
@@ -122,7 +119,7 @@ function formatList({
   readonly messages: readonly UnparsedView[]
   readonly has_more: boolean
 }): string {
-  if (messages.length === 0) return 'Every received message could be parsed.'
+  if (messages.length === 0) return 'All received messages were parsed.'
   return [
     formatTable(
       ['ID', 'RECEIVED', 'KIND', 'TO', 'FROM', 'SUBJECT', 'WHY'],

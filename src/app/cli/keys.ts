@@ -1,4 +1,4 @@
-/** @module `tassis keys`: make, import, list and revoke API keys. */
+/** @module `tassis keys`: creates, imports, lists and revokes API keys. */
 import { readFileSync } from 'node:fs'
 import type { Command } from 'commander'
 import { type ApiKey, createApiKey, listApiKeys, revokeApiKey } from '#features/setup/api-keys/keys.ts'
@@ -33,7 +33,7 @@ const toKeyView = (key: ApiKey): KeyView => ({
 interface CreateKeyInput extends AccountOption {
   readonly name: string
   readonly scopes: readonly string[]
-  /** A string of the operator's. */
+  /** The operator's own key string; undefined to generate one. */
   readonly key?: string
 }
 
@@ -62,9 +62,9 @@ const revoke = defineAdminCommand(
       ({ id, keyPrefix }) => id === input.key || keyPrefix === input.key.slice(0, keyPrefix.length),
     )
     const [key] = found
-    if (!key) throw notFound('api_key_not_found', 'There is no such API key; `tassis keys list` shows all.')
+    if (!key) throw notFound('api_key_not_found', 'API key not found; `tassis keys list` shows all.')
     if (found.length > 1)
-      throw conflict('api_key_ambiguous', 'Several keys begin like this; give the ID that `tassis keys list` shows.')
+      throw conflict('api_key_ambiguous', 'Several keys match; give the ID that `tassis keys list` shows.')
     await revokeApiKey(app, actor, key.id)
     return toKeyView(key)
   },
@@ -75,13 +75,13 @@ export const keyAdminCommands = [create, list, revoke]
 const formatScopes = (scopes: readonly string[]): string =>
   SCOPES.every((scope) => scopes.includes(scope)) ? 'all' : scopes.join(', ')
 
-const SCOPE_DESCRIPTION = `what it may do; several times for several; default: all, that is ${SCOPES.join(', ')}`
+const SCOPE_DESCRIPTION = `scope of the key; repeat for several; default: all, that is ${SCOPES.join(', ')}`
 
 export function addKeyCommands(program: Command): void {
-  const keys = program.command('keys').description('make, import, list and revoke API keys')
+  const keys = program.command('keys').description('create, import, list and revoke API keys')
 
-  withAccount(withJson(keys.command('create').description('make an API key; it is shown only once')))
-    .requiredOption('--name <name>', 'what it is for')
+  withAccount(withJson(keys.command('create').description('create an API key; it is shown only once')))
+    .requiredOption('--name <name>', 'name of the key')
     .option('--scope <scope>', SCOPE_DESCRIPTION, collectOption)
     .action(async (options: JsonOption & AccountOption & { name: string; scope?: readonly string[] }) => {
       const { account, name, scope } = options
@@ -91,16 +91,14 @@ export function addKeyCommands(program: Command): void {
         options,
         created,
         created.key,
-        `This is the key "${toPrintable(name)}" (scopes: ${formatScopes(created.scopes)}). It is shown only now: keep it.`,
+        `This is the key "${toPrintable(name)}" (scopes: ${formatScopes(created.scopes)}). It is shown only once: store it.`,
       )
     })
 
-  withAccount(
-    withJson(keys.command('import').description('take in a key string of your own, from standard input or a file')),
-  )
-    .argument('[key]', 'the key; others can see it in the list of processes, so rather pipe it in')
-    .requiredOption('--name <name>', 'what it is for')
-    .option('--file <path>', 'file that holds the key')
+  withAccount(withJson(keys.command('import').description('import your own key string from standard input or a file')))
+    .argument('[key]', 'the key; an argument is visible in the process list, so prefer standard input')
+    .requiredOption('--name <name>', 'name of the key')
+    .option('--file <path>', 'file with the key')
     .option('--scope <scope>', SCOPE_DESCRIPTION, collectOption)
     .action(
       async (
@@ -126,7 +124,7 @@ export function addKeyCommands(program: Command): void {
       const { account } = options
       const found = await withData(loadConfig().config, (call) => call(list, account === undefined ? {} : { account }))
       if (!options.json && found.length === 0)
-        return print('The account has no key; make one with `tassis keys create --name app`.')
+        return print('The account has no key; create one with `tassis keys create --name app`.')
       printResult(options, found, (shown) =>
         formatTable(
           ['ID', 'NAME', 'BEGINS WITH', 'LAST USED', 'CREATED', 'SCOPES'],
@@ -143,7 +141,7 @@ export function addKeyCommands(program: Command): void {
     },
   )
 
-  withAccount(withJson(keys.command('revoke').description('revoke a key; it takes effect at once')))
+  withAccount(withJson(keys.command('revoke').description('revoke a key immediately')))
     .argument('<key>', 'its ID, its first 16 characters, or the whole key')
     .action(async (key: string, options: JsonOption & AccountOption) => {
       const input = { ...(options.account !== undefined && { account: options.account }), key }
@@ -157,10 +155,9 @@ export function addKeyCommands(program: Command): void {
     })
 }
 
-/** From the file, or from what is piped in; nobody is asked. */
+/** Reads the key from the file or from standard input; never prompts. */
 function readKey(file: string | undefined): string {
-  if (file === undefined && process.stdin.isTTY)
-    throw new CommandError('No key was given; pipe it in, or name its file with --file.')
+  if (file === undefined && process.stdin.isTTY) throw new CommandError('No key given; pipe it in, or use --file.')
   try {
     return readFileSync(file ?? 0, 'utf8').trim()
   } catch (error) {

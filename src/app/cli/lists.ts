@@ -1,4 +1,4 @@
-/** @module `tassis lists`: the contact lists of all accounts, with how many contacts of each status they have. Only looks. */
+/** @module `tassis lists`: shows the contact lists of all accounts with their contacts by status. Never writes. */
 import type { Database } from 'bun:sqlite'
 import type { Command } from 'commander'
 import { getAccount } from '#features/core/accounts/accounts.ts'
@@ -38,7 +38,7 @@ const sql = prepareStatements((db) => ({
   name: db.prepare<{ name: string }, [Uint8Array]>('SELECT name FROM contact_lists WHERE uuid = ?'),
 }))
 
-/** Name of a list, also of a deleted one; null: there is none. */
+/** Returns the name of a list, even a deleted one; null if there is none. */
 export const findListName = (db: Database, uuid: Uint8Array | null | undefined): string | null =>
   uuid ? (sql(db).name.get(uuid)?.name ?? null) : null
 
@@ -73,13 +73,11 @@ export function addListsCommand(program: Command): void {
   withLimit(
     withJson(
       withAccount(
-        program
-          .command('lists')
-          .description('show the contact lists of all accounts, and how many contacts are on them'),
+        program.command('lists').description('list the contact lists of all accounts with their numbers of contacts'),
         ONLY_ACCOUNT_DESCRIPTION,
       ),
     ),
-    'most lists that are shown',
+    'maximum number of lists',
     50,
   ).action(async (options: JsonOption & AccountOption & { limit: number }) => {
     const { account, limit } = options

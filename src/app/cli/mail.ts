@@ -1,6 +1,6 @@
 /**
- * @module `tassis mail`: mail for whoever runs the service, which comes to postmaster and abuse or could not be made out. Strangers wrote it: nothing of it
- * reaches the terminal but text, and its HTML is never shown as such.
+ * @module `tassis mail`: mail for the operator, addressed to postmaster or abuse, and reports that could not be parsed.
+ * The content is untrusted: control characters never reach the terminal, and HTML is never rendered.
  */
 import { type Command, Option } from 'commander'
 import { retryOperatorMail } from '#features/receiving/inbound/retry.ts'
@@ -26,9 +26,9 @@ import { formatTable, formatUtc, print, printJson, printResult, toPrintable, tru
 interface MailView {
   readonly id: string
   readonly kind: string
-  /** Why it is here. */
+  /** Why the operator has it. */
   readonly reason: string
-  /** Empty: the null reverse-path. */
+  /** Empty for the null reverse-path. */
   readonly mail_from: string
   readonly rcpt_to: readonly string[]
   readonly from: string | null
@@ -69,16 +69,16 @@ const show = defineAdminCommand('mail.show', ({ opened: { app } }, { id }: MailI
   toMailView(findOperatorMail(app.db, id)),
 )
 
-/** Octets of a message that travel at once, at least: the service does nothing else while it reads them. */
+/** Minimum octets per chunk of a message: the service does nothing else while it reads one. */
 const CHUNK_BYTES = 4 * MiB
 
 interface Chunk {
   readonly base64: string
-  /** Where to go on; null at the end. */
+  /** Offset of the next chunk; null at the end. */
   readonly next: number | null
 }
 
-/** A part of the message as it came, from `offset` on; null when it is no longer kept. */
+/** Returns a chunk of the raw message from `offset` on; null if it is no longer stored. */
 const raw = defineAdminCommand(
   'mail.raw',
   ({ opened: { app } }, { id, offset }: MailInput & { readonly offset: number }): Chunk | null => {
@@ -94,8 +94,8 @@ const raw = defineAdminCommand(
       return toChunk(chunks, null)
     } catch (error) {
       if (!(error instanceof MissingBlobError)) throw error
-      // Its month is gone, or was not copied with a backup: what the list says of it is still worth showing.
-      app.log.warn({ err: error, mail: id }, 'a message for the operator cannot be read')
+      // Its month was deleted or is missing from a backup; the list entry is still worth showing.
+      app.log.warn({ err: error, mail: id }, 'cannot read operator mail')
       return null
     }
   },
@@ -121,9 +121,9 @@ export const mailAdminCommands = [list, show, raw, remove, retry]
 export function addMailCommands(program: Command): void {
   const mail = program
     .command('mail')
-    .description('mail for the operator: to postmaster and abuse, and reports that could not be made out')
+    .description('list, show or retry mail to postmaster and abuse, and reports that could not be parsed')
 
-  withLimit(withJson(mail.command('list').description('show the newest')), 'most that are shown', 30)
+  withLimit(withJson(mail.command('list').description('list the newest messages')), 'maximum number of messages', 30)
     .addOption(new Option('--kind <kind>', 'only of this kind').choices(OPERATOR_MAIL_KINDS))
     .action(async (options: JsonOption & ListInput) => {
       const { kind, limit } = options
@@ -133,8 +133,8 @@ export function addMailCommands(program: Command): void {
     })
 
   withJson(mail.command('show').description('show a message'))
-    .argument('<id>', 'as `tassis mail list` shows it')
-    .option('--raw', 'the message as it came, without what a terminal obeys; with --json exactly, in base64')
+    .argument('<id>', 'message ID, as shown by `tassis mail list`')
+    .option('--raw', 'show the raw message without control characters; with --json unchanged, in base64')
     .action(async (id: string, options: JsonOption & { raw?: boolean }) => {
       await withData(loadConfig().config, async (call) => {
         const shown = await call(show, { id })
@@ -148,30 +148,26 @@ export function addMailCommands(program: Command): void {
       })
     })
 
-  withJson(
-    mail
-      .command('retry')
-      .description('process a message again as if it had just come in, such as a bounce that could not be parsed'),
-  )
-    .argument('<id>', 'as `tassis mail list` shows it')
+  withJson(mail.command('retry').description('process a message again, such as a bounce that could not be parsed'))
+    .argument('<id>', 'message ID, as shown by `tassis mail list`')
     .action(async (id: string, options: JsonOption) => {
       const done = await withData(loadConfig().config, (call) => call(retry, { id }))
       printResult(
         options,
         done,
-        () => 'It is processed again; what cannot be made out comes back to `tassis mail list`.',
+        () => 'The message is being processed again; if it cannot be parsed, it returns to `tassis mail list`.',
       )
     })
 
-  withJson(mail.command('delete').description('delete a message for good'))
-    .argument('<id>', 'as `tassis mail list` shows it')
+  withJson(mail.command('delete').description('delete a message permanently'))
+    .argument('<id>', 'message ID, as shown by `tassis mail list`')
     .action(async (id: string, options: JsonOption) => {
       const done = await withData(loadConfig().config, (call) => call(remove, { id }))
       printResult(options, done, () => 'Deleted.')
     })
 }
 
-/** The message as it came; null when it is no longer kept. */
+/** Fetches the raw message; null if it is no longer stored. */
 async function fetchRaw(call: Call, id: string): Promise<Buffer | null> {
   const chunks: Buffer[] = []
   for (let offset: number | null = 0; offset !== null; ) {
@@ -183,12 +179,12 @@ async function fetchRaw(call: Call, id: string): Promise<Buffer | null> {
   return Buffer.concat(chunks)
 }
 
-const GONE_MESSAGE = 'The message itself is no longer kept; what `tassis mail list` says of it is all that is left.'
+const GONE_MESSAGE = 'The message is no longer stored; only its entry in `tassis mail list` is left.'
 
-/** Characters of the text; whoever wants more asks for the whole message. */
+/** Maximum length of the text; --raw shows the whole message. */
 const MAX_TEXT_LENGTH = 100_000
 
-/** The text of a message; null when it has none, or cannot be parsed. */
+/** Returns the text of a message; null when it has none or cannot be parsed. */
 async function extractText(bytes: Uint8Array, mailFrom: string): Promise<string | null> {
   // Loaded here: no other command parses mail.
   const { parseMessage } = await import('#protocols/mime/parse.ts')
@@ -201,14 +197,14 @@ async function extractText(bytes: Uint8Array, mailFrom: string): Promise<string 
   }
 }
 
-/** Text of several lines, without anything that a terminal obeys. */
+/** Removes control characters from text of several lines. */
 const toPrintableLines = (text: string): string => text.trimEnd().split(/\r?\n/).map(toPrintable).join('\n')
 
 const formatAddress = (address: string): string => (address === '' ? '<>' : address)
 
 function formatMail(mail: MailView & { readonly text: string | null }, isGone: boolean): string {
   if (mail.text !== null) return `${formatHeader(mail)}\n\n${toPrintableLines(mail.text)}`
-  return `${formatHeader(mail)}\n\n(${isGone ? GONE_MESSAGE : 'It has no text that can be shown; --raw shows all of it.'})`
+  return `${formatHeader(mail)}\n\n(${isGone ? GONE_MESSAGE : 'It has no text to show; --raw shows the whole message.'})`
 }
 
 const formatHeader = (mail: MailView): string =>

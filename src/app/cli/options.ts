@@ -1,4 +1,4 @@
-/** @module Options that several commands have, and the numbers that they take. */
+/** @module Options that several commands share, and their parsers. */
 import { type Command, InvalidArgumentError } from 'commander'
 
 export interface JsonOption {
@@ -9,24 +9,24 @@ export interface AccountOption {
   readonly account?: string
 }
 
-export const withJson = (command: Command): Command => command.option('--json', 'print JSON, for programs')
+export const withJson = (command: Command): Command => command.option('--json', 'print JSON')
 
 export const withAccount = (
   command: Command,
-  description = 'the account; needed only when there are several',
+  description = 'the account; required only if there are several',
 ): Command => command.option('--account <id|name>', description)
 
-/** Meaning of `--account` for what shows all accounts by itself. */
-export const ONLY_ACCOUNT_DESCRIPTION = 'only of this account'
+/** Description of `--account` for commands that show all accounts by default. */
+export const ONLY_ACCOUNT_DESCRIPTION = 'only this account'
 
-/** Most rows that a list shows at once. */
+/** Maximum number of rows in a list. */
 const MAX_ROWS = 1000
 
-/** `--limit`, up to MAX_ROWS. `meaning` says of what, such as `most deliveries that are shown`. */
+/** Adds `--limit`, up to MAX_ROWS. @param description such as `maximum number of deliveries` */
 export const withLimit = (command: Command, description: string, fallback: number): Command =>
   command.option('--limit <count>', `${description}, up to ${MAX_ROWS}`, createWholeNumberParser(1, MAX_ROWS), fallback)
 
-/** Reads an option that is a whole number within bounds; the refusal says which. */
+/** Creates a parser for an option that is a whole number within limits. */
 export function createWholeNumberParser(min: number, max: number): (text: string) => number {
   return (text) => {
     const value = Number(text)
@@ -36,5 +36,5 @@ export function createWholeNumberParser(min: number, max: number): (text: string
   }
 }
 
-/** For options that may come several times. */
+/** Parser for options that may be repeated. */
 export const collectOption = (value: string, earlier: readonly string[] = []): readonly string[] => [...earlier, value]

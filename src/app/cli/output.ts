@@ -1,25 +1,25 @@
 /**
- * @module What commands print: aligned text for people, JSON for programs. What other servers or senders wrote can hold anything, so no control
- * character of it reaches the terminal.
+ * @module Prints the results of commands: aligned text for people, JSON for programs. Text from other servers and
+ * senders is untrusted, so its control characters never reach the terminal.
  */
 import type { Millis } from '#platform/clock.ts'
 
-// C0 and C1 controls, line separators, and what turns the direction of writing.
+// C0 and C1 controls, line separators and bidirectional controls.
 const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]+/g
 
-// The same, without the C0 controls: those are escaped in JSON, or its own line ends.
+// The same without the C0 controls, which JSON escapes; those left are its own line ends.
 const UNESCAPED = /[\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g
 
-/** Text from elsewhere on one line, without anything that a terminal obeys. */
+/** Puts untrusted text on one line without control characters. */
 export const toPrintable = (text: string): string => text.replace(UNPRINTABLE, ' ')
 
-/** At most `most` characters, cut off with an ellipsis. */
+/** Cuts text to `maxLength` characters, with an ellipsis. */
 export const truncate = (text: string, maxLength: number): string =>
   text.length > maxLength ? `${text.slice(0, maxLength - 1)}…` : text
 
 export const print = (text: string): void => void process.stdout.write(`${text}\n`)
 
-/** As JSON, with everything that a terminal obeys as `\\uXXXX`: `JSON.stringify` alone does so with C0 controls only. */
+/** Formats JSON with all control characters as `\\uXXXX`; `JSON.stringify` escapes only C0 controls. */
 export const formatJson = (value: unknown): string =>
   JSON.stringify(value, null, 2).replace(
     UNESCAPED,
@@ -28,7 +28,7 @@ export const formatJson = (value: unknown): string =>
 
 export const printJson = (value: unknown): void => print(formatJson(value))
 
-/** The value as JSON when programs read, else as text. */
+/** Prints the value as JSON with `--json`, else as text. */
 export function printResult<T>(
   options: { readonly json?: boolean | undefined },
   value: T,
@@ -39,8 +39,8 @@ export function printResult<T>(
 }
 
 /**
- * Something secret that is shown once, alone on standard output so that it can be piped into a file; what is to be said of it goes to standard error.
- * As JSON it is part of the value.
+ * Prints a secret alone on standard output, so that it can be piped into a file, and the sentence about it on standard
+ * error. With `--json` the secret is part of the value.
  */
 export function printSecret<T>(
   options: { readonly json?: boolean | undefined },
@@ -56,7 +56,7 @@ export function printSecret<T>(
   }
 }
 
-/** Rows in aligned columns under their headings; all cells are made printable. */
+/** Formats rows in aligned columns under their headings, with control characters removed. */
 export function formatTable(headings: readonly string[], rows: readonly (readonly string[])[]): string {
   const lines = [headings, ...rows.map((row) => row.map(toPrintable))]
   const widths = headings.map((_, column) => Math.max(...lines.map((line) => Bun.stringWidth(line[column] ?? ''))))
@@ -70,10 +70,10 @@ export function formatTable(headings: readonly string[], rows: readonly (readonl
     .join('\n')
 }
 
-/** `2026-11-21 14:02:11Z`. */
+/** Formats a time as `2026-11-21 14:02:11Z`. */
 export const formatUtc = (iso: string): string => `${iso.slice(0, 10)} ${iso.slice(11, 19)}Z`
 
-/** `in 4 min`, `2 h ago`, `now`. */
+/** Formats a time as `in 4 min`, `2 h ago` or `now`. */
 export function formatRelativeTime(at: Millis, now: Millis): string {
   const seconds = Math.round(Math.abs(at - now) / 1000)
   if (seconds === 0) return 'now'
@@ -88,5 +88,5 @@ export function formatRelativeTime(at: Millis, now: Millis): string {
   return at > now ? `in ${size}` : `${size} ago`
 }
 
-/** `1 email`, `2 emails`. */
+/** Formats a count as `1 email` or `2 emails`. */
 export const formatCount = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`

@@ -1,4 +1,4 @@
-/** @module `tassis accounts plan`: the operator gives an account a plan, or a quota of its own. */
+/** @module `tassis accounts plan`: sets the plan or the monthly quota of an account. */
 import { type Command, InvalidArgumentError } from 'commander'
 import { PLANS, UNLIMITED } from '#features/core/accounts/plans.ts'
 import { assignPlan } from '#features/people/billing/assign.ts'
@@ -12,14 +12,14 @@ import { printResult, toPrintable } from './output.ts'
 interface PlanView {
   readonly account: string
   readonly plan: string
-  /** Recipients a month; null: unlimited. */
+  /** Recipients per month; null if unlimited. */
   readonly monthly_quota: number | null
 }
 
 interface AssignInput {
   readonly account: string
   readonly plan?: string
-  /** Null: what the plan says. */
+  /** Null for the quota of the plan. */
   readonly monthlyQuota?: number | null
 }
 
@@ -35,10 +35,10 @@ export const planAdminCommands = [assign]
 
 /** @param accounts the group `tassis accounts` */
 export function addPlanCommand(accounts: Command): void {
-  withJson(accounts.command('plan').description('give an account a plan, or a quota of its own'))
-    .argument('<account>', 'its id or name')
+  withJson(accounts.command('plan').description('set the plan or the monthly quota of an account'))
+    .argument('<account>', 'ID or name of the account')
     .argument('[plan]', `one of ${PLANS.join(', ')}`)
-    .option('--monthly-quota <recipients>', 'its own quota; "plan" for that of the plan', parseQuota)
+    .option('--monthly-quota <recipients>', 'quota of the account; "plan" for the quota of the plan', parseQuota)
     .action(
       async (account: string, plan: string | undefined, options: JsonOption & { monthlyQuota?: number | 'plan' }) => {
         const { monthlyQuota } = options
@@ -52,7 +52,7 @@ export function addPlanCommand(accounts: Command): void {
           options,
           done,
           (shown) =>
-            `${toPrintable(shown.account)} has plan ${shown.plan} and ${shown.monthly_quota ?? 'any number of'} recipients a month.`,
+            `${toPrintable(shown.account)} has plan ${shown.plan} with ${shown.monthly_quota ?? 'unlimited'} recipients per month.`,
         )
       },
     )
@@ -61,6 +61,6 @@ export function addPlanCommand(accounts: Command): void {
 function parseQuota(text: string): number | 'plan' {
   if (text === 'plan') return text
   if (!/^\d{1,10}$/.test(text) || Number(text) > UNLIMITED)
-    throw new InvalidArgumentError(`It is a whole number from 0 to ${UNLIMITED}, which is no limit, or "plan".`)
+    throw new InvalidArgumentError(`It must be a whole number from 0 to ${UNLIMITED} (no limit), or "plan".`)
   return Number(text)
 }

@@ -1,12 +1,12 @@
-/** @module Whether the ports of the service are free, for a sentence that says which line to use when it is not. */
+/** @module Checks whether the ports of the service are free, to suggest a command with another port. */
 import { createServer } from 'node:net'
 import type { Config } from '#platform/config.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
 import { InUseError } from '../create.ts'
 
 /**
- * The error when another program listens on the address of the HTTP API or at the one where mail comes in, else undefined. Listens there for a moment.
- * @param command the line that starts the service
+ * Returns an error when another program listens on the HTTP or inbound address, else undefined. Listens there briefly.
+ * @param command the command line that starts the service
  */
 export async function findPortConflict(
   { httpAddr, inboundAddr }: Pick<Config, 'httpAddr' | 'inboundAddr'>,
@@ -21,7 +21,7 @@ export async function findPortConflict(
     const { host, port } = address
     const alternative = `${host.includes(':') ? `[${host}]` : host}:${port < 65_535 ? port + 1 : fallbackPort}`
     return new InUseError(
-      `${variable} is "${value}", but another program uses this port; stop that one, or use another port: \`${variable}=${alternative} ${command}\`.`,
+      `${variable} is "${value}", but another program uses this port; stop it, or use another port: \`${variable}=${alternative} ${command}\`.`,
     )
   }
   return undefined

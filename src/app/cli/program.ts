@@ -1,6 +1,6 @@
 /**
- * @module The command line: every command, and how one ends. Exit codes: 0 done; 1 refused, failed or not as it should be; 2 wrong usage, a wrong
- * setting or a data directory that cannot be had. Whatever fails is told in one sentence on standard error.
+ * @module The command line: registers every command and sets the exit code. 0: done. 1: refused, failed or a check
+ * found problems. 2: wrong usage, a wrong setting or an unusable data directory. Errors are one sentence on stderr.
  */
 import { Command, CommanderError } from 'commander'
 import { ConfigError } from '#platform/config.ts'
@@ -41,13 +41,14 @@ import { addWebhookCommands } from './webhooks.ts'
 const USAGE_EXIT_CODE = 2
 
 /**
- * @param args of which the first names the command, for advice
- * @param addBenchCommand the benchmark stands outside of `app`, which it measures
+ * Creates the program with all commands.
+ * @param args used for advice in error messages; the first names the command
+ * @param addBenchCommand passed in, because the benchmark imports `app`
  */
 export function createProgram(args: readonly string[], addBenchCommand: (program: Command) => void): Command {
   const program = new Command('tassis')
     .description('Transactional email service. Settings are TASSIS_* variables; `tassis config` lists them.')
-    // Before commands are added: they inherit it.
+    // Before commands are added, because they inherit these settings.
     .exitOverride()
     .showSuggestionAfterError()
     .configureOutput({
@@ -56,7 +57,7 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
         write(toErrorOutput(`tassis: ${message.replace(/^error: /, '')}${formatAdvice(message, program, args)}`))
       },
     })
-    .option('-V, --version', 'print the version and the commit that it was made from')
+    .option('-V, --version', 'print the version and the commit it was built from')
     .on('option:version', () => {
       print(formatVersion())
       throw new CommanderError(0, 'commander.version', '')
@@ -90,12 +91,12 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
   addStartCommand(program)
   program
     .command('version')
-    .description('print the version and the commit that it was made from')
+    .description('print the version and the commit it was built from')
     .action(() => print(formatVersion()))
   return program
 }
 
-/** A line that says where to look up what was missing or unknown; empty where there is nothing to say. */
+/** Returns a line that names the command to look up what was missing or unknown; empty if there is none. */
 function formatAdvice(error: string, program: Command, [name]: readonly string[]): string {
   const command = program.commands.find((known) => known.name() === name)
   if (/unknown command/.test(error))
@@ -104,11 +105,11 @@ function formatAdvice(error: string, program: Command, [name]: readonly string[]
       : '`tassis --help` lists all commands.\n'
   const hasList = command?.commands.some((known) => known.name() === 'list')
   return hasList && /missing required argument '(id|key|domain)'/.test(error)
-    ? `\`tassis ${name} list\` shows what there is.\n`
+    ? `\`tassis ${name} list\` shows all.\n`
     : ''
 }
 
-/** An error of a command that has no commands of its own, and was given one. */
+/** Simplifies the error for a subcommand of a command that has none. */
 function simplifyError(error: string, program: Command, [name, subcommand]: readonly string[]): string {
   const command = program.commands.find((known) => known.name() === name)
   const isUnknownSubcommand = command?.commands.length === 0 && subcommand !== undefined && !subcommand.startsWith('-')
@@ -117,7 +118,7 @@ function simplifyError(error: string, program: Command, [name, subcommand]: read
     : error
 }
 
-/** Throws what an unknown command of a group throws, also of a group that does something without one: that would take it for an argument. */
+/** Throws commander's error for an unknown subcommand, also for a group that would treat it as its own argument. */
 function requireKnownCommand(program: Command, [name, subcommand]: readonly string[]): void {
   const group = program.commands.find((known) => known.name() === name)
   if (!group || group.commands.length === 0 || subcommand === undefined || /^-|^help$/.test(subcommand)) return
@@ -138,7 +139,7 @@ export async function runCommandLine(
     await program.parseAsync(args, { from: 'user' })
     return Number(process.exitCode ?? 0)
   } catch (thrown) {
-    // Commander has printed its sentence, or the help that was asked for.
+    // Commander has already printed its error or the help.
     if (thrown instanceof CommanderError) return thrown.exitCode === 0 ? 0 : USAGE_EXIT_CODE
     const error = toStorageError(thrown)
     const { sentence, exitCode } = describeError(error)
@@ -147,15 +148,15 @@ export async function runCommandLine(
   }
 }
 
-/** A service that cannot start says so at the journal's error priority. */
+/** Adds the error priority when the journal reads stderr, so that a failed start is logged as an error. */
 const toErrorOutput = (text: string): string => (isJournal() ? addPriority('error', text) : text)
 
 function describeError(error: unknown): { sentence: string; exitCode: number } {
-  // Not the settings are wrong: a supervisor may start it again.
+  // Exit code 1, because the settings are right and a supervisor may restart the service.
   if (error instanceof InUseError) return { sentence: toPrintable(error.message), exitCode: 1 }
   if (error instanceof ConfigError) return { sentence: toPrintable(error.message), exitCode: USAGE_EXIT_CODE }
   if (error instanceof AppError || error instanceof CommandError)
     return { sentence: toPrintable(error.message), exitCode: 1 }
-  // A bug: whoever reports it needs where it was.
+  // A bug: the report needs the stack.
   return { sentence: error instanceof Error ? (error.stack ?? error.message) : String(error), exitCode: 1 }
 }

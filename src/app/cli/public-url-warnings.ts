@@ -1,12 +1,9 @@
-/**
- * @module What is wrong with the public URL of a service that sends mail: it stands in links that cannot be changed
- * afterwards.
- */
+/** @module Warns about an unusable public URL: links in sent mail contain it and cannot be changed later. */
 import type { Config } from '#platform/config.ts'
 
 const LOOPBACK_PATTERN = /^(localhost|.+\.localhost|127(\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\])$/
 
-/** At most one sentence. */
+/** Returns at most one sentence. */
 export function findPublicUrlWarnings({
   publicUrl,
   httpAddr,
@@ -18,9 +15,9 @@ export function findPublicUrlWarnings({
     publicUrl === `http://${httpAddr}`
       ? 'is not set'
       : isLoopback
-        ? `is ${publicUrl}, which leads nobody but this machine here`
-        : `is ${publicUrl}, which is not https: mail programs offer no one-click unsubscribe, and links can be read and changed on their way`
+        ? `is ${publicUrl}, which works only on this machine`
+        : `is ${publicUrl}, which is not https: mail clients offer no one-click unsubscribe, and links can be read and changed in transit`
   return [
-    `TASSIS_PUBLIC_URL ${problem}. It stands in each link to unsubscribe, to confirm and to track, and mail cannot be changed afterwards: set it to the https URL of this service, such as https://mail.example.com.`,
+    `TASSIS_PUBLIC_URL ${problem}. Every unsubscribe, confirmation and tracking link contains it, and sent mail cannot be changed: set it to the https URL of this service, such as https://mail.example.com.`,
   ]
 }

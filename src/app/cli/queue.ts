@@ -1,4 +1,4 @@
-/** @module `tassis queue`: what waits to be delivered, why, and until when; and in a line, whether webhooks need a look. */
+/** @module `tassis queue`: shows what waits for delivery, why and until when, with one line about webhooks. */
 import type { Database } from 'bun:sqlite'
 import type { Command } from 'commander'
 import type { App } from '#features/core/app/app.ts'
@@ -19,7 +19,7 @@ import { formatCount, formatRelativeTime, formatTable, formatUtc, printResult, t
 
 interface WaitingLane {
   readonly lane: string
-  /** Whose mail waits there; null when the account is deleted. */
+  /** Name of the account whose mail waits; null if the account is deleted. */
   readonly account: string | null
   readonly waiting: number
   readonly first_due_at: string
@@ -38,22 +38,25 @@ interface WaitingRecipient {
 }
 
 interface QueueView {
-  /** Whether a service runs that delivers it. */
+  /** Whether a running service delivers the queue. */
   readonly delivering: boolean
   readonly waiting: number
-  /** Lanes that wait, each an account's mail to a domain; `lanes` has those with the earliest mail. Mail of broadcasts has lanes of its own. */
+  /**
+   * Number of lanes that wait; `lanes` has those with the earliest mail. A lane holds the mail of one account to one
+   * domain; broadcasts have separate lanes.
+   */
   readonly lane_count: number
   readonly domain_count: number
   readonly lanes: readonly WaitingLane[]
-  /** Of each lane in `lanes` the earliest. */
+  /** The earliest recipients of each lane in `lanes`. */
   readonly recipients: readonly WaitingRecipient[]
   readonly webhooks: {
-    /** Deliveries that wait for another attempt, or for their first after a replay. */
+    /** Deliveries that wait for a retry, or for their first attempt after a replay. */
     readonly waiting: number
-    /** Webhooks that failures have switched off. */
+    /** Webhooks deactivated by failures. */
     readonly off_by_failures: number
   }
-  /** Messages that came in and are not processed yet. */
+  /** Received messages that are not processed yet. */
   readonly received: number
 }
 
@@ -69,7 +72,7 @@ interface RecipientRow {
 }
 
 const sql = prepareStatements((db) => ({
-  // By lane, so that the index of the queue gives the earliest without sorting all.
+  // By lane, so that the queue's index returns the earliest recipients without a sort.
   ofLane: db.prepare<RecipientRow, [string, number]>(
     `SELECT emails.uuid, accounts.name AS account, lane, address AS recipient, recipients.status, attempts, next_at AS nextAt, last_error AS lastError
      FROM recipients JOIN emails ON emails.id = email_id JOIN accounts ON accounts.id = account_id
@@ -84,15 +87,15 @@ const sql = prepareStatements((db) => ({
 
 const MAX_PER_LANE = 10
 
-/** As the scheduler says of a lane whose mail is not due yet. */
+/** The scheduler's text for a lane whose mail is not due yet. */
 const WAITING_REASON = 'waits for its time'
 
-/** What the mail of a lane waits for that is not due yet: of the earliest. */
+/** Describes what the earliest mail of a lane that is not due waits for. */
 function describeWait({ db }: App, lane: string, now: Millis): string {
   const [first] = sql(db).ofLane.all(lane, 1)
   if (!first) return WAITING_REASON
   if (statusName(first.status) === 'scheduled') return 'scheduled'
-  const next = `next try ${formatRelativeTime(first.nextAt, now)}`
+  const next = `next attempt ${formatRelativeTime(first.nextAt, now)}`
   return first.lastError === null ? next : `deferred: ${truncate(first.lastError, MAX_ERROR_LENGTH)}, ${next}`
 }
 
@@ -165,8 +168,8 @@ export const queueAdminCommands = [queue, release]
 
 export function addQueueCommand(program: Command): void {
   const queueCommand = withLimit(
-    withJson(program.command('queue').description('show what waits to be delivered, why, and until when')),
-    'most domains and recipients that are shown',
+    withJson(program.command('queue').description('show what waits for delivery, why and until when')),
+    'maximum number of domains and of recipients',
     30,
   ).action(async (options: JsonOption & { limit: number }) => {
     const found = await withData(loadConfig().config, (call) => call(queue, { limit: options.limit }))
@@ -175,16 +178,16 @@ export function addQueueCommand(program: Command): void {
   withJson(
     queueCommand
       .command('release')
-      .description('deliver now what waits because its stored content was missing, once that was put back'),
+      .description('release mail that was held for missing content, after that content has been restored'),
   ).action(async (_, command: Command) => {
-    // `queue` has the same option and takes it first.
+    // `queue` also has `--json` and parses it first.
     const options = command.optsWithGlobals<JsonOption>()
     const done = await withData(loadConfig().config, (call) => call(release, null))
     printResult(
       options,
       done,
       ({ released }) =>
-        `${formatCount(released, 'message')} released; what is still without its content is held again.`,
+        `${formatCount(released, 'message')} released; messages whose content is still missing are held again.`,
     )
   })
 }
@@ -194,7 +197,7 @@ const MAX_ERROR_LENGTH = 120
 const formatQueue = (found: QueueView, now: number): string =>
   [formatMail(found, now), ...formatWebhooks(found.webhooks), ...formatReceived(found.received)].join('\n')
 
-/** At most one line: `tassis webhooks` has the rest. */
+/** Formats at most one line; `tassis webhooks` shows the details. */
 function formatWebhooks({ waiting, off_by_failures: off }: QueueView['webhooks']): string[] {
   const parts = [
     ...(waiting > 0
@@ -204,7 +207,9 @@ function formatWebhooks({ waiting, off_by_failures: off }: QueueView['webhooks']
             : `${waiting} webhook deliveries wait for an attempt`,
         ]
       : []),
-    ...(off > 0 ? [off === 1 ? '1 webhook is off by failures' : `${off} webhooks are off by failures`] : []),
+    ...(off > 0
+      ? [off === 1 ? '1 webhook is deactivated by failures' : `${off} webhooks are deactivated by failures`]
+      : []),
   ]
   return parts.length === 0 ? [] : ['', `${parts.join(', ')}: tassis webhooks list`]
 }
@@ -213,7 +218,7 @@ const formatReceived = (received: number): string[] =>
   received === 0 ? [] : ['', `${formatCount(received, 'received message')} not processed yet`]
 
 function formatMail(found: QueueView, now: number): string {
-  if (found.waiting === 0) return 'Nothing waits.'
+  if (found.waiting === 0) return 'The queue is empty.'
   const formatDue = (iso: string) => `${formatUtc(iso)} (${formatRelativeTime(Date.parse(iso), now)})`
   const { lanes, recipients } = found
   return [
@@ -231,7 +236,7 @@ function formatMail(found: QueueView, now: number): string {
     ...(lanes.length < found.lane_count ? [`… and ${found.lane_count - lanes.length} more`] : []),
     '',
     formatTable(
-      ['RECIPIENT', 'STATUS', 'ATTEMPTS', 'NEXT TRY', 'EMAIL', 'LAST ERROR'],
+      ['RECIPIENT', 'STATUS', 'ATTEMPTS', 'NEXT ATTEMPT', 'EMAIL', 'LAST ERROR'],
       recipients.map((recipient) => [
         recipient.recipient,
         recipient.status,

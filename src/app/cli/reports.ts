@@ -1,6 +1,6 @@
 /**
- * @module `tassis reports`: the reports that other hosts send about the mail of domains here, DMARC aggregate and TLS-RPT. Strangers wrote them: nothing
- * of them reaches the terminal but text.
+ * @module `tassis reports`: shows the DMARC aggregate and TLS-RPT reports that other hosts send about the domains here.
+ * The content is untrusted: control characters never reach the terminal.
  */
 import type { Command } from 'commander'
 import { findReport, listReports, type StoredReport } from '#features/receiving/domain-reports/store.ts'
@@ -18,7 +18,7 @@ interface ReportView {
   readonly id: string
   /** `dmarc` or `tls`. */
   readonly kind: string
-  /** Name of the account that has the domain; null: nobody. */
+  /** Name of the account that has the domain; null if none has. */
   readonly account: string | null
   readonly domain: string
   readonly organisation: string
@@ -48,7 +48,7 @@ interface ListInput {
 }
 
 const list = defineAdminCommand('reports.list', ({ opened: { app } }, { domain, limit }: ListInput) => {
-  // One more than is shown tells whether there are more; counting all would read them all.
+  // One extra row shows whether there are more; a count would read them all.
   const found = listReports(app.db, {
     domain: domain === undefined ? undefined : parseDomainName(domain),
     limit: limit + 1,
@@ -68,8 +68,8 @@ const show = defineAdminCommand('reports.show', ({ opened: { app } }, { id }: { 
   try {
     content = app.content.get(stored.contentRef)
   } catch (error) {
-    app.log.warn({ err: error, report: id }, 'the content of a report could not be read')
-    throw notFound('report_content_gone', 'The report itself is no longer kept; only what the list says of it is left.')
+    app.log.warn({ err: error, report: id }, 'cannot read report content')
+    throw notFound('report_content_gone', 'The report is no longer stored; only its entry in the list is left.')
   }
   return { ...toReportView(stored), content: new TextDecoder().decode(content) }
 })
@@ -79,10 +79,10 @@ export const reportAdminCommands = [list, show]
 export function addReportCommands(program: Command): void {
   const reports = program
     .command('reports')
-    .description('DMARC and TLS reports that other hosts send about the mail of your domains')
+    .description('list or show DMARC and TLS reports that other hosts send about your domains')
 
-  withLimit(withJson(reports.command('list').description('show the newest')), 'most that are shown', 30)
-    .option('--domain <domain>', 'only of this domain')
+  withLimit(withJson(reports.command('list').description('list the newest reports')), 'maximum number of reports', 30)
+    .option('--domain <domain>', 'only this domain')
     .action(async (options: JsonOption & ListInput) => {
       const { domain, limit } = options
       const input = { limit, ...(domain !== undefined && { domain }) }
@@ -90,15 +90,15 @@ export function addReportCommands(program: Command): void {
       printResult(options, found, formatList)
     })
 
-  withJson(reports.command('show').description('show a report as it came, unpacked: XML or JSON'))
-    .argument('<id>', 'as `tassis reports list` shows it')
+  withJson(reports.command('show').description('show the unpacked XML or JSON of a report'))
+    .argument('<id>', 'report ID, as shown by `tassis reports list`')
     .action(async (id: string, options: JsonOption) => {
       const found = await withData(loadConfig().config, (call) => call(show, { id }))
       printResult(options, found, (shown) => `${formatHeader(shown)}\n\n${toPrintableLines(shown.content)}`)
     })
 }
 
-/** Text of several lines, without anything that a terminal obeys. */
+/** Removes control characters except tabs from text of several lines. */
 const toPrintableLines = (text: string): string =>
   text
     .trimEnd()
@@ -115,7 +115,7 @@ function formatList({
   readonly reports: readonly ReportView[]
   readonly has_more: boolean
 }): string {
-  if (reports.length === 0) return 'There is no report.'
+  if (reports.length === 0) return 'There are no reports.'
   return [
     formatTable(
       ['ID', 'RECEIVED', 'KIND', 'DOMAIN', 'FROM', 'PERIOD', 'ACCOUNT'],
@@ -133,7 +133,7 @@ function formatList({
   ].join('\n')
 }
 
-/** Days, since nearly all reports cover whole ones: `2026-11-20` or `2026-11-19 to 2026-11-20`. */
+/** Formats a period as `2026-11-20` or `2026-11-19 to 2026-11-20`: nearly all reports cover whole days. */
 function formatPeriod({ period_start, period_end }: ReportView): string {
   const [first, last] = [period_start?.slice(0, 10), period_end?.slice(0, 10)]
   return first === undefined || last === undefined || first === last ? (first ?? last ?? '') : `${first} to ${last}`
@@ -144,7 +144,7 @@ const formatHeader = (shown: ReportView): string =>
     [
       ['Received', `${formatUtc(shown.received_at)}, ${shown.size_bytes} bytes unpacked`],
       ['Kind', shown.kind === 'tls' ? 'TLS-RPT' : 'DMARC aggregate'],
-      ['Domain', `${shown.domain} (${shown.account === null ? 'of no account' : `account ${shown.account}`})`],
+      ['Domain', `${shown.domain} (${shown.account === null ? 'no account' : `account ${shown.account}`})`],
       ['From', shown.organisation],
       ['Id', shown.report_id],
       ['Period', formatPeriod(shown)],

@@ -1,4 +1,4 @@
-/** @module `tassis retention run`: removes now what is too old or too much, as the service does every hour. */
+/** @module `tassis retention run`: deletes expired and excess data immediately, as the service does every hour. */
 import type { Command } from 'commander'
 import { type RemovedCounts, runRetention } from '#features/lifecycle/retention/run.ts'
 import { loadConfig } from '../settings.ts'
@@ -12,11 +12,11 @@ const run = defineAdminCommand('retention.run', ({ opened: { app } }): Promise<R
 export const retentionAdminCommands = [run]
 
 export function addRetentionCommands(program: Command): void {
-  const retention = program.command('retention').description('what is removed by age and by size')
+  const retention = program.command('retention').description('delete expired and excess data')
   withJson(
     retention
       .command('run')
-      .description('remove now what is older than its age or beyond its size, as the service does every hour'),
+      .description('delete data beyond its retention or size limit now, as the service does every hour'),
   ).action(async (options: JsonOption) => {
     const { config } = loadConfig()
     await withData(config, async (call) => printResult(options, await call(run, {}), formatRemoved))

@@ -1,6 +1,6 @@
 /**
- * @module `tassis send`: sends one message and prints each of its events as it happens, until it is final. Without a running service this process
- * delivers, for as long as it follows.
+ * @module `tassis send`: sends one message and prints its events until it is final. Without a running service, this
+ * process delivers the message while it follows the events.
  */
 import type { Command } from 'commander'
 import type { RecordedEvent } from '#features/core/events/model.ts'
@@ -23,13 +23,13 @@ import { type AccountOption, collectOption, type JsonOption, withAccount } from 
 import { formatRelativeTime, print, toPrintable } from './output.ts'
 
 export interface EventView {
-  /** Present for mail that is only captured. */
+  /** Set for mail that is only captured. */
   readonly sandbox?: true
   readonly seq: number
   readonly type: string
   readonly at: string
   readonly recipient: string | null
-  /** What it carries: `smtp_response`, `remote_mta`, `tls`, `reason`, `next_retry_at` (ms) and others. */
+  /** Details such as `smtp_response`, `remote_mta`, `tls`, `reason` and `next_retry_at` (ms). */
   readonly data: Readonly<Record<string, string | number | null>>
 }
 
@@ -74,7 +74,7 @@ const follow = defineAdminCommand(
     const { accountId } = resolveOperator(app, input.account)
     const uuid = parseUuid(input.id)
     const email = uuid && findEmail(app.db, accountId, uuid)
-    if (!email) throw notFound('email_not_found', 'There is no email with this id.')
+    if (!email) throw notFound('email_not_found', 'Email not found.')
     const events = readEmailEvents(app, accountId, email.id)
       .filter(({ seq }) => seq > input.afterSeq)
       .map(toEventView)
@@ -106,18 +106,18 @@ export function addSendCommand(program: Command): void {
   withAccount(
     program
       .command('send')
-      .description('send one message and follow it until it is final; exit code 1 when not every recipient was reached')
-      .option('--json', 'print one JSON object a line, for programs: the acceptance, each event, the end'),
+      .description('send one message and follow it until it is final; exit code 1 if a recipient was not reached')
+      .option('--json', 'print one JSON object per line: the acceptance, each event, the result'),
   )
     .requiredOption('--from <address>', 'sender; its domain must be registered')
-    .requiredOption('--to <address>', 'recipient; several times for several', collectOption)
-    .option('--cc <address>', 'Cc recipient; several times for several', collectOption)
-    .option('--bcc <address>', 'Bcc recipient; several times for several', collectOption)
+    .requiredOption('--to <address>', 'recipient; repeat for several', collectOption)
+    .option('--cc <address>', 'Cc recipient; repeat for several', collectOption)
+    .option('--bcc <address>', 'Bcc recipient; repeat for several', collectOption)
     .option('--subject <text>', 'subject', 'A test message')
-    .option('--text <text>', 'text body; when neither body is given, a sentence')
+    .option('--text <text>', 'text body; default: one sentence, unless --html is given')
     .option('--html <html>', 'HTML body')
     .option('--stream <slug>', 'message stream')
-    .option('--no-follow', 'end as soon as it is accepted')
+    .option('--no-follow', 'exit once the message is accepted')
     .action(async (options: SendOptions) => {
       const { config } = loadConfig()
       const interrupted = new AbortController()
@@ -132,14 +132,14 @@ export function addSendCommand(program: Command): void {
 
 const POLL_INTERVAL_MS = 100
 
-/** True when it was sent, or only accepted and not to be followed. */
+/** Returns true when the message was sent, or accepted with --no-follow. */
 async function sendAndFollow(call: Call, options: SendOptions, signal: AbortSignal): Promise<boolean> {
   const { account } = options
   const sent = await call(send, { ...(account !== undefined && { account }), request: toRequest(options) })
   const printLine = (value: unknown, text: string) => print(options.json ? JSON.stringify(value) : text)
   printLine(
     sent,
-    `Accepted as ${sent.id}.${sent.sandbox ? ` ${sent.sending_domain} was never verified, so the message is captured and reaches nobody.` : ''}`,
+    `Accepted as ${sent.id}.${sent.sandbox ? ` ${sent.sending_domain} was never verified, so the message is captured, not sent.` : ''}`,
   )
   if (!options.follow) return true
   for (let afterSeq = 0; ; ) {
@@ -202,7 +202,7 @@ function formatCaptured(id: string, domain: string, status: Status, recipients: 
   )
 }
 
-/** `2 of 3 delivered; not carl@example.net (bounced).` */
+/** Formats the result, such as `2 of 3 delivered; not carl@example.net (bounced).` */
 function formatOutcome(status: Status, recipients: readonly RecipientStatus[]): string {
   if (recipients.length === 1) return `It is ${status}.`
   const unsent = filterUnsent(recipients)
@@ -228,11 +228,14 @@ function toRequest(options: SendOptions): SendRequest {
   }
 }
 
-/** `14:02:11.205Z  deferred   bob@example.net  451 later; next try in 5 min  (mx.example.net [192.0.2.1], TLSv1.3 …)` */
+/**
+ * Formats an event, such as `14:02:11.205Z  deferred   bob@example.net  451 later; next attempt in 5 min
+ * (mx.example.net [192.0.2.1], TLSv1.3 …)`.
+ */
 export function formatEvent({ type, at, recipient, data, sandbox }: EventView): string {
   const { next_retry_at: nextRetryAt } = data
   const reply = data['smtp_response'] ?? data['reason']
-  const next = typeof nextRetryAt === 'number' ? `next try ${formatRelativeTime(nextRetryAt, Date.parse(at))}` : ''
+  const next = typeof nextRetryAt === 'number' ? `next attempt ${formatRelativeTime(nextRetryAt, Date.parse(at))}` : ''
   const details = [reply, next].filter((part) => part !== undefined && part !== null && part !== '').join('; ')
   const session = [data['remote_mta'], data['tls']].filter((part) => part).join(', ')
   const columns = [

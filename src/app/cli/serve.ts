@@ -1,4 +1,4 @@
-/** @module `tassis serve`: the service as a process, until SIGTERM or SIGINT. */
+/** @module `tassis serve`: runs the service as a process until SIGTERM or SIGINT. */
 import { existsSync } from 'node:fs'
 import { isIPv6 } from 'node:net'
 import { join } from 'node:path'
@@ -15,21 +15,22 @@ import { findSettingWarnings } from './setting-warnings.ts'
 export function addServeCommand(program: Command): void {
   program
     .command('serve')
-    .description('run the service until SIGTERM or SIGINT; a second signal ends it at once, with exit code 1')
+    .description('run the service until SIGTERM or SIGINT; a second signal ends it immediately, with exit code 1')
     .action(async () => {
       const { config } = loadConfig()
       await runService(config, 'tassis serve', ({ url, inbound: { listener } }) => {
-        const inbound = listener ? `, mail comes in at ${formatHostPort(listener)}` : ''
+        const inbound = listener ? `, inbound mail at ${formatHostPort(listener)}` : ''
         print(`Tassis ${VERSION} listens on ${url} (data in ${config.dataDir}, delivery ${config.delivery}${inbound})`)
       })
     })
 }
 
 /**
- * Runs the service and resolves when it has stopped. The first signal stops it: no new work, begun deliveries end within 60 s. The second ends the
- * process at once with exit code 1; what it had begun is then settled at the next start.
- * @param command the line that starts it, for advice
- * @param onStarted called once; it may do first things
+ * Runs the service and resolves when it has stopped. The first signal stops it: no new work starts, and deliveries in
+ * flight have 60 s to end. The second signal ends the process immediately with exit code 1; the next start settles
+ * the interrupted deliveries.
+ * @param command the command line that starts the service, for advice in errors
+ * @param onStarted called once when the service has started
  */
 export async function runService(
   config: Config,
@@ -38,7 +39,7 @@ export async function runService(
 ): Promise<void> {
   const signalled = Promise.withResolvers<string>()
   let signals = 0
-  // Before anything starts, so that a signal in the middle of it is not lost.
+  // Before anything starts, so that no signal during the start is lost.
   const starting = new AbortController()
   const onSignal = (signal: string) => {
     if (++signals > 1) process.exit(1)
@@ -47,12 +48,12 @@ export async function runService(
   }
   process.on('SIGTERM', () => onSignal('SIGTERM')).on('SIGINT', () => onSignal('SIGINT'))
   const service = await startOrExplain(config, command, starting.signal)
-  // A signal ended the waiting of the start.
+  // A signal ended the wait for a start.
   if (!service) return
   const { log } = service.opened.app
   const onUnexpectedError = (error: unknown) => {
-    // What is in memory can no longer be trusted; what is on disk can.
-    log.fatal({ err: error }, 'the service ends because of an error that it does not expect')
+    // State in memory can no longer be trusted; state on disk can.
+    log.fatal({ err: error }, 'unexpected error: stopping the service')
     process.exit(1)
   }
   process.on('uncaughtException', onUnexpectedError).on('unhandledRejection', onUnexpectedError)
@@ -60,42 +61,45 @@ export async function runService(
   const { listener } = service.inbound
   if (!listener && config.delivery !== 'capture')
     log.warn(
-      'no mail comes in, because TASSIS_INBOUND_ADDR is not set: bounces and complaints that come by mail are lost; set it to 0.0.0.0:25',
+      'TASSIS_INBOUND_ADDR is not set, so bounces and complaints that arrive by mail are lost; set it to 0.0.0.0:25',
     )
   if (!listener && (config.tlsCertFile !== '' || config.tlsKeyFile !== ''))
     log.warn('TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE are not used, because TASSIS_INBOUND_ADDR is not set')
   if (config.llmUrl !== '' && config.llmModel === '')
     log.warn(
-      'TASSIS_LLM_URL is set but TASSIS_LLM_MODEL is not: there are no insights, and endpoints that have no model of their own classify nothing',
+      'TASSIS_LLM_URL is set but TASSIS_LLM_MODEL is not: no insights are written, and endpoints without their own model classify nothing',
     )
   const inbound = listener && formatHostPort(listener)
   log.info({ url: service.url, version: VERSION, delivery: config.delivery, inbound }, 'started')
   try {
     await Promise.race([onStarted(service), signalled.promise])
     const signal = await signalled.promise
-    log.info({ signal }, 'stopping: no new work; deliveries that have begun may end')
+    log.info({ signal }, 'stopping: waiting for deliveries in flight')
   } finally {
     await service.stop()
   }
   log.info('stopped')
 }
 
-/** As in a setting: an IPv6 address in brackets. */
+/** Formats host and port as in a setting, with an IPv6 address in brackets. */
 export const formatHostPort = ({ host, port }: { readonly host: string; readonly port: number }): string =>
   `${isIPv6(host) ? `[${host}]` : host}:${port}`
 
-/** A start that fails for a port in use says which line to use, and makes no data directory where there was none. */
+/**
+ * Starts the service. For a port in use, the error names the command line to use instead, and no new data directory is
+ * created.
+ */
 async function startOrExplain(config: Config, command: string, ending: AbortSignal): Promise<Service | undefined> {
   const isNew = !existsSync(join(config.dataDir, 'tassis.db'))
   const conflict = isNew ? await findPortConflict(config, command) : undefined
   if (conflict) throw conflict
   try {
-    // Loaded here: other commands begin in half the time without it.
+    // Imported here, because other commands start twice as fast without it.
     const { startService } = await import('../service.ts')
     return await startService(config, {}, ending)
   } catch (error) {
     if (ending.aborted && error === ending.reason) return undefined
-    // A service on the same data has the port as well: that one is the reason to tell.
+    // A service on the same data also has the port, so the data directory is the cause to report.
     if (!(error instanceof ConfigError) || error instanceof DataDirInUseError) throw error
     const isPortProblem = /^TASSIS_(?:HTTP|INBOUND)_ADDR/.test(error.message)
     throw isPortProblem ? ((await findPortConflict(config, command)) ?? error) : error

@@ -1,4 +1,4 @@
-/** @module One moment of the database, for commands that only read: they run beside the service, and without it, and change nothing. */
+/** @module A read-only snapshot of the database, for commands that work with and without a running service. */
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import type { Config } from '#platform/config.ts'
@@ -7,12 +7,12 @@ import { explainCorruption, RESTORE_REMEDY } from '../create.ts'
 import { migrations } from '../migrations.ts'
 import { CommandError } from './admin-command.ts'
 
-/** Gives `use` a read-only connection in a read transaction of its own. Throws ConfigError for a damaged file. */
+/** Calls `use` with a read-only connection in its own read transaction. Throws ConfigError for a corrupt file. */
 export function withSnapshot<T>({ dataDir }: Pick<Config, 'dataDir'>, use: (db: Database) => T): T {
   const path = join(dataDir, 'tassis.db')
   const db = explainCorruption(path, RESTORE_REMEDY, () => openSnapshot(path))
   try {
-    // A page that nobody has read so far may be the damaged one.
+    // The corrupt page may be one that opening did not read.
     return explainCorruption(path, RESTORE_REMEDY, () => use(db))
   } finally {
     db.close()
@@ -27,13 +27,13 @@ function openSnapshot(path: string): Database {
   return db
 }
 
-/** The first read: from here on the snapshot stands. */
+/** The first read, which fixes the snapshot. */
 function requireCurrentSchema(db: Database): void {
   const applied = db.query<{ name: string }, []>('SELECT name FROM migrations ORDER BY name').all()
   const known = migrations.map(({ name }) => name)
   if (applied.map(({ name }) => name).join() !== known.toSorted().join()) {
     throw new CommandError(
-      'The database has the schema of another version of Tassis; read it with that version, or start this one first.',
+      'The database has the schema of another version of Tassis; read it with that version, or start the service with this one first.',
     )
   }
 }

@@ -1,6 +1,7 @@
 /**
- * @module `tassis start`, behind `scripts/start`: the service with something in it to look at. At the first start it makes an account, a domain
- * and a key, and sends an email by the API, as a client would. Meant for a try, with delivery mode `capture`.
+ * @module `tassis start`, used by `scripts/start`: runs the service with sample data. The first start creates an
+ * account, a domain and a key, and sends an email over the API, as a client would. For trials, in delivery mode
+ * `capture`.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
@@ -19,13 +20,13 @@ import { CommandError } from './admin-command.ts'
 import { print } from './output.ts'
 import { formatHostPort, runService } from './serve.ts'
 
-/** A name that nobody has (RFC 6761 §6.2), so that no mail of a try can ever look like somebody's. */
+/** A reserved name (RFC 6761 §6.2), so that mail of a trial never appears to come from a real domain. */
 const FIRST_DOMAIN = 'example.test'
 
 export function addStartCommand(program: Command): void {
   program
     .command('start', { hidden: true })
-    .description('serve, with a first account, domain, key and email; used by scripts/start')
+    .description('run the service with a first account, domain, key and email; used by scripts/start')
     .action(async () => {
       const { config } = loadConfig()
       await runService(config, 'scripts/start', async (service) => print(await prepareFirstStart(service)))
@@ -33,7 +34,7 @@ export function addStartCommand(program: Command): void {
     })
 }
 
-/** Makes what is missing and tells what there is, in less than 20 lines. */
+/** Creates what is missing and returns a summary of less than 20 lines. */
 async function prepareFirstStart(service: Service): Promise<string> {
   const { app } = service.opened
   const { config } = app
@@ -45,13 +46,13 @@ async function prepareFirstStart(service: Service): Promise<string> {
   const keyFile = join(config.dataDir, 'first-key')
   const key = await ensureKey(service, actor, keyFile)
   const summary = existing
-    ? `Here from before: account "${existing.name}", domain ${domain}; the API key is in ${keyFile}.`
-    : `Made: account "${account.name}", domain ${domain}, an API key (kept in ${keyFile}).\n${await sendFirstEmail(service.url, key, domain)}`
+    ? `Existing data: account "${existing.name}", domain ${domain}; the API key is in ${keyFile}.`
+    : `Created account "${account.name}", domain ${domain} and an API key (stored in ${keyFile}).\n${await sendFirstEmail(service.url, key, domain)}`
   return `Tassis ${VERSION} runs on ${service.url}, data in ${config.dataDir}, delivery mode ${config.delivery}.
 ${summary}
 
   Captured mail   ${service.url}/dev/captured
-  Mail comes in   ${formatInbound(service)}
+  Inbound mail    ${formatInbound(service)}
   The API         ${service.url}/docs
   Commands        ${formatCommandLine(config.dataDir)} --help
 
@@ -63,13 +64,13 @@ curl ${service.url}/v1/emails -H 'Authorization: Bearer ${key}' -H 'Content-Type
 Ctrl-C stops the service.`
 }
 
-/** Where mail comes in, or how it would. */
+/** Describes where the service receives mail, or how to enable it. */
 function formatInbound({ inbound: { listener } }: Service): string {
-  if (!listener) return 'not yet; for that, start with TASSIS_INBOUND_ADDR=127.0.0.1:2525'
-  return `at ${formatHostPort(listener)} for verified domains; \`domains vouch\` makes one verified without DNS`
+  if (!listener) return 'off; to enable it, start with TASSIS_INBOUND_ADDR=127.0.0.1:2525'
+  return `at ${formatHostPort(listener)} for verified domains; \`domains vouch\` verifies one without DNS`
 }
 
-/** How a second shell runs commands on the same data: there is no `tassis` in the path of who only has the sources, and perhaps no `bun`. */
+/** Formats the command line for a second shell on the same data; with only the sources, `tassis` is not in the path. */
 function formatCommandLine(dataDir: string): string {
   const program = Bun.isStandaloneExecutable
     ? [process.execPath]
@@ -80,16 +81,16 @@ function formatCommandLine(dataDir: string): string {
 const quoteShellWord = (text: string): string =>
   /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
 
-/** The domain that a first start has made, else the oldest. */
+/** Finds the domain that the first start created, else the oldest. */
 function findFirstDomain({ db }: App, { accountId }: Actor): Domain | undefined {
   const first = findDomainByName(db, accountId, FIRST_DOMAIN)
   if (first) return first
-  // Listed newest first.
+  // The list is newest first.
   const { total } = listDomains(db, accountId, { limit: 1, offset: 0 })
   return listDomains(db, accountId, { limit: 1, offset: Math.max(0, total - 1) }).domains[0]
 }
 
-/** The key that an earlier start has kept, while it is good; else a new one. */
+/** Returns the key that an earlier start stored if it is still valid, else a new one. */
 async function ensureKey({ opened }: Service, actor: Actor, path: string): Promise<string> {
   const stored = readIfExists(path)
   if (stored !== undefined && opened.authenticator.authenticate(stored)?.accountId === actor.accountId) return stored
@@ -109,7 +110,7 @@ function readIfExists(path: string): string | undefined {
 const TIMEOUT_MS = seconds(20)
 const POLL_INTERVAL_MS = 25
 
-/** Sends by the API and waits until it is final; a sentence that tells it. */
+/** Sends an email over the API, waits until it is final and returns a sentence about it. */
 async function sendFirstEmail(url: string, key: string, domain: string): Promise<string> {
   const begunMs = systemClock.monotonicMs()
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
@@ -128,7 +129,7 @@ async function sendFirstEmail(url: string, key: string, domain: string): Promise
       continue
     }
     const steps = (events ?? []).map(({ type }) => type).join(', ')
-    return `Sent a first email to ${email.to} by the API: ${steps}; ${status} after ${tookMs} ms.`
+    return `Sent a first email to ${email.to} over the API: ${steps}; ${status} after ${tookMs} ms.`
   }
 }
 

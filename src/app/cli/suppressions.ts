@@ -1,4 +1,4 @@
-/** @module `tassis suppressions`: the list of addresses that an account does not send to: look, add, remove, import and export as CSV. */
+/** @module `tassis suppressions`: lists, adds, removes, imports and exports the suppressed addresses of an account. */
 import { readFileSync } from 'node:fs'
 import type { Command } from 'commander'
 import { readExportBatch } from '#features/audience/suppressions/export.ts'
@@ -76,13 +76,15 @@ const MAX_NAME_LENGTH = 40
 const pickAccount = ({ account }: AccountOption): AccountOption => (account === undefined ? {} : { account })
 
 export function addSuppressionCommands(program: Command): void {
-  const suppressions = program.command('suppressions').description('addresses that an account does not send to')
+  const suppressions = program
+    .command('suppressions')
+    .description('list, change, import or export the suppressed addresses of an account')
   withLimit(
-    withJson(withAccount(suppressions.command('list').description('show the newest'))),
-    'most that are shown',
+    withJson(withAccount(suppressions.command('list').description('list the newest suppressions'))),
+    'maximum number of suppressions',
     30,
   )
-    .option('--reason <reason>', 'only those with this reason')
+    .option('--reason <reason>', 'only with this reason')
     .option('--email <address>', 'only this address')
     .action(async (options: SuppressionOptions & Omit<ListInput, 'account'>) => {
       const { limit, reason, email } = options
@@ -95,7 +97,7 @@ export function addSuppressionCommands(program: Command): void {
       const found = await withData(loadConfig().config, (call) => call(list, input))
       printResult(options, found, ({ suppressions: shown, total }) =>
         shown.length === 0
-          ? 'There is no such suppression.'
+          ? 'No suppressions found.'
           : [
               formatTable(
                 ['ADDRESS', 'REASON', 'STREAM', 'LIST', 'SINCE', 'EMAIL'],
@@ -112,8 +114,8 @@ export function addSuppressionCommands(program: Command): void {
             ].join('\n'),
       )
     })
-  withJson(withAccount(suppressions.command('add <address>').description('send nothing more to an address')))
-    .option('--reason <text>', 'why; unsubscribe stops only mail with transactional: false', 'manual')
+  withJson(withAccount(suppressions.command('add <address>').description('suppress an address')))
+    .option('--reason <text>', 'reason; unsubscribe suppresses only mail with transactional: false', 'manual')
     .action(async (address: string, options: SuppressionOptions & { reason: string }) => {
       const input = { ...pickAccount(options), address, reason: options.reason }
       const row = await withData(loadConfig().config, (call) => call(add, input))
@@ -121,14 +123,14 @@ export function addSuppressionCommands(program: Command): void {
         options,
         row,
         ({ email_address, reason, created_at }) =>
-          `${toPrintable(email_address)} is on the list since ${formatUtc(created_at)}: ${toPrintable(reason)}.`,
+          `${toPrintable(email_address)} has been suppressed since ${formatUtc(created_at)}: ${toPrintable(reason)}.`,
       )
     })
-  withJson(withAccount(suppressions.command('remove <address>').description('send to an address again'))).action(
+  withJson(withAccount(suppressions.command('remove <address>').description('remove an address from the list'))).action(
     async (address: string, options: SuppressionOptions) => {
       const done = await withData(loadConfig().config, (call) => call(remove, { ...pickAccount(options), address }))
       printResult(options, done, ({ removed }) =>
-        removed === 0 ? 'It was not on the list.' : `Removed ${formatCount(removed, 'suppression')}.`,
+        removed === 0 ? 'The address was not on the list.' : `Removed ${formatCount(removed, 'suppression')}.`,
       )
     },
   )
@@ -137,45 +139,52 @@ export function addSuppressionCommands(program: Command): void {
       suppressions
         .command('import <file>')
         .description(
-          'import a CSV file, or standard input for -; its first line names the columns email_address (or email, or address), reason, stream and list; exit code 1 when a line is wrong',
+          'import a CSV file, or standard input for -; its first line names the columns email_address (or email, or address), reason, stream and list; exit code 1 if a line is invalid',
         ),
     ),
   )
-    .option('--reason <text>', 'of the lines that have none', 'manual')
+    .option('--reason <text>', 'reason for lines without one', 'manual')
     .action(async (file: string, options: SuppressionOptions & { reason: string }) => {
       const { config } = loadConfig()
       const input = { ...pickAccount(options), csv: readCsvFile(file, config.maxBodyBytes), reason: options.reason }
       const result = await withData(config, (call) => call(importFile, input))
       printResult(options, result, ({ data, errors }) =>
         [
-          `${formatCount(data.total, 'line')}: ${data.imported} imported, ${data.already_suppressed} on the list before, ${data.invalid} wrong.`,
-          ...(data.ignored_columns.length > 0 ? [`Passed over: ${toPrintable(data.ignored_columns.join(', '))}.`] : []),
+          `${formatCount(data.total, 'line')}: ${data.imported} imported, ${data.already_suppressed} already on the list, ${data.invalid} invalid.`,
+          ...(data.ignored_columns.length > 0
+            ? [`Ignored columns: ${toPrintable(data.ignored_columns.join(', '))}.`]
+            : []),
           ...errors.map(({ line, error }) => `  line ${line}: ${toPrintable(error)}`),
           ...(data.invalid > errors.length ? [`  … and ${data.invalid - errors.length} more`] : []),
         ].join('\n'),
       )
       if (result.data.invalid > 0) process.exitCode = 1
     })
-  withAccount(suppressions.command('export').description('print all as CSV')).action(async (options: AccountOption) => {
-    await withData(loadConfig().config, async (call) => {
-      for (let after: number | undefined = 0; after !== undefined; ) {
-        const batch: ReturnType<typeof readExportBatch> = await call(exportBatch, { ...pickAccount(options), after })
-        process.stdout.write(process.stdout.isTTY ? toPrintableLines(batch.csv) : batch.csv)
-        after = batch.next
-      }
-    })
-  })
+  withAccount(suppressions.command('export').description('print all suppressions as CSV')).action(
+    async (options: AccountOption) => {
+      await withData(loadConfig().config, async (call) => {
+        for (let after: number | undefined = 0; after !== undefined; ) {
+          const batch: ReturnType<typeof readExportBatch> = await call(exportBatch, { ...pickAccount(options), after })
+          process.stdout.write(process.stdout.isTTY ? toPrintableLines(batch.csv) : batch.csv)
+          after = batch.next
+        }
+      })
+    },
+  )
 }
 
-/** CSV for eyes: a reason may hold what a terminal obeys. Files and pipes get the bytes as they are. */
+/** Removes control characters from CSV for a terminal. Files and pipes get the unchanged bytes. */
 const toPrintableLines = (csv: string): string => csv.split('\r\n').map(toPrintable).join('\n')
 
-/** Bytes as they are, of a file or (`-`) of standard input; what is not UTF-8 would be replaced, so it is refused. Commands travel as JSON, within the bound of a request. */
+/**
+ * Reads a file, or standard input for `-`. Refuses text that is not UTF-8, because decoding would replace bytes, and
+ * files larger than an admin request, in which the CSV travels as JSON.
+ */
 function readCsvFile(path: string, maxBytes: number): string {
   const isStandardInput = path === '-'
   if (isStandardInput && process.stdin.isTTY)
-    throw new CommandError('Nothing is piped in; pipe the file in, or name it.')
-  const file = isStandardInput ? 'What was piped in' : path
+    throw new CommandError('No input on standard input; pipe the file in, or give its name.')
+  const file = isStandardInput ? 'Standard input' : path
   let csv: string
   try {
     const bytes = readFileSync(isStandardInput ? 0 : path)

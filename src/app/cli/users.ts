@@ -1,4 +1,4 @@
-/** @module `tassis users`: the people who sign in with a browser. */
+/** @module `tassis users`: manages the users who sign in with a browser. */
 import { readFileSync } from 'node:fs'
 import { Argument, type Command, Option } from 'commander'
 import type { App, TeamRole } from '#features/core/app/app.ts'
@@ -111,19 +111,18 @@ const signOutAll = defineAdminCommand('users.sign-out', async ({ opened: { app }
 
 export const userAdminCommands = [create, list, reset, role, remove, totpOff, sessions, signOutAll]
 
-const LINK_DESCRIPTION = 'sets a password, once, within 24 hours'
+const LINK_DESCRIPTION = 'sets a password once, within 24 hours'
 
 export function addUserCommands(program: Command): void {
-  const users = program.command('users').description('make, list and help the people who sign in')
+  const users = program.command('users').description('manage the users who sign in with a browser')
 
-  withAccount(withJson(users.command('create').description('make a user, or add one to the team of an account')))
-    .argument('<email>', 'address with which the user signs in')
-    .addOption(new Option('--role <role>', 'what the user may do').choices(ROLES).default('owner'))
+  withAccount(
+    withJson(users.command('create').description('create a user, or add an existing one to the team of an account')),
+  )
+    .argument('<email>', 'email address of the user')
+    .addOption(new Option('--role <role>', 'role of the user').choices(ROLES).default('owner'))
     .option('--name <name>', 'name of the user')
-    .option(
-      '--password-stdin',
-      'read the password from standard input; else a link is printed by which the user sets one',
-    )
+    .option('--password-stdin', 'read the password from standard input; default: print a link to set one')
     .action(async (email: string, options: CreateOptions) => {
       const { account, name, role } = options
       const password = options.passwordStdin ? readPassword() : undefined
@@ -135,20 +134,20 @@ export function addUserCommands(program: Command): void {
         ...(password !== undefined && { password }),
       }
       const created = await withData(loadConfig().config, (call) => call(create, input))
-      const sentence = `${created.is_known ? 'Added' : 'Made'} user ${toPrintable(created.email)} (${created.id}), ${role}.`
+      const sentence = `${created.is_known ? 'Added' : 'Created'} user ${toPrintable(created.email)} (${created.id}), ${role}.`
       if (created.link === null) return printResult(options, created, () => sentence)
       printSecret(
         options,
         created,
         created.link,
-        `${sentence} The link ${LINK_DESCRIPTION}: hand it on to nobody else.`,
+        `${sentence} The link ${LINK_DESCRIPTION}: give it only to this user.`,
       )
     })
 
   withJson(users.command('list').description('list all users')).action(async (options: JsonOption) => {
     const found = await withData(loadConfig().config, (call) => call(list, null))
     if (!options.json && found.length === 0)
-      return print('There is no user yet; make one with `tassis users create ada@example.com`.')
+      return print('There is no user yet; create one with `tassis users create ada@example.com`.')
     printResult(options, found, (shown) =>
       formatTable(
         ['EMAIL', 'NAME', 'ACCOUNTS', 'SECOND FACTOR', 'LAST LOGIN', ''],
@@ -158,29 +157,29 @@ export function addUserCommands(program: Command): void {
           user.accounts.map(({ name, role }) => `${name}: ${role}`).join(', '),
           user.totp_enabled ? 'app' : 'none',
           user.last_login_at === null ? 'never' : formatUtc(user.last_login_at),
-          user.has_password ? '' : 'has no password yet',
+          user.has_password ? '' : 'no password yet',
         ]),
       ),
     )
   })
 
-  const emailArgument = ['<email>', 'address of the user'] as const
-  withJson(users.command('reset').description('print a link by which a user sets a new password'))
+  const emailArgument = ['<email>', 'email address of the user'] as const
+  withJson(users.command('reset').description('print a link to set a new password'))
     .argument(...emailArgument)
     .action(async (email: string, options: JsonOption) => {
       const { link } = await withData(loadConfig().config, (call) => call(reset, { email }))
-      printSecret(options, { link }, link, `This link ${LINK_DESCRIPTION}: hand it on to nobody else.`)
+      printSecret(options, { link }, link, `This link ${LINK_DESCRIPTION}: give it only to this user.`)
     })
 
-  withAccount(withJson(users.command('role').description('give a user another role in the team of an account')))
-    .argument('<email>', 'address of the user')
-    .addArgument(new Argument('<role>', 'the role').choices(ROLES))
+  withAccount(withJson(users.command('role').description('change the role of a user in the team of an account')))
+    .argument('<email>', 'email address of the user')
+    .addArgument(new Argument('<role>', 'the new role').choices(ROLES))
     .action(async (email: string, requestedRole: TeamRole, options: JsonOption & AccountOption) => {
       const input = { email, role: requestedRole, ...(options.account !== undefined && { account: options.account }) }
       const updated = await withData(loadConfig().config, (call) => call(role, input))
-      printResult(options, updated, (shown) => `${toPrintable(shown.email)} is ${shown.role} now.`)
+      printResult(options, updated, (shown) => `${toPrintable(shown.email)} now has the role ${shown.role}.`)
     })
-  withAccount(withJson(users.command('remove').description('take a user out of the team of an account')))
+  withAccount(withJson(users.command('remove').description('remove a user from the team of an account')))
     .argument(...emailArgument)
     .action(async (email: string, { account, ...options }: AccountOption & JsonOption) => {
       const input = { email, ...(account !== undefined && { account }) }
@@ -188,26 +187,26 @@ export function addUserCommands(program: Command): void {
       printResult(options, removed, ({ is_gone, has_owner }) =>
         [
           `Removed ${toPrintable(email)} from the team.`,
-          ...(is_gone ? ['The user belonged to no other and is deleted.'] : []),
+          ...(is_gone ? ['The user belonged to no other team and was deleted.'] : []),
           ...(has_owner
             ? []
-            : ['The team has no owner now; `tassis users create ada@example.com --role owner` makes one.']),
+            : ['The team has no owner now; add one with `tassis users create ada@example.com --role owner`.']),
         ].join('\n'),
       )
     })
 
-  withJson(users.command('totp-off').description('switch the second factor of a user off, who has lost it'))
+  withJson(users.command('totp-off').description('disable the second factor of a user who has lost it'))
     .argument(...emailArgument)
     .action(async (email: string, options: JsonOption) => {
       const done = await withData(loadConfig().config, (call) => call(totpOff, { email }))
-      printResult(options, done, () => `${toPrintable(email)} signs in without a code from now on.`)
+      printResult(options, done, () => `${toPrintable(email)} now signs in without a code.`)
     })
 
-  withJson(users.command('sessions').description('list the browsers in which a user is signed in'))
+  withJson(users.command('sessions').description('list the sessions of a user'))
     .argument(...emailArgument)
     .action(async (email: string, options: JsonOption) => {
       const found = await withData(loadConfig().config, (call) => call(sessions, { email }))
-      if (!options.json && found.length === 0) return print(`${toPrintable(email)} is signed in nowhere.`)
+      if (!options.json && found.length === 0) return print(`${toPrintable(email)} has no session.`)
       printResult(options, found, (shown) =>
         formatTable(
           ['ID', 'LAST SEEN', 'SIGNED IN', 'FROM', 'BROWSER'],
@@ -222,7 +221,7 @@ export function addUserCommands(program: Command): void {
       )
     })
 
-  withJson(users.command('sign-out').description('end all sessions of a user, at once'))
+  withJson(users.command('sign-out').description('end all sessions of a user immediately'))
     .argument(...emailArgument)
     .action(async (email: string, options: JsonOption) => {
       const done = await withData(loadConfig().config, (call) => call(signOutAll, { email }))
@@ -236,8 +235,8 @@ interface CreateOptions extends JsonOption, AccountOption {
   readonly passwordStdin?: boolean
 }
 
-/** What is piped in, without the end of its line; nobody is asked. */
+/** Reads the password from standard input without its line end; never prompts. */
 function readPassword(): string {
-  if (process.stdin.isTTY) throw new CommandError('No password was given; pipe it in.')
+  if (process.stdin.isTTY) throw new CommandError('No password given; pipe it in.')
   return readFileSync(0, 'utf8').replace(/\r?\n$/, '')
 }

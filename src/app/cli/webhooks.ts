@@ -1,4 +1,4 @@
-/** @module `tassis webhooks`: what an operator looks at when somebody is told nothing: the webhooks, their last deliveries, a test, the secret. */
+/** @module `tassis webhooks`: lists webhooks and their deliveries, tests them, shows or rotates their secrets. */
 import { type Command, Option } from 'commander'
 import { type Account, findAccount, getAccount, listAccounts } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -48,9 +48,9 @@ import {
 interface WebhookView extends WebhookRecord {
   /** Name of the account. */
   readonly account: string
-  /** Switched off by failures, not by its user. */
+  /** Deactivated by failures, not by its user. */
   readonly off_by_failures: boolean
-  /** Whose mail it is told of, `support@example.com`, when it belongs to an inbound route, which has the same id; null: to none. */
+  /** Address of its inbound route, such as `support@example.com`, which has the same id; null if it has none. */
   readonly route: string | null
 }
 
@@ -64,24 +64,23 @@ function toWebhookView(app: App, webhook: Webhook, { name, uuid }: Account): Web
   }
 }
 
-/** In place of an id: the secret that all inbound routes of an account share. */
+/** Stands in place of a webhook id for the secret that all inbound routes of an account share. */
 const INBOUND_SECRET_ID = 'inbound'
 
-/** An id names one webhook of all accounts, so nobody has to say which account it is. */
+/** Finds a webhook with its account. Ids are unique over all accounts, so no `--account` is needed. */
 function resolveWebhook(app: App, id: string): { webhook: Webhook; account: Account; actor: Actor } {
   if (id === INBOUND_SECRET_ID)
     throw notFound(
       'webhook_not_found',
-      '`inbound` is only a secret; give the ID of a route, as `tassis webhooks list` shows it.',
+      '`inbound` names only a secret; use the ID of a route, as shown by `tassis webhooks list`.',
     )
   const webhook = findWebhook(app.db, id)
   const account = webhook && findAccount(app.config, app.db, webhook.accountId)
-  if (!webhook || !account)
-    throw notFound('webhook_not_found', 'There is no webhook with this ID; `tassis webhooks list` shows all.')
+  if (!webhook || !account) throw notFound('webhook_not_found', 'Webhook not found; `tassis webhooks list` shows all.')
   return { webhook, account, actor: toOperatorActor(account) }
 }
 
-/** Most that are listed of an account: its own, and those of its routes. */
+/** Maximum number of webhooks listed per account, including those of its routes. */
 const MAX_LISTED = 1100
 
 const list = defineAdminCommand('webhooks.list', ({ opened: { app } }, { account }: AccountOption) => {
@@ -95,7 +94,7 @@ const list = defineAdminCommand('webhooks.list', ({ opened: { app } }, { account
 })
 
 interface WebhookInput {
-  /** Its id. */
+  /** Id of the webhook. */
   readonly webhook: string
 }
 
@@ -129,7 +128,7 @@ const test = defineAdminCommand(
   'webhooks.test',
   async ({ opened: { app }, delivery }, { webhook: id }: WebhookInput) => {
     const { webhook, actor } = resolveWebhook(app, id)
-    // That of a route too, which the API does not find by this id.
+    // Also finds the webhook of a route, which the API does not find by this id.
     const { deliveryId, payload } = await sendTestEvent(app, actor, id, () => resolveWebhook(app, id).webhook)
     return { delivery_id: deliveryId, url: webhook.url, payload, is_served: delivery !== undefined }
   },
@@ -168,16 +167,16 @@ const deliveries = defineAdminCommand(
 export const webhookAdminCommands = [list, secret, inboundSecret, test, delivery, deliveries]
 
 export function addWebhookCommands(program: Command): void {
-  const webhooks = program.command('webhooks').description('look at webhooks, test them, show or rotate their secrets')
+  const webhooks = program.command('webhooks').description('list and test webhooks, show or rotate their secrets')
 
   withAccount(
-    withJson(webhooks.command('list').description('list webhooks, of all accounts unless one is given')),
+    withJson(webhooks.command('list').description('list the webhooks of all accounts')),
     ONLY_ACCOUNT_DESCRIPTION,
   ).action(async (options: JsonOption & AccountOption) => {
     const { account } = options
     const found = await withData(loadConfig().config, (call) => call(list, account === undefined ? {} : { account }))
     if (!options.json && found.length === 0)
-      return print('There is no webhook; POST /v1/webhooks makes one for the account of the API key.')
+      return print('There is no webhook; POST /v1/webhooks creates one for the account of the API key.')
     printResult(options, found, (shown) => formatWebhooks(shown, systemClock.now()))
   })
 
@@ -185,19 +184,19 @@ export function addWebhookCommands(program: Command): void {
     withJson(
       webhooks
         .command('secret')
-        .description('show the signing secret of a webhook, or replace it; one of both options is needed'),
+        .description('show or replace the signing secret of a webhook; requires --reveal or --rotate'),
     ),
   )
     .argument(
       '<id>',
-      'as `tassis webhooks list` shows it, or `inbound`: the one secret of all inbound routes of an account',
+      'webhook ID, as shown by `tassis webhooks list`, or `inbound` for the shared secret of all inbound routes of an account',
     )
-    .addOption(new Option('--reveal', 'show it').conflicts('rotate'))
-    .option('--rotate', 'replace it by a new one, with which every later attempt is signed')
+    .addOption(new Option('--reveal', 'show the secret').conflicts('rotate'))
+    .option('--rotate', 'replace the secret; later attempts are signed with the new one')
     .action(async (id: string, options: JsonOption & AccountOption & { reveal?: boolean; rotate?: boolean }) => {
       const rotate = options.rotate === true
       if (!rotate && !options.reveal)
-        throw new CommandError('Give --reveal to show the secret, or --rotate to replace it.')
+        throw new CommandError('Use --reveal to show the secret, or --rotate to replace it.')
       const { account } = options
       if (id === INBOUND_SECRET_ID) {
         const input = { rotate, ...(account !== undefined && { account }) }
@@ -208,12 +207,14 @@ export function addWebhookCommands(program: Command): void {
           found,
           found.secret,
           rotate
-            ? `This is the new secret of the inbound routes of ${owner}. The old one is void as of now: give the receivers the new one.`
-            : `This is the secret of the inbound routes of ${owner}. That it was shown is in the audit log.`,
+            ? `This is the new secret of the inbound routes of ${owner}. The old one is no longer valid: give the receivers the new one.`
+            : `This is the secret of the inbound routes of ${owner}. The audit log records that it was shown.`,
         )
       }
       if (account !== undefined)
-        throw new CommandError('--account is for `tassis webhooks secret inbound`; an id names its account by itself.')
+        throw new CommandError(
+          '--account is only for `tassis webhooks secret inbound`; a webhook ID already identifies its account.',
+        )
       const found = await withData(loadConfig().config, (call) => call(secret, { webhook: id, rotate }))
       const url = toPrintable(found.url)
       printSecret(
@@ -221,17 +222,17 @@ export function addWebhookCommands(program: Command): void {
         found,
         found.secret,
         rotate
-          ? `This is the new secret of the webhook to ${url}. The old one is void as of now: give the receiver the new one.`
-          : `This is the secret of the webhook to ${url}. That it was shown is in the audit log.`,
+          ? `This is the new secret of the webhook to ${url}. The old one is no longer valid: give the receiver the new one.`
+          : `This is the secret of the webhook to ${url}. The audit log records that it was shown.`,
       )
     })
 
   withJson(
     webhooks
       .command('test')
-      .description('send a test event and tell how it ends; exit code 1 when it was not answered with a 2xx'),
+      .description('send a test event and show the result; exit code 1 unless the response is a 2xx'),
   )
-    .argument('<id>', 'as `tassis webhooks list` shows it')
+    .argument('<id>', 'webhook ID, as shown by `tassis webhooks list`')
     .action(async (id: string, options: JsonOption) => {
       await withData(loadConfig().config, async (call) => {
         const queued = await call(test, { webhook: id })
@@ -244,12 +245,12 @@ export function addWebhookCommands(program: Command): void {
 
   withLimit(
     withJson(webhooks.command('deliveries').description('list the last deliveries of a webhook, newest first')),
-    'most that are shown',
+    'maximum number of deliveries',
     25,
   )
-    .argument('<id>', 'as `tassis webhooks list` shows it')
-    .addOption(new Option('--status <status>', 'only those that stand so').choices(DELIVERY_STATUSES))
-    .addOption(new Option('--event <event>', 'only those of this event').choices(HISTORY_EVENTS))
+    .argument('<id>', 'webhook ID, as shown by `tassis webhooks list`')
+    .addOption(new Option('--status <status>', 'filter by status').choices(DELIVERY_STATUSES))
+    .addOption(new Option('--event <event>', 'filter by event').choices(HISTORY_EVENTS))
     .action(async (id: string, options: JsonOption & Omit<DeliveriesInput, 'webhook'>) => {
       const { json: _, ...filter } = options
       const found = await withData(loadConfig().config, (call) => call(deliveries, { webhook: id, ...filter }))
@@ -257,11 +258,11 @@ export function addWebhookCommands(program: Command): void {
     })
 }
 
-/** An attempt has 10 s, and may have to wait for another. */
+/** An attempt may take 10 s and may have to wait for another. */
 const TEST_TIMEOUT_MS = seconds(20)
 const POLL_INTERVAL_MS = 200
 
-/** The delivery once its attempt is over, or as it is when patience is. */
+/** Returns the delivery once its attempt has ended, or as it is at the timeout. */
 async function waitForOutcome(call: Call, webhook: string, id: string, isServed: boolean): Promise<DeliveryRecord> {
   const deadlineMs = systemClock.monotonicMs() + TEST_TIMEOUT_MS
   for (;;) {
@@ -273,29 +274,31 @@ async function waitForOutcome(call: Call, webhook: string, id: string, isServed:
 
 function formatTest(url: string, id: string, isServed: boolean, ended: DeliveryRecord): string {
   const to = toPrintable(url)
-  if (!isServed) return `No service is running: the test event to ${to} is queued and sent when one starts.`
+  if (!isServed) return `No service is running: the test event to ${to} is queued until one starts.`
   switch (ended.status) {
     case 'delivered':
       return `Delivered to ${to}: ${ended.status_code} after ${ended.duration_ms} ms.`
     case 'pending':
-      return `Not sent yet: earlier deliveries to ${to} are still under way. \`tassis webhooks deliveries ${id}\` shows how it ends.`
+      return `Not sent yet: earlier deliveries to ${to} are still in progress. \`tassis webhooks deliveries ${id}\` shows the result.`
     default:
       return [
         `Not delivered to ${to}: ${toPrintable(ended.error ?? 'it failed')}`,
-        ...(ended.response ? [`The answer began: ${truncate(toPrintable(ended.response), MAX_RESPONSE_LENGTH)}`] : []),
+        ...(ended.response
+          ? [`The response began: ${truncate(toPrintable(ended.response), MAX_RESPONSE_LENGTH)}`]
+          : []),
       ].join('\n')
   }
 }
 
 const MAX_RESPONSE_LENGTH = 300
-/** The longest reasons that we give ourselves, which say what to do, with a long name in them. */
+/** Fits the longest reasons that Tassis writes itself, with a long host name. */
 const MAX_ERROR_LENGTH = 250
 
-/** `on`, `off by failures`, `off by its user`; with the failures in a row of one that is on. */
+/** Formats the state of a webhook, with its consecutive failures while it is active. */
 function formatState(webhook: WebhookView): string {
-  if (webhook.off_by_failures) return 'off by failures'
-  if (!webhook.is_active) return 'off by its user'
-  return webhook.failure_count === 0 ? 'on' : `on, ${formatCount(webhook.failure_count, 'failure')} in a row`
+  if (webhook.off_by_failures) return 'deactivated by failures'
+  if (!webhook.is_active) return 'deactivated by user'
+  return webhook.failure_count === 0 ? 'active' : `active, ${formatCount(webhook.failure_count, 'failure')} in a row`
 }
 
 const formatAgo = (iso: string | null, now: number): string =>
@@ -333,8 +336,8 @@ function formatWebhooks(shown: readonly WebhookView[], now: number): string {
       ? [
           '',
           deactivated.route === null
-            ? `A webhook that is off by failures stays off until its user sends PUT /v1/webhooks/{id} with all of url, events and is_active. Why it failed: tassis webhooks deliveries ${deactivated.id} --status undeliverable`
-            : `A route whose webhook is off by failures posts nothing until its user sends PUT /v1/inbound-routes/{id} with any field. Why it failed: tassis webhooks deliveries ${deactivated.id} --status undeliverable`,
+            ? `A webhook deactivated by failures stays inactive until its user sends PUT /v1/webhooks/{id} with url, events and is_active. The failures: tassis webhooks deliveries ${deactivated.id} --status undeliverable`
+            : `A route whose webhook was deactivated by failures posts nothing until its user sends PUT /v1/inbound-routes/{id} with any field. The failures: tassis webhooks deliveries ${deactivated.id} --status undeliverable`,
         ]
       : []),
   ].join('\n')
@@ -353,12 +356,12 @@ interface DeliveriesView {
 
 function formatDeliveries({ webhook, deliveries: shown, total }: DeliveriesView, now: number): string {
   const head = `${toPrintable(webhook.url)} (account ${toPrintable(webhook.account)}): ${formatState(webhook)}`
-  if (shown.length === 0) return `${head}\nThere is no such delivery.`
+  if (shown.length === 0) return `${head}\nNo deliveries found.`
   return [
     head,
     '',
     formatTable(
-      ['WHEN', 'EVENT', 'STATUS', 'TRIES', 'ANSWER', 'TOOK', 'EMAIL', 'ID', ''],
+      ['WHEN', 'EVENT', 'STATUS', 'ATTEMPTS', 'RESPONSE', 'TOOK', 'EMAIL', 'ID', ''],
       shown.map((row) => [
         formatUtc(row.attempted_at ?? row.created_at),
         row.event,
@@ -375,9 +378,11 @@ function formatDeliveries({ webhook, deliveries: shown, total }: DeliveriesView,
   ].join('\n')
 }
 
-/** What is still to come, and what was wrong. */
+/** Formats the next attempt and the error. */
 const formatNote = (row: DeliveryRecord, now: number): string =>
   [
-    ...(row.next_attempt_at === null ? [] : [`next try ${formatRelativeTime(Date.parse(row.next_attempt_at), now)}`]),
+    ...(row.next_attempt_at === null
+      ? []
+      : [`next attempt ${formatRelativeTime(Date.parse(row.next_attempt_at), now)}`]),
     ...(row.error === null ? [] : [truncate(row.error, MAX_ERROR_LENGTH)]),
   ].join(': ')

@@ -8,8 +8,8 @@ import { ENCODING, formatMonth } from './read.ts'
 
 /**
  * Identical blobs from this size on are found by an index over their hash. Smaller ones are found only while they are
- * cached: a hash lands on a random page of the index, which costs more to write than a small blob, and ever more as the
- * month grows.
+ * cached: the index entry of a hash is on a random page, which costs more to write than a small blob, and ever more as
+ * the month grows.
  */
 export const MIN_INDEXED_BYTES = 16 * 1024
 
@@ -22,7 +22,7 @@ export interface Months {
   path(month: number): string
   /** Opens the database if necessary. */
   committer(month: number): Committer
-  /** The open ones. */
+  /** The databases that are open. */
   databases(): Database[]
   close(month: number): Promise<void>
   closeAll(): Promise<void>

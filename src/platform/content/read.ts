@@ -94,7 +94,7 @@ export function createContentReader(folder: string): ContentReader {
       return sql(open(month)).get.get(id)
     } catch (error) {
       if (!isDatabaseCorrupt(error)) throw error
-      // It may be restored from a backup, which only a new connection sees.
+      // The operator may replace the file by a backup, which only a new connection reads.
       release(month)
       throw new CorruptBlobError(error)
     }

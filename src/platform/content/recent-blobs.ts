@@ -1,7 +1,7 @@
 /**
- * @module Tracks the blobs of a content store that were returned recently, so that the row that will reference them may
- * not exist yet. Uses the monotonic clock, because the wall clock may jump. In memory only: after a restart no such row
- * can follow.
+ * @module Tracks the blobs of a content store that were returned recently: the rows that will reference them may not
+ * exist yet. Uses the monotonic clock, because the wall clock may jump. In memory only: after a restart no such row can
+ * follow.
  */
 import type { Clock } from '../clock.ts'
 import { minutes, seconds } from '../units.ts'
@@ -24,7 +24,8 @@ export interface RecentBlobs {
   recordNew(month: number, id: number): void
   wasReused(ref: number): boolean
   /**
-   * The first new blob of a month whose row may be missing; undefined: every blob has its row, if it is to have one.
+   * The first blob of a month that is new: the row that is to reference it may still be unwritten. Undefined: there is
+   * none.
    */
   firstNew(month: number): number | undefined
 }

@@ -1,8 +1,8 @@
 /**
- * @module Stores bodies and attachments as blobs, apart from the main database: in `content/YYYY-MM.db`, identical
- * blobs once by hash, compressed, large ones as files beside it. A blob is durable before its reference is returned, so
- * no row ever references one that a power cut took. Blobs never change: they are deleted when nothing references them,
- * or with their whole month.
+ * @module Stores bodies and attachments as blobs, apart from the main database: in `content/YYYY-MM.db`, compressed,
+ * large ones as files beside it. Most identical blobs are stored once, found by their hash. A blob is durable before
+ * its reference is returned, so no row ever references one that a power cut took. Blobs never change: they are deleted
+ * when nothing references them, or with their whole month.
  */
 import type { Database } from 'bun:sqlite'
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
@@ -156,7 +156,8 @@ export class ContentStore {
   }
 
   /**
-   * Called before a file is written; the Committer checks rows. Throws 507 when the blob would touch the disk reserve.
+   * Called before a file is written; for rows the Committer makes the same check. Throws 507 when the blob would touch
+   * the disk reserve.
    */
   async #requireDiskSpace(part: Uint8Array, { mayUseReserve }: WriteOptions): Promise<void> {
     if (!this.#disk || mayUseReserve) return
@@ -165,8 +166,8 @@ export class ContentStore {
   }
 
   /**
-   * Stores into a month, which is not dropped meanwhile. On failure it deletes the files that it created; a full disk
-   * becomes a 507.
+   * Stores into a month, which is not dropped while this runs. On failure it deletes the files that it created; a full
+   * disk becomes a 507.
    */
   async #storeInMonth<T>(
     month: number,
@@ -197,8 +198,8 @@ export class ContentStore {
 
   /**
    * Deletes blobs that nothing references, with their files, and drops a month before `now`'s once it is empty. Keeps
-   * blobs that `put` or `adopt` returned again in the last minutes, because their row may not exist yet. New blobs are
-   * the caller's concern: `settledBelow`.
+   * blobs that `put` or `adopt` returned again in the last minutes, because their row may not exist yet. Does not
+   * recognise new blobs: the caller passes only references below `settledBelow`.
    * @returns those that were kept
    */
   async deleteBlobs(refs: readonly ContentRef[], now: Millis): Promise<ContentRef[]> {
@@ -278,7 +279,7 @@ export class ContentStore {
     await this.#months.close(month)
     this.#reader.release(month)
     const names = readdirSync(this.#folder).filter((name) => parseMonthName(name) === month)
-    // The database first: rows without files would claim blobs that are gone.
+    // The database first: otherwise rows would remain for blobs whose files are deleted.
     for (const name of names.sort((a, b) => Number(b.endsWith('.db')) - Number(a.endsWith('.db'))))
       await rm(join(this.#folder, name), { recursive: true, force: true })
     await syncFolder(this.#folder)
@@ -300,14 +301,14 @@ export class ContentStore {
     else this.#recent.recordNew(month, id)
   }
 
-  /** Below this reference every blob of the month has its row, if it is to have one. */
+  /** The limit below which blobs of the month are no longer new: every row that was to reference them is written. */
   settledBelow(month: number): ContentRef {
     return toRef(month, this.#recent.firstNew(month) ?? toRef(1, 0) - 1)
   }
 
   /**
-   * Deletes orphaned files, which a crash left between file and row. Scans once after the start, and again after a
-   * failure.
+   * Deletes orphaned files: those that a crash left after they were written, but before their row was. Scans once after
+   * the start, and again after a failure.
    * @param ending aborting it stops the scan
    */
   async removeOrphanFiles(ending?: AbortSignal): Promise<void> {
@@ -350,7 +351,10 @@ export class ContentStore {
     }
   }
 
-  /** Unless the same blob is being stored again. Synchronous: nothing may come between check and deletion. */
+  /**
+   * Deletes the file of a blob, unless the same blob is stored or is being stored again. Synchronous, so that nothing
+   * can store it between check and deletion.
+   */
   #removeFile(month: number, hash: Uint8Array): void {
     const path = blobPath(this.#folder, month, hash)
     if (
@@ -366,7 +370,7 @@ export class ContentStore {
     }
   }
 
-  /** Only after the commit: an id of a failed group is invalid. */
+  /** Call only after the commit: an id of a failed group is invalid. */
   #cacheId(month: number, part: PackedBlob, id: number | undefined): void {
     if (id === undefined || part.sizeBytes >= MIN_INDEXED_BYTES) return
     if (this.#cachedIds.size >= MAX_CACHED_IDS) this.#cachedIds.clear()

@@ -16,9 +16,9 @@ export function detectDelimiter(firstLine: string): Delimiter {
 }
 
 /**
- * Spreadsheets run a cell with such a beginning as a formula, and may split a line at characters other than commas. An
- * apostrophe at each such beginning makes it text. It is added even before existing apostrophes, so that an import can
- * remove exactly one.
+ * Spreadsheets run a cell as a formula when it begins with certain signs, and may split a line at characters other than
+ * commas. An apostrophe at each place where a cell may begin with such a sign makes it text. It is added even before
+ * existing apostrophes, so that an import can remove exactly one.
  */
 const CELL_START = String.raw`(?<=^|[,;|\t\r\n])`
 // Spreadsheets skip quotes, white space and invisible characters before the sign of a formula. Those that begin a cell

@@ -36,7 +36,7 @@ export interface ScanOptions {
   readonly delimiter: Delimiter
   /** Line number at the start of the window. */
   readonly line: number
-  /** Whether the file ends with the window. If not, the window must have more than `LONGEST_RECORD` bytes. */
+  /** Whether the file ends with the window. If not, the window must have more than `MAX_RECORD_BYTES` bytes. */
   readonly isEnd: boolean
   /** Maximum number of records to return. */
   readonly maxRecords: number
@@ -61,7 +61,7 @@ const CR = 13
 const TAB = 9
 const SPACE = 32
 const QUOTE = 34
-/** Used as a position: there is none. */
+/** Stands for a position that does not exist. */
 const NOT_FOUND = Number.POSITIVE_INFINITY
 
 const UNCLOSED = `A quote that begins in it is not closed within ${MAX_RECORD_BYTES / KiB} KiB.`

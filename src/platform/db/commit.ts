@@ -20,7 +20,7 @@ import { isLocked, toStorageError } from '../storage-errors.ts'
 import { MiB, seconds } from '../units.ts'
 import { type NonPromise, prepareStatements } from './open.ts'
 
-/** What a write function gets, inside its savepoint. */
+/** Passed to each write function, which runs inside a savepoint. */
 export interface Tx {
   readonly db: Database
   /** Adds to a counter; the Committer's `flush` writes all additions of a group once, at its end. */
@@ -94,9 +94,9 @@ const MAX_GROUP_MS = 10
 const AMPLE_FREE_BYTES = 256 * MiB
 /** Owner of the service's own writes: outcomes, recurring tasks. */
 const SERVICE: Owner = ''
-/** The service writes on behalf of all owners, so it gets as many shares as owners wait, but at least this many. */
+/** The service writes on behalf of all owners, so it gets one share per waiting owner, but at least this many. */
 const MIN_SERVICE_SHARES = 4
-/** How long writes wait while another process holds the database; longer, and the client would have given up. */
+/** How long writes wait while another process holds the database; a client would not wait longer. */
 const MAX_LOCK_WAIT_MS = seconds(5)
 const LOCK_RETRY_MS = 50
 /** Approximate time that a supervisor needs to restart the service. */
@@ -194,8 +194,8 @@ export class Committer {
 
   /**
    * Like `runExclusive`, for work on the file itself: another thread first empties the WAL into it. All writes wait
-   * meanwhile.
-   * @param run gets the file, and whether it is complete; a reader of the WAL prevents that
+   * until `run` has returned.
+   * @param run gets the file; `isWhole` is false when a reader kept the WAL from being emptied into it
    */
   runExclusiveWithFile<T>(
     run: (file: { readonly fd: number; readonly isWhole: boolean }) => NonPromise<T>,
@@ -413,7 +413,7 @@ export class Committer {
       entry.failed = true
       entry.error = error
       entry.after = []
-      // A full disk can end the whole transaction; then the savepoint is gone.
+      // A full disk can end the whole transaction; then the savepoint no longer exists.
       if (!this.db.inTransaction) return
       statements.rollbackTo.run()
       statements.release.run()
@@ -459,11 +459,11 @@ export class Committer {
     if (!checkpoint) return
     try {
       // The first pass copies most pages while groups go on. Under steady load it never catches up, so the second one
-      // pauses writers for the few pages that came since, and empties the WAL.
+      // pauses writers, copies the few pages that were added since, and empties the WAL.
       await checkpoint(this.#path, 'PASSIVE')
       this.#writersHeld = checkpoint(this.#path, 'TRUNCATE')
       await this.#writersHeld
-      // A long reader prevents emptying the WAL; writers are not paused again until as much has been added again.
+      // A long reader prevents emptying the WAL; writers are paused again only when it has grown by `checkpointBytes`.
       this.#measureWal()
       const leftBytes = this.#walBytes
       this.#nextCheckpointBytes = leftBytes === 0 ? 0 : leftBytes + (this.#options.checkpointBytes ?? 0)

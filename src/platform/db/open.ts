@@ -9,8 +9,8 @@ import { dirname } from 'node:path'
 import { perOwner } from '../per-owner.ts'
 
 /**
- * How long the event loop may block on another process's lock. In WAL mode readers meet none except while a database is
- * opened or recovered; writers wait in the Committer.
+ * How long the event loop may block on another process's lock. In WAL mode a reader meets such a lock only while a
+ * database is opened or recovered; writers wait in the Committer.
  */
 export const MAIN_THREAD_BUSY_MS = 10
 const WORKER_BUSY_MS = 5000
@@ -23,7 +23,7 @@ export function openDatabase(path: string): Database {
     syncDirectory(dirname(path))
     return db
   } catch (error) {
-    // Callers open it again when the problem is over.
+    // Closed, so that callers can open it again once the problem is solved.
     db.close()
     throw error
   }

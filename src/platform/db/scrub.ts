@@ -24,16 +24,16 @@ const MAX_PAGES = 2 ** 25
  */
 export async function scrubDatabase(committer: Committer): Promise<boolean> {
   await releasePages(committer)
-  // In another thread first, so that little is left for the time in which all writes wait.
+  // Checkpoints in another thread first, so that little is left to copy while all writes wait.
   await committer.checkpoint()
   if (!(await committer.runExclusiveWithFile(({ isWhole }) => isWhole))) return false
   for await (const pages of findDirtyPages(committer.fileFd)) {
     for (let from = 0; from < pages.length; from += PAGES_PER_STEP) {
       const step = pages.slice(from, from + PAGES_PER_STEP)
       const isDone = await committer.runExclusiveWithFile(({ fd, isWhole }) => {
-        // Writes have come in: a page with a newer form in the WAL is stale in the file.
+        // Something was written since: the file may hold stale pages whose newer form is in the WAL.
         if (!isWhole) return false
-        // Cached pages still contain the old middle, and the next change would write it back.
+        // SQLite's page cache still holds the old middle of each page, and the next change would write it back.
         committer.db.run('PRAGMA shrink_memory')
         zeroPages(fd, step)
         return true
@@ -112,8 +112,8 @@ function pageSizeOf(header: Uint8Array): number {
 }
 
 /**
- * With auto_vacuum some pages hold the parents of other pages: page 2, then one after each run of as many pages as one
- * such page has entries of 5 bytes.
+ * With auto_vacuum some pages (pointer maps) hold the parents of other pages. The first one is page 2; each has entries
+ * of 5 bytes for the pages that follow it, and the next pointer map follows those pages.
  */
 const isPointerMap = (page: number, pageSize: number): boolean =>
   page > 1 && (page - 2) % (Math.floor(pageSize / 5) + 1) === 0

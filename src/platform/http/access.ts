@@ -27,7 +27,7 @@ export const parseScopes = (required: string): readonly string[] => (required ==
 /** Needs a signed-in user of any role; a key is a 403. */
 export const requiresSession = { security: [SESSION], [REQUIRED_SCOPE]: '', [SESSION_ONLY]: true }
 
-/** Used with `requires`: of users, only owners may call the route; a key needs only its scope. */
+/** Used with `requires`: a user must be an owner to call the route; a key needs only its scope. */
 export const ownersOnly = { [OWNERS_ONLY]: true }
 
 /**

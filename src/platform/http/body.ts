@@ -20,10 +20,11 @@ import { countJsonValues, HEAP_BYTES_PER_JSON_VALUE, invalidJson, parseJson } fr
  */
 const PEAK_FACTOR = 4
 /**
- * The same once bytes and text are garbage: the parsed strings, and what the handler decodes and compresses from them.
+ * Memory per byte of body once its bytes and text are garbage: the parsed strings, and what the handler decodes and
+ * compresses from them.
  */
 const PARSED_FACTOR = 3
-/** The same for CSV: the bytes, and the part being read. */
+/** Peak memory per byte of a CSV body: the bytes, and the part being read. */
 const CSV_FACTOR = 2
 /** Step by which the reservation for a body of unknown length grows. */
 const CHUNKED_STEP_BYTES = 64 * KiB
@@ -32,7 +33,10 @@ const MAX_ANONYMOUS_BYTES = 64 * KiB
 const MAX_SIGNED_BYTES = 256 * KiB
 /** Maximum fields of a form: ours have some twenty. Bun takes 18 ms for as many as fit into 64 KiB. */
 const MAX_FORM_FIELDS = 500
-/** Larger bodies share this fraction of the memory, so that a few slow uploads cannot block all other requests. */
+/**
+ * Bodies larger than this share `LARGE_BODY_FRACTION` of the memory, so that a few slow uploads cannot block all other
+ * requests.
+ */
 const LARGE_BODY_BYTES = 64 * KiB
 const LARGE_BODY_FRACTION = 0.75
 
@@ -67,7 +71,7 @@ export type FairRunner = <T>(piece: () => T) => Promise<T>
 /** Unauthenticated senders may send small bodies only, since no account is responsible for them. */
 export type Sender = 'authenticated' | 'stranger'
 /**
- * `csv`: the raw bytes. `csv-stream`: an unread `BodyStream`. `anything`: the request line says everything; form fields
+ * `csv`: the raw bytes. `csv-stream`: an unread `BodyStream`. `anything`: the handler needs only the URL; form fields
  * are parsed, any other body is read and ignored. `bytes`: the raw bytes of any type, up to 256 KiB, for bodies that
  * another service signs.
  */
@@ -154,7 +158,7 @@ export function createBodyReader(options: BodyReaderOptions): BodyReader {
   }
 }
 
-/** The same reservation; its release also counts the bytes as garbage. */
+/** Wraps a reservation so that its release also counts the bytes as garbage. */
 function collectOnRelease(reservation: Reservation, collectAfter: (bytes: number) => void): Reservation {
   let peakBytes = reservation.bytes
   return {

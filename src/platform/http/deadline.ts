@@ -1,6 +1,6 @@
 /**
- * @module One time limit for many short waits. A timer per wait would cost more than most requests; a sweep per second
- * over the pending waits is enough, since the limit only ends what hangs.
+ * @module One time limit for many short waits. A timer per wait would cost more than most requests; checking all
+ * pending waits once a second is enough, since the limit only has to end waits that hang.
  */
 import type { Clock } from '../clock.ts'
 

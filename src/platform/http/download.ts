@@ -142,19 +142,19 @@ export function streamDownload(
   return createDownload(stream, file)
 }
 
-/** A client that reads nothing for this long is gone. */
+/** A client that reads nothing for this long is treated as disconnected. */
 const STALL_MS = seconds(60)
 /** Smaller chunks are combined. */
 const MIN_CHUNK_BYTES = 64 * KiB
 
 export interface StreamEvents {
-  /** Called once, however the stream ends, before any other event. */
+  /** Called once when the stream ends for any reason, before `onCut` and `onFailed`. */
   onEnded(): void
   /** Whether the client has lost access. */
   isRevoked(): boolean
-  /** The client has read nothing for a minute, or has lost access. */
+  /** Called when the client has read nothing for a minute, or has lost access. */
   onCut(): void
-  /** Reading the chunks failed. */
+  /** Called when reading the chunks failed. */
   onFailed(error: unknown): void
 }
 

@@ -35,8 +35,8 @@ export function pageBody<T>(
 ): { data: T[]; pagination: Pagination } {
   requireReachable({ tooDeepField, rowsBefore: hasMore ? 0 : rowsBefore }, total)
   const seen = rowsBefore + rows.length
-  // With a key, `rowsBefore` is as old as the cursor, and rows may have left the list since: any full page may have a
-  // successor.
+  // With a key, `rowsBefore` was counted when the cursor was issued, and rows may have left the list since then. So any
+  // full page may have a successor.
   const mayHaveNext = rows.length > 0 && (after === undefined ? seen < total : rows.length === perPage)
   return {
     data: tooDeepField === undefined ? (rows as T[]) : [],

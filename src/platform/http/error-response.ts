@@ -5,7 +5,10 @@
 import { AppError, type ErrorDetail, type ErrorType } from '../errors.ts'
 import { toStorageError } from '../storage-errors.ts'
 
-/** Flat and nested, because some clients read one form and some the other. */
+/**
+ * Has the fields of the error at the top level and below `error`, because some clients read one form and some the
+ * other.
+ */
 export interface ErrorBody {
   error: { code: string; message: string; type: ErrorType; docs_url: null }
   code: string
@@ -46,7 +49,7 @@ export function toErrorResponseData(error: AppError, requestId: string): ErrorRe
   }
 }
 
-/** The same as a Response, for responses outside of routes. */
+/** Builds the same error as a Response, for requests that no route handles. */
 export function toErrorResponse(error: AppError, requestId: string): Response {
   const { status, headers, body } = toErrorResponseData(error, requestId)
   return Response.json(body, {

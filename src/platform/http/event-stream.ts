@@ -52,8 +52,8 @@ export interface EventStreamOptions {
   readonly request: Request
   readonly clock: Pick<Clock, 'after'>
   /**
-   * The next chunk, of whole events. Undefined ends the stream. Called only when the client has read the chunk before,
-   * apart from kernel buffers, so a client that never reads costs one chunk here.
+   * Returns the next chunk, which holds whole events; undefined ends the stream. Called only when the client has read
+   * the previous chunk, apart from kernel buffers, so a client that never reads costs the memory of one chunk.
    */
   next(): Promise<string | undefined>
   /** Called once, when the stream has ended, by us or by the client. */
@@ -68,7 +68,7 @@ export interface EventStream {
   end(): void
 }
 
-/** A client that reads nothing for this long is gone, or might as well be. */
+/** A client that reads nothing for this long is treated as disconnected. */
 export const CLIENT_STALL_MS = seconds(60)
 
 /** Opens a stream as the response to `request`, whose connection then lives as long as the client reads. */

@@ -16,7 +16,7 @@ import {
   yieldFairly,
 } from './request-context.ts'
 
-/** A client that reads nothing for this long is gone. */
+/** A client that reads nothing for this long is treated as disconnected. */
 const STALL_MS = seconds(60)
 /** Smaller pieces are combined. */
 const MIN_CHUNK_LENGTH = 32 * KiB
@@ -106,7 +106,7 @@ class JsonStream {
     this.#end(false)
   }
 
-  /** The next text; empty: there is no more. Undefined: the stream has ended meanwhile. */
+  /** The next text; empty: there is no more. Undefined: the stream ended while waiting. */
   async #read(): Promise<string | undefined> {
     let text = ''
     while (text.length < MIN_CHUNK_LENGTH) {

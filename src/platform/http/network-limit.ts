@@ -7,18 +7,21 @@ import type { Clock } from '../clock.ts'
 import { networksOf } from '../network.ts'
 import { createRateLimiter, type Rate, type RateDecision } from './rate-limit.ts'
 
-/** Factors for the rates of a /64, its /56 and its /48: providers also share the larger ones among many customers. */
+/**
+ * Factors for the rates of a /64, its /56 and its /48. The larger networks get a multiple of the rate, because some
+ * providers put many customers into one.
+ */
 const FACTORS = [1, 4, 16] as const
 
 export interface NetworkLimiter {
   /**
-   * Takes one token from each network of an address; networks larger than the one that refuses lose none.
+   * Takes one token from each network of an address; when one of them refuses, larger ones lose none.
    * @param scope separates counts, such as by account
    */
   take(address: string, scope?: number): RateDecision
   /**
-   * Takes tokens from each network of an address for something that has already happened; `take` refuses until they are
-   * back.
+   * Takes tokens from each network of an address for something that has already happened; `take` refuses until the
+   * tokens have been refilled.
    */
   charge(address: string, count: number): void
 }

@@ -215,7 +215,7 @@ function readResponses(operation: JsonObject): JsonObject {
   return isBare ? { 204: {} } : responses
 }
 
-/** The errors that the route itself declares. */
+/** The error responses that the route itself declares. */
 const describeErrorResponses = (refusals: Json | undefined): JsonObject =>
   Object.fromEntries(
     Object.entries(toObject(refusals)).map(([status, refusal]) => {
@@ -292,16 +292,16 @@ function toStandardSchema(schema: Json): Json {
 const VALUE_KEYWORDS = new Set(['const', 'default', 'enum', 'example', 'examples', 'required'])
 
 function toStandardUnion(variants: readonly Json[]): JsonObject {
-  // The empty array as an alternative to a map is for PHP clients and not to be recommended.
-  const wanted = variants.filter((variant) => toObject(variant)['maxItems'] !== 0)
-  const constants = wanted.filter((variant) => typeof toObject(variant)['const'] === 'string')
-  if (constants.length > 1 && constants.length === wanted.length) {
+  // The empty array as an alternative to a map exists only for PHP clients, so the description leaves it out.
+  const recommended = variants.filter((variant) => toObject(variant)['maxItems'] !== 0)
+  const constants = recommended.filter((variant) => typeof toObject(variant)['const'] === 'string')
+  if (constants.length > 1 && constants.length === recommended.length) {
     return { type: 'string', enum: constants.map((variant) => toObject(variant)['const'] ?? null) }
   }
-  const [only] = wanted
-  return wanted.length === 1 && only !== undefined
+  const [only] = recommended
+  return recommended.length === 1 && only !== undefined
     ? toObject(toStandardSchema(only))
-    : { anyOf: wanted.map(toStandardSchema) }
+    : { anyOf: recommended.map(toStandardSchema) }
 }
 
 const toObject = (value: Json | undefined): JsonObject =>

@@ -55,8 +55,8 @@ export const yieldFairly = (request: Request): Promise<void> =>
 export const liftTimeLimit = (request: Request): void => contexts.get(request)?.setTimeout(0)
 
 /**
- * Restores the connection's time limit from now on. Otherwise it would stay open permanently after the response,
- * whether nothing follows or half of the next request.
+ * Restores the connection's time limit from now on. Otherwise an idle connection, or one with half of the next request,
+ * would stay open permanently after the response.
  */
 export function restoreTimeLimit(request: Request): void {
   const context = contexts.get(request)

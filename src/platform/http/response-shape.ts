@@ -11,9 +11,9 @@ export type FieldFilter = (value: unknown) => unknown
 const keepAsIs: FieldFilter = (value) => value
 
 /**
- * The filter for a schema; it drops `undefined` properties too. A value of the wrong type passes, for the check to
- * refuse. An object with arbitrary names must be a Record or Unknown: `additionalProperties` has no effect here,
- * because Elysia adds it to schemas.
+ * The filter for a schema; it drops `undefined` properties too. A value of the wrong type is returned unchanged, so
+ * that the schema check refuses it. An object with arbitrary names must be a Record or Unknown: `additionalProperties`
+ * has no effect here, because Elysia adds it to schemas.
  */
 export function createFieldFilter(schema: TSchema): FieldFilter {
   if (Array.isArray(schema['anyOf'])) return createUnionFilter(schema['anyOf'])

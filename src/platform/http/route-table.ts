@@ -82,7 +82,7 @@ export function createRouteTable(routes: readonly ComposedRoute[]): RouteTable {
     const methods = rules.get(path) ?? new Map<string, RouteRules>()
     rules.set(path, methods)
     const bodyFormat = route.detail?.[BODY_FORMAT] ?? (isApiPath(path) ? 'json' : 'json-or-form')
-    // A client that sends fields to an API route without any must not believe that they have an effect.
+    // An API route without fields refuses a body that has some: a client must not believe that they have an effect.
     const body = route.body ?? (bodyFormat === 'json' ? NO_FIELDS : undefined)
     methods.set(method, {
       requiredScopes,

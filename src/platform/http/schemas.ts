@@ -52,7 +52,7 @@ export const FreeMap = (options: SchemaOptions = {}) =>
     errorMessage: 'an object',
   })
 
-/** Converts `[]`, PHP's encoding of an empty map, to an empty map. Undefined and null stay as they are. */
+/** Converts `[]`, PHP's encoding of an empty map, to an empty map. Leaves undefined and null unchanged. */
 export function mapFromPhp(value: Record<string, unknown> | readonly unknown[]): Record<string, unknown>
 export function mapFromPhp(
   value: Record<string, unknown> | readonly unknown[] | null | undefined,
@@ -177,7 +177,7 @@ export function requireReachable(
   ])
 }
 
-/** Throws a 422 for a parameter that specifies the same in another way. */
+/** Throws a 422 when a parameter is combined with `name`, which would specify the same thing. */
 export function refuseTogether(
   name: string,
   query: Readonly<Record<string, unknown>>,

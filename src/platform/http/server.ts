@@ -39,16 +39,16 @@ export interface HttpLog {
 export interface HttpServerOptions<Actor> {
   readonly config: {
     readonly maxBodyBytes: number
-    /** The limit for streamed bodies; default: the same. */
+    /** The limit for streamed bodies; default: `maxBodyBytes`. */
     readonly maxStreamBytes?: number
     /** Proxies whose X-Forwarded-For is trusted: addresses or networks. */
     readonly trustedProxies: readonly string[]
     /**
-     * How long a body may take to arrive, at most 240. Bun closes the connection 15 seconds later, whatever the handler
-     * does; see `liftTimeLimit`.
+     * How long a body may take to arrive, at most 240 seconds. Bun closes the connection 15 seconds later, even if the
+     * handler is still running; see `liftTimeLimit`.
      */
     readonly requestTimeoutSeconds: number
-    /** Replaces those 15 seconds. */
+    /** Replaces the 15 seconds that Bun waits after `requestTimeoutSeconds`. */
     readonly handlerGraceSeconds?: number
     /** Whether clients use https: then responses tell browsers to use nothing else (RFC 6797). */
     readonly isHttps?: boolean
@@ -70,11 +70,11 @@ export interface HttpServerOptions<Actor> {
 
 /** Limits the work that one account's requests may cause. */
 export interface Fairness<Actor> {
-  /** Fair turns on the event loop, for large bodies and lists. */
+  /** Runs the work of large bodies and lists in turns, so that accounts share the event loop fairly. */
   readonly turns: Pick<FairScheduler, 'run' | 'resume' | 'waitForTurn'>
   /** The owner under which an actor's work is queued. */
   readonly ownerOf: (actor: Actor) => Owner
-  /** Takes units from the actor's budget; throws a 429 when it is used up. */
+  /** Takes units of work from the actor's budget; throws a 429 when it is used up. */
   readonly spendWork: (actor: Actor, units: number) => void
   /** Takes units for work already done; a deficit counts at the next request. */
   readonly chargeWork: (actor: Actor, units: number) => void
@@ -92,7 +92,10 @@ export interface HttpServer {
   stop(graceMs?: number): Promise<void>
 }
 
-/** Extra time beyond the body's, so that our own error comes before Bun's and handlers have time after a slow body. */
+/**
+ * Extra time beyond the body's, so that our own error is sent before Bun closes the connection, and handlers have time
+ * after a slow body.
+ */
 const HANDLER_GRACE_SECONDS = 15
 /** Bun stores `idleTimeout` in a byte. */
 const MAX_IDLE_SECONDS = 255
@@ -224,7 +227,8 @@ function toRoutableUrl(url: string): string {
 }
 
 /**
- * The path by which Elysia routes. All checks must use the same one, or a request could be public here and not there.
+ * The path by which Elysia routes. All checks must use the same one, or two of them could disagree on whether a request
+ * is public.
  */
 function pathOf(url: string): string {
   const start = url.indexOf('/', 7)
@@ -325,8 +329,8 @@ class RequestPipeline<Actor> {
     throwIfInvalid(rules.checkQuery(query, request.url))
     const { fairness } = this.#options
     const actor = context.actor as Actor | undefined
-    // A repeat of an earlier request gets the earlier response even with an empty budget, so its handler charges it
-    // once that is known.
+    // A repeated request must get its stored response even when the budget is used up. So a request with an idempotency
+    // key is charged only after its body was read, and its handler refuses it if it is new.
     if (fairness && actor !== undefined && !rules.takesIdempotencyKey) fairness.spendWork(actor, 1)
     const owner = fairness && actor !== undefined ? fairness.ownerOf(actor) : undefined
     if (!isReadMethod(request.method)) return { body: await this.#readBody(request, context, rules, owner) }
@@ -361,7 +365,7 @@ class RequestPipeline<Actor> {
     if (context.actor !== undefined)
       fairness?.chargeWork(context.actor as Actor, rules.takesIdempotencyKey ? bodyUnits + 1 : bodyUnits)
     if (rules.requiredScopes !== undefined) {
-      // Meanwhile the key may have been deleted, or the user removed or given another role.
+      // While the body arrived, the key may have been deleted, or the user removed or given another role.
       const found = authenticateRequest(this.#options, request, context)
       const actor = found instanceof Promise ? await found : found
       if (actor === undefined) throw unauthorized()
@@ -374,7 +378,7 @@ class RequestPipeline<Actor> {
     return body
   }
 
-  /** Charges for the rows of a response and filters it by its schema; undefined: it stays as it is. */
+  /** Charges for the rows of a response and filters it by its schema; undefined: the response is sent unchanged. */
   #finish(request: Request, route: string, responseValue: unknown, status: unknown): unknown {
     const context = requestContext(request)
     context?.reservation?.release()
@@ -404,7 +408,10 @@ class RequestPipeline<Actor> {
   }
 }
 
-/** Only the first piece of a body's work may be refused for overload. */
+/**
+ * Runs the pieces of work for one body. Only the first may be refused for overload: later ones would leave it half
+ * done.
+ */
 function createFairRunner(turns: Fairness<unknown>['turns'], owner: Owner): FairRunner {
   let isBegun = false
   return (piece) => {

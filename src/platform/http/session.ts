@@ -57,8 +57,8 @@ const cookieTooLong = (): AppError =>
   )
 
 /**
- * Trims blanks. RFC 6265 allows only space and tab: if others were trimmed, a name that begins with one would pass for
- * ours, and browsers do not protect its prefix.
+ * Trims blanks. RFC 6265 allows only space and tab: if other blanks were trimmed, a cookie whose name begins with one
+ * would be taken for ours, although browsers do not protect its prefix.
  */
 function trimBlanks(pair: string): string {
   let start = 0

@@ -116,7 +116,7 @@ function describeError({ type, schema }: ValueError): string {
   }
 }
 
-/** What a schema requires, as the text after "must be". `errorMessage` in the schema's options is used as it is. */
+/** What a schema requires, as the text after "must be". `errorMessage` in the schema's options is used unchanged. */
 function describeSchema(schema: TSchema): string {
   if (typeof schema['errorMessage'] === 'string') return schema['errorMessage']
   if (Array.isArray(schema['anyOf'])) {

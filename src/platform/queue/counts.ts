@@ -9,7 +9,7 @@ export class Counts<K = number> {
     return this.#counts.size
   }
 
-  /** Total of all owners. */
+  /** Sum over all owners. */
   get total(): number {
     return this.#total
   }

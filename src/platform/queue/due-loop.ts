@@ -1,6 +1,6 @@
 /**
- * @module Runs due work in a loop, one step at a time: again at the time that the step returned, or when it is woken. A
- * step that throws is logged and retried later. Knows nothing of the work.
+ * @module Runs due work in a loop, one step at a time. The next step runs at the time that the last one returned, or
+ * when the loop is woken. A step that throws is logged and retried later. Knows nothing about the work itself.
  */
 import type { Clock, Millis, Timer } from '../clock.ts'
 import { minutes, seconds } from '../units.ts'

@@ -1,9 +1,9 @@
 /**
  * @module A fair queue: the owner (an account, a network) that has used least is next, so an owner with much work
  * delays only itself. Start-time fair queuing (Goyal, Vin, Cheng 1996): each owner has a virtual start time, which
- * grows by the cost of its items; a new owner starts at that of the last item taken out. An owner may have several
- * shares (a network and an account): its use counts for each, and the fullest one decides. Never runs anything and
- * knows no clock.
+ * grows by the cost of its items; a new owner starts at the virtual time of the last item taken out. An owner may have
+ * several shares (a network and an account): its use counts for each, and the share with the most use decides. Never
+ * runs anything and reads no clock.
  */
 
 export type Owner = string | number
@@ -19,7 +19,7 @@ export interface FairQueueLimits {
 }
 
 export interface FairQueueOptions extends FairQueueLimits {
-  /** The shares that an owner's use counts for, if not only its own. Must always return the same. */
+  /** The shares that an owner's use counts for; default: one of its own. Must always return the same for an owner. */
   readonly sharesOf?: (owner: Owner) => readonly Owner[]
 }
 
@@ -34,7 +34,7 @@ interface Share {
 interface OwnerState<T> {
   readonly shares: readonly Share[]
   readonly waiting: QueuedItem<T>[]
-  /** Those of `waiting` that count towards the limits. */
+  /** Number of waiting items that count towards the limits. */
   limited: number
 }
 
@@ -132,7 +132,7 @@ export class FairQueue<T> {
     if (!next || !dequeued) return undefined
     const { owner, state, start } = next
     this.#virtualTime = Math.max(this.#virtualTime, start)
-    // A share that did not decide gets no credit.
+    // The shares that did not decide the order move up to the one that did, so that they accumulate no credit.
     for (const share of state.shares) share.start = Math.max(share.start, start) + dequeued.cost
     this.#uncount(state, dequeued)
     // Moves the owner behind others with the same start.
@@ -164,22 +164,22 @@ export class FairQueue<T> {
   }
 
   /**
-   * Adds to an owner's use; a negative cost reduces it. Counts only while items wait: use that delayed no one is not
-   * held against an owner.
+   * Adds to an owner's use; a negative cost reduces it. Counts only while items wait: an owner is not charged for use
+   * that delayed no one.
    */
   charge(owner: Owner, cost: number): void {
     if (this.#size === 0) return
     for (const name of this.#sharesOf(owner)) this.#ensureShare(name).start += cost
   }
 
-  /** Removes all items for which `isWanted` is true, in the order of their owners; the owners' use stays counted. */
-  remove(isWanted: (item: T, owner: Owner) => boolean): T[] {
+  /** Removes all items for which `isSelected` is true, in the order of their owners; the owners' use stays counted. */
+  remove(isSelected: (item: T, owner: Owner) => boolean): T[] {
     const removed: T[] = []
     for (const [owner, state] of this.#owners) {
       const { waiting } = state
       for (let i = 0; i < waiting.length; ) {
         const entry = waiting[i]
-        if (entry && isWanted(entry.item, owner)) {
+        if (entry && isSelected(entry.item, owner)) {
           removed.push(entry.item)
           waiting.splice(i, 1)
           this.#uncount(state, entry)
@@ -200,7 +200,7 @@ export class FairQueue<T> {
     return state
   }
 
-  /** Returns a share, created if missing; an idle one starts no earlier than now. */
+  /** Returns a share, created if missing; an idle one starts no earlier than the current virtual time. */
   #ensureShare(name: Owner): Share {
     let share = this.#shares.get(name)
     if (!share) {

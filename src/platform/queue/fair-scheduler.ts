@@ -1,19 +1,19 @@
 /**
  * @module Schedules work fairly by time used: `FairScheduler` runs pieces of synchronous work on the event loop,
- * `FairPool` runs asynchronous work. Both serve owners (accounts, networks) in turn and measure each piece. Know
- * nothing of the work.
+ * `FairPool` runs asynchronous work. Both serve owners (accounts, networks) in turn and measure the time of each piece.
+ * They know nothing about the work itself.
  */
 import type { Clock } from '../clock.ts'
 import { FairQueue, type FairQueueLimits, type Owner } from './fair-queue.ts'
 
-/** How long pieces of work may occupy a tick; a longer piece gets a tick of its own. */
+/** How long pieces of work may occupy one tick of the event loop; a longer piece gets a tick of its own. */
 const TICK_BUDGET_MS = 4
 
 interface Piece {
   /** Runs the piece; true when it has ended. */
   readonly run: () => boolean
   readonly refuse: () => void
-  /** Whether the work that it resumes uses the rest of the tick. */
+  /** Whether the code that this piece resumes uses the rest of the tick. */
   readonly endsTick: boolean
 }
 
@@ -24,8 +24,8 @@ export interface FairSchedulerOptions extends FairQueueLimits {
 }
 
 /**
- * Runs pieces of synchronous work of some milliseconds each. Between two ticks all other pending work runs, and owners
- * get equal time, so a request waits for one piece and not for a whole batch, export or page.
+ * Runs pieces of synchronous work of some milliseconds each. Between two ticks the event loop runs everything else that
+ * is pending, and owners get equal time, so a request waits for one piece and not for a whole batch, export or page.
  */
 export class FairScheduler {
   readonly #clock: FairSchedulerOptions['clock']
@@ -52,8 +52,8 @@ export class FairScheduler {
   }
 
   /**
-   * Runs work that yields between its pieces. Such works of one owner run one after the other, so at most one of them
-   * is half done.
+   * Runs a generator piece by piece. An owner's generators run one after the other, so at most one of them is half
+   * done.
    */
   runSteps<T>(owner: Owner, steps: Iterator<void, T>): Promise<T> {
     return this.#add(owner, steps, { isNew: true })
@@ -172,43 +172,43 @@ const MIN_COST_MS = 0.01
 
 export interface FairPoolOptions extends FairQueueLimits {
   readonly clock: Pick<Clock, 'monotonicMs'>
-  /** Maximum concurrent works. */
+  /** Maximum number of concurrent tasks. */
   readonly concurrency: number
   /** Creates the error for work that exceeds the limits or is evicted. */
   readonly overload: () => Error
 }
 
-interface Work {
+interface Task {
   readonly run: () => Promise<unknown>
   readonly refuse: () => void
 }
 
-/** Runs asynchronous work with limited concurrency; owners of waiting work are served in turn. */
+/** Runs asynchronous tasks with limited concurrency; owners of waiting tasks are served in turn. */
 export class FairPool {
   readonly #options: FairPoolOptions
-  readonly #queue: FairQueue<Work>
+  readonly #queue: FairQueue<Task>
   #running = 0
 
   constructor(options: FairPoolOptions) {
     this.#options = options
-    this.#queue = new FairQueue(options, (work) => work.refuse())
+    this.#queue = new FairQueue(options, (task) => task.refuse())
   }
 
-  /** Works that have not started. */
+  /** Number of tasks that have not started. */
   get waiting(): number {
     return this.#queue.size
   }
 
   /**
-   * Runs a work when its owner's turn comes; settles as the work does, or rejects with the overload error without
+   * Runs a task when its owner's turn comes; settles as the task does, or rejects with the overload error without
    * starting it.
    */
-  run<T>(owner: Owner, work: () => Promise<T>): Promise<T> {
+  run<T>(owner: Owner, task: () => Promise<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const refuse = () => reject(this.#options.overload())
       const run = async () => {
         try {
-          resolve(await work())
+          resolve(await task())
         } catch (error) {
           reject(error)
         }
@@ -226,10 +226,10 @@ export class FairPool {
     }
   }
 
-  async #run(owner: Owner, work: Work): Promise<void> {
+  async #run(owner: Owner, task: Task): Promise<void> {
     this.#running++
     const startMs = this.#options.clock.monotonicMs()
-    await work.run()
+    await task.run()
     this.#running--
     this.#queue.charge(owner, Math.max(this.#options.clock.monotonicMs() - startMs, MIN_COST_MS))
     this.#startNext()

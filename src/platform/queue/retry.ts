@@ -1,6 +1,6 @@
 /**
- * @module Retries work after a delay: `retry` for one work; `StorageRetries` for writes that must not be lost, whose
- * callers begin no further work while the storage refuses them. Callers classify the errors.
+ * @module Retries after a delay: `retry` repeats a single operation; `StorageRetries` repeats writes that must not be
+ * lost, and whose callers begin no further work while the storage refuses them. Callers classify the errors.
  */
 import type { Clock } from '../clock.ts'
 import { seconds } from '../units.ts'
@@ -11,7 +11,7 @@ export const STORAGE_RETRY_MS = seconds(1)
 export interface RetryOptions {
   readonly clock: Pick<Clock, 'sleep'>
   readonly delayMs: number
-  /** Called after each failure with the number of failures so far; false: the error is thrown. */
+  /** Called after each failure with the number of failures so far; returns false to throw the error instead. */
   readonly isRetried: (error: unknown, failures: number) => boolean
 }
 
@@ -44,7 +44,7 @@ export class StorageRetries {
     this.#onRecovered = onRecovered
   }
 
-  /** Writes that the storage currently refuses: while there are any, callers begin no further work. */
+  /** Number of writes that the storage currently refuses; while it is not 0, callers begin no further work. */
   get refusedCount(): number {
     return this.#refusedCount
   }

@@ -1,11 +1,11 @@
-/** @module Limits how many works run concurrently; the others wait in order of arrival. */
+/** @module Limits how many tasks run concurrently; the others wait in order of arrival. */
 export class Slots {
   readonly #max: number
   readonly #maxWaiting: number
   #inUse = 0
   readonly #waiting = new Set<() => void>()
 
-  /** @param maxWaiting works beyond this number are not run */
+  /** @param maxWaiting when this many tasks wait, further ones are not run */
   constructor(max: number, maxWaiting = Number.POSITIVE_INFINITY) {
     this.#max = max
     this.#maxWaiting = maxWaiting
@@ -16,13 +16,13 @@ export class Slots {
   }
 
   /**
-   * Runs a work once a slot is free. Resolves with undefined, without running it, when `signal` is aborted first or too
-   * many works wait.
+   * Runs a task once a slot is free. Resolves with undefined, without running it, when `signal` is aborted first or too
+   * many tasks wait.
    */
-  async run<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T | undefined> {
+  async run<T>(signal: AbortSignal, task: () => Promise<T>): Promise<T | undefined> {
     if (!(await this.#acquire(signal))) return undefined
     try {
-      return await work()
+      return await task()
     } finally {
       this.#release()
     }
@@ -48,7 +48,7 @@ export class Slots {
     })
   }
 
-  /** Passes the slot to the work that has waited longest, if any. */
+  /** Passes the slot to the task that has waited longest, if any. */
   #release(): void {
     const [acquire] = this.#waiting
     if (acquire) acquire()

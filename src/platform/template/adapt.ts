@@ -29,7 +29,7 @@ export interface AdaptOptions {
 /** Units per token and per tag; one more for each character written. */
 const TOKEN_UNITS = 40
 
-/** Anything longer is an attack, and stays as it is. */
+/** A longer tag or path is an attack, and is left unchanged. */
 const MAX_TOKENS_PER_TAG = 2000
 const MAX_NAMES_PER_PATH = 50
 const MAX_PATH_LENGTH = 1024
@@ -116,7 +116,10 @@ const isMissingTolerated = (tokens: readonly Token[], { first, after }: Path): b
   OPERATORS_AFTER.has(tokens[after]?.text ?? '') ||
   OPERATORS_BEFORE.has(tokens[first - 1]?.text ?? '')
 
-/** Lists `a`, `a.b` and `a.b[0]` for `a.b[0]`; `a`, `b` and `a[b]` for `a[b]`; nothing for a path with a line break. */
+/**
+ * Lists the prefixes of a path and the variables in its brackets: `a`, `a.b` and `a.b[0]` for `a.b[0]`; `a`, `b` and
+ * `a[b]` for `a[b]`; nothing for a path with a line break.
+ */
 function listPrefixes(tokens: readonly Token[]): readonly string[] {
   const names: string[] = []
   /** The text before each open bracket. */

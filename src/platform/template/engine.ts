@@ -95,7 +95,7 @@ export class Engine {
   #unitsTaken = 0
   readonly #filters: Filters
   readonly #charge = (units: number): void => this.#host.instance.charge(units)
-  /** Without unknown names: a tenant could ask for any number of them. */
+  /** Holds known names only: a tenant could use any number of unknown ones. */
   readonly #knownNames = { filter: new Set<string>(), test: new Set<string>() }
   readonly #known: KnownNames
 
@@ -367,8 +367,8 @@ export class Engine {
 }
 
 /**
- * Whether the output contains the result of a division by zero; if source or data contain such a word, it is probably
- * theirs.
+ * Whether the output contains the result of a division by zero; false if the source or the data contain the same word,
+ * because the output then probably has it from there.
  */
 function hasNonNumber(rendered: string, source: string, dataJson: string): boolean {
   const [word] = /\bNaN\b|\binf\b/.exec(rendered) ?? []

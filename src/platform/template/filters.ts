@@ -28,7 +28,7 @@ export type Filter = (value: unknown, ...given: readonly unknown[]) => string | 
 
 export interface Filters {
   readonly byName: Readonly<Record<string, Filter>>
-  /** Starts another render, which pays again for what is created once per render. */
+  /** Starts another render: what is created once per render, such as a formatter, is charged again. */
   beginRender(): void
 }
 
@@ -36,8 +36,8 @@ export interface Filters {
 const LONG_ARGUMENT_FILTERS = new Set(['format'])
 
 /**
- * Wraps a filter so that the render pays for it before it runs, by the length of all its inputs. Arguments may not be
- * longer than widths: only the value is text that people write.
+ * Wraps a filter so that the render pays for it before it runs, by the length of all its inputs. Arguments may have at
+ * most `MAX_WIDTH` characters: only the value is text that people write.
  */
 export function createMeteredFilter(name: string, filter: Filter, charge: Charge): Filter {
   const isAnyLength = LONG_ARGUMENT_FILTERS.has(name)
@@ -164,7 +164,7 @@ const createLayoutFilters = (tools: FilterTools): FilterTable => ({
     const width = toWidth(parseArguments(given, ['width']).get('width'), 'width', 80)
     const padding = width - tools.splitMetered(text).length
     if (padding <= 0) return text
-    // The side with the extra space is the same as in Python.
+    // An odd space goes to the same side as in Python.
     const left = Math.floor(padding / 2) + (padding & width & 1)
     return ' '.repeat(left) + text + ' '.repeat(padding - left)
   },
@@ -185,7 +185,7 @@ const createLayoutFilters = (tools: FilterTools): FilterTable => ({
     const text = formatValue(value)
     const endLength = tools.splitMetered(end).length
     const kept = length - endLength
-    if (kept < 0) throw new FilterError(`needs a length of at least ${endLength}, for what it ends with`)
+    if (kept < 0) throw new FilterError(`needs a length of at least ${endLength}, the length of "end"`)
     const characters = tools.splitMetered(text)
     if (characters.length <= length + toWidth(args.get('leeway'), 'leeway', 5)) return text
     const start = sliceCharacters(characters, 0, kept)

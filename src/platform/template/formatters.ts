@@ -11,27 +11,27 @@ export const NEW_FORMATTER_UNITS = 100_000
 export interface Formatters<T> {
   /** Charges units; throws what `make` throws. */
   of(key: string, make: () => T): T
-  /** Starts another render, which pays again. */
+  /** Starts another render, which pays for its formatters again. */
   beginRender(): void
 }
 
 export function createFormatters<T>(charge: Charge): Formatters<T> {
   /** Least recently used first. */
-  const kept = new Map<string, T>()
+  const cached = new Map<string, T>()
   let paid = new Set<string>()
   return {
     of(key, make) {
       if (!paid.has(key)) {
-        // Cleared at the cache size: beyond it, a returning key may have to be created again.
+        // Cleared at the size of the cache: a key evicted within one render must be paid for again.
         if (paid.size >= MAX_CACHED_FORMATTERS) paid.clear()
         paid.add(key)
         charge(NEW_FORMATTER_UNITS)
       }
-      const formatter = kept.get(key) ?? make()
-      kept.delete(key)
-      kept.set(key, formatter)
-      const [oldest] = kept.keys()
-      if (kept.size > MAX_CACHED_FORMATTERS && oldest !== undefined) kept.delete(oldest)
+      const formatter = cached.get(key) ?? make()
+      cached.delete(key)
+      cached.set(key, formatter)
+      const [oldest] = cached.keys()
+      if (cached.size > MAX_CACHED_FORMATTERS && oldest !== undefined) cached.delete(oldest)
       return formatter
     },
     beginRender() {

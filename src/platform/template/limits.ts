@@ -25,7 +25,7 @@ export const MAX_MEMORY_BYTES = 64 * MiB
  * enough memory.
  */
 export const MAX_RETAINED_MEMORY_BYTES = 48 * MiB
-/** Input of one call of a filter of ours, in UTF-8. */
+/** Total input of one call of our own filters, in UTF-8. */
 export const MAX_ARGUMENT_BYTES = 8 * MiB
 /** Estimated memory of cached templates. */
 export const MAX_COMPILED_BYTES = 24 * MiB

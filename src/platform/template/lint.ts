@@ -6,7 +6,7 @@ import { createFaultAt } from './faults.ts'
 import type { TemplateFault, TemplatePart } from './renderer.ts'
 import { findTags, type Tag, type Token } from './scan.ts'
 
-/** Statements that read other templates, of which there are none. */
+/** Statements that read other templates: a template is always rendered alone. */
 const CROSS_TEMPLATE_STATEMENTS = new Set(['include', 'extends', 'import', 'from'])
 
 export interface KnownNames {
@@ -32,7 +32,7 @@ export function lint(part: TemplatePart, source: string, known: KnownNames): Tem
         part,
         lineOf(source, keyword),
         'syntax',
-        `"${keyword.text}" is not available: a template cannot use others`,
+        `"${keyword.text}" is not available: a template cannot use other templates`,
       )
     for (const [token, kind] of [...findNames(tag), ...findQuotedNames(tag)]) {
       const name = token.type === 'string' ? token.text.slice(1, -1) : token.text

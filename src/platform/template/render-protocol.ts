@@ -8,7 +8,10 @@ export type ToRenderWorker =
       readonly id: number
       readonly source: TemplateSource
       readonly dataJson: string
-      /** Fraction of the units of work that the render may use: 1, or less for an account that wasted too many. */
+      /**
+       * Fraction of the units of work that the render may use: 1, or less for an account whose renders recently
+       * exceeded limits.
+       */
       readonly share: number
     }
   | { readonly type: 'check'; readonly id: number; readonly source: TemplateSource }

@@ -187,7 +187,7 @@ export class WorkerRenderer implements Renderer {
     this.#current = undefined
     this.#log.error({ reason, accountId: failedJob?.accountId }, 'render worker died')
     if (failedJob) {
-      // This does not depend on the template, and the next one would fail as well.
+      // The Worker did not start, so the template is not the cause and the next request would fail as well.
       if (!dead.isReady) failedJob.reject(new Error(`the render worker could not be started: ${reason}`))
       else {
         this.#recordStrike(failedJob.accountId)
@@ -216,9 +216,9 @@ export class WorkerRenderer implements Renderer {
       job.reject(serverBusyError(ACCOUNT_REFUSED, REFUSAL_MS / 1000))
   }
 
-  /** Removes all waiting jobs, or those that `isMeant` selects. */
-  #removeWaiting(isMeant: (job: Job) => boolean = () => true): Job[] {
-    const jobs = [...this.#waiting.now.all(), ...this.#waiting.bulk.all()].filter(isMeant)
+  /** Removes all waiting jobs, or those that `isSelected` selects. */
+  #removeWaiting(isSelected: (job: Job) => boolean = () => true): Job[] {
+    const jobs = [...this.#waiting.now.all(), ...this.#waiting.bulk.all()].filter(isSelected)
     for (const job of jobs) {
       this.#waiting[job.urgency].delete(job)
       this.#waitingBytes[job.urgency].add(job.accountId, -job.sizeBytes)
@@ -245,8 +245,8 @@ export class WorkerRenderer implements Renderer {
   }
 
   /**
-   * Half of an account's capacity is reserved for requests that are not bulk. Bulk is refused during a penalty, so that
-   * it does not fail for lack of units.
+   * Half of an account's capacity is reserved for requests that are not bulk. Bulk is refused during a penalty, because
+   * the reduced units could make it fail permanently.
    */
   #findBulkRefusal(accountId: number, sizeBytes: number): AppError | undefined {
     const penaltyMs = (this.#offenders.get(accountId)?.penaltyUntil ?? 0) - this.#clock.now()

@@ -37,7 +37,7 @@ const MAX_LOCAL_PART_OCTETS = 64
 /** RFC 5321 §4.5.3.1.3: a path of 256 octets, less its angle brackets. */
 const MAX_ADDRESS_OCTETS = 254
 
-// C0, DEL, C1 and the two Unicode line ends: none may stand in a header, and some end it.
+// C0, DEL, C1 and the two Unicode line ends: none may occur in a header, and some would end it.
 const CONTROL = /[\0-\x1f\x7f-\x9f\u2028\u2029]/
 // RFC 5322 §3.2.3 atext, plus what RFC 6531 §3.3 adds. Excludes spaces and invisible characters beyond ASCII.
 const ATOM = /^(?:[A-Za-z0-9!#$%&'*+\-/=?^_`{|}~]|(?![\p{Z}\p{C}])[\u0080-\u{10ffff}])+$/u
@@ -125,7 +125,10 @@ export function normaliseAddress(address: string): string {
   return `${canonicaliseLocalPart(toComparable(text.slice(0, at)))}@${toALabels(domain.normalize('NFC')) ?? toComparable(domain)}`
 }
 
-/** Composes twice, because lower-casing can undo composition. Replaces final sigma, which has no capital of its own. */
+/**
+ * Composes twice, because lower-casing can undo composition. Replaces final sigma by sigma, because both have the same
+ * capital letter.
+ */
 const toComparable = (text: string): string =>
   text.normalize('NFC').toLowerCase().replaceAll('\u03c2', '\u03c3').normalize('NFC')
 

@@ -77,7 +77,7 @@ function unpackAttachment(
   readFile: ((file: AttachmentFile) => Uint8Array) | undefined,
 ): UnpackResult {
   if (!file) return unpack(content)
-  // An attachment above the limit while packed is above it unpacked.
+  // An attachment that exceeds the limit while packed also exceeds it when unpacked.
   if (!readFile || file.sizeBytes > MAX_REPORT_BYTES)
     return { kind: 'refused', reason: 'The report is larger than 10 MiB.' }
   return unpack(readFile(file))

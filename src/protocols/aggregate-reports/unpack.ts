@@ -15,7 +15,10 @@ export const MAX_REPORT_BYTES = 10 * 1024 * 1024
 const MAX_RATIO = 200
 /** Below this size the ratio is not checked: a short report of similar lines can exceed it. */
 const MIN_BYTES_FOR_RATIO = 1024 * 1024
-/** Fed to the unpacker at once. Its output, up to a thousand times as much, is in memory before it is counted. */
+/**
+ * Octets passed to the unpacker per call. Their output, up to a thousand times as much, is in memory before it is
+ * counted.
+ */
 const PIECE_BYTES = 4 * 1024
 
 /** Carries the reason for a refusal through the unpacker's callbacks. */

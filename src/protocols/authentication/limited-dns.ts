@@ -50,7 +50,7 @@ const createTimeoutError = (): Error =>
   Object.assign(new Error('the time limit of all checks has passed'), { code: 'ETIMEOUT' })
 
 /**
- * mailauth takes an error without a code for a failure; `spfResult` gives the SPF result of RFC 7208 §4.6.4 for too
+ * mailauth treats an error without a code as a failure; `spfResult` gives the SPF result of RFC 7208 §4.6.4 for too
  * many lookups.
  */
 const createTooManyError = (): Error =>

@@ -35,7 +35,7 @@ const SIGNATURE_NAMES: ReadonlySet<string> = new Set([
 ])
 /** `l=`, anywhere a tag may begin. */
 const PARTIAL = /[:;]\s*l\s*=/
-/** RFC 5322 §3.6.8 and §4.5.8: a name and its colon, which may stand on the next line. */
+/** RFC 5322 §3.6.8 and §4.5.8: a name and its colon, which may be on the next line. */
 const FIELD = /^[!-9;-~]+[ \t]*:/
 const NAME_ALONE = /^[!-9;-~]+[ \t]*$/
 const COLON_FIRST = /^[ \t]*:/

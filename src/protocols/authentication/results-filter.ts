@@ -6,7 +6,7 @@
 import { isForgedResult } from './results-header.ts'
 
 const NAME = 'authentication-results'
-/** Of a field. This much is enough to judge it, because the claimed authserv-id comes first. */
+/** Octets of a field that are examined: enough, because the claimed authserv-id comes first. */
 const MAX_HELD_BYTES = 64 * 1024
 
 const TAB = 9

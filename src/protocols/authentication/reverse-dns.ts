@@ -20,7 +20,7 @@ const HOST_NAME = /^(?=.{1,253}$)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})+$/
 
 /**
  * `pass`: a name resolves back. `fail`: none does. `permerror`: the address has no name. `temperror`: a DNS failure
- * left it unknown. Never throws.
+ * prevented the check. Never throws.
  *
  * @param ip IPv4 or IPv6, without a zone, never an IPv4-mapped IPv6 address
  */

@@ -14,7 +14,8 @@ export class SignatureVerifier extends DkimVerifier {
 
   /** Reads a message; resolves when its signatures are verified. */
   async verify(pieces: Iterable<Buffer>): Promise<void> {
-    // Each call below gets the error too.
+    // An error also reaches the callback of `write` or `end` below, which rejects; without a listener the event would
+    // throw.
     this.on('error', () => {})
     for (const piece of pieces) {
       await this.#awaitCallback((done) => this.write(piece, done))

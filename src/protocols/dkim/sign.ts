@@ -32,7 +32,7 @@ export const SIGNED_HEADER_NAMES: readonly string[] = [
 ]
 
 /**
- * Fields that nobody may add in transit (RFC 6376 §5.4.2, §8.15): each states what the message is, from whom or to
+ * Fields that must not be added in transit (RFC 6376 §5.4.2, §8.15): each states what the message is, from whom or to
  * whom, and readers show or obey an added one. Each is listed once more than it occurs, even when it does not occur.
  * Excludes Sender, which relays add.
  */

@@ -105,12 +105,16 @@ export function decodeResponse(
   const flags = bytes.readUInt16BE(2)
   const reportedRcode = toRcode(flags & 0xf, packet.additionals ?? [])
   const rcode = reportedRcode === 'noerror' && isReferral(packet) ? 'servfail' : reportedRcode
-  const asked = packet.questions?.[0]
+  const echoedQuestion = packet.questions?.[0]
   // Some servers omit the question from an error; only the error of such a response is used.
-  if (asked === undefined && rcode !== 'noerror' && rcode !== 'nxdomain') {
+  if (echoedQuestion === undefined && rcode !== 'noerror' && rcode !== 'nxdomain') {
     return { kind: 'response', response: { rcode, truncated: false, answers: [], soa: undefined } }
   }
-  if (asked === undefined || asked.name.toLowerCase() !== question.name || asked.type !== question.type) {
+  if (
+    echoedQuestion === undefined ||
+    echoedQuestion.name.toLowerCase() !== question.name ||
+    echoedQuestion.type !== question.type
+  ) {
     return { kind: 'other' }
   }
   return {

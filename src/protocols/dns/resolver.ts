@@ -61,7 +61,7 @@ export interface DnsClient extends Resolver {
   isAnswering(): Promise<boolean>
 }
 
-/** Returns whether an answer says nothing about the name, so the question must be asked again later. */
+/** Returns whether an answer leaves the name's records unknown, so the question must be asked again later. */
 export const isFailedAnswer = (answer: { readonly kind: string }): answer is FailedAnswer =>
   answer.kind === 'servfail' || answer.kind === 'refused' || answer.kind === 'timeout'
 
@@ -207,7 +207,7 @@ export class StubResolver implements DnsClient {
       // A fault of this process, not of the servers; it may work again soon.
       if (response === 'unasked') return toLookupResult({ kind: 'timeout' }, 0)
       if (typeof response === 'string') return toLookupResult({ kind: response }, FAILURE_TTL_SECONDS)
-      const asked = name
+      const queriedName = name
       for (;;) {
         const records = selectRecords(response.answers, name, question.type)
         if (records.length > 0) {
@@ -229,7 +229,7 @@ export class StubResolver implements DnsClient {
       if (response.rcode === 'nxdomain') {
         return toLookupResult({ kind: 'nxdomain' }, Math.min(ttlSeconds, this.#negativeTtlSeconds(response)))
       }
-      if (name === asked || isAtOrBelow(name, response.soa?.owner)) {
+      if (name === queriedName || isAtOrBelow(name, response.soa?.owner)) {
         return toLookupResult({ kind: 'nodata' }, Math.min(ttlSeconds, this.#negativeTtlSeconds(response)))
       }
       // This response does not cover the end of the chain: ask for it.

@@ -1,6 +1,7 @@
 /**
- * @module Reads reports in no standard form by their words. Only mail from a mail system counts; automatic replies on
- * behalf of a person are never reports (RFC 3834). Limits the text and takes time linear in it.
+ * @module Reads reports that follow no standard by the words they contain. Only mail from a mail system can be a
+ * report; automatic replies on behalf of a person are never reports (RFC 3834). Limits the text and takes time linear
+ * in it.
  */
 import { htmlToText } from '../mime/html-text.ts'
 import type { ParsedMessage } from '../mime/parsed.ts'

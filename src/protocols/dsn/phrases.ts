@@ -1,5 +1,5 @@
 /**
- * @module Phrases of reports in no standard form, in the languages of the large providers: English, German, French,
+ * @module Phrases of reports that follow no standard, in the languages of the large providers: English, German, French,
  * Spanish, Italian, Portuguese, Dutch and Japanese. Every expression is a list of plain alternatives, so it takes time
  * linear in the text.
  */

@@ -1,11 +1,8 @@
-/**
- * @module Decodes received text to Unicode, in the declared charset or without one. Never fails: guesses what it cannot
- * decode.
- */
+/** @module Decodes received text to Unicode. Never fails: without a usable charset declaration, it guesses. */
 import iconv from 'iconv-lite'
 import libcharset from 'libmime/lib/charset.js'
 
-/** Names that say nothing about octets above 127, or that senders use without meaning them. */
+/** Declared names to ignore: they say nothing about octets above 127, or senders use them for any charset. */
 const MEANINGLESS =
   /^(?:us-?ascii|ascii|ansi_x3\.4-19(?:68|86)|x-unknown|unknown-8bit|unknown|default|none|7bit|8bit|binary)$/
 const MAX_NAME_LENGTH = 60
@@ -71,7 +68,7 @@ function decode(bytes: Uint8Array, name: string | undefined): string {
   if (native) return native.decode(native.encoding === 'iso-2022-jp' ? removeIdleEscapes(bytes) : bytes)
   const sevenBitDecoder = SEVEN_BIT_DECODERS[name]
   if (sevenBitDecoder) return sevenBitDecoder(bytes)
-  // It accepts octets only as a Buffer.
+  // libmime accepts octets only as a Buffer.
   const text = libcharset.decode(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length), name)
   // Either the text is broken, or the name is unknown and libmime read it as UTF-8.
   return text.includes('\ufffd') ? decodeGuessed(bytes) : text
@@ -118,7 +115,7 @@ function removeIdleEscapes(bytes: Uint8Array): Uint8Array {
 
 /**
  * libmime refuses UTF-7, because a filter that reads only ASCII misses markup in it. No such filter runs before us: the
- * text goes to the account as JSON, and a sender that declares UTF-7 means it.
+ * text goes to the account as JSON, and a sender that declares UTF-7 does use it.
  */
 function decodeUtf7(bytes: Uint8Array): string {
   const text = iconv.decode(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length), 'utf-7')
@@ -149,7 +146,7 @@ const CLOSING_BRACE = 0x7d
 /** Follows an escape: `$)C`. */
 const KOREAN_DESIGNATOR = [0x24, 0x29, 0x43]
 
-/** RFC 1557: Korean text stands between shift-out and shift-in. */
+/** RFC 1557: Korean text is between shift-out and shift-in. */
 function toEucKr(bytes: Uint8Array): Uint8Array {
   const out = new Uint8Array(bytes.length)
   let length = 0
@@ -165,8 +162,8 @@ function toEucKr(bytes: Uint8Array): Uint8Array {
 }
 
 /**
- * RFC 1843: Chinese text stands between `~{` and `~}` and ends at the line end; `~~` is a tilde; a tilde before a line
- * end joins two lines.
+ * RFC 1843: Chinese text is between `~{` and `~}` and ends at the line end; `~~` is a tilde; a tilde before a line end
+ * joins two lines.
  */
 function toEucCn(bytes: Uint8Array): Uint8Array {
   const out = new Uint8Array(bytes.length)

@@ -133,8 +133,8 @@ interface Encoders {
 }
 
 /**
- * Makes the nodes of a tree also encode text that a reader would decode though nobody encoded it, and text that does
- * not fold: in subjects, header values, and names of people and files.
+ * Makes the nodes of a tree also encode text that looks encoded, which a reader would decode, and text that does not
+ * fold: in subjects, header values, and names of people and files.
  */
 function extendEncoders(node: object): void {
   const encoders = node as Encoders

@@ -142,7 +142,7 @@ function copyWithCrlf(text: Buffer, from: number, to: number, out: Buffer, outFr
   return at
 }
 
-/** Collects what decides the encoding of a text with CRLF. */
+/** Collects the facts that decide the encoding of a text with CRLF. */
 class EncodingSurvey {
   /**
    * Whether the text can be sent unchanged. Not all ASCII can: relays drop white space at line ends, mbox writers
@@ -195,8 +195,8 @@ class QuotedPrintableWriter {
 
   constructor(text: Buffer, escapedCount: number) {
     const encodedBytes = text.length + escapedCount * 2
-    // A soft line break and the escape of a "From " after it, for the largest number of lines: each may end early
-    // before a character of four octets.
+    // Capacity for a soft line break and the escape of a "From " after it on every line. The number of lines is the
+    // largest possible: each may end early to keep a character of four octets whole.
     const softLineCount = Math.ceil(encodedBytes / (MAX_LINE_LENGTH - 1 - 3 * MAX_CHARACTER_OCTETS)) + 1
     this.#out = Buffer.allocUnsafe(encodedBytes + softLineCount * 5)
   }

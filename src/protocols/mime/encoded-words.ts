@@ -46,7 +46,7 @@ const EQUALS = 0x3d
 const UNDERSCORE = 0x5f
 const HEX_PAIR = /^[\dA-Fa-f]{2}$/
 
-/** §4.2; a `=` that is not before two hex digits stands for itself. */
+/** §4.2; a `=` that two hex digits do not follow is literal. */
 function decodeQ(encoded: string): Uint8Array {
   const bytes = Buffer.from(encoded)
   let length = 0

@@ -135,7 +135,7 @@ export function parseAddresses(values: readonly string[]): Addresses | null {
   const addresses = entries
     .flatMap((entry) => (entry.group ? entry.group : [entry]))
     .flatMap(({ address }) => parseAddress(address))
-  // A value without an address is shown as it is: `undisclosed-recipients:;`.
+  // A value without an address is shown unchanged: `undisclosed-recipients:;`.
   const text =
     addresses.length === 0 || joined.length > MAX_ADDRESS_LENGTH
       ? decodeValue(joined)

@@ -44,7 +44,7 @@ function convertOrStrip(html: string): string {
   try {
     return convert(html)
   } catch {
-    // It throws on some hostile attributes, such as <ol type="I" start="1e300">.
+    // html-to-text throws on some hostile attributes, such as <ol type="I" start="1e300">.
     return stripTags(html)
   }
 }

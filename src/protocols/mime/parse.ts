@@ -99,7 +99,7 @@ function isMarkedAutomatic(all: (name: string) => readonly string[]): boolean {
   )
 }
 
-/** Reads bodies and attachments part by part. Of a finished part only what is needed stays in memory. */
+/** Reads bodies and attachments part by part. Only the results of a finished part stay in memory. */
 async function readContent(pieces: Iterable<Buffer>, newFile: (() => FileWriter) | undefined): Promise<MessageContent> {
   const options = { ignoreEmbedded: true, maxChildNodes: MAX_PARTS, maxHeadSize: MAX_PART_HEAD_BYTES }
   const splitter: Transform = new PartSplitter(options)

@@ -1,6 +1,6 @@
 /**
  * @module Reads the parts of a message as the splitter of `parse.ts` finds them: joins texts and makes everything else
- * an attachment, within limits on number, depth and memory. Of a finished part, retains only what is needed.
+ * an attachment, within limits on number, depth and memory. Retains only the results of a finished part.
  */
 import { isMeaningfulCharset } from './charset.ts'
 import { toSafeFilename } from './filename.ts'
@@ -95,7 +95,7 @@ export class PartReader {
     }
   }
 
-  /** Called when the content begins: by then everything is known that decides how to read it. */
+  /** Called when the content begins: by then all properties are known that decide how to read it. */
   #getReading(open: OpenPart): Reading {
     if (open.reading) return open.reading
     const { part } = open

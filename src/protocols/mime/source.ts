@@ -1,7 +1,10 @@
 /** @module A message that can be read in chunks, any number of times, so that it need not be in memory as a whole. */
 
 export interface MessageSource {
-  /** The message from its beginning, in non-empty chunks of any size. Callers may retain them; nobody changes them. */
+  /**
+   * The message from its beginning, in non-empty chunks of any size. Callers may retain the chunks but must not change
+   * them.
+   */
   chunks(): Iterable<Uint8Array>
 }
 

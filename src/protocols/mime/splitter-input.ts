@@ -7,8 +7,8 @@ import { UnparseableError } from './parsed.ts'
 import { asBuffer, type MessageSource } from './source.ts'
 
 /**
- * Yields what the splitter needs of a message: the header fields about the content (each field costs it a hundred times
- * its octets), a blank line, even if the message lacks it, and the body.
+ * Yields only the data that the splitter needs: the header fields about the content, a blank line (even if the message
+ * lacks it), and the body. The splitter uses a hundred times the octets of each field.
  */
 export function* generateSplitterInput(
   source: MessageSource,

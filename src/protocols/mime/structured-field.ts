@@ -105,7 +105,7 @@ class Scanner {
 
   /**
    * Reads up to the next semicolon or `end`, without comments, quotes and surrounding white space.
-   * @param isFileName keeps parentheses that more text follows outside of quotes, and backslashes of a path
+   * @param isFileName keeps parentheses that are followed by more text outside of quotes, and the backslashes of a path
    */
   read(isFileName: boolean, end = ';'): string {
     const text = this.#text

@@ -94,8 +94,8 @@ const CR = 0x0d
 const MAX_SPACE_RUN_BYTES = 64 * 1024
 
 /**
- * RFC 2045 §6.7: white space at the end of a line was added in transit; a `=` that is not before two hex digits stands
- * for itself.
+ * RFC 2045 §6.7: white space at the end of a line was added in transit; a `=` that two hex digits do not follow is
+ * literal.
  */
 function createQuotedPrintableDecoder(): TransferDecoder {
   let carried: Uint8Array = NOTHING
@@ -126,7 +126,10 @@ function findTrailingSpaceStart(bytes: Uint8Array, end: number): number {
   return index
 }
 
-/** @param until decodes up to here; later octets are only looked at and belong to the next call unless consumed */
+/**
+ * @param until end of the octets to decode; later ones are read only to complete a soft line break or an escape, and
+ * are decoded by the next call unless `consumed` includes them
+ */
 function decodeQuotedPrintable(
   bytes: Uint8Array,
   until: number,
@@ -162,7 +165,7 @@ function decodeQuotedPrintable(
   return { out: out.slice(0, isLast ? solidLength : length), consumed: index }
 }
 
-/** White space scanned after a `=`; a longer run stands for itself. */
+/** Maximum white space scanned after a `=`; a longer run is literal. */
 const MAX_SOFT_BREAK_LENGTH = 100
 
 /** Returns the start of the next line when only white space and a line break follow `start`. */

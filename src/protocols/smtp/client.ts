@@ -29,7 +29,7 @@ export type TransactionResult =
   /** The connection ended before the first octet of the message: not accepted. */
   | { readonly kind: 'lost'; readonly phase: 'mail' | 'rcpt' | 'data'; readonly failure: SmtpFailure }
   /**
-   * The connection ended, or the replies stopped making sense, after that: whether the message was accepted is unknown.
+   * The connection ended, or an invalid reply came, after the first octet: whether the message was accepted is unknown.
    */
   | { readonly kind: 'uncertain'; readonly failure: SmtpFailure }
   /** `beforeBody` rejected: not accepted, and the connection is closed. */

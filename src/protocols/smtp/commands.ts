@@ -35,8 +35,8 @@ export function formatGreetingCommand(verb: 'EHLO' | 'HELO', name: string): stri
 
 /**
  * Formats MAIL with the parameters that the server offers and the message needs: SIZE, BODY=8BITMIME, SMTPUTF8. Sends
- * an 8-bit message even to a server without 8BITMIME, without the parameter: nearly all such servers pass octets on, so
- * bouncing would help nobody.
+ * an 8-bit message even to a server without 8BITMIME, without the parameter: nearly all such servers pass 8-bit octets
+ * on, so a bounce would be worse for the sender.
  */
 export function formatMailCommand(envelope: SmtpEnvelope, extensions: SmtpExtensions): string {
   let line = `MAIL FROM:<${validatePath('mailFrom', envelope.mailFrom, envelope.smtpUtf8)}>`

@@ -60,7 +60,7 @@ describe('a blob that is written as it arrives', () => {
 })
 
 describe('frames', () => {
-  test('of other writers are read: one frame of any size, with a checksum, of equal octets, and several in a row', () => {
+  test('written by other programs are read: of any size, with a checksum, of equal octets, and several in a row', () => {
     const path = join(folder, 'frames.zst')
     const contents = [randomBytes(3_000_000), Buffer.alloc(2_000_000), Buffer.from('a'), Buffer.alloc(300, 'b')]
     writeFileSync(path, Buffer.concat(contents.map((content) => Bun.zstdCompressSync(content))))

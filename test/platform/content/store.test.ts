@@ -309,7 +309,7 @@ describe('unreferenced blobs', () => {
     await store.close()
   })
 
-  test('are not returned for identical content stored later', async () => {
+  test('are not reused for identical content stored later', async () => {
     const store = new ContentStore(newFolder())
     const parts = [bytes(100, 1), bytes(50_000, 2), bytes(300_000, 3)]
     await store.deleteBlobs(await store.put(parts, NOVEMBER), NOVEMBER)
@@ -333,7 +333,7 @@ describe('unreferenced blobs', () => {
     await store.close()
   })
 
-  test('are distinguished from new ones, whose rows may not be written yet', async () => {
+  test('are distinguished from new ones, which a row not yet written may reference', async () => {
     const clock = new ManualClock(NOVEMBER)
     const store = new ContentStore(newFolder(), { clock })
     const [old = 0] = await store.put([bytes(100, 1)], NOVEMBER)
@@ -472,7 +472,7 @@ describe('an id is never reused', () => {
     await after.close()
   })
 
-  test('and an orderly close skips no id', async () => {
+  test('and after an orderly close no id is skipped', async () => {
     const folder = newFolder()
     const before = new ContentStore(folder)
     const [first = 0] = await before.put([SECRET], NOVEMBER)

@@ -12,7 +12,7 @@ const scan = (text: string | Buffer, options: Partial<ScanOptions> = {}) =>
   scanRecords(Buffer.from(text), { delimiter: ',', line: 1, isEnd: true, maxRecords: 1000, ...options })
 
 /** Cells of records, and the line numbers of invalid ones. */
-const told = (records: readonly CsvRecord[]) =>
+const describeRecords = (records: readonly CsvRecord[]) =>
   records.map((record) => (record.kind === 'record' ? record.cells : `${record.line}: ${record.error}`))
 
 const UNCLOSED = 'A quote that begins in it is not closed within 64 KiB.'
@@ -61,10 +61,10 @@ describe('a record', () => {
   ]
   test.each(texts)('%s', (_, text, expected) => {
     const bytes = Buffer.from(text)
-    // Stands for a byte that begins no character.
+    // U+0002 in a sample marks a byte that begins no character in UTF-8.
     for (const [at, byte] of bytes.entries()) if (byte === 2) bytes[at] = 0xe9
     const { records, end, isInsideLine } = scan(bytes)
-    expect(told(records)).toEqual(expected)
+    expect(describeRecords(records)).toEqual(expected)
     expect({ end, isInsideLine }).toEqual({ end: bytes.length, isInsideLine: false })
   })
 
@@ -76,7 +76,7 @@ describe('a record', () => {
 
   test('has no line break in a one-line cell: its quote was not closed', () => {
     const text = '"a@x.test,1\nb@x.test,"\nc@x.test,"d\ne"\n'
-    expect(told(scan(text, { oneLineCell: 0 }).records)).toEqual([
+    expect(describeRecords(scan(text, { oneLineCell: 0 }).records)).toEqual([
       `1: ${UNCLOSED}`,
       `2: ${UNCLOSED}`,
       ['c@x.test', 'd\ne'],
@@ -86,10 +86,10 @@ describe('a record', () => {
   test('that is too long costs only its line, and so does a quote that extends too far', () => {
     const long = 'x'.repeat(MAX_RECORD_BYTES + 1)
     const far = 'y\n'.repeat(MAX_RECORD_BYTES / 2)
-    expect(told(scan(`a\n${long}\nb\n`).records)).toEqual([['a'], '2: It is longer than 64 KiB.', ['b']])
+    expect(describeRecords(scan(`a\n${long}\nb\n`).records)).toEqual([['a'], '2: It is longer than 64 KiB.', ['b']])
     const { records } = scan(`a\n"q\n${far}",z\n`, { maxRecords: 4 })
-    expect(told(records)).toEqual([['a'], `2: ${UNCLOSED}`, ['y'], ['y']])
-    expect(told(scan(`${'x'.repeat(MAX_RECORD_BYTES)}\n`).records)).toEqual([['x'.repeat(MAX_RECORD_BYTES)]])
+    expect(describeRecords(records)).toEqual([['a'], `2: ${UNCLOSED}`, ['y'], ['y']])
+    expect(describeRecords(scan(`${'x'.repeat(MAX_RECORD_BYTES)}\n`).records)).toEqual([['x'.repeat(MAX_RECORD_BYTES)]])
   })
 })
 
@@ -107,7 +107,7 @@ describe('a window', () => {
 
   test('that ends inside an overlong line reports it, and the next window finds the end of that line', () => {
     const { records, end, isInsideLine, line } = scan(`a\n${'x'.repeat(2 * MAX_RECORD_BYTES)}`, { isEnd: false })
-    expect(told(records)).toEqual([['a'], '2: It is longer than 64 KiB.'])
+    expect(describeRecords(records)).toEqual([['a'], '2: It is longer than 64 KiB.'])
     expect({ end, isInsideLine, line }).toEqual({ end: 2 + 2 * MAX_RECORD_BYTES, isInsideLine: true, line: 2 })
     expect(findNextLineStart(Buffer.from('xx'), false)).toBeUndefined()
     expect(findNextLineStart(Buffer.from('xx\r\ny'), false)).toBe(4)

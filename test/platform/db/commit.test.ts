@@ -149,15 +149,15 @@ describe('writes of several owners', () => {
 describe('a group', () => {
   test('rolls back only the write that throws, and rejects with the same error', async () => {
     const committer = openCommitter()
-    const fault = new Error('mine')
+    const ownError = new Error('mine')
     const failing = committer.write((tx) => {
       tx.db.run("INSERT INTO notes (body) VALUES ('half')")
-      throw fault
+      throw ownError
     })
     const written = [add(committer, 'before'), failing, add(committer, 'after')]
     expect(await Promise.allSettled(written)).toEqual([
       { status: 'fulfilled', value: 'before' },
-      { status: 'rejected', reason: fault },
+      { status: 'rejected', reason: ownError },
       { status: 'fulfilled', value: 'after' },
     ])
     expect(bodies(committer.db)).toEqual(['before', 'after'])
@@ -206,14 +206,14 @@ describe('a group', () => {
     expect(order).toEqual(['after', 'resolved'])
   })
 
-  test('keeps all of 1000 concurrent writes, in the order of their calls', async () => {
+  test('stores all of 1000 concurrent writes, in the order of their calls', async () => {
     const committer = openCommitter()
     const wanted = Array.from({ length: 1000 }, (_, number) => `note ${number}`)
     expect(await Promise.all(wanted.map((body) => add(committer, body)))).toEqual(wanted)
     expect(bodies(committer.db)).toEqual(wanted)
   })
 
-  test('does not take writes that are called while it runs; they join the next one', async () => {
+  test('does not include writes requested while it runs; they join the next group', async () => {
     const committer = openCommitter()
     let inner: Promise<string> | undefined
     await committer.write((tx) => {
@@ -260,7 +260,7 @@ describe('a full disk', () => {
     expect(bodies(committer.db).at(-1)).toBe('recovered')
   })
 
-  test('does not confirm a small write beside one that does not fit, unless it is kept', async () => {
+  test('confirms a small write beside one that does not fit only if it is stored', async () => {
     const committer = openCommitter()
     const pages = committer.db.query<{ page_count: number }, []>('PRAGMA page_count').get()?.page_count ?? 0
     committer.db.run(`PRAGMA max_page_count = ${pages + 4}`)
@@ -281,8 +281,8 @@ describe('a failed sync', () => {
   }
 
   test('rejects all waiting and later writes, and is reported once', async () => {
-    const told: Error[] = []
-    const committer = openUnsyncable({ onBroken: (error) => told.push(error) })
+    const reported: Error[] = []
+    const committer = openUnsyncable({ onBroken: (error) => reported.push(error) })
     const after: string[] = []
     const watched = committer.write((tx) => {
       tx.afterCommit(() => after.push('ran'))
@@ -297,7 +297,7 @@ describe('a failed sync', () => {
       kept: [],
       codes: new Set(['503 storage_failed']),
     })
-    expect({ told: told.length, after }).toEqual({ told: 1, after: [] })
+    expect({ reported: reported.length, after }).toEqual({ reported: 1, after: [] })
   })
 })
 
@@ -345,7 +345,7 @@ describe('checkpoints', () => {
       isClosed = true
     })
     opened = []
-    // Whatever does not wait for the checkpoint has ended by then.
+    // A close that did not wait for the checkpoint would end within these ticks.
     await committer.barrier()
     for (let turn = 0; turn < 10; turn++) await new Promise((resolve) => setImmediate(resolve))
     expect(isClosed).toBe(false)

@@ -244,7 +244,7 @@ describe('size', () => {
     }
   })
 
-  test('does not matter where no one reads the body, and the next request is read correctly', async () => {
+  test('does not matter for a route that reads no body, and the next request is read correctly', async () => {
     await using server = startTestServer()
     using raw = await openRawConnection(server.port)
     for (const method of ['GET', 'POST'])

@@ -97,7 +97,7 @@ describe('a connection without a time limit', () => {
       }),
   ]
 
-  test('has one again after the response: a client that then sends nothing, or half a request, is disconnected', async () => {
+  test('has a time limit again after the response: a client that then sends nothing, or half a request, is disconnected', async () => {
     await using server = startTestServer({ routes: routes(), requestTimeoutSeconds: 1, handlerGraceSeconds: 1 })
     const afterAnswer = async (path: string, rest: string) => {
       using raw = await openRawConnection(server.port)
@@ -160,7 +160,7 @@ describe('stopping', () => {
     expect(server.request('/wait')).rejects.toThrow()
   })
 
-  test('closes what still runs after the grace period', async () => {
+  test('closes requests that still run after the grace period', async () => {
     const { routes, entered } = gate()
     const clock = new ManualClock()
     await using server = startTestServer({ routes, clock })

@@ -48,7 +48,7 @@ test('a browser saves any download, guesses no type and loads nothing', async ()
 
 const FILE = { contentType: 'text/plain', filename: 'a.txt' }
 
-/** Chunks of 64 KiB, and what became of them. */
+/** Chunks of 64 KiB, with counts of those read and closed. */
 function sliced(count: number, fail = Number.POSITIVE_INFINITY) {
   const state = { read: 0, closed: 0 }
   function* slices() {
@@ -172,7 +172,7 @@ describe('a long download', () => {
   })
 })
 
-test("a download lifts its connection's time limit, restores it at the end, and sets a second when it stalls", async () => {
+test("a download lifts its connection's time limit, restores it at the end, and sets it to one second when it stalls", async () => {
   const clock = new ManualClock(Date.UTC(2026, 2, 15))
   const limits: number[] = []
   const begin = () => {
@@ -192,10 +192,10 @@ test("a download lifts its connection's time limit, restores it at the end, and 
   }
   await begin().text()
   expect(limits).toEqual([0, 45])
-  const untaken = begin()
+  const stalled = begin()
   clock.advance(seconds(60))
   expect(limits).toEqual([0, 45, 1])
-  await expect(untaken.text()).rejects.toThrow()
+  await expect(stalled.text()).rejects.toThrow()
 })
 
 test('a download ends when its actor loses access, and so does its connection', async () => {

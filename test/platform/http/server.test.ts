@@ -107,7 +107,7 @@ describe('authentication', () => {
     expect((await server.request('/who')).status).toBe(401)
   })
 
-  test('cannot be declared on a page, where no one would check it', () => {
+  test('cannot be declared on a page, because access to pages is not checked', () => {
     const page = new Elysia().get('/page', () => 'secret', { detail: requires('boxes:read') })
     expect(() => startTestServer({ routes: [page] })).toThrow('under /v1')
   })
@@ -181,8 +181,8 @@ describe('routing', () => {
 
 test('a path segment that is not UTF-8 is an empty text to the handler, all others are unchanged', async () => {
   await using server = startTestServer()
-  const said = async (segment: string) => (await server.request(`/said/${segment}`)).json()
-  expect([await said('%ff'), await said('%E0%A4%A'), await said('%C3%A9'), await said('null')]).toEqual([
+  const echo = async (segment: string) => (await server.request(`/said/${segment}`)).json()
+  expect([await echo('%ff'), await echo('%E0%A4%A'), await echo('%C3%A9'), await echo('null')]).toEqual([
     { text: '' },
     { text: '' },
     { text: 'é' },
@@ -363,7 +363,7 @@ describe('input', () => {
   })
 
   // Proves: http-16
-  test('may have any parameter on a page outside of /v1, since programs add theirs to links', async () => {
+  test('may have any parameter on a page outside of /v1, since mail programs add parameters to links', async () => {
     const page = new Elysia().get('/page', ({ query }) => String(query['a']), {
       query: Type.Object({ a: Type.Optional(Type.String()) }),
     })

@@ -50,7 +50,7 @@ test('a step without further work is not followed by another until the loop is w
   await loop.stop()
 })
 
-test('a wake during a step starts another one after it, never two at once', async () => {
+test('a wake during a step starts another step after it, never two concurrently', async () => {
   let release: () => void = () => undefined
   let running = 0
   let most = 0

@@ -114,7 +114,7 @@ test('use counts for all shares: neither many networks of one account nor many a
   expect(served.slice(0, served.indexOf('to the attacked')).filter((item) => item === 'many networks').length).toBe(14)
 })
 
-test('peeking changes no turn', () => {
+test('peeking does not change whose turn it is', () => {
   const queue = new FairQueue<string>()
   for (const item of ['a1', 'a2']) queue.push('a', item)
   queue.push('b', 'b1')

@@ -19,7 +19,7 @@ test("owners' pieces take turns by time used", async () => {
   expect(order).toEqual(['d1', 'c1', 'c2', 'c3', 'd2', 'c4', 'd3'])
 })
 
-test("works in steps take turns by owner, and one owner's run one after the other", async () => {
+test("owners' generators take turns, and those of one owner run one after the other", async () => {
   const clock = new ManualClock(0)
   const turns = new FairScheduler({ clock, overload })
   const order: string[] = []
@@ -84,7 +84,7 @@ test('a piece resolves with its value, rejects with its error, and is refused ov
   ])
 })
 
-test("a pool runs as many works as allowed, then the owner's with least time", async () => {
+test('a pool runs as many tasks as allowed, then the next one of the owner that has used least time', async () => {
   const clock = new ManualClock(0)
   const pool = new FairPool({ clock, overload, concurrency: 1 })
   const order: string[] = []

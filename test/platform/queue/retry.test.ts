@@ -72,7 +72,7 @@ test('writes that the storage refuses are counted until the last one is stored',
   expect(recovered).toBe(1)
 })
 
-test('a write that fails itself is retried and not counted', async () => {
+test('a write that fails for its own reason is retried and not counted', async () => {
   const clock = new ManualClock(0)
   let recovered = 0
   const retries = new StorageRetries(clock, () => recovered++)

@@ -4,8 +4,8 @@ import { Slots } from '#platform/queue/slots.ts'
 const never = new AbortController().signal
 const settle = () => new Promise((resolve) => setImmediate(resolve))
 
-/** Works that a test ends by name. */
-function startWorks(slots: Slots, signal = never) {
+/** Starts tasks that a test ends by name. */
+function startTasks(slots: Slots, signal = never) {
   const begun: string[] = []
   const ends = new Map<string, () => void>()
   const start = (name: string): Promise<string | undefined> =>
@@ -17,10 +17,10 @@ function startWorks(slots: Slots, signal = never) {
   return { begun, start, end: (name: string) => ends.get(name)?.() }
 }
 
-test('no more works than the limit run concurrently, the others in order of arrival', async () => {
+test('no more tasks than the limit run concurrently, and the others start in order of arrival', async () => {
   const slots = new Slots(2)
-  const { begun, start, end } = startWorks(slots)
-  const works = ['a', 'b', 'c', 'd'].map(start)
+  const { begun, start, end } = startTasks(slots)
+  const tasks = ['a', 'b', 'c', 'd'].map(start)
   await settle()
   expect(begun).toEqual(['a', 'b'])
   end('b')
@@ -29,11 +29,11 @@ test('no more works than the limit run concurrently, the others in order of arri
   for (const name of ['a', 'c']) end(name)
   await settle()
   end('d')
-  expect(await Promise.all(works)).toEqual(['a', 'b', 'c', 'd'])
+  expect(await Promise.all(tasks)).toEqual(['a', 'b', 'c', 'd'])
   expect(slots.isIdle).toBe(true)
 })
 
-test('a failing work frees its slot and rejects its call', async () => {
+test('a failing task frees its slot and rejects its call', async () => {
   const slots = new Slots(1)
   const failed = slots.run(never, () => Promise.reject(new Error('broken')))
   const next = slots.run(never, async () => 'next')
@@ -42,10 +42,10 @@ test('a failing work frees its slot and rejects its call', async () => {
   expect(slots.isIdle).toBe(true)
 })
 
-test('a work aborted while it waits never runs, and the next one takes its turn', async () => {
+test('a task aborted while it waits never runs, and the next one takes its turn', async () => {
   const slots = new Slots(1)
   const aborting = new AbortController()
-  const { begun, start, end } = startWorks(slots)
+  const { begun, start, end } = startTasks(slots)
   void start('a')
   const left = slots.run(aborting.signal, async () => 'never')
   const next = slots.run(never, async () => 'next')
@@ -57,28 +57,28 @@ test('a work aborted while it waits never runs, and the next one takes its turn'
   expect(begun).toEqual(['a'])
 })
 
-test('an abort after a work has begun has no effect', async () => {
+test('an abort after a task has begun has no effect', async () => {
   const slots = new Slots(1)
   const aborting = new AbortController()
-  const { start, end } = startWorks(slots, aborting.signal)
-  const works = [start('a'), start('b')]
+  const { start, end } = startTasks(slots, aborting.signal)
+  const tasks = [start('a'), start('b')]
   await settle()
   end('a')
   await settle()
   aborting.abort()
   end('b')
-  expect(await Promise.all(works)).toEqual(['a', 'b'])
+  expect(await Promise.all(tasks)).toEqual(['a', 'b'])
   expect(slots.isIdle).toBe(true)
 })
 
-test('a work is not run when too many wait', async () => {
+test('a task is not run when too many wait', async () => {
   const slots = new Slots(1, 1)
-  const { begun, start, end } = startWorks(slots)
-  const works = ['a', 'b', 'c'].map(start)
-  expect(await works[2]).toBe(undefined)
+  const { begun, start, end } = startTasks(slots)
+  const tasks = ['a', 'b', 'c'].map(start)
+  expect(await tasks[2]).toBe(undefined)
   end('a')
   await settle()
   end('b')
-  await Promise.all(works)
+  await Promise.all(tasks)
   expect(begun).toEqual(['a', 'b'])
 })

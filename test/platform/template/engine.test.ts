@@ -114,10 +114,10 @@ test.each([
   ['{{ a is not foo }}', 'html_body, line 1: the test "foo" is unknown.'],
   ["{{ a|map('uper')|join }}", 'html_body, line 1: the filter "uper" is unknown.'],
   ["{{ a|selectattr('b', 'foo')|list }}", 'html_body, line 1: the test "foo" is unknown.'],
-  ['{% include "x" %}', 'html_body, line 1: "include" is not available: a template cannot use others.'],
-  ['{%- extends "x" %}', 'html_body, line 1: "extends" is not available: a template cannot use others.'],
-  ['{% import "x" as y %}', 'html_body, line 1: "import" is not available: a template cannot use others.'],
-  ['{% from "x" import y %}', 'html_body, line 1: "from" is not available: a template cannot use others.'],
+  ['{% include "x" %}', 'html_body, line 1: "include" is not available: a template cannot use other templates.'],
+  ['{%- extends "x" %}', 'html_body, line 1: "extends" is not available: a template cannot use other templates.'],
+  ['{% import "x" as y %}', 'html_body, line 1: "import" is not available: a template cannot use other templates.'],
+  ['{% from "x" import y %}', 'html_body, line 1: "from" is not available: a template cannot use other templates.'],
 ])('check finds what compiles but never works: %s', (source, message) => {
   expect(engine.check({ html: source }).map((fault) => [fault.kind, fault.message])).toEqual([['syntax', message]])
 })
@@ -354,7 +354,7 @@ test('a formatter is paid for once per render, and in each render', () => {
 test('a path or tag made to be long is not rewritten, and renders', () => {
   const deep = Array.from({ length: 60 }).reduce<unknown>((inner) => ({ a: inner }), 'x')
   expect(text(`{{ d${'.a'.repeat(60)}|upper }}`, { d: deep })).toBe('X')
-  // What it does to a short one: report that it is missing.
+  // The error for a missing variable comes from the rewriting, so here the missing one renders as an empty text.
   expect(text(`{{ d${'.a'.repeat(60)}.b|upper }}`, { d: deep })).toBe('')
   expect(text(`{{ ${'n'.repeat(2000)}|upper }}`, { ['n'.repeat(2000)]: 'x' })).toBe('X')
   expect(text(`{{ [${'a|upper, '.repeat(700)}a]|length }}`, { a: 'x' })).toBe('701')

@@ -48,7 +48,7 @@ function fakeWorker(hear: (worker: { say(message: unknown): void; fail(): void }
   return worker as unknown as Worker
 }
 
-test('the existing parts are rendered, and only HTML is escaped', async () => {
+test('only the parts that the source has are rendered, and only HTML is escaped', async () => {
   using renderer = rendererWith()
   const outcome = await renderer.render(
     request(1, '', { source: { subject: 'Hi {{ n }}', html: '<b>{{ n }}</b>' }, dataJson: '{"n": "<Ada>/"}' }),
@@ -132,11 +132,13 @@ test('a Worker that dies affects only the running request', async () => {
 test('a Worker that is silent for three seconds is replaced, and its account refused for a minute', async () => {
   const clock = new ManualClock()
   const workers: Worker[] = []
-  let asked = 0
+  let requestCount = 0
   const newWorker = (): Worker => {
     // Ready, then silent.
     const worker =
-      workers.length > 0 ? startWorker('render') : fakeWorker(({ say }) => asked++ === 0 && say({ type: 'ready' }))
+      workers.length > 0
+        ? startWorker('render')
+        : fakeWorker(({ say }) => requestCount++ === 0 && say({ type: 'ready' }))
     workers.push(worker)
     return worker
   }
@@ -187,9 +189,9 @@ test('the Worker starts with the first request and ends after an idle minute', a
 
 test('no account has more than 2,000 requests or 64 MiB waiting', async () => {
   const renderer = rendererWith({ newWorker: () => fakeWorker(() => undefined) })
-  const given: Promise<unknown>[] = []
+  const outcomes: Promise<unknown>[] = []
   const add = (accountId: number, text: string): void => {
-    given.push(renderer.render(request(accountId, text)).catch((error: unknown) => error))
+    outcomes.push(renderer.render(request(accountId, text)).catch((error: unknown) => error))
   }
   for (let count = 0; count < 2000; count++) add(1, 'a')
   expect(() => renderer.requireRenderCapacity(1, 0)).not.toThrow()
@@ -200,7 +202,7 @@ test('no account has more than 2,000 requests or 64 MiB waiting', async () => {
   for (let count = 0; count < 67; count++) add(2, large)
   add(2, large)
   renderer.close()
-  const ends = (await Promise.all(given)).map((error) =>
+  const ends = (await Promise.all(outcomes)).map((error) =>
     error instanceof AppError
       ? { status: error.status, code: error.code, wait: error.retryAfterSeconds }
       : String(error),

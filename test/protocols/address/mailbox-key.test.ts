@@ -6,7 +6,7 @@ describe('the key of a mailbox', () => {
     ['ada@reader.test', 'ada@reader.test'],
     ['ada+news@reader.test', 'ada@reader.test'],
     ['ada+news+more@reader.test', 'ada@reader.test'],
-    // Nothing would be left before the @, and these are different mailboxes.
+    // Without what follows the plus, the local part would be empty, and these are different mailboxes.
     ['+ada@reader.test', '+ada@reader.test'],
     ['a.d.a@reader.test', 'a.d.a@reader.test'],
     ['a.d.a@gmail.com', 'ada@gmail.com'],

@@ -25,7 +25,7 @@ test('an address from before tags existed still names its recipient', () => {
   expect(decodeVerp('b-aaaaaaaaaaveimfz3z7zs3ayvdorb2zl', key)).toEqual({ recipientId: 42, tag: 0 })
 })
 
-test('a changed character, another key or a foreign local part names nobody', () => {
+test('a changed character, another key or an unrelated local part identifies no recipient', () => {
   const localPart = encodeVerp({ recipientId: 42, tag: 7 }, key)
   for (let i = 0; i < localPart.length; i++) {
     const other = localPart[i] === 'c' ? 'd' : 'c'

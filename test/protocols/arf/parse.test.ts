@@ -25,7 +25,7 @@ const RETURNED = {
   originalListUnsubscribe: `<${VALUES.unsubscribe}>, <mailto:${VALUES.unsubscribe_address}?subject=unsubscribe>`,
   ownLocalParts: [VERP, UNSUBSCRIBE],
 }
-/** Fields of a report that states nothing. */
+/** Expected fields of a report that contains no details. */
 const NOTHING: FeedbackReport = {
   feedbackType: 'abuse',
   userAgent: null,

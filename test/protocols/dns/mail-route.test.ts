@@ -97,7 +97,7 @@ describe('the hosts of a domain', () => {
     })
   })
 
-  test('ignore an MX that holds an IP address; such records alone lead nowhere', async () => {
+  test('ignore an MX that holds an IP address; a domain with only such records has no valid host', async () => {
     expect(await resolveRoute({ 'example.com': { MX: [mx(5, '192.0.2.1'), mx(10, 'a.example')] } })).toMatchObject({
       kind: 'ok',
       hosts: [{ host: 'a.example', preference: 10 }],

@@ -1,6 +1,6 @@
 /**
- * @module Puts contacts on a list because its account says so: one, or many in one request. What follows from a contact that is new (a confirmation, a
- * welcome) is scheduled in its transaction. Files are `importer.ts`, forms `subscribe.ts`.
+ * @module Adds contacts to a list at its account's request: one, or many per request. The confirmation or welcome of a
+ * new contact is scheduled in the same transaction. `importer.ts` handles files, `subscribe.ts` forms.
  */
 
 import { storeWithinPlan } from '#features/core/accounts/limits.ts'
@@ -32,10 +32,10 @@ import { formatUuid } from '#platform/ids.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 import { requireConfirmable, scheduleConfirmation, scheduleWelcome } from './subscription-mails.ts'
 
-/** A contact as it is given. */
+/** A contact as provided by the client. */
 export interface ContactInput {
   readonly email: string
-  /** `[]` is what PHP sends for an empty one. */
+  /** `[]` is PHP's encoding of an empty object. */
   readonly metadata?: Record<string, unknown> | readonly unknown[] | null | undefined
 }
 
@@ -46,17 +46,17 @@ export interface CheckedContact {
   readonly metadata: string
 }
 
-/** Contacts in one transaction: some 6 ms where each is asked to confirm. */
+/** Contacts per transaction: about 6 ms if each gets a confirmation request. */
 const BATCH_SIZE = 250
 
-/** What can be added of an input; throws 422 `invalid_address`, or one on `metadata`. */
+/** Checks an input; throws 422 `invalid_address`, or a 422 on `metadata`. */
 export function checkContact({ config }: Pick<App, 'config'>, { email, metadata }: ContactInput): CheckedContact {
   const parsed = parseMailbox(email)
   if (parsed.kind === 'invalid') throw invalid('email', parsed.reason, 'invalid_address')
   return { email: parsed.address, metadata: toMetadataJson(config, metadata) }
 }
 
-/** Metadata as it is stored; throws the 422 of one that is too large. */
+/** Metadata in its stored form; throws 422 when it is too large. */
 export function toMetadataJson(
   { maxMetadataBytes }: Pick<App['config'], 'maxMetadataBytes'>,
   metadata: ContactInput['metadata'],
@@ -69,19 +69,20 @@ export function toMetadataJson(
 }
 
 export interface AddOptions {
-  /** They have said that they want it: nobody is asked, whatever the list says. */
+  /** The contact has already agreed: no confirmation request is sent, even on a list with double opt-in. */
   readonly isConfirmed: boolean
-  /** One of many: confirmations leave at a rate of their own. */
+  /** Added in bulk: its confirmation request is sent at the bulk rate. */
   readonly isBulk: boolean
-  /** The status that it had where it comes from, if that is known. */
+  /** The contact's status at its previous service, if known. */
   readonly sourceStatus?: ContactStatus | undefined
 }
 
 /**
- * Puts a contact on a list, with what follows from it, in the caller's transaction; its row id, or undefined when it is on the list already. One that left,
- * bounced or complained, here before or where it comes from, is on the list as such and gets no email; what happened where it comes from is then on the
- * suppression list too, as if it had happened here. One that had not confirmed where it comes from is not confirmed by being added. Whoever may have to be
- * asked calls `requireConfirmable` before.
+ * Adds a contact to a list, and schedules its mail, in the caller's transaction. Returns its row id, or undefined when
+ * it is on the list already. A contact that left, bounced or complained, here or at its previous service, gets that
+ * status and no email; what happened there also goes on the suppression list, as if it had happened here. A contact
+ * that had not confirmed there is not confirmed by being added. For contacts that may need a confirmation request, call
+ * `requireConfirmable` first.
  */
 export function addInTransaction(
   app: App,
@@ -92,7 +93,8 @@ export function addInTransaction(
 ): number | undefined {
   const { accountId, id: listId } = list
   const mustConfirm = list.doubleOptIn && !isConfirmed
-  // Whoever left elsewhere was never active here: taken off the suppression list, it has still to confirm.
+  // A contact that left elsewhere was never active here: even when taken off the suppression list, it still has to
+  // confirm.
   const status = mustConfirm || sourceStatus === 'pending' || isStopped(sourceStatus) ? 'pending' : 'active'
   const inserted = insertContact(app, tx, { accountId, listId, email, metadata, status })
   if (!inserted) return undefined
@@ -100,7 +102,7 @@ export function addInTransaction(
   const addressKey = toSuppressionKey(email)
   if (isStopped(sourceStatus))
     suppress(app, tx, { accountId, address: addressKey, listId, ...SUPPRESSION_BY_STATUS[sourceStatus] })
-  // What its account noted of the address may stand in the place of what the file says.
+  // A suppression that the account already has for the address may override the file.
   const stopped =
     findStoppedStatus(tx.db, { accountId, addressKey, listId }) ?? (isStopped(sourceStatus) ? sourceStatus : undefined)
   if (stopped) transitionContacts(app, tx, { accountId, addressKey, listId, to: stopped })
@@ -112,7 +114,9 @@ export function addInTransaction(
 const isStopped = (status: ContactStatus | undefined): status is StoppedStatus =>
   status !== undefined && status !== 'active' && status !== 'pending'
 
-/** What keeps a status: without it, whatever brings the address back would bring back a contact that nothing had happened to here. */
+/**
+ * The suppression that keeps a status in effect: without it, adding the address again would create an active contact.
+ */
 const SUPPRESSION_BY_STATUS: Readonly<
   Record<StoppedStatus, { readonly reason: string; readonly covers: SuppressionScope }>
 > = {
@@ -121,12 +125,14 @@ const SUPPRESSION_BY_STATUS: Readonly<
   complained: { reason: COMPLAINT, covers: 'all' },
 }
 
-/** Throws 422 `no_verified_domain` when the list's contacts are to confirm and nobody can ask them. */
+/**
+ * Throws 422 `no_verified_domain` when the list's contacts must confirm and the account has no sender for the request.
+ */
 function requireAddable(app: App, list: ContactList, isConfirmed: boolean): void {
   if (list.doubleOptIn && !isConfirmed) requireConfirmable(app, list.accountId)
 }
 
-/** Adds one contact. 404 for the list, 409 `contact_exists`, 422 `invalid_address` and `no_verified_domain`. */
+/** Adds one contact. Throws 404 for the list, 409 `contact_exists`, 422 `invalid_address` and `no_verified_domain`. */
 export function addContact(
   app: App,
   actor: Actor,
@@ -143,7 +149,7 @@ export function addContact(
       addInTransaction(app, tx, list, checked, { isConfirmed, isBulk: false }),
     )
     const contact = id === undefined ? undefined : findContactById(tx.db, id)
-    if (!contact) throw conflict('contact_exists', `${checked.email} is on this list already.`)
+    if (!contact) throw conflict('contact_exists', `${checked.email} is already on this list.`)
     audit(app, tx, actor, {
       action: 'contact.created',
       resourceType: 'contact',
@@ -160,29 +166,30 @@ export interface AddResult {
 }
 
 /**
- * Adds many contacts, slice by slice, so that nobody waits for all of them; one that is on the list already is left alone. A failure in between leaves
- * those before it on the list, and the same request can be made again. 404, 422 `no_verified_domain` before anything is added.
- * @param findProblems of one that is given
+ * Adds many contacts in batches, so that other requests need not wait for all of them; contacts already on the list
+ * stay as they are. After a failure the earlier batches stay on the list, and the request can be repeated. Throws 404
+ * and 422 `no_verified_domain` before anything is added.
+ * @param findProblems checks one provided contact
  */
 export async function addContacts(
   app: App,
   actor: Actor,
   listId: string,
-  given: readonly unknown[],
+  provided: readonly unknown[],
   { isConfirmed, findProblems }: Pick<AddOptions, 'isConfirmed'> & { readonly findProblems: Check },
 ): Promise<AddResult> {
   const list = getList(app.db, actor.accountId, listId)
-  if (given.length === 0) throw invalid('contacts', 'contacts must have at least one contact.')
+  if (provided.length === 0) throw invalid('contacts', 'contacts must have at least one contact.')
   requireAddable(app, list, isConfirmed)
-  app.workBudget.spend(actor.accountId, given.length)
+  app.workBudget.spend(actor.accountId, provided.length)
   const owner = getTenantId(app.db, actor.accountId)
   const errors: AddResult['errors'] = []
   let inserted = 0
-  for (let from = 0; from < given.length; from += BATCH_SIZE) {
+  for (let from = 0; from < provided.length; from += BATCH_SIZE) {
     const checked: CheckedContact[] = []
     await app.fairScheduler.forEach(
       owner,
-      given.slice(from, from + BATCH_SIZE).entries(),
+      provided.slice(from, from + BATCH_SIZE).entries(),
       ([offset, item]) => {
         const result = checkItem(app, item, findProblems)
         if (typeof result === 'string') errors.push({ index: from + offset, error: result })
@@ -193,14 +200,14 @@ export async function addContacts(
     inserted += await app.commit.write(
       (tx) => {
         const list = getList(tx.db, actor.accountId, listId)
-        // The last verified domain may have gone in between.
+        // The last verified domain may have been deleted since the check.
         requireAddable(app, list, isConfirmed)
         if (from === 0)
           audit(app, tx, actor, {
             action: 'contact.imported',
             resourceType: 'contact_list',
             resourceId: formatUuid(list.uuid),
-            metadata: { contacts: given.length, confirmed: isConfirmed },
+            metadata: { contacts: provided.length, confirmed: isConfirmed },
           })
         const options = { isConfirmed, isBulk: true }
         const isAdded = (contact: CheckedContact) => addInTransaction(app, tx, list, contact, options) !== undefined
@@ -209,11 +216,11 @@ export async function addContacts(
       { owner },
     )
   }
-  const duplicates = given.length - errors.length - inserted
-  return { data: { inserted, duplicates, total_requested: given.length }, errors }
+  const duplicates = provided.length - errors.length - inserted
+  return { data: { inserted, duplicates, total_requested: provided.length }, errors }
 }
 
-/** One of many, or why it cannot be added. */
+/** One contact of a bulk request, or why it cannot be added. */
 function checkItem(app: App, item: unknown, findProblems: Check): CheckedContact | string {
   const problems = findProblems(item)
   if (problems.length > 0) return problems.map(({ field, message }) => `${field} ${message}`).join('; ')

@@ -1,9 +1,8 @@
 /**
- * @module The token of a confirmation link: who is asked to confirm which contact, sealed. Only the database knows whether it still counts. Never asks
- * the database.
- *
- * Sealed is: a form octet, the account's UUID, four variable-length integers (list, contact, both times in ms), the sender's domain. The account is
- * named by its UUID: row ids of deleted accounts are given out again.
+ * @module The sealed token of a confirmation link: which contact is to confirm which list. Whether it is still valid
+ * only the database knows, which this module never reads. Sealed are: a format octet, the account's UUID, four
+ * variable-length integers (list, contact, both times in ms), the sender's domain. The account is identified by its
+ * UUID because row ids of deleted accounts are reused.
  */
 import type { Millis } from '#platform/clock.ts'
 import type { KeyRing } from '#platform/crypto.ts'
@@ -11,30 +10,33 @@ import type { UuidBytes } from '#platform/ids.ts'
 import { openSealedToken, sealedTokenLength, sealToken } from '#platform/sealed-token.ts'
 import { encodeVarint, MAX_VARINT_BYTES } from '#platform/token-bytes.ts'
 
-/** Where the links lead. */
+/** Path of the confirmation links. */
 export const CONFIRM_PATH = '/confirm'
 
-/** What a token says. */
+/** The content of a token. */
 export interface ConfirmFacts {
   readonly accountUuid: UuidBytes
   /** Row ids. */
   readonly listId: number
   readonly contactId: number
-  /** When the confirmation was asked for: the contact knows which one counts. */
+  /** When the confirmation was requested; the contact row has the time of the request that counts. */
   readonly since: Millis
-  /** When the email was made: from then on the link works for `confirmationDays`. In bulk, that is long after the contact was asked. */
+  /**
+   * When the email was created: the link works for `confirmationDays` from then on. In bulk, this can be long after the
+   * request.
+   */
   readonly madeAt: Millis
-  /** Domain of From, to tell people whose list it is; `''` when it is too long to be of use for that. */
+  /** Domain of From, which tells people whose list it is; `''` when it is too long to help with that. */
   readonly senderDomain: string
 }
 
 const CONTEXT = 'confirm'
 const UUID_BYTES = 16
 const MAX_DOMAIN_LENGTH = 100
-/** Characters of the longest token. */
+/** Length of the longest token. */
 export const MAX_CONFIRM_TOKEN_LENGTH = sealedTokenLength(UUID_BYTES + 4 * MAX_VARINT_BYTES + MAX_DOMAIN_LENGTH)
 
-/** The token of these facts: base64url, at most MAX_CONFIRM_TOKEN_LENGTH characters. */
+/** Seals these facts into a token: base64url, at most MAX_CONFIRM_TOKEN_LENGTH characters. */
 export function sealConfirmToken(keys: KeyRing, facts: ConfirmFacts): string {
   const { accountUuid, listId, contactId, since, madeAt, senderDomain } = facts
   return sealToken(keys, CONTEXT, [
@@ -44,7 +46,7 @@ export function sealConfirmToken(keys: KeyRing, facts: ConfirmFacts): string {
   ])
 }
 
-/** What a token says; undefined when we did not make it, or it was changed on its way. Takes any text. */
+/** The content of a token; undefined when we did not create it, or it was changed since. Accepts any text. */
 export function openConfirmToken(keys: KeyRing, text: string): ConfirmFacts | undefined {
   const facts = openSealedToken(keys, CONTEXT, text, MAX_CONFIRM_TOKEN_LENGTH)
   return (

@@ -1,6 +1,6 @@
 /**
- * @module Confirming, from what the token of a link says. Looking at a link changes nothing. A link counts until it expires, until another one was sent in
- * its place, and until the contact left; a paused account changes nothing.
+ * @module Confirms a subscription from the content of a link's token. Opening a link changes nothing. A link is valid
+ * until it expires, a newer one replaces it, or the contact leaves; it works while the account is paused, too.
  */
 import type { App } from '#features/core/app/app.ts'
 import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
@@ -15,14 +15,14 @@ import { days } from '#platform/units.ts'
 import type { ConfirmFacts } from './confirm-token.ts'
 import { deleteRequests, scheduleWelcome } from './subscription-mails.ts'
 
-/** How a link stands. */
+/** The state of a link. */
 export type LinkState =
-  /** The list or the contact is gone. */
+  /** The list or the contact has been deleted. */
   | { readonly kind: 'gone' }
   | {
       /**
-       * `open`: it can be confirmed. `active`: the contact gets the mail of the list already. `expired`. `replaced`: a later link counts. `refused`: the
-       * contact left the list since, its mail came back, or nothing at all is sent to its address.
+       * `open`: it can be confirmed. `active`: the contact already gets the list's mail. `expired`. `replaced`: a later
+       * link counts. `refused`: the contact has left the list since, its mail bounced, or its address is suppressed.
        */
       readonly kind: 'open' | 'active' | 'expired' | 'replaced' | 'refused'
       readonly list: ContactList
@@ -30,12 +30,12 @@ export type LinkState =
     }
 
 const sql = prepareStatements((db) => ({
-  // One that is being deleted is gone: what was written now might stay.
+  // An account that is being deleted counts as gone: what is written now might remain.
   account: db.prepare<{ id: number }, [Uint8Array]>('SELECT id FROM accounts WHERE uuid = ? AND deleted_at IS NULL'),
 }))
 
 /**
- * How the link of a token stands.
+ * The state of a token's link.
  * @param now event time
  */
 export function readLinkState({ db, config }: Pick<App, 'db' | 'config'>, facts: ConfirmFacts, now: Millis): LinkState {
@@ -45,7 +45,7 @@ export function readLinkState({ db, config }: Pick<App, 'db' | 'config'>, facts:
   if (!contact || !list || contact.listId !== list.id || list.accountId !== accountId) return { kind: 'gone' }
   const toState = (kind: Exclude<LinkState['kind'], 'gone'>): LinkState => ({ kind, list, contact })
   if (contact.status === 'active') return toState('active')
-  // It would be told that it gets mail, and would get none.
+  // The page would promise mail that the address would never get.
   const query = { accountId, address: contact.email, transactional: true, streamId: EVERY }
   if (suppressionOf(db, query)) return toState('refused')
   const { confirmingSince } = contact
@@ -55,8 +55,8 @@ export function readLinkState({ db, config }: Pick<App, 'db' | 'config'>, facts:
 }
 
 /**
- * Confirms what a token names, if its link is open; resolves with how the link stood right before, when that is on disk. The first of several at once
- * finds it open, the others find the contact active.
+ * Confirms the contact of a token if its link is open; once that is on disk, resolves with the state the link had right
+ * before. Of several concurrent calls, the first finds it open, the others find the contact active.
  */
 export function confirmSubscription(app: App, facts: ConfirmFacts): Promise<LinkState> {
   return app.commit.write((tx) => {

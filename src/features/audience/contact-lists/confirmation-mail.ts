@@ -1,23 +1,23 @@
 /**
- * @module The email that asks somebody to confirm: subject, text and HTML, in our own words. Pure. It says who asks and what for, and that doing nothing is
- * enough to stay off the list: whoever reads it may know of nothing.
+ * @module Renders the email that requests a confirmation: subject, text and HTML. Pure. It says who asks and for what,
+ * and that doing nothing is enough to stay off the list: its reader may not know about the subscription.
  */
 import { html } from '#platform/http/html.ts'
 
 export interface ConfirmationMail {
   /** Name of the list, as its owner wrote it. */
   readonly listName: string
-  /** Address that is to confirm. */
+  /** Address that has to confirm. */
   readonly address: string
   /** Domain of the sender. */
   readonly senderDomain: string
-  /** Where the question is asked. */
+  /** The confirmation page. */
   readonly url: string
-  /** For how many days the link works. */
+  /** Number of days the link works. */
   readonly days: number
 }
 
-/** Subject and bodies of the email. */
+/** Returns the subject and bodies of the email. */
 export function renderConfirmationMail(mail: ConfirmationMail): {
   readonly subject: string
   readonly text: string
@@ -28,7 +28,7 @@ export function renderConfirmationMail(mail: ConfirmationMail): {
   return { subject, text: renderText({ ...mail, listName }), html: renderHtml({ ...mail, listName }) }
 }
 
-// C0, DEL, C1, the two Unicode line ends, and what turns the direction of the text behind it.
+// C0, DEL, C1, the two Unicode line ends, and characters that change the direction of the text after them.
 const CONTROLS = /[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+/g
 
 const toOneLine = (text: string): string => text.toWellFormed().replace(CONTROLS, ' ').trim()
@@ -37,7 +37,7 @@ const formatDays = (days: number): string => (days === 1 ? '1 day' : `${days} da
 
 const renderText = ({ listName, address, senderDomain, url, days }: ConfirmationMail): string => `Hello,
 
-${address} was entered for "${listName}" of ${senderDomain}.
+Someone entered ${address} to subscribe to "${listName}" of ${senderDomain}.
 
 If that was you, confirm it here:
 
@@ -45,10 +45,10 @@ ${url}
 
 The link works for ${formatDays(days)}.
 
-If it was not you, do nothing: you can ignore this message, and no more mail of this list will come.
+If it was not you, ignore this message: you will get no more mail of this list.
 `
 
-/** Tables and inline styles only: what every mail program shows. */
+/** Tables and inline styles only: every mail program shows them. */
 const renderHtml = ({ listName, address, senderDomain, url, days }: ConfirmationMail): string =>
   html`<!doctype html>
 <html lang="en">
@@ -61,10 +61,10 @@ const renderHtml = ({ listName, address, senderDomain, url, days }: Confirmation
 <table role="presentation" align="center" width="100%" cellpadding="0" cellspacing="0" style="max-width:544px;margin:0 auto;background:#ffffff">
 <tr><td style="padding:32px 24px">
 <p style="margin:0 0 16px">Hello,</p>
-<p style="margin:0 0 24px"><strong>${address}</strong> was entered for “${listName}” of <strong>${senderDomain}</strong>.</p>
+<p style="margin:0 0 24px">Someone entered <strong>${address}</strong> to subscribe to “${listName}” of <strong>${senderDomain}</strong>.</p>
 <p style="margin:0 0 24px"><a href="${url}" style="display:inline-block;padding:12px 24px;border-radius:8px;background:#0b57d0;color:#ffffff;font-weight:bold;text-decoration:none">Confirm the subscription</a></p>
 <p style="margin:0 0 24px;font-size:14px;line-height:20px;color:#525a65">Or open this address, which works for ${formatDays(days)}:<br><a href="${url}" style="color:#0b57d0;word-break:break-all">${url}</a></p>
-<p style="margin:0;padding-top:24px;border-top:1px solid #d5dae1">If it was not you, do nothing: you can ignore this message, and no more mail of this list will come.</p>
+<p style="margin:0;padding-top:24px;border-top:1px solid #d5dae1">If it was not you, ignore this message: you will get no more mail of this list.</p>
 </td></tr>
 </table>
 </body>

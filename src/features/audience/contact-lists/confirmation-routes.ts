@@ -1,4 +1,4 @@
-/** @module /v1/contact-lists/{id}/contacts/{email}/confirmation: asks a contact to confirm once more. */
+/** @module /v1/contact-lists/{id}/contacts/{email}/confirmation: repeats a contact's confirmation request. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
@@ -16,12 +16,12 @@ export const contactConfirmationRoutes = (app: App) =>
     '/:id/contacts/:email/confirmation',
     async ({ actor, params, status }) => {
       await resendConfirmation(app, actor, params.id, params.email ?? '')
-      return status(202, dataBody({ message: 'The contact is asked to confirm.' }))
+      return status(202, dataBody({ message: 'A confirmation request is being sent to the contact.' }))
     },
     {
       params: Type.Object({
         id: Type.String({ description: 'Id of the list.' }),
-        // Null when its encoding is broken; that names no address either.
+        // Null when its encoding is broken; then it is not an address either.
         email: Nullable(Type.String(), { description: 'The address, URL-encoded, in any spelling.' }),
       }),
       response: { 202: DataBody(Type.Object({ message: Type.String({ description: 'What happens now.' }) })) },
@@ -32,9 +32,9 @@ export const contactConfirmationRoutes = (app: App) =>
         ...errorResponses({
           409: [
             'contact_active',
-            'The contact has confirmed, or gets no mail (`contact_suppressed`), or left (`contact_unsubscribed`).',
+            'The contact has confirmed, is suppressed (`contact_suppressed`), or has left (`contact_unsubscribed`).',
           ],
-          429: ['confirmation_too_often', 'The contact was asked a short while ago.'],
+          429: ['confirmation_too_often', 'The last confirmation request was sent a short while ago.'],
         }),
         ...requires('contacts:write'),
       },

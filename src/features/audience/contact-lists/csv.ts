@@ -1,6 +1,6 @@
 /**
- * @module Contacts as CSV: what the columns of a file mean, what a line of it says, and what an export writes, which an import can read again. Never
- * touches a file or the database.
+ * @module Contacts as CSV: the meaning of a file's columns, the content of a line, and the format of an export, which
+ * an import can read again. Never accesses a file or the database.
  */
 import { isUtf8 } from 'node:buffer'
 import type { Contact } from '#features/setup/contact-store/find.ts'
@@ -13,38 +13,38 @@ import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { countJsonValues, MAX_JSON_DEPTH } from '#platform/http/json.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 
-/** What a column is. Names that are none of ours become metadata of that name. */
+/** The meaning of a column. A column with an unknown name becomes metadata of that name. */
 type Column =
   | { readonly kind: 'email' | 'status' | 'metadata' | 'passed over' }
   | { readonly kind: 'field'; readonly name: string }
 
-/** The beginning of a file: what its lines mean, and where they begin. */
+/** The head of a file: its columns, and where its records begin. */
 export interface CsvHead {
   readonly delimiter: Delimiter
   readonly columns: readonly Column[]
-  /** Position of the address. */
+  /** Index of the address column. */
   readonly emailCell: number
-  /** Where in the file the first contact is, and the number of that line. */
+  /** Byte offset of the first contact in the file, and the number of that line. */
   readonly dataByte: number
   readonly dataLine: number
 }
 
-/** What a line says of a contact. */
+/** The content of a line. */
 export interface CsvContact {
   readonly email: string
   /** JSON object. */
   readonly metadata: string
-  /** Left out: as its list says. */
+  /** Left out: the list decides. */
   readonly status: ContactStatus | undefined
 }
 
-/** Bytes of a file in which its header has to end. */
+/** The header must end within this many bytes of the file. */
 export const HEAD_BYTES = MAX_RECORD_BYTES
 
 const MAX_COLUMNS = 50
 const MAX_NAME_LENGTH = 64
 
-/** In small letters, spaces and underscores as hyphens. */
+/** In lower case, with hyphens for spaces and underscores. */
 const EMAIL_NAMES: readonly string[] = [
   'email',
   'e-mail',
@@ -55,31 +55,33 @@ const EMAIL_NAMES: readonly string[] = [
   'email-adresse',
   'e-mail-adresse',
 ]
-/** Of an export: a contact that is imported begins now. */
+/** Columns of an export that an import ignores: an imported contact starts now. */
 const TIME_NAMES: readonly string[] = ['subscribed_at', 'unsubscribed_at', 'created_at']
 
 const EXPECTED =
-  'The first line must name the columns: email (or e-mail, mail, address, email address), and if wanted status, metadata and others, which become metadata; a file of one column of addresses needs none.'
+  'The first line must name the columns: email (or e-mail, mail, address, email address), and optionally status, metadata and others, which become metadata; a file with a single column of addresses needs no header.'
 
 /**
- * Reads the beginning of a file. Throws 422 `invalid_csv` for what is no such file.
- * @param start its first HEAD_BYTES, or all of it when it has fewer
+ * Reads the head of a file. Throws 422 `invalid_csv` for anything that is not such a file.
+ * @param start its first HEAD_BYTES, or all of it when it is shorter
  */
 export function readHead(start: Buffer, isWhole: boolean): CsvHead {
   if (WORKBOOKS.some((bytes) => start.indexOf(bytes) === 0))
-    throw invalidCsv('The file is a workbook or an archive; open it in its spreadsheet and save it as "CSV UTF-8".')
+    throw invalidCsv(
+      'The file is a workbook or an archive; open it in a spreadsheet program and save it as "CSV UTF-8".',
+    )
   if (!isUtf8(start.subarray(0, start.length - (isWhole ? 0 : countPartialCharacterBytes(start)))) || start.includes(0))
     throw invalidCsv('The file is not in UTF-8; save it as "CSV UTF-8".')
   const { at: skipped, delimiter } = detectStart(start)
   const content = start.subarray(skipped)
-  // A header that does not end is a record that is too long.
+  // A header that does not end is reported as a record that is too long.
   const { records, end, line } = scanRecords(content, { delimiter, line: 1, isEnd: isWhole, maxRecords: 1 })
   const [header] = records
   if (!header) throw isWhole ? emptyFile() : invalidCsv(`The first line does not end. ${EXPECTED}`)
   if (header.kind === 'broken')
     throw invalidCsv(`The first line cannot be read: ${lowerFirst(header.error)} ${EXPECTED}`)
   if (header.cells.length === 1 && header.cells[0]?.includes('\t'))
-    throw invalidCsv(`Tabs part the columns of the first line; save the file with commas or semicolons. ${EXPECTED}`)
+    throw invalidCsv(`The file is tab-separated; save it with commas or semicolons. ${EXPECTED}`)
   const isBare = header.cells.length === 1 && (header.cells[0] ?? '').includes('@')
   const columns = isBare ? [{ kind: 'email' } as const] : parseColumns(header.cells)
   return {
@@ -91,10 +93,10 @@ export function readHead(start: Buffer, isWhole: boolean): CsvHead {
   }
 }
 
-/** How workbooks of today (ZIP) and of before 2007 begin. */
+/** First bytes of current workbooks (ZIP) and of those before 2007. */
 const WORKBOOKS: readonly Buffer[] = [Buffer.from('PK\x03\x04'), Buffer.from('d0cf11e0', 'hex')]
 
-/** Bytes at the end that may be the beginning of a character. */
+/** The number of bytes at the end that may start an incomplete character. */
 function countPartialCharacterBytes(bytes: Buffer): number {
   for (let count = 1; count <= 3 && count <= bytes.length; count++)
     if ((bytes[bytes.length - count] ?? 0) >= 0xc0) return count
@@ -103,22 +105,22 @@ function countPartialCharacterBytes(bytes: Buffer): number {
 
 function parseColumns(header: readonly string[]): Column[] {
   if (header.length > MAX_COLUMNS)
-    throw invalidCsv(`There are ${header.length} columns; at most ${MAX_COLUMNS} can be.`)
+    throw invalidCsv(`The file has ${header.length} columns; at most ${MAX_COLUMNS} are allowed.`)
   const names = header.map((cell) => unescapeCell(cell).trim())
   for (const [index, name] of names.entries()) {
     if (name === '') throw invalidCsv(`Column ${index + 1} has no name. ${EXPECTED}`)
     if (name.length > MAX_NAME_LENGTH)
-      throw invalidCsv(`Column ${index + 1} has a name of more than ${MAX_NAME_LENGTH} characters. ${EXPECTED}`)
+      throw invalidCsv(`The name of column ${index + 1} is longer than ${MAX_NAME_LENGTH} characters. ${EXPECTED}`)
   }
   const columns = names.map(parseColumn)
   const keys = columns.map((column) => (column.kind === 'field' ? `field ${column.name}` : column.kind))
   const repeated = names.find((_, i) => keys[i] !== 'passed over' && keys.indexOf(keys[i] ?? '') < i)
-  if (repeated !== undefined) throw invalidCsv(`The column ${JSON.stringify(repeated)} is there twice. ${EXPECTED}`)
+  if (repeated !== undefined) throw invalidCsv(`The column ${JSON.stringify(repeated)} occurs twice. ${EXPECTED}`)
   if (!keys.includes('email')) throw invalidCsv(`There is no column email among ${listNames(names)}. ${EXPECTED}`)
   return columns
 }
 
-/** Most names that a refusal lists. */
+/** Maximum number of names listed in an error. */
 const MAX_LISTED_NAMES = 10
 
 function listNames(names: readonly string[]): string {
@@ -134,7 +136,7 @@ function parseColumn(name: string): Column {
   return { kind: 'field', name }
 }
 
-/** What a record says, or why it says nothing. */
+/** The contact of a record, or why the record is invalid. */
 export function parseContact(
   record: CsvRecord,
   { columns, emailCell }: CsvHead,
@@ -142,11 +144,12 @@ export function parseContact(
 ): CsvContact | { readonly error: string } {
   if (record.kind === 'broken') return { error: record.error }
   const { cells } = record
-  if (cells.length > columns.length) return { error: `It has ${cells.length} fields instead of ${columns.length}.` }
+  if (cells.length > columns.length)
+    return { error: `The line has ${cells.length} fields instead of ${columns.length}.` }
   const parsed = parseMailbox(unescapeCell(cells[emailCell] ?? ''))
   if (parsed.kind === 'invalid') return { error: parsed.reason }
   let status: ContactStatus | undefined
-  let given: object = {}
+  let baseMetadata: object = {}
   const fields: [string, string][] = []
   for (const [index, column] of columns.entries()) {
     const cell = cells[index] ?? ''
@@ -154,24 +157,24 @@ export function parseContact(
     if (column.kind === 'field') fields.push([column.name, unescapeCell(cell)])
     if (column.kind === 'status') {
       status = CONTACT_STATUSES.find((name) => name === cell.toLowerCase())
-      if (!status) return { error: `${quote(cell)} is no status: a status is ${CONTACT_STATUSES.join(', ')}.` }
+      if (!status) return { error: `${quote(cell)} is not a status; use one of ${CONTACT_STATUSES.join(', ')}.` }
     }
     if (column.kind === 'metadata') {
       const read = parseObject(unescapeCell(cell))
       if (!read)
-        return { error: `Its metadata is not a JSON object, or is nested deeper than ${MAX_JSON_DEPTH} levels.` }
-      given = read
+        return { error: `The metadata is not a JSON object, or is nested deeper than ${MAX_JSON_DEPTH} levels.` }
+      baseMetadata = read
     }
   }
-  const metadata = JSON.stringify({ ...given, ...Object.fromEntries(fields) })
+  const metadata = JSON.stringify({ ...baseMetadata, ...Object.fromEntries(fields) })
   return Buffer.byteLength(metadata) > maxMetadataBytes
-    ? { error: `Its metadata has more than ${maxMetadataBytes} bytes of JSON.` }
+    ? { error: `The metadata has more than ${maxMetadataBytes} bytes of JSON.` }
     : { email: parsed.address, metadata, status }
 }
 
 function parseObject(text: string): object | undefined {
   try {
-    // As deep as in a body: whoever reads it later must be able to.
+    // The same depth limit as for a request body, so that every reader can parse it later.
     countJsonValues(text)
     const value: unknown = JSON.parse(text)
     return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : undefined
@@ -184,7 +187,7 @@ const EXPORT_COLUMNS = ['email', 'status', 'subscribed_at', 'unsubscribed_at', '
 
 export const EXPORT_HEADER: string = formatCsv([EXPORT_COLUMNS])
 
-/** Rows of an export, each with its line end. */
+/** Formats rows of an export, each with its line end. */
 export const formatExportLines = (
   contacts: readonly Pick<Contact, 'email' | 'status' | 'subscribedAt' | 'unsubscribedAt' | 'createdAt' | 'metadata'>[],
 ): string =>
@@ -203,5 +206,5 @@ const quote = (text: string): string => JSON.stringify(text.slice(0, 100))
 
 const lowerFirst = (text: string): string => text.charAt(0).toLowerCase() + text.slice(1)
 
-/** 422 for a file without a first line. */
+/** The 422 for a file without a first line. */
 export const emptyFile = (): AppError => invalidCsv(`The file is empty. ${EXPECTED}`)

@@ -1,6 +1,6 @@
 /**
- * @module Takes a person off all lists of an account, inside the caller's transaction, with what he was still to get and what is remembered of his entries into
- * forms; and says whether a file that may have him is still to be imported.
+ * @module Removes a person from all lists of an account, in the caller's transaction, with their waiting mail and the
+ * records of their form submissions; and reports whether a file that may contain them is still being imported.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -26,11 +26,14 @@ const sql = prepareStatements((db) => ({
 
 export interface ErasedPerson {
   readonly accountId: number
-  /** As `normaliseAddress` gives it. */
+  /** As `normaliseAddress` returns it. */
   readonly addressKey: string
 }
 
-/** Removes the contacts of an address in all lists of an account: as many as it has lists, some 0.1 ms each. Returns how many. */
+/**
+ * Deletes the contacts of an address in all lists of an account: at most one per list, about 0.1 ms each. Returns how
+ * many.
+ */
 export function eraseContacts(tx: Tx, { accountId, addressKey }: ErasedPerson): number {
   const contacts = sql(tx.db).contacts.all(accountId, addressKey)
   for (const { id } of contacts) {
@@ -41,12 +44,12 @@ export function eraseContacts(tx: Tx, { accountId, addressKey }: ErasedPerson): 
   return contacts.length
 }
 
-/** Lists whose forms are asked in one transaction: some 3 ms. */
+/** Lists whose form submissions are erased per transaction: about 3 ms. */
 const BATCH_SIZE = 200
 
 /**
- * Forgets what was entered into the forms of some lists after a row, and what that made for the mailbox.
- * @returns `next` where to go on; undefined: all were looked at
+ * Deletes the form submissions of an address for the next lists after a row, and the mail counted for its mailbox.
+ * @returns `next`: where to continue; undefined when all lists are done
  */
 export function eraseFormSubmissions(
   app: Pick<App, 'keys'>,
@@ -60,9 +63,9 @@ export function eraseFormSubmissions(
   return { rows: submissionRows + mailboxRows, next: lists.length < BATCH_SIZE ? undefined : lists.at(-1)?.id }
 }
 
-/** The newest import that is not over; 0: none is open. */
+/** Row id of the newest unfinished import; 0: there is none. */
 export const findNewestImport = (db: Database): number => sql(db).newestImport.get()?.id ?? 0
 
-/** Whether an import of the account, up to this one, is not over. */
+/** Whether an import of the account, up to this row id, is unfinished. */
 export const isImportOpen = (db: Database, accountId: number, upTo: number): boolean =>
   sql(db).waitingImport.get(accountId, upTo) !== null

@@ -1,4 +1,7 @@
-/** @module Writes the contacts of a list as CSV, slice by slice as the client takes them: the whole is never held in memory. */
+/**
+ * @module Writes the contacts of a list as CSV in batches, as fast as the client reads them: the whole file is never
+ * held in memory.
+ */
 import type { Database } from 'bun:sqlite'
 import type { ContactStatus } from '#features/setup/contact-store/status.ts'
 import { toContactStatus, toContactStatusCode } from '#features/setup/contact-store/status.ts'
@@ -6,7 +9,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { KiB } from '#platform/units.ts'
 import { EXPORT_HEADER, formatExportLines } from './csv.ts'
 
-/** Rows read and written at once: some 3 ms, unless their metadata is long; then as many as have so much of it together. */
+/** Rows read and written at a time: about 3 ms. If their metadata is long, as many as have this much of it together. */
 const BATCH_SIZE = 500
 const MAX_BATCH_METADATA_LENGTH = 256 * KiB
 
@@ -32,7 +35,10 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** The file of a list, oldest contact first, in pieces that are read when they are asked for. What changes meanwhile may be in it or not. */
+/**
+ * The file of a list, oldest contact first, in chunks that are read on demand. Concurrent changes may or may not be
+ * included.
+ */
 export function* exportChunks(db: Database, listId: number, status?: ContactStatus): Generator<Uint8Array> {
   yield Buffer.from(EXPORT_HEADER)
   for (let after = 0; ; ) {

@@ -1,6 +1,6 @@
 /**
- * @module What strangers entered into signup forms: how much mail forms have made for one mailbox, and whether an address was entered before. Nothing that
- * is kept is an address. Sends nothing.
+ * @module Records submissions of signup forms: how much mail they caused for one mailbox, and whether an address was
+ * submitted before. Stores no address, only digests. Sends nothing.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -11,12 +11,12 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { days, hours } from '#platform/units.ts'
 import { toMailboxKey } from '#protocols/address/mailbox-key.ts'
 
-/** An address in a form of a list. */
+/** An address submitted to a form of a list. */
 export interface Submission {
   readonly accountId: number
   /** Row id. */
   readonly listId: number
-  /** As `normaliseAddress` gives it. */
+  /** As `normaliseAddress` returns it. */
   readonly addressKey: string
 }
 
@@ -25,21 +25,27 @@ interface MailLimit {
   readonly count: number
 }
 
-/** Confirmations and welcomes that the forms of one account cause for one mailbox at most: fewer the longer somebody goes on asking. */
+/**
+ * Maximum number of confirmations and welcomes that the forms of one account cause for one mailbox: the longer the
+ * period, the fewer per day.
+ */
 const ACCOUNT_MAIL_LIMITS: readonly MailLimit[] = [
   { withinMs: days(1), count: 10 },
   { withinMs: days(7), count: 20 },
   { withinMs: days(30), count: 30 },
 ]
-/** The same of the forms of all accounts together: otherwise a mailbox is filled by the forms of many accounts. */
+/**
+ * The same for the forms of all accounts together: otherwise an attacker could flood a mailbox through the forms of
+ * many accounts.
+ */
 const SHARED_MAIL_LIMITS: readonly MailLimit[] = [
   { withinMs: hours(1), count: 10 },
   { withinMs: days(1), count: 20 },
   { withinMs: days(30), count: 100 },
 ]
-/** How long what was entered is remembered. */
+/** How long submissions are stored. */
 export const SUBMISSION_RETENTION_MS = days(30)
-/** Rows of longer ago that go with each one that is written. */
+/** Expired rows deleted with each row that is written. */
 const PURGE_BATCH_SIZE = 10
 const DIGEST_BYTES = 16
 
@@ -75,7 +81,7 @@ const digestContact = (app: Pick<App, 'keys'>, { listId, addressKey }: Submissio
   digest(app, `contact ${listId} ${addressKey}`)
 
 /**
- * Whether forms, of this account or of all, caused so much mail for a mailbox that they cause no more for now.
+ * Whether forms, of this account or of all, caused so much mail for a mailbox that they may cause no more for now.
  * @param now event time
  */
 export function isMailLimitReached(app: Pick<App, 'keys'>, db: Database, submission: Submission, now: Millis): boolean {
@@ -94,13 +100,13 @@ const isAnyLimitReached = (
 ): boolean => limits.some(({ withinMs, count }) => mails.filter(({ at }) => at > now - withinMs).length >= count)
 
 /**
- * Whether the address was entered for this list not long ago, and is to be answered as one that waits.
+ * Whether the address was submitted to this list recently; then the response is the one for a waiting address.
  * @param now event time
  */
 export const wasSubmitted = (app: Pick<App, 'keys'>, db: Database, submission: Submission, now: Millis): boolean =>
   sql(db).entered.get(digestContact(app, submission), now - SUBMISSION_RETENTION_MS) !== null
 
-/** Notes that an address was entered, and whether that made an email. */
+/** Records that an address was submitted, and whether that caused an email. */
 export function recordSubmission(
   app: Pick<App, 'keys' | 'eventTime'>,
   tx: Tx,
@@ -116,13 +122,13 @@ export function recordSubmission(
   else insert.run(null, null, contact, now)
 }
 
-/** Forgets that an address was entered for a list. Returns how many rows that were. */
+/** Deletes the submissions of an address to a list. Returns the number of rows. */
 export const eraseSubmissions = (app: Pick<App, 'keys'>, tx: Tx, submission: Submission): number =>
   sql(tx.db).eraseContact.run(digestContact(app, submission)).changes
 
 /**
- * Forgets how much mail the forms of an account made for the mailbox of an address. Other spellings that lead to the mailbox may be entered again as
- * well.
+ * Deletes the count of mail that the forms of an account caused for the mailbox of an address. Other spellings that
+ * lead to the mailbox can then be submitted again as well.
  */
 export const eraseMailboxSubmissions = (
   app: Pick<App, 'keys'>,

@@ -1,10 +1,16 @@
-/** @module Reads a file of contacts that is being imported, a slice at a time from wherever the last one ended. Holds one window of it in memory. */
+/**
+ * @module Reads a contact file that is being imported, one batch at a time from where the last one ended. Holds one
+ * window of it in memory.
+ */
 import { type FileHandle, open } from 'node:fs/promises'
 import { yieldToEventLoop } from '#platform/clock.ts'
 import { type CsvRecord, findNextLineStart, MAX_RECORD_BYTES, scanRecords } from '#platform/csv/records.ts'
 import { type CsvHead, HEAD_BYTES, readHead } from './csv.ts'
 
-/** A place between two records: octets and whole lines before it. At the beginning both are 0, whatever the header takes. */
+/**
+ * A position between two records: octets and whole lines before it. Both are 0 at the start, whatever the length of the
+ * header.
+ */
 export interface FilePosition {
   readonly doneBytes: number
   readonly doneLines: number
@@ -12,25 +18,25 @@ export interface FilePosition {
 
 export interface ImportBatch extends FilePosition {
   readonly records: readonly CsvRecord[]
-  /** Nothing comes after it. */
+  /** The file ends after this batch. */
   readonly isLast: boolean
 }
 
 export interface ImportFile {
   readonly head: CsvHead
-  /** The records after a place. */
+  /** The records after a position. */
   readBatch(from: FilePosition): Promise<ImportBatch>
   close(): Promise<void>
 }
 
-/** Records in one transaction: some 5 ms. */
+/** Records per transaction: about 5 ms. */
 const MAX_BATCH_RECORDS = 250
-/** Lines that are looked at for them. */
+/** Maximum number of lines scanned for them. */
 const MAX_BATCH_LINES = 4000
 const WINDOW_BYTES = 2 * MAX_RECORD_BYTES
 const CR = 13
 
-/** Opens a file that was spooled. Throws what the system says: ENOENT when it is gone. */
+/** Opens a spooled file. Throws the system's errors: ENOENT when the file is missing. */
 export async function openImportFile(path: string, sizeBytes: number): Promise<ImportFile> {
   const handle = await open(path, 'r')
   try {
@@ -51,7 +57,7 @@ function createImportFile(handle: FileHandle, sizeBytes: number, head: CsvHead):
     return window
   }
 
-  /** Where the line ends that goes on at a place. A line may be as long as the file. */
+  /** The end of the line that contains a position. A line may be as long as the file. */
   const findLineEnd = async (from: number): Promise<number> => {
     let at = from
     while (at < sizeBytes) {
@@ -91,10 +97,10 @@ function createImportFile(handle: FileHandle, sizeBytes: number, head: CsvHead):
   }
 }
 
-/** A file that is shorter than it was. */
+/** The file is shorter than it was when it was spooled. */
 export class TruncatedFileError extends Error {}
 
-/** Reads bytes until a buffer is full. */
+/** Reads until a buffer is full. */
 async function fill(handle: FileHandle, buffer: Buffer, from: number): Promise<void> {
   for (let at = 0; at < buffer.length; ) {
     const { bytesRead } = await handle.read(buffer, at, buffer.length - at, from + at)

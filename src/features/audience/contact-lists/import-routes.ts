@@ -1,4 +1,4 @@
-/** @module Contacts as CSV files, in and out: paths, shapes and one call each. */
+/** @module Contacts as CSV files, import and export: paths, schemas and one call each. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { EXPORT_WORK_UNITS } from '#features/core/accounts/work-budget.ts'
@@ -20,9 +20,9 @@ const params = Type.Object({ id: Type.String({ description: 'Id of the contact l
 
 const ImportBegun = Type.Object({
   operation_id: Uuid({
-    description: 'Operation that imports the file; `GET /v1/operations/{id}` tells how far it is.',
+    description: 'Operation that imports the file; `GET /v1/operations/{id}` shows its progress.',
   }),
-  message: Type.String({ description: 'What happens now, for a person.' }),
+  message: Type.String({ description: 'What happens now, in words.' }),
 })
 
 export const contactFileRoutes = (app: App) =>
@@ -39,7 +39,7 @@ export const contactFileRoutes = (app: App) =>
         set.status = 202
         return dataBody({
           operation_id: operationId,
-          message: 'The file is being imported; its operation tells how far it is.',
+          message: 'The file is being imported; its operation shows the progress.',
         })
       },
       {
@@ -47,7 +47,8 @@ export const contactFileRoutes = (app: App) =>
         query: Type.Object({
           confirmed: Type.Optional(
             StringEnum(['true', 'false'], {
-              description: 'Whether the contacts have confirmed already, so that a list with double opt-in asks none.',
+              description:
+                'Whether the contacts have already confirmed, so that a list with double opt-in sends them no confirmation requests.',
             }),
           ),
         }),
@@ -55,15 +56,15 @@ export const contactFileRoutes = (app: App) =>
         detail: {
           summary: 'Import contacts from CSV',
           description:
-            'The answer comes when the whole file is stored; its operation tells how many lines were imported and what is wrong with the first 100 others. Contacts that are on the list already stay as they are and count as completed; their number is `metadata.duplicates`. A line whose status is unsubscribed, bounced or complained puts its contact on the list in that status.',
+            'The response comes when the whole file is stored; its operation shows how many lines were imported and what is wrong with the first 100 others. Contacts that are already on the list stay as they are and count as completed; their number is `metadata.duplicates`. A line whose status is unsubscribed, bounced or complained adds its contact with that status.',
           tags,
           ...csvStreamBody(
-            'The first line names the columns: email (or e-mail, mail, address, email address), and if wanted status, metadata (a JSON object) and others, which become metadata of that name; the times of an export are passed over. One column of addresses needs no such line. Separated by comma or semicolon, in UTF-8.',
+            'The first line names the columns: email (or e-mail, mail, address, email address), and optionally status, metadata (a JSON object) and others, which become metadata of that name; the times of an export are ignored. A single column of addresses needs no header. Separated by comma or semicolon, in UTF-8.',
           ),
           ...requires('contacts:write'),
           ...errorResponses({
             415: ['unsupported_media_type', 'The body is not text/csv, or is compressed.'],
-            429: ['too_many_imports', 'Too many imports of the account are not over yet.'],
+            429: ['too_many_imports', 'Too many imports of the account are unfinished.'],
             507: ['insufficient_storage', 'The server has no disk space left.'],
           }),
         },
@@ -82,12 +83,12 @@ export const contactFileRoutes = (app: App) =>
       {
         params,
         query: Type.Object({
-          status: Type.Optional(StringEnum(CONTACT_STATUSES, { description: 'Only contacts in this status.' })),
+          status: Type.Optional(StringEnum(CONTACT_STATUSES, { description: 'Only contacts with this status.' })),
         }),
         detail: {
           summary: 'Export the contacts as CSV',
           description:
-            'Oldest first; an import reads it again. An apostrophe stands before what a spreadsheet would take for a formula; an import takes it away again.',
+            'Oldest first; an import can read it again. An apostrophe precedes values that a spreadsheet would treat as a formula; an import removes it.',
           tags,
           ...csvResponseSpec('Columns email, status, subscribed_at, unsubscribed_at, created_at and metadata.'),
           ...requires('contacts:read'),

@@ -1,6 +1,7 @@
 /**
- * @module Works off the files of contacts that were taken in, a slice in a transaction, which also says how far the file is done: whenever the process
- * ends, no line is skipped and none is done twice. Imports of different accounts take turns.
+ * @module Imports the accepted contact files, one batch per transaction, which also stores the position in the file:
+ * wherever the process ends, no line is skipped and none is imported twice. Imports of different accounts are served
+ * round-robin.
  */
 
 import { storeWithinPlan } from '#features/core/accounts/limits.ts'
@@ -27,7 +28,9 @@ import {
 } from './imports.ts'
 import { removeLeftovers, removeSpooledFile, toSpoolPath } from './spool.ts'
 
-/** Lines that went wrong and are told; all are counted. They are stored with each slice, so each is short. */
+/**
+ * Maximum number of invalid lines reported; all are counted. They are stored with each batch, so each message is short.
+ */
 const MAX_ERRORS = 100
 const MAX_ERROR_LENGTH = 300
 
@@ -77,10 +80,10 @@ export function startImporter(app: App): DueLoop {
       try {
         await advance(job)
       } catch (error) {
-        // Nothing is wrong with the import: it goes on when the disk does.
+        // The import itself is fine: it continues when the disk has space again.
         if (isStorageFailure(error)) throw error
         const isFull = error instanceof AppError && error.code === 'plan_limit_reached'
-        if (!isFull) app.log.error({ err: error, operation: job.operationId }, 'an import of contacts failed')
+        if (!isFull) app.log.error({ err: error, operation: job.operationId }, 'contact import failed')
         const reason = isFull ? error.message : isGone(error) ? FILE_GONE : IMPORT_FAILED
         await app.commit.writeFromReserve((tx) => failImport(app, tx, job, reason))
         await finish(job)
@@ -95,8 +98,8 @@ export function startImporter(app: App): DueLoop {
 }
 
 const LIST_DELETED = 'The contact list was deleted before all lines were imported.'
-const FILE_GONE = 'The file is not there any more; import it again.'
-const IMPORT_FAILED = 'The server could not import the file; tell its operator.'
+const FILE_GONE = 'The file is missing; import it again.'
+const IMPORT_FAILED = 'The server could not import the file; contact its operator.'
 
 const isGone = (error: unknown): boolean =>
   error instanceof TruncatedFileError || (error instanceof Error && 'code' in error && error.code === 'ENOENT')
@@ -106,7 +109,7 @@ interface ParsedLine {
   readonly result: CsvContact | { readonly error: string }
 }
 
-/** Imports a slice and says how far the file is then; true when it is over. */
+/** Imports a batch and stores the position in the file; true when the import has ended. */
 function importBatch(app: App, tx: Tx, job: Import, batch: ImportBatch, lines: readonly ParsedLine[]): boolean {
   const list = findListById(tx.db, job.listId)
   if (!list) {
@@ -136,7 +139,7 @@ function importBatch(app: App, tx: Tx, job: Import, batch: ImportBatch, lines: r
   return isLast || !isOpen
 }
 
-/** The progress as the operation tells it. */
+/** The progress as the operation shows it. */
 const toOperationProgress = (
   { inserted, duplicates, invalid }: ImportProgress,
   errors: readonly LineError[],
@@ -154,11 +157,11 @@ function formatSummary(invalid: number, [first]: readonly LineError[]): string |
   return `${lines} not imported; the first is line ${first.line}: ${first.error}`
 }
 
-/** Whether the contact is new on the list. */
+/** Adds a contact; true when it is new on the list. */
 const importContact = (app: App, tx: Tx, list: ContactList, result: CsvContact, isConfirmed: boolean): boolean =>
   addInTransaction(app, tx, list, result, { isConfirmed, isBulk: true, sourceStatus: result.status }) !== undefined
 
-/** Ends an import before its end; what was imported stays. */
+/** Ends an import early; contacts imported so far stay. */
 function failImport(app: App, tx: Tx, job: Import, errorSummary: string): void {
   updateOperationProgress(app, tx, job.operationId, { status: 'failed', errorSummary })
   deleteImport(tx, job.id)

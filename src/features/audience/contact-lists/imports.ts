@@ -1,24 +1,27 @@
-/** @module The imports of contacts that wait or run, as rows. A row goes with the last of its file. The only writer of `contact_imports`. */
+/**
+ * @module The rows of contact imports that wait or run. A row is deleted with the last batch of its file. Only this
+ * module writes `contact_imports`.
+ */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 
-/** How far an import is. */
+/** The progress of an import. */
 export interface ImportProgress {
-  /** Octets and lines that are done: where it goes on. Nothing is done: 0, whatever the header takes. */
+  /** Octets and lines that are done: where to continue. 0 at the start, whatever the length of the header. */
   readonly doneBytes: number
   readonly doneLines: number
   readonly inserted: number
   /** On the list already. */
   readonly duplicates: number
   readonly invalid: number
-  /** JSON of the first that went wrong, as `LineError`s. */
+  /** JSON of the first invalid lines, as `LineError`s. */
   readonly errors: string
 }
 
 export interface LineError {
-  /** The first of the file is 1. */
+  /** The first line of the file is 1. */
   readonly line: number
   readonly error: string
 }
@@ -27,12 +30,12 @@ export interface NewImport {
   readonly accountId: number
   readonly listId: number
   readonly operationId: number
-  /** Name in the folder of imports. */
+  /** Name in the import folder. */
   readonly file: string
   readonly sizeBytes: number
-  /** Its contacts have confirmed already. */
+  /** Its contacts have already confirmed. */
   readonly confirmed: boolean
-  /** JSON: who began it. */
+  /** JSON: who started it. */
   readonly actor: string
 }
 
@@ -67,13 +70,16 @@ const sql = prepareStatements((db) => ({
   delete: db.prepare('DELETE FROM contact_imports WHERE id = ?'),
 }))
 
-/** The import to go on with after one of `afterAccountId`: the oldest of the next account, so that each has its turn. */
+/**
+ * The import to continue with after one of `afterAccountId`: the oldest of the next account, so that accounts are
+ * served round-robin.
+ */
 export function findNextImport(db: Database, afterAccountId: number): Import | undefined {
   const row = sql(db).next.get(afterAccountId) ?? sql(db).next.get(0)
   return row ? { ...row, confirmed: row.confirmed !== 0 } : undefined
 }
 
-/** How many imports of an account wait or run, and what their files take together. */
+/** Number of an account's waiting and running imports, and the total size of their files. */
 export const sumImports = (db: Database, accountId: number): { readonly count: number; readonly sizeBytes: number } =>
   sql(db).ofAccount.get(accountId) ?? { count: 0, sizeBytes: 0 }
 
@@ -86,7 +92,7 @@ export const listImportFiles = (db: Database, accountId: number): string[] =>
 /** Whether a file belongs to an import. */
 export const hasImport = (db: Database, file: string): boolean => sql(db).ofFile.get(file) !== null
 
-/** Writes an import of which nothing is done. */
+/** Inserts an import with no progress. */
 export const insertImport = (tx: Tx, row: NewImport, now: Millis): void =>
   void sql(tx.db).insert.run(
     row.accountId,
@@ -99,7 +105,7 @@ export const insertImport = (tx: Tx, row: NewImport, now: Millis): void =>
     now,
   )
 
-/** Stores how far an import is. */
+/** Stores the progress of an import. */
 export const storeImportProgress = (tx: Tx, id: number, progress: ImportProgress): void =>
   void sql(tx.db).progress.run(
     progress.doneBytes,
@@ -111,5 +117,5 @@ export const storeImportProgress = (tx: Tx, id: number, progress: ImportProgress
     id,
   )
 
-/** Ends an import; its file is the caller's. */
+/** Deletes the row of an import; the caller deletes its file. */
 export const deleteImport = (tx: Tx, id: number): void => void sql(tx.db).delete.run(id)

@@ -22,23 +22,23 @@ import { formatUuid } from '#platform/ids.ts'
 
 const LIST_FIELDS = {
   id: Uuid({ description: 'Id of the list.' }),
-  account_id: Uuid({ description: 'Account it belongs to.' }),
-  name: Type.String({ description: 'Name; people read it where they confirm and where they unsubscribe.' }),
-  description: Nullable(Type.String(), { description: 'What it is for; only for its account.' }),
-  double_opt_in: Type.Boolean({ description: 'Whether new contacts are asked by email whether they want it.' }),
-  contact_count: Type.Integer({ description: 'How many contacts it has, whatever their status.' }),
+  account_id: Uuid({ description: 'Id of the account.' }),
+  name: Type.String({ description: 'Name; people see it where they confirm and where they unsubscribe.' }),
+  description: Nullable(Type.String(), { description: 'Purpose of the list; only its account sees it.' }),
+  double_opt_in: Type.Boolean({ description: 'Whether new contacts are asked by email to confirm.' }),
+  contact_count: Type.Integer({ description: 'Number of contacts, whatever their status.' }),
   welcome_email_enabled: Type.Boolean({
     description: 'Whether a contact that becomes active gets a welcome email, once.',
   }),
-  welcome_email_delay_seconds: Type.Integer({ description: 'How long after that.' }),
+  welcome_email_delay_seconds: Type.Integer({ description: 'Delay of the welcome email in seconds.' }),
   welcome_email_from_address: Nullable(Type.String(), {
-    description: 'Its sender; null: no-reply at the first verified domain.',
+    description: 'Sender of the welcome email; null: no-reply at the first verified domain.',
   }),
-  welcome_email_subject: Nullable(Type.String(), { description: 'Its subject, in Jinja syntax.' }),
-  welcome_email_html_body: Nullable(Type.String(), { description: 'Its HTML body, in Jinja syntax.' }),
-  welcome_email_text_body: Nullable(Type.String(), { description: 'Its text body, in Jinja syntax.' }),
-  welcome_email_template_id: Nullable(Uuid(), { description: 'Template in place of the bodies.' }),
-  created_at: Timestamp({ description: 'When it was made.' }),
+  welcome_email_subject: Nullable(Type.String(), { description: 'Subject of the welcome email, in Jinja syntax.' }),
+  welcome_email_html_body: Nullable(Type.String(), { description: 'HTML body of the welcome email, in Jinja syntax.' }),
+  welcome_email_text_body: Nullable(Type.String(), { description: 'Text body of the welcome email, in Jinja syntax.' }),
+  welcome_email_template_id: Nullable(Uuid(), { description: 'Template used in place of the bodies.' }),
+  created_at: Timestamp({ description: 'When it was created.' }),
   updated_at: Timestamp({ description: 'When it was last changed.' }),
 }
 
@@ -61,10 +61,10 @@ export const ContactListBody = StrictObject(
   {
     name: Type.String({ minLength: 1, maxLength: MAX_NAME_LENGTH, description: 'Name, in one line.' }),
     description: OptionalNullable(Type.String({ maxLength: MAX_DESCRIPTION_LENGTH }), {
-      description: 'What it is for.',
+      description: 'Purpose of the list.',
     }),
     double_opt_in: Type.Optional(
-      Type.Boolean({ description: 'Whether new contacts are asked by email whether they want it; default false.' }),
+      Type.Boolean({ description: 'Whether new contacts are asked by email to confirm; default false.' }),
     ),
     welcome_email_enabled: Type.Optional(
       Type.Boolean({ description: 'Whether a contact that becomes active gets a welcome email; default false.' }),
@@ -73,23 +73,24 @@ export const ContactListBody = StrictObject(
       Type.Integer({
         minimum: 0,
         maximum: MAX_WELCOME_DELAY_SECONDS,
-        description: 'How long after that; default 0, at most 30 days.',
+        description: 'Delay of the welcome email in seconds; default 0, at most 30 days.',
       }),
     ),
     welcome_email_from_address: OptionalNullable(Type.String(), {
-      description: 'Its sender, at a verified domain; null: no-reply at the first verified domain.',
+      description: 'Sender of the welcome email, at a verified domain; null: no-reply at the first verified domain.',
     }),
     welcome_email_subject: OptionalNullable(Type.String(), {
-      description: `Its subject, at most ${MAX_SUBJECT_LENGTH} characters. ${SYNTAX}`,
+      description: `Subject of the welcome email, at most ${MAX_SUBJECT_LENGTH} characters. ${SYNTAX}`,
     }),
     welcome_email_html_body: OptionalNullable(Type.String(), {
-      description: `Its HTML body, at most ${MAX_BODY_BYTES} bytes. ${SYNTAX} Values are escaped as HTML.`,
+      description: `HTML body of the welcome email, at most ${MAX_BODY_BYTES} bytes. ${SYNTAX} Values are escaped as HTML.`,
     }),
     welcome_email_text_body: OptionalNullable(Type.String(), {
-      description: `Its text body, at most ${MAX_BODY_BYTES} bytes. ${SYNTAX}`,
+      description: `Text body of the welcome email, at most ${MAX_BODY_BYTES} bytes. ${SYNTAX}`,
     }),
     welcome_email_template_id: OptionalNullable(Type.String(), {
-      description: 'Template in place of the bodies; a subject of the list wins over that of the template.',
+      description:
+        'Template used in place of the bodies; a subject of the list takes precedence over that of the template.',
     }),
   },
   {
@@ -120,7 +121,7 @@ export const toListInput = (body: Static<typeof ContactListBody>): ListInput => 
   welcomeTemplateId: body.welcome_email_template_id,
 })
 
-/** Reads the count, so not in the transaction that changes it. */
+/** Reads the count, so do not call it in the transaction that changes it. */
 export const listWire = (db: Database, list: ContactList, accountUuid: string): ContactListRecord => ({
   id: formatUuid(list.uuid),
   account_id: accountUuid,
@@ -146,25 +147,25 @@ export const listRowWire = (db: Database, list: ListedContactList, accountUuid: 
 })
 
 const STATUS_WORDS =
-  'active: gets mail. pending: has not confirmed yet. unsubscribed: left the list. bounced: nothing can be delivered to the address. complained: reported mail as spam.'
+  'active: gets mail. pending: has not confirmed yet. unsubscribed: left the list. bounced: its address is undeliverable. complained: reported mail as spam.'
 
 export const ContactRecord = Type.Object({
   id: Uuid({ description: 'Id of the contact.' }),
-  account_id: Uuid({ description: 'Account it belongs to.' }),
-  list_id: Uuid({ description: 'List it is on.' }),
-  email: Type.String({ description: 'Address, as it was given; its domain in A-labels.' }),
+  account_id: Uuid({ description: 'Id of the account.' }),
+  list_id: Uuid({ description: 'Id of its list.' }),
+  email: Type.String({ description: 'Address as it was provided; its domain in A-labels.' }),
   metadata: Type.Record(Type.String(), Type.Unknown(), {
     description: 'Your own data; templates read it as `contact`.',
   }),
   status: StringEnum(CONTACT_STATUSES, { description: STATUS_WORDS }),
-  subscribed_at: Timestamp({ description: 'When it was put on the list, confirmed, or came back.' }),
+  subscribed_at: Timestamp({ description: 'When it was added, confirmed, or resubscribed.' }),
   confirmed_at: Nullable(Timestamp(), {
     description:
-      'When its recipient last confirmed by the link of a confirmation email; null: never, also where `confirmed` was true.',
+      'When its recipient last confirmed with the link of a confirmation email; null: never, also where `confirmed` was true.',
   }),
-  unsubscribed_at: Nullable(Timestamp(), { description: 'When it left the list; null: it did not.' }),
+  unsubscribed_at: Nullable(Timestamp(), { description: 'When it left the list; null: it has not.' }),
   welcome_email_sent_at: Nullable(Timestamp(), { description: 'When its welcome email was accepted; null: not yet.' }),
-  created_at: Timestamp({ description: 'When it was put on the list.' }),
+  created_at: Timestamp({ description: 'When it was added to the list.' }),
 })
 export type ContactRecord = Static<typeof ContactRecord>
 
@@ -174,10 +175,10 @@ export const ContactQuery = Type.Object({
   email: Type.Optional(Type.String({ description: 'Only this address, in any spelling.' })),
 })
 
-/** Contacts in one request. */
+/** Maximum number of contacts in one request. */
 export const MAX_CONTACTS_PER_REQUEST = 10_000
 
-const Email = Type.String({ description: 'Address; one with a name loses it.' })
+const Email = Type.String({ description: 'Address; a display name is dropped.' })
 const createMetadataSchema = (maxMetadataBytes: number) =>
   Nullable(FreeMap(), {
     description: `Your own data, at most ${maxMetadataBytes} bytes of JSON; templates read it as \`contact\`.`,
@@ -187,7 +188,7 @@ const createMetadataSchema = (maxMetadataBytes: number) =>
 export const ContactItem = (maxMetadataBytes: number) =>
   StrictObject({ email: Email, metadata: Type.Optional(createMetadataSchema(maxMetadataBytes)) })
 
-/** `contacts` are checked one by one: a fault in one is told in `errors` and does not fail the others. */
+/** `contacts` are checked one by one: problems of one are listed in `errors` and do not fail the others. */
 export const NewContactBody = (maxMetadataBytes: number) =>
   StrictObject(
     {
@@ -195,19 +196,20 @@ export const NewContactBody = (maxMetadataBytes: number) =>
       metadata: Type.Optional(createMetadataSchema(maxMetadataBytes)),
       contacts: Type.Optional(
         Type.Array(Type.Unknown({ ...ContactItem(maxMetadataBytes) }), {
-          // One at least, which is said after the list was found.
+          // The minimum of one is checked in the handler, after the list was found.
           maxItems: MAX_CONTACTS_PER_REQUEST,
-          description: `Several at once, 1 to ${MAX_CONTACTS_PER_REQUEST}.`,
+          description: `Several contacts, 1 to ${MAX_CONTACTS_PER_REQUEST}.`,
         }),
       ),
       confirmed: Type.Optional(
         Type.Boolean({
-          description: 'Whether they have said already that they want it, so that nobody is asked; default false.',
+          description:
+            'Whether the contacts have already agreed, so that no confirmation requests are sent; default false.',
         }),
       ),
     },
     {
-      description: 'Either `email`, with `metadata` if wanted, or `contacts`.',
+      description: 'Either `email`, optionally with `metadata`, or `contacts`.',
       examples: [{ email: 'ada@example.com', metadata: { first_name: 'Ada' } }],
     },
   )
@@ -217,7 +219,7 @@ export const ContactChangeBody = (maxMetadataBytes: number) =>
   StrictObject(
     { metadata: createMetadataSchema(maxMetadataBytes) },
     {
-      description: 'The metadata takes the place of what was there.',
+      description: 'The metadata replaces the previous metadata.',
       examples: [{ metadata: { first_name: 'Ada' } }],
     },
   )
@@ -227,14 +229,14 @@ export const AddedContacts = Type.Object({
     [
       ContactRecord,
       Type.Object({
-        inserted: Type.Integer({ description: 'Contacts that are new on the list.' }),
+        inserted: Type.Integer({ description: 'Number of contacts that are new on the list.' }),
         duplicates: Type.Integer({
-          description: 'Contacts that were on the list already, or came twice; they stay as they are.',
+          description: 'Number of contacts that were already on the list, or occurred twice; they stay as they are.',
         }),
-        total_requested: Type.Integer({ description: 'Contacts of the request.' }),
+        total_requested: Type.Integer({ description: 'Number of contacts in the request.' }),
       }),
     ],
-    { description: 'The contact of `email`; of `contacts`, how many they were.' },
+    { description: 'For `email`, the contact; for `contacts`, their counts.' },
   ),
   errors: Type.Optional(
     Type.Array(
@@ -242,12 +244,15 @@ export const AddedContacts = Type.Object({
         index: Type.Integer({ minimum: 0, description: 'Position in the request, from 0.' }),
         error: Type.String({ description: 'Why it was not added.' }),
       }),
-      { description: 'Of `contacts`, those that were not added; one that is on the list already is no error.' },
+      { description: 'The `contacts` that were not added; one that is already on the list is not an error.' },
     ),
   ),
 })
 
-/** Who was added as active has the time of that in place of a confirmation: the word of the account, which proves nothing of the recipient's. */
+/**
+ * A contact added as active has `confirmedAt` equal to `createdAt`: that is the account's word, which proves nothing
+ * about the recipient.
+ */
 const findLinkConfirmation = ({ confirmedAt, createdAt }: Contact): Millis | null =>
   confirmedAt === createdAt ? null : confirmedAt
 

@@ -1,28 +1,28 @@
 /**
- * @module The pages for people who follow a confirmation link. Pure: from values to HTML without scripts. The first asks, and a button answers; nothing
- * happens by being looked at. Nothing on them comes from another host.
+ * @module The pages behind a confirmation link. Pure: from values to HTML without scripts. The first page asks, and its
+ * button confirms; opening it changes nothing. Loads nothing from another host.
  */
 import { type Html, html, htmlPage } from '#platform/http/html.ts'
 
-/** What the pages are about. */
+/** The subscription that the pages are about. */
 export interface PageSubject {
   readonly listName: string
   readonly address: string
-  /** Domain of the sender; `''` when it is not known. */
+  /** Domain of the sender; `''` when it is unknown. */
   readonly senderDomain: string
 }
 
-/** Does whoever has this address want the mail of the list? */
+/** Asks whether the owner of the address wants the list's mail. */
 export const confirmationPage = (subject: PageSubject): Html =>
   renderPage(
     'Confirm your subscription',
     html`<h1>Confirm your subscription?</h1>
 <p>${addressHtml(subject)} will then get ${mailHtml(subject)}.</p>
 ${buttonHtml('Confirm')}
-<p class="note">If you did not ask for this, just close the page: then nothing is sent to you.</p>`,
+<p class="note">If you did not ask for this, just close the page: you will get no mail.</p>`,
   )
 
-/** It was confirmed with this press of the button. */
+/** This press of the button confirmed the subscription. */
 export const confirmedPage = (subject: PageSubject): Html =>
   renderPage(
     'Your subscription is confirmed',
@@ -31,15 +31,15 @@ export const confirmedPage = (subject: PageSubject): Html =>
 <p>Every one of its messages lets you unsubscribe. You can close this page.</p>`,
   )
 
-/** It had been confirmed before. */
+/** The subscription had been confirmed before. */
 export const alreadyConfirmedPage = (subject: PageSubject): Html =>
   renderPage(
-    'Your subscription is confirmed already',
-    html`<h1>Your subscription is confirmed already</h1>
-<p>${addressHtml(subject)} gets ${mailHtml(subject)}. There is nothing left to do.</p>`,
+    'Your subscription was already confirmed',
+    html`<h1>Your subscription was already confirmed</h1>
+<p>${addressHtml(subject)} gets ${mailHtml(subject)}. You need not do anything.</p>`,
   )
 
-/** @param formUrl where to begin anew; undefined: the list has no form */
+/** @param formUrl where to subscribe again; undefined: the list has no form */
 export const linkExpiredPage = (subject: PageSubject, formUrl: string | undefined): Html =>
   renderPage(
     'This link has expired',
@@ -53,42 +53,42 @@ export const linkReplacedPage = (subject: PageSubject): Html =>
   renderPage(
     'There is a newer link',
     html`<h1>There is a newer link</h1>
-<p>Another message was sent to ${addressHtml(subject)} after the one with this link. Please use the link in the newest one.</p>
-<p>Cannot find it? Look among the unwanted mail as well.</p>`,
+<p>We sent another message to ${addressHtml(subject)} after the one with this link. Please use the link in the newest one.</p>
+<p>Cannot find it? Check your spam folder.</p>`,
   )
 
-/** The contact left since, so the link no longer counts. */
+/** The contact left after the link was sent, so it is no longer valid. */
 export const linkWithdrawnPage = (subject: PageSubject, formUrl: string | undefined): Html =>
   renderPage(
     'This link no longer works',
     html`<h1>This link no longer works</h1>
-<p>${addressHtml(subject)} does not get the mail of “${listNameHtml(subject)}” any more, and an old link does not change that.</p>
+<p>${addressHtml(subject)} no longer gets the mail of “${listNameHtml(subject)}”, and an old link does not change that.</p>
 ${resubscribeHtml(formUrl, subject)}`,
   )
 
-/** The list, or the address on it, is gone. */
+/** The list, or the address on it, has been deleted. */
 export const nothingToConfirmPage = (): Html =>
   renderPage(
-    'There is nothing to confirm any more',
-    html`<h1>There is nothing to confirm any more</h1>
-<p>The list was closed, or your address was taken off it. Nothing is sent to you because of this link.</p>`,
+    'There is nothing left to confirm',
+    html`<h1>There is nothing left to confirm</h1>
+<p>The list was closed, or your address was removed from it. This link causes no mail to you.</p>`,
   )
 
-/** A token that we did not make, or that was changed on its way. */
+/** The token is not one of ours, or was changed since. */
 export const incompleteLinkPage = (): Html =>
   renderPage(
-    'This link is not complete',
-    html`<h1>This link is not complete</h1>
-<p>It was cut or changed on its way, so it is not known what to confirm. Nothing was changed.</p>
-<p>Follow the link in the message once more, or copy all of it.</p>`,
+    'This link is incomplete',
+    html`<h1>This link is incomplete</h1>
+<p>It was truncated or changed on its way, so we cannot tell what to confirm. Nothing was changed.</p>
+<p>Follow the link in the message again, or copy all of it.</p>`,
   )
 
-/** The service cannot store anything now. */
+/** The service cannot store anything at the moment. */
 export const notStoredPage = (): Html =>
   renderPage(
-    'That did not work',
-    html`<h1>That did not work</h1>
-<p>It could not be stored just now, so nothing was changed. Try again in a few minutes.</p>
+    'Something went wrong',
+    html`<h1>Something went wrong</h1>
+<p>Your confirmation could not be stored. Nothing was changed. Try again in a few minutes.</p>
 ${buttonHtml('Confirm')}`,
   )
 
@@ -103,13 +103,13 @@ const mailHtml = (subject: PageSubject): Html =>
 
 const resubscribeHtml = (formUrl: string | undefined, subject: PageSubject): Html =>
   formUrl === undefined
-    ? html`<p>Do you want it all the same? Then ask its sender${subject.senderDomain === '' ? '' : html`, <strong><bdi>${subject.senderDomain}</bdi></strong>,`} to put you on the list.</p>`
-    : html`<p>Do you want it all the same? Then <a href="${formUrl}">subscribe once more</a>.</p>`
+    ? html`<p>Still want it? Ask its sender${subject.senderDomain === '' ? '' : html`, <strong><bdi>${subject.senderDomain}</bdi></strong>,`} to add you to the list.</p>`
+    : html`<p>Still want it? <a href="${formUrl}">Subscribe again</a>.</p>`
 
-/** Goes to the page's own URL, whatever stands before its path. */
+/** Posts to the page's own URL, so that any path prefix is kept. */
 const buttonHtml = (label: string): Html => html`<form method="post"><button>${label}</button></form>`
 
-/** Contrasts (WCAG 2.2 §1.4.3, §1.4.11) and the size of the button (§2.5.5) are measured by the tests of these pages in a browser. */
+/** These pages' browser tests measure contrast (WCAG 2.2 §1.4.3, §1.4.11) and the button's size (§2.5.5). */
 const STYLE = `
 form { margin: 1.25rem 0 0; }
 .note { margin-top: 2rem; padding-top: 1.5rem; border-top: 1px solid var(--line); font-size: 1rem; color: var(--faint); }

@@ -1,6 +1,6 @@
 /**
- * @module /confirm: where the link of a confirmation leads people. Public: whoever has the token may. GET and HEAD ask and never act, because scanners and
- * prefetchers follow every link of a message; POST confirms, once.
+ * @module /confirm: the page behind a confirmation link. Public: anyone with the token may use it. GET and HEAD ask and
+ * never act, because scanners and prefetchers follow every link of a message; POST confirms, once.
  */
 import type { Database } from 'bun:sqlite'
 import { Elysia } from 'elysia'
@@ -27,11 +27,11 @@ import {
 const hiddenDetail = { hide: true }
 
 export interface ConfirmPageOptions {
-  /** Slug of the sign-up form of a list, by row id, while that can be used. */
+  /** Slug of a list's signup form, by row id, while the form is active. */
   readonly findFormSlug: (db: Database, listId: number) => string | undefined
 }
 
-/** The plugin of /confirm. */
+/** Creates the plugin of /confirm. */
 export function confirmPages(app: App, { findFormSlug }: ConfirmPageOptions) {
   const formUrl = (listId: number): string | undefined => {
     const slug = findFormSlug(app.db, listId)
@@ -63,7 +63,7 @@ export function confirmPages(app: App, { findFormSlug }: ConfirmPageOptions) {
     )
 }
 
-/** The page for how a link stands; `ifOpen` when it can be confirmed, or just was. */
+/** The page for the state of a link; `ifOpen` when it can be confirmed, or just was. */
 function toResponse(
   facts: ConfirmFacts,
   state: LinkState,

@@ -1,4 +1,7 @@
-/** @module Takes contacts off lists: one by its address, and those of deleted lists slice by slice. Changes their metadata, too. */
+/**
+ * @module Removes contacts from lists: one by its address, and those of deleted lists in batches. Also changes their
+ * metadata.
+ */
 import type { Database } from 'bun:sqlite'
 import { storeWithinPlan } from '#features/core/accounts/limits.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -14,14 +17,14 @@ import { notFound } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { type ContactInput, toMetadataJson } from './add.ts'
 
-/** Contacts in one transaction: some 4 ms. */
+/** Contacts per transaction: about 4 ms. */
 const BATCH_SIZE = 250
 
 const sql = prepareStatements((db) => ({
   deleteMails: db.prepare('DELETE FROM contact_mails WHERE contact_id = ?'),
 }))
 
-/** The contact of the account's list with an address, in any spelling; 404 `contact_list_not_found`, `contact_not_found`. */
+/** Finds a contact by its address, in any spelling; throws 404 `contact_list_not_found`, `contact_not_found`. */
 export function getContact(
   db: Database,
   accountId: number,
@@ -34,7 +37,7 @@ export function getContact(
   return { contact, list }
 }
 
-/** Takes a contact off a list for good; what it was still to get goes with it. It may be added again. Throws 404. */
+/** Deletes a contact permanently, with its waiting mail. It may be added again. Throws 404. */
 export const removeContact = (app: App, actor: Actor, listId: string, email: string): Promise<void> =>
   app.commit.writeFromReserve((tx) => {
     const { contact, list } = getContact(tx.db, actor.accountId, listId, email)
@@ -43,7 +46,7 @@ export const removeContact = (app: App, actor: Actor, listId: string, email: str
     auditContact(app, tx, actor, 'contact.deleted', { contact, list })
   })
 
-/** Gives a contact other metadata in place of what it has. Throws 404, and 422 for what is too large. */
+/** Replaces the metadata of a contact. Throws 404, and 422 when it is too large. */
 export function changeContact(
   app: App,
   actor: Actor,
@@ -75,13 +78,13 @@ function auditContact(
   })
 }
 
-/** What a contact was still to get. */
+/** Deletes the waiting mail of a contact. */
 const deleteMails = (tx: Tx, contactId: number): void => void sql(tx.db).deleteMails.run(contactId)
 
 /**
- * Removes the contacts of deleted lists; returns how many lists are empty now. Meant to be called every minute or so, one run at a time: it goes on
- * where the last one stopped.
- * @param ending no further slice is begun once it is aborted
+ * Deletes the contacts of deleted lists; returns how many lists are empty now. Call it every minute or so, one run at a
+ * time: it continues where the last one stopped.
+ * @param ending once it is aborted, no further batch is started
  */
 export async function removeDeletedLists(app: App, ending?: AbortSignal): Promise<number> {
   let emptied = 0
@@ -98,7 +101,7 @@ export async function removeDeletedLists(app: App, ending?: AbortSignal): Promis
   }
 }
 
-/** True when nothing is left. */
+/** Deletes a batch; true when nothing is left. */
 function removeBatch(app: App, tx: Tx, listId: number): boolean {
   const ids = deleteContactsOfList(tx, listId, BATCH_SIZE)
   for (const id of ids) deleteMails(tx, id)

@@ -1,4 +1,7 @@
-/** @module Asks a contact to confirm once more, because its account says so. Within the same bounds as forms: the mailbox is somebody else's. */
+/**
+ * @module Repeats a contact's confirmation request at its account's demand. The limits are those of forms: the mailbox
+ * belongs to someone else.
+ */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
@@ -8,8 +11,9 @@ import { getContact } from './remove.ts'
 import { getConfirmationWaitMs, requireConfirmable, scheduleConfirmation } from './subscription-mails.ts'
 
 /**
- * Sends a contact that is not active another confirmation, in place of those before; resolves when it is on disk that it leaves. 404 for list and contact,
- * 409 `contact_active`, `contact_suppressed` and `contact_unsubscribed`, 422 `no_verified_domain`, 429 `confirmation_too_often`.
+ * Sends another confirmation request to a contact that is not active; it replaces the earlier ones. Resolves when the
+ * request is on disk. Throws 404 for list and contact, 409 `contact_active`, `contact_suppressed` and
+ * `contact_unsubscribed`, 422 `no_verified_domain`, 429 `confirmation_too_often`.
  */
 export const resendConfirmation = (app: App, actor: Actor, listId: string, email: string): Promise<void> =>
   app.commit.write((tx) => {
@@ -20,18 +24,18 @@ export const resendConfirmation = (app: App, actor: Actor, listId: string, email
     const suppression = suppressionOf(tx.db, { accountId, address: contact.email, transactional: true, streamId: 0 })
     const reason = suppression?.reason ?? (isUndeliverable(contact.status) ? contact.status : undefined)
     if (reason !== undefined)
-      throw conflict('contact_suppressed', `Nothing is sent to this address (${reason}), so it cannot be asked.`)
+      throw conflict('contact_suppressed', `This address is suppressed (${reason}), so no confirmation is sent.`)
     if (contact.status === 'unsubscribed')
       throw conflict(
         'contact_unsubscribed',
-        'The contact left the list. Only the person can come back: by a signup form of the list, or by the unsubscribe link in a message it has.',
+        'The contact left the list. Only the person can resubscribe: with a signup form of the list, or with the unsubscribe link in a message of the list.',
       )
     requireConfirmable(app, accountId)
     const waitMs = getConfirmationWaitMs(tx.db, contact, app.eventTime())
     if (waitMs > 0)
       throw tooManyRequests(
         'confirmation_too_often',
-        'The contact was asked to confirm a short while ago; ask it again later.',
+        'The last confirmation request was sent a short while ago; try again later.',
         waitMs / 1000,
       )
     scheduleConfirmation(app, tx, { contactId: contact.id, accountId, isBulk: false })

@@ -1,4 +1,7 @@
-/** @module /v1/contact-lists and the contacts on them: paths, shapes and one call each. Files and confirmations are in routes of their own. */
+/**
+ * @module /v1/contact-lists and the contacts on them: paths, schemas and one call each. Files and confirmations have
+ * separate routes.
+ */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
@@ -34,14 +37,14 @@ const tags = ['Contact lists']
 const params = Type.Object({ id: Type.String({ description: 'Id of the list.' }) })
 const contactParams = Type.Object({
   id: Type.String({ description: 'Id of the list.' }),
-  // Null when its encoding is broken; that names no address either.
+  // Null when its encoding is broken; then it is not an address either.
   email: Nullable(Type.String(), { description: 'The address, URL-encoded, in any spelling.' }),
 })
-const SAME_NAME = 'The account has a contact list with this name'
+const SAME_NAME = 'The account already has a contact list with this name'
 const WELCOME_SCOPE =
-  'Switching the welcome email on, or changing it while it is on, also needs the scope `emails:send`.'
+  'Enabling the welcome email, or changing it while it is enabled, also requires the scope `emails:send`.'
 const TEMPLATE_ERRORS =
-  'A part of the welcome email that can never be rendered is a 422 `template_error` that says where.'
+  'A part of the welcome email that can never be rendered is a 422 `template_error` with its position.'
 
 export const contactListRoutes = (app: App) => {
   const { maxMetadataBytes } = app.config
@@ -126,7 +129,7 @@ export const contactListRoutes = (app: App) => {
         params,
         detail: {
           summary: 'Delete a contact list',
-          description: 'With its contacts and its signup form. Whoever left it stays on the suppression list for it.',
+          description: 'With its contacts and its signup form. Contacts that left it stay on the suppression list.',
           tags,
           ...requires('contacts:write'),
         },
@@ -157,13 +160,13 @@ export const contactListRoutes = (app: App) => {
         const { email, metadata, contacts, confirmed: isConfirmed = false } = body
         if (contacts) {
           if (email !== undefined || metadata !== undefined)
-            throw invalid('contacts', 'Give either email, with metadata if wanted, or contacts, but not both.')
+            throw invalid('contacts', 'Set either email, optionally with metadata, or contacts, but not both.')
           return status(
             201,
             await addContacts(app, actor, params.id, contacts, { isConfirmed, findProblems: findProblems }),
           )
         }
-        if (email === undefined) throw invalid('email', 'Give email for one contact, or contacts for several.')
+        if (email === undefined) throw invalid('email', 'Set email for one contact, or contacts for several.')
         const added = await addContact(app, actor, params.id, { email, metadata }, { isConfirmed })
         return status(201, dataBody(contactWire(added.contact, added.list, actor.accountUuid)))
       },
@@ -173,9 +176,9 @@ export const contactListRoutes = (app: App) => {
         response: { 201: AddedContacts },
         detail: {
           summary: 'Add contacts',
-          description: `One by \`email\`, or up to ${MAX_CONTACTS_PER_REQUEST} by \`contacts\`. On a list with double opt-in they are pending and are asked by email, many of them bit by bit, unless \`confirmed\` is true. An address on the suppression list may be added; it gets nothing.`,
+          description: `One by \`email\`, or up to ${MAX_CONTACTS_PER_REQUEST} by \`contacts\`. On a list with double opt-in they are pending and get a confirmation request by email, in bulk at a limited rate, unless \`confirmed\` is true. An address on the suppression list may be added; it gets no mail.`,
           tags,
-          ...errorResponses({ 409: ['contact_exists', 'The address of `email` is on the list already.'] }),
+          ...errorResponses({ 409: ['contact_exists', 'The address of `email` is already on the list.'] }),
           ...requires('contacts:write'),
         },
       },
@@ -204,7 +207,7 @@ export const contactListRoutes = (app: App) => {
         response: DataBody(ContactRecord),
         detail: {
           summary: 'Change the metadata of a contact',
-          description: 'What is given takes the place of what was there; null or an empty object empties it.',
+          description: 'The provided metadata replaces the previous; null or an empty object clears it.',
           tags,
           ...requires('contacts:write'),
         },
@@ -219,8 +222,8 @@ export const contactListRoutes = (app: App) => {
       {
         params: contactParams,
         detail: {
-          summary: 'Take a contact off a list',
-          description: 'It may be added again. Whoever unsubscribed stays on the suppression list.',
+          summary: 'Remove a contact from a list',
+          description: 'It may be added again. If it unsubscribed, its address stays on the suppression list.',
           tags,
           ...requires('contacts:write'),
         },

@@ -1,6 +1,7 @@
 /**
- * @module One email to a contact: made from what is so now, and accepted in the transaction that takes its row from the outbox. A row whose contact does
- * not want or need it any more is taken out, and nothing is sent. Decides nothing about when, and nothing about what failed.
+ * @module Sends one subscription mail to a contact: built from the current state, and accepted in the transaction that
+ * deletes its outbox row. If the contact no longer wants or needs it, the row is deleted and nothing is sent. Does not
+ * decide when to send or how to handle failures.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -32,16 +33,16 @@ export interface OutboxMail {
   readonly accountUuid: UuidBytes
   readonly contactId: number
   readonly kind: SubscriptionMailKind
-  /** Sender of a confirmation in header form; null: nobody was named. */
+  /** Sender of a confirmation in header form; null: none was provided. */
   readonly from: string | null
-  /** That failed. */
+  /** Failed attempts. */
   readonly attempts: number
 }
 
-/** The account has nobody to send as. */
+/** The account has no sender to use. */
 export class NoVerifiedSenderError extends Error {}
 
-/** Takes an email back that must not be sent. */
+/** Rolls back an email that must not be sent. */
 class WithdrawnError extends Error {}
 
 const sql = prepareStatements((db) => ({
@@ -49,8 +50,8 @@ const sql = prepareStatements((db) => ({
 }))
 
 /**
- * Sends an email, or takes its row out when there is no reason for it any more; resolves when that is on disk. Throws NoVerifiedSenderError, and what making and accepting
- * an email throws: the row stays then.
+ * Sends an email, or deletes its row when there is no reason for it any more; resolves when that is on disk. Throws
+ * NoVerifiedSenderError, and any error of building and accepting an email: then the row stays.
  */
 export async function sendSubscriptionMail(app: App, mail: OutboxMail): Promise<void> {
   const reason = findReason(app.db, mail)
@@ -74,7 +75,7 @@ export async function sendSubscriptionMail(app: App, mail: OutboxMail): Promise<
   }
 }
 
-/** What an email is sent for. */
+/** Why an email is sent. */
 interface SendReason {
   readonly contact: Contact
   readonly list: ContactList
@@ -100,7 +101,10 @@ function findReason(db: Database, { accountId, contactId, kind }: OutboxMail): S
   return suppression ? undefined : { contact, list }
 }
 
-/** In the transaction that accepts the email: takes its row, unless things have changed since it was made. */
+/**
+ * Called in the transaction that accepts the email: deletes its row, unless things have changed since the email was
+ * built.
+ */
 function claimRow(
   tx: Tx,
   mail: OutboxMail,
@@ -110,17 +114,17 @@ function claimRow(
   const current = findReason(tx.db, mail)?.contact
   const isSame = current !== undefined && current.confirmingSince === contact.confirmingSince
   if (!isSame || status === 'rejected' || !sql(tx.db).remove.get(mail.id)) throw new WithdrawnError()
-  // By its time the email is found again: the unsubscribe link in its text does not know it.
+  // This time identifies the email later: the unsubscribe link in its text does not contain its id.
   if (mail.kind === 'welcome' && !markWelcomed(tx, mail.contactId, Date.parse(created_at))) throw new WithdrawnError()
 }
 
-/** Takes a row out that has no reason any more. One that has a reason again stays, to be tried anew. */
+/** Deletes a row that has no reason any more. A row that has a reason again stays, to be retried. */
 const withdraw = (app: App, mail: OutboxMail): Promise<void> =>
   app.commit.writeFromReserve((tx) => {
     if (!findReason(tx.db, mail)) sql(tx.db).remove.get(mail.id)
   })
 
-/** RFC 3834 §5, and what Exchange reads: nobody's absence note is wanted. */
+/** RFC 3834 §5, and the header that Exchange reads: they prevent out-of-office replies. */
 const AUTOMATIC_HEADERS = { 'Auto-Submitted': 'auto-generated', 'X-Auto-Response-Suppress': 'All' }
 
 function createConfirmationDraft(app: App, mail: OutboxMail, { contact, list }: SendReason): Draft {

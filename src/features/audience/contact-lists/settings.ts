@@ -8,14 +8,14 @@ export const contactListSettings = {
     512 * MiB,
     1 * MiB,
     100 * GiB,
-    'Largest CSV file of contacts that one import may bring; it lies in the data folder until it is imported.',
+    'Maximum size of a contact CSV file in one import; the data folder holds it until it is imported.',
   ),
-  confirmationDays: integer(7, 1, 365, 'How long the link of a confirmation email (double opt-in) works.'),
+  confirmationDays: integer(7, 1, 365, 'How many days the link of a confirmation email (double opt-in) works.'),
   confirmationsPerMinute: integer(
     600,
     1,
     1_000_000,
-    'Confirmation emails a minute of one account for contacts that were added in bulk.',
+    'Confirmation emails per minute and account for contacts that were added in bulk.',
   ),
 }
 

@@ -1,6 +1,6 @@
 /**
- * @module The folder in which files of contacts lie until they are imported. A file comes in piece by piece and is on disk before anybody is told that it
- * is there; one that does not come in whole leaves nothing.
+ * @module The folder where contact files are stored until they are imported. A file is received in chunks and is on
+ * disk before the upload is acknowledged; an incomplete file leaves nothing.
  */
 import { mkdirSync, readdirSync } from 'node:fs'
 import { type FileHandle, mkdir, open, rm } from 'node:fs/promises'
@@ -20,20 +20,20 @@ export interface SpooledFile {
   /** Name in the folder. */
   readonly file: string
   readonly sizeBytes: number
-  /** Line ends after its header; what it has of contacts is known when it was imported. */
+  /** Line ends after its header; how many contacts it has is known only after the import. */
   readonly lines: number
   readonly head: CsvHead
 }
 
-/** Written out while it comes in, so that the end does not keep the disk from everybody else. */
+/** Synced while it is received, so that a final sync does not block the disk for everything else. */
 const SYNC_EVERY_BYTES = 8 * MiB
 
-/** Files that are coming in, of each running service, with the account that each is for. */
-const getArriving = perOwner((_: App) => new Map<string, number>())
+/** Files being received, per running service, with the account of each. */
+const getArrivingFiles = perOwner((_: App) => new Map<string, number>())
 
-/** How many files are coming in for an account. */
+/** How many files are being received for an account. */
 export const countArriving = (app: App, accountId: number): number =>
-  [...getArriving(app).values()].filter((id) => id === accountId).length
+  [...getArrivingFiles(app).values()].filter((id) => id === accountId).length
 
 const getFolder = (app: App): string => join(app.config.dataDir, 'imports')
 
@@ -41,8 +41,8 @@ const getFolder = (app: App): string => join(app.config.dataDir, 'imports')
 export const toSpoolPath = (app: App, file: string): string => join(getFolder(app), file)
 
 /**
- * Takes a file in, then hands it to `keep`; when that fails the file goes again. Throws 422 `invalid_csv` as soon as the beginning shows that it is
- * no such file, 507 when the disk is full, and what reading the body throws.
+ * Receives a file, then passes it to `keep`; if that fails, the file is deleted. Throws 422 `invalid_csv` as soon as
+ * its head shows that it is not a contact file, 507 when the disk is full, and errors of reading the body.
  */
 export async function spoolFile<T>(
   app: App,
@@ -51,7 +51,7 @@ export async function spoolFile<T>(
   onStored: (spooled: SpooledFile) => Promise<T>,
 ): Promise<T> {
   const file = `${formatUuid(newUuid())}.csv`
-  const files = getArriving(app)
+  const files = getArrivingFiles(app)
   files.set(file, accountId)
   try {
     return await onStored({ file, ...(await receive(app, file, body)) })
@@ -117,12 +117,12 @@ function countLineEnds(bytes: Uint8Array): number {
   return count
 }
 
-/** Removes a file; one that is not there is no error. */
+/** Deletes a file; a missing one is not an error. */
 export const removeSpooledFile = (app: App, file: string): Promise<void> => rm(toSpoolPath(app, file), { force: true })
 
-/** Removes what the end of a process left: files that are neither coming in nor `isKept`. */
+/** Deletes files left behind when a process ended: those neither being received nor `isKept`. */
 export async function removeLeftovers(app: App, isKept: (file: string) => boolean): Promise<void> {
   mkdirSync(getFolder(app), { recursive: true, mode: 0o700 })
   for (const file of readdirSync(getFolder(app)))
-    if (!getArriving(app).has(file) && !isKept(file)) await removeSpooledFile(app, file)
+    if (!getArrivingFiles(app).has(file) && !isKept(file)) await removeSpooledFile(app, file)
 }

@@ -1,4 +1,7 @@
-/** @module Takes a CSV file of contacts in: once it is on disk an operation stands for it, and `importer.ts` works it off. */
+/**
+ * @module Accepts a CSV file of contacts: once it is on disk an operation is created for it, and `importer.ts` imports
+ * it.
+ */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { insertOperation } from '#features/core/operations/operations.ts'
@@ -13,9 +16,12 @@ import { insertImport, sumImports } from './imports.ts'
 import { countArriving, type SpooledFile, spoolFile } from './spool.ts'
 import { requireConfirmable } from './subscription-mails.ts'
 
-/** Files of one account that come in at the same time. */
+/** Maximum number of files of one account that are received at the same time. */
 const MAX_ARRIVING_FILES = 4
-/** Files of one account that wait or are being imported; each takes its size of the disk, so they are bounded together as well. */
+/**
+ * Maximum number of files of one account that wait or are being imported; each takes disk space, so their total size is
+ * limited as well.
+ */
 const MAX_WAITING_FILES = 100
 const MAX_WAITING_FULL_SIZE_FILES = 4
 const RETRY_AFTER_MS = minutes(1)
@@ -23,15 +29,16 @@ const RETRY_AFTER_MS = minutes(1)
 export interface ImportInput {
   /** Public id of the list. */
   readonly listId: string
-  /** The contacts have confirmed already: a list with double opt-in asks none of them. */
+  /** The contacts have already confirmed: a list with double opt-in sends them no confirmation requests. */
   readonly confirmed: boolean
-  /** Undefined: the request has none. */
+  /** Undefined: the request has no body. */
   readonly body: BodyStream | undefined
 }
 
 /**
- * Takes a file in; returns the id of the operation that imports it. Nothing stays of one that is refused: 404 for the list, 422 for what is no file of
- * contacts and where confirmations could not be sent, 429 for one too many, 507, and what reading the body throws.
+ * Accepts a file; returns the id of the operation that imports it. A rejected file leaves nothing: 404 for the list,
+ * 422 for an invalid file and where confirmations could not be sent, 429 for too many files, 507, and errors of reading
+ * the body.
  */
 export async function startImport(app: App, actor: Actor, { listId, confirmed, body }: ImportInput): Promise<string> {
   const list = getList(app.db, actor.accountId, listId)
@@ -53,7 +60,7 @@ function requireImportSlot(app: App, accountId: number): void {
   if (isFull)
     throw tooManyRequests(
       'too_many_imports',
-      'Too many imports of this account are not over yet; wait until one of them is.',
+      'Too many imports of this account are unfinished; wait until one of them has ended.',
       RETRY_AFTER_MS / 1000,
     )
 }
@@ -67,7 +74,7 @@ function storeImport(
   { file, sizeBytes, lines }: SpooledFile,
 ): string {
   const listId = formatUuid(list.uuid)
-  // It may have been deleted while the file came in; then this throws the 404.
+  // If the list was deleted while the file was received, this throws the 404.
   if (!findListById(tx.db, list.id)) getList(tx.db, actor.accountId, listId)
   const operation = insertOperation(app, tx, actor, {
     type: 'bulk_import',

@@ -1,6 +1,7 @@
 /**
- * @module Puts an address on a list because somebody typed it into a form. Whoever types it proves nothing: nobody comes back to a list without a click in
- * an email, nobody is asked again and again, and the answer does not tell whether an address may be sent to.
+ * @module Subscribes an address that someone entered in a form. A form proves nothing about the address, so no contact
+ * resubscribes without a click in an email, confirmation requests are limited, and the response does not show whether
+ * the address can get mail.
  */
 
 import { storeWithinPlan } from '#features/core/accounts/limits.ts'
@@ -29,10 +30,13 @@ const sql = prepareStatements((db) => ({
   account: db.prepare<{ uuid: UuidBytes }, [number]>('SELECT uuid FROM accounts WHERE id = ?'),
 }))
 
-/** Of the contacts that a plan has room for: strangers must not use up what the account adds itself. */
+/**
+ * The fraction of the plan's contact limit that forms may fill: visitors must not use up the capacity for contacts that
+ * the account adds itself.
+ */
 const MAX_FORM_FRACTION = 0.9
 
-/** What whoever typed the address is told. */
+/** The result that the form's visitor sees. */
 export type SubscribeStatus = 'subscribed' | 'confirmation_sent' | 'confirmation_pending' | 'already_subscribed'
 
 export interface SubscribeInput {
@@ -41,15 +45,18 @@ export interface SubscribeInput {
   readonly metadata?: Readonly<Record<string, unknown>> | undefined
   /** Sender of the confirmation, in header form. */
   readonly from?: string | undefined
-  /** Throws when forms are to cause no more mail for now; asked for every address that is not on the list, whether it would get any or not. */
+  /**
+   * Throws when forms may cause no more mail for now; called for every address that is not on the list, whether or not
+   * it would get mail.
+   */
   readonly admit?: (() => void) | undefined
 }
 
 /**
- * Puts an address on a list, or asks it by email to confirm that it wants to be there; resolves when that is on disk. Who left the list, or all lists of the
- * account, is always asked. An address that nothing may be sent to gets nothing, and the answers are those of one that is new, the second time too.
- *
- * Throws 422 `invalid_address` and `no_verified_domain`, 404 when the list is gone, and what `admit` throws.
+ * Subscribes an address, or sends it a confirmation request; resolves when that is on disk. An address that left the
+ * list, or all lists of the account, always gets a confirmation request. A suppressed address gets no mail, but the
+ * responses are those of a new one, also the second time. Throws 422 `invalid_address` and `no_verified_domain`, 404
+ * when the list has been deleted, and whatever `admit` throws.
  */
 export async function subscribe(
   app: App,
@@ -73,10 +80,10 @@ export async function subscribe(
     if (reason !== undefined) {
       app.log.info(
         { list: formatUuid(list.uuid), reason },
-        'an address was entered that gets no mail; it was not asked',
+        'form submission of a suppressed address; no confirmation sent',
       )
       recordSubmission(app, tx, submission, { isSent: false })
-      if (list.doubleOptIn || contact?.status === 'pending') return toAskedStatus(isAgain)
+      if (list.doubleOptIn || contact?.status === 'pending') return toConfirmationStatus(isAgain)
       return isAgain ? 'already_subscribed' : 'subscribed'
     }
     const post = {
@@ -90,19 +97,20 @@ export async function subscribe(
   })
 }
 
-/** The answer to an address that has to confirm. */
-const toAskedStatus = (isAgain: boolean): SubscribeStatus => (isAgain ? 'confirmation_pending' : 'confirmation_sent')
+/** The response for an address that has to confirm. */
+const toConfirmationStatus = (isAgain: boolean): SubscribeStatus =>
+  isAgain ? 'confirmation_pending' : 'confirmation_sent'
 
 interface FormPost extends Omit<CheckedContact, 'metadata'> {
-  /** JSON object; undefined: none was given. */
+  /** JSON object; undefined: none was provided. */
   readonly metadata: string | undefined
   readonly from: string | undefined
   readonly entered: Submission
-  /** Entered before, or asked to confirm. */
+  /** Submitted before, or already sent a confirmation request. */
   readonly isAgain: boolean
 }
 
-/** Why an address gets no mail at all; undefined when it can be asked. */
+/** Why an address gets no mail at all; undefined when a confirmation request can be sent. */
 function findStopReason(tx: Tx, list: ContactList, contact: Contact | undefined, email: string): string | undefined {
   if (contact?.status === 'bounced' || contact?.status === 'complained') return contact.status
   return suppressionOf(tx.db, { accountId: list.accountId, address: email, transactional: true, streamId: 0 })?.reason
@@ -111,15 +119,15 @@ function findStopReason(tx: Tx, list: ContactList, contact: Contact | undefined,
 function addContact(app: App, tx: Tx, list: ContactList, post: FormPost): SubscribeStatus {
   const { email, metadata, from, entered: submission, isAgain } = post
   const { id: listId, accountId } = list
-  // Somebody enters an address everywhere that is not theirs.
+  // Someone may be entering other people's addresses in many forms.
   const isTooOften = isMailLimitReached(app, tx.db, submission, app.eventTime())
   const mustConfirm = list.doubleOptIn || hasLeft(tx, list, email)
   if (mustConfirm) {
     requireConfirmable(app, accountId, from)
     if (isTooOften) {
-      app.log.info({ list: formatUuid(list.uuid) }, 'an address was entered on many lists; it was not asked again')
+      app.log.info({ list: formatUuid(list.uuid) }, 'address submitted to many lists; no further confirmation sent')
       recordSubmission(app, tx, submission, { isSent: false })
-      return toAskedStatus(isAgain)
+      return toConfirmationStatus(isAgain)
     }
   }
   const status = mustConfirm ? 'pending' : 'active'
@@ -138,14 +146,14 @@ function addContact(app: App, tx: Tx, list: ContactList, post: FormPost): Subscr
     resourceId: formatUuid(inserted.uuid),
     metadata: { list_id: formatUuid(list.uuid), by: 'form', status },
   })
-  return mustConfirm ? toAskedStatus(isAgain) : 'subscribed'
+  return mustConfirm ? toConfirmationStatus(isAgain) : 'subscribed'
 }
 
 /** Whether an address unsubscribed from the list, or from all lists of the account. */
 const hasLeft = (tx: Tx, { id, accountId }: ContactList, address: string): boolean =>
   suppressionOf(tx.db, { accountId, address, transactional: false, streamId: 0, listId: id })?.reason === UNSUBSCRIBE
 
-/** Of a contact that is pending or has left: one more email, unless it had some not long ago. */
+/** Repeats the confirmation request of a contact that is pending or has left, unless the last one was recent. */
 function requestConfirmationAgain(
   app: App,
   tx: Tx,
@@ -162,10 +170,13 @@ function requestConfirmationAgain(
     !isTooOften &&
     scheduleConfirmation(app, tx, { contactId: contact.id, accountId: list.accountId, from, isBulk: false })
   recordSubmission(app, tx, submission, { isSent })
-  return toAskedStatus(isAgain)
+  return toConfirmationStatus(isAgain)
 }
 
-/** What is known of a contact stays as it is, whoever types: it may be what its owner knows. Only what was not known is added, as far as there is room. */
+/**
+ * Existing metadata stays, whoever submits the form: it may come from the account. Only new keys are added, within the
+ * size limit.
+ */
 function mergeMetadata(app: App, tx: Tx, { id, metadata: before }: Contact, posted: string): void {
   const known = before === null ? {} : (JSON.parse(before) as Record<string, unknown>)
   const json = JSON.stringify({ ...(JSON.parse(posted) as Record<string, unknown>), ...known })

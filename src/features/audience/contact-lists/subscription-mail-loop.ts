@@ -1,8 +1,8 @@
 /**
- * @module Sends what waits in the outbox of emails to contacts. A row goes in the transaction that accepts its email, so that each is sent exactly once
- * wherever the process ends. Whether it is still to be sent is decided at that moment, not when it was put there.
- *
- * Each account has a queue of its own for each kind, and all of them get their turn: nobody waits for the contacts of others.
+ * @module Sends the mail that waits in the subscription mail outbox. Each row is deleted in the transaction that
+ * accepts its email, so that each mail is sent exactly once wherever the process ends. Whether a mail is still wanted
+ * is decided at that moment, not when it was queued. Each account has a queue per kind, and all queues are served
+ * round-robin: no account waits for another's contacts.
  */
 import type { App } from '#features/core/app/app.ts'
 import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
@@ -21,13 +21,13 @@ import { type SubscriptionMailKind, toMailKind, toMailKindCode } from './subscri
 interface QueueHead {
   readonly accountId: number
   readonly kind: number
-  /** Of its first row. */
+  /** Due time of its first row. */
   readonly dueAt: Millis
 }
 
 const sql = prepareStatements((db) => ({
   first: db.prepare<{ dueAt: Millis }, []>('SELECT due_at AS dueAt FROM contact_mails ORDER BY due_at LIMIT 1'),
-  // The next queue in the order of the index, by its first row: one look-up, however long it is.
+  // The next queue in the order of the index, by its first row: one lookup, whatever the length of the queue.
   nextQueue: db.prepare<QueueHead, [number, number]>(
     `SELECT account_id AS accountId, kind, due_at AS dueAt FROM contact_mails WHERE (account_id, kind) > (?, ?)
      ORDER BY account_id, kind, due_at LIMIT 1`,
@@ -45,7 +45,7 @@ const sql = prepareStatements((db) => ({
   removeOverdue: db.prepare(
     `DELETE FROM contact_mails WHERE id IN (SELECT id FROM contact_mails WHERE account_id = ? AND kind = ? AND due_at < ? ORDER BY due_at LIMIT ?)`,
   ),
-  // What a clock that was ahead has made keeps its delay, from now on; what it has put off is due.
+  // After a clock was ahead: new rows keep their delay, counted from now; postponed rows are due.
   mendTimes: db.prepare(
     `UPDATE contact_mails SET due_at = CASE WHEN created_at > ?1 + ?2 THEN due_at - (created_at - ?1) ELSE ?1 END, created_at = min(created_at, ?1)
      WHERE created_at > ?1 + ?2 OR due_at > ?1 + CASE kind WHEN ?3 THEN ?4 ELSE ?5 END`,
@@ -53,35 +53,35 @@ const sql = prepareStatements((db) => ({
   later: db.prepare('UPDATE contact_mails SET attempts = attempts + 1, due_at = ? WHERE id = ?'),
 }))
 
-/** Queues that are worked at the same time, so that one whose template takes long does not stop the others. */
+/** Queues served at the same time, so that one slow template does not stop the others. */
 const MAX_CONCURRENT_QUEUES = 8
-/** Rows of a queue that are taken at once. */
+/** Rows taken from a queue at a time. */
 const BATCH_SIZE = 25
-/** Of these, welcomes that are rendered at the same time: each holds its bodies. */
+/** Welcomes among them that are rendered at the same time: each holds its bodies in memory. */
 const MAX_CONCURRENT_RENDERS = 5
 
-/** For how long what cannot be sent is tried: an account may be paused over a weekend. */
+/** How long mail that cannot be sent is retried: an account may be paused over a weekend. */
 const MAX_RETRY_AGE_MS = days(3)
 const MAX_WAIT_MS = hours(6)
 const RETRY_DELAYS = { minMs: minutes(1), maxMs: MAX_WAIT_MS }
-/** While an account cannot send. */
+/** Delays while an account cannot send. */
 const HOLD_DELAYS = { minMs: minutes(1), maxMs: hours(1) }
 /** The retry delays of 1, 2, 4, … minutes up to 6 hours add up to three days. */
 const MAX_ATTEMPTS = 20
 /** The longest delay of a welcome. */
 const MAX_DELAY_MS = days(30)
-/** A clock is corrected by so little without being wrong. */
+/** A clock correction up to this much does not make stored times suspect. */
 const CLOCK_TOLERANCE_MS = minutes(1)
 const MEND_PARAMETERS = [CLOCK_TOLERANCE_MS, toMailKindCode('welcome'), MAX_DELAY_MS, MAX_WAIT_MS] as const
-/** While the disk is full, or the database broken. */
+/** Delay while the disk is full, or the database fails. */
 const STORAGE_WAIT_MS = seconds(30)
-/** Rows of an account that cannot send, or is gone, that are given up in one transaction. */
+/** Rows of an account that cannot send, or was deleted, that are given up per transaction. */
 const GIVE_UP_BATCH_SIZE = 500
 
-/** Audit rows and warnings of one list: a template with a fault fails for every one of a million contacts. */
+/** Rate of audit rows and warnings per account: a faulty template fails for each of a million contacts. */
 const FAILURE_LOG_RATE: Rate = { burst: 20, ratePerSecond: 20 / 3600 }
 
-/** Why an account cannot send for now, and until when it is not asked again. */
+/** Skips an account that cannot send until a time; `times` counts its holds in a row. */
 interface Hold {
   readonly until: Millis
   readonly times: number
@@ -91,14 +91,14 @@ interface Hold {
 export class SubscriptionMailLoop implements DueLoop {
   readonly #app: App
   readonly #holds = new Map<number, Hold>()
-  /** When an account's next confirmations of many may leave. */
+  /** When an account's next bulk confirmations may be sent. */
   readonly #bulkResumeTimes = new Map<number, Millis>()
   readonly #activeQueues = new Map<string, Promise<void>>()
   readonly #failureLogLimiter: RateLimiter
   /** Where the last round stopped. */
   #lastQueue: { readonly accountId: number; readonly kind: number } = { accountId: 0, kind: -1 }
   #storageUntil: Millis = 0
-  /** At the start and when the clock was set back: due times may be of a clock that was ahead. */
+  /** At the start and when the clock was set back: due times may come from a clock that was ahead. */
   #areTimesSuspect = true
   readonly #loop: DueLoop
   readonly #stopListening: () => void
@@ -141,7 +141,7 @@ export class SubscriptionMailLoop implements DueLoop {
     )
   }
 
-  /** Begins what is due, as far as there is room. Gives when something else will be due. */
+  /** Starts what is due, within the capacity. Resolves with the next due time. */
   async #step(ending: AbortSignal): Promise<Millis | undefined> {
     const now = this.#app.clock.now()
     if (this.#areTimesSuspect) {
@@ -162,7 +162,7 @@ export class SubscriptionMailLoop implements DueLoop {
         this.#lastQueue = { accountId: 0, kind: -1 }
         continue
       }
-      // The one at which it began comes last.
+      // The queue where the round began comes last.
       if (hasWrapped && isAfter(head, begin)) break
       this.#lastQueue = head
       const key = `${head.accountId}:${head.kind}`
@@ -175,7 +175,7 @@ export class SubscriptionMailLoop implements DueLoop {
           this.#sendQueue(head, ending).finally(() => this.#onQueueEnded(key)),
         )
     }
-    // Whatever ends wakes it.
+    // Otherwise, the end of a running queue wakes the loop.
     return Number.isFinite(next) ? next : undefined
   }
 
@@ -184,7 +184,7 @@ export class SubscriptionMailLoop implements DueLoop {
     this.#loop.wake()
   }
 
-  /** Sends the first of a queue. Never rejects. */
+  /** Sends the first mails of a queue. Never rejects. */
   async #sendQueue({ accountId, kind: code }: QueueHead, ending: AbortSignal): Promise<void> {
     const kind = toMailKind(code)
     const isBulk = kind === 'bulk_confirmation'
@@ -213,7 +213,7 @@ export class SubscriptionMailLoop implements DueLoop {
     }
   }
 
-  /** Sends one, and decides what becomes of it when that does not work. Never rejects. */
+  /** Sends one mail and handles its failure. Never rejects. */
   async #trySend(mail: OutboxMail, now: Millis): Promise<void> {
     try {
       await sendSubscriptionMail(this.#app, mail)
@@ -232,19 +232,19 @@ export class SubscriptionMailLoop implements DueLoop {
     await giveUpOverdue(this.#app, mail, error, now)
   }
 
-  /** Nothing can be stored, or there is a bug: the rows stay. */
+  /** Storage failed, or there is a bug: the rows stay. */
   #onQueueFailed(error: unknown, accountId: number, now: Millis): void {
     if (isStorageFailure(error)) this.#storageUntil = now + STORAGE_WAIT_MS
     else this.#hold(accountId, now)
-    this.#app.log.error({ err: error, accountId }, 'emails to contacts could not be sent; they are tried again')
+    this.#app.log.error({ err: error, accountId }, 'subscription mails not sent; retrying')
   }
 
   async #retryOrGiveUp(mail: OutboxMail, error: unknown, now: Millis): Promise<void> {
     const isFinal = error instanceof AppError && isWelcomeError(mail.kind, error)
     if (!isFinal && mail.attempts + 1 < MAX_ATTEMPTS) {
-      // What the client can mend is no bug of ours.
+      // An error that the client can fix is not a bug of ours.
       if (!(error instanceof AppError))
-        this.#app.log.error({ err: error, mail: mail.id }, 'an email to a contact failed; it is tried again')
+        this.#app.log.error({ err: error, mail: mail.id }, 'subscription mail failed; retrying')
       const dueAt = now + backoffDelayMs(mail.attempts + 1, RETRY_DELAYS)
       await this.#app.commit.writeFromReserve((tx) => void sql(tx.db).later.run(dueAt, mail.id))
       return
@@ -252,10 +252,7 @@ export class SubscriptionMailLoop implements DueLoop {
     const message = toPublicReason(error)
     const isLogged = this.#failureLogLimiter.take(String(mail.accountId), 1, FAILURE_LOG_RATE).ok
     if (isLogged)
-      this.#app.log.warn(
-        { contact: mail.contactId, kind: mail.kind, reason: message },
-        'an email to a contact was given up',
-      )
+      this.#app.log.warn({ contact: mail.contactId, kind: mail.kind, reason: message }, 'subscription mail given up')
     await this.#app.commit.writeFromReserve((tx) => {
       if (!sql(tx.db).remove.get(mail.id) || !isLogged) return
       const contact = sql(tx.db).contact.get(mail.contactId)
@@ -282,29 +279,29 @@ export class SubscriptionMailLoop implements DueLoop {
 const isAfter = (head: QueueHead, { accountId, kind }: Pick<QueueHead, 'accountId' | 'kind'>): boolean =>
   head.accountId > accountId || (head.accountId === accountId && head.kind > kind)
 
-/** How many confirmations of many an account sends at once, and how much time each of them takes up. */
+/** How many bulk confirmations an account sends at a time, and the interval that each of them takes. */
 function toBulkPace({ config }: Pick<App, 'config'>): { readonly count: number; readonly intervalMs: number } {
   const perMinute = config.confirmationsPerMinute
   return { count: Math.max(1, Math.min(BATCH_SIZE, Math.floor(perMinute / 60))), intervalMs: minutes(1) / perMinute }
 }
 
-/** Whether it is the account that cannot send, so that nothing else of it is worth a try. */
+/** Whether the account as a whole cannot send, so that its other mail need not be tried. */
 const isAccountError = (error: unknown): error is Error =>
   error instanceof NoVerifiedSenderError ||
   (error instanceof AppError && (error.code === 'account_paused' || error.code === 'quota_exceeded'))
 
-/** Whether a welcome is wrong in itself: to try it again would give the same. */
+/** Whether the welcome itself is invalid, so that a retry would fail the same way. */
 const isWelcomeError = (kind: SubscriptionMailKind, error: AppError): boolean =>
   kind === 'welcome' && error.status === 422 && !['domain_not_found', 'domain_not_verified'].includes(error.code)
 
-/** Takes what has waited for too long for its account out of the queue, some at a time, with one audit row for all of them. */
+/** Deletes mail that has waited too long for its account, one batch at a time, with one audit row for all of it. */
 function giveUpOverdue(app: App, mail: OutboxMail, error: Error, now: Millis): Promise<void> {
   const before = now - MAX_RETRY_AGE_MS
   return app.commit.writeFromReserve((tx) => {
     const { accountId } = mail
     const count = sql(tx.db).removeOverdue.run(accountId, toMailKindCode(mail.kind), before, GIVE_UP_BATCH_SIZE).changes
     if (count === 0) return
-    app.log.warn({ accountId, kind: mail.kind, count, reason: error.message }, 'emails to contacts were given up')
+    app.log.warn({ accountId, kind: mail.kind, count, reason: error.message }, 'subscription mails given up')
     audit(app, tx, createSystemActor(mail), {
       action: mail.kind === 'welcome' ? 'contact.welcome_failed' : 'contact.confirmation_failed',
       resourceType: 'contact',

@@ -1,6 +1,6 @@
 /**
- * @module The outbox of what a contact is yet to get: confirmations and welcomes. Says what is due and when, in the transaction of what it is due for, and
- * how often a contact may be asked. Sends nothing: see contact-mail-loop.ts.
+ * @module The outbox of subscription mail: confirmation requests and welcomes. Schedules mail in the transaction that
+ * causes it, and limits how often a contact gets a confirmation request. Sends nothing: see subscription-mail-loop.ts.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -16,30 +16,36 @@ import { AppError } from '#platform/errors.ts'
 import { days, hours, seconds } from '#platform/units.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
 
-/** Kinds of emails to contacts; those of many contacts at once leave at a rate of their own. Position = the stored code: only ever append. */
+/**
+ * Kinds of subscription mail; bulk confirmations have a rate of their own. Position = the stored code: only ever
+ * append.
+ */
 const SUBSCRIPTION_MAIL_KINDS = ['confirmation', 'welcome', 'bulk_confirmation'] as const
 export type SubscriptionMailKind = (typeof SUBSCRIPTION_MAIL_KINDS)[number]
 
 const KINDS = codesOf<SubscriptionMailKind>('kind of email to contacts', SUBSCRIPTION_MAIL_KINDS)
 /** The stored code of a kind. */
 export const toMailKindCode = KINDS.codeOf
-/** The kind of a stored code; throws for one that no version of ours has stored. */
+/** The kind of a stored code; throws for an unknown code. */
 export const toMailKind = KINDS.nameOf
 
 /**
- * Of one contact, however often somebody asks: whoever types an address into a form may be anybody, and must not be able to fill the mailbox of
- * somebody else.
+ * Per contact, however often it is requested: anyone can enter an address in a form, and must not be able to fill
+ * another person's mailbox.
  */
 export const MIN_CONFIRMATION_INTERVAL_MS = hours(1)
 export const MAX_CONFIRMATIONS_PER_DAY = 3
-/** How long the times at which a contact was asked are kept. */
+/** How long the times of confirmation requests are stored. */
 const REQUEST_RETENTION_MS = days(180)
-/** What forms wait after so many confirmations of one contact that nobody answered, on top of the above: the first three within a day, then one a week. */
+/**
+ * Additional waits of forms after this many unanswered confirmation requests to one contact: the first three within a
+ * day, then one a week.
+ */
 const FORM_WAIT_STEPS: readonly { readonly asked: number; readonly waitMs: number }[] = [
   { asked: 7, waitMs: days(30) },
   { asked: 3, waitMs: days(7) },
 ]
-/** Rows of times past that go with each one that is written. */
+/** Expired rows deleted with each row that is written. */
 const PURGE_BATCH_SIZE = 10
 
 const sql = prepareStatements((db) => ({
@@ -70,15 +76,15 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Who sends where nobody is named: no-reply at the account's first verified domain; undefined while it has none. */
+/** The default sender: no-reply at the account's first verified domain; undefined while it has none. */
 export function findNoReplySender(db: Database, accountId: number): string | undefined {
   const row = sql(db).verifiedDomain.get(accountId)
   return row ? `no-reply@${row.domain}` : undefined
 }
 
 /**
- * Who sends a confirmation; undefined while the account has no verified domain. The domain of a form's sender may have lost its verification since the
- * form was made.
+ * The sender of a confirmation; undefined while the account has no verified domain. The domain of a form's sender may
+ * have lost its verification since the form was created.
  * @param from sender of the form, in header form
  */
 export function findConfirmationSender(db: Database, accountId: number, from?: string | null): string | undefined {
@@ -88,7 +94,7 @@ export function findConfirmationSender(db: Database, accountId: number, from?: s
 }
 
 /**
- * Throws 422 `no_verified_domain` when there is no address from which the account could send a confirmation.
+ * Throws 422 `no_verified_domain` when the account has no address that could send a confirmation.
  * @param from sender of the form, in header form
  */
 export function requireConfirmable({ db }: Pick<App, 'db'>, accountId: number, from?: string): void {
@@ -96,24 +102,25 @@ export function requireConfirmable({ db }: Pick<App, 'db'>, accountId: number, f
     throw new AppError(
       422,
       'no_verified_domain',
-      'This address has to confirm first, and there is no verified domain to ask it from; verify a domain of the account, or add it to a list without double opt-in.',
+      'This address has to confirm first, and there is no verified domain to send the confirmation from; verify a domain of the account, or use a list without double opt-in.',
     )
 }
 
-/** A confirmation of one contact. */
+/** A new confirmation request for a contact. */
 export interface NewConfirmation {
   /** Row id of a contact that is not active. */
   readonly contactId: number
   readonly accountId: number
-  /** Sender in header form; left out: no-reply at the first verified domain. */
+  /** Sender in header form; default: no-reply at the first verified domain. */
   readonly from?: string | undefined
-  /** One of many: it waits for its turn, so that they leave at `confirmationsPerMinute`. */
+  /** Added in bulk: its mail waits so that bulk confirmations are sent at `confirmationsPerMinute`. */
   readonly isBulk: boolean
 }
 
 /**
- * Asks a contact to confirm, by an email that leaves soon. One that still waits is not doubled, but does not wait for its turn any more unless this is
- * bulk as well. Whether it may be asked again is `getConfirmationWaitMs`'s to say. True when that makes another email. Throws for an active contact.
+ * Schedules a confirmation request to a contact. A request that still waits is not duplicated, but no longer waits as
+ * bulk unless this one is bulk as well. The caller checks `getConfirmationWaitMs` first. Returns true when this adds an
+ * email. Throws for an active contact.
  */
 export function scheduleConfirmation(
   app: Pick<App, 'clock' | 'eventTime' | 'contactMailDue'>,
@@ -123,7 +130,7 @@ export function scheduleConfirmation(
   const statements = sql(tx.db)
   const before = statements.confirmingSince.get(contactId)?.since ?? null
   const waiting = findWaitingConfirmation(tx.db, contactId)
-  // Whoever left since was asked in vain: the row that waits would be dropped, and its link would be refused.
+  // If the contact has left since its last request, the waiting row would be dropped and its link rejected.
   if (!waiting || before === null) {
     const since = requestConfirmation(app, tx, contactId)
     if (before !== null) recordRequest(tx, contactId, before, since)
@@ -145,7 +152,8 @@ function recordRequest(tx: Tx, contactId: number, askedAt: Millis, now: Millis):
 }
 
 /**
- * How long to wait before a contact may be asked once more; 0: not at all. One whose confirmation still waits may be asked: it gets no second email.
+ * How long to wait before a contact may get another confirmation request; 0: no wait. If a request still waits, there
+ * is no wait: the contact gets no second email.
  * @param now event time
  */
 export function getConfirmationWaitMs(
@@ -162,7 +170,7 @@ export function getConfirmationWaitMs(
 }
 
 /**
- * `getConfirmationWaitMs` where a form asks: whoever does not answer is asked less and less.
+ * `getConfirmationWaitMs` for forms: a contact that does not answer gets requests less and less often.
  * @param now event time
  */
 export function getFormWaitMs(db: Database, contact: Pick<Contact, 'id' | 'confirmingSince'>, now: Millis): number {
@@ -173,12 +181,12 @@ export function getFormWaitMs(db: Database, contact: Pick<Contact, 'id' | 'confi
   return Math.max(getConfirmationWaitMs(db, contact, now), confirmingSince + waitMs - now)
 }
 
-/** Whoever answered may be asked anew. */
+/** A contact that answered may get new requests. */
 export const deleteRequests = (tx: Tx, contactId: number): void => void sql(tx.db).forgetAsks.run(contactId)
 
 /**
- * Welcomes a contact that has just become active, after the delay of its list; nothing when the list has no welcome, or the contact got one at any time
- * before.
+ * Schedules the welcome of a contact that has just become active, after the delay of its list; does nothing when the
+ * list has no welcome, or the contact ever got one.
  */
 export function scheduleWelcome(
   app: Pick<App, 'clock' | 'contactMailDue'>,

@@ -2,7 +2,10 @@ import { sql } from 'drizzle-orm'
 import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
 import { bytes, flag, time } from '#platform/db/columns.ts'
 
-/** An email that a contact is yet to get: a confirmation or a welcome. The row goes in the transaction that accepts the email. */
+/**
+ * An email waiting for a contact: a confirmation request or a welcome. The row is deleted in the transaction that
+ * accepts the email.
+ */
 export const contactMails = sqliteTable(
   'contact_mails',
   {
@@ -11,7 +14,7 @@ export const contactMails = sqliteTable(
     contactId: integer('contact_id').notNull(),
     /** Index into SUBSCRIPTION_MAIL_KINDS. */
     kind: integer('kind').notNull(),
-    /** Mailbox to send from, where a form has one; null: that of the list, else no-reply at the first verified domain. */
+    /** Sender mailbox of a form, if set; null: that of the list, else no-reply at the first verified domain. */
     fromAddress: text('from_address'),
     dueAt: time('due_at').notNull(),
     attempts: integer('attempts').notNull(),
@@ -20,12 +23,15 @@ export const contactMails = sqliteTable(
   (t) => [
     uniqueIndex('contact_mails_contact').on(t.contactId, t.kind),
     index('contact_mails_due').on(t.dueAt),
-    // What an account has due of one kind: each of these waits by itself.
+    // Due rows of an account by kind: each kind waits separately.
     index('contact_mails_account').on(t.accountId, t.kind, t.dueAt),
   ],
 )
 
-/** Confirmations that a contact was asked for before the last, which is in the contact: only of those that were asked more than once, and for half a year. */
+/**
+ * Times of earlier confirmation requests to a contact; the contact row has the last. Only for contacts with several
+ * requests, kept for half a year.
+ */
 export const confirmationAsks = sqliteTable(
   'confirmation_asks',
   {
@@ -37,16 +43,16 @@ export const confirmationAsks = sqliteTable(
 )
 
 /**
- * Addresses that somebody entered into forms while they were not on the list: what was answered before, and how much mail that made for one mailbox.
- * Digests in place of addresses, since whoever has them asked for nothing; for 30 days.
+ * Addresses submitted to forms while they were not on the list: repeats get the same response, and mail to one mailbox
+ * is limited. Digests in place of addresses, since their owners may not have asked for anything; kept for 30 days.
  */
 export const formAsks = sqliteTable(
   'form_asks',
   {
     id: integer('id').primaryKey(),
-    /** Keyed digest of account and `toMailboxKey`. Null: it made no email. */
+    /** Keyed digest of account and `toMailboxKey`. Null: no email was sent. */
     mailbox: bytes('mailbox'),
-    /** Keyed digest of `toMailboxKey` alone, by which mail is counted over all accounts. Null: it made no email. */
+    /** Keyed digest of `toMailboxKey` alone, to count mail over all accounts. Null: no email was sent. */
     sharedMailbox: bytes('shared_mailbox'),
     /** Keyed digest of list and address. */
     contact: bytes('contact').notNull(),
@@ -60,7 +66,7 @@ export const formAsks = sqliteTable(
   ],
 )
 
-/** A CSV file of contacts that is being imported. Row and file go when the import is over. */
+/** A CSV file of contacts that is being imported. Row and file are deleted when the import ends. */
 export const contactImports = sqliteTable(
   'contact_imports',
   {
@@ -68,21 +74,23 @@ export const contactImports = sqliteTable(
     accountId: integer('account_id').notNull(),
     listId: integer('list_id').notNull(),
     operationId: integer('operation_id').notNull().unique(),
-    /** Name of the file below the data directory's `imports`. */
+    /** Name of the file in the data directory's `imports`. */
     file: text('file').notNull(),
     sizeBytes: integer('size_bytes').notNull(),
-    /** Whether its contacts have confirmed already, so that a list with double opt-in asks nobody. */
+    /**
+     * Whether its contacts have already confirmed, so that a list with double opt-in sends no confirmation requests.
+     */
     confirmed: flag('confirmed').notNull(),
-    /** Octets and lines that are done: where a restart goes on. */
+    /** Octets and lines that are done: where a restart continues. */
     doneBytes: integer('done_bytes').notNull(),
     doneLines: integer('done_lines').notNull(),
     inserted: integer('inserted').notNull(),
     /** On the list already. */
     duplicates: integer('duplicates').notNull(),
     invalid: integer('invalid').notNull(),
-    /** JSON of the first that went wrong: [{line, error}]. */
+    /** JSON of the first invalid lines: [{line, error}]. */
     errors: text('errors').notNull(),
-    /** JSON: who began it, for the audit log. */
+    /** JSON: who started it, for the audit log. */
     actor: text('actor').notNull(),
     createdAt: time('created_at').notNull(),
   },

@@ -1,6 +1,6 @@
 /**
- * @module The welcome email of a list: from the list as it is now and the contact as it is now to a draft. Never writes, and decides nothing about whom to
- * welcome.
+ * @module The welcome email of a list: builds a draft from the current list and contact. Never writes, and does not
+ * decide who gets it.
  */
 import type { App } from '#features/core/app/app.ts'
 import { createDraft, type Draft } from '#features/sending/accept/draft.ts'
@@ -25,8 +25,8 @@ export interface Welcome {
 }
 
 /**
- * The draft of a list's welcome for a contact. Throws an AppError that says what is wrong with the welcome: a fault of its template (422), a template that
- * was deleted, a sender that is no address; a 503 when it cannot be rendered just now.
+ * The draft of a list's welcome for a contact. Throws an AppError that says what is wrong with the welcome: a template
+ * error (422), a deleted template, an invalid sender; a 503 when it cannot be rendered at the moment.
  */
 export async function createWelcomeDraft(app: App, welcome: Welcome, rendering: RenderSession): Promise<Draft> {
   const { list, contact, from } = welcome
@@ -51,7 +51,10 @@ export async function createWelcomeDraft(app: App, welcome: Welcome, rendering: 
   return { ...draft, listId: list.id, templateId: list.welcomeTemplateId ?? undefined }
 }
 
-/** The template wins over the bodies of the list; a subject of the list wins over the template's, as in a send. */
+/**
+ * The template takes precedence over the list's bodies; a subject of the list takes precedence over the template's, as
+ * when sending.
+ */
 function toTemplateSource(app: App, list: ContactList): TemplateSource {
   const subject = list.welcomeSubject ?? undefined
   if (list.welcomeTemplateId === null)
@@ -60,7 +63,7 @@ function toTemplateSource(app: App, list: ContactList): TemplateSource {
   if (!template)
     throw invalid(
       'welcome_email_template_id',
-      'The template of the welcome email was deleted; give the list another one.',
+      'The template of the welcome email was deleted; set another one in the list.',
       'template_not_found',
     )
   return {
@@ -70,12 +73,13 @@ function toTemplateSource(app: App, list: ContactList): TemplateSource {
   }
 }
 
-/** The variables, which are those of a broadcast to the list, so that one template serves both. */
+/** The variables are those of a broadcast to the list, so that one template serves both. */
 function toDataJson({ keys, config }: App, { accountUuid, list, contact, from }: Welcome): string {
   const metadata: Record<string, unknown> = contact.metadata === null ? {} : JSON.parse(contact.metadata)
   const token = createUnsubscribeToken(keys, {
     accountUuid,
-    // The email is not stored yet, and unsubscribing needs no row of it. The contact stands for the recipient: each has its own.
+    // The email is not stored yet, and unsubscribing needs no row of it. The contact is used as recipient id: each has
+    // its own.
     emailId: 0,
     recipientId: contact.id,
     address: contact.email,

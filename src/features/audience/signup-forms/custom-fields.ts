@@ -1,4 +1,7 @@
-/** @module The fields of a form beside the address: what an account may ask for, and what of a visitor's answer is kept. Pure. */
+/**
+ * @module The custom fields of a form: which ones an account may define, and how a visitor's answers are cleaned and
+ * stored. Pure.
+ */
 import { invalid } from '#platform/errors.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 
@@ -15,16 +18,16 @@ export interface CustomField {
 
 export const MAX_FIELDS = 20
 export const MAX_LABEL_LENGTH = 200
-/** Characters of one answer. */
+/** Maximum length of one answer. */
 export const MAX_ANSWER_LENGTH = 1000
-/** Characters that are looked at: an answer may have blanks around it, and two characters for each line break. */
+/** Maximum length that is read: an answer may have spaces around it, and two characters per line break. */
 const MAX_POSTED_LENGTH = 4 * MAX_ANSWER_LENGTH
 
 const NAME_PATTERN = /^[a-z][a-z0-9_]{0,63}$/
-/** What the form itself asks for. */
+/** The form itself asks for the address. */
 const EMAIL = 'email'
 
-/** The fields as they are kept. 422 for a name that cannot be, or that comes twice. */
+/** The fields in their stored form. Throws 422 for a name that is invalid or repeated. */
 export function readFields(
   provided: readonly {
     readonly name: string
@@ -46,7 +49,7 @@ export function readFields(
         `${field}.name`,
         name === EMAIL
           ? `${field}.name must not be "${EMAIL}": the form asks for the address itself.`
-          : `${field}.name must not be "${name}" again: each field has a name of its own.`,
+          : `${field}.name must not be "${name}" again: use a different name for each field.`,
       )
     names.add(name)
     if (label.trim() === '') throw invalid(`${field}.label`, `${field}.label must not be empty.`)
@@ -54,26 +57,26 @@ export function readFields(
   })
 }
 
-/** What a visitor's answer comes to: a value for the metadata, nothing, or what is wrong with it in one sentence. */
+/** A visitor's answer: a value for the metadata, nothing, or what is wrong with it in one sentence. */
 export type Answer =
   | { readonly kind: 'value'; readonly value: string | number | boolean }
   | { readonly kind: 'nothing' }
   | { readonly kind: 'fault'; readonly message: string }
 
 const invalidAnswer = (message: string): Answer => ({ kind: 'fault', message })
-const TOO_LONG = invalidAnswer(`This has more than ${MAX_ANSWER_LENGTH} characters.`)
+const TOO_LONG = invalidAnswer(`This must have at most ${MAX_ANSWER_LENGTH} characters.`)
 const NOTHING: Answer = { kind: 'nothing' }
 
-/** Reads what a form or JSON has under the name of a field. Takes anything. */
+/** Reads the value that a form or JSON has for a field. Accepts anything. */
 export function readAnswer({ type, required }: CustomField, provided: unknown): Answer {
   if (isOverlong(provided)) return TOO_LONG
   if (type === 'checkbox') {
     const isChecked = isTicked(provided)
-    return required && !isChecked ? invalidAnswer('This has to be ticked.') : { kind: 'value', value: isChecked }
+    return required && !isChecked ? invalidAnswer('This box must be ticked.') : { kind: 'value', value: isChecked }
   }
   const text = cleanAnswer(provided, type === 'textarea')
-  if (text === undefined) return invalidAnswer('This cannot be read.')
-  if (text === '') return required ? invalidAnswer('This has to be filled in.') : NOTHING
+  if (text === undefined) return invalidAnswer('This answer cannot be read.')
+  if (text === '') return required ? invalidAnswer('This field is required.') : NOTHING
   if (text.length > MAX_ANSWER_LENGTH) return TOO_LONG
   return parseAnswer(type, text)
 }
@@ -82,15 +85,15 @@ const isOverlong = (provided: unknown): boolean => typeof provided === 'string' 
 
 const UNTICKED: ReadonlySet<string> = new Set(['', '0', 'off', 'no', 'false'])
 
-/** A box that is ticked is posted with its value, and one that is not is not posted. */
+/** A browser posts a ticked box with its value, and does not post an unticked one. */
 export const isTicked = (provided: unknown): boolean =>
   provided === true ||
   provided === 1 ||
   (typeof provided === 'string' && !isOverlong(provided) && !UNTICKED.has(provided.trim().toLowerCase()))
 
 /**
- * The text as it is kept: without control characters, of one line unless it may have several. Undefined for what is no text, or too long to be looked
- * at.
+ * The text in its stored form: without control characters, on one line unless `isMultiline`. Undefined for a value that
+ * is not text, or is too long to read.
  */
 export function cleanAnswer(provided: unknown, isMultiline = false): string | undefined {
   if (provided === undefined || provided === null) return ''
@@ -130,7 +133,7 @@ function parseAnswer(type: Exclude<FieldType, 'checkbox'>, text: string): Answer
   }
 }
 
-/** A day of the calendar as browsers send it. */
+/** A calendar date as browsers send it. */
 function isDate(text: string): boolean {
   if (!/^\d{4}-\d\d-\d\d$/.test(text)) return false
   const time = Date.parse(`${text}T00:00:00Z`)

@@ -26,17 +26,17 @@ const MAX_COLOUR_LENGTH = 64
 const MAX_FONT_LENGTH = 200
 const MAX_ADDRESS_LENGTH = 1000
 
-/** What each message is for, as the description of the API says it. */
+/** The use of each message, as the API describes it. */
 const MESSAGE_USES: Readonly<Record<MessageName, string>> = {
-  submit_button: 'The button.',
+  submit_button: 'Text of the button.',
   email_label: 'Label of the address.',
-  email_placeholder: 'Example in the empty field of the address.',
-  submitting: 'Stored for front ends of your own; the page works without scripts and has no use for it.',
-  already_subscribed: 'Said to who is on the list already.',
-  confirmation_sent: 'Said when a confirmation was sent.',
-  confirmation_pending: 'Said when the address still waits to be confirmed.',
-  invalid_email: 'Said when the address cannot be one.',
-  error: 'Said when the address could not be taken.',
+  email_placeholder: 'Example in the empty address field.',
+  submitting: 'Stored for your own front ends; the page works without scripts and does not use it.',
+  already_subscribed: 'Shown when the address is already on the list.',
+  confirmation_sent: 'Shown when a confirmation was sent.',
+  confirmation_pending: 'Shown when the address has not been confirmed yet.',
+  invalid_email: 'Shown when the address is invalid.',
+  error: 'Shown when the address could not be subscribed.',
 }
 
 const createColourSchema = (what: string) =>
@@ -47,14 +47,14 @@ const THEME = {
   button_color: createColourSchema('the button'),
   button_text_color: createColourSchema('the text of the button'),
   border_color: createColourSchema('the borders'),
-  accent_color: createColourSchema('links, ticks and the mark of what has the focus'),
+  accent_color: createColourSchema('links, ticks and the focus outline'),
   border_radius: Type.Union([Type.String({ maxLength: 16 }), Type.Number()], {
-    description: 'Roundness of fields and button: a number of pixels, or a text such as `8px`, `0.5rem` or `10%`.',
+    description: 'Corner radius of fields and button: a number of pixels, or a text such as `8px`, `0.5rem` or `10%`.',
     errorMessage: 'a number of pixels, or a text such as 8px, 0.5rem or 10%',
   }),
-  font_family: Type.String({ maxLength: MAX_FONT_LENGTH, description: 'Names of fonts, with commas between them.' }),
-  embed: Type.Boolean({ description: 'Whether the page itself may stand in another page, not only `?embed=1`.' }),
-  hide_branding: Type.Boolean({ description: 'Whether the page says nothing of this service.' }),
+  font_family: Type.String({ maxLength: MAX_FONT_LENGTH, description: 'Font names, separated by commas.' }),
+  embed: Type.Boolean({ description: 'Whether the page itself may be embedded in another page, not only `?embed=1`.' }),
+  hide_branding: Type.Boolean({ description: 'Whether the page hides the name of this service.' }),
 }
 const messageFields = Object.fromEntries(
   Object.entries(MESSAGE_USES).map(([name, use]) => [
@@ -66,7 +66,7 @@ const messageFields = Object.fromEntries(
   ]),
 ) as Record<MessageName, ReturnType<typeof Type.String>>
 
-/** In a request each may be left out, and null or empty means the default. */
+/** In a request each field may be left out; null or empty means the default. */
 const toNullableFields = <T extends Record<string, Parameters<typeof OptionalNullable>[0]>>(fields: T) =>
   StrictObject(
     Object.fromEntries(
@@ -85,49 +85,49 @@ const emptyFromPhp = Type.Array(Type.Unknown(), { maxItems: 0 })
 const Title = Type.String({ maxLength: MAX_TITLE_LENGTH, description: 'Heading of the page.' })
 const OPTIONAL = {
   description: OptionalNullable(Type.String({ maxLength: MAX_DESCRIPTION_LENGTH }), {
-    description: 'Text below the title, with its line breaks.',
+    description: 'Text below the title; line breaks are kept.',
   }),
   from_address: OptionalNullable(Type.String({ maxLength: MAX_ADDRESS_LENGTH }), {
-    description:
-      'Sender of confirmations, at a verified domain; without one it is no-reply at the first verified domain.',
+    description: 'Sender of confirmations, at a verified domain; default: no-reply at the first verified domain.',
   }),
   redirect_url: OptionalNullable(Type.String({ maxLength: MAX_URL_LENGTH }), {
     description:
-      'http or https URL without credentials, where a visitor is led after signing up; it comes before `success_message`.',
+      'http or https URL without credentials, where a visitor is redirected after signing up; it takes precedence over `success_message`.',
   }),
   success_message: OptionalNullable(Type.String({ maxLength: MAX_MESSAGE_LENGTH }), {
-    description: 'What a visitor reads after signing up.',
+    description: 'Text that a visitor sees after signing up.',
   }),
   custom_fields: OptionalNullable(
     Type.Array(
       StrictObject({
         name: Type.String({ maxLength: 64, description: "Name in the contact's metadata: `[a-z][a-z0-9_]*`." }),
-        label: Type.String({ maxLength: MAX_LABEL_LENGTH, description: 'What a visitor reads.' }),
-        type: Type.Optional(StringEnum(FIELD_TYPES, { description: 'What is asked for; text unless given.' })),
+        label: Type.String({ maxLength: MAX_LABEL_LENGTH, description: 'Label that a visitor sees.' }),
+        type: Type.Optional(StringEnum(FIELD_TYPES, { description: 'Type of the field; default text.' })),
         required: OptionalNullable(Type.Boolean(), {
-          description: 'Whether it must be filled in; false unless given.',
+          description: 'Whether it must be filled in; default false.',
         }),
       }),
       { maxItems: MAX_FIELDS },
     ),
-    { description: `Fields beside the address, at most ${MAX_FIELDS}; given again, they are replaced as a whole.` },
+    { description: `Fields besides the address, at most ${MAX_FIELDS}; a change replaces all of them.` },
   ),
-  // One union, so that what is wrong within is named.
+  // One union, so that errors name the property within.
   theme: Type.Optional(
     Type.Union([toNullableFields(THEME), emptyFromPhp, Type.Null()], {
-      description: 'Look of the page. What is left out is the default; given again, it is replaced as a whole.',
+      description:
+        'Look of the page. Properties that are left out have the default; a change replaces the whole theme.',
     }),
   ),
   messages: Type.Optional(
     Type.Union([toNullableFields(messageFields), emptyFromPhp, Type.Null()], {
       description:
-        'What the page says. What is left out is the English default; given again, it is replaced as a whole.',
+        'Texts of the page. Texts that are left out have the English default; a change replaces all of them.',
     }),
   ),
 }
 
 export const NewForm = StrictObject(
-  { list_id: Uuid({ description: 'Id of the contact list that the form is for.' }), title: Title, ...OPTIONAL },
+  { list_id: Uuid({ description: "Id of the form's contact list." }), title: Title, ...OPTIONAL },
   {
     examples: [
       {
@@ -143,7 +143,7 @@ export const NewForm = StrictObject(
 export const FormChangeBody = StrictObject(
   { title: Type.Optional(Title), ...OPTIONAL },
   {
-    description: 'At least one field; those left out keep their value, and null takes one away.',
+    description: 'At least one field; fields that are left out keep their value, and null clears one.',
     examples: [{ title: 'Our newsletter', messages: { submit_button: 'Keep me posted' } }],
   },
 )
@@ -153,31 +153,31 @@ const toOptionalFields = <T extends Record<string, Parameters<typeof Type.Option
 
 export const FormRecord = Type.Object({
   id: Uuid({ description: 'Id of the form.' }),
-  account_id: Uuid({ description: 'Account it belongs to.' }),
-  list_id: Uuid({ description: 'Contact list that it is for.' }),
+  account_id: Uuid({ description: 'Id of the account.' }),
+  list_id: Uuid({ description: 'Contact list of the form.' }),
   slug: Type.String({ description: 'Last part of `form_url`; it stays when the title changes.' }),
   title: Type.String({ description: 'Heading of the page.' }),
   description: Nullable(Type.String(), { description: 'Text below the title.' }),
   from_address: Nullable(Type.String(), {
     description: 'Sender of confirmations; null: no-reply at the first verified domain.',
   }),
-  redirect_url: Nullable(Type.String(), { description: 'Where a visitor is led after signing up.' }),
-  success_message: Nullable(Type.String(), { description: 'What a visitor reads after signing up.' }),
+  redirect_url: Nullable(Type.String(), { description: 'Where a visitor is redirected after signing up.' }),
+  success_message: Nullable(Type.String(), { description: 'Text that a visitor sees after signing up.' }),
   custom_fields: Type.Array(
     Type.Object({
       name: Type.String({ description: "Name in the contact's metadata." }),
-      label: Type.String({ description: 'What a visitor reads.' }),
-      type: StringEnum(FIELD_TYPES, { description: 'What is asked for.' }),
+      label: Type.String({ description: 'Label that a visitor sees.' }),
+      type: StringEnum(FIELD_TYPES, { description: 'Type of the field.' }),
       required: Type.Boolean({ description: 'Whether it must be filled in.' }),
     }),
-    { description: 'Fields beside the address.' },
+    { description: 'Fields besides the address.' },
   ),
-  theme: Type.Object(toOptionalFields(THEME), { description: 'What differs from the default look.' }),
-  messages: Type.Object(toOptionalFields(messageFields), { description: 'What differs from the English defaults.' }),
-  is_active: Type.Boolean({ description: 'Whether the page is there.' }),
+  theme: Type.Object(toOptionalFields(THEME), { description: 'Differences from the default look.' }),
+  messages: Type.Object(toOptionalFields(messageFields), { description: 'Differences from the English defaults.' }),
+  is_active: Type.Boolean({ description: 'Whether the page is available.' }),
   form_url: Type.String({ description: 'URL of the page.' }),
-  embed_code: Type.String({ description: 'HTML that puts the form into another page.' }),
-  created_at: Timestamp({ description: 'When it was made.' }),
+  embed_code: Type.String({ description: 'HTML that embeds the form in another page.' }),
+  created_at: Timestamp({ description: 'When it was created.' }),
   updated_at: Timestamp({ description: 'When it was last changed.' }),
 })
 export type FormRecord = Static<typeof FormRecord>
@@ -195,7 +195,7 @@ const parseTheme = (provided: Static<typeof FormChangeBody>['theme']) =>
 const parseMessages = (provided: Static<typeof FormChangeBody>['messages']) =>
   provided === undefined ? undefined : readMessages(mapFromPhp(provided) ?? {})
 
-/** What a POST asks for; 422 for values that cannot be. */
+/** The input of a POST; throws 422 for invalid values. */
 export const toFormInput = (body: Static<typeof NewForm>): FormInput => ({
   title: requireTitle(body.title),
   description: textOrNull(body.description),
@@ -207,7 +207,7 @@ export const toFormInput = (body: Static<typeof NewForm>): FormInput => ({
   messages: parseMessages(body.messages) ?? {},
 })
 
-/** What a PUT asks for; a field that is left out is undefined. 422 for values that cannot be. */
+/** The input of a PUT; a field that is left out is undefined. Throws 422 for invalid values. */
 export const toFormChange = (body: Static<typeof FormChangeBody>): FormChange => ({
   title: body.title === undefined ? undefined : requireTitle(body.title),
   description: body.description === undefined ? undefined : textOrNull(body.description),

@@ -1,6 +1,6 @@
 /**
- * @module The public page of a signup form. Pure: from values to HTML without scripts, and nothing on it comes from another host. Whatever an account or a
- * visitor wrote is text on it; of a theme only what `themeStyle` made anew is CSS.
+ * @module The public page of a signup form. Pure: from values to HTML without scripts; it loads nothing from another
+ * host. Input of an account or a visitor appears as text only; of a theme only the output of `themeStyle` becomes CSS.
  */
 import { type Html, html, htmlPage } from '#platform/http/html.ts'
 import { type CustomField, type FieldType, isTicked, MAX_ANSWER_LENGTH } from './custom-fields.ts'
@@ -8,29 +8,29 @@ import { getMessage } from './messages.ts'
 import type { SignupForm } from './signup-forms.ts'
 import { type Theme, themeStyle } from './theme.ts'
 
-/** Name of the address on the page. */
+/** Name of the address field. */
 export const EMAIL_FIELD = 'email'
-/** Longest address that SMTP can name (RFC 5321 §4.5.3.1.3), with room for what people paste around it. */
+/** The longest address in SMTP (RFC 5321 §4.5.3.1.3), plus space for characters pasted around it. */
 export const MAX_EMAIL_LENGTH = 320
 /**
- * A field that people do not see and programs fill in. No custom field can have this name, and no browser offers anything for it: whoever let his browser fill
- * it in would be taken for a program.
+ * A field that people do not see and bots fill in. No custom field can have this name, and no browser autofills it:
+ * otherwise a visitor who uses autofill would be taken for a bot.
  */
 export const TRAP_FIELD = 'homepage-url'
 
-/** A form as it is to be shown. */
+/** A form as the page shows it. */
 export interface FormView {
   readonly form: SignupForm
-  /** Whether it stands in another page. */
+  /** Whether it is embedded in another page. */
   readonly isEmbedded: boolean
 }
 
-/** What a visitor sent, to be shown again with what is wrong. */
+/** A visitor's input, shown again with its problems. */
 export interface FilledForm {
   readValue(name: string): unknown
   /** In the order of the fields. */
   readonly problems: readonly FieldProblem[]
-  /** What is wrong with none of the fields. */
+  /** A problem that belongs to no field. */
   readonly notice?: string
 }
 
@@ -41,10 +41,13 @@ export interface FieldProblem {
 
 const EMPTY: FilledForm = { readValue: () => undefined, problems: [] }
 
-/** Where the answer is on a page in a frame: a browser goes there after the form was sent, if the frame is too low to show it. */
+/**
+ * Anchor of the result on an embedded page: after the form is sent, a browser scrolls there if the frame is too low to
+ * show it.
+ */
 const RESULT_ID = 'answer'
 
-/** The form, empty or as it was sent. */
+/** The form, empty or with a visitor's input. */
 export const formPage = (view: FormView, filled: FilledForm = EMPTY): Html => {
   const { form, isEmbedded } = view
   const problemHtml = problemSummary(view, filled)
@@ -62,8 +65,8 @@ ${isEmbedded && problemHtml}
 }
 
 /**
- * What became of it, in sentences of the account's. The page around a frame stays where it was scrolled to, which is at the button: so in a frame the form
- * stays as it was sent, and the answer takes the place of the button.
+ * The result of a post, in the account's texts. The page around a frame stays scrolled to the button, so in a frame the
+ * form stays as it was sent and the result replaces the button.
  */
 export const resultPage = (
   view: FormView,
@@ -96,7 +99,7 @@ function fieldsHtml({ form, isEmbedded }: FormView, filled: FilledForm): Html {
   const { customFields, messages } = form
   const first = filled.problems[0]?.name
   const findProblem = (name: string) => filled.problems.find((problem) => problem.name === name)?.message
-  // A page in a frame must not take the focus from the page around it, and browsers do not let it.
+  // An embedded page must not take the focus from the page around it, and browsers do not let it.
   const isFocused = (name: string) => name === first && !isEmbedded
   const placeholder = getMessage(messages, 'email_placeholder')
   const email = fieldHtml({
@@ -129,16 +132,16 @@ function fieldsHtml({ form, isEmbedded }: FormView, filled: FilledForm): Html {
 ${others}`
 }
 
-/** There is no such form, or it is switched off. */
+/** There is no such form, or it is deactivated. */
 export const formNotFoundPage = (isEmbedded: boolean): Html =>
   htmlPage({
     title: 'This form is not available',
     style: isEmbedded ? EMBEDDED_STYLE : '',
     main: html`<h1>This form is not available</h1>
-<p>It was switched off, or it has moved. Ask whoever gave you its address.</p>`,
+<p>It was deactivated or has moved. Ask the person who gave you its address.</p>`,
   })
 
-/** Posts come too often: a page of one sentence, whatever was posted. */
+/** Too many posts: a page of one sentence, whatever was posted. */
 export const tooManyAttemptsPage = (isEmbedded: boolean, sentence: string): Html =>
   htmlPage({
     title: 'Too many attempts',
@@ -152,12 +155,12 @@ interface Field {
   readonly label: string
   readonly type: FieldType
   readonly required: boolean
-  /** Whether it is to be told from those that may be left empty. */
+  /** Whether required fields are marked, to distinguish them from optional ones. */
   readonly isMarked: boolean
   readonly value: unknown
   readonly problem: string | undefined
   readonly isFocused: boolean
-  /** Whether the summary alone tells its fault. */
+  /** Whether only the summary shows its problem. */
   readonly isSummarised: boolean
   readonly attributes: Html
 }
@@ -176,7 +179,7 @@ function fieldHtml(field: Field): Html {
       return html`<div class="field"><label class="tick"><input type="checkbox" value="yes" ${common}${isTicked(value) && html` checked`}><span>${label}</span></label>${below}</div>
 `
     case 'textarea':
-      // A line break right behind the tag is not part of the value.
+      // A line break directly after the tag is not part of the value.
       return html`<div class="field"><label for="${id}">${label}</label><textarea rows="4" ${common}>
 ${text}</textarea>${below}</div>
 `
@@ -188,7 +191,7 @@ ${text}</textarea>${below}</div>
 
 const toFieldId = (name: string): string => `field-${name}`
 
-/** What browsers know of a person by these names (WCAG 2.2 §1.3.5). */
+/** Names by which browsers know personal data (WCAG 2.2 §1.3.5). */
 const AUTOCOMPLETE: Readonly<Record<string, string>> = {
   name: 'name',
   full_name: 'name',
@@ -215,7 +218,10 @@ function fieldAttributes({ name, type }: CustomField): Html {
   return html` maxlength="${MAX_ANSWER_LENGTH}"${autocomplete}`
 }
 
-/** All that is wrong in one place, each with the way to its field: before the fields, in a frame at the button that was pressed. */
+/**
+ * All problems in one place, each with a link to its field: before the fields, or in a frame at the button that was
+ * pressed.
+ */
 function problemSummary({ form, isEmbedded }: FormView, { problems, notice }: FilledForm): Html | false {
   if (problems.length === 0 && notice === undefined) return false
   const labelOf = (name: string) => form.customFields.find((field) => field.name === name)?.label
@@ -226,7 +232,7 @@ function problemSummary({ form, isEmbedded }: FormView, { problems, notice }: Fi
   return html`<div class="wrong"${isEmbedded && html` id="${RESULT_ID}"`} role="alert">${notice !== undefined && html`<p>${notice}</p>`}${items.length > 0 && html`<ul>${items}</ul>`}</div>`
 }
 
-/** Contrasts (WCAG 2.2 §1.4.3, §1.4.11) and sizes (§2.5.8) are measured by the tests of this page in a browser. */
+/** This page's browser tests measure contrast (WCAG 2.2 §1.4.3, §1.4.11) and sizes (§2.5.8). */
 const STYLE = `
 :root { --error: #b3261e; --accent: var(--strong); --button: var(--strong); --on-button: var(--on-strong); --radius: 8px; --font: system-ui, sans-serif; }
 @media (prefers-color-scheme: dark) {
@@ -260,7 +266,7 @@ button:hover { text-decoration: underline; }
 }
 `
 
-/** In the page of somebody else the form has no paper of its own. */
+/** Embedded in another page, the form has no background of its own. */
 const EMBEDDED_STYLE = `
 body { padding: 0; background: var(--card); }
 main { padding: 1rem; border: 0; border-radius: 0; }
@@ -272,7 +278,7 @@ fieldset { min-width: 0; margin: 0; padding: 0; border: 0; }
 `
 
 interface PageView extends FormView {
-  /** Whether something is said of what was sent; in a frame that has the room of the last line. */
+  /** Whether the page shows the result of a post; in a frame the result takes the space of the last line. */
   readonly hasResult: boolean
 }
 

@@ -1,6 +1,7 @@
 /**
- * @module /subscribe: the public pages of signup forms. GET shows a form; POST takes what it asks for, as a form or as JSON, also from pages of other sites.
- * A paused account changes nothing here: who signs up is kept, and its mail waits. Never says whether an address may be sent to.
+ * @module /subscribe: the public pages of signup forms. GET shows a form; POST accepts a submission, as a form or as
+ * JSON, also from pages of other sites. Works while the account is paused, too: submissions are stored, and their mail
+ * waits. Never shows whether an address is suppressed.
  */
 import { Elysia } from 'elysia'
 import { type SubscribeStatus, subscribe } from '#features/audience/contact-lists/subscribe.ts'
@@ -32,7 +33,7 @@ import {
 import { findFormBySlug, type SignupForm } from './signup-forms.ts'
 import { EMBED_QUERY, SUBSCRIBE_PATH } from './urls.ts'
 
-/** Front ends of an account's own post from other sites; nothing here knows who asks, so nobody's rights are lent. */
+/** An account's own front ends post from other sites; requests carry no credentials here, so CORS lends no rights. */
 const CORS = { 'access-control-allow-origin': '*' }
 const PREFLIGHT = {
   ...CORS,
@@ -42,16 +43,19 @@ const PREFLIGHT = {
 }
 const hidden = { detail: { hide: true } }
 
-/** When the account cannot send confirmations; only its owner can change that. */
+/** Sent when the account cannot send confirmations; only its owner can change that. */
 const RETRY_AFTER_SECONDS = minutes(10) / 1000
 
-/** How many times the mail for one account a network may cause for all accounts: many people share a carrier's address. */
+/**
+ * Mail that a network may cause for all accounts, as a multiple of that for one account: many people share a carrier's
+ * address.
+ */
 const ALL_ACCOUNTS_FACTOR = 5
 
-const TOO_MANY_ATTEMPTS = 'There were too many attempts from your network. Please try again in a minute.'
+const TOO_MANY_ATTEMPTS = 'Too many attempts from your network. Please try again in a minute.'
 const FORM_NOT_FOUND = new AppError(404, 'signup_form_not_found', 'This form is not available.')
 
-/** What a post came to. */
+/** The outcome of a post. */
 type PostOutcome =
   | { readonly kind: 'done'; readonly status: SubscribeStatus }
   | { readonly kind: 'faults'; readonly problems: readonly FieldProblem[] }
@@ -59,7 +63,7 @@ type PostOutcome =
 
 type NetworkLimiter = ReturnType<typeof createNetworkLimiter>
 
-/** Takes what visitors post, within the limits of their network, of a form and of its account. */
+/** Accepts visitors' posts, within the limits of their network, of the form and of its account. */
 class SignupService {
   readonly #app: App
   readonly #postLimiter: NetworkLimiter
@@ -67,7 +71,7 @@ class SignupService {
   readonly #sharedNetworkMailLimiters: readonly NetworkLimiter[]
   readonly #mailLimiter: RateLimiter
   readonly #accountRate: Rate
-  /** A form that is attacked leaves something for the others. */
+  /** A form that is attacked leaves part of the account's limit to the others. */
   readonly #formRate: Rate
   readonly #ownHost: string
 
@@ -95,12 +99,15 @@ class SignupService {
     this.#ownHost = getPublicHost(config)
   }
 
-  /** Counts a post, whatever becomes of it. */
+  /** Counts a post, whatever its outcome. */
   countPost(address: string): ReturnType<NetworkLimiter['take']> {
     return this.#postLimiter.take(address)
   }
 
-  /** The form that is to be shown. Under the tracking host of another account it is not there, or anybody could ask under the name of another. */
+  /**
+   * The form to show. It does not exist under the tracking host of another account: otherwise anyone could ask under
+   * another party's name.
+   */
   findForm(request: Request, slug: string): SignupForm | undefined {
     const form = findFormBySlug(this.#app.db, slug)
     if (!form?.isActive) return undefined
@@ -138,7 +145,8 @@ class SignupService {
   }
 
   /**
-   * Throws 429 when a network caused too much mail, or strangers from many networks together use up what the account may send, and what its name is worth.
+   * Throws 429 when a network caused too much mail, or when visitors from many networks together would use up the
+   * account's sending limit and reputation.
    */
   #requireMailRate({ id, uuid, accountId }: SignupForm, address: string): void {
     const limits = [
@@ -158,7 +166,7 @@ class SignupService {
     }
   }
 
-  /** What a visitor is told of a refusal that is about the account or the service. */
+  /** What a visitor sees of an error that concerns the account or the service. */
   #toVisitorError(form: SignupForm, { status, code, retryAfterSeconds }: AppError): AppError {
     if (status === 404) return FORM_NOT_FOUND
     const message = getMessage(form.messages, 'error')
@@ -168,14 +176,14 @@ class SignupService {
     this.#app.log.warn(
       { signupForm: formatUuid(form.uuid), accountId: form.accountId },
       isPlanFull
-        ? 'a signup was refused: the plan of the account has no room for more contacts'
-        : 'a signup was refused: the account has no verified domain to send its confirmation from',
+        ? "signup refused: the account's plan allows no more contacts"
+        : 'signup refused: the account has no verified domain to send its confirmation from',
     )
     return new AppError(503, code, message, { retryAfterSeconds: RETRY_AFTER_SECONDS })
   }
 }
 
-/** The plugin of /subscribe. */
+/** Creates the plugin of /subscribe. */
 export function subscribePages(app: App) {
   const signups = new SignupService(app)
   return new Elysia()
@@ -216,7 +224,7 @@ export function subscribePages(app: App) {
     )
 }
 
-/** What is refused so often must cost little: its fields are not looked at, and its page says one thing. */
+/** Frequent errors must be cheap: the fields are not read, and the page has one sentence. */
 const tooManyAttemptsResponse = (view: FormView, { status, message, retryAfterSeconds }: AppError): Response =>
   embeddableResponse(view, tooManyAttemptsPage(view.isEmbedded, message), status, {
     'retry-after': String(retryAfterSeconds),
@@ -224,11 +232,11 @@ const tooManyAttemptsResponse = (view: FormView, { status, message, retryAfterSe
 
 const toRate = (ms: number, count: number): Rate => ({ burst: count, ratePerSecond: count / (ms / 1000) })
 
-/** Whether the page stands in another one: asked for by its URL, or the form is made for it. */
+/** Whether the page is embedded: its URL asks for that, or its form is meant for it. */
 const isEmbed = (query: Readonly<Record<string, unknown>>, form?: SignupForm): boolean =>
   query[EMBED_QUERY] === '1' || form?.theme.embed === true
 
-/** Whoever posts JSON reads JSON, and so does a script that posts a form and says so. */
+/** A client that posts JSON reads JSON, and so does a script that posts a form and accepts JSON. */
 function acceptsJson(headers: Headers): boolean {
   const accept = headers.get('accept') ?? ''
   return (
@@ -246,7 +254,7 @@ function toFields(body: unknown): Fields {
   return { readValue: (name) => (Object.hasOwn(fields, name) ? fields[name] : undefined) }
 }
 
-/** The address that was typed; undefined when it is none. */
+/** The submitted address; undefined when it is invalid. */
 function parseAddress(value: unknown): string | undefined {
   const text = cleanAnswer(value)
   if (text === undefined || text === '' || text.length > MAX_EMAIL_LENGTH) return undefined
@@ -271,8 +279,11 @@ function readAnswers(form: SignupForm, fields: Fields, maxBytes: number) {
   return { metadata: longestAnswer ? metadata : undefined, problems: problems }
 }
 
-/** What is said of what became of a post. Whoever has still to confirm is told so, whatever the account says of a success. */
-function resultSentences({ successMessage, messages }: SignupForm, status: SubscribeStatus): string[] {
+/**
+ * The sentences that report the outcome of a post. A visitor who still has to confirm sees that, whatever the account's
+ * success message.
+ */
+function toResultSentences({ successMessage, messages }: SignupForm, status: SubscribeStatus): string[] {
   switch (status) {
     case 'subscribed':
       return [successMessage ?? 'You are subscribed.']
@@ -284,7 +295,7 @@ function resultSentences({ successMessage, messages }: SignupForm, status: Subsc
   }
 }
 
-/** Where a visitor is led now; undefined when there is still something to read. */
+/** Where a visitor is redirected now; undefined when there is still something to read. */
 function findRedirect({ redirectUrl }: SignupForm, status: SubscribeStatus): URL | undefined {
   const isNew = status === 'subscribed' || status === 'confirmation_sent'
   const url = isNew && redirectUrl !== null ? URL.parse(redirectUrl) : null
@@ -296,13 +307,13 @@ function toPageResponse(view: FormView, fields: Fields, outcome: PostOutcome): R
   switch (outcome.kind) {
     case 'done': {
       const next = findRedirect(form, outcome.status)
-      // A frame cannot lead the page around it away, and most pages do not let themselves be shown in one.
+      // A frame cannot navigate the page around it, and most pages refuse to be framed.
       if (next && !isEmbedded)
         return new Response(null, {
           status: 303,
           headers: { ...UNLISTED_HEADERS, 'cache-control': 'no-store', location: next.href },
         })
-      return embeddableResponse(view, resultPage(view, resultSentences(form, outcome.status), { next, ...fields }))
+      return embeddableResponse(view, resultPage(view, toResultSentences(form, outcome.status), { next, ...fields }))
     }
     case 'faults':
       return embeddableResponse(view, formPage(view, { ...fields, problems: outcome.problems }), 422)
@@ -326,7 +337,7 @@ function toJsonResponse(request: Request, form: SignupForm, outcome: PostOutcome
       const next = findRedirect(form, outcome.status)
       return Response.json(
         {
-          message: resultSentences(form, outcome.status).join(' '),
+          message: toResultSentences(form, outcome.status).join(' '),
           status: outcome.status,
           ...(next && { redirect_url: next.href }),
         },
@@ -355,14 +366,14 @@ function toJsonError(request: Request, error: AppError): Response {
 const formNotFoundResponse = (isEmbedded: boolean): Response =>
   embeddableResponse({ isEmbedded }, formNotFoundPage(isEmbedded), 404)
 
-/** A page that may stand in any other one, or in none. */
+/** A page that any other page may embed, or none. */
 function embeddableResponse(
   { form, isEmbedded }: { readonly form?: SignupForm; readonly isEmbedded: boolean },
   page: Html,
   status = 200,
   headers: Readonly<Record<string, string>> = {},
 ): Response {
-  // Browsers hold the redirect that answers a form to `form-action` too, and each that follows it.
+  // Browsers apply `form-action` also to the redirect that answers a form, and to each redirect after it.
   const redirect = form?.redirectUrl && !isEmbedded ? ` ${/^https:/i.test(form.redirectUrl) ? '' : 'http: '}https:` : ''
   const policy = [
     "default-src 'none'",

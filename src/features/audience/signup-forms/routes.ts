@@ -1,4 +1,4 @@
-/** @module /v1/signup-forms: paths, shapes and one call each. */
+/** @module /v1/signup-forms: paths, schemas and one call each. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
@@ -41,11 +41,11 @@ export const signupFormRoutes = (app: App) => {
         detail: {
           summary: 'Create a signup form',
           description:
-            'The page of a contact list, switched on at once; a list has at most one. Its address is `form_url`, and `embed_code` puts it into another page.',
+            'The page of a contact list, active immediately; a list has at most one. Its address is `form_url`, and `embed_code` embeds it in another page.',
           tags,
           ...errorResponses({
-            404: ['contact_list_not_found', 'There is no contact list with this id.'],
-            409: ['signup_form_exists', 'The contact list has a signup form.'],
+            404: ['contact_list_not_found', 'Contact list not found.'],
+            409: ['signup_form_exists', 'The contact list already has a signup form.'],
           }),
           ...requires('contacts:write'),
         },
@@ -82,7 +82,7 @@ export const signupFormRoutes = (app: App) => {
         params,
         detail: {
           summary: 'Delete a signup form',
-          description: 'Its page is gone; the contacts that came by it stay.',
+          description: 'Its page is no longer available; contacts that it added stay.',
           tags,
           ...requires('contacts:write'),
         },
@@ -92,8 +92,8 @@ export const signupFormRoutes = (app: App) => {
       params,
       response: DataBody(FormRecord),
       detail: {
-        summary: 'Switch a signup form off or on',
-        description: 'While it is off its page says that there is no form.',
+        summary: 'Activate or deactivate a signup form',
+        description: 'The page of an inactive form says that the form is not available.',
         tags,
         ...requires('contacts:write'),
       },

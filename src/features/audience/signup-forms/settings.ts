@@ -7,25 +7,25 @@ export const signupFormSettings = {
     10,
     1,
     1_000_000,
-    'Posts to signup forms a minute from one address, of IPv6 a /64; a /56 may post four times and a /48 sixteen times as often.',
+    'Posts to signup forms per minute from one address, or for IPv6 one /64; a /56 may post four times and a /48 sixteen times as often.',
   ),
   formConfirmationsPerHour: integer(
     1000,
     1,
     1_000_000,
-    'Confirmation and welcome emails an hour that posts to the signup forms of one account may cause; those to one form at most half of them.',
+    'Confirmation and welcome emails per hour that posts to the signup forms of one account may cause; those to one form at most half of them.',
   ),
   formNetworkMailsPerHour: integer(
     60,
     1,
     1_000_000,
-    'Confirmation and welcome emails an hour of one account that one address, of IPv6 a /64, may cause by posts to signup forms, of all accounts five times as many; a /56 four times and a /48 sixteen times as many.',
+    'Confirmation and welcome emails per hour of one account that posts from one address, or for IPv6 one /64, may cause, and five times as many for all accounts together; a /56 may cause four times and a /48 sixteen times as many.',
   ),
   formNetworkMailsPerDay: integer(
     300,
     1,
     1_000_000,
-    'The same a day: confirmation and welcome emails of one account that one address may cause.',
+    'The same per day: confirmation and welcome emails of one account that one address may cause.',
   ),
 }
 

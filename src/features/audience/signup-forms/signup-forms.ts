@@ -1,7 +1,7 @@
 /**
- * @module Signup forms: one a contact list, with a public page of its own. The only writer of `signup_forms`. What a form asks and how it looks is checked
- * here; what becomes of an address is `contact-lists/subscribe.ts`' work. A form of a deleted list is gone for its account; `removeOrphanedForms` takes its
- * row away.
+ * @module Signup forms: at most one per contact list, each with a public page. Only this module writes `signup_forms`.
+ * It checks a form's fields and look; `contact-lists/subscribe.ts` handles submitted addresses. The account no longer
+ * sees the form of a deleted list; `removeOrphanedForms` deletes its row.
  */
 import type { Database } from 'bun:sqlite'
 import { findNoReplySender } from '#features/audience/contact-lists/subscription-mails.ts'
@@ -35,13 +35,13 @@ export interface SignupForm {
   readonly description: string | null
   /** Sender of confirmations, in header form; null: no-reply at the first verified domain. */
   readonly fromAddress: string | null
-  /** Where a visitor is led after signing up. */
+  /** Where a visitor is redirected after signing up. */
   readonly redirectUrl: string | null
   readonly successMessage: string | null
   readonly customFields: readonly CustomField[]
   readonly theme: Theme
   readonly messages: Messages
-  /** Whether the page is there. */
+  /** Whether the page is available. */
   readonly isActive: boolean
   readonly createdAt: Millis
   readonly updatedAt: Millis
@@ -96,18 +96,18 @@ const toSignupForm = ({ customFields, theme, messages, isActive, ...row }: Row):
   isActive: isActive === 1,
 })
 
-/** Slug of the list's form, while that can be used. */
+/** Slug of the list's form, while it is active. */
 export const findActiveSlug = (db: Database, listId: number): string | undefined =>
   sql(db).activeOfList.get(listId)?.slug
 
-/** The account's form; 404 `signup_form_not_found` when it has none with this id. */
+/** The account's form; throws 404 `signup_form_not_found` when none has this id. */
 export function getForm(db: Database, accountId: number, id: string): SignupForm {
   const row = sql(db).byUuid.get(parseUuidParam(id, 'signup_form_not_found', 'signup form'), accountId)
   if (!row) throw notFoundById('signup_form_not_found', 'signup form')
   return toSignupForm(row)
 }
 
-/** The form with a slug, of whatever account, active or not; undefined when there is none, or its list is gone. */
+/** The form with a slug, of any account, active or not; undefined when there is none, or its list was deleted. */
 export function findFormBySlug(db: Database, slug: string): SignupForm | undefined {
   const row = SLUG_PATTERN.test(slug) ? sql(db).bySlug.get(slug) : null
   return row ? toSignupForm(row) : undefined
@@ -126,7 +126,7 @@ export const listForms = (
 export interface FormInput {
   readonly title: string
   readonly description: string | null
-  /** As a client wrote it. */
+  /** As the client wrote it. */
   readonly fromAddress: string | null
   readonly redirectUrl: string | null
   readonly successMessage: string | null
@@ -136,8 +136,8 @@ export interface FormInput {
 }
 
 /**
- * Makes the form of a list, switched on. 404 `contact_list_not_found`; 409 `signup_form_exists`; 422 for a redirect_url or a sender that cannot be, and
- * `no_verified_domain` where confirmations would have no sender.
+ * Creates the form of a list, active. Throws 404 `contact_list_not_found`; 409 `signup_form_exists`; 422 for an invalid
+ * redirect_url or sender, and `no_verified_domain` where confirmations would have no sender.
  */
 export function createForm(app: App, actor: Actor, listId: string, input: FormInput): Promise<SignupForm> {
   requireRedirectUrl(input.redirectUrl)
@@ -148,7 +148,7 @@ export function createForm(app: App, actor: Actor, listId: string, input: FormIn
     if (existing)
       throw conflict(
         'signup_form_exists',
-        `The contact list has a signup form already; change ${formatUuid(existing.uuid)} in its place.`,
+        `The contact list already has a signup form; change ${formatUuid(existing.uuid)} instead.`,
       )
     const [uuid, slug, now] = [newUuid(), createUniqueSlug(tx, input.title), app.eventTime()]
     const columns = toColumnValues({ ...input, fromAddress })
@@ -163,16 +163,16 @@ export function createForm(app: App, actor: Actor, listId: string, input: FormIn
   })
 }
 
-/** What is not given keeps its value; theme, messages and custom fields are replaced as a whole. */
+/** Fields that are left out keep their value; theme, messages and custom fields are replaced as a whole. */
 export type FormChange = { readonly [Field in keyof FormInput]?: FormInput[Field] | undefined }
 
-/** Changes the fields that are given; a change of nothing is a 422. Throws 404, and 422 as `createForm`. */
+/** Changes the provided fields; an empty change is a 422. Throws 404, and 422 as `createForm`. */
 export async function changeForm(app: App, actor: Actor, id: string, change: FormChange): Promise<SignupForm> {
   const changedFields = Object.entries(change).filter(([, value]) => value !== undefined)
   if (changedFields.length === 0)
     throw invalid(
       'body',
-      'Give at least one of title, description, custom_fields, theme, messages, redirect_url, success_message and from_address.',
+      'Set at least one of title, description, custom_fields, theme, messages, redirect_url, success_message and from_address.',
     )
   requireRedirectUrl(change.redirectUrl ?? null)
   return await app.commit.write((tx) => {
@@ -204,7 +204,7 @@ const WIRE_NAMES: Readonly<Record<keyof FormInput, string>> = {
   messages: 'messages',
 }
 
-/** Switches a form off, or on again. Throws 404. */
+/** Deactivates a form, or activates it again. Throws 404. */
 export function toggleForm(app: App, actor: Actor, id: string): Promise<SignupForm> {
   return app.commit.write((tx) => {
     const form = getForm(tx.db, actor.accountId, id)
@@ -218,7 +218,7 @@ export function toggleForm(app: App, actor: Actor, id: string): Promise<SignupFo
   })
 }
 
-/** Deletes a form: its page is gone, and the contacts that came by it stay. Throws 404. */
+/** Deletes a form: its page is no longer available, and contacts that it added stay. Throws 404. */
 export function deleteForm(app: App, actor: Actor, id: string): Promise<void> {
   return app.commit.writeFromReserve((tx) => deleteRow(app, tx, actor, getForm(tx.db, actor.accountId, id)))
 }
@@ -232,10 +232,10 @@ function deleteRow(app: App, tx: Tx, actor: Actor, { id, uuid }: Pick<SignupForm
   })
 }
 
-/** Taken in one transaction. */
+/** Forms deleted per transaction. */
 const ORPHAN_BATCH_SIZE = 50
 
-/** Removes the forms of deleted lists. Returns how many. Meant to be called every hour or so, one run at a time. */
+/** Deletes the forms of deleted lists. Returns how many. Call it every hour or so, one run at a time. */
 export async function removeOrphanedForms(app: App): Promise<number> {
   for (let removed = 0; ; ) {
     const removedNow = await app.commit.writeFromReserve((tx) => {
@@ -267,22 +267,25 @@ function createUniqueSlug(tx: Tx, title: string): string {
   }
 }
 
-/** Visitors are led there by their browser, which must not be given a script or a password. */
+/** Visitors' browsers follow this URL, so it must not contain a script or a password. */
 function requireRedirectUrl(text: string | null): void {
   if (text === null) return
-  // A URL without them is what the parser would make of it, and not what was meant.
+  // The parser would silently drop these characters, and the result is not the URL that was meant.
   const url = /[\0-\x1f\x7f]/.test(text) ? null : URL.parse(text)
   if (!url || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '')
     throw invalid('redirect_url', 'redirect_url must be an http or https URL without credentials.')
 }
 
-/** The sender as it is kept. Confirmations must have one that may send: a given one, or one that is found when it is needed. */
+/**
+ * The sender in its stored form. Confirmations need one that may send: a provided one, or the default found when it is
+ * needed.
+ */
 function resolveSender(db: Database, list: ContactList, changedFields: string | null): string | null {
   if (changedFields === null) {
     if (list.doubleOptIn && findNoReplySender(db, list.accountId) === undefined)
       throw invalid(
         'from_address',
-        'The list asks new contacts to confirm, and the account has no verified domain to ask them from; verify a domain first.',
+        'The list has double opt-in, and the account has no verified domain to send confirmations from; verify a domain first.',
         'no_verified_domain',
       )
     return null

@@ -1,10 +1,10 @@
-/** @module The last part of a form's URL: readable, and not to be guessed from the title alone. */
+/** @module The last part of a form's URL: readable, but not guessable from the title alone. */
 import { randomBelow } from '#platform/ids.ts'
 
 const MAX_TITLE_PART_LENGTH = 40
 const RANDOM_LENGTH = 6
 const RADIX = 36
-/** Letters of European languages that no decomposition makes ASCII. */
+/** Letters of European languages that Unicode decomposition does not turn into ASCII. */
 const TRANSLITERATIONS: Readonly<Record<string, string>> = {
   ß: 'ss',
   æ: 'ae',
@@ -17,16 +17,19 @@ const TRANSLITERATIONS: Readonly<Record<string, string>> = {
   ı: 'i',
 }
 
-/** What can be a slug; whatever else a stranger asks for names no form. */
+/** What a slug can be; any other text in a request matches no form. */
 export const SLUG_PATTERN = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
 
-/** A new slug for a title, such as `newsletter-a1b2c3`. A title without ASCII letters and digits gives `form-a1b2c3`. */
+/**
+ * Creates a slug for a title, such as `newsletter-a1b2c3`. A title without ASCII letters and digits gives
+ * `form-a1b2c3`.
+ */
 export function createSlug(title: string): string {
   const random = Array.from({ length: RANDOM_LENGTH }, () => randomBelow(RADIX).toString(RADIX)).join('')
   return `${slugify(title) || 'form'}-${random}`
 }
 
-/** Small ASCII letters and digits with hyphens between words, at most 40. */
+/** Lower-case ASCII letters and digits with hyphens between words, at most 40. */
 function slugify(title: string): string {
   const ascii = title
     .toLowerCase()

@@ -1,25 +1,25 @@
 /**
- * @module How a form looks: what an account may say of it, and the CSS that is made of that. Nothing an account wrote stands in the CSS: colours are read
- * to numbers and written anew, a radius is a number with a unit, a font is a quoted name.
+ * @module The look of a form: what an account may set, and the CSS built from it. No text of an account gets into the
+ * CSS: colours are parsed to numbers and written again, a radius is a number with a unit, a font is a quoted name.
  */
 import { invalid } from '#platform/errors.ts'
 
 const COLOURS = ['bg_color', 'text_color', 'button_color', 'button_text_color', 'border_color', 'accent_color'] as const
 type ColourName = (typeof COLOURS)[number]
 
-/** As it is stored and given back; what is missing is the default. */
+/** As it is stored and returned; missing properties have the default. */
 export type Theme = { readonly [Name in ColourName]?: string } & {
   readonly border_radius?: string | number
   readonly font_family?: string
-  /** Whether the page itself is made to stand in another page, not only its variant `?embed=1`. */
+  /** Whether the page itself is meant to be embedded in another page, not only its variant `?embed=1`. */
   readonly embed?: boolean
   readonly hide_branding?: boolean
 }
 
-/** A theme as it comes in: null and an empty text mean the default. */
+/** A theme as provided: null and an empty text mean the default. */
 export type GivenTheme = { readonly [Name in keyof Theme]?: Theme[Name] | null }
 
-/** What is kept of a theme. 422 on the first value that is not of its kind. */
+/** A theme in its stored form. Throws 422 for the first invalid value. */
 export function readTheme(provided: GivenTheme): Theme {
   const isSet = <T>(value: T | null | undefined): value is T => value !== undefined && value !== null && value !== ''
   const theme: Record<string, string | number | boolean> = {}
@@ -38,7 +38,7 @@ export function readTheme(provided: GivenTheme): Theme {
     if (readRadius(border_radius) === undefined)
       throw invalid(
         'theme.border_radius',
-        'theme.border_radius must be a number of pixels up to 100, or such as 8px, 0.5rem, 1em or 10%.',
+        'theme.border_radius must be a number of pixels up to 100, or a text such as 8px, 0.5rem, 1em or 10%.',
       )
     theme['border_radius'] = border_radius
   }
@@ -46,7 +46,7 @@ export function readTheme(provided: GivenTheme): Theme {
     if (readFonts(font_family) === undefined)
       throw invalid(
         'theme.font_family',
-        'theme.font_family must be at most 10 names of fonts with commas between them, such as Georgia, "Times New Roman", serif.',
+        'theme.font_family must be at most 10 font names separated by commas, such as Georgia, "Times New Roman", serif.',
       )
     theme['font_family'] = font_family
   }
@@ -68,16 +68,19 @@ const COLOUR_PATTERN = new RegExp(
   String.raw`^(?:#(?:[0-9a-f]{3}|[0-9a-f]{4}|[0-9a-f]{6}|[0-9a-f]{8})|[a-z]{3,20}|(?:rgb|hsl)a?\( ?${NUMBER_PATTERN}(?: ?[ ,/] ?${NUMBER_PATTERN}){2,3} ?\))$`,
 )
 
-/** The colour that a text names in CSS: hexadecimal, rgb(), hsl() or by name; undefined for anything else, also for those without a value of their own. */
+/**
+ * The colour of a CSS text: hexadecimal, rgb(), hsl() or by name; undefined for anything else, also for keywords
+ * without a fixed value.
+ */
 export function readColour(text: string): Colour | undefined {
   const lower = text.toLowerCase()
   if (!COLOUR_PATTERN.test(lower)) return undefined
-  // It knows the names, and takes more than colours: only what passed the pattern may reach it.
+  // It knows the names, but accepts more than colours: only texts that matched the pattern may reach it.
   const colour: unknown = Bun.color(lower, '{rgba}')
   return typeof colour === 'object' && colour !== null ? (colour as Colour) : undefined
 }
 
-/** Most of each unit; what is more looks no different. */
+/** Maximum of each unit; larger values look no different. */
 const MAX_RADIUS: Readonly<Record<string, number>> = { px: 100, rem: 10, em: 10, '%': 50 }
 
 function readRadius(provided: string | number): string | undefined {
@@ -87,7 +90,7 @@ function readRadius(provided: string | number): string | undefined {
 
 const MAX_FONTS_LENGTH = 200
 const MAX_FONTS = 10
-/** Keywords, which would be names of fonts that nobody has if they were quoted. */
+/** Keywords, which would be names of unknown fonts if they were quoted. */
 const FONT_KEYWORD =
   /^(?:serif|sans-serif|monospace|cursive|fantasy|system-ui|ui-(?:serif|sans-serif|monospace|rounded)|-apple-system)$/
 
@@ -139,12 +142,13 @@ const DARK: Palette = {
 }
 /** WCAG 2.2 §1.4.3 for text. */
 const MIN_CONTRAST = 4.5
-/** WCAG 2.2 §1.4.11 for the borders of fields and the mark of the focus. */
+/** WCAG 2.2 §1.4.11 for the borders of fields and the focus outline. */
 const MIN_EDGE_CONTRAST = 3
 
 /**
- * The variables of a theme as CSS, to stand behind the look of all pages. A theme that sets the background or the text looks the same by day and by night,
- * and gets the palette that can be read with it; any other leaves that to the reader.
+ * The variables of a theme as CSS, to follow the look of all pages. A theme that sets the background or the text looks
+ * the same by day and by night, with the palette that is readable on it; any other theme follows the reader's
+ * preference.
  */
 export function themeStyle(theme: Theme): string {
   const readThemeColour = (name: ColourName): Colour | undefined => {
@@ -163,7 +167,7 @@ export function themeStyle(theme: Theme): string {
     ['--edge', border && formatColour(border)],
     ['--accent', accent && formatColour(accent)],
     ['--button', button && formatColour(button)],
-    ['--on-button', buttonText ? formatColour(buttonText) : button && formatColour(blackOrWhiteOn(button))],
+    ['--on-button', buttonText ? formatColour(buttonText) : button && formatColour(pickBlackOrWhite(button))],
     ['--radius', theme.border_radius === undefined ? undefined : readRadius(theme.border_radius)],
     ['--font', theme.font_family === undefined ? undefined : readFonts(theme.font_family)],
   ]
@@ -182,13 +186,13 @@ function toPaperVariables(background: Colour | undefined, text: Colour | undefin
     ['--page', palette.page],
     ['--card', formatColour(behind)],
     ['--text', formatColour(textColour)],
-    // Whoever chose the text chose how faint it is.
+    // Faint text has the account's text colour: a fainter one might not be readable.
     ['--faint', formatColour(textColour)],
     ['--line', palette.line],
     ['--edge', formatColour(ensureEdgeContrast(toColour(palette.edge), behind, textColour))],
     ['--strong', formatColour(strong)],
-    ['--on-strong', formatColour(blackOrWhiteOn(strong))],
-    // What is wrong is also said in words and by a frame.
+    ['--on-strong', formatColour(pickBlackOrWhite(strong))],
+    // Words and a border mark problems as well, so this colour need not stand out.
     [
       '--error',
       computeContrast(toColour(palette.error), behind) < MIN_CONTRAST ? formatColour(textColour) : palette.error,
@@ -196,12 +200,12 @@ function toPaperVariables(background: Colour | undefined, text: Colour | undefin
   ]
 }
 
-/** What an account chose for paper that is white by day, and what is not seen on it by night. */
+/** Replaces the account's border and accent colours, chosen for light backgrounds, where a dark one hides them. */
 function toDarkVariables({ border, accent }: { border: Colour | undefined; accent: Colour | undefined }): Variables {
-  const isSeen = (colour: Colour) => computeContrast(colour, toColour(DARK.card)) >= MIN_EDGE_CONTRAST
+  const isVisible = (colour: Colour) => computeContrast(colour, toColour(DARK.card)) >= MIN_EDGE_CONTRAST
   return [
-    ['--edge', border && !isSeen(border) ? DARK.edge : undefined],
-    ['--accent', accent && !isSeen(accent) ? DARK.strong : undefined],
+    ['--edge', border && !isVisible(border) ? DARK.edge : undefined],
+    ['--accent', accent && !isVisible(accent) ? DARK.strong : undefined],
   ]
 }
 
@@ -215,19 +219,19 @@ function formatRule(variables: Variables, condition?: string): string {
 const white: Colour = { r: 255, g: 255, b: 255, a: 1 }
 const black: Colour = { r: 0, g: 0, b: 0, a: 1 }
 
-/** The palette whose part stands out more against a colour. */
+/** The palette whose part contrasts more with a colour. */
 const choosePalette = (colour: Colour, part: 'text' | 'card'): Palette =>
   computeContrast(toColour(LIGHT[part]), colour) >= computeContrast(toColour(DARK[part]), colour) ? LIGHT : DARK
 
-/** Black or white, whichever can be read better on a colour. */
-const blackOrWhiteOn = (behind: Colour): Colour =>
+/** Black or white, whichever is more readable on a colour. */
+const pickBlackOrWhite = (behind: Colour): Colour =>
   computeContrast(white, behind) >= computeContrast(black, behind) ? white : black
 
-/** A colour where it can be read with the other, else black or white. */
+/** The colour if it is readable with the other, else black or white. */
 const ensureTextContrast = (colour: Colour, other: Colour): Colour =>
-  computeContrast(colour, other) < MIN_CONTRAST ? blackOrWhiteOn(other) : colour
+  computeContrast(colour, other) < MIN_CONTRAST ? pickBlackOrWhite(other) : colour
 
-/** The colour of a line where it can be seen on what is behind it, else that of the text. */
+/** The colour of a line if it is visible on the background, else that of the text. */
 const ensureEdgeContrast = (colour: Colour, behind: Colour, textColour: Colour): Colour =>
   computeContrast(colour, behind) < MIN_EDGE_CONTRAST ? textColour : colour
 
@@ -235,7 +239,7 @@ const toColour = (text: string): Colour => readColour(text) ?? black
 
 const formatColour = ({ r, g, b, a }: Colour): string => `rgb(${r} ${g} ${b} / ${Math.round(a * 1000) / 1000})`
 
-/** WCAG 2.2, "contrast ratio": 1 to 21. What shines through is taken as white. */
+/** WCAG 2.2, "contrast ratio": 1 to 21. Transparency is blended with white. */
 export function computeContrast(one: Colour, other: Colour): number {
   const [light = 0, dark = 0] = [computeLuminance(one), computeLuminance(other)].sort((a, b) => b - a)
   return (light + 0.05) / (dark + 0.05)

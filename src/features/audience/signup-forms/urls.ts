@@ -1,4 +1,4 @@
-/** @module Where the page of a form is, and the code that puts it into another page. */
+/** @module The URL of a form's page, and the code that embeds it in another page. */
 
 import { trimTrailingSlashes } from '#features/sending/tracking/base-url.ts'
 import type { Config } from '#platform/config.ts'
@@ -7,14 +7,17 @@ import type { FieldType } from './custom-fields.ts'
 import type { SignupForm } from './signup-forms.ts'
 
 export const SUBSCRIBE_PATH = '/subscribe'
-/** Query of the variant that may stand in another page. */
+/** Query of the variant that can be embedded in another page. */
 export const EMBED_QUERY = 'embed'
 
 /** Public URL of a form's page. */
 export const formUrl = ({ publicUrl }: Pick<Config, 'publicUrl'>, { slug }: Pick<SignupForm, 'slug'>): string =>
   `${trimTrailingSlashes(publicUrl)}${SUBSCRIBE_PATH}/${slug}`
 
-/** Heights in CSS pixels, measured at the width of a small phone; what is higher scrolls within the frame. The answer has room in them. */
+/**
+ * Heights in CSS pixels, measured at the width of a small phone; a taller page scrolls in the frame. The result of a
+ * post fits too.
+ */
 const BASE_PX = 336
 const LINK_PX = 27
 const FIELD_PX: Readonly<Record<FieldType, number>> = {
@@ -30,7 +33,7 @@ const FIELD_PX: Readonly<Record<FieldType, number>> = {
 const TITLE = { linePx: 37, charactersPerLine: 20 }
 const DESCRIPTION = { linePx: 27, charactersPerLine: 30, marginPx: 18 }
 
-/** An iframe with the form. A frame cannot tell its height without a script, so it is given one that fits. */
+/** An iframe with the form. A frame cannot report its height without a script, so its height is estimated here. */
 export function embedCode(config: Pick<Config, 'publicUrl'>, form: SignupForm): string {
   const { title, description, customFields, redirectUrl } = form
   const heightPx =

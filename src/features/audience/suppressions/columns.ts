@@ -1,6 +1,6 @@
 /**
- * @module What the first line of a suppression list says of its columns, and what its reasons mean: of our own exports, which are taken literally, and of the
- * exports of other services, which have names and words of their own. Pure.
+ * @module The columns of a suppression list's header and the meaning of its reasons: those of our own exports, which
+ * are used literally, and those of other services' exports, which have different names and words. Pure.
  */
 import { COMPLAINT, HARD_BOUNCE, UNSUBSCRIBE } from '#features/setup/suppression-store/check.ts'
 import { invalidCsv } from '#platform/csv/invalid.ts'
@@ -10,27 +10,27 @@ import { MAX_REASON_LENGTH } from './suppressions.ts'
 export const COLUMNS = ['email_address', 'reason', 'stream', 'list'] as const
 type Column = (typeof COLUMNS)[number]
 
-/** `origin`: says why where `reason` does not, if it says anything that is known. */
+/** `origin`: a column that explains the cause when `reason` does not, if its word is known. */
 type Role = Column | 'origin'
 
-/** What the lines of a file mean. */
+/** The meaning of a file's columns. */
 export interface Columns {
-  /** Cells that a line has. */
+  /** Number of cells per line. */
   readonly count: number
-  /** Position of the cell of a role. */
+  /** Cell index of each role. */
   readonly at: Readonly<Partial<Record<Role, number>>>
-  /** Its reasons stand as this service wrote them. */
+  /** Its reasons are in this service's own words. */
   readonly isOwnExport: boolean
-  /** Whether the first line is one of the list already. */
+  /** Whether the first line is already an entry of the list. */
   readonly isBare: boolean
-  /** Names of the columns that say nothing here, each cut to 64 characters. */
+  /** Names of the ignored columns, each truncated to 64 characters. */
   readonly ignored: readonly string[]
 }
 
 const MAX_COLUMNS = 50
 const MAX_NAME_LENGTH = 64
 
-/** Of letters and digits only, in small ones. */
+/** Lower case, letters and digits only. */
 const ROLES_BY_NAME: Readonly<Record<string, Role>> = {
   email: 'email_address',
   emailaddress: 'email_address',
@@ -43,7 +43,7 @@ const ROLES_BY_NAME: Readonly<Record<string, Role>> = {
   origin: 'origin',
   type: 'origin',
 }
-/** Names of a column of addresses where no other is: beside one, an address is that of a house. */
+/** Names of an address column if there is no other: beside an email column, an address is a postal one. */
 const FALLBACK_ADDRESS_NAMES: readonly string[] = [
   'address',
   'recipient',
@@ -56,14 +56,14 @@ const FALLBACK_ADDRESS_NAMES: readonly string[] = [
 ]
 
 export const EXPECTED =
-  'The first line must name the columns: email_address (or email, or address), and if wanted reason, stream and list; a file of addresses alone, or of addresses and reasons, needs none.'
+  'The first line must name the columns: email_address (or email, or address), and optionally reason, stream and list; a file of addresses alone, or of addresses and reasons, needs no header.'
 
-/** What the first line of a file says of its columns. Throws 422 `invalid_csv`. */
+/** Parses the first line of a file. Throws 422 `invalid_csv`. */
 export function parseColumns(header: readonly string[]): Columns {
   if (header.length === 1 && header[0]?.includes('\t'))
-    throw invalidCsv(`Tabs part the columns of the first line; save the file with commas or semicolons. ${EXPECTED}`)
+    throw invalidCsv(`The file is tab-separated; save it with commas or semicolons. ${EXPECTED}`)
   if (header.length > MAX_COLUMNS)
-    throw invalidCsv(`There are ${header.length} columns; at most ${MAX_COLUMNS} can be.`)
+    throw invalidCsv(`The file has ${header.length} columns; at most ${MAX_COLUMNS} are allowed.`)
   if (isHeaderless(header))
     return { count: 2, at: { email_address: 0, reason: 1 }, isOwnExport: false, isBare: true, ignored: [] }
   const names = header.map((name) => name.toLowerCase().replaceAll(/[^\p{L}\d]/gu, ''))
@@ -74,7 +74,7 @@ export function parseColumns(header: readonly string[]): Columns {
     if (role === undefined) ignored.push(truncateName(header[index]))
     else if (at[role] === undefined) at[role] = index
     else if (role === 'origin') ignored.push(truncateName(header[index]))
-    else throw invalidCsv(`The column ${role} is there twice. ${EXPECTED}`)
+    else throw invalidCsv(`The column ${role} occurs twice. ${EXPECTED}`)
   }
   if (at.email_address === undefined) {
     const fallback = names.findIndex((name) => FALLBACK_ADDRESS_NAMES.includes(name))
@@ -95,7 +95,7 @@ const isHeaderless = ([first = '', second = '', ...more]: readonly string[]): bo
 
 const truncateName = (name: string | undefined): string => (name ?? '').slice(0, MAX_NAME_LENGTH)
 
-/** What other services call it, of letters alone. */
+/** Other services' words for our reasons, letters only. */
 const REASONS_BY_NAME: Readonly<Record<string, string>> = {
   bounce: HARD_BOUNCE,
   bounced: HARD_BOUNCE,
@@ -128,17 +128,17 @@ const REASONS_BY_NAME: Readonly<Record<string, string>> = {
   manualsuppression: 'manual',
 }
 
-/** A server's answer in the place of a reason: it refused for good. */
+/** An SMTP reply in place of a reason: a permanent rejection. */
 const SMTP_REJECTION = /^\W*5\d\d\b|^\W*5\.\d{1,3}\.\d{1,3}\b/
 
 /**
- * What a reason of another service's export means; the text itself when that is not known, of a long one the beginning: an address that were left out for
- * its reason would get mail again.
- * @param origin what its other column says
+ * Our reason for that of another service's export. An unknown reason stays as it is, truncated if long: if the line
+ * were skipped for its reason, the address could get mail again.
+ * @param origin text of its origin column
  */
 export function toKnownReason(text: string, origin: string): string {
   const known = findKnownReason(text)
-  // Postmark: a "manual suppression" that the recipient asked for is an unsubscription.
+  // Postmark: a "manual suppression" whose origin is the recipient is an unsubscription.
   if (known === 'manual' && keepLetters(origin) === 'recipient') return UNSUBSCRIBE
   return known ?? (text === '' ? (findKnownReason(origin) ?? '') : truncateReason(text))
 }

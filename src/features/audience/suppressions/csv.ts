@@ -1,6 +1,7 @@
 /**
- * @module Suppression lists as CSV files (RFC 4180): what an import reads and an export writes. Reads with comma or semicolon, with or without a
- * byte order mark, and addresses, with or without a reason beside them, also without a header. Never touches the database.
+ * @module Suppression lists as CSV files (RFC 4180): parses imports and formats exports. Accepts commas or semicolons,
+ * with or without a byte order mark; addresses, with or without a reason beside them, need no header. Never accesses
+ * the database.
  */
 import { isUtf8 } from 'node:buffer'
 import { createFairYield } from '#platform/clock.ts'
@@ -12,20 +13,20 @@ import { formatUuid } from '#platform/ids.ts'
 import { COLUMNS, type Columns, EXPECTED, parseColumns, toKnownReason } from './columns.ts'
 import type { Suppression } from './suppressions.ts'
 
-/** A line of the file by its columns, as text; or why it has no such form. */
+/** A line of the file by its columns, as text; or why it is invalid. */
 export type CsvLine =
   | ({ readonly kind: 'row'; readonly line: number } & Readonly<Record<(typeof COLUMNS)[number], string>>)
   | { readonly kind: 'broken'; readonly line: number; readonly error: string }
 
-/** Lines that are read in one turn of the event loop: about 1 ms. */
+/** Lines read per tick of the event loop: about 1 ms. */
 const LINES_PER_BATCH = 1000
-/** However many files are read at once, each piece has a turn of the event loop of its own. */
+/** However many files are read at the same time, each chunk gets its own tick of the event loop. */
 const yieldFairly = createFairYield()
 
 /**
- * The lines of a file in their order, some at a time; gives way to the event loop between them. Empty lines are left out.
- * Throws 422 `invalid_csv` for what is no such file, at the place where that shows.
- * @param onColumns told once what the columns are
+ * The lines of a file in order, in batches; yields to the event loop between them. Skips empty lines. Throws 422
+ * `invalid_csv` for an invalid file, at the line where that shows.
+ * @param onColumns called once with the columns
  */
 export async function* readCsv(
   file: Uint8Array,
@@ -73,7 +74,7 @@ function requireWhole(record: CsvRecord): WholeRecord {
 
 function toLine(record: readonly string[], line: number, { count, at, isOwnExport }: Columns): CsvLine {
   if (record.slice(count).some((cell) => cell !== ''))
-    return { kind: 'broken', line, error: `It has ${record.length} fields instead of ${count}.` }
+    return { kind: 'broken', line, error: `The line has ${record.length} fields instead of ${count}.` }
   const cell = (column: keyof Columns['at']): string => unescapeCell(record[at[column] ?? -1] ?? '')
   const reason = cell('reason')
   return {
@@ -88,12 +89,12 @@ function toLine(record: readonly string[], line: number, { count, at, isOwnExpor
 
 const unreadableFile = (lastLine: number): AppError =>
   invalidCsv(
-    `The file cannot be read after line ${lastLine}: a quote is not closed there, or a line is far too long. Nothing was imported.`,
+    `The file cannot be read after line ${lastLine}: a quote is not closed there, or a line is too long. Nothing was imported.`,
   )
 
 export const CSV_HEADER: string = formatCsv([COLUMNS])
 
-/** Rows of an export, each with its line end. */
+/** Formats rows of an export, each with its line end. */
 export const formatRows = (suppressions: readonly Suppression[]): string =>
   formatCsv(
     suppressions.map(({ address, reason, stream, listUuid }) => [

@@ -1,4 +1,7 @@
-/** @module Exports a suppression list as CSV, slice by slice as the client takes it: the whole is never held in memory. */
+/**
+ * @module Exports a suppression list as CSV in batches, as fast as the client reads them: the whole list is never held
+ * in memory.
+ */
 
 import type { App } from '#features/core/app/app.ts'
 import { createFairYield } from '#platform/clock.ts'
@@ -6,21 +9,21 @@ import { seconds } from '#platform/units.ts'
 import { CSV_HEADER, formatRows } from './csv.ts'
 import { listSuppressionsAfter } from './suppressions.ts'
 
-/** Rows read and written at once: some 1 ms. */
+/** Rows read and written at a time: about 1 ms. */
 const BATCH_SIZE = 250
-/** A client that takes nothing for so long is gone. */
+/** A client that has read nothing for this long is taken as disconnected. */
 const STALL_MS = seconds(60)
 
-/** However many files are written at once, each slice has a turn of the event loop of its own. */
+/** However many files are written at the same time, each batch gets its own tick of the event loop. */
 const yieldFairly = createFairYield()
 
 export interface ExportBatch {
   readonly csv: string
-  /** Where the next slice begins; undefined at the end. */
+  /** Where the next batch begins; undefined at the end. */
   readonly next: number | undefined
 }
 
-/** The rows after a place, oldest first; from 0 with the header. */
+/** The rows after a position, oldest first; from 0 with the header. */
 export function readExportBatch(app: Pick<App, 'db'>, accountId: number, after: number): ExportBatch {
   const rows = listSuppressionsAfter(app.db, accountId, after, BATCH_SIZE)
   const csv = (after === 0 ? CSV_HEADER : '') + (rows.length > 0 ? formatRows(rows) : '')
@@ -28,10 +31,10 @@ export function readExportBatch(app: Pick<App, 'db'>, accountId: number, after: 
 }
 
 /**
- * The file as a stream. What changes while it is read may be in it or not.
- * @param on.isRevoked whether the client may have no more of it
- * @param on.cut called then, and when the client has taken nothing for a while; ends its connection
- * @param on.end called with the last of it
+ * The file as a stream. Concurrent changes may or may not be included.
+ * @param on.isRevoked whether the client has lost its access
+ * @param on.onCut called then, and when the client has read nothing for a while; ends its connection
+ * @param on.onEnded called with the last chunk
  */
 export function createExportStream(
   app: Pick<App, 'db' | 'clock'>,
@@ -45,11 +48,11 @@ export function createExportStream(
     {
       async pull(controller) {
         stall.cancel()
-        // A client that takes all at once would keep the event loop to itself.
+        // A client that reads everything immediately would block the event loop.
         await yieldFairly()
         if (on.isRevoked()) {
           on.onCut()
-          return controller.error(new Error('the export is over'))
+          return controller.error(new Error('the export was cut off'))
         }
         const { csv, next } = readExportBatch(app, accountId, after)
         if (csv !== '') controller.enqueue(encoder.encode(csv))

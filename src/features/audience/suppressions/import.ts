@@ -1,6 +1,7 @@
 /**
- * @module Imports a suppression list from a CSV file. A file that cannot be read imports nothing; a line that is wrong is told and left out. Lines
- * are committed in slices, so that a large file holds nobody up: if the service ends in between, the same file can be imported again.
+ * @module Imports a suppression list from a CSV file. A file that cannot be read imports nothing; an invalid line is
+ * reported and skipped. Lines are committed in batches, so that a large file blocks no one: if the service ends in
+ * between, the same file can be imported again.
  */
 
 import { storeWithinPlan } from '#features/core/accounts/limits.ts'
@@ -23,25 +24,26 @@ export interface ImportCounts {
   imported: number
   already_suppressed: number
   invalid: number
-  /** Lines in all, without the header and empty ones. */
+  /** Number of lines, without the header and empty ones. */
   total: number
-  /** Names of the columns that were passed over, in their order. */
+  /** Names of the ignored columns, in their order. */
   ignored_columns: string[]
 }
 
 export interface LineError {
-  /** The first of the file is 1. */
+  /** The first line of the file is 1. */
   readonly line: number
   readonly error: string
 }
 
-/** Lines in one transaction: some 4 ms. */
+/** Lines per transaction: about 4 ms. */
 const BATCH_SIZE = 250
 const MAX_ERRORS = 100
 
 /**
- * Imports a file. Throws 422, `invalid_csv` for the file, before anything is stored, and 404 when the account was deleted meanwhile.
- * @param defaultReason of the lines that have none; left out: manual
+ * Imports a file. Throws 422 `invalid_csv` for an invalid file, before anything is stored, and 404 when the account was
+ * deleted during the import.
+ * @param defaultReason of lines without a reason; default: manual
  */
 export async function importSuppressions(
   app: App,
@@ -51,7 +53,7 @@ export async function importSuppressions(
 ): Promise<{ data: ImportCounts; errors: LineError[] }> {
   const parsed = parseReason(defaultReason)
   if ('error' in parsed) throw invalid('reason', parsed.error)
-  // Read twice: what is wrong near the end of a file must show before its beginning is imported.
+  // Read twice: an error near the end of a file must show before its beginning is imported.
   let total = 0
   let ignored: string[] = []
   const onColumnsRead = (columns: Columns): void => {
@@ -95,7 +97,7 @@ async function* toBatches(groups: AsyncIterable<readonly CsvLine[]>): AsyncGener
     for (let from = 0; from < lines.length; from += BATCH_SIZE) yield lines.slice(from, from + BATCH_SIZE)
 }
 
-/** Whether the line is new on the list, or why it cannot be. */
+/** Whether the line is new on the list, or why it is invalid. */
 function importLine(
   app: App,
   tx: Tx,
@@ -112,7 +114,8 @@ function importLine(
   const suppression = { accountId, address: listed.address, reason, covers: toScope(reason), keepsFirst: true }
   if (line.stream === '' && line.list === '') return suppress(app, tx, suppression)
   if (reason !== UNSUBSCRIBE) return { error: `Only the reason ${UNSUBSCRIBE} can be limited to a stream or a list.` }
-  if (line.stream !== '' && line.list !== '') return { error: 'It names a stream and a list; give one of them.' }
+  if (line.stream !== '' && line.list !== '')
+    return { error: 'The line names a stream and a list; set only one of them.' }
   if (line.list !== '') {
     const listId = findListRowId(tx.db, accountId, line.list)
     return listId === undefined

@@ -5,23 +5,25 @@ import { Nullable, OptionalNullable, PAGE_FIELDS, StrictObject, Timestamp, Uuid 
 import { formatUuid } from '#platform/ids.ts'
 import { MAX_REASON_LENGTH, type Suppression } from './suppressions.ts'
 
-const REASONS = 'hard_bounce, complaint, manual, unsubscribe, or as it was given'
+const REASONS = 'hard_bounce, complaint, manual, unsubscribe, or any text as provided'
 
 export const SuppressionRecord = Type.Object({
   id: Uuid({ description: 'Id of the suppression.' }),
-  account_id: Uuid({ description: 'Account that does not send to the address.' }),
+  account_id: Uuid({ description: 'Id of the account.' }),
   email_address: Type.String({ description: 'The address, in lower case; its domain in A-labels.' }),
   reason: Type.String({
     description: `${REASONS}. unsubscribe stops only mail with transactional: false; every other reason stops all mail.`,
   }),
-  source_email_id: Nullable(Uuid(), { description: 'Email that led to it; null when there was none, or it is gone.' }),
+  source_email_id: Nullable(Uuid(), {
+    description: 'Email that caused it; null when there was none, or it has been deleted.',
+  }),
   stream: Nullable(Type.String(), {
-    description: 'Slug of the stream that it unsubscribed from; null: it concerns every stream.',
+    description: 'Slug of the stream that the address unsubscribed from; null: every stream.',
   }),
   list_id: Nullable(Uuid(), {
-    description: 'Contact list that it unsubscribed from; null: it concerns mail to any list and to none.',
+    description: 'Contact list that the address unsubscribed from; null: mail to any list and to none.',
   }),
-  created_at: Timestamp({ description: 'When it was put on the list.' }),
+  created_at: Timestamp({ description: 'When it was added.' }),
 })
 export type SuppressionRecord = Static<typeof SuppressionRecord>
 
@@ -32,28 +34,30 @@ export const SuppressionQuery = Type.Object({
 })
 
 export const NewSuppressionRequest = StrictObject({
-  email_address: Type.String({ description: 'Address that is not to be sent to.' }),
+  email_address: Type.String({ description: 'Address to suppress.' }),
   reason: OptionalNullable(Type.String({ maxLength: MAX_REASON_LENGTH }), {
     description:
-      'Why; default manual. unsubscribe (also: unsubscribed, in any case) stops only mail with transactional: false; every other reason stops all mail.',
+      'Reason; default manual. unsubscribe (also: unsubscribed, in any case) stops only mail with transactional: false; every other reason stops all mail.',
   }),
 })
 
 export const ImportQuery = Type.Object({
   reason: Type.Optional(
     Type.String({
-      description: 'Reason of the lines that have none, such as those of a list of unsubscriptions; default manual.',
+      description: 'Reason for lines without one, such as those of a list of unsubscriptions; default manual.',
     }),
   ),
 })
 
 export const ImportResult = Type.Object({
   data: Type.Object({
-    imported: Type.Integer({ description: 'Lines that are new on the list.' }),
-    already_suppressed: Type.Integer({ description: 'Lines that were on the list before; they stay as they were.' }),
-    invalid: Type.Integer({ description: 'Lines that could not be taken.' }),
-    total: Type.Integer({ description: 'Lines in all, without the header and empty ones.' }),
-    ignored_columns: Type.Array(Type.String(), { description: 'Names of the columns that were passed over.' }),
+    imported: Type.Integer({ description: 'Number of lines that are new on the list.' }),
+    already_suppressed: Type.Integer({
+      description: 'Number of lines that were already on the list; they stay as they were.',
+    }),
+    invalid: Type.Integer({ description: 'Number of invalid lines.' }),
+    total: Type.Integer({ description: 'Number of lines, without the header and empty ones.' }),
+    ignored_columns: Type.Array(Type.String(), { description: 'Names of the ignored columns.' }),
   }),
   errors: Type.Array(
     Type.Object({

@@ -1,4 +1,4 @@
-/** @module /v1/suppressions: paths, shapes and one call each. */
+/** @module /v1/suppressions: paths, schemas and one call each. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
@@ -21,7 +21,7 @@ import { addSuppression, listSuppressions, removeSuppression } from './suppressi
 
 const tags = ['Suppressions']
 const params = Type.Object({
-  // Null when its encoding is broken; that names no address either.
+  // Null when its encoding is broken; then it is not an address either.
   email: Nullable(Type.String(), { description: 'The address, URL-encoded, in any spelling.' }),
 })
 
@@ -50,7 +50,7 @@ export const suppressionRoutes = (app: App) =>
         detail: {
           summary: 'List suppressions',
           description:
-            'Newest first. An address has one that stops all mail, and one for each stream or contact list it unsubscribed from.',
+            'Newest first. An address can have one suppression that stops all mail, and one for each stream or contact list it unsubscribed from.',
           tags,
           ...requires('suppressions:read'),
         },
@@ -67,7 +67,7 @@ export const suppressionRoutes = (app: App) =>
         response: { 201: DataBody(SuppressionRecord) },
         detail: {
           summary: 'Suppress an address',
-          description: 'One that is on the list already stays as it is and is returned.',
+          description: 'An existing suppression stays as it is and is returned.',
           tags,
           ...requires('suppressions:write'),
         },
@@ -91,7 +91,7 @@ export const suppressionRoutes = (app: App) =>
         detail: {
           summary: 'Export the suppressions as CSV',
           description:
-            'Oldest first. An apostrophe stands before what a spreadsheet would take for a formula; an import takes it away again.',
+            'Oldest first. An apostrophe precedes values that a spreadsheet would treat as a formula; an import removes it.',
           tags,
           ...csvResponseSpec('Columns email_address, reason, stream and list.'),
           ...requires('suppressions:read'),
@@ -111,10 +111,10 @@ export const suppressionRoutes = (app: App) =>
         detail: {
           summary: 'Import suppressions from CSV',
           description:
-            'A file that cannot be read imports nothing; lines that are wrong are told and left out. It can be imported again.',
+            'A file that cannot be read imports nothing; invalid lines are reported and skipped. The same file can be imported again.',
           tags,
           ...csvBody(
-            'The first line names the columns: email_address (or email, or address), and if wanted reason, and stream (its slug) or list (its id) of the reason unsubscribe. Others are passed over, and the words of other services for a reason are known. Addresses alone, or each with a reason, need no such line. Separated by comma or semicolon, in UTF-8.',
+            "The first line names the columns: email_address (or email, or address), and optionally reason, and stream (its slug) or list (its id) of the reason unsubscribe. Others are ignored, and other services' words for a reason are recognised. Addresses alone, or each with a reason, need no header. Separated by comma or semicolon, in UTF-8.",
           ),
           ...requires('suppressions:write'),
         },
@@ -129,9 +129,9 @@ export const suppressionRoutes = (app: App) =>
       {
         params,
         detail: {
-          summary: 'Send to an address again',
+          summary: 'Unsuppress an address',
           description:
-            'Removes all suppressions of the address, and its contacts that were stopped by them are active again. An unknown one is no error.',
+            'Removes all suppressions of the address, and reactivates the contacts that they stopped. An unknown address is not an error.',
           tags,
           ...requires('suppressions:write'),
         },

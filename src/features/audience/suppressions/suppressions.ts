@@ -1,4 +1,4 @@
-/** @module The suppression list as its account works with it: look, add, remove. Totals come from counters. */
+/** @module The suppression list as its account uses it: list, add, remove. Totals come from counters. */
 import type { Database } from 'bun:sqlite'
 import { storeWithinPlan } from '#features/core/accounts/limits.ts'
 import { requireOpenAccount } from '#features/core/accounts/rows.ts'
@@ -32,9 +32,9 @@ export interface Suppression {
   readonly reason: string
   /** Slug of its stream; null: of every stream. */
   readonly stream: string | null
-  /** Public id of its contact list, also when that was deleted; null: of every list. */
+  /** Public id of its contact list, even if that was deleted; null: of every list. */
   readonly listUuid: UuidBytes | null
-  /** Public id of the email that led to it, while that is kept. */
+  /** Public id of the email that caused it, while that is stored. */
   readonly sourceUuid: UuidBytes | null
   readonly createdAt: Millis
 }
@@ -46,7 +46,8 @@ const SELECT = `SELECT s.id, s.uuid, s.address, s.reason, streams.slug AS stream
   s.created_at AS createdAt
   FROM suppressions s LEFT JOIN streams ON streams.id = s.stream_id LEFT JOIN contact_lists ON contact_lists.id = s.list_id LEFT JOIN emails ON emails.id = s.source_email_id`
 
-// The page is found by index alone, then joined. The index is named, because a list can be far longer than what one reason or address has of it.
+// The page is found by index alone, then joined. The index is named because a list can be much longer than the part for
+// one reason or address.
 const formatPageQuery = (index: string, where: string) =>
   `${SELECT} WHERE s.id IN (SELECT id FROM suppressions INDEXED BY ${index} WHERE ${where} AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?)
    ORDER BY s.id DESC`
@@ -101,7 +102,7 @@ export function listSuppressions(
   }
   const metric = reason === undefined ? TOTAL_METRIC : toReasonMetric(reason)
   const total = statements.counter.get(accountId, metric)?.value ?? 0
-  // Past the end nothing is looked for: an offset is walked.
+  // Past the end nothing is read: SQLite scans the rows of an offset.
   if (offset >= total) return { suppressions: [], total }
   return {
     suppressions:
@@ -116,34 +117,39 @@ export function listSuppressions(
 export const listSuppressionsAfter = (db: Database, accountId: number, after: number, limit: number): Suppression[] =>
   sql(db).after.all(accountId, after, limit)
 
-/** An address that can be put on the list, or why it cannot. The form of an erased one, as lists and exports have it, is as good. */
+/**
+ * An address that can be put on the list, or why it cannot. Also accepts the form of an erased address, as lists and
+ * exports show it.
+ */
 export function parseSuppressedAddress(text: string): { readonly address: string } | { readonly reason: string } {
   if (isErasedKey(text)) return { address: text }
   const parsed = parseMailbox(text)
   return parsed.kind === 'ok' ? { address: parsed.address } : { reason: parsed.reason }
 }
 
-/** The key of an address that is asked for, also of one with a name, as it can be added; of what is none, its text. */
+/** The key of a requested address, also of one with a display name; for anything else, its text. */
 function toKey(text: string): string {
   const listed = parseSuppressedAddress(text)
   return toSuppressionKey('address' in listed ? listed.address : text)
 }
 
-/** A reason as it is kept, or what is wrong with it. An empty one is none. */
+/** A reason in its stored form, or what is wrong with it. An empty reason is none. */
 export function parseReason(text: string | null | undefined): { readonly reason: string } | { readonly error: string } {
   if (text === undefined || text === null || text === '') return { reason: DEFAULT_REASON }
-  if (text.length > MAX_REASON_LENGTH) return { error: `A reason has at most ${MAX_REASON_LENGTH} characters.` }
-  if (!text.isWellFormed()) return { error: 'The reason is not valid Unicode text.' }
+  if (text.length > MAX_REASON_LENGTH) return { error: `A reason must have at most ${MAX_REASON_LENGTH} characters.` }
+  if (!text.isWellFormed()) return { error: 'The reason must be valid Unicode text.' }
   return { reason: UNSUBSCRIBE_WORD.test(text) ? UNSUBSCRIBE : text }
 }
 
-/** What lists of other services say of it. Kept as any other word it would stop receipts and password resets too. */
+/** Other services' words for an unsubscription. Stored literally they would stop receipts and password resets too. */
 const UNSUBSCRIBE_WORD = /^\s*(?:list[-_ ]?)?unsubscribed?\s*$/i
 
-/** Only who unsubscribed may still get what is not marketing. */
+/** Only an unsubscribed address may still get mail that is not marketing. */
 export const toScope = (reason: string): SuppressionScope => (reason === UNSUBSCRIBE ? 'marketing' : 'all')
 
-/** Puts an address on the list; gives the row that is there already, if one covers the same. Throws 422 for what is no address. */
+/**
+ * Adds an address to the list; returns the existing row if one has the same scope. Throws 422 for an invalid address.
+ */
 export function addSuppression(
   app: App,
   actor: Actor,
@@ -169,14 +175,15 @@ export function addSuppression(
       })
     }
     const row = sql(tx.db).ofEveryStream.get(accountId, address, toSuppressionScopeCode(covers))
-    if (!row) throw new Error('the suppression is neither new nor there')
+    if (!row) throw new Error('suppression neither added nor found')
     return row
   })
 }
 
 /**
- * Takes everything about an address off the list, however it is spelled; returns how many rows that were. Its contacts that are unsubscribed, bounced
- * or complained become what they were: whoever says that an address gets mail again means its lists as well.
+ * Removes all suppressions of an address, however it is spelled; returns the number of rows. Its contacts that are
+ * unsubscribed, bounced or complained regain their previous status: an account that allows mail to an address again
+ * means its lists as well.
  */
 export function removeSuppression(app: App, actor: Actor, address: string): Promise<number> {
   const key = toKey(address)

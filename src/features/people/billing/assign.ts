@@ -1,4 +1,4 @@
-/** @module The operator's word on an account's plan and quota, in place of a purchase. */
+/** @module Sets an account's plan and quota by the operator's decision instead of a purchase. */
 
 import { type Account, getAccount } from '#features/core/accounts/accounts.ts'
 import { isPlan, PLANS, UNLIMITED } from '#features/core/accounts/plans.ts'
@@ -9,20 +9,23 @@ import { conflict, invalid } from '#platform/errors.ts'
 
 export interface Assignment {
   readonly plan?: string | undefined
-  /** Recipients a month, whatever the plan says; null: what the plan says. */
+  /** Recipients a month, in place of the plan's quota; null: the plan's quota. */
   readonly monthlyQuota?: number | null | undefined
 }
 
 /**
- * Gives an account a plan, a monthly quota of its own, or both; what it has beyond the limits of the plan stays. 422 for what is no plan or quota, or
- * nothing at all; 409 `subscription_exists` for the plan of an account that pays, which follows the subscription, and `sub_account` for that
- * of a sub-account.
+ * Assigns a plan, a monthly quota, or both to an account; what the account has beyond the limits of the plan stays.
+ * Throws 422 for an unknown plan, an invalid quota or an empty change; 409 `subscription_exists` for the plan of an
+ * account that pays, which follows the subscription, and `sub_account` for the plan of a sub-account.
  */
 export function assignPlan(app: App, actor: Actor, { plan, monthlyQuota }: Assignment): Promise<Account> {
-  if (plan === undefined && monthlyQuota === undefined) throw invalid('plan', 'Give a plan, a monthly quota, or both.')
-  if (plan !== undefined && !isPlan(plan)) throw invalid('plan', `A plan is one of ${PLANS.join(', ')}.`)
+  if (plan === undefined && monthlyQuota === undefined) throw invalid('plan', 'Set a plan, a monthly quota, or both.')
+  if (plan !== undefined && !isPlan(plan)) throw invalid('plan', `The plan must be one of ${PLANS.join(', ')}.`)
   if (typeof monthlyQuota === 'number' && !isQuota(monthlyQuota))
-    throw invalid('monthly_quota', `A monthly quota is a whole number from 0 to ${UNLIMITED}, which is no limit.`)
+    throw invalid(
+      'monthly_quota',
+      `A monthly quota must be a whole number from 0 to ${UNLIMITED}, which means unlimited.`,
+    )
   return app.commit.write((tx) => {
     const before = getAccount(app.config, tx.db, actor.accountId)
     const now = app.eventTime()
@@ -30,7 +33,10 @@ export function assignPlan(app: App, actor: Actor, { plan, monthlyQuota }: Assig
       const billing = getBillingState(tx.db, actor.accountId)
       if (billing.isSubAccount) throw conflict('sub_account', 'A sub-account has the plan of its parent; change that.')
       if (billing.subscriptionId !== null)
-        throw conflict('subscription_exists', 'The account has a subscription, which its plan follows; end that first.')
+        throw conflict(
+          'subscription_exists',
+          "The account's plan follows its subscription; end the subscription first.",
+        )
       setPlan(tx, actor.accountId, plan, now)
     }
     if (monthlyQuota !== undefined) setQuota(tx, actor.accountId, monthlyQuota, now)

@@ -1,6 +1,7 @@
 /**
- * @module Sends the owner of an account to Stripe: to buy a plan, or to the pages where a subscription is changed, paid and ended. What comes of it is
- * told by Stripe (see reconcile.ts); nothing here changes a plan. Also ends what an account pays when it is deleted.
+ * @module Sends the owner of an account to Stripe: to buy a plan, or to the pages that change, pay and end a
+ * subscription. Stripe reports the result (see reconcile.ts); nothing here changes a plan. Also ends the payments of an
+ * account that is deleted.
  */
 import type { Stripe } from 'stripe'
 import { getAccount } from '#features/core/accounts/accounts.ts'
@@ -16,14 +17,14 @@ import { invalidResponse, isBillingConfigured, isResourceMissing, requireBilling
 
 export interface CheckoutInput {
   readonly plan: string
-  /** Where the browser goes afterwards. */
+  /** Where the browser goes after the purchase. */
   readonly successUrl: string
   readonly cancelUrl: string
 }
 
 /**
- * URL of a page of Stripe where the plan is bought. Makes the account a customer of Stripe. 422 for a plan that is not for sale, 409
- * `subscription_exists`, 403 for sub-accounts; 502 and 503 as `withStripe`.
+ * URL of the Stripe page where the plan is bought. Makes the account a customer of Stripe. Throws 422 for a plan that
+ * is not for sale, 409 `subscription_exists`, 403 for sub-accounts; 502 and 503 as `withStripe`.
  */
 export async function startCheckout(app: App, actor: Actor, input: CheckoutInput): Promise<string> {
   requireBilling(app)
@@ -34,7 +35,7 @@ export async function startCheckout(app: App, actor: Actor, input: CheckoutInput
   if (getBillingState(app.db, actor.accountId).subscriptionId !== null)
     throw conflict(
       'subscription_exists',
-      'The account has a subscription; change or end it on the page that POST /v1/billing/portal gives.',
+      'The account has a subscription; change or end it on the page that POST /v1/billing/portal returns.',
     )
   return withStripe(app, async (stripe) => {
     const session = await withCustomer(app, actor, stripe, (customer) =>
@@ -52,7 +53,10 @@ export async function startCheckout(app: App, actor: Actor, input: CheckoutInput
   })
 }
 
-/** URL of the page of Stripe where the account's subscription is managed. 409 `no_subscription` for who never began to buy; else as `startCheckout`. */
+/**
+ * URL of the Stripe page where the account's subscription is managed. Throws 409 `no_subscription` for an account that
+ * never started a purchase; otherwise as `startCheckout`.
+ */
 export async function openPortal(app: App, actor: Actor, returnUrl: string): Promise<string> {
   requireBilling(app)
   const { customerId } = requirePayer(app, actor)
@@ -71,9 +75,9 @@ export async function openPortal(app: App, actor: Actor, returnUrl: string): Pro
 }
 
 const noSubscription = () =>
-  conflict('no_subscription', 'The account has never had a subscription; begin one with POST /v1/billing/checkout.')
+  conflict('no_subscription', 'The account has never had a subscription; start one with POST /v1/billing/checkout.')
 
-/** The billing of an account that may buy. */
+/** The billing state of an account that may buy. */
 function requirePayer(app: App, actor: Actor): BillingState {
   const billing = getBillingState(app.db, actor.accountId)
   if (billing.isSubAccount)
@@ -88,15 +92,14 @@ function requirePrice({ config }: App, plan: string): string {
   throw invalid(
     'plan',
     forSale.length === 0
-      ? 'No plan can be bought here.'
-      : `Plan ${JSON.stringify(plan)} cannot be bought; one of ${forSale.join(', ')} can.`,
+      ? 'No plans are for sale here.'
+      : `Plan ${JSON.stringify(plan)} is not for sale; choose one of ${forSale.join(', ')}.`,
     'plan_not_for_sale',
   )
 }
 
 function requireWebUrl(field: string, text: string): void {
-  if (!isWebUrl(text))
-    throw invalid(field, 'Give a URL that begins with https:// or http://, without user and password.')
+  if (!isWebUrl(text)) throw invalid(field, 'The URL must begin with https:// or http://, without user and password.')
 }
 
 function isWebUrl(text: unknown): text is string {
@@ -104,13 +107,13 @@ function isWebUrl(text: unknown): text is string {
   return url !== null && (url.protocol === 'https:' || url.protocol === 'http:') && url.username + url.password === ''
 }
 
-/** Where a session leads; what Stripe answers is not believed to be a URL. */
+/** The URL of a session; checked, since Stripe's response is not trusted. */
 function requireSessionUrl(app: App, { url }: { readonly url?: unknown }): string {
   if (!isWebUrl(url)) throw invalidResponse(app, 'the URL of a session')
   return url
 }
 
-/** Does `use` with the account's customer, who is made when there is none, or none any more at Stripe. */
+/** Calls `use` with the account's customer, which is created if there is none, or if Stripe has deleted it. */
 async function withCustomer<T>(
   app: App,
   actor: Actor,
@@ -128,10 +131,10 @@ async function withCustomer<T>(
   return use(await createCustomer(app, actor, stripe, customerId))
 }
 
-/** @param gone the customer that was there before */
+/** @param previousId the customer that the account had before */
 async function createCustomer(app: App, actor: Actor, stripe: Stripe, previousId: string | null): Promise<string> {
   const { email } = getAccount(app.config, app.db, actor.accountId)
-  // Of several at once, and of one whose answer was lost, the same customer.
+  // Concurrent calls, and a retry after a lost response, get the same customer.
   const key = sha256(JSON.stringify([actor.accountUuid, email, previousId])).toHex()
   const created = await stripe.customers.create(
     { email, metadata: { account_id: actor.accountUuid } },
@@ -153,12 +156,13 @@ async function createCustomer(app: App, actor: Actor, stripe: Stripe, previousId
   })
 }
 
-/** How long it is tried to end what a deleted account pays; after that the operator has to do it. */
+/** How long we try to end the payments of a deleted account; after that the operator has to do it. */
 const MAX_RETRY_AGE_MS = days(3)
 
 /**
- * Ends what a deleted account pays, before its row goes. False: Stripe could not be asked, it has to be tried again. Given up three days after the
- * deletion, so that Stripe cannot keep what is to be erased; the log then tells the operator whom to delete there.
+ * Ends the payments of a deleted account before its row is deleted. False: Stripe is unavailable, try again. Gives up
+ * three days after the deletion, so that an outage at Stripe cannot hold up the erasure; the log then names the
+ * customer that the operator has to delete.
  */
 export async function tryEndBilling(app: App, accountId: number, deletedAt: Millis): Promise<boolean> {
   try {
@@ -168,14 +172,14 @@ export async function tryEndBilling(app: App, accountId: number, deletedAt: Mill
     if (!(error instanceof AppError)) throw error
     if (app.clock.now() < deletedAt + MAX_RETRY_AGE_MS) return false
     const { customerId } = getBillingState(app.db, accountId)
-    app.log.error({ customer: customerId }, 'a deleted account may still pay: delete this customer at Stripe')
+    app.log.error({ customer: customerId }, 'deleted account may still be charged: delete this customer at Stripe')
     return true
   }
 }
 
 /**
- * Deletes the account's customer at Stripe, which ends its subscription at once, and forgets it. Nothing is to be done for an account without a
- * customer. Throws as `withStripe`.
+ * Deletes the account's customer at Stripe, which ends its subscription immediately, and deletes its id here. Does
+ * nothing for an account without a customer. Throws as `withStripe`.
  */
 export async function endBilling(app: App, accountId: number): Promise<void> {
   const { customerId, accountUuid } = getBillingState(app.db, accountId)
@@ -186,6 +190,6 @@ export async function endBilling(app: App, accountId: number): Promise<void> {
         if (!isResourceMissing(error)) throw error
       }),
     )
-  } else app.log.warn({ account: accountUuid }, 'an account with a subscription is deleted while nobody is billed')
+  } else app.log.warn({ account: accountUuid }, 'account with a subscription deleted while billing is not configured')
   await app.commit.writeFromReserve((tx) => setCustomer(tx, accountId, null, app.eventTime()))
 }

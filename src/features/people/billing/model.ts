@@ -5,24 +5,24 @@ import type { Subscription } from '#features/core/accounts/subscription.ts'
 import { isoTimeOrNull } from '#platform/http/envelope.ts'
 import { Nullable, StrictObject, Timestamp } from '#platform/http/schemas.ts'
 
-const MaxDomains = Type.Integer({ description: 'Most domains; 2147483647 is unlimited, here and below.' })
-const MaxTemplates = Type.Integer({ description: 'Most templates.' })
-const MaxWebhooks = Type.Integer({ description: 'Most webhooks, beside those of inbound routes.' })
+const MaxDomains = Type.Integer({ description: 'Maximum number of domains; 2147483647 is unlimited, here and below.' })
+const MaxTemplates = Type.Integer({ description: 'Maximum number of templates.' })
+const MaxWebhooks = Type.Integer({ description: 'Maximum number of webhooks, besides those of inbound routes.' })
 const TrackingEnabled = Type.Boolean({ description: 'Whether opens and clicks can be tracked.' })
 const PriceCents = Type.Integer({
   description:
-    'Price of a month in the smallest unit of the currency; 0: it costs nothing, or has no price here. Whether a plan can be bought says stripe_price_id.',
+    'Monthly price in the smallest unit of the currency; 0: free, or no price is set here. stripe_price_id shows whether a plan can be bought.',
 })
 const PLAN_NAME = 'free, starter, pro, business, enterprise or unlimited.'
 
 export const PlanRecord = Type.Object({
   plan: Type.String({ description: PLAN_NAME }),
-  monthly_quota: Type.Integer({ description: 'Recipients a calendar month (UTC); 2147483647 is unlimited.' }),
+  monthly_quota: Type.Integer({ description: 'Recipients per calendar month (UTC); 2147483647 is unlimited.' }),
   max_domains: MaxDomains,
   max_templates: MaxTemplates,
   max_webhooks: MaxWebhooks,
-  max_contact_lists: Type.Integer({ description: 'Most contact lists.' }),
-  max_sub_accounts: Type.Integer({ description: 'Most sub-accounts.' }),
+  max_contact_lists: Type.Integer({ description: 'Maximum number of contact lists.' }),
+  max_sub_accounts: Type.Integer({ description: 'Maximum number of sub-accounts.' }),
   tracking_enabled: TrackingEnabled,
   price_cents: PriceCents,
   stripe_price_id: Nullable(Type.String(), { description: 'Price at Stripe; null: the plan cannot be bought.' }),
@@ -32,16 +32,16 @@ export type PlanRecord = Static<typeof PlanRecord>
 export const SubscriptionRecord = Type.Object({
   plan: Type.String({ description: PLAN_NAME }),
   subscription_status: Type.String({
-    description: 'active, trialing, past_due or canceled; none: there never was a subscription.',
+    description: 'active, trialing, past_due or canceled; none: there has never been a subscription.',
   }),
   stripe_subscription_id: Nullable(Type.String(), { description: 'Subscription at Stripe.' }),
-  billing_email: Nullable(Type.String(), { description: 'Address that invoices go to.' }),
+  billing_email: Nullable(Type.String(), { description: 'Address that invoices are sent to.' }),
   trial_ends_at: Nullable(Timestamp(), { description: 'When the trial ends.' }),
   monthly_quota: Type.Integer({
     description:
-      'Recipients a calendar month (UTC) that hold now: those of plan free until the first invoice over more than zero is paid.',
+      'Current limit of recipients per calendar month (UTC): that of plan free until the first invoice over more than zero is paid.',
   }),
-  emails_sent_this_month: Type.Integer({ description: 'Recipients accepted this month, cancelled ones taken out.' }),
+  emails_sent_this_month: Type.Integer({ description: 'Recipients accepted this month, minus cancelled ones.' }),
   limits: Type.Object(
     {
       max_domains: MaxDomains,
@@ -50,7 +50,7 @@ export const SubscriptionRecord = Type.Object({
       tracking_enabled: TrackingEnabled,
       price_cents: PriceCents,
     },
-    { description: 'What the plan allows and costs.' },
+    { description: 'Limits and price of the plan.' },
   ),
 })
 export type SubscriptionRecord = Static<typeof SubscriptionRecord>
@@ -63,12 +63,12 @@ export const CheckoutRequest = StrictObject({
   cancel_url: PageUrl('Where the browser goes when nothing was bought.'),
 })
 export const CheckoutRecord = Type.Object({
-  checkout_url: Type.String({ description: 'Page where the plan is bought; to be opened soon, and once.' }),
+  checkout_url: Type.String({ description: 'Page where the plan is bought; open it soon, and only once.' }),
 })
 
-export const PortalRequest = StrictObject({ return_url: PageUrl('Where the page leads back to.') })
+export const PortalRequest = StrictObject({ return_url: PageUrl("Where the page's return link leads.") })
 export const PortalRecord = Type.Object({
-  portal_url: Type.String({ description: 'Page where the subscription is managed; to be opened soon.' }),
+  portal_url: Type.String({ description: 'Page where the subscription is managed; open it soon.' }),
 })
 
 export const planWire = ({ plan, monthlyQuota, limits, trackingEnabled, ...terms }: PlanTerms): PlanRecord => ({

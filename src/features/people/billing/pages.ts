@@ -1,6 +1,6 @@
 /**
- * @module POST /billing/stripe: where Stripe tells of payments and subscriptions. Public; the signature decides who is heard, and of what is told only
- * the customer is believed: what that customer has is asked of Stripe itself.
+ * @module POST /billing/stripe: receives Stripe's events on payments and subscriptions. Public; only signed events are
+ * accepted. Of an event only the customer counts: we ask Stripe itself what that customer has.
  */
 import { Elysia } from 'elysia'
 import type { Stripe } from 'stripe'
@@ -11,11 +11,11 @@ import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { reconcile } from './reconcile.ts'
 import { loadStripe } from './stripe.ts'
 
-/** In seconds: how old a signature may be, which is how long a copied one can be used. */
+/** Maximum age of a signature in seconds, which is how long a copied one can be used. */
 const TOLERANCE_SECONDS = 300
 const MAX_ID_LENGTH = 255
 
-/** Whatever else is told changes no plan. */
+/** Other events change no plan. */
 const HANDLED_EVENTS: readonly string[] = [
   'checkout.session.completed',
   'customer.subscription.created',
@@ -35,17 +35,17 @@ export const billingPages = (app: App) =>
       const event = await verifyEvent(app, body, request.headers.get('stripe-signature'))
       if (!HANDLED_EVENTS.includes(event.type)) return RECEIVED
       const customer = readCustomer(event)
-      // Stripe repeats what is not answered with 2xx, and by then can be asked again.
+      // Stripe repeats an event until the response is 2xx, so an outage is retried later.
       if (isId(customer) && isId(event.id)) await withoutTimeLimit(request, () => reconcile(app, customer, event.id))
       return RECEIVED
     },
     { detail: { hide: true, ...acceptsBody('bytes') } },
   )
 
-/** The event in a body that Stripe has signed; throws 400 `invalid_signature`. */
+/** The event in a body signed by Stripe; throws 400 `invalid_signature`. */
 async function verifyEvent({ config, clock }: App, body: unknown, signature: string | null): Promise<Stripe.Event> {
   try {
-    if (!(body instanceof Uint8Array) || signature === null) throw new TypeError('nothing is signed')
+    if (!(body instanceof Uint8Array) || signature === null) throw new TypeError('signature or body missing')
     const { webhooks } = await loadStripe()
     const event: unknown = await webhooks.constructEventAsync(
       Buffer.from(body),
@@ -55,18 +55,18 @@ async function verifyEvent({ config, clock }: App, body: unknown, signature: str
       undefined,
       clock.now(),
     )
-    if (typeof event !== 'object' || event === null) throw new TypeError('no event')
+    if (typeof event !== 'object' || event === null) throw new TypeError('not an event')
     return event as Stripe.Event
   } catch {
     throw new AppError(
       400,
       'invalid_signature',
-      'This is not signed with the secret of the endpoint, or was signed too long ago.',
+      'Invalid signature: it was not made with the secret of the endpoint, or is too old.',
     )
   }
 }
 
-/** Of the object that an event is about: its customer, as an id or as a whole; of `customer.deleted` itself. */
+/** The customer of the event's object, as an id or expanded; for `customer.deleted` the object itself. */
 function readCustomer(event: Stripe.Event): unknown {
   const about: unknown = event.data?.object
   if (typeof about !== 'object' || about === null) return undefined

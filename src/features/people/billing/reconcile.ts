@@ -1,6 +1,7 @@
 /**
- * @module Makes an account's plan what its customer has bought, as Stripe says at this moment. Events of Stripe only say that it is time to ask: so
- * they may come twice, late, in any order or not at all. The only writer of `billing_events`.
+ * @module Makes an account's plan match what its customer has bought, according to Stripe at this moment. Stripe's
+ * events only trigger the query, so they may arrive twice, late, in any order or not at all. Only this module writes
+ * `billing_events`.
  */
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
@@ -22,7 +23,7 @@ import { SerialQueue } from '#platform/queue/serial-queue.ts'
 import { days, seconds } from '#platform/units.ts'
 import { invalidResponse, isBillingConfigured, isResourceMissing, withStripe } from './stripe.ts'
 
-/** Stripe repeats an event for three days by itself, for thirty by hand. */
+/** Stripe repeats an event for three days automatically, and for thirty on request. */
 const EVENT_RETENTION_DAYS = 60
 const BATCH_SIZE = 500
 
@@ -34,7 +35,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** A paid plan holds while Stripe still tries to collect. */
+/** A paid plan stays while Stripe still tries to collect the payment. */
 const LIVE_STATUSES: readonly string[] = ['active', 'trialing', 'past_due']
 
 const Id = Type.String({ minLength: 1, maxLength: 255 })
@@ -42,7 +43,7 @@ const MAX_EMAIL_LENGTH = 320
 const LAST_SECOND = 253_402_300_799
 const Second = Type.Integer({ minimum: 0, maximum: LAST_SECOND })
 
-/** Of the answers, what is read of them. */
+/** The fields of Stripe's responses that are read here. */
 const ListedSubscriptions = Type.Object({
   data: Type.Array(
     Type.Object({
@@ -62,13 +63,13 @@ const ListedInvoices = Type.Object({ data: Type.Array(Type.Object({ amount_paid:
 
 type ListedSubscription = Static<typeof ListedSubscriptions>['data'][number]
 
-/** The value, once it is of this shape; a 502 otherwise. */
+/** The value, if it matches the schema; throws 502 otherwise. */
 function requireShape<T extends TSchema>(app: App, what: string, schema: T, value: unknown): Static<T> {
   if (!Value.Check(schema, value)) throw invalidResponse(app, what)
   return value
 }
 
-/** Who changes accounts here, in the audit log. */
+/** The actor of these changes in the audit log. */
 const toStripeActor = ({ accountId, accountUuid }: BillingState): Actor => ({
   accountId,
   accountUuid,
@@ -80,9 +81,10 @@ const toStripeActor = ({ accountId, accountUuid }: BillingState): Actor => ({
 export const isEventApplied = (app: Pick<App, 'db'>, eventId: string): boolean => sql(app.db).seen.get(eventId) !== null
 
 /**
- * Asks Stripe for the subscriptions of a customer and makes plan, quota and status of the account follow, in one transaction with the audit log.
- * A customer who is not ours, or whose account is being deleted, changes nothing. Throws as `withStripe`.
- * @param eventId of the event that says so; noted with the change, and not applied a second time
+ * Asks Stripe for the subscriptions of a customer and updates plan, quota and status of the account, in one transaction
+ * with the audit log. An unknown customer, or one whose account is being deleted, changes nothing. Throws as
+ * `withStripe`.
+ * @param eventId the event that triggered this; recorded with the change, so it is not applied twice
  */
 export const reconcile = (app: App, customerId: string, eventId?: string): Promise<void> =>
   runInOrder(app, customerId, async () => {
@@ -93,7 +95,7 @@ export const reconcile = (app: App, customerId: string, eventId?: string): Promi
     await app.commit.write((tx) => {
       const now = app.eventTime()
       if (eventId !== undefined) sql(tx.db).note.run(eventId, now)
-      // Read again: an operator may have changed the plan meanwhile.
+      // Read again: an operator may have changed the plan since then.
       const current = findBillingStateByCustomer(tx.db, customerId)
       if (!current || current.isDeleted || !purchase) return
       const after = toSubscription(app, current, purchase)
@@ -114,14 +116,17 @@ export const reconcile = (app: App, customerId: string, eventId?: string): Promi
     })
   })
 
-/** What Stripe says that a customer has; `subscription` undefined: nothing that counts. */
+/** What a customer has at Stripe; `subscription` undefined: no live subscription. */
 interface Purchase {
   readonly subscription: ListedSubscription | undefined
   /** Whether an invoice of it over more than zero was paid. */
   readonly isSettled: boolean
 }
 
-/** Undefined: Stripe does not know the customer, and nothing told us so. A key of another account of Stripe must not take everybody's plan away. */
+/**
+ * Undefined: Stripe does not know the customer, and no event reported that. A key of another Stripe account must not
+ * take every customer's plan away.
+ */
 function readPurchase(
   app: App,
   customerId: string,
@@ -133,13 +138,13 @@ function readPurchase(
     if (live === undefined && !isFromEvent) {
       app.log.error(
         { account: before.accountUuid },
-        'Stripe does not know a customer; is TASSIS_STRIPE_KEY of the right account?',
+        'customer unknown to Stripe; is TASSIS_STRIPE_KEY of the right account?',
       )
       return undefined
     }
     const subscription = findNewest(live ?? [])
     if (!subscription) return { subscription, isSettled: false }
-    // Once settled, a subscription stays so.
+    // Once settled, a subscription stays settled.
     const isKnown = subscription.id === before.subscriptionId && !before.quotaHeld
     return { subscription, isSettled: isKnown || (await hasPaid(app, stripe, subscription.id)) }
   })
@@ -152,7 +157,7 @@ async function listLiveSubscriptions(
   customerId: string,
 ): Promise<ListedSubscription[] | undefined> {
   try {
-    // Without those that have ended.
+    // Stripe leaves out ended subscriptions by default.
     const { data } = requireShape(
       app,
       'subscriptions',
@@ -171,7 +176,7 @@ async function listLiveSubscriptions(
 const toCustomerId = (customer: ListedSubscription['customer']): string =>
   typeof customer === 'string' ? customer : customer.id
 
-/** Of several, the last that was begun: what its customer wants now. */
+/** The newest of several: what the customer wants now. */
 const findNewest = (subscriptions: readonly ListedSubscription[]): ListedSubscription | undefined =>
   subscriptions.reduce<ListedSubscription | undefined>(
     (last, subscription) => (last && last.created >= subscription.created ? last : subscription),
@@ -188,21 +193,20 @@ async function hasPaid(app: App, stripe: Stripe, subscriptionId: string): Promis
   return data.some((invoice) => invoice.amount_paid > 0)
 }
 
-/** What an account is to have; undefined: nothing of it comes from Stripe. */
+/** The subscription to store; undefined: nothing of the account's plan comes from Stripe. */
 function toSubscription(
   app: App,
   current: BillingState,
   { subscription, isSettled }: Purchase,
 ): Subscription | undefined {
   if (!subscription) {
-    // A plan that the operator gave is not taken away.
+    // A plan that the operator assigned stays.
     if (current.subscriptionId === null) return undefined
     return { ...current, plan: 'free', quotaHeld: false, subscriptionId: null, status: 'canceled', trialEndsAt: null }
   }
   const { customer, items, trial_end: trialEnd } = subscription
   const plan = items.data.map(({ price }) => findPlanByPrice(app.config, price.id)).find((known) => known !== undefined)
-  if (!plan)
-    app.log.warn({ account: current.accountUuid }, 'a subscription has no price of TASSIS_PLANS; its plan stays')
+  if (!plan) app.log.warn({ account: current.accountUuid }, 'subscription has no price of TASSIS_PLANS; its plan stays')
   const email = typeof customer === 'string' ? null : (customer.email ?? null)
   return {
     plan: plan ?? current.plan,
@@ -222,13 +226,13 @@ const isSame = (a: Subscription, b: Subscription): boolean =>
   a.billingEmail === b.billingEmail &&
   a.trialEndsAt === b.trialEndsAt
 
-/** Of each service, one queue for a customer: what was asked of Stripe first must be written first. */
+/** Per service, one queue per customer: results must be written in the order in which Stripe was asked. */
 const queueOf = perOwner((_: App) => new SerialQueue<string>())
 
 const runInOrder = (app: App, customerId: string, work: () => Promise<void>): Promise<void> =>
   queueOf(app).run(customerId, work)
 
-/** Asks for every customer, one after the other: for events that never came. Ends when Stripe cannot be asked. */
+/** Reconciles every customer in turn, for events that never arrived. Stops when Stripe is unavailable. */
 export async function reconcileAll(app: App, signal: AbortSignal): Promise<void> {
   if (!isBillingConfigured(app.config)) return
   for (let last = ''; ; ) {
@@ -240,7 +244,7 @@ export async function reconcileAll(app: App, signal: AbortSignal): Promise<void>
   }
 }
 
-/** False when Stripe cannot be asked at the moment; what it refuses for one customer is logged and says nothing of others. */
+/** False when Stripe is unavailable; an error for one customer is logged and does not affect the others. */
 async function tryReconcile(app: App, customerId: string): Promise<boolean> {
   try {
     await reconcile(app, customerId)
@@ -251,7 +255,7 @@ async function tryReconcile(app: App, customerId: string): Promise<boolean> {
   }
 }
 
-/** Forgets events that nobody will repeat any more; returns how many. */
+/** Deletes events that will not be repeated any more; returns how many. */
 export async function purgeBillingEvents(app: App): Promise<number> {
   const before = app.confirmedNow() - days(EVENT_RETENTION_DAYS)
   for (let removed = 0; ; ) {

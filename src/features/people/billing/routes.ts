@@ -1,4 +1,4 @@
-/** @module /v1/billing: paths, shapes and one call each. */
+/** @module /v1/billing: paths, schemas and one call each. */
 import { Elysia } from 'elysia'
 import { readAccountState } from '#features/core/accounts/accounts.ts'
 import { getPlanTerms, listPlanTerms } from '#features/core/accounts/plans.ts'
@@ -24,7 +24,7 @@ import {
 
 const tags = ['Billing']
 
-/** Pages of Stripe that an account may ask for: each is a call there. */
+/** Rate of an account's requests for Stripe pages: each is a call to Stripe. */
 const SESSION_RATE: Rate = { burst: 30, ratePerSecond: 10 / 60 }
 
 export function billingRoutes(app: App) {
@@ -32,7 +32,7 @@ export function billingRoutes(app: App) {
   const requireRate = ({ accountId }: Actor): void => {
     const decision = limiter.take(String(accountId), 1, SESSION_RATE)
     if (!decision.ok)
-      throw tooManyRequests('rate_limited', 'Too many pages were asked for; wait a little.', decision.retryAfterSeconds)
+      throw tooManyRequests('rate_limited', 'Too many pages were requested; wait a little.', decision.retryAfterSeconds)
   }
 
   return new Elysia({ prefix: '/v1/billing' })
@@ -46,7 +46,7 @@ export function billingRoutes(app: App) {
         response: PageBody(PlanRecord),
         detail: {
           summary: 'List the plans',
-          description: 'With their prices and limits, the smallest first. Needs no key.',
+          description: 'With their prices and limits, the smallest first. Requires no key.',
           tags,
           ...publicRoute,
         },
@@ -81,7 +81,7 @@ export function billingRoutes(app: App) {
         detail: {
           summary: 'Buy a plan',
           description:
-            'Answers with a page of the payment provider. The plan changes when the purchase is done. 503 where nobody is billed.',
+            'Returns a page of the payment provider. The plan changes when the purchase is complete. 503 where billing is not configured.',
           tags,
           ...requires('account:admin'),
           ...ownersOnly,
@@ -100,7 +100,7 @@ export function billingRoutes(app: App) {
         detail: {
           summary: 'Manage the subscription',
           description:
-            'Answers with a page of the payment provider, where it is changed, paid and ended. 503 where nobody is billed.',
+            'Returns a page of the payment provider, where the subscription is changed, paid and ended. 503 where billing is not configured.',
           tags,
           ...requires('account:admin'),
           ...ownersOnly,

@@ -3,7 +3,7 @@ import type { SettingValues } from '#platform/config.ts'
 import { checked, isHttpUrl, text } from '#platform/setting-kinds.ts'
 
 export const billingSettings = {
-  stripeKey: { ...text('', 'Secret API key of Stripe; empty: nobody is billed.', 'any text'), secret: true },
+  stripeKey: { ...text('', 'Secret API key of Stripe; empty: billing is off.', 'any text'), secret: true },
   stripeWebhookSecret: {
     ...text('', 'Signing secret of the Stripe webhook endpoint {public_url}/billing/stripe.', 'any text'),
     secret: true,
@@ -11,7 +11,7 @@ export const billingSettings = {
   stripeUrl: checked(
     'https://api.stripe.com',
     'a URL such as https://api.stripe.com',
-    'Where the API of Stripe is reached.',
+    'URL of the Stripe API.',
     isHttpUrl,
   ),
 }

@@ -1,9 +1,8 @@
 /**
- * @module Calls Stripe by its own library: bounded in time, in the size of answers and in how many calls are under way. Whatever goes wrong there
- * becomes one of two errors that name no secret; the log has kind and code of it, never a text from there. Never follows a redirect, which would
- * carry the key elsewhere.
- *
- * By `fetch`: the operator gave the URL. Callers judge what the answers hold.
+ * @module Calls Stripe with its own library, with limits on time, response size and concurrent calls. Every failure
+ * becomes one of two errors without secrets; the log has its kind and code, never a text from Stripe. Never follows a
+ * redirect, which would carry the key elsewhere. Uses `fetch`, since the operator configured the URL. Callers check the
+ * content of responses.
  */
 import type { Stripe } from 'stripe'
 import type { App } from '#features/core/app/app.ts'
@@ -12,7 +11,7 @@ import { AppError, invalid } from '#platform/errors.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { MiB, minutes, seconds } from '#platform/units.ts'
 
-/** Of all requests of one call together. */
+/** For all requests of one call together. */
 const TIMEOUT_MS = seconds(20)
 const MAX_RESPONSE_BYTES = 4 * MiB
 const MAX_CONCURRENT_CALLS = 32
@@ -24,22 +23,22 @@ type StripeConfig = Pick<Config, 'stripeKey' | 'stripeWebhookSecret' | 'stripeUr
 
 export const isBillingConfigured = ({ stripeKey }: Pick<Config, 'stripeKey'>): boolean => stripeKey !== ''
 
-/** Throws ConfigError for settings that would take money without giving the plan. */
+/** Throws ConfigError for settings that would take money without granting the plan. */
 export function requireBillingConfig({ stripeKey, stripeWebhookSecret, stripeUrl }: StripeConfig): void {
   if (stripeKey !== '' && stripeWebhookSecret === '')
     throw new ConfigError(
-      'TASSIS_STRIPE_KEY is set but TASSIS_STRIPE_WEBHOOK_SECRET is not; set it to the signing secret of the endpoint {public_url}/billing/stripe, which tells of payments.',
+      'TASSIS_STRIPE_KEY is set but TASSIS_STRIPE_WEBHOOK_SECRET is not; set it to the signing secret of the endpoint {public_url}/billing/stripe, which reports payments.',
     )
   if (new URL(stripeUrl).pathname !== '/')
     throw new ConfigError(
-      `TASSIS_STRIPE_URL is "${stripeUrl}"; allowed is a URL of host and port only, such as https://api.stripe.com.`,
+      `TASSIS_STRIPE_URL is "${stripeUrl}"; it must be a URL of host and port only, such as https://api.stripe.com.`,
     )
 }
 
 /** Throws 503 `billing_not_configured` while there is no key. */
 export function requireBilling({ config }: Pick<App, 'config'>): void {
   if (isBillingConfigured(config)) return
-  throw new AppError(503, 'billing_not_configured', 'Plans cannot be bought here: no payment provider is configured.', {
+  throw new AppError(503, 'billing_not_configured', 'No plans are for sale here: no payment provider is configured.', {
     retryAfterSeconds: NOT_CONFIGURED_RETRY_SECONDS,
   })
 }
@@ -47,14 +46,15 @@ export function requireBilling({ config }: Pick<App, 'config'>): void {
 type Library = typeof Stripe
 type StripeError = InstanceType<Library['errors']['StripeError']>
 
-/** Loaded when it is first needed: most services sell nothing, and no command line does. */
+/** Loaded when first needed: most services sell nothing, and the command line never does. */
 export const loadStripe = async (): Promise<Library> => (await import('stripe')).default
 
 const getCalls = perOwner((_: App) => ({ running: 0 }))
 
 /**
- * Does `call` with a client of Stripe, within 20 seconds. Throws 503 `billing_unavailable` when Stripe cannot be asked now, 502 `billing_failed` when
- * it refuses, 422 for a URL of the client's that it refuses, and whatever else `call` throws.
+ * Runs `call` with a Stripe client, within 20 seconds. Throws 503 `billing_unavailable` when Stripe cannot be reached,
+ * 502 `billing_failed` when it rejects the call, 422 for a URL of the client's that it rejects, and whatever else
+ * `call` throws.
  */
 export async function withStripe<T>(app: App, call: (stripe: Stripe) => Promise<T>): Promise<T> {
   requireBilling(app)
@@ -77,7 +77,7 @@ async function callWithTimeout<T>(app: App, library: Library, call: (stripe: Str
     throw error instanceof library.errors.StripeError ? toAppError(app, library, error) : error
   } finally {
     timer.cancel()
-    // What runs on beside a part that failed ends with it.
+    // Ends the requests that still run beside one that failed.
     ending.abort()
   }
 }
@@ -88,16 +88,19 @@ function createClient(library: Library, { stripeKey, stripeUrl }: StripeConfig, 
     host: hostname,
     port: port === '' ? (protocol === 'http:' ? 80 : 443) : Number(port),
     protocol: protocol === 'http:' ? 'http' : 'https',
-    // Whoever asked tries again: a person, or Stripe with its event.
+    // The caller tries again: a person, or Stripe with its event.
     maxNetworkRetries: 0,
-    // Ours comes first.
+    // Our own timeout ends it first.
     timeout: minutes(1),
     telemetry: false,
     httpClient: library.createFetchHttpClient(createBoundedFetch(signal)),
   })
 }
 
-/** A fetch that reads the whole body, an object in JSON: no more of it than is allowed, and until the signal. What it throws becomes an error of the library. */
+/**
+ * Returns a fetch that reads the whole body, a JSON object of at most MAX_RESPONSE_BYTES, until the signal aborts. The
+ * library turns what it throws into an error of its own.
+ */
 const createBoundedFetch = (signal: AbortSignal): typeof fetch =>
   Object.assign((url: string | URL | Request, init: RequestInit = {}) => fetchBounded(url, init, signal), {
     preconnect: () => undefined,
@@ -105,7 +108,7 @@ const createBoundedFetch = (signal: AbortSignal): typeof fetch =>
 
 async function fetchBounded(url: string | URL | Request, init: RequestInit, signal: AbortSignal): Promise<Response> {
   const headers = new Headers(init.headers)
-  // What is small when compressed may be large.
+  // A small compressed body can become large.
   headers.set('accept-encoding', 'identity')
   const response = await fetch(url, { ...init, headers, redirect: 'error', decompress: false, signal })
   const reader = response.body?.getReader()
@@ -116,21 +119,21 @@ async function fetchBounded(url: string | URL | Request, init: RequestInit, sign
     sizeBytes += value.length
     if (sizeBytes > MAX_RESPONSE_BYTES) {
       await reader.cancel()
-      throw new Error(`the answer is larger than ${MAX_RESPONSE_BYTES} bytes`)
+      throw new Error(`the response is larger than ${MAX_RESPONSE_BYTES} bytes`)
     }
     chunks.push(value)
   }
   const text = Buffer.concat(chunks).toString()
-  // The library takes for granted that it is an object.
+  // The library assumes that it is an object.
   const body: unknown = JSON.parse(text)
-  if (typeof body !== 'object' || body === null) throw new Error('the answer is no object')
+  if (typeof body !== 'object' || body === null) throw new Error('the response is not an object')
   return new Response(text, { status: response.status, headers: response.headers })
 }
 
-/** Whether Stripe said that what was named is not there (any more). */
+/** Whether Stripe reported that the named resource does not exist (any more). */
 export function isResourceMissing(error: unknown, param?: string): boolean {
   if (!(error instanceof Error)) return false
-  // By the name of its class: the library is loaded only where calls are made.
+  // Compares the name of the class: the library is loaded only where calls are made.
   const refusal: Partial<StripeError> = error
   return (
     refusal.type === 'StripeInvalidRequestError' &&
@@ -139,19 +142,19 @@ export function isResourceMissing(error: unknown, param?: string): boolean {
   )
 }
 
-/** Fields of ours that Stripe may find wrong, though they are URLs. */
+/** Our fields that Stripe may reject although they are URLs. */
 const URL_FIELDS = ['success_url', 'cancel_url', 'return_url']
 
 function toAppError({ log }: App, { errors }: Library, error: StripeError): AppError {
   if (error instanceof errors.StripeInvalidRequestError && URL_FIELDS.includes(error.param ?? ''))
-    return invalid(error.param ?? '', 'The payment provider does not take this URL; give a public one.', 'invalid_url')
-  log.error(toLogFields(error), 'the payment provider did not do what was asked')
+    return invalid(error.param ?? '', 'The payment provider does not accept this URL; use a public one.', 'invalid_url')
+  log.error(toLogFields(error), 'payment provider rejected a call')
   if (error instanceof errors.StripeInvalidRequestError || error instanceof errors.StripeIdempotencyError)
     return billingFailed()
   return billingUnavailable()
 }
 
-/** Not the message: Stripe repeats in it parts of the key, and of what was sent. */
+/** Without the message, in which Stripe repeats parts of the key and of the request. */
 function toLogFields(error: StripeError): Record<string, string | number> {
   const short = (value: unknown): string => String(value ?? '').slice(0, MAX_LOGGED_LENGTH)
   return {
@@ -162,9 +165,9 @@ function toLogFields(error: StripeError): Record<string, string | number> {
   }
 }
 
-/** 502 `billing_failed` for an answer that cannot be; says in the log of what. */
+/** The 502 `billing_failed` for an invalid response; logs what was invalid. */
 export function invalidResponse({ log }: Pick<App, 'log'>, what: string): AppError {
-  log.error({ what }, 'the payment provider answered what cannot be')
+  log.error({ what }, 'payment provider sent an invalid response')
   return billingFailed()
 }
 
@@ -172,7 +175,7 @@ const billingFailed = (): AppError =>
   new AppError(
     502,
     'billing_failed',
-    'The payment provider did not accept the request; the operator of the service finds the reason in its log.',
+    "The payment provider did not accept the request; the service's log shows its operator the reason.",
   )
 
 const billingUnavailable = (): AppError =>

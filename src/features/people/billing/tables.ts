@@ -1,11 +1,11 @@
 import { index, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import { time } from '#platform/db/columns.ts'
 
-/** Events of the payment provider that were applied: it may tell one twice. */
+/** Events of the payment provider that were applied: it may send one twice. */
 export const billingEvents = sqliteTable(
   'billing_events',
   {
-    /** As the provider gave it. */
+    /** As the provider assigned it. */
     id: text('id').primaryKey(),
     createdAt: time('created_at').notNull(),
   },

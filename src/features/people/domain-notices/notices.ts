@@ -1,7 +1,7 @@
 /**
- * @module Mails the people of an account about DNS records that its verified domains lost: at once, daily for the 72
- * hours in which they still send, when these end, and when the records are there again. One mail names all domains of
- * an account that it is due about; an account gets at most one an hour. What is due is stored by domains/loss-notices.
+ * @module Mails the users of an account about DNS records that its verified domains lost: immediately, daily for the 72
+ * hours in which they still send, when these end, and when the records are back. One mail lists all domains of an
+ * account that are due; an account gets at most one mail an hour. domains/loss-notices stores what is due.
  */
 import type { App } from '#features/core/app/app.ts'
 import { listOwnerEmails } from '#features/people/team/users.ts'
@@ -20,13 +20,13 @@ import { isoTime } from '#platform/http/envelope.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import { hours, minutes } from '#platform/units.ts'
 
-/** Between two mails to one account. */
+/** Minimum time between two mails to one account. */
 const ACCOUNT_INTERVAL_MS = hours(1)
-/** Until the next attempt at a mail that nobody could be sent. */
+/** Delay before the next attempt after a mail that could be sent to no one. */
 const RETRY_DELAY_MS = hours(24)
 const CHECK_INTERVAL_MS = minutes(1)
 const BATCH_SIZE = 500
-/** Named in one mail, of each kind; it counts the others. */
+/** Maximum number of domains of each kind listed in one mail; the rest are counted. */
 const MAX_NAMED = 20
 
 interface AccountRow {
@@ -40,9 +40,9 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Looks every minute. */
+/** Starts the loop, which checks every minute. */
 export function startLossNotices(app: App): DueLoop {
-  /** When the accounts were last mailed, of those within the last hour. */
+  /** Time of the last mail, for accounts mailed within the last hour. */
   const mailedAt = new Map<number, Millis>()
   const step = async (ending: AbortSignal): Promise<Millis> => {
     const now = app.clock.now()
@@ -63,12 +63,12 @@ export function startLossNotices(app: App): DueLoop {
 const postpone = (app: App, accountId: number, until: Millis | null, now: Millis): Promise<unknown> =>
   app.commit.writeFromReserve((tx) => postponeNotices(tx, accountId, until, now))
 
-/** Mails what is due of an account; false when there was nothing, or nobody could be mailed. */
+/** Mails what is due for an account; false when nothing was due, or no one could be mailed. */
 async function sendNotice(app: App, accountId: number, now: Millis): Promise<boolean> {
   const account = sql(app.db).account.get(accountId)
   const rows = account ? listDueNotices(app.db, accountId, now, BATCH_SIZE) : []
   if (!account || rows.length === 0) {
-    // A closed account, or domains that were deleted.
+    // The account was closed, or its domains were deleted.
     await postpone(app, accountId, null, now)
     return false
   }
@@ -88,7 +88,7 @@ async function sendNotice(app: App, accountId: number, now: Millis): Promise<boo
   if (!isSent) {
     app.log.error(
       { account: account.name, domains: rows.slice(0, MAX_NAMED).map(describeDomain), domainCount: rows.length },
-      'nobody could be mailed about DNS records of verified domains; the next attempt is in 24 hours',
+      'no one could be mailed about DNS records of verified domains; the next attempt is in 24 hours',
     )
     await postpone(app, accountId, now + RETRY_DELAY_MS, now)
     return false
@@ -105,7 +105,7 @@ function formatSubject(rows: readonly DueNotice[]): string {
   const name = about.length === 1 ? (about[0]?.domain ?? '') : `${about.length} domains`
   const are = about.length === 1 ? 'is' : 'are'
   if (worst === 'ended') return `Mail from ${name} ${are} refused: DNS records are missing`
-  return worst === 'lost' ? `DNS records of ${name} are missing` : `The DNS records of ${name} are there again`
+  return worst === 'lost' ? `DNS records of ${name} are missing` : `The DNS records of ${name} are back`
 }
 
 function formatText({ name }: AccountRow, rows: readonly DueNotice[]): string {
@@ -120,18 +120,22 @@ function formatText({ name }: AccountRow, rows: readonly DueNotice[]): string {
     `This is about domains of the account ${name}.`,
     ...section(
       'ended',
-      'These have lacked DNS records for 72 hours. Mail to them is refused. New emails from them are refused with the error "domain_not_verified", but for those that go on under another domain:',
+      'The following domains have lacked DNS records for 72 hours. Mail to them is refused. New emails from them are refused with the error "domain_not_verified", unless another domain covers them:',
       'Emails that were accepted before are still sent.',
     ),
     ...section(
       'lost',
-      'These were verified, and now DNS records are missing that sending needs. Their mail is still sent for now, but receivers may reject it or take it for spam:',
+      'The following verified domains now lack DNS records that sending needs. Their mail is still sent for now, but receivers may reject it or treat it as spam:',
       'If the records are not back by then, new emails from these domains are refused with the error "domain_not_verified".',
     ),
-    ...section('restored', 'The records of these are there again, and nothing is left to do:', 'Their mail is sent.'),
+    ...section(
+      'restored',
+      'The DNS records of the following domains are back. You need not do anything:',
+      'Their mail is sent.',
+    ),
     ...(rows.some((row) => row.notice !== 'restored')
       ? [
-          'What to publish: GET /v1/domains/{id} shows it under dns_records, as does `tassis domains records` at the server. The service looks by itself every few minutes at first and every hour after a day; POST /v1/domains/{id}/verify looks at once.',
+          'To see which records to publish, call GET /v1/domains/{id} (dns_records) or run `tassis domains records` on the server. The service checks automatically, every few minutes at first and every hour after a day; POST /v1/domains/{id}/verify checks immediately.',
         ]
       : []),
   ].join('\n\n')
@@ -140,7 +144,7 @@ function formatText({ name }: AccountRow, rows: readonly DueNotice[]): string {
 function describeDomain({ domain, notice, lost, lostAt, sendsUntil, coveredBy }: DueNotice): string {
   if (lostAt === null || sendsUntil === null) return domain
   const end = notice === 'lost' ? `, sends until ${formatUtcMinute(sendsUntil)}` : ''
-  const until = coveredBy === undefined ? end : `${end}; its mail goes on under ${coveredBy}`
+  const until = coveredBy === undefined ? end : `${end}; its mail is still sent under ${coveredBy}`
   return `${domain}: ${lost.join(', ')} missing since ${formatUtcMinute(lostAt)}${until}`
 }
 

@@ -1,4 +1,4 @@
-/** @module Makes an account with what every account starts with. */
+/** @module Creates an account with what every account starts with. */
 
 import { type Account, findAccount, insertAccount } from '#features/core/accounts/accounts.ts'
 import type { Plan } from '#features/core/accounts/plans.ts'
@@ -12,11 +12,11 @@ import { parseMailbox } from '#protocols/address/parse.ts'
 
 const MAX_NAME_LENGTH = 200
 
-/** Makes an account and its stream `transactional`. */
+/** Creates an account and its stream `transactional`. */
 export async function createAccount(app: App, input: { name: string; email: string; plan: Plan }): Promise<Account> {
   const name = input.name.trim()
   if (name === '' || name.length > MAX_NAME_LENGTH)
-    throw invalid('name', `A name has 1 to ${MAX_NAME_LENGTH} characters.`)
+    throw invalid('name', `A name must have 1 to ${MAX_NAME_LENGTH} characters.`)
   const email = parseMailbox(input.email)
   if (email.kind === 'invalid') throw invalid('email', `email: ${email.reason}`)
   const now = app.eventTime()
@@ -43,6 +43,6 @@ const createOperatorActor = (accountId: number, accountUuid: string): Actor => (
   scopes: new Set(SCOPES),
 })
 
-/** The operator at the command line, acting for an account: may do everything. */
+/** The operator at the command line, acting for an account with all rights. */
 export const toOperatorActor = (account: Pick<Account, 'id' | 'uuid'>): Actor =>
   createOperatorActor(account.id, formatUuid(account.uuid))

@@ -12,11 +12,13 @@ export const SubAccountRecord = Type.Object({
   name: Type.String({ description: 'Name.' }),
   email: Type.String({ description: 'Address of its owner.' }),
   plan: Type.String({ description: 'Plan: always that of the parent.' }),
-  monthly_quota: Type.Integer({ description: 'Recipients a calendar month (UTC); 2147483647 is unlimited.' }),
-  emails_sent_this_month: Type.Integer({ description: 'Recipients accepted this month, cancelled ones taken out.' }),
-  parent_account_id: Uuid({ description: 'Id of the account that it belongs to.' }),
-  is_active: Type.Boolean({ description: 'False: its keys and sessions are a 401, and its waiting mail is held.' }),
-  created_at: Timestamp({ description: 'When it was made.' }),
+  monthly_quota: Type.Integer({ description: 'Recipients per calendar month (UTC); 2147483647 is unlimited.' }),
+  emails_sent_this_month: Type.Integer({ description: 'Recipients accepted this month, minus cancelled ones.' }),
+  parent_account_id: Uuid({ description: 'Id of the parent account.' }),
+  is_active: Type.Boolean({
+    description: 'False: requests with its keys and sessions get a 401, and its waiting mail is held.',
+  }),
+  created_at: Timestamp({ description: 'When it was created.' }),
 })
 export type SubAccountRecord = Static<typeof SubAccountRecord>
 
@@ -24,7 +26,7 @@ const NAME = Type.String({ minLength: 1, maxLength: 200, description: 'Name.' })
 const QUOTA = Type.Integer({
   minimum: 0,
   maximum: UNLIMITED,
-  description: 'Recipients a calendar month (UTC), at most as many as the parent has.',
+  description: "Recipients per calendar month (UTC), at most the parent's quota.",
 })
 
 export const NewSubAccountBody = StrictObject({
@@ -35,7 +37,7 @@ export const NewSubAccountBody = StrictObject({
     description: `Password of its owner, ${MIN_PASSWORD_LENGTH} to ${MAX_PASSWORD_LENGTH} characters.`,
   }),
   monthly_quota: OptionalNullable(QUOTA, {
-    description: 'Recipients a calendar month (UTC), at most as many as the parent has; none given: as many.',
+    description: "Recipients per calendar month (UTC), at most the parent's quota, which is the default.",
   }),
 })
 export type NewSubAccountBody = Static<typeof NewSubAccountBody>
@@ -44,15 +46,16 @@ export const SubAccountChangeBody = StrictObject(
   {
     name: Type.Optional(NAME),
     monthly_quota: OptionalNullable(QUOTA, {
-      description: 'Recipients a calendar month (UTC), at most as many as the parent has; null: as many.',
+      description: "Recipients per calendar month (UTC), at most the parent's quota; null: the parent's quota.",
     }),
     is_active: Type.Optional(
       Type.Boolean({
-        description: 'False switches it off: keys and sessions are a 401 at once, waiting mail is held.',
+        description:
+          'False disables it: requests with its keys and sessions get a 401 immediately, waiting mail is held.',
       }),
     ),
   },
-  { description: 'At least one field; those left out keep their value.' },
+  { description: 'At least one field; fields that are left out keep their value.' },
 )
 
 export const SubAccountDeletion = Type.Object({

@@ -1,4 +1,6 @@
-/** @module /v1/accounts: paths, shapes and one call each. Figures of sub-accounts: see `features/reporting/analytics`. */
+/**
+ * @module /v1/accounts: paths, schemas and one call each. Stats of sub-accounts: see `features/reporting/analytics`.
+ */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
@@ -67,7 +69,7 @@ export const subAccountRoutes = (
         detail: {
           summary: 'Create a sub-account',
           description:
-            'An account of its own with your plan, and its owner, who can sign in and has every right in it: hence the scope `account:admin`. Whoever is a user already keeps the password, and becomes the owner by the link of an invitation that is mailed; the answer does not tell. What it sends counts against your quota too. Sub-accounts have none of their own.',
+            "A separate account with your plan, and its owner, who can sign in and has every right in it: hence the scope `account:admin`. If the owner's address already belongs to a user, that user keeps the password and becomes the owner through an invitation sent by mail; the response is the same. Mail of the sub-account counts against your quota too. A sub-account cannot have sub-accounts.",
           tags,
           ...requires('sub_accounts:manage', 'account:admin'),
         },
@@ -97,7 +99,7 @@ export const subAccountRoutes = (
         detail: {
           summary: 'Change a sub-account',
           description:
-            'Fields that are left out keep their value. Switched off, its keys and sessions are a 401 at once.',
+            'Fields that are left out keep their value. While it is disabled, requests with its keys and sessions get a 401.',
           tags,
           ...managed,
         },
@@ -111,7 +113,7 @@ export const subAccountRoutes = (
           202,
           dataBody({
             message:
-              'The sub-account is deleted: its keys are dead, nothing is sent any more, and what it holds is being removed.',
+              'The sub-account is deleted: its keys are invalid, no more mail is sent, and its data is being removed.',
             account_id: formatUuid(uuid),
           }),
         )
@@ -122,7 +124,7 @@ export const subAccountRoutes = (
         detail: {
           summary: 'Delete a sub-account',
           description:
-            'With all that it holds, for good. Its keys are dead at once; the rest is removed after the answer.',
+            'Permanently, with all its data. Its keys become invalid immediately; the rest is removed after the response.',
           tags,
           ...managed,
         },

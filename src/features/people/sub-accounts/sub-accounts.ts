@@ -1,6 +1,7 @@
 /**
- * @module Sub-accounts: accounts of their own (domains, keys, mail, team) that belong to another one. That one makes, changes, switches off and deletes
- * them and bounds what all of them send; it does not see into them otherwise. One level deep. Every change has an entry in the audit logs of both.
+ * @module Sub-accounts: accounts with domains, keys, mail and a team of their own that belong to a parent account. The
+ * parent creates, changes, disables and deletes them and limits what all of them send; it cannot read their data
+ * otherwise. One level deep. Every change has an entry in the audit logs of both.
  */
 import type { Database } from 'bun:sqlite'
 import { type Account, findAccount, getAccount, monthOf, readMonthlyUsage } from '#features/core/accounts/accounts.ts'
@@ -28,7 +29,7 @@ import { AppError, invalid } from '#platform/errors.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 
-/** A sub-account with its use of the quota in the running month. */
+/** A sub-account with its quota use in the current month. */
 export interface SubAccount {
   readonly account: Account
   readonly parentUuid: string
@@ -45,7 +46,7 @@ const toSubAccount = (app: App, db: Database, actor: Actor, account: Account): S
   usedThisMonth: readMonthlyUsage(db, account.id, monthOf(app.clock.now())),
 })
 
-/** The sub-account of the actor's account with this id; throws 404, also for those of others and those that are deleted. */
+/** The sub-account of the actor's account with this id; throws 404, also for those of others and deleted ones. */
 export function getSubAccount(app: App, actor: Actor, id: string, db: Database = app.db): SubAccount {
   const uuid = parseUuid(id)
   const account = uuid && findSubAccount(app.config, db, actor.accountId, uuid)
@@ -69,15 +70,15 @@ export interface NewSubAccount {
   readonly name: string
   readonly email: string
   readonly password: string
-  /** Recipients a month; none given: as many as the parent has. */
+  /** Recipients a month; default: the parent's quota. */
   readonly monthlyQuota?: number | undefined
 }
 
 /**
- * Makes a sub-account with its stream and its owner. Throws 403 where the account is a sub-account itself or its plan has no room, 422 for a weak
- * password or a quota over the parent's. An address that a user has already is answered alike: that user keeps the
- * password and is invited to own the account. The maker can still learn which it was, by signing in or with a key of the
- * sub-account.
+ * Creates a sub-account with its stream and its owner. Throws 403 when the account is itself a sub-account or its plan
+ * allows no more, 422 for a weak password or a quota over the parent's. The response is the same when the address
+ * already belongs to a user: that user keeps the password and is invited to own the account. The creator can still find
+ * out which it was, by signing in or with a key of the sub-account.
  */
 export async function createSubAccount(
   app: App,
@@ -88,11 +89,11 @@ export async function createSubAccount(
   const name = requireName(input.name)
   const email = parseUserEmail(input.email)
   requireStrongPassword(input.password, email)
-  // Looked at before the password is hashed, which is work, and again when it counts.
+  // Checked before the costly password hash, and again when it counts.
   requireCanCreate(app, app.db, actor, input.monthlyQuota)
   const passwordHash = await hashPassword(input.password, actor.accountUuid)
   return app.commit.write((tx) => {
-    // The hash took its time, and nobody would delete a sub-account of a parent that is gone.
+    // The hash took time, and no one would delete a sub-account whose parent is gone.
     requireOpenAccount(tx.db, actor.accountId)
     const parent = requireCanCreate(app, tx.db, actor, input.monthlyQuota)
     const now = app.eventTime()
@@ -119,14 +120,14 @@ export async function createSubAccount(
   })
 }
 
-/** The parent; throws where it may not have a sub-account with this quota. */
+/** The parent account; throws when it may not create a sub-account with this quota. */
 function requireCanCreate(app: App, db: Database, actor: Actor, quota: number | undefined): Account {
   const parent = getAccount(app.config, db, actor.accountId)
   if (parent.parentId !== null)
     throw new AppError(
       403,
       'sub_accounts_not_allowed',
-      'This is a sub-account, and those have none of their own; make it with a key of the parent account.',
+      'This is a sub-account, and these cannot be nested; use a key of the parent account.',
     )
   requirePlanCapacity(app, { db }, parent.id, 'sub_accounts', getSubAccountCountStatement(db))
   requireQuotaWithin(parent, quota)
@@ -135,26 +136,26 @@ function requireCanCreate(app: App, db: Database, actor: Actor, quota: number | 
 
 function requireQuotaWithin(parent: Account, quota: number | null | undefined): void {
   if (quota !== undefined && quota !== null && quota > parent.monthlyQuota)
-    throw invalid('monthly_quota', `monthly_quota is at most that of the parent account, ${parent.monthlyQuota}.`)
+    throw invalid('monthly_quota', `monthly_quota must be at most that of the parent account, ${parent.monthlyQuota}.`)
 }
 
 function requireName(text: string): string {
   const name = text.trim()
-  if (name === '') throw invalid('name', 'A name has 1 to 200 characters.')
+  if (name === '') throw invalid('name', 'A name must have 1 to 200 characters.')
   return name
 }
 
 export interface SubAccountChanges {
   readonly name?: string | undefined
-  /** Null: as many as the parent. */
+  /** Null: the parent's quota. */
   readonly monthlyQuota?: number | null | undefined
   readonly isActive?: boolean | undefined
 }
 
-/** Changes the fields that are given; switched off, its keys and sessions are refused from the moment on. */
+/** Changes the provided fields; once it is disabled, its keys and sessions are rejected. */
 export function changeSubAccount(app: App, actor: Actor, id: string, change: SubAccountChanges): Promise<SubAccount> {
   if (Object.values(change).every((value) => value === undefined))
-    throw invalid('body', 'Give at least one of name, monthly_quota and is_active.')
+    throw invalid('body', 'Set at least one of name, monthly_quota and is_active.')
   const name = change.name === undefined ? undefined : requireName(change.name)
   return app.commit.write((tx) => {
     const { account } = getSubAccount(app, actor, id, tx.db)
@@ -185,7 +186,7 @@ export function changeSubAccount(app: App, actor: Actor, id: string, change: Sub
   })
 }
 
-/** The deletion of an account as a whole; `along` runs in its transaction, and a throw of it undoes it. */
+/** Deletes a whole account; `along` runs in its transaction, which is rolled back if it throws. */
 export type DeleteAccount = (
   app: App,
   actor: Actor,
@@ -202,14 +203,14 @@ export async function deleteSubAccount(
 ): Promise<Account> {
   const { account } = getSubAccount(app, actor, id)
   await deleteAccount(app, actor, account, (tx) => {
-    // Of two at once the second finds nothing.
+    // Of two concurrent calls, the second finds nothing.
     getSubAccount(app, actor, id, tx.db)
     auditInParent(app, tx, actor, 'sub_account.deleted', formatUuid(account.uuid), {})
   })
   return account
 }
 
-/** Makes a key of a sub-account, with at most the scopes of the actor. Throws 404. */
+/** Creates a key of a sub-account, with at most the scopes of the actor. Throws 404. */
 export async function createSubAccountKey(
   app: App,
   actor: Actor,
@@ -219,20 +220,20 @@ export async function createSubAccountKey(
   const { account } = getSubAccount(app, actor, id)
   const uuid = formatUuid(account.uuid)
   return createApiKey(app, toActorIn(actor, { id: account.id, uuid }), input, (tx, keyId) => {
-    // It may have been deleted while this waited for its turn.
+    // It may have been deleted while this waited for the transaction.
     getSubAccount(app, actor, id, tx.db)
     auditInParent(app, tx, actor, 'sub_account.api_key_created', uuid, { api_key_id: keyId })
   })
 }
 
-/** The same actor, in a sub-account: what is then written stands in its log. */
+/** The same actor, in a sub-account, so that audit entries go to the sub-account's log. */
 const toActorIn = (actor: Actor, account: { readonly id: number; readonly uuid: string }): Actor => ({
   ...actor,
   accountId: account.id,
   accountUuid: account.uuid,
 })
 
-/** Without names and addresses: the log of the parent outlives the sub-account, of which nothing is to stay. */
+/** Without names and addresses: the parent's log outlives the sub-account, of which no data may remain. */
 const auditInParent = (
   app: App,
   tx: Tx,

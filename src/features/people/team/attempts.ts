@@ -1,9 +1,9 @@
 /**
- * @module How often anybody may try to sign in, ask for a link or use one: by network, by user and network, and by
- * user, in memory. Wrong passwords make the next ones wait where they came from, so that an attacker locks nobody out;
- * those for one user from everywhere are limited too. A user who signs in from a network in which he was signed in
- * before has limits of his own there. Wrong codes of the second factor count from everywhere: only who has the password
- * can give one.
+ * @module Limits how often anyone may try to sign in, request a link or use one: by network, by user and network, and
+ * by user, in memory. A wrong password delays the next attempts from the same network only, so that an attacker cannot
+ * lock a user out; attempts for one user from all networks together are limited too. A user who signs in from a network
+ * where they were signed in before has separate limits there. Wrong second-factor codes count from all networks: only
+ * someone with the password can submit one.
  */
 import type { App } from '#features/core/app/app.ts'
 import { tooManyRequests } from '#platform/errors.ts'
@@ -18,38 +18,44 @@ import { normaliseUserEmail } from './users.ts'
 
 export interface Attempts {
   /**
-   * Throws 429 when there were too many from the networks of this address.
-   * @param email of who signs in: where that user was signed in before, only `requireUser` counts
+   * Throws 429 after too many attempts from the networks of this address.
+   * @param email of the user who signs in: on a network where that user was signed in before, only `requireUser` counts
    */
   requireNetwork(ipAddress: string, email?: string): void
-  /** Throws 429 when there were too many for this user, whether there is one or not, or while wrong ones are to wait. */
+  /**
+   * Throws 429 after too many attempts for this user, whether or not the user exists, or while failures delay the next
+   * attempt.
+   */
   requireUser(email: string, ipAddress: string): void
-  /** The turn in which the password of an attempt is checked. */
+  /** The place in the hash queue of an attempt's password check. */
   toHashRequest(email: string, ipAddress: string): HashRequest
-  /** Makes the next attempts for this user wait, each time longer. */
+  /** Delays the next attempts for this user, longer after each failure. */
   recordFailure(email: string, ipAddress: string): void
   recordSuccess(email: string, ipAddress: string): void
-  /** Whether a code of the second factor is to be looked at. Nobody is told that it was not: that would tell that the password was right. */
+  /**
+   * Whether a second-factor code may be checked. The response must not show that it was not: that would reveal that the
+   * password was right.
+   */
   canTryCode(email: string, ipAddress: string): boolean
-  /** Of a code that was looked at. */
+  /** Records the result of a code that was checked. */
   recordCode(email: string, ipAddress: string, isRight: boolean): void
-  /** Of a user with a new password: codes that were tried with the old one count no longer. */
+  /** Call it when a user has a new password: codes tried with the old password no longer count. */
   resetCodeFailures(email: string): void
-  /** Whether one more mail may be sent to this address. */
+  /** Whether this address may get another mail. */
   canSendMail(email: string): boolean
-  /** Whether a failure is to be told in the audit log: once a minute of a user. */
+  /** Whether to write a failure to the audit log: once a minute per user. */
   canAuditFailure(userId: number): boolean
 }
 
-/** Wrong ones that cost nothing, for people mistype; then a second, and twice as long each time. */
+/** The first failures cost nothing, since people mistype; then the delay is one second, doubled each time. */
 const FREE_FAILURES = 5
 const MAX_WAIT_MS = minutes(1)
-/** Of codes there are only a million, of which three are right at any time. */
+/** There are only a million codes, and three of them are valid at any time. */
 const MAX_CODE_WAIT_MS = minutes(15)
 const MAX_CACHED_KEYS = 100_000
-/** A longer one is no address. */
+/** Anything longer is not an address. */
 const MAX_EMAIL_KEY_LENGTH = 320
-/** The attempts for one user, from everywhere, are those of so many minutes of one network at once, then as many as those of one network. */
+/** Attempts for one user from all networks: a burst of this many minutes of one network's rate, then that rate. */
 const USER_BURST_MINUTES = 5
 const MAIL_RATE: Rate = { burst: 5, ratePerSecond: 5 / 3600 }
 const AUDIT_RATE: Rate = { burst: 1, ratePerSecond: 1 / 60 }
@@ -64,7 +70,7 @@ export function createAttempts(app: App): Attempts {
   const userLimiter = createRateLimiter(app.clock)
   const mailLimiter = createRateLimiter(app.clock)
   const auditLimiter = createRateLimiter(app.clock)
-  /** The longest unchanged first. */
+  /** Least recently changed first. */
   const failures = new Map<string, Failures>()
   const { loginsPerMinute } = app.config
   const networks = createNetworkLimiter(app.clock, { burst: loginsPerMinute, ratePerSecond: loginsPerMinute / 60 })
@@ -75,7 +81,7 @@ export function createAttempts(app: App): Attempts {
   const toCodesKey = (email: string): string => `codes of ${toUserKey(email)}`
   const isKnownFrom = (email: string, ipAddress: string): boolean =>
     isKnownNetwork(app.db, email, ipAddress, app.clock.now())
-  /** Who tries: a user from a place. */
+  /** Identifies a user on a network. */
   const toAttemptKey = (email: string, ipAddress: string): { readonly key: string; readonly isKnown: boolean } => {
     const isKnown = isKnownFrom(email, ipAddress)
     return { key: `${toUserKey(email)} from ${isKnown ? networkOf(ipAddress) : findWidestNetwork(ipAddress)}`, isKnown }
@@ -127,7 +133,7 @@ export function createAttempts(app: App): Attempts {
   }
 }
 
-/** An IPv4 address, or the /48 of an IPv6 address: its owner has 65,536 networks. */
+/** An IPv4 address, or the /48 of an IPv6 address: the owner of a /48 has 65,536 networks. */
 const findWidestNetwork = (ipAddress: string): string => networksOf(ipAddress).at(-1) ?? ipAddress
 
 function requireAllowed(decision: RateDecision): void {
@@ -135,4 +141,4 @@ function requireAllowed(decision: RateDecision): void {
 }
 
 const tooManyAttempts = (retryAfterSeconds: number) =>
-  tooManyRequests('rate_limited', 'There were too many attempts; wait before the next.', retryAfterSeconds)
+  tooManyRequests('rate_limited', 'Too many attempts; wait before you try again.', retryAfterSeconds)

@@ -1,4 +1,7 @@
-/** @module What routes and pages of people share, made once for a service: who is signed in, how often anybody may try, and what a request is. */
+/**
+ * @module What the routes and pages of users share, created once per service: who is signed in, the limits of attempts,
+ * and the checks of a request.
+ */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { getPublicHost, isTrackingHost } from '#features/setup/domains/tracking-domain.ts'
 import { AppError } from '#platform/errors.ts'
@@ -13,17 +16,19 @@ export interface AuthContext {
   readonly sessions: SessionGate<Actor>
   readonly attempts: Attempts
   readonly requestReset: RequestReset
-  /** Who is signed in by the cookie of a request, wherever it goes; undefined when nobody is. */
+  /** The user whom the session cookie of a request identifies, for any method; undefined when no user is signed in. */
   findActor(request: Request): Actor | undefined
-  /** The browser that asks. */
+  /** The browser that sent the request. */
   readBrowser(request: Request): Browser
-  /** Throws 404 under the tracking host of an account: nobody is to sign in, or see anything, under the name of another. */
+  /**
+   * Throws 404 under the tracking host of an account: no one must sign in, or see anything, under another party's name.
+   */
   requireOwnHost(request: Request): void
-  /** Throws 403 when a browser says that a request comes from a page elsewhere. */
+  /** Throws 403 when the browser reports that the request comes from another site's page. */
   requireOwnOrigin(request: Request): void
 }
 
-/** @param later gets work that goes on after its answer */
+/** @param trackWork gets work that continues after the response */
 export function createAuthContext(app: App, trackWork: (work: Promise<void>) => void): AuthContext {
   const sessions = createSessionGate(app)
   const attempts = createAttempts(app)
@@ -42,7 +47,7 @@ export function createAuthContext(app: App, trackWork: (work: Promise<void>) => 
     requireOwnHost: (request) => {
       const { hostname } = new URL(request.url)
       if (hostname !== ownHost && isTrackingHost(app.db, hostname))
-        throw new AppError(404, 'page_not_found', 'There is no such page here.')
+        throw new AppError(404, 'page_not_found', 'No such page.')
     },
     requireOwnOrigin: ({ headers }) => requireOwnOrigin(headers, app.config.publicUrl),
   }

@@ -1,4 +1,7 @@
-/** @module /v1/auth: signing in and out, sessions, password and second factor of the user who is signed in. Paths, shapes and one call each. */
+/**
+ * @module /v1/auth: signing in and out, sessions, password and second factor of the signed-in user. Paths, schemas and
+ * one call each.
+ */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -38,17 +41,17 @@ const tags = ['People']
 
 const INVALID_LOGIN = [
   'invalid_login',
-  'Address, password or code is wrong or missing, or the user belongs to no account: it is not told which.',
+  'Address, password or code is wrong or missing, or the user belongs to no account: the response does not show which.',
 ] as const
-const RATE_LIMITED = ['rate_limited', 'There were too many attempts; wait as long as Retry-After says.'] as const
+const RATE_LIMITED = ['rate_limited', 'Too many attempts; wait as long as Retry-After says.'] as const
 
-export const authRoutes = (app: App, people: AuthContext) =>
+export const authRoutes = (app: App, auth: AuthContext) =>
   new Elysia({ prefix: '/v1/auth' })
     .post(
       '/login',
       async ({ body, request, set }) => {
-        people.requireOwnOrigin(request)
-        const signedIn = await login(app, people.attempts, body, people.readBrowser(request))
+        auth.requireOwnOrigin(request)
+        const signedIn = await login(app, auth.attempts, body, auth.readBrowser(request))
         set.headers['set-cookie'] = toCookieHeader(app, signedIn.token)
         return dataBody(sessionWire(app, signedIn))
       },
@@ -58,7 +61,7 @@ export const authRoutes = (app: App, people: AuthContext) =>
         detail: {
           summary: 'Sign in',
           description:
-            'For browsers: the answer sets the cookie of a session, which is good for /v1 in place of an API key. Programs use API keys.',
+            'For browsers: the response sets a session cookie, which authenticates requests to /v1 in place of an API key. Programs use API keys.',
           tags,
           ...publicRoute,
           ...errorResponses({ 401: INVALID_LOGIN, 429: RATE_LIMITED }),
@@ -68,13 +71,13 @@ export const authRoutes = (app: App, people: AuthContext) =>
     .post(
       '/join',
       async ({ body, request, set }) => {
-        people.requireOwnOrigin(request)
+        auth.requireOwnOrigin(request)
         const signedIn = await join(
           app,
-          people.attempts,
+          auth.attempts,
           body,
-          people.readBrowser(request),
-          findVerifiedActor(people, request),
+          auth.readBrowser(request),
+          findVerifiedActor(auth, request),
         )
         set.headers['set-cookie'] = toCookieHeader(app, signedIn.token)
         return dataBody(sessionWire(app, signedIn))
@@ -84,12 +87,12 @@ export const authRoutes = (app: App, people: AuthContext) =>
         response: DataBody(SessionState),
         detail: {
           summary: 'Accept an invitation',
-          description: 'Makes whoever is invited a member of the team, and signs him in.',
+          description: 'Makes the invited person a member of the team, and signs them in.',
           tags,
           ...publicRoute,
           ...errorResponses({
             401: INVALID_LOGIN,
-            409: ['already_member', 'The user belongs to the team already.'],
+            409: ['already_member', 'The user already belongs to the team.'],
             429: RATE_LIMITED,
           }),
         },
@@ -98,16 +101,16 @@ export const authRoutes = (app: App, people: AuthContext) =>
     .post(
       '/password-reset',
       ({ body, request, status }) => {
-        people.requireOwnOrigin(request)
-        people.requestReset(body.email, clientIpOf(request))
+        auth.requireOwnOrigin(request)
+        auth.requestReset(body.email, clientIpOf(request))
         return status(202, { message: 'If there is a user with this address, a mail is on its way.' })
       },
       {
         body: ResetRequest,
         response: { 202: Type.Object({ message: Type.String({ description: 'The same for every address.' }) }) },
         detail: {
-          summary: 'Ask for a link to set a new password',
-          description: 'The link comes by mail and is good for an hour, once.',
+          summary: 'Request a link to set a new password',
+          description: 'The link comes by mail, is valid for one hour and works once.',
           tags,
           ...publicRoute,
           ...errorResponses({ 429: RATE_LIMITED }),
@@ -117,15 +120,15 @@ export const authRoutes = (app: App, people: AuthContext) =>
     .post(
       '/password-reset/confirm',
       async ({ body, request, set }) => {
-        people.requireOwnOrigin(request)
-        await confirmReset(app, people.attempts, body, clientIpOf(request))
+        auth.requireOwnOrigin(request)
+        await confirmReset(app, auth.attempts, body, clientIpOf(request))
         set.status = 204
       },
       {
         body: ResetConfirmation,
         detail: {
-          summary: 'Set a new password by a link',
-          description: 'Ends all sessions of the user. An authenticator app stays in use.',
+          summary: 'Set a new password with a link',
+          description: 'Ends all sessions of the user. The authenticator app stays in use.',
           tags,
           ...publicRoute,
           ...errorResponses({ 429: RATE_LIMITED }),
@@ -144,7 +147,7 @@ export const authRoutes = (app: App, people: AuthContext) =>
     )
     .get('/session', ({ actor }) => dataBody(toSessionState(app, actor)), {
       response: DataBody(SessionState),
-      detail: { summary: 'Get who is signed in', tags, ...requiresSession },
+      detail: { summary: 'Get the signed-in user', tags, ...requiresSession },
     })
     .put(
       '/session',
@@ -156,8 +159,8 @@ export const authRoutes = (app: App, people: AuthContext) =>
         body: AccountChoice,
         response: DataBody(SessionState),
         detail: {
-          summary: 'Go to another account of the user',
-          description: 'Requests with this session are about that account from then on.',
+          summary: 'Switch to another account of the user',
+          description: 'From then on, requests with this session act in that account.',
           tags,
           ...requiresSession,
           ...errorResponses({ 404: ['account_not_found', 'The user belongs to no account with this id.'] }),
@@ -175,7 +178,7 @@ export const authRoutes = (app: App, people: AuthContext) =>
         response: PageBody(SessionRecord),
         detail: {
           summary: 'List the sessions of the user',
-          description: 'All browsers in which the user is signed in, on one page, the one used last first.',
+          description: 'All browsers in which the user is signed in, on one page, most recently used first.',
           tags,
           ...requiresSession,
         },
@@ -189,13 +192,18 @@ export const authRoutes = (app: App, people: AuthContext) =>
       },
       {
         params: Type.Object({ id: Type.String({ description: 'Id of the session.' }) }),
-        detail: { summary: 'End a session of the user', description: 'At once.', tags, ...requiresSession },
+        detail: {
+          summary: 'End a session of the user',
+          description: 'Takes effect immediately.',
+          tags,
+          ...requiresSession,
+        },
       },
     )
     .put(
       '/password',
       async ({ actor, body, set }) => {
-        await changePassword(app, people.attempts, actor, {
+        await changePassword(app, auth.attempts, actor, {
           currentPassword: body.current_password,
           password: body.password,
         })
@@ -215,34 +223,34 @@ export const authRoutes = (app: App, people: AuthContext) =>
     .post(
       '/totp',
       async ({ actor, body }) => {
-        const { secret, otpauthUri } = await startTotp(app, people.attempts, actor, body.password)
+        const { secret, otpauthUri } = await startTotp(app, auth.attempts, actor, body.password)
         return dataBody({ secret, otpauth_uri: otpauthUri })
       },
       {
         body: TotpBeginning,
         response: DataBody(TotpSecret),
         detail: {
-          summary: 'Begin with an authenticator app',
-          description: 'Codes are asked for only once one was confirmed.',
+          summary: 'Start to set up an authenticator app',
+          description: 'Signing in requires codes only after one has been confirmed.',
           tags,
           ...requiresSession,
-          ...errorResponses({ 409: ['totp_enabled', 'An app is in use already.'], 429: RATE_LIMITED }),
+          ...errorResponses({ 409: ['totp_enabled', 'An app is already in use.'], 429: RATE_LIMITED }),
         },
       },
     )
     .post(
       '/totp/confirm',
       async ({ actor, body }) =>
-        dataBody({ recovery_codes: [...(await confirmTotp(app, people.attempts, actor, body.code))] }),
+        dataBody({ recovery_codes: [...(await confirmTotp(app, auth.attempts, actor, body.code))] }),
       {
         body: TotpConfirmation,
         response: DataBody(RecoveryCodes),
         detail: {
-          summary: 'Switch the authenticator app on',
+          summary: 'Enable the authenticator app',
           tags,
           ...requiresSession,
           ...errorResponses({
-            409: ['totp_not_begun', 'There is no secret yet, or an app is in use.'],
+            409: ['totp_not_begun', 'No secret has been created yet, or an app is already in use.'],
             429: RATE_LIMITED,
           }),
         },
@@ -251,13 +259,13 @@ export const authRoutes = (app: App, people: AuthContext) =>
     .delete(
       '/totp',
       async ({ actor, body, set }) => {
-        await disableTotp(app, people.attempts, actor, body)
+        await disableTotp(app, auth.attempts, actor, body)
         set.status = 204
       },
       {
         body: TotpEnd,
         detail: {
-          summary: 'Switch the authenticator app off',
+          summary: 'Disable the authenticator app',
           tags,
           ...requiresSession,
           ...errorResponses({ 409: ['totp_not_enabled', 'No app is in use.'], 429: RATE_LIMITED }),
@@ -265,15 +273,15 @@ export const authRoutes = (app: App, people: AuthContext) =>
       },
     )
 
-/** Who is signed in, if the request has the token that pages of ours know: it counts as consent then. */
-function findVerifiedActor(people: AuthContext, request: Request): Actor | undefined {
-  const actor = people.findActor(request)
+/** The signed-in user, if the request has the CSRF token that only our pages know: then it counts as consent. */
+function findVerifiedActor(auth: AuthContext, request: Request): Actor | undefined {
+  const actor = auth.findActor(request)
   if (!actor || !request.headers.has('x-csrf-token')) return undefined
-  people.sessions.requireOwnPage(request, actor)
+  auth.sessions.requireOwnPage(request, actor)
   return actor
 }
 
-/** @param moved where the session was moved to by this request */
+/** @param switchedTo the account that this request switched the session to */
 function toSessionState(app: App, actor: Actor, switchedTo?: Membership): SessionState {
   const user = requireActorUser(app, actor)
   const membership =

@@ -1,4 +1,7 @@
-/** @module The passwords of ten characters and more that are tried first. Shorter ones are refused by their length. */
+/**
+ * @module The passwords of ten characters and more that attackers try first. Shorter ones are rejected for their
+ * length.
+ */
 
 const COMMON_PASSWORD_TEXT = `
 1234567890 12345678910 123456789a 0123456789 0987654321 9876543210 1q2w3e4r5t 1qaz2wsx3edc qwertyuiop qwertyuiop123 qwerty12345 qwerty123456
@@ -19,6 +22,6 @@ const COMMON_PASSWORDS = new Set(COMMON_PASSWORD_TEXT.trim().split(/\s+/))
 
 const MIN_DISTINCT_CHARACTERS = 4
 
-/** Whether a password is among the first that anybody tries: well known, or made of few characters. */
+/** Whether a password is among those that attackers try first: well known, or made of few different characters. */
 export const isCommonPassword = (password: string): boolean =>
   COMMON_PASSWORDS.has(password.toLowerCase()) || new Set(password.toLowerCase()).size < MIN_DISTINCT_CHARACTERS

@@ -1,6 +1,6 @@
 /**
- * @module What users who are signed in change of their own credentials: password and second factor. Each asks for the password again, since whoever finds a
- * browser open must not be able to keep its user out.
+ * @module Changes that signed-in users make to their own credentials: password and second factor. Each requires the
+ * password again: someone who finds a browser open must not be able to lock its user out.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { type AppError, conflict, invalid } from '#platform/errors.ts'
@@ -11,7 +11,7 @@ import { endOtherSessions, requireSessionId } from './sessions.ts'
 import { createRecoveryCodes, createTotpSecret, findCodeStep } from './totp.ts'
 import { consumeTotpStep, findUser, storePassword, storeTotp, type User } from './users.ts'
 
-/** The user, whose password was given. Throws 422 on `field` when it is wrong, 429 after too many wrong ones. */
+/** The user, once the password is checked. Throws 422 on `field` when it is wrong, 429 after too many wrong ones. */
 async function requirePassword(
   app: App,
   attempts: Attempts,
@@ -26,9 +26,9 @@ async function requirePassword(
 }
 
 const invalidCode = (): AppError =>
-  invalid('code', 'This code is wrong, too old or was used already; give the one that the app shows now.', 'wrong_code')
+  invalid('code', 'This code is wrong, expired or already used; enter the one that the app shows now.', 'wrong_code')
 
-/** Sets a new password, and ends all other sessions. */
+/** Sets a new password and ends all other sessions. */
 export async function changePassword(
   app: App,
   attempts: Attempts,
@@ -44,7 +44,7 @@ export async function changePassword(
   await app.commit.write((tx) => {
     const user = findUser(tx.db, checked.id)
     if (user?.passwordHash !== checked.passwordHash)
-      throw conflict('password_changed', 'The password was changed meanwhile; sign in with the new one.')
+      throw conflict('password_changed', 'The password has been changed since then; sign in with the new one.')
     storePassword(tx, user.id, passwordHash, app.eventTime())
     endOtherSessions(app, tx, user.id, requireSessionId(actor))
     auditInAccounts(app, tx, user, 'user.password_changed', undefined, actor)
@@ -52,7 +52,10 @@ export async function changePassword(
   attempts.resetCodeFailures(checked.email)
 }
 
-/** What an authenticator app is to be given; nothing is asked of it before `confirmTotp`. Throws 409 when there is a second factor already. */
+/**
+ * Creates a secret for an authenticator app; no code is required before `confirmTotp`. Throws 409 when the user already
+ * has a second factor.
+ */
 export async function startTotp(
   app: App,
   attempts: Attempts,
@@ -63,20 +66,20 @@ export async function startTotp(
   const { secret, otpauthUri, sealed } = createTotpSecret(app.keys, user)
   await app.commit.write((tx) => {
     if (requireActorUser(app, actor, tx.db).totpEnabledAt !== null)
-      throw conflict('totp_enabled', 'An authenticator app is in use already; switch it off before you set up another.')
+      throw conflict('totp_enabled', 'An authenticator app is already in use; disable it before you set up another.')
     storeTotp(tx, user.id, { secret: sealed, enabledAt: null, lastStep: null, recoveryCodes: null }, app.eventTime())
   })
   return { secret, otpauthUri }
 }
 
-/** Switches the second factor on, by a code of the app. Resolves with the recovery codes, which are shown only here. */
+/** Enables the second factor with a code of the app. Resolves with the recovery codes, which are not shown again. */
 export function confirmTotp(app: App, attempts: Attempts, actor: Actor, code: string): Promise<readonly string[]> {
   attempts.requireUser(requireActorUser(app, actor).email, actor.ipAddress ?? '')
   return app.commit.write((tx) => {
     const user = requireActorUser(app, actor, tx.db)
-    if (user.totpEnabledAt !== null) throw conflict('totp_enabled', 'An authenticator app is in use already.')
+    if (user.totpEnabledAt !== null) throw conflict('totp_enabled', 'An authenticator app is already in use.')
     if (user.totpSecret === null)
-      throw conflict('totp_not_begun', 'Ask for a secret first, with POST /v1/auth/totp, and give it to the app.')
+      throw conflict('totp_not_begun', 'First request a secret with POST /v1/auth/totp and enter it in the app.')
     const step = findCodeStep(app.keys, user, code, app.clock.now())
     if (step === undefined) throw invalidCode()
     const { codes, hashes } = createRecoveryCodes()
@@ -88,7 +91,7 @@ export function confirmTotp(app: App, attempts: Attempts, actor: Actor, code: st
   })
 }
 
-/** Switches the second factor off, by password and a code of it. */
+/** Disables the second factor, by password and a code. */
 export async function disableTotp(
   app: App,
   attempts: Attempts,

@@ -1,6 +1,6 @@
 /**
- * @module Whose password is hashed now. Known and unknown ones wait apart, and the two take turns, so a known one waits
- * for at most one hash of the others. Never hashes.
+ * @module Decides which password is hashed next. Known and unknown owners wait in two queues that are served
+ * round-robin, so a known one waits for at most one hash of the unknown. Never hashes.
  */
 import { type Clock, systemClock } from '#platform/clock.ts'
 import { AppError } from '#platform/errors.ts'
@@ -8,38 +8,38 @@ import { FairPool } from '#platform/queue/fair-scheduler.ts'
 
 /** About two seconds of work. */
 export const MAX_WAITING_HASHES = 40
-/** For one owner, so that one network does not fill the queue. */
+/** Per owner, so that one network cannot fill the queue. */
 const MAX_WAITING_PER_OWNER = 20
 const RETRY_AFTER_SECONDS = 3
 
-/** Who waits for a hash. */
+/** Identifies the owner of a hash that is waiting. */
 export interface HashRequest {
   /**
-   * Is signed in, has a link, or comes from a network in which the user was signed in before: others, from however many
-   * networks, delay it by one hash at most.
+   * The owner is signed in, has a link, or comes from a network where the user was signed in before: unknown owners,
+   * from however many networks, delay it by one hash at most.
    */
   readonly isKnown: boolean
-  /** Owners take turns: a user or an account, of unknown ones the network. */
+  /** Owners are served round-robin: a user or an account; for unknown ones, the network. */
   readonly owner: string
 }
 
-/** Runs a hash when its turn comes; rejects with 503 when too many wait. */
+/** Runs a hash when its turn comes; rejects with 503 when too many are waiting. */
 export type RunHash = <T>(request: HashRequest, hash: () => Promise<T>) => Promise<T>
 
-/** @param maxConcurrent hashes at once, of known and unknown ones together */
+/** @param maxConcurrent hashes that run at the same time, known and unknown together */
 export function createHashScheduler(maxConcurrent: number, clock: Pick<Clock, 'monotonicMs'> = systemClock): RunHash {
   const createPool = (limits: { readonly maxWaiting?: number; readonly maxPerOwner?: number }): FairPool =>
     new FairPool({ clock, concurrency: maxConcurrent, overload: hashQueueFull, ...limits })
   const waiting = { maxWaiting: MAX_WAITING_HASHES, maxPerOwner: MAX_WAITING_PER_OWNER }
   const known = createPool(waiting)
   const unknown = createPool(waiting)
-  // At most `maxConcurrent` of each come here at a time.
+  // At most `maxConcurrent` of each queue get here at a time.
   const shared = createPool({})
   return ({ isKnown, owner }, hash) =>
     (isKnown ? known : unknown).run(owner, () => shared.run(isKnown ? 'known' : 'unknown', hash))
 }
 
 const hashQueueFull = () =>
-  new AppError(503, 'busy', 'Too many people sign in at this moment; try again in some seconds.', {
+  new AppError(503, 'busy', 'Too many people are signing in at the moment; try again in a few seconds.', {
     retryAfterSeconds: RETRY_AFTER_SECONDS,
   })

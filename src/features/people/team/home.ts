@@ -1,6 +1,7 @@
 /**
- * @module The page at /: where somebody who opens the address of the service in a browser can go on. On a server that is signing in; where mail is only
- * captured, a page that leads to it. Programs get the 404 that they get anywhere else, and so does everybody under the tracking hosts of accounts.
+ * @module The page at /: it leads people who open the address of the service in a browser to the sign-in page or, on a
+ * server that only captures mail, to the captured mail. Programs get the usual 404, and so does every client under the
+ * tracking host of an account.
  */
 import { Elysia } from 'elysia'
 import { unknownRoute } from '#platform/http/error-response.ts'
@@ -11,12 +12,12 @@ import { userPage } from './page.ts'
 
 const HEADERS = { ...UNLISTED_HEADERS, vary: 'accept' }
 
-/** @param capturedPath the page of captured mail, where there is one */
-export const homePage = (people: Pick<AuthContext, 'requireOwnHost'>, capturedPath?: string) =>
+/** @param capturedPath page of captured mail, if the server has one */
+export const homePage = (auth: Pick<AuthContext, 'requireOwnHost'>, capturedPath?: string) =>
   new Elysia().get(
     '/',
     ({ request }) => {
-      people.requireOwnHost(request)
+      auth.requireOwnHost(request)
       if (!isBrowser(request)) throw unknownRoute()
       if (capturedPath !== undefined) return htmlResponse(captureModePage(capturedPath), 200, HEADERS)
       return new Response(null, {
@@ -27,14 +28,14 @@ export const homePage = (people: Pick<AuthContext, 'requireOwnHost'>, capturedPa
     { detail: { hide: true } },
   )
 
-/** Browsers name what they can show to people; programs take anything, or JSON. */
+/** Browsers name HTML among the types they accept; programs accept anything, or JSON. */
 const isBrowser = ({ headers }: Request): boolean => /\btext\/html\b/i.test(headers.get('accept') ?? '')
 
 const captureModePage = (capturedPath: string) =>
   userPage(
-    'It runs',
-    html`<p>Tassis captures mail here: nothing that is sent leaves this machine.</p>
+    'Tassis is running',
+    html`<p>Tassis captures mail here: no message leaves this machine.</p>
 <p><a href="${capturedPath}">Captured mail</a></p>
-<p><a href="/docs">Documentation of the API</a></p>
-<p><a href="${LOGIN_PATH}">Sign in</a>, as a user whom <code>tassis users create</code> made</p>`,
+<p><a href="/docs">API documentation</a></p>
+<p><a href="${LOGIN_PATH}">Sign in</a> as a user created with <code>tassis users create</code></p>`,
   )

@@ -1,7 +1,8 @@
 /**
- * @module Invitations into a team: made by who administers the account, sent by mail, and accepted by whoever has the link of the mail, once. Who has no
- * password yet sets one; everybody else shows that he is the user of that address. The token is in the mail alone. Good only as long as the user or the key
- * that made it is still there: a leaked key that is deleted leaves nobody in.
+ * @module Invitations to a team: created by an administrator of the account, sent by mail, and accepted once by the
+ * person who has the link. A person without a password sets one; anyone else proves to be the user of that address.
+ * Only the mail has the token. An invitation is valid only while the user or key that created it exists: once a leaked
+ * key is deleted, its invitations admit no one.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
@@ -24,13 +25,13 @@ export interface Invitation {
   readonly accountId: number
   readonly email: string
   readonly role: TeamRole
-  /** Public id of who invited. */
+  /** Public id of the inviter. */
   readonly invitedBy: string
   readonly expiresAt: Millis
   readonly createdAt: Millis
 }
 
-/** An invitation, as whoever has its link sees it. */
+/** An invitation as its recipient sees it. */
 export interface OpenInvitation extends Invitation {
   readonly accountUuid: UuidBytes
   readonly accountName: string
@@ -39,7 +40,7 @@ export interface OpenInvitation extends Invitation {
 export const INVITATION_DAYS = 7
 export const MAX_INVITATIONS = 50
 const PURGE_BATCH_SIZE = 1000
-/** Mails of one account, and to one address: nobody is to be flooded under the name of this service. */
+/** Mails of one account, and to one address: this service must not be used to flood anyone. */
 const ACCOUNT_RATE: Rate = { burst: MAX_INVITATIONS, ratePerSecond: MAX_INVITATIONS / 3600 }
 const ADDRESS_RATE: Rate = { burst: 5, ratePerSecond: 5 / 3600 }
 
@@ -51,7 +52,7 @@ const INVITER_UUID = "unhex(replace(invited_by, '-', ''))"
 /** The account and its parent, which invites the owner of a sub-account. */
 const INVITING_ACCOUNTS = '(invitations.account_id, (SELECT parent_id FROM accounts WHERE id = invitations.account_id))'
 
-/** Who invited still belongs to one of these; the operator always does. */
+/** The inviter still belongs to one of these accounts; the operator always does. */
 const IS_VALID = `(invited_by = 'cli'
   OR EXISTS (SELECT 1 FROM members JOIN users ON users.id = user_id WHERE members.account_id IN ${INVITING_ACCOUNTS} AND users.uuid = ${INVITER_UUID})
   OR EXISTS (SELECT 1 FROM api_keys WHERE api_keys.account_id IN ${INVITING_ACCOUNTS} AND api_keys.uuid = ${INVITER_UUID}))`
@@ -81,7 +82,7 @@ const sql = prepareStatements((db) => ({
   accountName: db.prepare<{ name: string }, [number]>('SELECT name FROM accounts WHERE id = ?'),
 }))
 
-/** The open ones of an account, newest first. */
+/** The open invitations of an account, newest first. */
 export const listInvitations = (db: Database, accountId: number, now: Millis): Invitation[] =>
   sql(db).list.all(accountId, ...toExpiryRange(now, days(INVITATION_DAYS)))
 
@@ -90,17 +91,16 @@ export type Invite = (
   input: { readonly email: string; readonly role: TeamRole },
 ) => Promise<Invitation & { readonly isSent: boolean }>
 
-/** The function that invites. Another invitation of the same address takes the place of the first, whose link is then void. */
+/**
+ * Returns the function that invites. A second invitation of the same address replaces the first, whose link becomes
+ * invalid.
+ */
 export function createInviter(app: App): Invite {
   const mails = createRateLimiter(app.clock)
   const requireRate = (key: string, rate: Rate): void => {
     const decision = mails.take(key, 1, rate)
     if (!decision.ok)
-      throw tooManyRequests(
-        'rate_limited',
-        'There were too many invitations; wait before the next.',
-        decision.retryAfterSeconds,
-      )
+      throw tooManyRequests('rate_limited', 'Too many invitations; wait before the next.', decision.retryAfterSeconds)
   }
   return async (actor, input) => {
     const email = parseUserEmail(input.email)
@@ -113,7 +113,7 @@ export function createInviter(app: App): Invite {
       if (user && findMember(tx.db, actor.accountId, user.uuid))
         throw conflict(
           'already_member',
-          'This user belongs to the team already; PATCH /v1/team/members/{id} changes the role.',
+          'This user already belongs to the team; change the role with PATCH /v1/team/members/{id}.',
         )
       return insertInvitation(app, tx, actor, { email, role })
     })
@@ -121,12 +121,15 @@ export function createInviter(app: App): Invite {
   }
 }
 
-/** Invites a user to own a new sub-account, in the transaction that makes it. Never tells whether the mail left. */
+/**
+ * Invites a user to own a new sub-account, in the transaction that creates it. Never returns whether the mail was sent.
+ */
 export type InviteOwner = (tx: Tx, actor: Actor, email: string) => void
 
 /**
- * The function that invites owners.
- * @param later gets the sending of the mail: were it waited for, the time of the answer would tell who is a user
+ * Returns the function that invites owners.
+ * @param trackWork gets the sending of the mail: if the response waited for it, its time would reveal whether the
+ * address belongs to a user
  */
 export function createOwnerInviter(app: App, trackWork: (work: Promise<void>) => void): InviteOwner {
   const mails = createRateLimiter(app.clock)
@@ -157,7 +160,10 @@ function insertInvitation(
   const statements = sql(tx.db)
   statements.deleteOf.run(actor.accountId, email)
   if (listInvitations(tx.db, actor.accountId, now).length >= MAX_INVITATIONS)
-    throw conflict('too_many_invitations', `An account has at most ${MAX_INVITATIONS} open invitations; delete one.`)
+    throw conflict(
+      'too_many_invitations',
+      `An account can have at most ${MAX_INVITATIONS} open invitations; delete one.`,
+    )
   const expiresAt = now + days(INVITATION_DAYS)
   const invitation = statements.insert.get(uuid, actor.accountId, email, role, hash, actor.id, expiresAt, now)
   if (!invitation) throw new Error('the invitation was not stored')
@@ -170,7 +176,7 @@ function insertInvitation(
   return { invitation, accountName: statements.accountName.get(actor.accountId)?.name ?? '', token }
 }
 
-/** Tells whether the mail left; the invitation stands in any case, and can be made again. */
+/** Resolves with whether the mail was accepted; either way the invitation stays valid, and can be repeated. */
 async function mailInvitation(app: App, { invitation, accountName, token }: StoredInvitation): Promise<boolean> {
   const { accountId, email, role } = invitation
   const name = toPlainName(accountName)
@@ -180,23 +186,26 @@ async function mailInvitation(app: App, { invitation, accountName, token }: Stor
       about: [accountId],
       to: email,
       subject: `Invitation to ${name === '' ? host : name}`,
-      text: `You are invited to the team${name === '' ? '' : ` of ${name}`} at ${host}, as ${role}.
+      text: `You are invited to join the team${name === '' ? '' : ` of ${name}`} at ${host}, as ${role}.
 
-Accept it here within ${INVITATION_DAYS} days:
+Accept the invitation within ${INVITATION_DAYS} days:
 ${formatLink(app.config, JOIN_PATH, token)}
 
-If you do not know why you get this, do nothing.
+If you did not expect this invitation, ignore this mail.
 `,
     })
   } catch (error) {
-    app.log.error({ err: error }, 'an invitation was not sent')
+    app.log.error({ err: error }, 'invitation not sent')
     return false
   }
 }
 
 const MAX_SHOWN_NAME_LENGTH = 60
 
-/** A name as it may stand in our mail: without anything that a mail program would make a link of, since anybody can be invited. */
+/**
+ * A name as our mail may contain it: without any character from which a mail program makes a link, since anyone can be
+ * invited.
+ */
 const toPlainName = (name: string): string =>
   name
     .replace(/[^\p{L}\p{N} '&,-]+/gu, ' ')
@@ -204,12 +213,12 @@ const toPlainName = (name: string): string =>
     .trim()
     .slice(0, MAX_SHOWN_NAME_LENGTH)
 
-/** Takes an invitation back. Throws 404 when the account has none with this id. */
+/** Deletes an invitation. Throws 404 when the account has none with this id. */
 export const deleteInvitation = (app: App, actor: Actor, id: string): Promise<void> =>
   app.commit.writeFromReserve((tx) => {
     const uuid = parseUuid(id)
     const found = uuid && sql(tx.db).delete.get(uuid, actor.accountId)
-    if (!found) throw notFound('invitation_not_found', 'There is no invitation with this id.')
+    if (!found) throw notFound('invitation_not_found', 'Invitation not found.')
     audit(app, tx, actor, {
       action: 'invitation.deleted',
       resourceType: 'invitation',
@@ -218,14 +227,14 @@ export const deleteInvitation = (app: App, actor: Actor, id: string): Promise<vo
     })
   })
 
-/** The open invitation of a link; undefined when it was used, taken back or is too old. */
+/** The open invitation of a link; undefined when it was used or revoked, or has expired. */
 export function findInvitation(db: Database, token: string, now: Millis): OpenInvitation | undefined {
   const hash = hashLinkToken(token)
   return (hash && sql(db).byToken.get(hash, ...toExpiryRange(now, days(INVITATION_DAYS)))) ?? undefined
 }
 
-/** Uses an invitation up; false when somebody else just did, or it is good no longer. */
+/** Consumes an invitation; false when it was just used by someone else, or is no longer valid. */
 export const consumeInvitation = (tx: Tx, { id }: Invitation): boolean => sql(tx.db).take.run(id).changes === 1
 
-/** Removes invitations that are too old, some at a time. */
+/** Deletes expired invitations, one batch at a time. */
 export const purgeInvitations = (tx: Tx, now: Millis): number => sql(tx.db).trim.run(now).changes

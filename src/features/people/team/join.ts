@@ -1,4 +1,7 @@
-/** @module Accepting an invitation: by a new user, by the user of that address with password and code, or by that user signed in. */
+/**
+ * @module Accepting an invitation: as a new user, as the user of that address with password and code, or as that user
+ * signed in.
+ */
 import type { Actor, App } from '#features/core/app/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
@@ -27,17 +30,20 @@ import {
 
 export interface JoinInput {
   readonly token: string
-  /** Of a new user. */
+  /** Name of a new user. */
   readonly name?: string | null | undefined
-  /** Of who has none yet the password to be; of others the one they have. */
+  /** For a user without a password, the new one; for others, their password. */
   readonly password?: string | null | undefined
   readonly code?: string | null | undefined
 }
 
-/** How the invited one shows who he is. The link proves the mailbox, which is enough for whoever has no password. */
+/**
+ * How the invited person proves who they are. The link proves the mailbox, which is enough for a user without a
+ * password.
+ */
 export type Proof = 'new-password' | 'password' | 'session'
 
-/** @param signedIn who is signed in in the browser that asks */
+/** @param signedIn the user signed in in the browser that sent the request */
 export function findRequiredProof(app: App, { email }: OpenInvitation, signedIn: Actor | undefined): Proof {
   const user = findUserByEmail(app.db, email)
   if (!user || user.passwordHash === null) return 'new-password'
@@ -45,9 +51,10 @@ export function findRequiredProof(app: App, { email }: OpenInvitation, signedIn:
 }
 
 /**
- * Makes the invited one a member and signs him in. Of several who use the same link at once exactly one succeeds. Throws 422 for a link that is not good any
- * more or a password that is not, 401 when password or code of a user are wrong, 409 when the user belongs to the team already.
- * @param signedIn who is signed in in this browser, if the request was sent by a page of ours
+ * Makes the invited person a member and signs them in. If several use the same link at the same time, exactly one
+ * succeeds. Throws 422 for a link that is no longer valid or a password that is not accepted, 401 when the password or
+ * code of a user is wrong, 409 when the user already belongs to the team.
+ * @param signedIn the user signed in in this browser, if one of our pages sent the request
  */
 export async function join(
   app: App,
@@ -84,7 +91,7 @@ async function joinWithNewPassword(
   const passwordHash = await hashPassword(password ?? '', email)
   return app.commit.write((tx) => {
     const known = findUserByEmail(tx.db, email)
-    // Meanwhile it was set: then it is asked for.
+    // The user has set a password since then, so it is required now.
     if (known && known.passwordHash !== null) throw invalidLink()
     if (known) {
       storePassword(tx, known.id, passwordHash, app.eventTime())
@@ -117,7 +124,7 @@ async function joinByPassword(
   throw invalidLogin()
 }
 
-/** Uses the invitation up for a user that there is. */
+/** Consumes the invitation for an existing user. */
 function acceptInvitation(app: App, tx: Tx, invitation: OpenInvitation, user: User, browser: Browser): SignedIn {
   if (!consumeInvitation(tx, invitation)) throw invalidLink()
   const membership = toMembership(invitation)

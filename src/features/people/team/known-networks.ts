@@ -1,7 +1,7 @@
 /**
  * @module The networks in which users have been signed in, also after they signed out. Attempts to sign in from there
- * have limits and a queue of their own (attempts.ts, passwords.ts), so that an attack from elsewhere locks no known
- * user out.
+ * have separate limits and a separate queue (attempts.ts, passwords.ts), so that an attack from elsewhere cannot lock a
+ * known user out.
  */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
@@ -12,7 +12,7 @@ import { days } from '#platform/units.ts'
 import { normaliseUserEmail } from './users.ts'
 
 const RETENTION_MS = days(90)
-/** Beyond them the one seen longest ago is deleted. */
+/** Beyond this, the network seen longest ago is deleted. */
 const MAX_NETWORKS_PER_USER = 50
 const PURGE_BATCH_SIZE = 1000
 
@@ -34,15 +34,15 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Whether the user with this address, in any spelling, was signed in from the network of an IP address. */
+/** Whether the user with this address, in any spelling, has been signed in from the network of an IP address. */
 export const isKnownNetwork = (db: Database, email: string, ipAddress: string, now: Millis): boolean =>
   sql(db).find.get(normaliseUserEmail(email), networkOf(ipAddress), now - RETENTION_MS) !== null
 
-/** Records where a session is used. */
+/** Records the network from which a session is used. */
 export function recordNetwork(tx: Tx, sessionId: number, ipAddress: string, now: Millis): void {
   const recorded = ipAddress === '' ? null : sql(tx.db).record.get(networkOf(ipAddress), now, sessionId)
   if (recorded) sql(tx.db).crowded.run(recorded.userId)
 }
 
-/** Deletes networks that were not seen for long, a batch at a time. */
+/** Deletes networks that have not been seen for long, one batch at a time. */
 export const purgeKnownNetworks = (tx: Tx, now: Millis): number => sql(tx.db).trim.run(now - RETENTION_MS).changes

@@ -1,6 +1,7 @@
 /**
- * @module Links that let whoever has them in: to a new password, or into a team. 256 random bits, of which the SHA-256 is stored. They lead to the pages of
- * `pages.ts`, where only a POST uses them up: mail scanners follow every link of a message.
+ * @module Links that admit anyone who has them: to a new password, or to a team. A link has 256 random bits, stored as
+ * SHA-256. It leads to a page of `pages.ts`, where only a POST consumes it: mail scanners follow every link of a
+ * message.
  */
 import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
@@ -12,27 +13,28 @@ export const LOGIN_PATH = '/login'
 export const LOGOUT_PATH = '/logout'
 export const RESET_PATH = '/reset-password'
 export const JOIN_PATH = '/join'
-/** Where people see and replace the signing secrets of webhooks: features/webhooks/pages.ts. */
+/** The page where users view and replace the signing secrets of webhooks: features/webhooks/pages.ts. */
 export const WEBHOOKS_PATH = '/webhooks'
 
-/** Where signing in may lead, apart from LOGIN_PATH itself. */
+/** The pages that signing in may lead to, apart from LOGIN_PATH itself. */
 const PATHS_AFTER_LOGIN: readonly string[] = [WEBHOOKS_PATH]
 
-/** The page on which to sign in, and from which one comes to `path`. */
+/** The sign-in page that leads on to `path`. */
 export const toLoginPath = (path: string): string => `${LOGIN_PATH}?next=${path}`
 
-/** The page that signing in leads to: one of ours that `next` names, never what else anybody writes into a link. */
+/** The page that signing in leads to: one of ours that `next` names, never any other value in a link. */
 export const toPathAfterLogin = (next: string): string => PATHS_AFTER_LOGIN.find((path) => path === next) ?? LOGIN_PATH
 
 const TOKEN_BYTES = 32
 const TOKEN_PATTERN = /^[\w-]{43}$/
 
-/** By how much a clock may be set back without a new link being void. */
+/** How far a clock may be set back before new links become invalid. */
 const MAX_CLOCK_STEP_MS = hours(1)
 
 /**
- * Between which times a good link expires: not over, and no later than one that is made now. One that is was made by a clock that was ahead.
- * @param maxMs how long a link is good
+ * The range in which the expiry of a valid link lies: not past, and no later than that of a link created now. A later
+ * expiry was set by a clock that was ahead.
+ * @param maxMs how long a link is valid
  */
 export const toExpiryRange = (now: Millis, maxMs: number): [after: Millis, latest: Millis] => [
   now,
@@ -49,7 +51,7 @@ export function createLinkToken(): LinkToken {
   return { token, hash: sha256(token) }
 }
 
-/** The hash of a token that somebody gave; undefined when it cannot be one. */
+/** The hash of a token as provided; undefined when it cannot be a token. */
 export const hashLinkToken = (token: string): Uint8Array | undefined =>
   TOKEN_PATTERN.test(token) ? sha256(token) : undefined
 

@@ -1,6 +1,7 @@
 /**
- * @module Signing in and out. Whatever is wrong or missing (user, password, code, membership) is the same 401 after the same work. Wrong attempts are counted
- * and logged; the audit log of an account tells them of users that exist, once a minute.
+ * @module Signing in and out. Whatever is wrong or missing (user, password, code, membership), the response is the same
+ * 401 after the same work. Failed attempts are counted and logged; those for existing users also go to the audit logs
+ * of their accounts, once a minute.
  */
 
 import { announceAccessChange } from '#features/core/app/account-changes.ts'
@@ -30,18 +31,18 @@ import {
   type User,
 } from './users.ts'
 
-/** The browser that asks. */
+/** The browser that sent the request. */
 export interface Browser {
   readonly ipAddress: string
   readonly userAgent: string | null
-  /** Row id of the session that it has already: it ends with the next sign-in. */
+  /** Row id of the session that the browser already has; the next sign-in ends it. */
   readonly sessionId?: number | undefined
 }
 
 export interface Credentials {
   readonly email: string
   readonly password: string
-  /** Of the authenticator app, or for recovery. */
+  /** Code of the authenticator app, or recovery code. */
   readonly code?: string | null | undefined
 }
 
@@ -54,10 +55,13 @@ export const invalidLogin = (): AppError =>
   new AppError(
     401,
     'invalid_login',
-    'Email address, password or code is wrong, or you belong to no account. If you use an authenticator app, give a new code.',
+    'Email address, password or code is wrong, or you belong to no account. If you use an authenticator app, enter a new code.',
   )
 
-/** Signs a user in. Throws 401 `invalid_login`, 429 after too many attempts, 503 when too many people sign in at once. */
+/**
+ * Signs a user in. Throws 401 `invalid_login`, 429 after too many attempts, 503 when too many people sign in at the
+ * same time.
+ */
 export async function login(
   app: App,
   attempts: Attempts,
@@ -80,7 +84,10 @@ export async function login(
   return signedIn
 }
 
-/** The user whose password is right; undefined when there is none, or it is wrong. Throws 429 and 503 as `login` does. */
+/**
+ * The user whose password matches; undefined when no user exists or the password is wrong. Throws 429 and 503 as
+ * `login` does.
+ */
 export async function checkPassword(
   app: App,
   attempts: Attempts,
@@ -94,8 +101,9 @@ export async function checkPassword(
 }
 
 /**
- * The user, when the password that was checked is still the one, and the second factor is right where there is one. Undefined also when somebody else used
- * the same code meanwhile, and while wrong codes make others wait. In the transaction that lets the user in.
+ * The user, if the password that was checked is still the current one and the second factor, if enabled, is right.
+ * Undefined also when the same code has been used since then, and while wrong codes delay further attempts. Call it in
+ * the transaction that signs the user in.
  */
 export function consumeFactors(
   app: App,
@@ -116,7 +124,7 @@ export function consumeFactors(
   return user
 }
 
-/** Makes the session, and ends the one that the browser had. */
+/** Creates the session, and ends the previous one of the browser. */
 export function signIn(
   app: App,
   tx: Tx,
@@ -130,7 +138,7 @@ export function signIn(
   return { ...startSession(app, tx, user, membership, { ...browser, how }), user, membership }
 }
 
-/** Counts a wrong attempt; the caller's answer does not wait for what is written. */
+/** Counts a failed attempt; the caller's response does not wait for the write. */
 export function recordFailedLogin(
   app: App,
   attempts: Attempts,
@@ -139,18 +147,21 @@ export function recordFailedLogin(
   { ipAddress }: Pick<Browser, 'ipAddress'>,
 ): void {
   attempts.recordFailure(email, ipAddress)
-  app.log.warn({ ipAddress }, 'somebody failed to sign in')
+  app.log.warn({ ipAddress }, 'sign-in failed')
   const user = checked ?? findUserByEmail(app.db, email)
   if (!user || !attempts.canAuditFailure(user.id)) return
   app.commit
     .write((tx) => auditInAccounts(app, tx, user, 'user.login_failed', ipAddress))
-    .catch((error: unknown) => app.log.warn({ err: error }, 'a failed sign-in was not stored'))
+    .catch((error: unknown) => app.log.warn({ err: error }, 'failed sign-in not stored'))
 }
 
-/** Accounts of a user that are told what happens to the user. */
+/** A user-level action is audited in at most this many of the user's accounts. */
 const MAX_AUDITED_ACCOUNTS = 20
 
-/** A row in the audit log of each account of a user, for what is about the user and not about one account. @param actor who did it; default: the service */
+/**
+ * Writes a row to the audit log of each account of a user, for actions on the user rather than in one account.
+ * @param actor who acted; default: the service
+ */
 export function auditInAccounts(app: App, tx: Tx, user: User, action: string, ipAddress?: string, actor?: Actor): void {
   for (const { accountId, uuid } of listMemberships(tx.db, user.id).slice(0, MAX_AUDITED_ACCOUNTS)) {
     const by = actor
@@ -160,30 +171,30 @@ export function auditInAccounts(app: App, tx: Tx, user: User, action: string, ip
   }
 }
 
-/** The user behind an actor who is signed in. A missing one is a bug: the session would be dead. */
+/** The user behind a signed-in actor. A missing user is a bug: the session would have ended. */
 export function requireActorUser(app: App, actor: Actor, db = app.db): User {
   const user = findUserByUuid(db, parseUuid(actor.id) ?? new Uint8Array())
   if (!user) throw new Error('a session without a user')
   return user
 }
 
-/** Ends the session by which the actor came. */
+/** Ends the session that identified the actor. */
 export const logout = (app: App, actor: Actor): Promise<void> =>
   app.commit.writeFromReserve((tx) => {
     const id = endSession(app, tx, requireSessionId(actor))
     if (id !== undefined) audit(app, tx, actor, { action: 'session.deleted', resourceType: 'session', resourceId: id })
   })
 
-/** Ends one of the actor's own sessions. Throws 404 when there is none with this id. */
+/** Ends one of the actor's own sessions. Throws 404 when none has this id. */
 export const endOwnSession = (app: App, actor: Actor, id: string): Promise<void> =>
   app.commit.writeFromReserve((tx) => {
     const found = findSession(tx.db, requireActorUser(app, actor, tx.db).id, id)
-    if (found === undefined) throw notFound('session_not_found', 'There is no session with this id.')
+    if (found === undefined) throw notFound('session_not_found', 'Session not found.')
     endSession(app, tx, found)
     audit(app, tx, actor, { action: 'session.deleted', resourceType: 'session', resourceId: id })
   })
 
-/** Lets the session look at another account of the user. Throws 404 when the user does not belong to it. */
+/** Switches the session to another account of the user. Throws 404 when the user does not belong to it. */
 export const switchAccount = (app: App, actor: Actor, accountId: string): Promise<Membership> =>
   app.commit.write((tx) => {
     const memberships = listMemberships(tx.db, requireActorUser(app, actor, tx.db).id)

@@ -1,4 +1,4 @@
-/** @module Changes of a team: roles, and who leaves it. An account that has owners keeps one. */
+/** @module Changes to a team: roles, and who leaves it. An account that has owners keeps at least one. */
 
 import { announceAccessChange } from '#features/core/app/account-changes.ts'
 import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
@@ -12,16 +12,19 @@ import { deleteMembership, findMember, hasOtherOwner, type Member, setMemberRole
 function requireMember(tx: Tx, actor: Actor, id: string): Member {
   const uuid = parseUuid(id)
   const member = uuid && findMember(tx.db, actor.accountId, uuid)
-  if (!member) throw notFound('member_not_found', 'There is no member with this id.')
+  if (!member) throw notFound('member_not_found', 'Member not found.')
   return member
 }
 
 function requireOtherOwner(tx: Tx, actor: Actor, { userId }: Member): void {
   if (!hasOtherOwner(tx.db, actor.accountId, userId))
-    throw conflict('last_owner', 'This is the only owner of the account; make somebody else an owner before.')
+    throw conflict('last_owner', 'This is the only owner of the account; assign another owner first.')
 }
 
-/** Gives a member another role. Throws 403 when an owner is made or unmade by somebody who is none, 404, and 409 for the last owner. */
+/**
+ * Changes the role of a member. Throws 403 when an actor who is not an owner adds or removes an owner, 404, and 409 for
+ * the last owner.
+ */
 export const changeRole = (app: App, actor: Actor, id: string, role: TeamRole): Promise<Member> =>
   app.commit.write((tx) => {
     const member = requireMember(tx, actor, id)
@@ -39,7 +42,7 @@ export const changeRole = (app: App, actor: Actor, id: string, role: TeamRole): 
     return { ...member, role }
   })
 
-/** Ends a membership; the member's sessions in this account end with it. Throws the same as `changeRole`. */
+/** Ends a membership, and with it the member's sessions in this account. Throws the same as `changeRole`. */
 export const removeMember = (app: App, actor: Actor, id: string): Promise<void> =>
   app.commit.writeFromReserve((tx) => {
     const member = requireMember(tx, actor, id)

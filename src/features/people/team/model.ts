@@ -14,25 +14,25 @@ import { listMemberships, type Member, type Membership } from './users.ts'
 
 const MAX_EMAIL_LENGTH = 320
 const Email = (description: string) => Type.String({ minLength: 1, maxLength: MAX_EMAIL_LENGTH, description })
-/** As it is given: longer ones are told by the rule for new passwords, or are wrong. */
+/** Unlimited in practice: the rule for new passwords reports longer ones, and existing ones are simply wrong. */
 const Password = (description: string) => Type.String({ maxLength: 1000, description })
 const Code = (description: string) => Type.String({ maxLength: 50, description })
-const LinkToken = Type.String({ maxLength: 200, description: 'What the link of the mail has behind `token=`.' })
+const LinkToken = Type.String({ maxLength: 200, description: 'The value of `token=` in the link of the mail.' })
 const RoleName = StringEnum(ROLES, { description: 'owner, admin, developer or viewer.' })
-const NEW_PASSWORD = `The new one: ${MIN_PASSWORD_LENGTH} to ${MAX_PASSWORD_LENGTH} characters, none of those that everybody tries first.`
+const NEW_PASSWORD = `The new password: ${MIN_PASSWORD_LENGTH} to ${MAX_PASSWORD_LENGTH} characters, not one of those that attackers try first.`
 const ANY_CODE = 'Six digits of the authenticator app, or a recovery code.'
 
 const UserRecord = Type.Object(
   {
     id: Uuid({ description: 'Id of the user.' }),
-    email: Type.String({ description: 'Address with which the user signs in.' }),
+    email: Type.String({ description: 'Address the user signs in with.' }),
     name: Type.String({ description: 'Name.' }),
-    totp_enabled: Type.Boolean({ description: 'Whether signing in takes a code of an authenticator app.' }),
-    recovery_codes_left: Type.Integer({ description: 'Recovery codes that were not used yet.' }),
+    totp_enabled: Type.Boolean({ description: 'Whether signing in requires a code of an authenticator app.' }),
+    recovery_codes_left: Type.Integer({ description: 'Number of unused recovery codes.' }),
     last_login_at: Nullable(Timestamp(), { description: 'When the user last signed in; null: never.' }),
-    created_at: Timestamp({ description: 'When the user was made.' }),
+    created_at: Timestamp({ description: 'When the user was created.' }),
   },
-  { description: 'The user who is signed in.' },
+  { description: 'The signed-in user.' },
 )
 
 const MEMBERSHIP_FIELDS = {
@@ -43,11 +43,11 @@ const MEMBERSHIP_FIELDS = {
 
 export const SessionState = Type.Object({
   user: UserRecord,
-  account: Type.Object(MEMBERSHIP_FIELDS, { description: 'The account that requests with this session are about.' }),
+  account: Type.Object(MEMBERSHIP_FIELDS, { description: 'The account in which requests with this session act.' }),
   role: Type.String({ description: 'Role of the user in this account: owner, admin, developer or viewer.' }),
   accounts: Type.Array(Type.Object(MEMBERSHIP_FIELDS), { description: 'All accounts of the user.' }),
   csrf_token: Type.String({
-    description: 'Goes into the header X-CSRF-Token of every request of this session that changes something.',
+    description: 'Send it in the header X-CSRF-Token of every request of this session that changes something.',
   }),
 })
 export type SessionState = Static<typeof SessionState>
@@ -55,7 +55,7 @@ export type SessionState = Static<typeof SessionState>
 export const Login = StrictObject({
   email: Email('Address of the user.'),
   password: Password('Password of the user.'),
-  code: OptionalNullable(Code(''), { description: `${ANY_CODE} Needed by users who have set up an app.` }),
+  code: OptionalNullable(Code(''), { description: `${ANY_CODE} Required for users who have set up an app.` }),
 })
 
 export const AccountChoice = StrictObject({
@@ -64,16 +64,16 @@ export const AccountChoice = StrictObject({
 
 export const SessionRecord = Type.Object({
   id: Uuid({ description: 'Id of the session.' }),
-  is_current: Type.Boolean({ description: 'Whether it is the one that asks.' }),
-  ip_address: Nullable(Type.String(), { description: 'Address from which it was last noted.' }),
-  user_agent: Nullable(Type.String(), { description: 'What the browser said of itself.' }),
+  is_current: Type.Boolean({ description: 'Whether it is the session of this request.' }),
+  ip_address: Nullable(Type.String(), { description: 'Last recorded address of the browser.' }),
+  user_agent: Nullable(Type.String(), { description: 'User-Agent of the browser.' }),
   last_seen_at: Timestamp({ description: 'When it was last used, to within an hour.' }),
-  expires_at: Timestamp({ description: 'When it ends if it is not used before.' }),
+  expires_at: Timestamp({ description: 'When it ends if it is not used before then.' }),
   created_at: Timestamp({ description: 'When the user signed in.' }),
 })
 
 export const PasswordChange = StrictObject({
-  current_password: Password('The password that the user has.'),
+  current_password: Password('The current password of the user.'),
   password: Password(NEW_PASSWORD),
 })
 
@@ -82,13 +82,13 @@ export const ResetConfirmation = StrictObject({ token: LinkToken, password: Pass
 
 export const TotpBeginning = StrictObject({ password: Password('Password of the user.') })
 export const TotpSecret = Type.Object({
-  secret: Type.String({ description: 'In base32, for typing it into the app.' }),
-  otpauth_uri: Type.String({ description: 'The same for a QR code.' }),
+  secret: Type.String({ description: 'In base32, to type into the app.' }),
+  otpauth_uri: Type.String({ description: 'The same as a URI for a QR code.' }),
 })
 export const TotpConfirmation = StrictObject({ code: Code('Six digits that the app shows.') })
 export const RecoveryCodes = Type.Object({
   recovery_codes: Type.Array(Type.String(), {
-    description: 'Each lets the user in once without the app. They are shown only here.',
+    description: 'Each lets the user sign in once without the app. They are not shown again.',
   }),
 })
 export const TotpEnd = StrictObject({ password: Password('Password of the user.'), code: Code(ANY_CODE) })
@@ -98,7 +98,7 @@ export const MemberRecord = Type.Object({
   email: Type.String({ description: 'Address of the user.' }),
   name: Type.String({ description: 'Name of the user.' }),
   role: Type.String({ description: 'owner, admin, developer or viewer.' }),
-  totp_enabled: Type.Boolean({ description: 'Whether signing in takes a code of an authenticator app.' }),
+  totp_enabled: Type.Boolean({ description: 'Whether signing in requires a code of an authenticator app.' }),
   last_login_at: Nullable(Timestamp(), { description: 'When the user last signed in; null: never.' }),
   created_at: Timestamp({ description: 'When the user joined the team.' }),
 })
@@ -108,18 +108,19 @@ export const RoleChange = StrictObject({ role: RoleName })
 
 const INVITATION_FIELDS = {
   id: Uuid({ description: 'Id of the invitation.' }),
-  email: Type.String({ description: 'Address that is invited.' }),
+  email: Type.String({ description: 'Invited address.' }),
   role: Type.String({ description: 'owner, admin, developer or viewer.' }),
   invited_by: Type.String({ description: 'Id of the user or key that invited; cli for the operator.' }),
-  expires_at: Timestamp({ description: 'Until when it can be accepted.' }),
-  created_at: Timestamp({ description: 'When it was made.' }),
+  expires_at: Timestamp({ description: 'When it expires.' }),
+  created_at: Timestamp({ description: 'When it was created.' }),
 }
 export const InvitationRecord = Type.Object(INVITATION_FIELDS)
 export type InvitationRecord = Static<typeof InvitationRecord>
 export const CreatedInvitation = Type.Object({
   ...INVITATION_FIELDS,
   email_sent: Type.Boolean({
-    description: 'Whether the mail was handed in; false while the service has no verified domain to send from.',
+    description:
+      'Whether the mail was accepted for delivery; false while the service has no verified domain to send from.',
   }),
 })
 export const NewInvitation = StrictObject({ email: Email('Address to invite.'), role: RoleName })
@@ -128,14 +129,14 @@ export const Joining = StrictObject({
   token: LinkToken,
   name: OptionalNullable(Type.String({ maxLength: 200 }), { description: 'Name of a new user.' }),
   password: OptionalNullable(Password(''), {
-    description: `Of who has no password yet: ${NEW_PASSWORD} Of others the one they have; not needed by who is signed in.`,
+    description: `For a user without a password: ${NEW_PASSWORD} For others, their password; not needed when signed in.`,
   }),
-  code: OptionalNullable(Code(''), { description: `${ANY_CODE} Needed by users who have set up an app.` }),
+  code: OptionalNullable(Code(''), { description: `${ANY_CODE} Required for users who have set up an app.` }),
 })
 
 const membershipWire = ({ uuid, name, role }: Membership) => ({ id: formatUuid(uuid), name, role })
 
-/** What a page needs to know of who is signed in. */
+/** The parts of a sign-in that pages need. */
 export const sessionWire = (
   app: App,
   { user, membership, id }: Pick<SignedIn, 'user' | 'membership' | 'id'>,
@@ -155,7 +156,7 @@ export const sessionWire = (
   csrf_token: getCsrfToken(app, id),
 })
 
-/** @param current row id of the session that asks */
+/** @param current row id of the session that sent the request */
 export const sessionRecordWire = (session: Session, current: number): Static<typeof SessionRecord> => ({
   id: formatUuid(session.uuid),
   is_current: session.id === current,

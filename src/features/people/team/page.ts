@@ -1,18 +1,18 @@
 /**
- * @module The pages on which people sign in, set a password and accept an invitation. Pure: from values to HTML, without scripts and without anything from
- * another host; whatever somebody wrote is text on it.
+ * @module The pages where people sign in, set a password and accept an invitation. Pure: from values to HTML, without
+ * scripts and without resources of another host; user input appears as text only.
  */
 import { type Html, type HtmlValue, html, htmlPage } from '#platform/http/html.ts'
 import type { Proof } from './join.ts'
 import { JOIN_PATH, LOGIN_PATH, LOGOUT_PATH, RESET_PATH, WEBHOOKS_PATH } from './links.ts'
 import { MAX_PASSWORD_LENGTH, MIN_PASSWORD_LENGTH } from './passwords.ts'
 
-/** What went wrong with what was sent, in one sentence. */
+/** What was wrong with the submitted form, in one sentence. */
 export interface FormProblem {
   readonly message?: string | undefined
 }
 
-/** Contrasts (WCAG 2.2 §1.4.3, §1.4.11) and sizes (§2.5.8) are measured by the tests of this page in a browser. */
+/** This page's browser tests measure contrast (WCAG 2.2 §1.4.3, §1.4.11) and sizes (§2.5.8). */
 const STYLE = `
 :root { --error: #b3261e; }
 @media (prefers-color-scheme: dark) {
@@ -34,7 +34,7 @@ button:hover { text-decoration: underline; }
 }
 `
 
-/** A page of people in the service's style. */
+/** A page for users in the service's style. */
 export const userPage = (title: string, main: Html): Html =>
   htmlPage({
     title: `${title} · Tassis`,
@@ -78,7 +78,7 @@ const PASSWORD_FIELD = fieldHtml({
 const NEW_PASSWORD_FIELD = fieldHtml({
   name: 'password',
   label: 'New password',
-  hint: `At least ${MIN_PASSWORD_LENGTH} characters. Four words that do not belong together are a good one.`,
+  hint: `At least ${MIN_PASSWORD_LENGTH} characters. Four unrelated words make a good one.`,
   attributes: html` type="password" required minlength="${MIN_PASSWORD_LENGTH}" maxlength="${MAX_PASSWORD_LENGTH}" autocomplete="new-password"`,
 })
 
@@ -109,7 +109,7 @@ ${CODE_FIELD}
 <p class="beside"><a href="${RESET_PATH}">Set a new password</a></p>`,
   )
 
-/** Who is signed in. */
+/** The signed-in user. */
 export interface SignedInView {
   readonly email: string
   readonly accountName: string
@@ -121,8 +121,8 @@ export const signedInPage = ({ email, accountName, role, csrfToken }: SignedInVi
   userPage(
     'You are signed in',
     html`<p>As <strong>${email}</strong>, ${role} of <strong>${accountName}</strong>.</p>
-<p><a href="${WEBHOOKS_PATH}">Signing secrets of webhooks</a></p>
-<p><a href="/docs">Documentation of the API</a></p>
+<p><a href="${WEBHOOKS_PATH}">Webhook signing secrets</a></p>
+<p><a href="/docs">API documentation</a></p>
 <form class="quiet" method="post" action="${LOGOUT_PATH}">
 ${hiddenField('csrf_token', csrfToken)}
 <button>Sign out</button>
@@ -132,7 +132,7 @@ ${hiddenField('csrf_token', csrfToken)}
 export const resetRequestPage = ({ email = '', ...problem }: FormProblem & { readonly email?: string } = {}): Html =>
   userPage(
     'Set a new password',
-    html`<p>You get a mail with a link that is good for an hour.</p>
+    html`<p>We will send you a link valid for one hour.</p>
 ${problemHtml(problem)}
 <form method="post" action="${RESET_PATH}">
 ${emailField(email)}
@@ -143,8 +143,8 @@ ${emailField(email)}
 
 export const resetRequestedPage = (): Html =>
   userPage(
-    'Look into your mailbox',
-    html`<p role="status">If there is a user with this address, a mail is on its way. It can take some minutes.</p>
+    'Check your inbox',
+    html`<p role="status">If there is a user with this address, a mail is on its way. It can take a few minutes.</p>
 <p class="beside"><a href="${LOGIN_PATH}">Sign in</a></p>`,
   )
 
@@ -163,19 +163,19 @@ ${NEW_PASSWORD_FIELD}
 
 export const passwordSetPage = (): Html =>
   userPage(
-    'The password is set',
-    html`<p role="status">You were signed out everywhere.</p>
+    'Password set',
+    html`<p role="status">You have been signed out everywhere.</p>
 <p><a href="${LOGIN_PATH}">Sign in with the new password</a></p>`,
   )
 
-/** @param next where a new one can be had */
+/** @param next where the user can get a new link */
 export const invalidLinkPage = (next: 'reset' | 'invitation'): Html =>
   userPage(
-    'This link is not good any more',
+    'This link is no longer valid',
     next === 'reset'
-      ? html`<p>It was used already, is too old or is not complete.</p>
-<p><a href="${RESET_PATH}">Ask for a new one</a></p>`
-      : html`<p>It was used already, was taken back, is too old or is not complete. Ask whoever invited you for a new one.</p>
+      ? html`<p>It was already used, has expired or is incomplete.</p>
+<p><a href="${RESET_PATH}">Request a new one</a></p>`
+      : html`<p>It was already used, was revoked, has expired or is incomplete. Ask the person who invited you for a new one.</p>
 <p><a href="${LOGIN_PATH}">Sign in</a></p>`,
   )
 
@@ -185,7 +185,7 @@ export interface InvitationView extends FormProblem {
   readonly accountName: string
   readonly role: string
   readonly proof: Proof
-  /** Of the session that is the proof. */
+  /** Token of the session that proves who the invited person is. */
   readonly csrfToken?: string | undefined
   readonly name?: string | undefined
 }
@@ -224,10 +224,13 @@ ${proof === 'password' && [PASSWORD_FIELD, CODE_FIELD]}
 ${proof === 'password' && html`<p class="beside"><a href="${RESET_PATH}">Set a new password</a></p>`}`,
   )
 
-/** What cannot be done now, and why. @param back leads to the page from which one can go on; default: signing in */
+/**
+ * A page that says what failed and why.
+ * @param back link to the page where the user can continue; default: signing in
+ */
 export const errorPage = (message: string, back = html`<a href="${LOGIN_PATH}">Sign in</a>`): Html =>
   userPage(
-    'This did not work',
+    'Something went wrong',
     html`<p role="alert">${message}</p>
 <p>${back}</p>`,
   )

@@ -1,6 +1,7 @@
 /**
- * @module /login, /logout, /reset-password and /join: the pages of people. GET shows and never acts; POST does what the routes of /v1/auth do, for forms
- * without scripts, and only for pages of our own. Not to be found under the tracking hosts of accounts: nobody is to sign in under the name of another.
+ * @module /login, /logout, /reset-password and /join: the pages of users. GET shows and never acts; POST does what the
+ * routes of /v1/auth do, for forms without scripts, and only for our own pages. Hidden under the tracking hosts of
+ * accounts: no one must sign in under another party's name.
  */
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -31,7 +32,7 @@ import { listMemberships } from './users.ts'
 const hiddenRoute = { detail: { hide: true } }
 const hiddenFormRoute = { detail: { hide: true, ...acceptsBody('json-or-form') } }
 
-/** To another page of ours, with GET. */
+/** Redirects to another of our pages with GET. */
 const redirectTo = (path: string, cookie?: string): Response =>
   new Response(null, {
     status: 303,
@@ -45,31 +46,34 @@ const redirectTo = (path: string, cookie?: string): Response =>
 
 const MAX_FIELD_LENGTH = 1000
 
-/** A field of the form; empty when it was not sent, or cannot be one. */
+/** A field of the form; empty when it is missing or not a string. */
 function readField(body: unknown, name: string): string {
   const value = typeof body === 'object' && body !== null && Object.hasOwn(body, name) ? Reflect.get(body, name) : ''
   return typeof value === 'string' && value.length <= MAX_FIELD_LENGTH ? value : ''
 }
 
-/** What the pages have in common: who may post, and how a refusal becomes a page. */
+/** What the pages have in common: the checks of a POST, and turning an error into a page. */
 class TeamPages {
   readonly #app: App
-  readonly #people: AuthContext
+  readonly #auth: AuthContext
 
-  constructor(app: App, people: AuthContext) {
+  constructor(app: App, auth: AuthContext) {
     this.#app = app
-    this.#people = people
+    this.#auth = auth
   }
 
-  /** Runs what a page does; a refusal becomes a page too. @param again the page that was sent, with what is wrong */
+  /**
+   * Handles a POST; an error becomes a page too.
+   * @param renderAgain renders the submitted page with what was wrong
+   */
   async handlePost(
     request: Request,
     work: () => Promise<Response>,
     renderAgain: (message: string) => Html,
   ): Promise<Response> {
     try {
-      this.#people.requireOwnHost(request)
-      this.#people.requireOwnOrigin(request)
+      this.#auth.requireOwnHost(request)
+      this.#auth.requireOwnOrigin(request)
       return await work()
     } catch (error) {
       if (!(error instanceof AppError)) throw error
@@ -82,7 +86,7 @@ class TeamPages {
 
   handleGet(request: Request, page: () => Response): Response {
     try {
-      this.#people.requireOwnHost(request)
+      this.#auth.requireOwnHost(request)
       return page()
     } catch (error) {
       if (!(error instanceof AppError)) throw error
@@ -90,9 +94,9 @@ class TeamPages {
     }
   }
 
-  /** Who is signed in and sent the token of the page. */
+  /** The signed-in user, if the request has the CSRF token of the page. */
   findVerifiedActor(request: Request, body: unknown): Actor | undefined {
-    const actor = this.#people.findActor(request)
+    const actor = this.#auth.findActor(request)
     return actor && isValidCsrfToken(this.#app, requireSessionId(actor), readField(body, 'csrf_token'))
       ? actor
       : undefined
@@ -127,14 +131,14 @@ class TeamPages {
   }
 }
 
-export function teamPages(app: App, people: AuthContext) {
-  const pages = new TeamPages(app, people)
+export function teamPages(app: App, auth: AuthContext) {
+  const pages = new TeamPages(app, auth)
   return new Elysia()
     .get(
       LOGIN_PATH,
       ({ request, query }) =>
         pages.handleGet(request, () => {
-          const actor = people.findActor(request)
+          const actor = auth.findActor(request)
           const next = toPathAfterLogin(readField(query, 'next'))
           if (!actor) return ownFormResponse(loginPage({ next }))
           return next === LOGIN_PATH ? pages.toSignedInResponse(actor) : redirectTo(next)
@@ -150,7 +154,7 @@ export function teamPages(app: App, people: AuthContext) {
           request,
           async () => {
             const input = { email, password: readField(body, 'password'), code: readField(body, 'code') }
-            const { token } = await login(app, people.attempts, input, people.readBrowser(request))
+            const { token } = await login(app, auth.attempts, input, auth.readBrowser(request))
             return redirectTo(next, toCookieHeader(app, token))
           },
           (message) => loginPage({ email, next, message }),
@@ -166,8 +170,8 @@ export function teamPages(app: App, people: AuthContext) {
           async () => {
             const actor = pages.findVerifiedActor(request, body)
             if (actor) await logout(app, actor)
-            // Of a session that is over there is nothing to end, but the cookie; one that is not stays.
-            return people.findActor(request)
+            // If the session has already ended, only the cookie is removed; a session that is still live stays.
+            return auth.findActor(request)
               ? redirectTo(LOGIN_PATH)
               : redirectTo(LOGIN_PATH, toCookieHeader(app, undefined))
           },
@@ -197,8 +201,8 @@ export function teamPages(app: App, people: AuthContext) {
           ? pages.handlePost(
               request,
               async () => {
-                if (email === '') throw invalid('email', 'Give your email address.')
-                people.requestReset(email, clientIpOf(request))
+                if (email === '') throw invalid('email', 'Enter your email address.')
+                auth.requestReset(email, clientIpOf(request))
                 return ownFormResponse(resetRequestedPage(), 202)
               },
               (message) => resetRequestPage({ email, message }),
@@ -207,7 +211,7 @@ export function teamPages(app: App, people: AuthContext) {
               request,
               async () => {
                 const input = { token, password: readField(body, 'password') }
-                await confirmReset(app, people.attempts, input, clientIpOf(request))
+                await confirmReset(app, auth.attempts, input, clientIpOf(request))
                 return ownFormResponse(passwordSetPage())
               },
               (message) => pages.renderNewPassword(token, message),
@@ -221,7 +225,7 @@ export function teamPages(app: App, people: AuthContext) {
         pages.handleGet(request, () => {
           const token = readField(query, 'token')
           const isOpen = findInvitation(app.db, token, app.clock.now()) !== undefined
-          return ownFormResponse(pages.renderInvitation(token, people.findActor(request)), isOpen ? 200 : 410)
+          return ownFormResponse(pages.renderInvitation(token, auth.findActor(request)), isOpen ? 200 : 410)
         }),
       hiddenRoute,
     )
@@ -236,14 +240,14 @@ export function teamPages(app: App, people: AuthContext) {
             const input = { token, name, password: readField(body, 'password'), code: readField(body, 'code') }
             const signedIn = await join(
               app,
-              people.attempts,
+              auth.attempts,
               input,
-              people.readBrowser(request),
+              auth.readBrowser(request),
               pages.findVerifiedActor(request, body),
             )
             return redirectTo(LOGIN_PATH, toCookieHeader(app, signedIn.token))
           },
-          (message) => pages.renderInvitation(token, people.findActor(request), { message, name }),
+          (message) => pages.renderInvitation(token, auth.findActor(request), { message, name }),
         )
       },
       hiddenFormRoute,

@@ -1,6 +1,7 @@
 /**
- * @module Links that let a user set a password: of a mail that the user asked for, or of the operator. A link is good once. It proves the mailbox, so it sets
- * the password and ends all sessions; it signs nobody in and leaves the second factor on. Never says whether an address is known.
+ * @module Links to set a password: sent by mail at the user's request, or created by the operator. A link is valid
+ * once. It proves the mailbox, so it sets the password and ends all sessions; it signs no one in and leaves the second
+ * factor enabled. Never reveals whether an address belongs to a user.
  */
 import type { App } from '#features/core/app/app.ts'
 import { sendSystemMail } from '#features/sending/system-mail/send.ts'
@@ -17,11 +18,11 @@ import { endOtherSessions } from './sessions.ts'
 import { findUser, findUserByEmail, listMemberships, storePassword, type User } from './users.ts'
 
 const MAIL_LINK_MS = hours(1)
-/** The operator hands his on by himself. */
+/** Longer than a mailed link: the operator passes it on. */
 export const OPERATOR_LINK_MS = hours(24)
-/** Requests that are worked off at the same time; more are dropped, and may ask again. */
+/** Requests handled at the same time; further ones are dropped, and the user can ask again. */
 const MAX_CONCURRENT_REQUESTS = 20
-/** Links of a user that are good at the same time. */
+/** Links of a user that are valid at the same time. */
 const MAX_LINKS_PER_USER = 5
 const PURGE_BATCH_SIZE = 1000
 
@@ -42,9 +43,9 @@ const sql = prepareStatements((db) => ({
 }))
 
 export const invalidLink = (): AppError =>
-  new AppError(422, 'invalid_token', 'This link was used already, is too old or is not complete; ask for a new one.')
+  new AppError(422, 'invalid_token', 'This link was already used, has expired or is incomplete; request a new one.')
 
-/** Makes a link by which a user sets a password, in the caller's transaction. */
+/** Creates a link to set a user's password, in the caller's transaction. */
 export function createResetLink(app: App, tx: Tx, user: User, validMs: number): string {
   const { token, hash } = createLinkToken()
   // Not `eventTime`: see `startSession`.
@@ -54,7 +55,7 @@ export function createResetLink(app: App, tx: Tx, user: User, validMs: number): 
   return formatLink(app.config, RESET_PATH, token)
 }
 
-/** The address whose password a link sets; undefined when it sets none any more. */
+/** The address whose password a link sets; undefined when the link is no longer valid. */
 export function findResetLinkEmail(app: App, token: string): string | undefined {
   const hash = hashLinkToken(token)
   const found = hash && sql(app.db).find.get(hash, ...toExpiryRange(app.clock.now(), OPERATOR_LINK_MS))
@@ -64,9 +65,9 @@ export function findResetLinkEmail(app: App, token: string): string | undefined 
 export type RequestReset = (email: string, ipAddress: string) => void
 
 /**
- * The function that takes requests for a link. It throws 429 after too many of them; everything else happens after it has returned, so that neither its
- * answer nor the time it takes tells whether there is such a user.
- * @param later gets this work, to wait for it before the database is closed
+ * Returns the function that accepts requests for a link. It throws 429 after too many of them; everything else happens
+ * after it has returned, so neither its response nor its duration reveals whether the user exists.
+ * @param trackWork gets this work, to wait for it before the database is closed
  */
 export function createResetRequester(
   app: App,
@@ -85,32 +86,34 @@ export function createResetRequester(
       about: listMemberships(app.db, user.id).map(({ accountId }) => accountId),
       to: user.email,
       subject: 'Set a new password',
-      text: `Somebody, probably you, asked for a new password for ${user.email} at ${new URL(app.config.publicUrl).host}.
+      text: `Someone, probably you, requested a new password for ${user.email} at ${new URL(app.config.publicUrl).host}.
 
-Set it here within an hour:
+Set it here within one hour:
 ${link}
 
-If it was not you, do nothing: your password stays as it is.
+If it was not you, ignore this mail: your password stays as it is.
 `,
     })
   }
   return (email, ipAddress) => {
-    // Not by user: whoever tries passwords must not keep the user from a new one.
+    // Not by user: an attacker who tries passwords must not keep the user from a new one.
     attempts.requireNetwork(ipAddress)
-    if (running >= MAX_CONCURRENT_REQUESTS)
-      return app.log.warn({}, 'a request for a new password was dropped: there are too many')
+    if (running >= MAX_CONCURRENT_REQUESTS) return app.log.warn({}, 'password reset dropped: too many requests')
     running++
     trackWork(
-      // After the answer.
+      // Runs after the response.
       yieldToEventLoop()
         .then(() => send(email, ipAddress))
-        .catch((error: unknown) => app.log.error({ err: error }, 'a mail for a new password was not sent'))
+        .catch((error: unknown) => app.log.error({ err: error }, 'password reset mail not sent'))
         .finally(() => void running--),
     )
   }
 }
 
-/** Sets the password by a link. Throws 422 for a link that is not good any more or a password that is not; of several at once exactly one succeeds. */
+/**
+ * Sets the password with a link. Throws 422 for a link that is no longer valid or a password that is not accepted; of
+ * several uses at the same time exactly one succeeds.
+ */
 export async function confirmReset(
   app: App,
   attempts: Attempts,
@@ -138,5 +141,5 @@ function setPassword(app: App, tx: Tx, user: User, passwordHash: string, ipAddre
   auditInAccounts(app, tx, user, 'user.password_reset', ipAddress)
 }
 
-/** Removes links that are too old, some at a time. */
+/** Deletes expired links, one batch at a time. */
 export const purgeResets = (tx: Tx, now: Millis): number => sql(tx.db).trim.run(now).changes

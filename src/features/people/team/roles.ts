@@ -1,4 +1,4 @@
-/** @module The roles of a team, from all to looking only, and the scopes that each has. Knows no user. */
+/** @module The roles of a team, from full access to read-only, and the scopes of each. Knows no user. */
 import type { Actor, TeamRole } from '#features/core/app/app.ts'
 import { ADMIN_SCOPE, SCOPES } from '#features/setup/api-keys/scopes.ts'
 import { AppError } from '#platform/errors.ts'
@@ -20,19 +20,24 @@ export const isRole = (text: string): text is TeamRole => ROLES.some((role) => r
 
 const insufficientRole = (message: string): AppError => new AppError(403, 'insufficient_role', message)
 
-/** What a user is told who lacks a scope; undefined for a key, which is told so by its scope. */
+/** The 403 for a user whose role lacks a scope; undefined for a key, whose missing scope has its own error. */
 export const findRoleRefusal = ({ type, role }: Actor): AppError | undefined =>
   type === 'user'
     ? insufficientRole(`Your role, ${role}, does not allow this; ask an owner of the account.`)
     : undefined
 
-/** The 403 for what only owners do; undefined for an owner, for a key, which has no role, and for the operator. */
+/**
+ * The 403 for actions reserved to owners; undefined for an owner, for a key, which has no role, and for the operator.
+ */
 export const findOwnerRefusal = ({ type, role }: Actor): AppError | undefined =>
   type === 'user' && role !== 'owner' ? insufficientRole('Only an owner of the account may do this.') : undefined
 
-/** Throws 403 unless an owner, or the operator, acts: a key stands for an administrator, who could make himself an owner with one. */
+/**
+ * Throws 403 unless the actor is an owner or the operator: a key has an administrator's rights, and an administrator
+ * could use one to become an owner.
+ */
 export function requireOwnerToChangeOwners(actor: Actor): void {
-  if (actor.type === 'api_key') throw insufficientRole('Only an owner who is signed in may make or change owners.')
+  if (actor.type === 'api_key') throw insufficientRole('Only a signed-in owner can add or change owners.')
   const refusal = findOwnerRefusal(actor)
   if (refusal) throw refusal
 }

@@ -1,6 +1,7 @@
 /**
- * @module Sessions: browsers in which a user is signed in. The cookie has 256 random bits, of which the SHA-256 is stored. A session lasts as long as it is
- * used, and is asked of the database at every request, so that it is dead the moment it is ended, its user leaves the team or the account is switched off.
+ * @module Sessions: browsers in which a user is signed in. The cookie has 256 random bits, stored as SHA-256. A session
+ * lasts as long as it is used. Every request reads it from the database, so it is invalid the moment it is ended, its
+ * user leaves the team or the account is disabled.
  */
 import type { Database } from 'bun:sqlite'
 import { announceAccessChange } from '#features/core/app/account-changes.ts'
@@ -53,7 +54,7 @@ const TOKEN_BYTES = 32
 const TOKEN_PATTERN = /^[\w-]{43}$/
 /** How often the last use is stored. */
 const LAST_SEEN_INTERVAL_MS = hours(1)
-/** Beyond them the one that was not used for longest ends. */
+/** Beyond this, the session that was used longest ago ends. */
 const MAX_SESSIONS_PER_USER = 50
 const MAX_USER_AGENT_LENGTH = 300
 const PURGE_BATCH_SIZE = 1000
@@ -64,9 +65,12 @@ const SELECT_LIVE = `SELECT sessions.id, token_hash AS tokenHash, last_seen_at A
   JOIN members ON members.user_id = sessions.user_id AND members.account_id = sessions.account_id
   JOIN accounts ON accounts.id = sessions.account_id AND disabled_at IS NULL AND deleted_at IS NULL`
 
-/** Not over, and used within the days of the setting of today; one that was last used in the future is of a clock that was wrong. */
+/**
+ * Not expired, and used within the number of days that is set now; a last use in the future comes from a clock that was
+ * wrong.
+ */
 const IS_UNEXPIRED = 'expires_at > ? AND last_seen_at BETWEEN ? AND ?'
-/** By how much a clock may be set back without anybody being signed out. */
+/** How far a clock may be set back before anyone is signed out. */
 const MAX_CLOCK_STEP_MS = hours(1)
 
 const sql = prepareStatements((db) => ({
@@ -110,15 +114,15 @@ const sql = prepareStatements((db) => ({
 
 export const isHttps = ({ publicUrl }: App['config']): boolean => publicUrl.startsWith('https:')
 
-/** A session that was just made: what the cookie is to have. */
+/** A new session: the token for its cookie. */
 export interface NewSession {
   readonly token: string
   readonly id: number
 }
 
 /**
- * Signs a user in to an account, in the caller's transaction. Every sign-in has a token of its own; the session that the browser had before is the
- * caller's to end.
+ * Signs a user in to an account, in the caller's transaction. Every sign-in has a token of its own; the caller ends the
+ * previous session of the browser.
  */
 export function startSession(
   app: App,
@@ -129,7 +133,7 @@ export function startSession(
 ): NewSession {
   const token = Buffer.from(randomBytes(TOKEN_BYTES)).toString('base64url')
   const uuid = newUuid()
-  // Not `eventTime`: that stands still after a clock that was ahead, and the session would last until then.
+  // Not `eventTime`: after a clock that was ahead it stands still, and the session would last until then.
   const now = app.clock.now()
   const row = sql(tx.db).insert.get(
     uuid,
@@ -154,7 +158,7 @@ export function startSession(
   return { token, id: row.id }
 }
 
-/** Live sessions of a user, the one used last first. */
+/** Live sessions of a user, most recently used first. */
 export const listSessions = (db: Database, userId: number, now: Millis): Session[] => sql(db).list.all(userId, now)
 
 /** The row id of a user's session; undefined when the user has none with this public id. */
@@ -163,21 +167,24 @@ export function findSession(db: Database, userId: number, uuid: string): number 
   return bytes && sql(db).byUuid.get(bytes, userId)?.id
 }
 
-/** Ends a session and gives its public id; undefined when it was over. */
+/** Ends a session and returns its public id; undefined when it had already ended. */
 export function endSession(app: App, tx: Tx, id: number): string | undefined {
   const ended = sql(tx.db).delete.all(id)
   announceSessionEnd(app, tx, ended)
   return ended[0] && formatUuid(ended[0].uuid)
 }
 
-/** Ends the sessions of a user but for one. @param kept row id; 0: none is kept */
+/**
+ * Ends the sessions of a user but one.
+ * @param keptId row id of that one; 0: end all
+ */
 export function endOtherSessions(app: App, tx: Tx, userId: number, keptId = 0): number {
   const ended = sql(tx.db).deleteOthers.all(userId, keptId)
   announceSessionEnd(app, tx, ended)
   return ended.length
 }
 
-/** Ends what the sessions still read: event streams, waits for messages. */
+/** Ends what the sessions still read: event streams, long polls. */
 function announceSessionEnd(app: App, tx: Tx, ended: readonly EndedSession[]): void {
   for (const accountId of new Set(ended.map((session) => session.accountId))) announceAccessChange(app, tx, accountId)
 }
@@ -185,14 +192,14 @@ function announceSessionEnd(app: App, tx: Tx, ended: readonly EndedSession[]): v
 export const setSessionAccount = (tx: Tx, id: number, accountId: number): void =>
   void sql(tx.db).setAccount.run(accountId, id)
 
-/** Removes sessions that are over, some at a time. */
+/** Deletes sessions that have ended, one batch at a time. */
 export const purgeSessions = (tx: Tx, now: Millis): number => sql(tx.db).trim.run(now).changes
 
-/** The token that changes need beside the cookie: a MAC of the session, so that nothing is stored for it. */
+/** The token that changes require beside the cookie: a MAC of the session, so it need not be stored. */
 const computeCsrfToken = (keys: KeyRing, tokenHash: Uint8Array): string =>
   Buffer.from(hmacSha256(keys.subkey('csrf'), tokenHash)).toString('base64url')
 
-/** The same for a session by its row id; empty when it is over. */
+/** The token of a session by its row id; empty when the session has ended. */
 export function getCsrfToken({ db, keys }: App, sessionId: number): string {
   const row = sql(db).hashOf.get(sessionId)
   return row ? computeCsrfToken(keys, row.tokenHash) : ''
@@ -201,19 +208,19 @@ export function getCsrfToken({ db, keys }: App, sessionId: number): string {
 export const isValidCsrfToken = (app: App, sessionId: number, token: string): boolean =>
   token !== '' && equalBytes(Buffer.from(getCsrfToken(app, sessionId)), Buffer.from(token))
 
-/** Set-Cookie for a session, or without a token for its end. */
+/** Set-Cookie for a session; without a token, it removes the cookie. */
 export const toCookieHeader = ({ config }: App, token: string | undefined): string =>
   formatSessionCookie(token ?? '', token === undefined ? 0 : days(config.sessionDays) / seconds(1), {
     isSecure: isHttps(config),
   })
 
-/** Row id of the session by which an actor is signed in. */
+/** Row id of the session that identified an actor. */
 export function requireSessionId({ sessionId }: Actor): number {
   if (sessionId === undefined) throw new Error('this route is for sessions only')
   return sessionId
 }
 
-/** Finds who is signed in by the cookie of a request; for routes and pages alike. */
+/** Creates the gate that finds the signed-in user by the cookie of a request, for routes and pages alike. */
 export function createSessionGate(app: App): SessionGate<Actor> {
   /** The times of IS_UNEXPIRED. */
   const toLiveRange = (now: Millis): [number, number, number] => [
@@ -231,8 +238,8 @@ export function createSessionGate(app: App): SessionGate<Actor> {
         sql(tx.db).seen.run(now, now + days(app.config.sessionDays), ipAddress || null, id)
         recordNetwork(tx, id, ipAddress, now)
       })
-      // A full disk: it is stored at the next use.
-      .catch((error: unknown) => app.log.warn({ err: error }, 'the use of a session was not stored'))
+      // Caused by a full disk, for instance: the next use is stored.
+      .catch((error: unknown) => app.log.warn({ err: error }, 'session use not stored'))
       .finally(() => pending.delete(id))
   }
   return {
@@ -256,7 +263,7 @@ export function createSessionGate(app: App): SessionGate<Actor> {
           const current = sql(app.db).byId.get(sessionId, ...toLiveRange(app.clock.now()))
           return current?.accountId === accountId && current.role === role
         },
-        // Lazy: only the audit log asks for it.
+        // Lazy: only the audit log reads it.
         get ipAddress() {
           return clientIp()
         },
@@ -268,7 +275,7 @@ export function createSessionGate(app: App): SessionGate<Actor> {
     },
     sessionRefusal: ({ sessionId }) =>
       sessionId === undefined
-        ? new AppError(403, 'session_required', 'This is for users who are signed in; an API key cannot do it.')
+        ? new AppError(403, 'session_required', 'This requires a signed-in user; an API key cannot do it.')
         : undefined,
     ownerRefusal: findOwnerRefusal,
     roleRefusal: findRoleRefusal,

@@ -2,29 +2,32 @@ import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlit
 import { accounts } from '#features/core/accounts/tables.ts'
 import { bytes, time, uuid } from '#platform/db/columns.ts'
 
-/** Somebody who signs in. */
+/** Someone who signs in. */
 export const users = sqliteTable('users', {
-  /** Never given twice: the audit log names it. */
+  /** Never reused: the audit log contains it. */
   id: integer('id').primaryKey({ autoIncrement: true }),
   uuid: uuid('uuid').notNull().unique(),
-  /** Lower case, domain in A-labels: what a user signs in with. */
+  /** Lower case, domain in A-labels: the address the user signs in with. */
   email: text('email').notNull().unique(),
   name: text('name').notNull(),
-  /** argon2id, in PHC format; null: none is set yet. */
+  /** argon2id, in PHC format; null: not set yet. */
   passwordHash: text('password_hash'),
-  /** Secret of the second factor (RFC 6238), sealed with context `totp:{uuid}`; null: none. In use from `totpEnabledAt` on. */
+  /**
+   * Secret of the second factor (RFC 6238), sealed with context `totp:{uuid}`; null: none. In use from `totpEnabledAt`
+   * on.
+   */
   totpSecret: bytes('totp_secret'),
   totpEnabledAt: time('totp_enabled_at'),
-  /** The last time step that a code was taken for: none is taken twice. */
+  /** The last time step whose code was accepted: each is accepted once. */
   totpLastStep: integer('totp_last_step'),
-  /** JSON array of the hashes of recovery codes that are left. */
+  /** JSON array of the hashes of unused recovery codes. */
   recoveryCodes: text('recovery_codes'),
   lastLoginAt: time('last_login_at'),
   createdAt: time('created_at').notNull(),
   updatedAt: time('updated_at').notNull(),
 })
 
-/** Who belongs to the team of which account. */
+/** Which user belongs to the team of which account. */
 export const members = sqliteTable(
   'members',
   {
@@ -51,9 +54,9 @@ export const invitations = sqliteTable(
       .references(() => accounts.id),
     email: text('email').notNull(),
     role: text('role').notNull(),
-    /** SHA-256 of what the link has. */
+    /** SHA-256 of the token in the link. */
     tokenHash: bytes('token_hash').notNull().unique(),
-    /** Public id of who invited. */
+    /** Public id of the inviter. */
     invitedBy: text('invited_by').notNull(),
     expiresAt: time('expires_at').notNull(),
     createdAt: time('created_at').notNull(),
@@ -61,7 +64,7 @@ export const invitations = sqliteTable(
   (t) => [index('invitations_account').on(t.accountId)],
 )
 
-/** A link that lets a user set a password: asked for by who forgot it, or given by the operator. */
+/** A link to set a user's password: requested by the user, or created by the operator. */
 export const passwordResets = sqliteTable(
   'password_resets',
   {
@@ -85,9 +88,9 @@ export const sessions = sqliteTable(
     userId: integer('user_id')
       .notNull()
       .references(() => users.id),
-    /** The account that the user looks at. */
+    /** The account in which the session acts. */
     accountId: integer('account_id').notNull(),
-    /** SHA-256 of what the cookie has. */
+    /** SHA-256 of the token in the cookie. */
     tokenHash: bytes('token_hash').notNull().unique(),
     ipAddress: text('ip_address'),
     userAgent: text('user_agent'),
@@ -102,16 +105,14 @@ export const sessions = sqliteTable(
   ],
 )
 
-/**
- * A network in which a user has been signed in: attempts to sign in from there are not counted with those of others.
- */
+/** A network in which a user has been signed in: sign-in attempts from there are counted separately. */
 export const knownNetworks = sqliteTable(
   'known_networks',
   {
     userId: integer('user_id')
       .notNull()
       .references(() => users.id),
-    /** As `networkOf` gives it. */
+    /** As `networkOf` returns it. */
     network: text('network').notNull(),
     lastSeenAt: time('last_seen_at').notNull(),
   },

@@ -1,4 +1,4 @@
-/** @module /v1/team: members and invitations of the account. Paths, shapes and one call each. */
+/** @module /v1/team: members and invitations of the account. Paths, schemas and one call each. */
 import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
@@ -23,7 +23,7 @@ const tags = ['People']
 const LAST_OWNER = ['last_owner', 'It is the only owner of the account.'] as const
 const memberParams = Type.Object({ id: Type.String({ description: 'Id of the user.' }) })
 
-/** Of few rows, newest first, those of one page. */
+/** One page of a few rows, newest first. */
 function toPage<T>(rows: readonly T[], query: Static<typeof PageQuery>) {
   const page = parsePage(query)
   return pageBody(rows.slice(page.offset, page.offset + page.limit), { ...page, total: rows.length })
@@ -38,7 +38,7 @@ export const teamRoutes = (app: App) => {
       response: PageBody(MemberRecord),
       detail: {
         summary: 'List the team',
-        description: 'Who joined last comes first.',
+        description: 'Newest member first.',
         tags,
         ...requires('account:read'),
       },
@@ -52,7 +52,7 @@ export const teamRoutes = (app: App) => {
         response: DataBody(MemberRecord),
         detail: {
           summary: 'Change the role of a member',
-          description: 'Only an owner who is signed in makes or unmakes owners.',
+          description: 'Only a signed-in owner can add or remove owners.',
           tags,
           ...requires('account:admin'),
           ...errorResponses({ 409: LAST_OWNER }),
@@ -69,7 +69,7 @@ export const teamRoutes = (app: App) => {
         params: memberParams,
         detail: {
           summary: 'Remove a member',
-          description: 'At once. API keys that the member has made stay: they belong to the account.',
+          description: 'Takes effect immediately. API keys that the member created stay: they belong to the account.',
           tags,
           ...requires('account:admin'),
           ...errorResponses({ 409: LAST_OWNER }),
@@ -101,14 +101,14 @@ export const teamRoutes = (app: App) => {
         body: NewInvitation,
         response: { 201: DataBody(CreatedInvitation) },
         detail: {
-          summary: 'Invite somebody',
+          summary: 'Invite a user',
           description:
-            'The link comes by mail and is good for 7 days. To invite an address again takes the place of its first invitation. Only an owner who is signed in invites owners.',
+            'The link comes by mail and is valid for 7 days. Another invitation of the same address replaces the first. Only a signed-in owner can invite owners.',
           tags,
           ...requires('account:admin'),
           ...errorResponses({
-            409: ['already_member', 'The user belongs to the team already, or there are 50 open invitations.'],
-            429: ['rate_limited', 'There were too many invitations.'],
+            409: ['already_member', 'The user already belongs to the team, or there are 50 open invitations.'],
+            429: ['rate_limited', 'Too many invitations.'],
           }),
         },
       },
@@ -122,8 +122,8 @@ export const teamRoutes = (app: App) => {
       {
         params: Type.Object({ id: Type.String({ description: 'Id of the invitation.' }) }),
         detail: {
-          summary: 'Take an invitation back',
-          description: 'Its link is void at once.',
+          summary: 'Revoke an invitation',
+          description: 'Its link becomes invalid immediately.',
           tags,
           ...requires('account:admin'),
         },

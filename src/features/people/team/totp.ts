@@ -1,6 +1,7 @@
 /**
- * @module The second factor: codes of an authenticator app (RFC 6238: SHA-1, six digits, 30 seconds) and the recovery codes in their place. A code is taken
- * once. Secrets are sealed, recovery codes hashed: they have 80 random bits, so a hash without salt tells nothing.
+ * @module The second factor: codes of an authenticator app (RFC 6238: SHA-1, six digits, 30 seconds) and the recovery
+ * codes that replace them. A code is accepted once. Secrets are sealed, recovery codes hashed: they have 80 random
+ * bits, so an unsalted hash reveals nothing.
  */
 import { Secret, TOTP } from 'otpauth'
 import type { App } from '#features/core/app/app.ts'
@@ -14,16 +15,16 @@ import { consumeTotpStep, storeRecoveryCodes, type User } from './users.ts'
 const ISSUER = 'Tassis'
 const PERIOD_SECONDS = 30
 const DIGITS = 6
-/** RFC 4226 §4: 160 bits are recommended. */
+/** RFC 4226 §4 recommends 160 bits. */
 const SECRET_BYTES = 20
-/** Steps before and after the running one: clocks differ, and people type slowly (RFC 6238 §5.2). */
+/** Steps before and after the current one: clocks differ, and people type slowly (RFC 6238 §5.2). */
 const STEP_WINDOW = 1
 const RECOVERY_CODE_COUNT = 10
 const RECOVERY_CODE_BYTES = 10
 
-/** What an authenticator app is given. */
+/** What a user enters in an authenticator app. */
 export interface NewTotpSecret {
-  /** Base32, for people who type it. */
+  /** Base32, for typing. */
   readonly secret: string
   /** For the QR code. */
   readonly otpauthUri: string
@@ -35,7 +36,7 @@ const toSealContext = (uuid: UuidBytes): string => `totp:${formatUuid(uuid)}`
 const createTotp = (secret: Secret, label: string): TOTP =>
   new TOTP({ issuer: ISSUER, label, secret, algorithm: 'SHA1', digits: DIGITS, period: PERIOD_SECONDS })
 
-/** A new secret for a user. */
+/** Creates a secret for a user. */
 export function createTotpSecret(keys: KeyRing, user: Pick<User, 'uuid' | 'email'>): NewTotpSecret {
   const bytes = randomBytes(SECRET_BYTES)
   const secret = new Secret({ buffer: bytes.slice().buffer })
@@ -46,7 +47,7 @@ export function createTotpSecret(keys: KeyRing, user: Pick<User, 'uuid' | 'email
   }
 }
 
-/** The time step of a code that is right at a time; undefined when it is not. */
+/** The time step of a code that is valid at a time; undefined when it is not. */
 export function findCodeStep(
   keys: KeyRing,
   user: Pick<User, 'uuid' | 'totpSecret'>,
@@ -62,8 +63,8 @@ export function findCodeStep(
 }
 
 /**
- * Whether a code, of the app or for recovery, is right, and takes it: the same is never right again. Call it in the transaction that lets somebody in, with
- * the user as that transaction reads it.
+ * Checks a code, of the app or for recovery, and consumes it: the same code is never accepted again. Call it in the
+ * transaction that signs the user in, with the user as that transaction reads it.
  */
 export function consumeCode(app: App, tx: Tx, user: User, code: string, now: Millis): 'app' | 'recovery' | undefined {
   const step = findCodeStep(app.keys, user, code, now)
@@ -76,7 +77,7 @@ export function consumeCode(app: App, tx: Tx, user: User, code: string, now: Mil
   return 'recovery'
 }
 
-/** Codes that let a user in once each without the app, and what is stored of them. */
+/** Creates codes that each let a user in once without the app, with the hashes to store. */
 export function createRecoveryCodes(): { readonly codes: readonly string[]; readonly hashes: readonly string[] } {
   const codes = Array.from({ length: RECOVERY_CODE_COUNT }, () => {
     const text = new Secret({ buffer: randomBytes(RECOVERY_CODE_BYTES).slice().buffer }).base32.toLowerCase()
@@ -85,7 +86,7 @@ export function createRecoveryCodes(): { readonly codes: readonly string[]; read
   return { codes, hashes: codes.map((code) => Buffer.from(hashRecoveryCode(code)).toString('base64')) }
 }
 
-/** People write what they kept in their own way. */
+/** Users type their codes with or without spaces, dashes and capitals. */
 const hashRecoveryCode = (code: string): Uint8Array => sha256(code.toLowerCase().replace(/[^a-z2-7]/g, ''))
 
 export const countRecoveryCodes = (user: User): number => (JSON.parse(user.recoveryCodes ?? '[]') as unknown[]).length

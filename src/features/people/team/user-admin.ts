@@ -1,4 +1,4 @@
-/** @module What the operator does with users from the command line: make, list, let in by a link, sign out, take out of a team. */
+/** @module The operator's commands on users: create, list, send a link, sign out, remove from a team. */
 
 import { announceAccessChange } from '#features/core/app/account-changes.ts'
 import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
@@ -22,7 +22,7 @@ import {
   type User,
 } from './users.ts'
 
-/** What the operator is, in an account of the user's. */
+/** The operator as an actor in an account of the user. */
 const OPERATOR = { type: 'operator', id: 'cli', scopes: new Set<string>() } as const
 
 /** The user with an address. Throws 404. */
@@ -34,13 +34,16 @@ export function requireUser(app: App, email: string): User {
 
 export interface CreatedUser {
   readonly user: User
-  /** Whether there was one with this address, who now belongs to one more team. */
+  /** Whether the user existed already, and now belongs to one more team. */
   readonly isKnown: boolean
   /** Sets the password, once; undefined when the user has one. */
   readonly link: string | undefined
 }
 
-/** Makes a user of the actor's account, or adds one that there is to its team. Throws 409 for one who belongs to it already. */
+/**
+ * Creates a user of the actor's account, or adds an existing one to its team. Throws 409 when the user already belongs
+ * to it.
+ */
 export async function createUser(
   app: App,
   actor: Actor,
@@ -55,7 +58,7 @@ export async function createUser(
     if (known && password !== undefined)
       throw conflict(
         'user_exists',
-        `There is a user ${email} already; leave the password out to add that user to the team.`,
+        `There is already a user ${email}; leave the password out to add that user to the team.`,
       )
     if (known) addMember(app, tx, actor, known, role)
     const user = known ?? createUserWithPassword(app, tx, actor, { email, name, role, passwordHash })
@@ -64,7 +67,7 @@ export async function createUser(
   })
 }
 
-/** A link by which a user sets a password, for the operator to hand on. */
+/** Creates a link to set a user's password, for the operator to pass on. */
 export const createUserResetLink = (app: App, email: string): Promise<string> =>
   app.commit.write((tx) => {
     const user = requireUser(app, email)
@@ -72,7 +75,7 @@ export const createUserResetLink = (app: App, email: string): Promise<string> =>
     return createResetLink(app, tx, user, OPERATOR_LINK_MS)
   })
 
-/** Gives a user another role in the actor's account. Throws 404, and 409 for its last owner. */
+/** Changes the role of a user in the actor's account. Throws 404, and 409 for its last owner. */
 export function changeUserRole(app: App, actor: Actor, email: string, role: TeamRole): Promise<Member> {
   const { uuid } = requireUser(app, email)
   if (!findMember(app.db, actor.accountId, uuid))
@@ -80,7 +83,10 @@ export function changeUserRole(app: App, actor: Actor, email: string, role: Team
   return changeRole(app, actor, formatUuid(uuid), role)
 }
 
-/** Takes a user out of the actor's account, even its last owner; a user who belongs nowhere any more is gone. Throws 404. */
+/**
+ * Removes a user from the actor's account, even its last owner; a user who belongs to no account any more is deleted.
+ * Throws 404.
+ */
 export const removeUser = (app: App, actor: Actor, email: string): Promise<void> =>
   app.commit.writeFromReserve((tx) => {
     const user = requireUser(app, email)
@@ -96,7 +102,7 @@ export const removeUser = (app: App, actor: Actor, email: string): Promise<void>
     })
   })
 
-/** Switches the second factor off, for who has lost app and recovery codes. */
+/** Disables the second factor, for a user who has lost the app and the recovery codes. */
 export const disableUserTotp = (app: App, email: string): Promise<void> =>
   app.commit.write((tx) => {
     const user = requireUser(app, email)
@@ -113,5 +119,5 @@ export const signUserOut = (app: App, email: string): Promise<number> =>
     return ended
   })
 
-/** The account is set by `auditInAccounts`. */
+/** `auditInAccounts` sets the account. */
 const toOperatorActor = (user: User): Actor => ({ ...OPERATOR, accountId: 0, accountUuid: formatUuid(user.uuid) })

@@ -1,6 +1,7 @@
 /**
- * @module Users and their membership in the teams of accounts: how they are found, made and removed. A user without any membership is removed, with all that
- * belongs to it. With the other files of this folder the only writer of its tables. Everything that writes runs in the caller's transaction.
+ * @module Users and their membership in the teams of accounts: finds, creates and removes them. A user without any
+ * membership is deleted, with everything that belongs to them. Only the files of this folder write its tables. Every
+ * function that writes runs in the caller's transaction.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
@@ -15,7 +16,7 @@ import { normaliseAddress, parseMailbox } from '#protocols/address/parse.ts'
 export interface User {
   readonly id: number
   readonly uuid: UuidBytes
-  /** As `normaliseUserEmail` gives it. */
+  /** As `normaliseUserEmail` returns it. */
   readonly email: string
   readonly name: string
   readonly passwordHash: string | null
@@ -49,7 +50,7 @@ export interface Membership {
   readonly role: TeamRole
 }
 
-/** Bounds what is read, shown and removed at once. */
+/** Limits how many are read, shown and removed at a time. */
 export const MAX_MEMBERS = 500
 const MAX_NAME_LENGTH = 200
 
@@ -108,10 +109,10 @@ const sql = prepareStatements((db) => ({
 
 const toMember = (row: MemberRow): Member => ({ ...row, isTotpOn: row.isTotpOn === 1 })
 
-/** The form in which the address of a user is kept and looked up. Takes any text. */
+/** The form in which a user's address is stored and looked up. Accepts any text. */
 export const normaliseUserEmail = normaliseAddress
 
-/** The same of what somebody gave; throws 422 when it is no address. */
+/** Parses and normalises an address; throws 422 when it is invalid. */
 export function parseUserEmail(text: string, field = 'email'): string {
   const mailbox = parseMailbox(text)
   if (mailbox.kind === 'invalid') throw invalid(field, `${field}: ${mailbox.reason}`)
@@ -131,7 +132,7 @@ export const listUsers = (db: Database): User[] => sql(db).all.all()
 /** The team of an account, at most MAX_MEMBERS, oldest membership first. */
 export const listMembers = (db: Database, accountId: number): Member[] => sql(db).members.all(accountId).map(toMember)
 
-/** Addresses of the owners of an account; none where the operator alone looks after it. */
+/** Addresses of the owners of an account; empty for an account that only the operator manages. */
 export const listOwnerEmails = (db: Database, accountId: number): string[] =>
   listMembers(db, accountId)
     .filter(({ role }) => role === 'owner')
@@ -142,14 +143,14 @@ export function findMember(db: Database, accountId: number, uuid: UuidBytes): Me
   return row ? toMember(row) : undefined
 }
 
-/** The accounts in which a user may act, oldest membership first: none that is disabled or deleted. */
+/** The accounts in which a user may act, oldest membership first: disabled and deleted ones are left out. */
 export const listMemberships = (db: Database, userId: number): Membership[] => sql(db).memberships.all(userId)
 
-/** Whether an account has an owner beside this user. */
+/** Whether an account has an owner other than this user. */
 export const hasOtherOwner = (db: Database, accountId: number, userId: number): boolean =>
   (sql(db).otherOwners.get(accountId, userId)?.n ?? 0) > 0
 
-/** A user as the one who acts in an account. */
+/** A user as the actor in an account. */
 export const toUserActor = (
   user: Pick<User, 'uuid'>,
   { accountId, uuid, role }: Pick<Membership, 'accountId' | 'uuid' | 'role'>,
@@ -164,29 +165,30 @@ export const toUserActor = (
   ...(ipAddress !== undefined && { ipAddress }),
 })
 
-/** A name that is given, cut to what is kept; else what stands before the @. */
+/** The provided name, truncated to what is stored; else the part of the address before the @. */
 export const userName = (name: string | null | undefined, email: string): string =>
   name?.trim().slice(0, MAX_NAME_LENGTH) || (email.split('@')[0] ?? email).slice(0, MAX_NAME_LENGTH)
 
 export interface NewUser {
-  /** Left out: a new one. */
+  /** Default: a new one. */
   readonly uuid?: UuidBytes
-  /** As `parseUserEmail` gives it. */
+  /** As `parseUserEmail` returns it. */
   readonly email: string
   readonly name?: string | null | undefined
-  /** As `hashPassword` gives it; null: the user sets one by a link. */
+  /** As `hashPassword` returns it; null: the user sets one with a link. */
   readonly passwordHash: string | null
   readonly role: TeamRole
 }
 
 /**
- * Makes a user who belongs to the team of the actor's account, with the audit rows of both. Throws 409 `user_exists` when the address is that of a user
- * already. The password is checked (`requireStrongPassword`) and hashed (`hashPassword`) before, outside of the transaction.
+ * Creates a user who belongs to the team of the actor's account, with the audit rows of both. Throws 409 `user_exists`
+ * when the address belongs to a user already. The caller checks (`requireStrongPassword`) and hashes (`hashPassword`)
+ * the password first, outside the transaction.
  */
 export function createUserWithPassword(app: App, tx: Tx, actor: Actor, input: NewUser): User {
   const { email, passwordHash, role } = input
   if (findUserByEmail(tx.db, email))
-    throw conflict('user_exists', 'There is a user with this address already; invite that user to the team instead.')
+    throw conflict('user_exists', 'A user with this address already exists; invite that user to the team instead.')
   const uuid = input.uuid ?? newUuid()
   const now = app.eventTime()
   const row = sql(tx.db).insert.get(uuid, email, userName(input.name, email), passwordHash, now, now)
@@ -202,15 +204,17 @@ export function createUserWithPassword(app: App, tx: Tx, actor: Actor, input: Ne
   return user
 }
 
-/** Makes a user a member of the actor's account. Throws 409 when it is one already, or the team has its most members. */
+/**
+ * Adds a user to the team of the actor's account. Throws 409 when the user already belongs to it, or the team is full.
+ */
 export function addMember(app: App, tx: Tx, actor: Actor, user: User, role: TeamRole): void {
   if (findMember(tx.db, actor.accountId, user.uuid))
     throw conflict(
       'already_member',
-      'This user belongs to the team already; PATCH /v1/team/members/{id} changes the role.',
+      'This user already belongs to the team; change the role with PATCH /v1/team/members/{id}.',
     )
   if ((sql(tx.db).countMembers.get(actor.accountId)?.n ?? 0) >= MAX_MEMBERS)
-    throw conflict('too_many_members', `A team has at most ${MAX_MEMBERS} members; remove one before.`)
+    throw conflict('too_many_members', `A team can have at most ${MAX_MEMBERS} members; remove one first.`)
   sql(tx.db).insertMember.run(actor.accountId, user.id, role, app.eventTime())
   audit(app, tx, actor, {
     action: 'member.added',
@@ -220,13 +224,16 @@ export function addMember(app: App, tx: Tx, actor: Actor, user: User, role: Team
   })
 }
 
-/** A new role; the invitations that the member has made are void, since they were made with the rights of the old one. */
+/** Changes a role; the member's invitations become invalid, since they were made with the rights of the old role. */
 export function setMemberRole(tx: Tx, accountId: number, { userId, uuid }: Member, role: TeamRole): void {
   sql(tx.db).setRole.run(role, accountId, userId)
   sql(tx.db).deleteInvitationsBy.run(accountId, formatUuid(uuid))
 }
 
-/** Ends a membership, the sessions that look at the account and the invitations that the member made. A user who belongs nowhere any more goes with it. */
+/**
+ * Ends a membership, the sessions that act in the account and the invitations that the member made. A user who belongs
+ * to no account any more is deleted.
+ */
 export function deleteMembership(tx: Tx, accountId: number, { userId, uuid }: Pick<Member, 'userId' | 'uuid'>): void {
   sql(tx.db).deleteMember.run(accountId, userId)
   sql(tx.db).deleteInvitationsBy.run(accountId, formatUuid(uuid))
@@ -243,7 +250,10 @@ function deleteUserWithoutTeam(tx: Tx, userId: number): void {
   statements.deleteUser.run(userId)
 }
 
-/** Removes the team of an account that goes: members, invitations, sessions, and users who belong nowhere else. */
+/**
+ * Removes the team of an account that is being deleted: members, invitations, sessions, and users who belong to no
+ * other account.
+ */
 export function removeTeam(tx: Tx, accountId: number): void {
   const statements = sql(tx.db)
   statements.deleteInvitations.run(accountId)
@@ -251,13 +261,13 @@ export function removeTeam(tx: Tx, accountId: number): void {
   for (const member of statements.members.all(accountId)) deleteMembership(tx, accountId, member)
 }
 
-/** Stores a new password; every link that could set another one is void. */
+/** Stores a new password; every link that could set another becomes invalid. */
 export function storePassword(tx: Tx, userId: number, passwordHash: string, now: Millis): void {
   sql(tx.db).setPassword.run(passwordHash, now, userId)
   sql(tx.db).deleteResets.run(userId)
 }
 
-/** What is stored of the second factor. */
+/** What is stored for the second factor. */
 export interface StoredTotp {
   readonly secret: Uint8Array | null
   readonly enabledAt: Millis | null
@@ -275,7 +285,9 @@ export const storeTotp = (tx: Tx, userId: number, totp: StoredTotp, now: Millis)
     userId,
   )
 
-/** Notes that a code of this time step was taken; false when one of it, or of a later one, was taken before. */
+/**
+ * Records that a code of this time step was accepted; false when a code of this or a later step was accepted before.
+ */
 export const consumeTotpStep = (tx: Tx, userId: number, step: number): boolean =>
   sql(tx.db).takeStep.run(step, userId, step).changes === 1
 

@@ -1,7 +1,7 @@
 /**
- * @module Answers messages of agent mailboxes by itself, as RFC 3834 wants it: to the envelope sender, marked, in the thread, once a sender a day, and
- * never to another program. An answer is an email of the account like any other. That it was sent is noted in the transaction that accepts it, so none is
- * sent twice; a crash before it loses one.
+ * @module Sends automatic replies to messages of agent mailboxes as RFC 3834 requires: to the envelope sender, marked,
+ * in the thread, once per sender and day, never to another program. A reply is an ordinary email of the account. The
+ * transaction that accepts it also records it, so none is sent twice; a crash before it loses one.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -42,19 +42,24 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** RFC 3834 §2 asks for once in some days at most; a mailbox that answers questions is asked more often. */
+/** RFC 3834 §2 suggests one reply in several days; senders who ask questions expect replies more often. */
 const MIN_REPLY_INTERVAL_MS = days(1)
-/** Of one mailbox, whoever they go to: what strangers can make it send. It also bounds the rows of a day. */
+/**
+ * Limit of one mailbox for all recipients, because remote clients trigger the replies. Also limits the rows of a day.
+ */
 export const MAX_REPLIES_PER_HOUR = 100
-/** Mailboxes of an account that answer one address in that time. A message may name 100 of them, and its sender may be somebody else's address. */
+/**
+ * Mailboxes of an account that may reply to one address in that time. A message may name 100 of them, and its sender
+ * may be forged.
+ */
 const MAX_MAILBOXES_PER_ADDRESS = 5
-/** Rows of days past that go with each answer. */
+/** Expired rows deleted with each reply. */
 const PURGE_BATCH_SIZE = 10
 
 /**
- * Answers a message that came into a mailbox, if the mailbox has a rule for it and RFC 3834 allows it. Call it after the message is on disk, once a
- * message. Never rejects: who is not answered has still been received.
- * @param threadId row id of the thread that the message was put into
+ * Replies to a message if its mailbox has a matching rule and RFC 3834 allows it. Called once per message, after the
+ * message is on disk. Never rejects: the message has been received either way.
+ * @param threadId row id of the thread that the message was added to
  */
 export async function autoRespond(
   app: App,
@@ -64,19 +69,19 @@ export async function autoRespond(
 ): Promise<void> {
   try {
     const refusal = await respond(app, mailbox, received, threadId)
-    if (refusal) app.log.debug({ mailbox: formatUuid(mailbox.uuid), refusal }, 'a message gets no automatic answer')
+    if (refusal) app.log.debug({ mailbox: formatUuid(mailbox.uuid), refusal }, 'no automatic reply')
   } catch (error) {
     const logFields = { mailbox: formatUuid(mailbox.uuid), err: error }
-    // The account is paused, its quota is used up, its domain is gone, the disk is full.
-    if (error instanceof AppError) app.log.info(logFields, 'an automatic answer was not accepted')
-    else app.log.error(logFields, 'an automatic answer failed')
+    // For example: account paused, quota exhausted, domain deleted, disk full.
+    if (error instanceof AppError) app.log.info(logFields, 'automatic reply not accepted')
+    else app.log.error(logFields, 'automatic reply failed')
   }
 }
 
 type NoReplyReason = AutoReplyRefusal | 'off' | 'no_rule' | ClaimRefusal
 type ClaimRefusal = 'suppressed' | 'answered_today' | 'too_many'
 
-/** Undefined: it was answered. */
+/** Undefined: a reply was sent. */
 async function respond(
   app: App,
   mailbox: Mailbox,
@@ -90,7 +95,7 @@ async function respond(
   if (decision.kind === 'no') return decision.reason
   const rule = findRule(rules, message)
   if (!rule) return 'no_rule'
-  // Decided again in the transaction; here, so that what is refused stores nothing.
+  // Checked again in the transaction; this early check avoids storing a draft in vain.
   const address = normaliseAddress(decision.to)
   const earlyRefusal = findClaimRefusal(app.db, mailbox, address, app.eventTime())
   if (earlyRefusal) return earlyRefusal
@@ -99,7 +104,7 @@ async function respond(
     mailbox,
     message,
     { ...toReplyRequest(rule, message), to: decision.to, transactional: true, tracking: false },
-    // RFC 3834 §5, and what Exchange reads.
+    // RFC 3834 §5, and the header that Exchange reads.
     { headers: { 'Auto-Submitted': 'auto-replied', 'X-Auto-Response-Suppress': 'All' } },
   )
   let refusal: ClaimRefusal | 'off' | undefined
@@ -109,7 +114,7 @@ async function respond(
     { mailbox, draft, threadId },
     {
       claim(tx, isSuppressed) {
-        // It may have been switched off since the message came.
+        // It may have been disabled since the message arrived.
         if (!findAutoResponder(tx.db, mailbox.id)?.enabled) refusal = 'off'
         else refusal = isSuppressed ? 'suppressed' : claimReply(tx, mailbox, address, app.eventTime())
         return refusal === undefined
@@ -125,13 +130,13 @@ const toReplyRequest = ({ reply }: AutoResponderRule, { subject }: StoredMessage
   ...(reply.html_body !== undefined && { html_body: reply.html_body }),
 })
 
-/** RFC 3834 §3.1.5: `Auto: ` once. */
+/** RFC 3834 §3.1.5: a single `Auto: ` prefix. */
 function formatAutoSubject(subject: string): string {
   const bare = toHeaderText(subject).replace(/^(?:auto\s*:\s*)+/i, '')
   return `Auto: ${bare === '' ? 'your message' : bare}`
 }
 
-/** Why an address may not be answered now. */
+/** Why an address may not get a reply now; undefined: it may. */
 function findClaimRefusal(db: Database, mailbox: Mailbox, address: string, now: Millis): ClaimRefusal | undefined {
   const statements = sql(db)
   if (statements.answered.get(mailbox.id, address, now - MIN_REPLY_INTERVAL_MS)) return 'answered_today'
@@ -140,7 +145,10 @@ function findClaimRefusal(db: Database, mailbox: Mailbox, address: string, now: 
   return toAddress < MAX_MAILBOXES_PER_ADDRESS && sinceHour < MAX_REPLIES_PER_HOUR ? undefined : 'too_many'
 }
 
-/** Notes that an address is answered now; says why not when it may not be. Of two messages at once the second finds the note of the first. */
+/**
+ * Records a reply to an address, or returns why there may be none. Of two concurrent messages the second finds the
+ * record of the first.
+ */
 function claimReply(tx: Tx, mailbox: Mailbox, address: string, now: Millis): ClaimRefusal | undefined {
   sql(tx.db).trim.run(mailbox.id, now - MIN_REPLY_INTERVAL_MS, PURGE_BATCH_SIZE)
   const refusal = findClaimRefusal(tx.db, mailbox, address, now)

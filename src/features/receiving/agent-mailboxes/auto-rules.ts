@@ -1,52 +1,53 @@
 /**
- * @module Whether a message may be answered by a program, and to whom (RFC 3834): pure, and by what the message and its authentication say alone.
- * Whether the sender had an answer today, or is suppressed, is asked elsewhere.
+ * @module Decides whether a message may be answered automatically, and to which address (RFC 3834), from the message
+ * and its authentication alone. Pure. `auto-responder.ts` checks earlier replies and suppressions.
  */
 
 import type { ReceivedMail, StoredMessage } from '#features/receiving/received/message.ts'
 import { parseMailbox, parseMailboxList } from '#protocols/address/parse.ts'
 import { isAddressOfMailbox } from './reply.ts'
 
-/** Why a message gets no automatic answer. */
+/** Why a message gets no automatic reply. */
 export type AutoReplyRefusal =
-  /** RFC 3834 §2: nobody to tell. */
+  /** RFC 3834 §2: there is no recipient. */
   | 'null_sender'
   | 'no_address'
   | 'own_address'
-  /** A return path as this service makes them: what comes in there is read by no person. */
+  /** A return path of this kind of service, which no person reads. */
   | 'return_path'
-  /** The sender is a list manager, a daemon, or does not want to be written to. */
+  /** The sender is a list manager, a daemon or a no-reply address. */
   | 'sender_is_a_program'
-  /** The message says that a program made it, or that no program should answer. */
+  /** The message declares that a program created it, or that programs must not answer. */
   | 'automatic'
   | 'mailing_list'
-  /** The mailbox is in neither To nor Cc: it came by Bcc, a list or a forward. */
+  /** The mailbox is in neither To nor Cc: Bcc, a list or a forward. */
   | 'not_addressed'
-  /** Who sent it is probably not who it says. */
+  /** The sender is probably forged. */
   | 'forged'
 
 export type AutoReplyDecision =
   | { readonly kind: 'yes'; readonly to: string }
   | { readonly kind: 'no'; readonly reason: AutoReplyRefusal }
 
-/** Local parts that RFC 3834 §2 and custom reserve for programs. */
+/** Local parts reserved for programs by RFC 3834 §2 and convention. */
 const PROGRAM_LOCAL_PART =
   /^(?:mailer-daemon|mailerdaemon|mailer|postmaster|daemon|root|nobody|majordomo|listserv|listproc|list|lists|bounces?|auto-?(?:reply|responder|mailer)|notifications?)$|^owner-|-(?:owner|request|relay)$|^bounces?[-+=]|[-+.]bounces?$|(?:^|[-_.+])(?:no|not|dont|donot|do-not|do_not|don-t)[-_.]?reply(?:[-_.+]|$)/
 
-/** As protocols/address/verp.ts makes them; of whichever service. */
+/** The format of protocols/address/verp.ts, from any instance of this service. */
 const RETURN_PATH = /^[bu]-[a-z2-7]{32}$/
 
 const LIST_HEADER = /^list-/i
 
-/** Policies under which a message that fails DMARC is not wanted by the domain that it names (RFC 9989). */
+/** DMARC policies with which the domain disowns messages that fail (RFC 9989). */
 const ENFORCED_POLICIES: readonly (string | null)[] = ['quarantine', 'reject']
 
-/** Headers of more addresses than this name nobody in particular. */
+/** Addresses checked in To: a header with more addresses no one in particular. */
 const MAX_ADDRESSES = 100
 
 /**
- * Whether a program may answer a message, and at which address: that of the envelope, never Reply-To or From (RFC 3834 §4).
- * @param mailbox who would answer, lower case, domain in A-labels
+ * Decides whether a program may answer a message, and at which address: the envelope sender, never Reply-To or From
+ * (RFC 3834 §4).
+ * @param mailbox the mailbox that would reply; lower case, domain in A-labels
  */
 export function decideAutoReply(
   mailbox: { readonly localPart: string; readonly domain: string },
@@ -61,11 +62,11 @@ export function decideAutoReply(
   if (PROGRAM_LOCAL_PART.test(localPart)) return refuse('sender_is_a_program')
   if (message.isAutomatic) return refuse('automatic')
   if (message.headers.some(([name]) => LIST_HEADER.test(name))) return refuse('mailing_list')
-  // A From of our own with another envelope: the answer would be about our own mail.
+  // Our own From with another envelope sender: the reply would answer our own mail.
   if (message.fromAddresses.some((address) => isAddressOf(mailbox, address))) return refuse('own_address')
   if (!isAddressed(mailbox, message)) return refuse('not_addressed')
-  // The answer goes to the envelope sender, which SPF speaks of; DMARC speaks of who the reader believes it is from.
-  // A softfail says that the sender is probably not who it says (RFC 7208 §8.5), which only a signature of the author's domain outweighs.
+  // The reply goes to the envelope sender, which SPF authenticates; DMARC authenticates the From that the reader sees.
+  // A softfail means a probably forged sender (RFC 7208 §8.5) unless a signature of the author's domain is valid.
   const { spf, dmarc, details } = authentication
   const isDoubtful = spf === 'fail' || (spf === 'softfail' && dmarc !== 'pass')
   if (isDoubtful || (dmarc === 'fail' && ENFORCED_POLICIES.includes(details.dmarc.policy?.toLowerCase() ?? null)))
@@ -75,13 +76,13 @@ export function decideAutoReply(
 
 const refuse = (reason: AutoReplyRefusal): AutoReplyDecision => ({ kind: 'no', reason })
 
-/** Whether mail to an address goes to the mailbox. */
+/** Whether mail to an address reaches the mailbox. */
 function isAddressOf(mailbox: { readonly localPart: string; readonly domain: string }, address: string): boolean {
   const parsed = parseMailbox(address)
   return parsed.kind === 'ok' && isAddressOfMailbox(mailbox, parsed)
 }
 
-/** RFC 3834 §2: an answer only where the mailbox is named in To or Cc. */
+/** RFC 3834 §2: replies only where To or Cc names the mailbox. */
 function isAddressed(
   mailbox: { readonly localPart: string; readonly domain: string },
   message: StoredMessage,

@@ -1,5 +1,6 @@
 /**
- * @module The auto-responder of a mailbox as its owner sets it: whether it is on, and what it answers to what. Kept as JSON in the mailbox's row.
+ * @module The auto-responder of a mailbox as its owner configures it: whether it is enabled, and its rules. Stored as
+ * JSON in the mailbox's row.
  */
 import type { Database } from 'bun:sqlite'
 import { type Static, Type } from '@sinclair/typebox'
@@ -17,9 +18,9 @@ import { normaliseAddress, parseMailbox } from '#protocols/address/parse.ts'
 import { getMailbox } from './mailboxes.ts'
 
 const MAX_RULES = 20
-/** A list shows the rules of 100 mailboxes. */
+/** Limited because a list shows the rules of 100 mailboxes. */
 const MAX_RULES_BYTES = 64 * KiB
-/** Of a message's text that rules look at. */
+/** Characters of a message's text that rules search. */
 const MAX_SEARCHED_LENGTH = 100_000
 
 const SearchText = Type.String({ minLength: 1, maxLength: 200 })
@@ -31,15 +32,17 @@ export const AutoResponderRule = StrictObject(
         {
           from: Type.Optional({
             ...SearchText,
-            description: 'Address in From, such as ada@example.com, or a domain with all its addresses: @example.com.',
+            description: 'Address in From, such as ada@example.com, or a domain: @example.com.',
           }),
-          subject_contains: Type.Optional({ ...SearchText, description: 'Text in the subject, whatever its case.' }),
+          subject_contains: Type.Optional({ ...SearchText, description: 'Text in the subject, ignoring case.' }),
           text_contains: Type.Optional({
             ...SearchText,
-            description: `Text in the first ${MAX_SEARCHED_LENGTH} characters of the text body, whatever its case.`,
+            description: `Text in the first ${MAX_SEARCHED_LENGTH} characters of the text body, ignoring case.`,
           }),
         },
-        { description: 'All that is given must hold; nothing given, or no `match`: every message.' },
+        {
+          description: 'All given conditions must hold; without conditions, or without `match`, every message matches.',
+        },
       ),
     ),
     reply: StrictObject(
@@ -48,29 +51,29 @@ export const AutoResponderRule = StrictObject(
           Type.String({
             minLength: 1,
             maxLength: 200,
-            description: 'What follows "Auto: " in the subject; left out: the subject of the message.',
+            description: 'Subject after "Auto: "; default: the subject of the message.',
           }),
         ),
         text_body: Type.String({ minLength: 1, maxLength: 20_000, description: 'Text body.' }),
         html_body: Type.Optional(Type.String({ minLength: 1, maxLength: 50_000, description: 'HTML body.' })),
       },
-      { description: 'What is answered.' },
+      { description: 'The reply.' },
     ),
   },
-  { description: 'The first rule that matches answers; none: no answer.' },
+  { description: 'The first matching rule answers; without a match there is no reply.' },
 )
 export type AutoResponderRule = Static<typeof AutoResponderRule>
 
-const Enabled = Type.Boolean({ description: 'Whether messages are answered; false for a new mailbox.' })
+const Enabled = Type.Boolean({ description: 'Whether messages are answered; initially false.' })
 const Rules = Type.Array(AutoResponderRule, {
   maxItems: MAX_RULES,
-  description: `Rules in their order; at most ${MAX_RULES}, and ${MAX_RULES_BYTES / KiB} KiB of JSON.`,
+  description: `Rules in order; at most ${MAX_RULES}, and ${MAX_RULES_BYTES / KiB} KiB of JSON.`,
 })
 
 export const AutoResponderChange = StrictObject(
   { enabled: Type.Optional(Enabled), rules: Type.Optional(Rules) },
   {
-    description: 'At least one field; one left out keeps its value. Rules that are given take the place of all others.',
+    description: 'At least one field; absent fields keep their values. New rules replace all existing ones.',
     examples: [
       {
         enabled: true,
@@ -96,17 +99,17 @@ const sql = prepareStatements((db) => ({
   update: db.prepare('UPDATE agent_mailboxes SET auto_responder = ?, updated_at = ? WHERE id = ?'),
 }))
 
-/** The auto-responder as its column holds it; one that was never set is off and has no rules. */
+/** Parses the stored auto-responder; default: disabled, without rules. */
 export const parseAutoResponder = (stored: string | null): AutoResponder =>
   stored === null ? { enabled: false, rules: [] } : (JSON.parse(stored) as AutoResponder)
 
-/** The auto-responder of a mailbox; undefined when the mailbox is gone. */
+/** The auto-responder of a mailbox; undefined: the mailbox was deleted. */
 export function findAutoResponder(db: Database, mailboxId: number): AutoResponder | undefined {
   const row = sql(db).find.get(mailboxId)
   return row ? parseAutoResponder(row.autoResponder) : undefined
 }
 
-/** Changes what is given of a mailbox's auto-responder; a change of nothing is a 422. */
+/** Updates the given fields of an auto-responder; throws 422 when there are none. */
 export function changeAutoResponder(
   app: App,
   actor: Actor,
@@ -114,7 +117,7 @@ export function changeAutoResponder(
   change: AutoResponderChange,
 ): Promise<AutoResponder> {
   if (change.enabled === undefined && change.rules === undefined)
-    throw invalid('body', 'Give at least one of enabled and rules.')
+    throw invalid('body', 'The body must have at least one of enabled and rules.')
   change.rules?.forEach(requireValidRule)
   return app.commit.write((tx) => {
     const mailbox = getMailbox(tx.db, actor.accountId, mailboxId)
@@ -122,7 +125,7 @@ export function changeAutoResponder(
     const after: AutoResponder = { enabled: change.enabled ?? before.enabled, rules: change.rules ?? before.rules }
     const stored = JSON.stringify(after)
     if (Buffer.byteLength(stored) > MAX_RULES_BYTES)
-      throw invalid('rules', `The rules are larger than ${MAX_RULES_BYTES / KiB} KiB of JSON; shorten their replies.`)
+      throw invalid('rules', `The rules must not exceed ${MAX_RULES_BYTES / KiB} KiB of JSON; shorten their replies.`)
     sql(tx.db).update.run(stored, app.eventTime(), mailbox.id)
     audit(app, tx, actor, {
       action: 'mailbox.auto_responder_updated',
@@ -134,13 +137,13 @@ export function changeAutoResponder(
   })
 }
 
-/** What the shape of a rule cannot say. */
+/** Checks that the schema cannot express. */
 function requireValidRule(rule: AutoResponderRule, index: number): void {
   const from = rule.match?.from
   if (from !== undefined && !isSenderPattern(from)) {
     throw invalid(
       `rules.${index}.match.from`,
-      'Give an address such as ada@example.com, or a domain with an @ before it, such as @example.com.',
+      'from must be an address such as ada@example.com, or a domain after an @, such as @example.com.',
     )
   }
   if (rule.reply.subject !== undefined) requireHeaderSafe(`rules.${index}.reply.subject`, rule.reply.subject)
@@ -152,7 +155,7 @@ function isSenderPattern(text: string): boolean {
   return parsed.kind === 'ok' && parsed.name === undefined
 }
 
-/** What is answered to a message; undefined when no rule matches. */
+/** Finds the rule that answers a message; undefined: none matches. */
 export const findRule = (
   rules: readonly AutoResponderRule[],
   message: Pick<StoredMessage, 'fromAddresses' | 'subject' | 'text'>,
@@ -172,7 +175,7 @@ function isMatch(
 function isFrom(pattern: string, address: string): boolean {
   const sender = normaliseAddress(address)
   if (!pattern.startsWith('@')) return sender === normaliseAddress(pattern)
-  // As one address more, so that both domains are compared in one form.
+  // With a local part, so that both domains are compared in normalised form.
   return sender.slice(sender.lastIndexOf('@')) === normaliseAddress(`x${pattern}`).slice(1)
 }
 

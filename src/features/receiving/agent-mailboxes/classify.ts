@@ -1,6 +1,7 @@
 /**
- * @module Classifies messages of agent mailboxes at the operator's own endpoint (platform/llm.ts), where the operator lets it be used for this. Mail
- * never depends on it: whatever is wrong there, the message has no classification. What a message says can only ever choose among our labels.
+ * @module Classifies messages of agent mailboxes with the operator's model endpoint (platform/llm.ts), if the operator
+ * enabled that. Mail never depends on it: on any failure a message has no classification. Message content can only
+ * influence the choice among our labels.
  */
 import type { App } from '#features/core/app/app.ts'
 import type { StoredMessage } from '#features/receiving/received/message.ts'
@@ -32,15 +33,15 @@ export interface Classification {
 }
 
 const MAX_TEXT_LENGTH = 4000
-/** Of headers that the prompt shows. */
+/** Characters of each header in the prompt. */
 const MAX_HEADER_LENGTH = 300
-/** HTML that is read when a message has no text: far more than becomes 4,000 characters. */
+/** HTML that is converted when a message has no text: far more than yields 4,000 characters. */
 const MAX_HTML_LENGTH = 100_000
 const MAX_RESPONSE_BYTES = 64 * KiB
-/** From the call to the answer, with the wait for a slot. */
+/** From the call to the response, including the wait for a slot. */
 const TIMEOUT_MS = seconds(10)
 const MAX_CONCURRENT_REQUESTS = 4
-/** Those after them are not classified, so that a slow endpoint never holds up much mail. */
+/** Further messages are not classified, so that a slow endpoint never delays much mail. */
 const MAX_WAITING_REQUESTS = 16
 const MAX_CONSECUTIVE_FAILURES = 5
 const BACKOFF_MS = minutes(1)
@@ -52,7 +53,7 @@ L is one of: ${LABELS.join(', ')}.
 support: someone needs help or reports a problem. sales: someone may want to buy, or wants to sell. billing: invoices, payments, refunds. spam: unwanted or fraudulent. newsletter: sent to many subscribers. notification: made by a program for this reader. personal: one person to another. other: none of these.
 C is how sure you are, from 0 to 1.`
 
-/** How the endpoint does, for one service. */
+/** State of the endpoint, per app. */
 interface Endpoint {
   readonly slots: Slots
   consecutiveFailures: number
@@ -72,8 +73,8 @@ const getEndpoint = perOwner(
 )
 
 /**
- * The label of a message; undefined when there is no endpoint for it (`llmUrl`, `llmUses`), it rests after failures, too many wait for it, or it gave no answer of use
- * within 10 seconds. Never rejects.
+ * Returns the label of a message; undefined: no endpoint is configured for it (`llmUrl`, `llmUses`), the endpoint is
+ * backing off after failures, too many requests wait, or there was no usable response within 10 seconds. Never rejects.
  */
 export async function classifyMessage(app: App, message: StoredMessage): Promise<Classification | undefined> {
   if (!canUseModel(app.config, 'classification')) return undefined
@@ -83,7 +84,7 @@ export async function classifyMessage(app: App, message: StoredMessage): Promise
   const timer = app.clock.after(TIMEOUT_MS, () => controller.abort())
   try {
     return await endpoint.slots.run(controller.signal, async () =>
-      // Those that waited for a slot while the others failed.
+      // It may have failed for others while this one waited for a slot.
       isBackingOff(app, endpoint) ? undefined : classifyWithModel(app, endpoint, message, controller.signal),
     )
   } finally {
@@ -109,7 +110,7 @@ async function classifyWithModel(
   return undefined
 }
 
-/** After the rest one more failure in a row is enough for the next. */
+/** After the backoff, a single failure starts the next one. */
 const isBackingOff = (app: App, endpoint: Endpoint): boolean => app.clock.monotonicMs() < endpoint.backoffUntil
 
 type ModelOutcome =
@@ -126,15 +127,15 @@ async function askForLabel({ config }: App, message: StoredMessage, signal: Abor
     signal,
   })
   if (response.kind === 'failed') {
-    return toFailure(signal.aborted ? `no answer within ${TIMEOUT_MS / 1000} seconds` : response.reason)
+    return toFailure(signal.aborted ? `no response within ${TIMEOUT_MS / 1000} seconds` : response.reason)
   }
   const classification = parseClassification(response.content)
   return classification
     ? { kind: 'classified', classification }
-    : toFailure('its answer is not a label and a confidence')
+    : toFailure('the response is not a label and a confidence')
 }
 
-/** The email as JSON, so that nothing in it can end the part that is data. */
+/** The email as JSON, so that its content cannot end the data part of the prompt. */
 function buildPrompt(message: StoredMessage): string {
   const text = message.text ?? (message.html === null ? '' : htmlToText(message.html.slice(0, MAX_HTML_LENGTH)))
   return JSON.stringify({
@@ -144,7 +145,7 @@ function buildPrompt(message: StoredMessage): string {
   })
 }
 
-/** What the model said; undefined when it is not a label of ours and a number from 0 to 1. */
+/** Parses the response; undefined unless it is one of our labels and a number from 0 to 1. */
 function parseClassification(content: string): Classification | undefined {
   const response = parseJsonObject(content)
   const label = LABELS.find((known) => known === readMember(response, 'label'))
@@ -153,7 +154,7 @@ function parseClassification(content: string): Classification | undefined {
   return { label, confidence }
 }
 
-/** At most one line a minute, with how many were left out. Never the message, the answer or the key. */
+/** Logs at most one line a minute, with the number of omitted ones. Never the message, the response or the key. */
 function logFailure(app: App, endpoint: Endpoint, reason: string): void {
   const now = app.clock.monotonicMs()
   if (now < endpoint.loggedAt + LOG_INTERVAL_MS) {
@@ -162,7 +163,7 @@ function logFailure(app: App, endpoint: Endpoint, reason: string): void {
   }
   app.log.warn(
     { reason, isResting: isBackingOff(app, endpoint), notLogged: endpoint.unlogged },
-    'the endpoint of TASSIS_LLM_URL did not classify a message',
+    'message not classified by the endpoint of TASSIS_LLM_URL',
   )
   endpoint.loggedAt = now
   endpoint.unlogged = 0

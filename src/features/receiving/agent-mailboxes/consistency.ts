@@ -2,7 +2,7 @@
 import { queryRule } from '#platform/db/consistency.ts'
 
 export const mailboxCounts = queryRule({
-  rule: 'the counts of a mailbox are what a recount gives',
+  rule: 'mailbox counts match a recount',
   sql: `SELECT b.id, message_count AS messages, unread_count AS unread, unread_bytes AS bytes, thread_count AS threads,
       coalesce(m.received, 0) AS received, coalesce(m.unread, 0) AS waiting, coalesce(m.bytes, 0) AS waitingBytes,
       coalesce(t.n, 0) AS conversations
@@ -15,14 +15,14 @@ export const mailboxCounts = queryRule({
     WHERE b.deleted_at IS NULL AND (messages <> received OR b.unread_count <> waiting
       OR b.unread_bytes <> waitingBytes OR threads <> conversations)`,
   describe: (r) =>
-    `mailbox ${r['id']}: ${r['messages']} messages, ${r['unread']} unread of ${r['bytes']} octets and ${r['threads']} threads are noted, there are ${r['received']}, ${r['waiting']} of ${r['waitingBytes']} and ${r['conversations']}`,
+    `mailbox ${r['id']}: recorded ${r['messages']} messages, ${r['unread']} unread of ${r['bytes']} octets, ${r['threads']} threads; counted ${r['received']}, ${r['waiting']} of ${r['waitingBytes']}, ${r['conversations']}`,
 })
 
-/** SQL: leaves out deleted mailboxes, whose rows are deleted batch by batch. */
+/** SQL condition: excludes deleted mailboxes, whose rows are deleted batch by batch. */
 const IN_ACTIVE_MAILBOX = 'mailbox_id IN (SELECT id FROM agent_mailboxes WHERE deleted_at IS NULL)'
 
 export const conversationCounts = queryRule({
-  rule: 'the counts of threads and contacts of a mailbox are what a recount gives',
+  rule: 'thread and contact counts of mailboxes match a recount',
   sql: `SELECT 'thread ' || id AS what, message_count AS stored,
         (SELECT count(*) FROM mailbox_messages WHERE thread_id = t.id) AS counted
       FROM mailbox_threads t WHERE ${IN_ACTIVE_MAILBOX} AND stored <> counted
@@ -31,14 +31,16 @@ export const conversationCounts = queryRule({
       FROM mailbox_contacts c FULL JOIN (SELECT mailbox_id, from_address AS address, count(*) AS n FROM mailbox_messages
         WHERE email_id IS NULL AND from_address <> '' GROUP BY 1, 2) m USING (mailbox_id, address)
       WHERE ${IN_ACTIVE_MAILBOX} AND c.message_count IS NOT m.n`,
-  describe: (r) => `${r['what']}: ${r['stored']} messages are noted, there are ${r['counted']}`,
+  describe: (r) => `${r['what']}: recorded ${r['stored']} messages, counted ${r['counted']}`,
 })
 
 export const messageSearchIndex = queryRule({
-  rule: 'every message of a mailbox is in the search index, and nothing else is',
-  // The table itself, without the view that leaves deleted accounts out: the index still has their messages.
+  rule: 'the search index contains exactly the mailbox messages',
+  // The table itself, not the view without deleted accounts: their messages are still in the index.
   sql: `SELECT coalesce(m.id, s.id) AS id, m.id IS NULL AS lost
     FROM main.mailbox_messages m FULL JOIN mailbox_search_docsize s ON s.id = m.id WHERE m.id IS NULL OR s.id IS NULL`,
   describe: (r) =>
-    r['lost'] === 1 ? `message ${r['id']} is in the index, but not there` : `message ${r['id']} is not in the index`,
+    r['lost'] === 1
+      ? `message ${r['id']} is in the index but does not exist`
+      : `message ${r['id']} is not in the index`,
 })

@@ -1,4 +1,7 @@
-/** @module What programs that consume an agent mailbox call: the next message, under a lease, and its end. Paths, shapes and one call each. */
+/**
+ * @module The routes of programs that consume a mailbox: the next message under a lease, ack, nack. Paths, schemas, one
+ * call each.
+ */
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
@@ -23,8 +26,8 @@ import {
 } from './model.ts'
 import { MailboxParams, MessageParams, tags } from './params.ts'
 
-const LEASE_LOST = ['lease_lost', 'The lease is over, so another consumer may have the message.'] as const
-/** What the connection of whoever waits has beyond the wait. */
+const LEASE_LOST = ['lease_lost', 'The lease has expired, so another consumer may have the message.'] as const
+/** Connection timeout beyond the wait. */
 const RESPONSE_GRACE_SECONDS = 15
 
 export const consumerRoutes = (app: App, longPolls: LongPolls) =>
@@ -33,7 +36,7 @@ export const consumerRoutes = (app: App, longPolls: LongPolls) =>
     .get(
       '/:id/messages/next',
       async ({ actor, params, query, request }) => {
-        // It would take a message and show it to nobody.
+        // HEAD would lease a message without showing it.
         if (request.method === 'HEAD') throw wrongMethod('HEAD', ['GET'])
         const timeoutSeconds = parseQueryInteger('timeout', query.timeout, {
           fallback: DEFAULT_TIMEOUT_SECONDS,
@@ -41,11 +44,11 @@ export const consumerRoutes = (app: App, longPolls: LongPolls) =>
           maximum: MAX_TIMEOUT_SECONDS,
         })
         const mailbox = getMailbox(app.db, actor.accountId, params.id)
-        // Not without a limit: it stays on the connection, which would then be kept for good after the answer.
+        // A finite timeout: it stays on the connection, which would otherwise never time out after the response.
         requestContext(request)?.setTimeout(timeoutSeconds + RESPONSE_GRACE_SECONDS)
         const lease = await longPolls.next(actor, mailbox, toWaitMs(timeoutSeconds), request.signal)
         const message = findMessageById(app.db, lease.messageId)
-        // Deleted in the moment after it was leased.
+        // Deleted just after it was leased.
         if (!message) throw createNoMessageError()
         return {
           data: toMessageWire(app, message, mailbox),
@@ -60,9 +63,9 @@ export const consumerRoutes = (app: App, longPolls: LongPolls) =>
         detail: {
           summary: 'Get the next message',
           description:
-            'The oldest message that no consumer holds, leased to you for 5 minutes: no other consumer gets it until you nack it or the lease ends. Waits for one to come; 408 when none does. Acknowledge it when you are done, or it is given again. It changes who holds the message, hence the scopes.',
+            'Leases the oldest available message to you for 5 minutes: no other consumer gets it until you nack it or the lease ends. Waits for a message; 408 when none arrives. Acknowledge it when done, otherwise it is delivered again. A lease is a change, hence the scopes.',
           tags,
-          ...errorResponses({ 408: ['no_message', 'No message came in this time; ask again.'] }),
+          ...errorResponses({ 408: ['no_message', 'No message arrived in this time; ask again.'] }),
           ...requires('mailboxes:write', 'mailboxes:read'),
           ...changesByGet,
         },
@@ -80,7 +83,7 @@ export const consumerRoutes = (app: App, longPolls: LongPolls) =>
         detail: {
           summary: 'Acknowledge a message',
           description:
-            'It counts as read and is given to no consumer any more. 409 when the lease is over. Repeating the ack that did it is fine.',
+            'The message counts as read and no consumer gets it again. 409 when the lease has expired. The same ack may be repeated.',
           tags,
           ...errorResponses({ 409: LEASE_LOST }),
           ...requires('mailboxes:write'),
@@ -97,8 +100,8 @@ export const consumerRoutes = (app: App, longPolls: LongPolls) =>
         params: MessageParams,
         body: LeaseEnd,
         detail: {
-          summary: 'Give a message back',
-          description: 'The next consumer that asks gets it, at once. 409 when the lease is over.',
+          summary: 'Return a message',
+          description: 'The next consumer gets it immediately. 409 when the lease has expired.',
           tags,
           ...errorResponses({ 409: LEASE_LOST }),
           ...requires('mailboxes:write'),
@@ -106,5 +109,5 @@ export const consumerRoutes = (app: App, longPolls: LongPolls) =>
       },
     )
 
-/** The answer has to be there before the client gives up. */
+/** The response must arrive before the client times out. */
 const toWaitMs = (timeoutSeconds: number): number => seconds(Math.max(timeoutSeconds - 2, timeoutSeconds / 2))

@@ -1,4 +1,4 @@
-/** @module Contacts of a mailbox: who has written to it, how often, and when last. */
+/** @module Contacts of a mailbox: senders, their number of messages, and the time of the last one. */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
@@ -29,20 +29,23 @@ const sql = prepareStatements((db) => ({
   count: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM mailbox_contacts WHERE mailbox_id = ?'),
 }))
 
-/** Counts a message of a sender. @param contact.address normalised */
+/**
+ * Counts a message of a sender.
+ * @param contact.address normalised
+ */
 export const countContact = (
   tx: Tx,
   mailboxId: number,
   contact: { readonly address: string; readonly name: string | null; readonly at: Millis },
 ): void => void sql(tx.db).add.run(mailboxId, contact.address, contact.name, contact.at)
 
-/** Takes a message of a sender out of the count; who has none any more is no contact. */
+/** Uncounts a message of a sender; a contact without messages is deleted. */
 export function uncountContact(tx: Tx, mailboxId: number, address: string): void {
   sql(tx.db).take.run(mailboxId, address)
   sql(tx.db).dropEmpty.run(mailboxId, address)
 }
 
-/** A page of the contacts, who wrote last first. */
+/** A page of the contacts, by last message, newest first. */
 export const listContacts = (
   db: Database,
   mailbox: Pick<Mailbox, 'id'>,

@@ -1,4 +1,4 @@
-/** @module What agent mailboxes say: replies and the auto-responder. Paths, shapes and one call each. */
+/** @module The routes for replies and the auto-responder of agent mailboxes. Paths, schemas, one call each. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { getSendingAccount } from '#features/core/accounts/accounts.ts'
@@ -16,7 +16,7 @@ import { replyToMessage } from './reply.ts'
 
 const NewReply = StrictObject(
   {
-    text_body: OptionalNullable(Type.String(), { description: 'Text body; made from the HTML when it is missing.' }),
+    text_body: OptionalNullable(Type.String(), { description: 'Text body; derived from the HTML if absent.' }),
     html_body: OptionalNullable(Type.String(), { description: 'HTML body.' }),
   },
   {
@@ -26,15 +26,15 @@ const NewReply = StrictObject(
 )
 
 const ReplyRecord = Type.Object({
-  id: Uuid({ description: 'Id of the email: GET /v1/emails/{id} tells what became of it.' }),
-  status: Type.String({ description: '`queued`; of a repeated request, the status now.' }),
-  message_id: Type.String({ description: 'Its Message-ID header, with angle brackets.' }),
-  to: Type.String({ description: 'Whom it goes to: Reply-To of the message, else From; joined with ", ".' }),
-  subject: Type.String({ description: 'Subject: that of the message after "Re: ".' }),
+  id: Uuid({ description: 'Id of the email: GET /v1/emails/{id} returns its status.' }),
+  status: Type.String({ description: '`queued`; for a repeated request, the current status.' }),
+  message_id: Type.String({ description: 'Message-ID header, with angle brackets.' }),
+  to: Type.String({ description: 'Recipients: Reply-To of the message, otherwise From; joined with ", ".' }),
+  subject: Type.String({ description: '"Re: " and the subject of the message.' }),
   ...REPLAY_FIELDS,
 })
 
-/** All of them: parameters that are described here take the place of those that the route declares. */
+/** Complete, because parameters described here replace those that the route declares. */
 const REPLY_PARAMETERS = {
   parameters: [
     {
@@ -48,14 +48,14 @@ const REPLY_PARAMETERS = {
       name: 'mid',
       in: 'path' as const,
       required: true,
-      description: 'Id of a message that was received.',
+      description: 'Id of a received message.',
       schema: { type: 'string' as const },
     },
     {
       name: 'Idempotency-Key',
       in: 'header' as const,
       required: false,
-      description: 'The same reply with the same key has the first answer again and sends nothing new.',
+      description: 'Repeating the reply with the same key returns the first response and sends nothing.',
       schema: { type: 'string' as const, minLength: 1, maxLength: 256 },
     },
   ],
@@ -64,7 +64,7 @@ const REPLY_PARAMETERS = {
 export const conversationRoutes = (app: App) => {
   const limiter = createRateLimiter(app.clock)
 
-  /** As fast as sends, counted for themselves. */
+  /** The rate limit of sends, counted separately. */
   const checkRate = (actor: Actor): void => {
     if (getSendingAccount(app.config, app.db, actor.accountId).plan === 'unlimited') return
     const result = limiter.take(String(actor.accountId), 1, {
@@ -74,7 +74,7 @@ export const conversationRoutes = (app: App) => {
     if (!result.ok)
       throw tooManyRequests(
         'rate_limited',
-        `More than ${app.config.sendRatePerSecond} replies a second; wait before the next.`,
+        `More than ${app.config.sendRatePerSecond} replies per second; wait before the next.`,
         result.retryAfterSeconds,
       )
   }
@@ -98,7 +98,7 @@ export const conversationRoutes = (app: App) => {
         detail: {
           summary: 'Reply to a message',
           description:
-            'Sends an email from the mailbox, in the thread of the message. It counts and is refused as every send; answers when it is on disk.',
+            'Sends an email from the mailbox in the thread of the message. The limits of sending apply; responds when the email is on disk.',
           tags,
           ...REPLY_PARAMETERS,
           ...requires('mailboxes:write', 'emails:send'),
@@ -113,7 +113,7 @@ export const conversationRoutes = (app: App) => {
         response: DataBody(AutoResponder),
         detail: {
           summary: 'Get the auto-responder of a mailbox',
-          description: 'One that was never set is off and has no rules; the mailbox shows null for it.',
+          description: 'Initially disabled, without rules; the mailbox then shows null.',
           tags,
           ...requires('mailboxes:read'),
         },
@@ -129,7 +129,7 @@ export const conversationRoutes = (app: App) => {
         detail: {
           summary: 'Change the auto-responder of a mailbox',
           description:
-            'Each sender is answered once a day at most, and no automatic message, mailing list or forged sender ever is (RFC 3834). The mailbox shows it as `auto_responder`.',
+            'Each sender gets at most one reply per day; automatic messages, mailing lists and forged senders get none (RFC 3834). The mailbox shows it as `auto_responder`.',
           tags,
           ...requires('mailboxes:write', 'emails:send'),
         },

@@ -1,6 +1,6 @@
 /**
- * @module Puts a message that came in into a mailbox, with all that goes with it, inside the transaction of whoever processes it. Never throws for
- * what a stranger sent.
+ * @module Delivers a received message to a mailbox, in the transaction that processes it. Message content never makes
+ * it throw.
  */
 import type { App } from '#features/core/app/app.ts'
 import { record } from '#features/core/events/record.ts'
@@ -38,15 +38,15 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** What is known of a message beside itself. */
+/** Facts about a message beyond its content. */
 export interface DeliveryExtra {
-  /** Left out: nothing classifies. */
+  /** Absent: not classified. */
   readonly classification?: { readonly label: string; readonly confidence: number } | undefined
 }
 
 /**
- * Stores a message in a mailbox: the row, its thread, the search index, the counts, the event `mailbox.message.received`. Whoever waits for the
- * next message is woken once it is on disk.
+ * Stores a message in a mailbox: row, thread, search index, counts, the event `mailbox.message.received`. Long polls
+ * are woken when it is on disk.
  */
 export function deliverToMailbox(
   app: App,
@@ -111,8 +111,8 @@ export function deliverToMailbox(
 type AmendedMessage = Pick<MailboxMessage, 'id' | 'mailboxId' | 'fromAddress' | 'createdAt'>
 
 /**
- * Gives a message that was stored with its header only what parsing it again found. It stays what it was, in its conversation, read or not: no second event
- * tells of it. False when it is gone, or was amended meanwhile.
+ * Amends a message that was stored with its header only. Its thread and read state stay, and no second event is
+ * emitted. Returns false when it was deleted or amended in the meantime.
  */
 export function amendMessage(tx: Tx, before: AmendedMessage, received: ReceivedMail, extra: DeliveryExtra): boolean {
   const { message, authentication } = received
@@ -147,7 +147,7 @@ export function amendMessage(tx: Tx, before: AmendedMessage, received: ReceivedM
   return true
 }
 
-/** What the columns of a message say that come from its header, or where that says nothing from its envelope. */
+/** The columns from the header, with the envelope as fallback. */
 function toHeaderColumns({ message, envelope }: ReceivedMail) {
   return {
     messageId: dropLongId(message.messageId),
@@ -155,7 +155,7 @@ function toHeaderColumns({ message, envelope }: ReceivedMail) {
     references: limitReferences(message.references),
     subject: truncateHeader(message.subject),
     from: truncateHeader(message.from ?? message.fromAddresses[0] ?? envelope.mailFrom),
-    // Who wrote without a usable From is known by the envelope alone.
+    // Without a usable From only the envelope identifies the sender.
     fromAddress: truncateHeader(normaliseAddress(message.fromAddresses[0] ?? envelope.mailFrom)),
   }
 }
@@ -163,11 +163,14 @@ function toHeaderColumns({ message, envelope }: ReceivedMail) {
 const joinReferences = (references: readonly string[]): string | null =>
   references.length > 0 ? references.join(' ') : null
 
-/** HTML that is read for the search when a message has no text: enough for what is indexed of a newsletter, in some 10 ms. */
+/**
+ * HTML that is converted for the search when a message has no text: enough for the indexed text of a newsletter, in
+ * about 10 ms.
+ */
 const MAX_HTML_LENGTH = 100_000
 const convertHtmlToText = perOwner(({ html }: StoredMessage) => htmlToText((html ?? '').slice(0, MAX_HTML_LENGTH)))
 
-/** What the search finds a message by; that of the HTML when it has no text, made once for all mailboxes that it comes to. */
+/** The text to index: that of the HTML when there is no text, converted once for all mailboxes of a message. */
 function toSearchText(message: StoredMessage): string {
   const { text, html } = message
   if (html === null || (text !== null && text.trim() !== '')) return text ?? ''
@@ -176,13 +179,13 @@ function toSearchText(message: StoredMessage): string {
 
 const truncateOptional = (header: string | null): string | null => (header === null ? null : truncateHeader(header))
 
-/** RFC 5322 §2.1.1: a line has 998 octets, so a longer id was made by nobody's mail program. */
+/** RFC 5322 §2.1.1: a line has 998 octets, so no mail program creates a longer id. */
 const MAX_MESSAGE_ID_LENGTH = 998
 const MAX_REFERENCES = 50
 
 const dropLongId = (id: string | null): string | null => (id !== null && id.length <= MAX_MESSAGE_ID_LENGTH ? id : null)
 
-/** The first, which is the beginning of the conversation, and the last ones. */
+/** Keeps the first reference, which began the conversation, and the last ones. */
 function limitReferences(references: readonly string[]): string[] {
   const ids = references.filter((id) => id.length <= MAX_MESSAGE_ID_LENGTH)
   return ids.length <= MAX_REFERENCES ? ids : [...ids.slice(0, 1), ...ids.slice(1 - MAX_REFERENCES)]

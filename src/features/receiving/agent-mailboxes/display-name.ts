@@ -1,7 +1,7 @@
-/** @module What is read out of headers that strangers wrote. Pure. */
+/** @module Reads the display name from a From header. Pure. */
 import { parseMailbox } from '#protocols/address/parse.ts'
 
-/** The name in a From header; null when there is none. */
+/** The display name in a From header; null: none. */
 export function parseDisplayName(from: string): string | null {
   const parsed = parseMailbox(from)
   const name = parsed.kind === 'ok' ? parsed.name?.trim() : undefined

@@ -1,6 +1,6 @@
 /**
- * @module Which consumer holds which message: a lease of some minutes, given in a transaction, so that two consumers never hold one message. An ack
- * ends it for good, a nack or its expiry gives the message to the next one.
+ * @module Leases messages to consumers for some minutes, in a transaction, so that two consumers never hold the same
+ * message. An ack ends a lease permanently; after a nack or its expiry the next consumer gets the message.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -15,12 +15,12 @@ import { minutes } from '#platform/units.ts'
 import { getMailbox } from './mailboxes.ts'
 import { getMessage } from './messages.ts'
 
-/** How long a consumer may take for a message. */
+/** How long a consumer may hold a message. */
 export const LEASE_MS = minutes(5)
-/** What a lease can have left also when the clock was corrected a little since. */
+/** Maximum remaining time of a valid lease, allowing for a small clock correction. */
 const MAX_REMAINING_MS = 2 * LEASE_MS
 const TOKEN_BYTES = 16
-/** Expired leases taken back in one transaction; more are taken back in the next one. */
+/** Expired leases released in one transaction; the next one releases more. */
 const MAX_RELEASED = 500
 
 export interface Lease {
@@ -58,24 +58,27 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Whether a message of the mailbox waits for a consumer. */
+/** Whether a message of the mailbox is available. */
 export const hasAvailableMessage = (db: Database, mailboxId: number, now: Millis): boolean =>
   sql(db).free.get(mailboxId) !== null || (findNearestExpiry(db, mailboxId, now) ?? Number.POSITIVE_INFINITY) <= now
 
-/** When the first lease in the mailbox ends; undefined when there is none. One that is longer than any was given by a clock that was ahead, and is over. */
+/**
+ * When the first lease in the mailbox ends; undefined: no lease. A lease beyond the maximum was granted by a fast clock
+ * and counts as expired.
+ */
 export function findNearestExpiry(db: Database, mailboxId: number, now: Millis): Millis | undefined {
   if (sql(db).hasEndless.get(mailboxId, now + MAX_REMAINING_MS)) return now
   return sql(db).nearest.get(mailboxId, now + MAX_REMAINING_MS)?.at ?? undefined
 }
 
-/** Gives messages whose lease is over back to the mailbox. Call it before `leaseOldestMessage`, so that these come in their order. */
+/** Releases expired leases. Called before `leaseOldestMessage`, so that their messages keep their order. */
 export function releaseExpired(tx: Tx, mailboxId: number, now: Millis): void {
   const { takeBack } = sql(tx.db)
   takeBack.run(mailboxId, 0, now, MAX_RELEASED)
   takeBack.run(mailboxId, now + MAX_REMAINING_MS, Number.MAX_SAFE_INTEGER, MAX_RELEASED)
 }
 
-/** Leases the oldest message that nobody holds; undefined when there is none. */
+/** Leases the oldest available message; undefined: none. */
 export function leaseOldestMessage(tx: Tx, mailboxId: number, now: Millis): Lease | undefined {
   const message = sql(tx.db).free.get(mailboxId)
   if (!message) return undefined
@@ -84,15 +87,15 @@ export function leaseOldestMessage(tx: Tx, mailboxId: number, now: Millis): Leas
   return lease
 }
 
-/** Gives a lease back that its consumer never got. */
+/** Releases a lease that its consumer never received. */
 export const releaseLease = (tx: Tx, lease: Lease): void => void sql(tx.db).release.run(lease.messageId, lease.token)
 
-/** A token as the API gives it. */
+/** A token in its API form. */
 export const formatToken = (token: Uint8Array): string => token.toHex()
 
 /**
- * Ends a lease for good: the message is read and is given to nobody any more. The ack that did it may be repeated. Throws 404, and 409 when the
- * token is not that of a lease that still runs.
+ * Ends a lease permanently: the message is read and no consumer gets it again. The same ack may be repeated. Throws
+ * 404, and 409 unless the token belongs to a current lease.
  */
 export function ackMessage(app: App, actor: Actor, id: string, mid: string, token: string): Promise<void> {
   return app.commit.writeFromReserve((tx) => {
@@ -110,7 +113,7 @@ export function ackMessage(app: App, actor: Actor, id: string, mid: string, toke
   })
 }
 
-/** Ends a lease so that the message can be given to the next consumer at once. Throws as `ackMessage` does. */
+/** Ends a lease so that the next consumer can get the message immediately. Throws as `ackMessage` does. */
 export function nackMessage(app: App, actor: Actor, id: string, mid: string, token: string): Promise<void> {
   return app.commit.writeFromReserve((tx) => {
     const mailbox = getMailbox(tx.db, actor.accountId, id)
@@ -126,7 +129,7 @@ export function nackMessage(app: App, actor: Actor, id: string, mid: string, tok
   })
 }
 
-/** Gives when the lease ends. */
+/** Returns when the lease ends. */
 function requireLease(
   app: App,
   message: { readonly leaseToken: Uint8Array | null; readonly leaseExpiresAt: Millis | null },
@@ -136,7 +139,7 @@ function requireLease(
   if (leaseExpiresAt === null || leaseExpiresAt <= app.clock.now() || !isLeaseToken(leaseToken, token))
     throw conflict(
       'lease_lost',
-      'This lease is over, or was never given, so another consumer may have the message; ask for the next message again.',
+      'Lease expired or unknown, so another consumer may have the message; ask for the next message again.',
     )
   return leaseExpiresAt
 }

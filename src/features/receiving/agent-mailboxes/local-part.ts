@@ -1,4 +1,4 @@
-/** @module Local parts of mailboxes: which are allowed, how an address that mail came for is compared, and one for who wants none in particular. Pure. */
+/** @module Local parts of mailboxes: validates, generates and normalises them. Pure. */
 import { invalid } from '#platform/errors.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
@@ -7,36 +7,32 @@ import { normaliseAddress } from '#protocols/address/parse.ts'
 const MAX_OCTETS = 64
 /** RFC 5321 §4.1.2, Dot-string, in lower case. */
 const DOT_STRING = /^[a-z0-9!#$%&'*+\-/=?^_`{|}~]+(?:\.[a-z0-9!#$%&'*+\-/=?^_`{|}~]+)*$/
-/** RFC 2142 wants them read by people: mail to them goes to whoever runs the service. */
+/** RFC 2142 requires that people read them: the operator receives their mail. */
 const ROLES: readonly string[] = ['postmaster', 'abuse']
-/** As protocols/address/verp.ts makes return paths and unsubscribe addresses. */
+/** The format of return paths and unsubscribe addresses (protocols/address/verp.ts). */
 const RETURN_PATH = /^[bu]-[a-z2-7]{32}$/
 
-/** The local part in lower case; throws a 422 on `local_part` for one that cannot be had. */
+/** Returns the local part in lower case; throws 422 on `local_part` for one that is not allowed. */
 export function requireValidLocalPart(text: string): string {
   const localPart = text.trim().toLowerCase()
   if (localPart.length > MAX_OCTETS || !DOT_STRING.test(localPart))
     throw invalid(
       'local_part',
-      `A local part has 1 to ${MAX_OCTETS} of a to z, 0 to 9 and !#$%&'*+-/=?^_\`{|}~, and dots between them.`,
+      `local_part must have 1 to ${MAX_OCTETS} of a to z, 0 to 9 and !#$%&'*+-/=?^_\`{|}~, with dots between them.`,
       'invalid_local_part',
     )
   if (ROLES.includes(localPart))
     throw invalid(
       'local_part',
-      `"${localPart}" is read by whoever runs the service; choose another local part.`,
+      `"${localPart}" is reserved for the operator; choose another local part.`,
       'invalid_local_part',
     )
   if (RETURN_PATH.test(localPart))
-    throw invalid(
-      'local_part',
-      'A local part in the form of a return path cannot be had; choose another.',
-      'invalid_local_part',
-    )
+    throw invalid('local_part', 'A local part like a return path is reserved; choose another.', 'invalid_local_part')
   return localPart
 }
 
-/** Local parts under which a mailbox for an address is looked for, the first one first: as it is, then without what follows a plus. */
+/** Local parts of mailboxes to look up for an address, in order: as it is, then without its `+detail`. */
 export function listLookupKeys(localPart: string): string[] {
   const key = normaliseAddress(`${localPart}@x`).slice(0, -2)
   const plus = key.indexOf('+')
@@ -53,7 +49,7 @@ const NOUNS =
   )
 const NUMBER_COUNT = 10_000
 
-/** One that nobody has, most likely: `calm-otter-0482`, one of some 40 million. */
+/** A random local part, such as `calm-otter-0482`, one of about 40 million. */
 export const createRandomLocalPart = (): string =>
   `${pickRandom(ADJECTIVES)}-${pickRandom(NOUNS)}-${String(randomBelow(NUMBER_COUNT)).padStart(4, '0')}`
 

@@ -1,7 +1,7 @@
 /**
- * @module The consumers that wait for the next message of a mailbox: first come, first served. They wait in memory,
- * woken by what happened to their mailbox and by the end of its nearest lease; the database is not asked meanwhile.
- * Clients that go away, or lose their access, get no message.
+ * @module Long polls for the next message of a mailbox: first come, first served. Requests wait in memory and are woken
+ * by changes of their mailbox and by the end of its nearest lease, without polling the database. Clients that
+ * disconnect, or lose their access, get no message.
  */
 
 import { listenForAccessChanges } from '#features/core/app/account-changes.ts'
@@ -23,44 +23,44 @@ import { findMailboxById, type Mailbox } from './mailboxes.ts'
 export const MAX_WAITING_PER_ACCOUNT = 2000
 export const MAX_WAITING = 10_000
 
-/** When a place may be free again, for who found none. */
+/** Retry delay for a request that found no capacity. */
 const RETRY_AFTER_SECONDS = 30
-/** Leases given in one transaction: a few milliseconds. */
+/** Leases granted in one transaction, which takes a few milliseconds. */
 const MAX_LEASES_PER_BATCH = 100
 
 interface Waiter {
   readonly actor: Actor
-  /** In the room's queue. */
+  /** Whether it is in the queue. */
   isWaiting: boolean
-  /** The client is not there any more. */
+  /** The client has disconnected. */
   isDisconnected: boolean
-  /** Takes it out of the queue; a lease or an error is on its way. */
+  /** Removes it from the queue; a lease or an error follows. */
   leave(): void
   resolve(lease: Lease): void
   reject(error: unknown): void
 }
 
-/** Those who wait for one mailbox, in the order in which they came. */
+/** The requests waiting for one mailbox, in order of arrival. */
 interface MailboxQueue {
   readonly mailboxId: number
   readonly waiters: Set<Waiter>
   serving: Promise<void> | undefined
-  /** Something happened while it was served. */
+  /** The mailbox changed while it was being served. */
   isStale: boolean
-  /** For the end of the nearest lease. */
+  /** Fires at the end of the nearest lease. */
   timer: Timer | undefined
 }
 
-/** Those who wait, by mailbox. Listens to the service while anybody waits. */
+/** The waiting requests, by mailbox. Listens to changes while any request waits. */
 export class LongPolls {
   readonly #app: App
   readonly #stopSignal: AbortSignal
   readonly #queues = new Map<number, MailboxQueue>()
-  /** Those who wait, by account. */
+  /** Number of waiting requests, by account. */
   readonly #waiting = new Counts()
   #stopListening: (() => void)[] = []
 
-  /** @param ending aborted when the service ends: nobody waits any more */
+  /** @param stopSignal aborted when the service stops: all requests end */
   constructor(app: App, stopSignal: AbortSignal) {
     this.#app = app
     this.#stopSignal = stopSignal
@@ -130,12 +130,15 @@ export class LongPolls {
     }
   }
 
-  /** Serves a room until nobody waits or nothing is left; once at a time, so that many changes are one look at the database. */
+  /**
+   * Serves a mailbox until no request waits or no message is left. One run at a time, so that many changes need one
+   * query.
+   */
   #serve(queue: MailboxQueue): Promise<void> {
     queue.isStale = true
     queue.serving ??= this.#serveUntilQuiet(queue).finally(() => {
       queue.serving = undefined
-      // Something happened after its last look, before this ran.
+      // The mailbox changed after the last query, before this ran.
       if (queue.isStale) return this.#serve(queue)
       this.#wakeAtExpiry(queue)
       this.#closeWhenEmpty(queue)
@@ -166,7 +169,7 @@ export class LongPolls {
         releaseExpired(tx, queue.mailboxId, now)
         for (const waiter of [...queue.waiters].slice(0, MAX_LEASES_PER_BATCH)) {
           if (this.#rejectIfRevoked(waiter)) continue
-          // From here on its time does not run out: the message is its own once this is on disk.
+          // From here on it cannot time out: it owns the message once this is on disk.
           const lease = leaseOldestMessage(tx, queue.mailboxId, now)
           if (!lease) break
           waiter.leave()
@@ -179,7 +182,7 @@ export class LongPolls {
     }
     const undelivered = served.filter(({ waiter }) => waiter.isDisconnected)
     for (const { waiter, lease } of served) if (!waiter.isDisconnected) waiter.resolve(lease)
-    // Their clients went away while it was written: the next ones get these messages.
+    // Their clients disconnected during the write: the next requests get these messages.
     if (undelivered.length > 0)
       await this.#app.commit.writeFromReserve((tx) => {
         for (const { lease } of undelivered) releaseLease(tx, lease)
@@ -196,9 +199,10 @@ export class LongPolls {
   }
 
   /**
-   * Leases the next message of a mailbox, waiting for it up to `waitMs`; 0 does not wait. Rejects with 408 when there is none in that time, 404
-   * when the mailbox is deleted meanwhile, 401 when the key is or its account is switched off, 429 when too many wait, 503 when the service ends.
-   * @param signal aborted when the client goes away
+   * Leases the next message of a mailbox, waiting up to `waitMs`; 0 does not wait. Rejects with 408 when none arrives
+   * in that time, 404 when the mailbox is deleted, 401 when the key or its account is disabled, 429 when too many
+   * requests wait, 503 when the service stops.
+   * @param signal aborted when the client disconnects
    */
   async next(actor: Actor, mailbox: Mailbox, waitMs: number, signal: AbortSignal): Promise<Lease> {
     if (this.#stopSignal.aborted) throw createStoppingError()
@@ -206,15 +210,11 @@ export class LongPolls {
     if (this.#waiting.of(actor.accountId) >= MAX_WAITING_PER_ACCOUNT)
       throw tooManyRequests(
         'too_many_waiting',
-        `${MAX_WAITING_PER_ACCOUNT} requests of this account wait for a message, which is the most; let fewer wait.`,
+        `This account has reached its limit of ${MAX_WAITING_PER_ACCOUNT} long polls; use fewer.`,
         RETRY_AFTER_SECONDS,
       )
     if (this.#waiting.total >= MAX_WAITING)
-      throw tooManyRequests(
-        'too_many_waiting',
-        'As many requests wait for messages as the service can have; try again later.',
-        RETRY_AFTER_SECONDS,
-      )
+      throw tooManyRequests('too_many_waiting', 'Too many long polls; try again later.', RETRY_AFTER_SECONDS)
     const queue = this.#getQueue(mailbox.id)
     const { promise, resolve, reject } = Promise.withResolvers<Lease>()
     let timer: Timer | undefined
@@ -251,26 +251,26 @@ export class LongPolls {
     }
   }
 
-  /** Those who wait, of all accounts. */
+  /** Number of waiting requests, of all accounts. */
   get size(): number {
     return this.#waiting.total
   }
 
-  /** Mailboxes that somebody waits at. */
+  /** Number of mailboxes with waiting requests. */
   get mailboxCount(): number {
     return this.#queues.size
   }
 }
 
-/** The 408 of a wait that gave nothing. */
+/** The 408 of a request without a message. */
 export const createNoMessageError = (): AppError =>
-  new AppError(408, 'no_message', 'No message came in this time; ask again.')
+  new AppError(408, 'no_message', 'No message arrived in this time; ask again.')
 
-/** Nobody reads this answer. */
+/** No client reads this response. */
 const createClientGoneError = (): AppError =>
-  new AppError(400, 'request_interrupted', 'The client went away while it waited.')
+  new AppError(400, 'request_interrupted', 'The client disconnected while waiting.')
 
 const createNoMailboxError = (): AppError => notFoundById('mailbox_not_found', 'mailbox')
 
 const createStoppingError = (): AppError =>
-  new AppError(503, 'stopping', 'The service is about to restart; ask again in a moment.', { retryAfterSeconds: 1 })
+  new AppError(503, 'stopping', 'The service is restarting; ask again in a moment.', { retryAfterSeconds: 1 })

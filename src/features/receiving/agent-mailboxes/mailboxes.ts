@@ -1,6 +1,7 @@
 /**
- * @module Agent mailboxes: make, read, delete. A mailbox belongs to a registration of a domain, so it receives only while that is there and
- * verified; afterwards it can still be read. A deleted one is gone at once for everybody; its rows go later, slice by slice.
+ * @module Creates, reads and deletes agent mailboxes. A mailbox belongs to one registration of a domain, and receives
+ * only while that is registered and verified; afterwards it stays readable. A deleted mailbox disappears immediately;
+ * its rows are deleted later, batch by batch.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -22,7 +23,7 @@ export interface Mailbox {
   readonly uuid: UuidBytes
   readonly accountId: number
   readonly accountUuid: UuidBytes
-  /** Row id of the domain; its row may be gone. */
+  /** Row id of the domain, whose row may be deleted. */
   readonly domainId: number
   /** Lower case. */
   readonly localPart: string
@@ -30,10 +31,10 @@ export interface Mailbox {
   readonly domain: string
   readonly address: string
   readonly displayName: string | null
-  /** Of received messages. */
+  /** Counts received messages. */
   readonly messageCount: number
   readonly unreadCount: number
-  /** Octets of the unread messages as they came in. */
+  /** Octets of the unread messages as received. */
   readonly unreadBytes: number
   readonly threadCount: number
   /** JSON of {enabled, rules}; null: never set. */
@@ -57,7 +58,7 @@ const SELECT = `SELECT m.id, m.uuid, m.account_id AS accountId, accounts.uuid AS
 const SELECT_DOMAIN =
   'SELECT id, domain, verified_at AS verifiedAt, inbound_enabled AS inboundEnabled FROM domains WHERE account_id = ? AND deleted_at IS NULL'
 
-/** What a message refers to; the attachments in JSON. */
+/** Content references of a message; the attachments in JSON. */
 interface MessageContent {
   readonly textRef: number | null
   readonly strippedRef: number | null
@@ -71,7 +72,7 @@ const sql = prepareStatements((db) => ({
   byUuid: db.prepare<Mailbox, [Uint8Array, number]>(
     `${SELECT} WHERE m.uuid = ? AND m.account_id = ? AND m.deleted_at IS NULL`,
   ),
-  // A domain that another account has verified since is another registration, so its mail leads nowhere here.
+  // A domain that another account has verified since is another registration, so its mail never reaches this mailbox.
   byAddress: db.prepare<Mailbox, [string, string]>(
     `${SELECT} JOIN domains d ON d.id = m.domain_id WHERE d.domain = ? AND d.verified_at IS NOT NULL AND d.deleted_at IS NULL
      AND m.local_part = ? AND m.deleted_at IS NULL`,
@@ -117,9 +118,9 @@ const sql = prepareStatements((db) => ({
 
 const MAX_MAILBOXES = 10_000
 const MAX_DISPLAY_NAME_LENGTH = 200
-/** Random local parts that are tried before it is given up; two of them taken is a matter of millions of mailboxes. */
+/** Attempts to find a free random local part; two collisions in a row need millions of mailboxes. */
 const MAX_LOCAL_PART_ATTEMPTS = 10
-/** Rows of each kind removed in one transaction: some milliseconds. */
+/** Rows of each table deleted in one transaction, which takes some milliseconds. */
 const BATCH_SIZE = 100
 
 /** The account's mailbox with this public id; throws 404. */
@@ -129,11 +130,11 @@ export function getMailbox(db: Database, accountId: number, id: string): Mailbox
   return mailbox
 }
 
-/** A mailbox by its row id; undefined when it is deleted. */
+/** The mailbox with a row id; undefined: deleted. */
 export const findMailboxById = (db: Database, id: number): Mailbox | undefined => sql(db).byId.get(id) ?? undefined
 
 /**
- * The mailbox that mail to an address goes to: that of the local part, or of what stands before its plus. Whatever its case.
+ * The mailbox of an address: that of the local part, or of the part before its plus. Ignores case.
  * @param domain A-labels, lower case
  */
 export function findMailbox(db: Database, domain: string, localPart: string): Mailbox | undefined {
@@ -160,7 +161,10 @@ export interface NewMailboxInput {
   readonly domain_id?: string | null | undefined
 }
 
-/** Makes a mailbox. 422 for a domain that receives nothing or a local part that cannot be had, 409 for one that is taken. */
+/**
+ * Creates a mailbox. Throws 422 for a domain that does not receive or a local part that is not allowed, 409 for an
+ * address in use.
+ */
 export function createMailbox(app: App, actor: Actor, input: NewMailboxInput): Promise<Mailbox> {
   const displayName = requireValidDisplayName(input.display_name ?? null)
   const requestedLocalPart = typeof input.local_part === 'string' ? requireValidLocalPart(input.local_part) : undefined
@@ -169,13 +173,13 @@ export function createMailbox(app: App, actor: Actor, input: NewMailboxInput): P
     if ((sql(tx.db).count.get(actor.accountId)?.n ?? 0) >= MAX_MAILBOXES)
       throw conflict(
         'too_many_mailboxes',
-        `This account has ${MAX_MAILBOXES} mailboxes, which is the most; delete one that is not needed.`,
+        `This account has reached its limit of ${MAX_MAILBOXES} mailboxes; delete one that is not needed.`,
       )
     const localPart = requestedLocalPart ?? findFreeLocalPart(tx.db, domain.id)
     if (sql(tx.db).taken.get(domain.id, localPart))
       throw conflict(
         'mailbox_exists',
-        `There is a mailbox ${localPart}@${domain.domain} already; choose another local part.`,
+        `The mailbox ${localPart}@${domain.domain} already exists; choose another local part.`,
       )
     const uuid = newUuid()
     const id = formatUuid(uuid)
@@ -191,7 +195,7 @@ export function createMailbox(app: App, actor: Actor, input: NewMailboxInput): P
   })
 }
 
-/** Deletes a mailbox: at once for everybody; `removeDeletedMailboxes` takes its rows away. Throws 404. */
+/** Deletes a mailbox, with immediate effect; `removeDeletedMailboxes` deletes its rows. Throws 404. */
 export function deleteMailbox(app: App, actor: Actor, id: string): Promise<void> {
   return app.commit.writeFromReserve((tx) => {
     const mailbox = getMailbox(tx.db, actor.accountId, id)
@@ -203,14 +207,14 @@ export function deleteMailbox(app: App, actor: Actor, id: string): Promise<void>
       resourceId: formatUuid(mailbox.uuid),
       metadata: { address: mailbox.address },
     })
-    // Whoever waits for its next message is told that there is none.
+    // Wakes the long polls of this mailbox, which then fail with 404.
     tx.afterCommit(() => app.mailboxChanged.emit({ mailboxId: mailbox.id }))
   })
 }
 
 /**
- * Removes the rows of deleted mailboxes, slice by slice; returns how many mailboxes are gone. One run at a time. What its messages said goes from
- * the search index with them, and its parts are let go of.
+ * Deletes the rows of deleted mailboxes, batch by batch, with their search index entries and content references;
+ * returns the number of mailboxes. Never called concurrently.
  */
 export async function removeDeletedMailboxes(app: App): Promise<number> {
   let removed = 0
@@ -224,7 +228,7 @@ export async function removeDeletedMailboxes(app: App): Promise<number> {
   }
 }
 
-/** True when nothing is left, the mailbox itself included. */
+/** Returns true when nothing is left, including the mailbox itself. */
 function removeBatch(app: App, tx: Tx, mailboxId: number): boolean {
   const statements = sql(tx.db)
   const messages = statements.someMessages.all(mailboxId, BATCH_SIZE)
@@ -246,14 +250,14 @@ function removeBatch(app: App, tx: Tx, mailboxId: number): boolean {
   return true
 }
 
-/** The domain that a mailbox is to be of; throws the 422 that says why it cannot be. */
+/** The domain for a new mailbox; throws 422 when it cannot receive. */
 function getReceivingDomain(db: Database, accountId: number, id: string | undefined): MailboxDomain {
   if (id === undefined) {
     const first = sql(db).firstDomain.get(accountId)
     if (first) return first
     throw invalid(
       'domain_id',
-      'No domain of this account receives mail yet: verify one, then set inbound_enabled with PATCH /v1/domains/{id} or publish its MX record.',
+      'No domain of this account receives mail yet; verify one, then set inbound_enabled with PATCH /v1/domains/{id} or publish its MX record.',
       'no_inbound_domain',
     )
   }
@@ -262,7 +266,7 @@ function getReceivingDomain(db: Database, accountId: number, id: string | undefi
   if (!domain)
     throw invalid(
       'domain_id',
-      `${uuid ? 'This account has no domain with this id' : 'Give the id of a domain, not its name'}; GET /v1/domains lists them.`,
+      `${uuid ? 'Domain not found' : 'domain_id must be the id of a domain, not its name'}; GET /v1/domains lists all domains.`,
       'domain_not_found',
     )
   if (domain.verifiedAt === null)
@@ -291,12 +295,12 @@ function findFreeLocalPart(db: Database, domainId: number): string {
 function requireValidDisplayName(text: string | null): string | null {
   const name = text?.trim() ?? ''
   if (name.length > MAX_DISPLAY_NAME_LENGTH)
-    throw invalid('display_name', `A display name has at most ${MAX_DISPLAY_NAME_LENGTH} characters.`)
+    throw invalid('display_name', `display_name must have at most ${MAX_DISPLAY_NAME_LENGTH} characters.`)
   requireHeaderSafe('display_name', name)
   if (CONTROL_CHARACTER.test(name) || !name.isWellFormed())
-    throw invalid('display_name', 'The display name has characters that no name has; send it as plain text.')
+    throw invalid('display_name', 'display_name must not contain control characters; send it as plain text.')
   return name === '' ? null : name
 }
 
-// C0, DEL, C1 and the two Unicode line ends: it becomes part of a From header.
+// C0, DEL, C1 and the two Unicode line ends: the name becomes part of a From header.
 const CONTROL_CHARACTER = /[\0-\x1f\x7f-\x9f\u2028\u2029]/

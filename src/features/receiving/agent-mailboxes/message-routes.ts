@@ -1,4 +1,7 @@
-/** @module Messages of an agent mailbox: list, search, read, label, delete, their raw form and attachments. Paths, shapes and one call each. */
+/**
+ * @module The routes for messages of agent mailboxes: list, search, read, label, delete, raw form, attachments. Paths,
+ * schemas, one call each.
+ */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -53,7 +56,8 @@ export const messageRoutes = (app: App) =>
         response: PageBody(ListedMessage),
         detail: {
           summary: 'List the messages of a mailbox',
-          description: 'Received ones, newest first; of long bodies the first 32 KiB. Nothing is leased or read by it.',
+          description:
+            'Received messages, newest first; bodies end after 32 KiB. Does not lease messages or mark them as read.',
           tags,
           ...requires('mailboxes:read'),
         },
@@ -74,7 +78,7 @@ export const messageRoutes = (app: App) =>
         detail: {
           summary: 'Search the messages of a mailbox',
           description:
-            'Received and sent ones, newest first; of long bodies the first 32 KiB. Of a long text the first 65,536 characters are searched; of a message without a text, that of its HTML.',
+            'Received and sent messages, newest first; bodies end after 32 KiB. Searches the first 65,536 characters of the text, or of the text in the HTML of a message without text.',
           tags,
           ...requires('mailboxes:read'),
         },
@@ -91,7 +95,7 @@ export const messageRoutes = (app: App) =>
         response: DataBody(MessageRecord),
         detail: {
           summary: 'Get a message',
-          description: 'With its bodies. It does not count as read by it.',
+          description: 'With its bodies. Does not mark it as read.',
           tags,
           ...requires('mailboxes:read'),
         },
@@ -108,7 +112,7 @@ export const messageRoutes = (app: App) =>
         detail: {
           summary: 'Get the raw message',
           description:
-            'As it came in, below the trace fields of this host; kept for TASSIS_INBOUND_RAW_DAYS. What was sent from the mailbox has none.',
+            'As received, below the trace fields of this host; kept for TASSIS_INBOUND_RAW_DAYS. Sent messages have no raw form.',
           tags,
           ...fileResponseSpec('The message.', 'message/rfc822'),
           ...requires('mailboxes:read'),
@@ -135,9 +139,9 @@ export const messageRoutes = (app: App) =>
         response: DataBody(MessageRecord),
         detail: {
           summary: 'Label a message',
-          description: 'The labels take the place of those it has; an empty list takes all away.',
+          description: 'Replaces all labels; an empty list removes them.',
           tags,
-          // The answer has the bodies.
+          // The response contains the bodies.
           ...requires('mailboxes:write', 'mailboxes:read'),
         },
       },
@@ -159,7 +163,7 @@ export const messageRoutes = (app: App) =>
         response: PageBody(AttachmentRecord),
         detail: {
           summary: 'List the attachments of a message',
-          description: 'In their order: the first has number 0.',
+          description: 'In order; numbers start at 0.',
           tags,
           ...requires('mailboxes:read'),
         },
@@ -180,18 +184,18 @@ export const messageRoutes = (app: App) =>
         detail: {
           summary: 'Download an attachment',
           description:
-            'Its bytes as they were sent, always as a file to be saved. Types that a browser could run, HTML among them, come as application/octet-stream.',
+            'The original bytes, always as a download. Types that a browser could run, such as HTML, are sent as application/octet-stream.',
           tags,
-          ...fileResponseSpec('The content, decoded.'),
+          ...fileResponseSpec('The decoded content.'),
           ...requires('mailboxes:read'),
         },
       },
     )
 
-/** A received message as the session brought it. Throws 404 for one that was sent. */
+/** A received message with the facts of its session. Throws 404 for a sent one. */
 function toRawMessage({ rawRef, receivedAt, sourceIp, helo, ...message }: MailboxMessage): RawMessage {
   if (rawRef === null || receivedAt === null)
-    throw notFound('no_raw_message', 'The message was sent from the mailbox; only one that came in has a raw form.')
+    throw notFound('no_raw_message', 'The message was sent from the mailbox; only received messages have a raw form.')
   return { ...message, rawRef, receivedAt, sourceIp: sourceIp ?? '', helo: helo ?? '' }
 }
 

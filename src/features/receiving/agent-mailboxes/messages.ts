@@ -1,4 +1,4 @@
-/** @module Messages of a mailbox: read, list, label, delete; and how many there are of which day. What they are given to consumers by is leases.ts. */
+/** @module Reads, lists, labels, counts and deletes messages of a mailbox. `leases.ts` gives them to consumers. */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
@@ -26,9 +26,9 @@ export interface MailboxMessage {
   readonly threadUuid: UuidBytes
   /** Row id of the email that was sent; null: the message was received. */
   readonly emailId: number | null
-  /** Null also when the email is not kept any more. */
+  /** Null also when the email was deleted. */
   readonly emailUuid: UuidBytes | null
-  /** These with angle brackets. */
+  /** With angle brackets, like `inReplyTo` and `references`. */
   readonly messageId: string | null
   readonly inReplyTo: string | null
   /** Separated by spaces. */
@@ -54,7 +54,7 @@ export interface MailboxMessage {
   readonly tls: string | null
   readonly authentication: AuthenticationResult | null
   readonly classification: { readonly label: string; readonly confidence: number } | null
-  /** Why it could not be parsed; null: it was, or it was sent. */
+  /** Why it could not be parsed; null: it was parsed, or sent. */
   readonly parseError: string | null
   readonly labels: readonly string[]
   readonly readAt: Millis | null
@@ -84,7 +84,7 @@ const buildSelect = (
 const SELECT = buildSelect('m.attachments')
 const SELECT_LISTED = buildSelect(selectListedAttachments('m.attachments'))
 
-/** The page is found by index alone, then joined. An id grows with created_at. */
+/** The index alone finds the page, which is then joined. Ids ascend with created_at. */
 const selectPage = (index: string, where: string) =>
   `${SELECT_LISTED} WHERE m.id IN (SELECT id FROM mailbox_messages INDEXED BY ${index} WHERE mailbox_id = ? AND email_id IS NULL${where} AND (created_at, id) < (?, ?)
    ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?) ORDER BY m.id DESC`
@@ -144,7 +144,7 @@ export function getMessage(db: Database, mailbox: Pick<Mailbox, 'id'>, mid: stri
   return toMailboxMessage(row)
 }
 
-/** A message of which only the header could be read, with what names it to its operator. */
+/** A message with its header only, with the fields that identify it to the operator. */
 export interface UnparsedMessage {
   readonly id: number
   readonly uuid: UuidBytes
@@ -152,15 +152,15 @@ export interface UnparsedMessage {
   readonly address: string
 }
 
-/** Row ids behind `after` of the messages that could not be parsed, whoever's mailbox they are in. */
+/** Unparsed messages after a row id, of all accounts. */
 export const listUnparsedMessagesAfter = (db: Database, after: number, limit: number): UnparsedMessage[] =>
   sql(db).unparsed.all(after, limit)
 
-/** The message with this public id, if it could not be parsed. */
+/** The message with this public id, if it is unparsed. */
 export const findUnparsedMessage = (db: Database, uuid: UuidBytes): UnparsedMessage | undefined =>
   sql(db).unparsedByUuid.get(uuid) ?? undefined
 
-/** A message by its row id, whoever's mailbox it is in. */
+/** The message with a row id, in any mailbox. */
 export function findMessageById(db: Database, id: number): MailboxMessage | undefined {
   const row = sql(db).byId.get(id)
   return row ? toMailboxMessage(row) : undefined
@@ -169,7 +169,7 @@ export function findMessageById(db: Database, id: number): MailboxMessage | unde
 export const MESSAGE_STATUSES = ['all', 'unread', 'read'] as const
 export type MessageStatus = (typeof MESSAGE_STATUSES)[number]
 
-/** A page of the received messages, newest first. */
+/** A page of received messages, newest first. */
 export function listMessages(
   db: Database,
   mailbox: Mailbox,
@@ -179,7 +179,7 @@ export function listMessages(
   const { messageCount, unreadCount } = mailbox
   const total = { all: messageCount, unread: unreadCount, read: messageCount - unreadCount }[status]
   const { limit, offset } = page
-  // Past the end nothing is looked for: an offset is walked.
+  // No query past the end: SQLite scans every skipped row.
   if (offset >= total) return { messages: [], total }
   return {
     messages: sql(db)
@@ -189,7 +189,7 @@ export function listMessages(
   }
 }
 
-/** Messages that have all the words, received and sent, newest first. Throws 422 for what is no search. */
+/** Messages that contain all words, received and sent, newest first. Throws 422 for an invalid search. */
 export function searchMessages(
   db: Database,
   mailbox: Pick<Mailbox, 'id'>,
@@ -199,7 +199,7 @@ export function searchMessages(
   const ids = searchMessageIds(db, mailbox.id, text)
   const messages = ids.slice(offset, offset + limit).flatMap((id) => {
     const row = sql(db).listed.get(id)
-    // The index says it already; this keeps one tenant's mail from another, whatever the index says.
+    // The index already ensures this; checked again, because tenants must never see each other's mail.
     return row?.mailboxId === mailbox.id ? [toMailboxMessage(row)] : []
   })
   return { messages, total: ids.length }
@@ -218,11 +218,11 @@ export interface MailboxAnalytics {
   readonly totalThreads: number
   /** Since midnight UTC. */
   readonly messagesToday: number
-  /** Of seven days, today the last of them. */
+  /** In the last seven days, including today. */
   readonly messagesThisWeek: number
 }
 
-/** What a mailbox has received, as of now. */
+/** Analytics of a mailbox, as of now. */
 export function readMailboxAnalytics(app: Pick<App, 'clock'>, db: Database, mailbox: Mailbox): MailboxAnalytics {
   const now = app.clock.now()
   const midnight = now - (now % days(1))
@@ -239,7 +239,7 @@ export function readMailboxAnalytics(app: Pick<App, 'clock'>, db: Database, mail
 const MAX_LABELS = 50
 const LABEL = /^[A-Za-z0-9_-]{1,64}$/
 
-/** Sets the labels of a message in place of those it has. Throws 404, and 422 for what is no label. */
+/** Replaces the labels of a message. Throws 404, and 422 for an invalid label. */
 export function setLabels(
   app: App,
   actor: Actor,
@@ -248,10 +248,10 @@ export function setLabels(
   requestedLabels: readonly string[],
 ): Promise<MailboxMessage> {
   const labels = [...new Set(requestedLabels)]
-  if (requestedLabels.length > MAX_LABELS) throw invalid('labels', `A message has at most ${MAX_LABELS} labels.`)
+  if (requestedLabels.length > MAX_LABELS) throw invalid('labels', `labels must have at most ${MAX_LABELS} entries.`)
   for (const [index, label] of labels.entries())
     if (!LABEL.test(label))
-      throw invalid(`labels.${index}`, 'A label has 1 to 64 of A to Z, a to z, 0 to 9, "_" and "-".')
+      throw invalid(`labels.${index}`, 'Each label must have 1 to 64 of A to Z, a to z, 0 to 9, "_" and "-".')
   return app.commit.write((tx) => {
     const mailbox = getMailbox(tx.db, actor.accountId, id)
     const message = getMessage(tx.db, mailbox, mid)
@@ -266,7 +266,7 @@ export function setLabels(
   })
 }
 
-/** Deletes a message, received or sent; its thread goes with its last message. Throws 404. */
+/** Deletes a message, received or sent; the last message takes its thread with it. Throws 404. */
 export function deleteMessage(app: App, actor: Actor, id: string, mid: string): Promise<void> {
   return app.commit.writeFromReserve((tx) => {
     const mailbox = getMailbox(tx.db, actor.accountId, id)
@@ -281,7 +281,7 @@ export function deleteMessage(app: App, actor: Actor, id: string, mid: string): 
   })
 }
 
-/** What has to be known of a message to remove it. */
+/** The fields that removal needs. */
 export type RemovableMessage = Pick<
   MailboxMessage,
   | 'id'
@@ -297,7 +297,9 @@ export type RemovableMessage = Pick<
   | 'rawRef'
 > & { readonly attachments: readonly { readonly ref?: number }[] }
 
-/** Takes a message away with all that counts it, and lets go of its content. Its thread goes with its last message. */
+/**
+ * Deletes a message, updates all counts and drops its content references. The last message takes its thread with it.
+ */
 export function removeMessage(app: Pick<App, 'contentDropped'>, tx: Tx, message: RemovableMessage): void {
   const statements = sql(tx.db)
   const { mailboxId } = message

@@ -1,4 +1,4 @@
-/** @module Wire shapes of agent mailboxes and what is in them. */
+/** @module The wire forms of agent mailboxes and their contents. */
 import { type Static, type TObject, Type } from '@sinclair/typebox'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
@@ -25,27 +25,28 @@ import type { Thread } from './threads.ts'
 
 export const MailboxRecord = Type.Object({
   id: Uuid({ description: 'Id of the mailbox.' }),
-  account_id: Uuid({ description: 'Account it belongs to.' }),
-  local_part: Type.String({ description: 'What stands before the @, in lower case.' }),
+  account_id: Uuid({ description: 'Account of the mailbox.' }),
+  local_part: Type.String({ description: 'Part before the @, in lower case.' }),
   domain: Type.String({ description: 'Domain of its address, in A-labels.' }),
   address: Type.String({
-    description: 'Its address: local_part@domain. Mail to local_part+anything@domain comes here too.',
+    description: 'local_part@domain. Mail to local_part+anything@domain is delivered here too.',
   }),
-  display_name: Nullable(Type.String(), { description: 'Name in From of what is sent from here.' }),
+  display_name: Nullable(Type.String(), { description: 'Name in From of sent messages.' }),
   message_count: Type.Integer({ description: 'Received messages.' }),
   unread_count: Type.Integer({ description: 'Received messages that no consumer has acknowledged.' }),
   unread_bytes: Type.Integer({
-    description: 'Size of these messages as they came in. A mailbox with too much unread mail receives no more of it.',
+    description:
+      'Size of these messages as received. A mailbox at its limit of unread mail rejects new messages temporarily.',
   }),
   thread_count: Type.Integer({ description: 'Conversations.' }),
   auto_responder: Nullable(
     Type.Object({
-      enabled: Type.Boolean({ description: 'Whether it answers.' }),
-      rules: Type.Array(Type.Unknown(), { description: 'What it answers to what, as it was set.' }),
+      enabled: Type.Boolean({ description: 'Whether it replies.' }),
+      rules: Type.Array(Type.Unknown(), { description: 'Its rules, as configured.' }),
     }),
-    { description: 'What answers by itself; null: it was never set.' },
+    { description: 'Automatic replies; null: never configured.' },
   ),
-  created_at: Timestamp({ description: 'When it was made.' }),
+  created_at: Timestamp({ description: 'When it was created.' }),
   updated_at: Timestamp({ description: 'When it was last changed.' }),
 })
 export type MailboxRecord = Static<typeof MailboxRecord>
@@ -53,14 +54,14 @@ export type MailboxRecord = Static<typeof MailboxRecord>
 export const NewMailbox = StrictObject(
   {
     display_name: OptionalNullable(Type.String(), {
-      description: 'Name in From of what is sent from here, at most 200 characters.',
+      description: 'Name in From of sent messages, at most 200 characters.',
     }),
     local_part: OptionalNullable(Type.String(), {
       description:
-        'What stands before the @: 1 to 64 characters, kept in lower case. Left out: a random one, such as calm-otter-0482.',
+        'Part before the @: 1 to 64 characters, stored in lower case. Default: a random one, such as calm-otter-0482.',
     }),
     domain_id: OptionalNullable(Type.String(), {
-      description: 'Id of a verified domain with inbound_enabled. Left out: the first one of the account.',
+      description: 'Id of a verified domain with inbound_enabled. Default: the first one of the account.',
     }),
   },
   { examples: [{ local_part: 'helper', display_name: 'Helper of Example' }] },
@@ -86,65 +87,65 @@ export const toMailboxWire = (mailbox: Mailbox): MailboxRecord => ({
 })
 
 export const AttachmentRecord = Type.Object({
-  filename: Nullable(Type.String(), { description: 'As the sender named it; null: it has no name.' }),
-  content_type: Type.String({ description: 'As the sender gave it, which need not be true.' }),
-  size: Type.Integer({ description: 'Decoded bytes.' }),
-  content_id: Nullable(Type.String(), { description: 'What the HTML refers to it by, without angle brackets.' }),
-  disposition: StringEnum(['attachment', 'inline'], { description: '`inline`: a part that the HTML shows.' }),
+  filename: Nullable(Type.String(), { description: 'Set by the sender; null: no name.' }),
+  content_type: Type.String({ description: 'Set by the sender; not verified.' }),
+  size: Type.Integer({ description: 'Decoded size in bytes.' }),
+  content_id: Nullable(Type.String(), { description: 'Target of `cid:` in the HTML, without angle brackets.' }),
+  disposition: StringEnum(['attachment', 'inline'], { description: '`inline`: shown within the HTML.' }),
 })
 
 const MESSAGE_FIELDS = {
   id: Uuid({ description: 'Id of the message.' }),
   mailbox_id: Uuid({ description: 'Mailbox it is in.' }),
   account_id: Uuid({ description: 'Account of the mailbox.' }),
-  thread_id: Uuid({ description: 'Conversation it belongs to.' }),
+  thread_id: Uuid({ description: 'Thread of the message.' }),
   direction: StringEnum(['received', 'sent'], { description: '`sent`: a reply from this mailbox.' }),
-  email_id: Nullable(Uuid(), { description: 'Of a sent one: the email, while it is kept.' }),
-  message_id: Nullable(Type.String(), { description: 'Message-ID header, with angle brackets; null: it has none.' }),
-  in_reply_to: Nullable(Type.String(), { description: 'Message-ID that it answers.' }),
+  email_id: Nullable(Uuid(), { description: 'Id of the sent email, until it is deleted; null: received.' }),
+  message_id: Nullable(Type.String(), { description: 'Message-ID header, with angle brackets; null: none.' }),
+  in_reply_to: Nullable(Type.String(), { description: 'Message-ID of the message that it answers.' }),
   references: Nullable(Type.String(), { description: 'Message-IDs of the conversation, separated by spaces.' }),
-  mail_from: Type.String({ description: "The envelope's sender; empty: the null reverse-path." }),
+  mail_from: Type.String({ description: 'Envelope sender; empty: the null reverse-path.' }),
   from_header: Type.String({ description: 'From header.' }),
   to_header: Nullable(Type.String(), { description: 'To header.' }),
   cc_header: Nullable(Type.String(), { description: 'Cc header.' }),
   reply_to: Nullable(Type.String(), { description: 'Reply-To header.' }),
-  subject: Type.String({ description: 'Subject; empty when there is none.' }),
-  size_bytes: Type.Integer({ description: 'Octets of the message as it came in; of a sent one, of its parts.' }),
+  subject: Type.String({ description: 'Subject; empty if absent.' }),
+  size_bytes: Type.Integer({ description: 'Size of the message as received; for a sent one, of its parts.' }),
   attachments: Type.Array(AttachmentRecord, {
-    description: `Its attachments, numbered from 0 in this order. In lists and threads the first ${MAX_LISTED_ATTACHMENTS} of a message with very many.`,
+    description: `Attachments, numbered from 0 in this order. Lists and threads show the first ${MAX_LISTED_ATTACHMENTS} of very many.`,
   }),
   labels: Type.Array(Type.String({ description: 'A label.' }), { description: 'Its labels.' }),
   classification: Type.Optional(
     Type.Object(
       {
-        label: Type.String({ description: 'What kind of message it is.' }),
-        confidence: Type.Number({ description: 'How sure that is, from 0 to 1.' }),
+        label: Type.String({ description: 'Kind of message.' }),
+        confidence: Type.Number({ description: 'Confidence, from 0 to 1.' }),
       },
-      { description: 'Only when the operator has set up automatic classification.' },
+      { description: 'Only if the operator has enabled automatic classification.' },
     ),
   ),
   parse_error: Type.Optional(
     Type.String({
       description:
-        'Only of a message that could not be parsed: why. Its header fields are here, its bodies and attachments are null and empty, and its raw form has all of it.',
+        'Only for an unparsed message: the reason. It has its header fields, but no bodies or attachments; the raw form is complete.',
     }),
   ),
-  source_ip: Nullable(Type.String(), { description: 'Address that the message came from.' }),
-  read_at: Nullable(Timestamp(), { description: 'When a consumer acknowledged it; null: it is unread.' }),
-  received_at: Nullable(Timestamp(), { description: 'When the SMTP session brought it; null: it was sent.' }),
-  created_at: Timestamp({ description: 'When it was put into the mailbox.' }),
+  source_ip: Nullable(Type.String(), { description: 'IP address of the client.' }),
+  read_at: Nullable(Timestamp(), { description: 'When a consumer acknowledged it; null: unread.' }),
+  received_at: Nullable(Timestamp(), { description: 'When it was received; null: it was sent.' }),
+  created_at: Timestamp({ description: 'When it was added to the mailbox.' }),
 }
 
 type MessageFields = Static<TObject<typeof MESSAGE_FIELDS>>
 
 const BODY_FIELDS = {
   text_body: Nullable(Type.String(), {
-    description: 'Text of the message; of more than 2 MiB the beginning, and all of it is an attachment.',
+    description: 'Text of the message. Truncated after 2 MiB; the complete text is then an attachment.',
   }),
   text_body_stripped: Type.Optional(
-    Type.String({ description: 'The text without what it quotes; left out when nothing was quoted.' }),
+    Type.String({ description: 'The text without quoted replies; absent when nothing was quoted.' }),
   ),
-  html_body: Nullable(Type.String(), { description: "A stranger's HTML as it came: sanitise it before you show it." }),
+  html_body: Nullable(Type.String(), { description: 'HTML from an untrusted sender: sanitise it before you show it.' }),
 }
 
 export const MessageRecord = Type.Object({
@@ -152,12 +153,12 @@ export const MessageRecord = Type.Object({
   ...BODY_FIELDS,
   content: ContentState,
   authentication: Nullable(Type.Unknown(), {
-    description: 'Results of SPF, DKIM, DMARC, ARC and reverse DNS, with their details; null: it was sent.',
+    description: 'Results of SPF, DKIM, DMARC, ARC and reverse DNS, and `details`; null: it was sent.',
   }),
 })
 export type MessageRecord = Static<typeof MessageRecord>
 
-/** A message without its bodies. */
+/** The wire form of a message without bodies. */
 export const toMessageFields = (message: MailboxMessage, mailbox: Mailbox): MessageFields => ({
   id: formatUuid(message.uuid),
   mailbox_id: formatUuid(mailbox.uuid),
@@ -185,7 +186,7 @@ export const toMessageFields = (message: MailboxMessage, mailbox: Mailbox): Mess
   created_at: isoTime(message.createdAt),
 })
 
-/** A message with everything. */
+/** The complete wire form of a message. */
 export function toMessageWire(app: Pick<App, 'content'>, message: MailboxMessage, mailbox: Mailbox): MessageRecord {
   const bodies = createBodyReader(app)
   const [stripped = null, text = null, html = null] = [message.strippedRef, message.textRef, message.htmlRef].map(
@@ -202,11 +203,11 @@ export function toMessageWire(app: Pick<App, 'content'>, message: MailboxMessage
   }
 }
 
-/** Of each body in a list, and in a conversation; the message by itself has all of it. */
+/** Limits of each body in a list and in a thread; a single message has all of it. */
 const MAX_BODY_BYTES_IN_LIST = 32 * KiB
 const MAX_BODY_BYTES_IN_THREAD = 64 * KiB
 
-/** A row of a list, or a message of a thread. */
+/** A message in a list or thread. */
 export const ListedMessage = Type.Object({
   ...MESSAGE_FIELDS,
   ...BODY_FIELDS,
@@ -214,13 +215,13 @@ export const ListedMessage = Type.Object({
   truncated: Type.Optional(
     Type.Boolean({
       description:
-        'True where a body is longer than 32 KiB in a list, 64 KiB in a thread, and ends there; the message by itself has all of it.',
+        'True if a body was truncated, after 32 KiB in a list or 64 KiB in a thread; the single message is complete.',
     }),
   ),
 })
 export type ListedMessage = Static<typeof ListedMessage>
 
-/** Messages with the beginning of their bodies. 100 long ones take 100 ms, so others get a turn in between. */
+/** Messages with truncated bodies. 100 long ones take 100 ms, so other work gets turns in between. */
 async function toTruncatedMessagesWire(
   app: Pick<App, 'content' | 'db' | 'fairScheduler'>,
   messages: readonly MailboxMessage[],
@@ -254,18 +255,18 @@ function toTruncatedMessageWire(
     ...(stripped.text !== null && { text_body_stripped: stripped.text }),
     html_body: html.text,
     ...toContentState([text, stripped, html].some(({ isMissing }) => isMissing)),
-    ...([text, stripped, html].some(({ isTruncated: isCut }) => isCut) && { truncated: true }),
+    ...([text, stripped, html].some(({ isTruncated }) => isTruncated) && { truncated: true }),
   }
 }
 
-/** Messages of a list. */
+/** Messages for a list. */
 export const toListedMessagesWire = (
   app: Pick<App, 'content' | 'db' | 'fairScheduler'>,
   messages: readonly MailboxMessage[],
   mailbox: Mailbox,
 ) => toTruncatedMessagesWire(app, messages, mailbox, MAX_BODY_BYTES_IN_LIST)
 
-/** Messages of a conversation, which is read as a whole. */
+/** Messages of a thread, which is read as a whole. */
 export const toThreadMessagesWire = (
   app: Pick<App, 'content' | 'db' | 'fairScheduler'>,
   messages: readonly MailboxMessage[],
@@ -276,7 +277,7 @@ export const MessageQuery = Type.Object({
   ...ROW_RANGE_FIELDS,
   status: Type.Optional(
     StringEnum(MESSAGE_STATUSES, {
-      description: '`unread`: acknowledged by no consumer; `read`: the others; `all`, the default.',
+      description: '`unread`: not acknowledged by a consumer; `read`: acknowledged; `all` (default).',
     }),
   ),
 })
@@ -285,7 +286,7 @@ export const SearchQuery = Type.Object({
   ...ROW_RANGE_FIELDS,
   q: Type.Optional(
     Type.String({
-      description: `Words that must all be in subject, sender or text; at most 20, in 200 characters. Case and accents do not matter. The newest ${MAX_SEARCH_RESULTS} are found.`,
+      description: `Words that subject, sender or text must all contain; at most 20 words in 200 characters. Ignores case and accents. Returns the newest ${MAX_SEARCH_RESULTS}.`,
     }),
   ),
 })
@@ -299,25 +300,25 @@ export const NextQuery = Type.Object({
     maximum: MAX_TIMEOUT_SECONDS,
     default: DEFAULT_TIMEOUT_SECONDS,
     description:
-      'After how many seconds your client gives up. The answer comes 2 seconds before that, or half of it when that is later; 0 does not wait.',
+      'Client timeout in seconds. The response comes 2 seconds earlier, or after half of it if that is later; 0 does not wait.',
   }),
 })
 
 export const NextMessage = Type.Object({
   data: MessageRecord,
-  lease_token: Type.String({ description: 'What ack and nack ask for.' }),
-  lease_expires_at: Timestamp({ description: 'Until when the message is given to nobody else: 5 minutes.' }),
+  lease_token: Type.String({ description: 'Token for ack and nack.' }),
+  lease_expires_at: Timestamp({ description: 'When the lease ends: after 5 minutes.' }),
 })
 
 export const LeaseEnd = StrictObject(
-  { lease_token: Type.String({ maxLength: 200, description: 'The token that came with the message.' }) },
+  { lease_token: Type.String({ maxLength: 200, description: 'The token from the response with the message.' }) },
   { examples: [{ lease_token: 'LEASE_TOKEN_EXAMPLE' }] },
 )
 
 export const LabelChange = StrictObject(
   {
     labels: Type.Array(Type.String({ description: 'A label.' }), {
-      description: 'All labels that it is to have: at most 50, each 1 to 64 of A to Z, a to z, 0 to 9, "_" and "-".',
+      description: 'The complete list of labels: at most 50, each 1 to 64 of A to Z, a to z, 0 to 9, "_" and "-".',
     }),
   },
   { examples: [{ labels: ['invoice', 'answered'] }] },
@@ -328,8 +329,8 @@ const THREAD_FIELDS = {
   mailbox_id: Uuid({ description: 'Mailbox it is in.' }),
   account_id: Uuid({ description: 'Account of the mailbox.' }),
   subject: Type.String({ description: 'Subject of its first message.' }),
-  message_count: Type.Integer({ description: 'Its messages, received and sent.' }),
-  last_message_at: Timestamp({ description: 'When the newest one came or was sent.' }),
+  message_count: Type.Integer({ description: 'Received and sent messages.' }),
+  last_message_at: Timestamp({ description: 'When the newest one was received or sent.' }),
   created_at: Timestamp({ description: 'When it began.' }),
 }
 
@@ -349,7 +350,7 @@ export const toThreadWire = (thread: Thread, mailbox: Mailbox): ThreadRecord => 
 export const ThreadDetail = Type.Object({
   ...THREAD_FIELDS,
   messages: Type.Array(ListedMessage, {
-    description: 'Oldest first, received and sent; limit and offset choose which.',
+    description: 'Oldest first, received and sent; limit and offset select a range.',
   }),
 })
 export type ThreadDetail = Static<typeof ThreadDetail>
@@ -357,8 +358,8 @@ export type ThreadDetail = Static<typeof ThreadDetail>
 export const ContactRecord = Type.Object({
   address: Type.String({ description: 'Address of the sender, in lower case.' }),
   name: Nullable(Type.String(), { description: 'Name in the newest From header that had one.' }),
-  message_count: Type.Integer({ description: 'Messages from there.' }),
-  last_message_at: Timestamp({ description: 'When the newest one came, also if it was deleted since.' }),
+  message_count: Type.Integer({ description: 'Messages from this address.' }),
+  last_message_at: Timestamp({ description: 'When the newest one was received, even if deleted since.' }),
 })
 export type ContactRecord = Static<typeof ContactRecord>
 
@@ -371,10 +372,10 @@ export const toContactWire = (contact: Contact): ContactRecord => ({
 
 export const AnalyticsRecord = Type.Object({
   total_messages: Type.Integer({ description: 'Received messages.' }),
-  unread_messages: Type.Integer({ description: 'Those that no consumer has acknowledged.' }),
+  unread_messages: Type.Integer({ description: 'Received messages that no consumer has acknowledged.' }),
   total_threads: Type.Integer({ description: 'Conversations.' }),
   messages_today: Type.Integer({ description: 'Received since midnight (UTC).' }),
-  messages_this_week: Type.Integer({ description: 'Received in the last seven days (UTC), today the last of them.' }),
+  messages_this_week: Type.Integer({ description: 'Received in the last seven days (UTC), including today.' }),
 })
 export type AnalyticsRecord = Static<typeof AnalyticsRecord>
 

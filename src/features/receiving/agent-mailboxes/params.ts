@@ -1,4 +1,4 @@
-/** @module What the paths of /v1/agent-mailboxes name, and the heading of their routes in the API description. */
+/** @module Path parameters and OpenAPI tag of /v1/agent-mailboxes. */
 import { Type } from '@sinclair/typebox'
 
 export const tags = ['Agent mailboxes']

@@ -1,4 +1,7 @@
-/** @module What a webhook is told of a message in a mailbox. Made of what is stored and never changes, so that every attempt sends the same bytes. */
+/**
+ * @module Builds the webhook payload of a mailbox message. It comes from stored data that never changes, so every
+ * attempt sends the same bytes.
+ */
 import type { App } from '#features/core/app/app.ts'
 import { toContentState } from '#features/core/app/stored-content.ts'
 import { readTruncatedText, toAttachmentWire } from '#features/receiving/received/parts.ts'
@@ -15,12 +18,12 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Of each body; the API has all of it. */
+/** Limit of each body; the API returns all of it. */
 const MAX_BODY_BYTES = 256 * KiB
 
 /**
- * The payload of `mailbox.message.received`; a body that is longer than 256 KiB ends there, and `message.truncated` says so. Undefined when the
- * message or its mailbox is gone.
+ * The payload of `mailbox.message.received`; bodies end after 256 KiB, and `message.truncated` says so. Undefined: the
+ * message or its mailbox was deleted.
  * @param messageUuid public id of the message
  */
 export function buildMailboxPayload(
@@ -56,7 +59,7 @@ export function buildMailboxPayload(
       ...(message.parseError !== null && { parse_error: message.parseError }),
       received_at: receivedAt,
       ...toContentState([text, stripped, html].some(({ isMissing }) => isMissing)),
-      ...([text, stripped, html].some(({ isTruncated: isCut }) => isCut) && { truncated: true }),
+      ...([text, stripped, html].some(({ isTruncated }) => isTruncated) && { truncated: true }),
     },
     authentication: message.authentication,
     source_ip: message.sourceIp,

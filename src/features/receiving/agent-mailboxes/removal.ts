@@ -1,6 +1,6 @@
 /**
- * @module Removes messages of mailboxes for retention and privacy: those that are too old, read or not, leased or not; and those from and to a person,
- * with what counts them and who was answered automatically. What others quote of a person is theirs.
+ * @module Deletes messages of mailboxes for retention, by age whatever their state, and for privacy, by person, with
+ * their counts, contacts and auto-reply records. Quotations of a person in the messages of others stay.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -26,7 +26,7 @@ const personSql = prepareStatements((db) => ({
      cc_header AS ccHeader, reply_to AS replyTo
      FROM mailbox_messages m LEFT JOIN agent_mailboxes b ON b.id = mailbox_id AND account_id = ?2 WHERE m.id > ?1 ORDER BY m.id LIMIT ?3`,
   ),
-  // The thread has the subject of its first message.
+  // A thread has the subject of its first message.
   renameThread: db.prepare(
     `UPDATE mailbox_threads SET subject = coalesce((SELECT subject FROM mailbox_messages WHERE thread_id = mailbox_threads.id ORDER BY id LIMIT 1), '')
      WHERE id = ?`,
@@ -39,13 +39,13 @@ const personSql = prepareStatements((db) => ({
   ),
 }))
 
-/** Rows that are looked at in one turn of the event loop: some 5 ms. */
+/** Rows scanned in one tick of the event loop: about 5 ms. */
 const SCAN_BATCH_SIZE = 1000
 
 /**
- * Looks at some messages after a row, in all mailboxes, for those of the account that are from or to somebody. HeaderRow ids.
- * @param which.isIn whether a header names him
- * @returns `next` where to go on; undefined: all were looked at
+ * Scans some messages after a row, in all mailboxes, for those of the account from or to a person. Returns row ids.
+ * @param search.isIn whether a header names the person
+ * @returns `next`: where the next scan starts; undefined: all rows were scanned
  */
 export function findMessagesOfPerson(
   db: Database,
@@ -69,7 +69,7 @@ export function findMessagesOfPerson(
   return { ids, next: rows.length < SCAN_BATCH_SIZE ? undefined : rows.at(-1)?.id }
 }
 
-/** Removes messages with their content. Returns how many. */
+/** Deletes messages with their content. Returns their number. */
 export function eraseMessages(app: Pick<App, 'contentDropped'>, tx: Tx, ids: readonly number[]): number {
   let removed = 0
   for (const id of ids) {
@@ -82,15 +82,18 @@ export function eraseMessages(app: Pick<App, 'contentDropped'>, tx: Tx, ids: rea
   return removed
 }
 
-/** Forgets who wrote and who was answered, of mailboxes of the account. Returns how many rows that were. @param addressKey normalised */
+/**
+ * Deletes the contacts and auto-reply records of an address in the account's mailboxes. Returns the number of rows.
+ * @param addressKey normalised
+ */
 export const eraseCorrespondent = (tx: Tx, accountId: number, addressKey: string): number =>
   personSql(tx.db).contact.run(accountId, addressKey).changes +
   personSql(tx.db).autoReply.run(accountId, addressKey).changes
 
-/** A message as retention needs it. */
+/** The fields of a message that retention needs. */
 export interface OldMessage extends RemovableMessage {
   readonly createdAt: Millis
-  /** 1: its mailbox is deleted, and takes it along. */
+  /** 1: its mailbox is deleted, which deletes the message. */
   readonly isOfDeleted: number
 }
 
@@ -109,7 +112,7 @@ const ageSql = prepareStatements((db) => ({
   byId: db.prepare<OldRow, [number]>(`${SELECT} WHERE m.id = ?`),
 }))
 
-/** Messages after a row id, in order; a row id grows with created_at. */
+/** Messages after a row id, in order; row ids ascend with created_at. */
 export const listMessagesAfter = (db: Database, id: number, limit: number): OldMessage[] =>
   ageSql(db).after.all(id, limit).map(toOldMessage)
 
@@ -123,7 +126,7 @@ const toOldMessage = (row: OldRow): OldMessage => ({
   attachments: JSON.parse(row.attachments) as OldMessage['attachments'],
 })
 
-/** Removes a message; its thread and its contact go with the last of theirs. */
+/** Deletes a message; the last message of a thread or contact takes it along. */
 export function removeOldMessage(app: App, tx: Tx, message: OldMessage): void {
   if (message.isOfDeleted === 0) removeMessage(app, tx, message)
 }

@@ -1,6 +1,7 @@
 /**
- * @module Replies from an agent mailbox: an email of the account like any other (its quota, rate, suppressions, pause), that joins the conversation by
- * In-Reply-To and References (RFC 5322 §3.6.4) and is kept in the thread, both in one transaction.
+ * @module Sends replies from an agent mailbox: ordinary emails of the account (quota, rate, suppressions, pause) that
+ * join the conversation by In-Reply-To and References (RFC 5322 §3.6.4), and are added to the thread in the same
+ * transaction.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { type AcceptedEmail, acceptEmail } from '#features/sending/accept/accept.ts'
@@ -23,26 +24,26 @@ const sql = prepareStatements((db) => ({
   email: db.prepare<{ id: number; subject: string }, [Uint8Array]>('SELECT id, subject FROM emails WHERE uuid = ?'),
 }))
 
-/** What an answer refers to. */
+/** The headers of the message that a reply answers. */
 export interface ParentMessage {
   readonly messageId: string | null
   readonly inReplyTo: string | null
   readonly references: readonly string[]
 }
 
-/** Message-IDs that a header can carry: `compose.ts` encodes what has no space in it for longer. */
+/** Message-IDs that a header can carry: `compose.ts` would encode longer ones, because they contain no space. */
 const MESSAGE_ID = /<[!-;=?-~]{1,500}>/g
-/** RFC 5322 §2.1.1, without the name of the field. */
+/** RFC 5322 §2.1.1, without the field name. */
 const MAX_REFERENCES_OCTETS = 998 - 'References: '.length
 const MAX_SUBJECT_LENGTH = 900
-/** A stranger's Reply-To may name many; who answers a message does not mean to write to a crowd. */
+/** An untrusted Reply-To may name many; a reply is not meant for a crowd. */
 const MAX_RECIPIENTS = 10
 // C0, DEL, C1 and the two Unicode line ends.
 const CONTROLS = /[\0-\x1f\x7f-\x9f\u2028\u2029]+/g
 
 /**
- * In-Reply-To and References of an answer (RFC 5322 §3.6.4); without a Message-ID there are none. Of too many references the first stays, which
- * began the thread, and as many of the last as fit a line.
+ * In-Reply-To and References of a reply (RFC 5322 §3.6.4); none without a Message-ID. Of too many references the first,
+ * which began the thread, and as many of the last as fit a line are used.
  */
 export function buildThreadHeaders({ messageId, inReplyTo, references }: ParentMessage): {
   readonly 'In-Reply-To'?: string
@@ -71,13 +72,13 @@ function truncateReferences([first, ...rest]: readonly string[]): readonly strin
   return [first, ...last]
 }
 
-/** The subject of an answer: "Re: " once, whatever the message has (RFC 5322 §3.6.5). */
+/** The subject of a reply, with a single "Re: " (RFC 5322 §3.6.5). */
 export function formatReplySubject(subject: string): string {
   const bare = toHeaderText(subject).replace(/^(?:re\s*(?:\[\d{1,3}\]\s*)?:\s*)+/i, '')
   return `Re: ${bare === '' ? '(no subject)' : bare}`
 }
 
-/** A stranger's text as a header can carry it: in one line, and short. */
+/** Untrusted text for use in a header: one line, truncated. */
 export const toHeaderText = (text: string): string =>
   text.toWellFormed().replace(CONTROLS, ' ').trim().slice(0, MAX_SUBJECT_LENGTH).toWellFormed()
 
@@ -94,16 +95,16 @@ export interface Reply {
   /** Addresses, joined with ", ". */
   readonly to: string
   readonly subject: string
-  /** The idempotency key was used before: this is the first reply; `mismatch`: of a request with other content. */
+  /** The idempotency key was used before: this is the first reply; `mismatch`: the request differed. */
   readonly replayed?: boolean
   readonly mismatch?: boolean
 }
 
 /**
- * Replies to a message that a mailbox received; resolves when the reply is on disk. To the addresses of Reply-To, else of From. Throws what a send
- * throws, 404 for a mailbox or message that there is not, 422 for a message that cannot be replied to.
+ * Replies to a received message, to the addresses of Reply-To, otherwise of From; resolves when the reply is on disk.
+ * Throws as a send does, 404 for an unknown mailbox or message, 422 for a message that cannot be replied to.
  * @param idempotencyHeader value of the header `Idempotency-Key`
- * @param admit throws when the account sends too fast; asked after the look-up of the idempotency key
+ * @param admit throws when the account exceeds its rate; called after the idempotency lookup
  */
 export async function replyToMessage(
   app: App,
@@ -115,11 +116,7 @@ export async function replyToMessage(
   const mailbox = getMailbox(app.db, actor.accountId, mailboxId)
   const message = getMessage(app.db, mailbox, messageId)
   if (message.emailId !== null)
-    throw invalid(
-      'message',
-      'This message was sent from the mailbox; reply to one that it received.',
-      'message_was_sent',
-    )
+    throw invalid('message', 'The message was sent from the mailbox; reply to a received one.', 'message_was_sent')
   const draft = createReplyDraft(
     app,
     mailbox,
@@ -132,14 +129,17 @@ export async function replyToMessage(
     { idempotencyHeader },
   )
   const accepted = await acceptReply(app, actor, { mailbox, draft, threadId: message.threadId }, { admit })
-  if (!accepted) throw new Error('a reply that nothing forbids was not accepted')
+  if (!accepted) throw new Error('an unconditional reply was not accepted')
   const { id, status, message_id, to, replayed, mismatch } = accepted.response
-  // Of a repeated request the subject is that of the first email, which may have been another.
+  // For a repeated request this is the subject of the first email, which may differ.
   const subject = getSentEmail(app, id).subject
   return { id, status, message_id, to, subject, ...(replayed && { replayed }), ...(mismatch && { mismatch }) }
 }
 
-/** The addresses of Reply-To, else of From, in header form; never the mailbox itself, whose consumer would answer itself for ever. */
+/**
+ * The addresses of Reply-To, otherwise of From, in header form; never the mailbox itself, whose consumer would reply to
+ * itself forever.
+ */
 function findReplyRecipients(
   config: Config,
   mailbox: Mailbox,
@@ -153,20 +153,20 @@ function findReplyRecipients(
   }
   throw invalid(
     'message',
-    'This message names no address to reply to, in neither Reply-To nor From; write to the sender with POST /v1/emails.',
+    'The message has no address to reply to in Reply-To or From; write to the sender with POST /v1/emails.',
     'no_reply_address',
   )
 }
 
-/** Whether mail to an address goes to the mailbox. */
+/** Whether mail to an address reaches the mailbox. */
 export const isAddressOfMailbox = (
   mailbox: Pick<Mailbox, 'localPart' | 'domain'>,
   { localPart, domain }: Pick<HeaderMailbox, 'localPart' | 'domain'>,
 ): boolean => domain === mailbox.domain && listLookupKeys(localPart).includes(mailbox.localPart)
 
 /**
- * The draft of an email from a mailbox that answers a message. The headers are ours, so the limits for those of callers do not hold; they are part of
- * what an idempotency key stands for.
+ * Creates the draft of a reply from a mailbox. Its headers are ours, so the limits on callers' headers do not apply;
+ * they are part of the idempotency fingerprint.
  */
 export function createReplyDraft(
   app: App,
@@ -190,13 +190,15 @@ export function createReplyDraft(
   }
 }
 
-/** Takes an answer back that must not be sent. */
+/** Rolls back a reply that must not be sent. */
 class NotClaimedError extends Error {}
 
 /**
- * Accepts an email from a mailbox and puts it into its thread, in one transaction; resolves when it is on disk. As `acceptEmail`, but for the thread.
+ * Accepts a reply from a mailbox and adds it to its thread in one transaction; resolves when it is on disk. Otherwise
+ * like `acceptEmail`.
  * @param answer.threadId row id of the thread of the message that it answers
- * @param options.claim asked in the transaction, with whether everybody it is for is suppressed; false: nothing is sent, and undefined is given
+ * @param options.claim called in the transaction, with whether all recipients are suppressed; false: nothing is sent,
+ * and the result is undefined
  */
 export async function acceptReply(
   app: App,
@@ -236,6 +238,6 @@ export async function acceptReply(
 function getSentEmail({ db }: Pick<App, 'db'>, id: string): { readonly id: number; readonly subject: string } {
   const uuid = parseUuid(id)
   const email = uuid && sql(db).email.get(uuid)
-  if (!email) throw new AppError(404, 'email_not_found', 'There is no email with this id.')
+  if (!email) throw new AppError(404, 'email_not_found', 'Email not found.')
   return email
 }

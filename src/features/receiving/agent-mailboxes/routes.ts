@@ -1,4 +1,7 @@
-/** @module /v1/agent-mailboxes: all routes of it, and those of mailboxes, threads, contacts and figures. Paths, shapes and one call each. */
+/**
+ * @module The routes of /v1/agent-mailboxes: those of mailboxes, threads, contacts and analytics, combined with those
+ * of the other files. Paths, schemas, one call each.
+ */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
@@ -66,9 +69,11 @@ const mailboxRoutes = (app: App) =>
         detail: {
           summary: 'Create an agent mailbox',
           description:
-            'An address of a verified domain that receives mail. When the domain is deleted the mailbox receives nothing more, but stays readable; registering the domain again does not connect them.',
+            'An address of a verified domain that receives mail. After the domain is deleted the mailbox receives nothing but stays readable; registering the domain again does not reconnect it.',
           tags,
-          ...errorResponses({ 409: ['mailbox_exists', 'The address has a mailbox, or the account has too many.'] }),
+          ...errorResponses({
+            409: ['mailbox_exists', 'The address already has a mailbox, or the account has too many.'],
+          }),
           ...requires('mailboxes:write'),
         },
       },
@@ -89,7 +94,7 @@ const mailboxRoutes = (app: App) =>
         detail: {
           summary: 'Delete an agent mailbox',
           description:
-            'With everything in it, at once. Mail to its address is from then on treated like that to any other address of the domain.',
+            'Deletes it with its contents, immediately. From then on its address is treated like any other of the domain.',
           tags,
           ...requires('mailboxes:write'),
         },
@@ -117,7 +122,7 @@ const overviewRoutes = (app: App) =>
         response: PageBody(ThreadRecord),
         detail: {
           summary: 'List the threads of a mailbox',
-          description: 'The one with the newest message first. Messages are joined by In-Reply-To and References.',
+          description: 'By newest message. Messages are grouped by In-Reply-To and References.',
           tags,
           ...requires('mailboxes:read'),
         },
@@ -142,7 +147,7 @@ const overviewRoutes = (app: App) =>
         response: DataBody(ThreadDetail),
         detail: {
           summary: 'Get a thread',
-          description: 'With its messages, oldest first: what came in and what was answered.',
+          description: 'With its received and sent messages, oldest first.',
           tags,
           ...requires('mailboxes:read'),
         },
@@ -162,8 +167,8 @@ const overviewRoutes = (app: App) =>
         query: RowRangeQuery,
         response: PageBody(ContactRecord),
         detail: {
-          summary: 'List who has written to a mailbox',
-          description: 'Who wrote last first.',
+          summary: 'List the contacts of a mailbox',
+          description: 'The senders of its messages, by newest message.',
           tags,
           ...requires('mailboxes:read'),
         },
@@ -176,6 +181,6 @@ const overviewRoutes = (app: App) =>
       {
         params: MailboxParams,
         response: DataBody(AnalyticsRecord),
-        detail: { summary: 'Count what a mailbox has received', tags, ...requires('mailboxes:read') },
+        detail: { summary: 'Get the analytics of a mailbox', tags, ...requires('mailboxes:read') },
       },
     )

@@ -1,6 +1,6 @@
 /**
- * @module The search index over messages: FTS5 without content, one row a message under its row id. Its table,
- * `CREATE VIRTUAL TABLE mailbox_search`, stands in the migration, because drizzle cannot describe it. The only writer of it.
+ * @module The search index of messages: contentless FTS5, one row per message under its row id. The migration creates
+ * its table, `CREATE VIRTUAL TABLE mailbox_search`, because drizzle cannot describe it. The only writer of it.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -16,12 +16,12 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Of a body; what follows is not found. It bounds the time that a message takes in the transaction of its delivery. */
+/** Indexed characters of a body; limits the time in the delivery transaction. */
 const MAX_INDEXED_LENGTH = 64 * 1024
-/** Newest first; older ones are found by a narrower search. */
+/** Limit of results, newest first; a narrower search finds older ones. */
 export const MAX_SEARCH_RESULTS = 1000
 
-/** The word that every message of a mailbox has in the column `mailbox`, so that a search stays in it. */
+/** The word in the column `mailbox` of all messages of a mailbox, which limits a search to it. */
 const toMailboxWord = (mailboxId: number): string => `m${mailboxId}`
 
 /** @param id row id of the message */
@@ -45,16 +45,17 @@ export function indexMessage(
   )
 }
 
-/** Takes a message out of the index. */
+/** Removes a message from the index. */
 export const unindexMessage = (tx: Tx, id: number): void => void sql(tx.db).delete.run(id)
 
-/** Takes the words of removed messages out of the files. */
+/** Removes the words of deleted messages from the files. */
 export const compactSearchIndex = (app: Pick<App, 'commit'>): Promise<void> =>
   compactFullText(app.commit, 'mailbox_search')
 
 /**
- * Row ids of the messages of a mailbox that have all the words, newest first, at most MAX_SEARCH_RESULTS. Throws 422 for what is no search.
- * @param text as a person types it; nothing in it is syntax
+ * Row ids of the messages of a mailbox that contain all words, newest first, at most MAX_SEARCH_RESULTS. Throws 422 for
+ * an invalid search.
+ * @param text as typed by a person, without syntax
  */
 export function searchMessageIds(db: Database, mailboxId: number, text: string): number[] {
   const query = `mailbox : "${toMailboxWord(mailboxId)}" AND {subject sender body} : (${toAllWordsQuery('q', text)})`

@@ -3,11 +3,11 @@ import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'driz
 import { accounts } from '#features/core/accounts/tables.ts'
 import { bytes, time, uuid, ZERO } from '#platform/db/columns.ts'
 
-/** A mailbox that a program reads: one address of an inbound domain. */
+/** A mailbox for programs: one address of an inbound domain. */
 export const agentMailboxes = sqliteTable(
   'agent_mailboxes',
   {
-    /** Never given twice: events name it after the row is gone. */
+    /** Never reused: events refer to it after the row is deleted. */
     id: integer('id').primaryKey({ autoIncrement: true }),
     uuid: uuid('uuid').notNull().unique(),
     accountId: integer('account_id')
@@ -19,28 +19,28 @@ export const agentMailboxes = sqliteTable(
     /** A-labels. */
     domain: text('domain').notNull(),
     displayName: text('display_name'),
-    /** Of received messages; what was sent from here does not count. */
+    /** Counts received messages only. */
     messageCount: integer('message_count').notNull().default(ZERO),
     unreadCount: integer('unread_count').notNull().default(ZERO),
-    /** Octets of the unread messages as they came in. */
+    /** Octets of the unread messages as received. */
     unreadBytes: integer('unread_bytes').notNull().default(ZERO),
     threadCount: integer('thread_count').notNull().default(ZERO),
     /** JSON of {enabled, rules}; null: never set. */
     autoResponder: text('auto_responder'),
     createdAt: time('created_at').notNull(),
     updatedAt: time('updated_at').notNull(),
-    /** Set when deleted; the row goes with the last of its messages. */
+    /** Set when deleted; the row is deleted with the last of its messages. */
     deletedAt: time('deleted_at'),
   },
   (t) => [
-    // By registration, not by name: a domain that another account has verified since must not lead to these.
+    // By registration, not by name: a domain that another account has verified since must not reach these.
     uniqueIndex('agent_mailboxes_address').on(t.domainId, t.localPart).where(sql`deleted_at is null`),
     index('agent_mailboxes_account').on(t.accountId),
-    // What an account has of unread mail is asked at RCPT; with the columns of its condition, so that no row is read.
+    // RCPT checks an account's unread mail; contains the columns of its condition, so that no row is read.
     index('agent_mailboxes_unread')
       .on(t.accountId, t.deletedAt, t.unreadCount, t.unreadBytes)
       .where(sql`deleted_at is null and unread_count > 0`),
-    // Its entries are in the order of the row ids.
+    // Entries are in row id order.
     index('agent_mailboxes_deleted').on(t.id).where(sql`deleted_at is not null`),
   ],
 )
@@ -55,7 +55,7 @@ export const mailboxMessages = sqliteTable(
     threadId: integer('thread_id').notNull(),
     /** The email that was sent; null: it was received. */
     emailId: integer('email_id'),
-    /** With angle brackets; null when the message had none. */
+    /** With angle brackets; null: the message had none. */
     messageId: text('message_id'),
     /** With angle brackets. */
     inReplyTo: text('in_reply_to'),
@@ -63,7 +63,7 @@ export const mailboxMessages = sqliteTable(
     references: text('references_header'),
     mailFrom: text('mail_from').notNull(),
     fromHeader: text('from_header').notNull(),
-    /** Address of From, normalised: the contact. */
+    /** Address of From, normalised; identifies the contact. */
     fromAddress: text('from_address').notNull(),
     toHeader: text('to_header'),
     ccHeader: text('cc_header'),
@@ -80,29 +80,29 @@ export const mailboxMessages = sqliteTable(
     rawRef: integer('raw_ref'),
     sizeBytes: integer('size_bytes').notNull(),
     sourceIp: text('source_ip'),
-    /** What the client said in HELO or EHLO, and its TLS; null: in clear, or it was sent. */
+    /** HELO name and TLS of the client; null: no TLS, or it was sent. */
     helo: text('helo'),
     tls: text('tls'),
     /** JSON of all authentication results. */
     authentication: text('authentication'),
     /** JSON of {label, confidence}; null: not classified. */
     classification: text('classification'),
-    /** Why it could not be parsed, so that it has its header only; null: it was parsed, or sent. */
+    /** Why it could not be parsed, so that it has only its header; null: parsed or sent. */
     parseError: text('parse_error'),
     /** JSON array. */
     labels: text('labels').notNull(),
     readAt: time('read_at'),
-    /** While a consumer holds it. */
+    /** Set while a consumer holds it. */
     leaseToken: bytes('lease_token'),
     leaseExpiresAt: time('lease_expires_at'),
-    /** Consumed by an ack: `next` gives it no more. The token stays, so that the same ack may come again. */
+    /** Set by an ack: no consumer gets it again. The token stays, so that the same ack may be repeated. */
     ackedAt: time('acked_at'),
-    /** When the SMTP session brought it; null: it was sent. */
+    /** When the SMTP session delivered it; null: it was sent. */
     receivedAt: time('received_at'),
     createdAt: time('created_at').notNull(),
   },
   (t) => [
-    // With the columns of their conditions, or SQLite looks at each row of the table to see that they hold.
+    // Indexes contain the columns of their conditions; otherwise SQLite reads each row to check them.
     index('mailbox_messages_mailbox').on(t.mailboxId, t.emailId, t.createdAt).where(sql`email_id is null`),
     index('mailbox_messages_unread')
       .on(t.mailboxId, t.emailId, t.readAt, t.createdAt)
@@ -111,7 +111,7 @@ export const mailboxMessages = sqliteTable(
       .on(t.mailboxId, t.emailId, t.createdAt, t.readAt)
       .where(sql`email_id is null and read_at is not null`),
     index('mailbox_messages_next').on(t.mailboxId, t.leaseExpiresAt).where(sql`email_id is null and acked_at is null`),
-    // The few that `tassis inbound` finds.
+    // The few that `tassis inbound` lists.
     index('mailbox_messages_unparsed').on(t.id).where(sql`parse_error is not null`),
     index('mailbox_messages_thread').on(t.threadId),
     index('mailbox_messages_message_id').on(t.mailboxId, t.messageId),
@@ -133,18 +133,18 @@ export const mailboxThreads = sqliteTable(
   (t) => [index('mailbox_threads_mailbox').on(t.mailboxId, t.lastMessageAt)],
 )
 
-/** Who has written to a mailbox: kept beside the messages, because counting them anew would look at all of them. */
+/** Senders to a mailbox, stored because counting them would scan all messages. */
 export const mailboxContacts = sqliteTable(
   'mailbox_contacts',
   {
     mailboxId: integer('mailbox_id').notNull(),
     /** Normalised. */
     address: text('address').notNull(),
-    /** The last one that came with it. */
+    /** The latest name. */
     name: text('name'),
-    /** Of messages that are there. */
+    /** Counts messages that are not deleted. */
     messageCount: integer('message_count').notNull(),
-    /** Of the last one that came, whether it is there or not. */
+    /** Time of the latest message, even if deleted. */
     lastMessageAt: time('last_message_at').notNull(),
   },
   (t) => [
@@ -153,7 +153,7 @@ export const mailboxContacts = sqliteTable(
   ],
 )
 
-/** When a mailbox last answered an address by itself: once a day at most (RFC 3834 §2). */
+/** When a mailbox last replied to an address automatically: at most once a day (RFC 3834 §2). */
 export const mailboxAutoReplies = sqliteTable(
   'mailbox_auto_replies',
   {
@@ -164,7 +164,7 @@ export const mailboxAutoReplies = sqliteTable(
   },
   (t) => [
     primaryKey({ columns: [t.mailboxId, t.address] }),
-    // How many mailboxes have answered an address.
+    // Counts the mailboxes that have replied to an address.
     index('mailbox_auto_replies_address').on(t.address, t.repliedAt),
   ],
 )

@@ -1,6 +1,6 @@
 /**
- * @module Conversations of a mailbox: a message joins the thread of the message that it answers (RFC 5322 §3.6.4), else it begins one. By
- * Message-IDs only: equal subjects say nothing.
+ * @module Groups messages of a mailbox into threads: a message joins the thread of the message that it answers (RFC
+ * 5322 §3.6.4), or starts one. Uses Message-IDs only: equal subjects prove nothing.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -17,9 +17,9 @@ import { indexMessage } from './search.ts'
 export interface Thread {
   readonly id: number
   readonly uuid: UuidBytes
-  /** Of its first message. */
+  /** Subject of its first message. */
   readonly subject: string
-  /** Received and sent. */
+  /** Counts received and sent messages. */
   readonly messageCount: number
   readonly lastMessageAt: Millis
   readonly createdAt: Millis
@@ -29,7 +29,7 @@ const COLUMNS =
   'id, uuid, subject, message_count AS messageCount, last_message_at AS lastMessageAt, created_at AS createdAt'
 
 const sql = prepareStatements((db) => ({
-  // The first that had the id: whoever uses it again, to draw the answers into a thread of his own, comes too late.
+  // The first message with the id: a later one that reuses it cannot draw replies into another thread.
   ofMessage: db.prepare<{ threadId: number }, [number, string]>(
     'SELECT thread_id AS threadId FROM mailbox_messages WHERE mailbox_id = ? AND message_id = ? ORDER BY id LIMIT 1',
   ),
@@ -69,25 +69,25 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** References that are looked up, the last ones first: they are the nearest. */
+/** References that are looked up, starting with the last, the nearest. */
 const MAX_REFERENCES = 20
 
-/** What decides to which conversation a message belongs. Message-IDs with angle brackets. */
+/** The fields that determine the thread of a message. Message-IDs have angle brackets. */
 export interface ThreadedMessage {
   readonly messageId: string | null
   readonly inReplyTo: string | null
   readonly references: readonly string[]
   readonly subject: string
   readonly at: Millis
-  /** Row id of the thread that it is known to belong to, whatever the ids say. */
+  /** Row id of the known thread, whatever the ids say. */
   readonly threadId?: number | undefined
 }
 
-/** The thread that a message of a mailbox belongs to, found or made, with this message counted. Gives its row id. */
+/** Adds a message to its thread, which is found or created. Returns the row id of the thread. */
 export function addToThread(tx: Tx, mailbox: Pick<Mailbox, 'id'>, message: ThreadedMessage): number {
   const { threadId: knownId, at } = message
   const tryAddTo = (threadId: number): boolean => sql(tx.db).addMessage.run(at, threadId, mailbox.id).changes === 1
-  // A known one may be gone with its last message.
+  // The known thread may have been deleted with its last message.
   if (knownId !== undefined && tryAddTo(knownId)) return knownId
   const found = findThread(tx.db, mailbox.id, message)
   if (found !== undefined && tryAddTo(found)) return found
@@ -98,7 +98,7 @@ export function addToThread(tx: Tx, mailbox: Pick<Mailbox, 'id'>, message: Threa
 }
 
 function findThread(db: Database, mailboxId: number, message: ThreadedMessage): number | undefined {
-  // First what it answers; a copy of what is there already, such as one that came by a list too, is last.
+  // First the message that it answers; last its own id, for another copy of a stored message, such as from a list.
   const references = message.references.slice(-MAX_REFERENCES).reverse()
   for (const id of [message.inReplyTo, ...references, message.messageId]) {
     const found = id === null ? undefined : sql(db).ofMessage.get(mailboxId, id)?.threadId
@@ -114,7 +114,7 @@ export function getThread(db: Database, mailbox: Pick<Mailbox, 'id'>, id: string
   return thread
 }
 
-/** A page of the threads, the one with the newest message first. */
+/** A page of the threads, by newest message. */
 export const listThreads = (
   db: Database,
   mailbox: Pick<Mailbox, 'id' | 'threadCount'>,
@@ -128,21 +128,21 @@ export const listThreads = (
 export interface SentReply {
   /** Row id of the email. */
   readonly emailId: number
-  /** These with angle brackets. */
+  /** With angle brackets, like `inReplyTo` and `references`. */
   readonly messageId: string
   readonly inReplyTo: string | null
   readonly references: readonly string[]
   /** To header. */
   readonly to: string
-  /** What the search finds it by. */
+  /** Text for the search index. */
   readonly text: string
-  /** Row id of the thread of the message that it answers, which need not have a Message-ID; left out: the thread is found by the ids. */
+  /** Row id of the thread of the answered message, which may have no Message-ID; absent: found by the ids. */
   readonly threadId?: number | undefined
 }
 
 /**
- * Puts an email that was sent from a mailbox into its thread; everything else is the email's. Storing the same email again gives the row that is
- * there, so a repeated request does no harm. It counts in the thread, not in the mailbox.
+ * Adds an email sent from a mailbox to its thread; all other data stays with the email. Storing the same email again
+ * returns the existing row, so requests may be repeated. It counts in the thread, not in the mailbox.
  */
 export function storeSentReply(
   app: App,
@@ -153,7 +153,7 @@ export function storeSentReply(
   const existing = sql(tx.db).sent.get(mailbox.id, reply.messageId, reply.emailId)
   if (existing) return existing
   const email = sql(tx.db).email.get(reply.emailId)
-  if (!email) throw new Error(`there is no email ${reply.emailId}`)
+  if (!email) throw new Error(`email ${reply.emailId} does not exist`)
   const at = app.eventTime()
   const uuid = newUuid()
   const threadId = addToThread(tx, mailbox, { ...reply, subject: email.subject, at })

@@ -1,6 +1,6 @@
 /**
- * @module Applies delivery reports (RFC 3464) to the recipient that each is about: late bounces correct the status, and reports settle what was
- * uncertain. Each report changes a recipient at most once, however often it comes.
+ * @module Applies DSNs (RFC 3464) to recipients: late bounces correct a status, other reports resolve an uncertain one.
+ * A report changes one recipient at most once, however often it arrives.
  */
 import type { App } from '#features/core/app/app.ts'
 import { resolveDeadLetter } from '#features/sending/dead-letters/resolve.ts'
@@ -16,11 +16,11 @@ import { type MatchedRecipient, matchDeliveryReport } from './match.ts'
 
 export type BounceResult =
   | { readonly kind: 'applied'; readonly recipient: ChangedRecipient }
-  /** It is about mail of ours and changes nothing. `why` is a sentence. */
+  /** The report is about our mail and changes nothing. `why` is a sentence. */
   | { readonly kind: 'ignored'; readonly why: string }
-  /** It changes nothing now: our own session with the receiver has not ended. Tried again after that, it may. */
+  /** Nothing changes yet: our session with the receiver has not ended. A later attempt may succeed. */
   | { readonly kind: 'early'; readonly why: string }
-  /** It does not say which email it is about, or one that it must not be about. */
+  /** The report names no email, or one that it may not change. */
   | { readonly kind: 'unmatched'; readonly why: string }
 
 export interface ChangedRecipient {
@@ -31,15 +31,15 @@ export interface ChangedRecipient {
 }
 
 export interface BounceContext {
-  /** By the MAC of the return path that it came to. */
+  /** Proven by the MAC of the return path that received the report. */
   readonly recipientId?: number | undefined
-  /** It came to an address of this account: only its emails. */
+  /** Account whose address received the report: only its emails may change. */
   readonly accountId?: number | undefined
   /** Event time. */
   readonly now: Millis
 }
 
-/** Applies a report inside the caller's transaction. Never throws for what the report says. */
+/** Applies a report inside the caller's transaction. Report content never makes it throw. */
 export function applyBounce(app: App, tx: Tx, report: Dsn, at: BounceContext): BounceResult {
   const matched = matchDeliveryReport({ db: tx.db, keys: app.keys }, report, at)
   if (matched.kind !== 'matched') return matched
@@ -48,9 +48,9 @@ export function applyBounce(app: App, tx: Tx, report: Dsn, at: BounceContext): B
   return typeof result === 'string' ? { kind: 'ignored', why: result } : { kind: 'applied', recipient: result }
 }
 
-const EARLY_REASON = 'The receiver has its message, and the end of our session with it is not known yet.'
+const EARLY_REASON = 'The receiver has the message, and our session with it has not ended yet.'
 
-/** A receiver may pass a message on, and hear that it cannot be delivered, before its 250 has come to us; and we may never get that. */
+/** A receiver may forward the message and learn of the failure before its 250 reaches us; the 250 may never arrive. */
 const isEarly = ({ sandbox, status, startedAt }: MatchedRecipient, { action }: DsnRecipient): boolean =>
   sandbox === 0 &&
   statusName(status) === 'processing' &&
@@ -58,7 +58,7 @@ const isEarly = ({ sandbox, status, startedAt }: MatchedRecipient, { action }: D
   action !== 'delayed' &&
   action !== 'none'
 
-/** What changed, or a sentence that says why nothing did. */
+/** Returns what changed, or a sentence that says why nothing did. */
 function applyToRecipient(
   app: App,
   tx: Tx,
@@ -66,13 +66,13 @@ function applyToRecipient(
   reported: DsnRecipient,
   now: Millis,
 ): ChangedRecipient | string {
-  if (recipient.sandbox === 1) return 'It is about sandbox mail, which nobody outside has seen.'
+  if (recipient.sandbox === 1) return 'The report is about sandbox mail, which was never sent.'
   const status = statusName(recipient.status)
   switch (reported.action) {
     case 'delayed':
-      return 'It tells of a delay only.'
+      return 'The report announces a delay only.'
     case 'none':
-      return 'It tells neither that it failed nor that it arrived.'
+      return 'The report states neither failure nor delivery.'
     case 'failed':
       return applyFailure(app, tx, recipient, reported, now)
         ? toChangedRecipient(recipient, 'bounced')
@@ -86,7 +86,7 @@ function applyToRecipient(
   }
 }
 
-const describeSettled = (status: Status): string => `The recipient is ${status} already.`
+const describeSettled = (status: Status): string => `The recipient is already ${status}.`
 
 const toChangedRecipient = (
   { recipientId, emailId, accountId }: MatchedRecipient,
@@ -96,8 +96,8 @@ const toChangedRecipient = (
 function applyFailure(app: App, tx: Tx, recipient: MatchedRecipient, reported: DsnRecipient, now: Millis): boolean {
   const { recipientId, emailId } = recipient
   const { diagnostic } = reported
-  const { bounceType, bounceCategory, isPermanentlyInvalid: isAddressDead } = classifyFailure(reported)
-  const reason = `The receiver reported later that it was not delivered: ${diagnostic ?? reported.status ?? 'it gave no reason'}`
+  const { bounceType, bounceCategory, isPermanentlyInvalid } = classifyFailure(reported)
+  const reason = `The receiver reported later that delivery failed: ${diagnostic ?? reported.status ?? 'no reason given'}`
   const isBounced = bounceLate(
     tx,
     { recipientId, emailId, now },
@@ -114,7 +114,7 @@ function applyFailure(app: App, tx: Tx, recipient: MatchedRecipient, reported: D
   )
   if (!isBounced) return false
   resolveDeadLetter(tx, recipientId)
-  if (isAddressDead) suppressRecipient(app, tx, recipient)
+  if (isPermanentlyInvalid) suppressRecipient(app, tx, recipient)
   return true
 }
 
@@ -128,7 +128,7 @@ function confirmDelivery(tx: Tx, recipient: MatchedRecipient, reported: DsnRecip
   return true
 }
 
-/** What a receiver writes names the address nearly always. */
+/** Diagnostic texts nearly always contain the address. */
 const isErased = ({ address }: MatchedRecipient): boolean => address === ERASED_ADDRESS
 
 const toEventData = ({ diagnostic, remoteMta }: DsnRecipient) => ({

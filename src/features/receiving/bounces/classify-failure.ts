@@ -1,5 +1,6 @@
 /**
- * @module What a report of a failed delivery means: bounce type, category and whether the address is dead, by the rules of direct replies. Pure.
+ * @module Classifies a reported failure: bounce type, category, and whether the address is permanently invalid. Uses
+ * the rules for direct replies. Pure.
  */
 
 import { type BounceCategory, toBounceType } from '#features/sending/delivery/bounce-category.ts'
@@ -10,14 +11,14 @@ import { isVagueStatus } from '#protocols/dsn/standard.ts'
 import type { SmtpReply } from '#protocols/smtp/replies.ts'
 
 export interface ReportedBounce {
-  /** As of direct replies: `hard` is said of the recipient alone. */
+  /** As for direct replies: only a rejection of the recipient itself is `hard`. */
   readonly bounceType: 'hard' | 'soft'
   readonly bounceCategory: BounceCategory
-  /** The address itself takes no mail, so it goes on the suppression list. */
+  /** The address accepts no mail, so it goes on the suppression list. */
   readonly isPermanentlyInvalid: boolean
 }
 
-/** Judges the status and diagnostic of a recipient whose action is `failed`. */
+/** Classifies the status and diagnostic of a recipient whose action is `failed`. */
 export function classifyFailure({ status, diagnostic }: Pick<DsnRecipient, 'status' | 'diagnostic'>): ReportedBounce {
   const reply = toReply(status, diagnostic ?? '')
   const phase = findPhase(diagnostic ?? '')
@@ -30,7 +31,10 @@ export function classifyFailure({ status, diagnostic }: Pick<DsnRecipient, 'stat
   }
 }
 
-/** The command that the reporting server names: Postfix after the reply, Exim before it. Without one, the latest takes least for granted. */
+/**
+ * The command that the reporting server names: Postfix after the reply, Exim before it. Without one the last phase is
+ * assumed, which concludes least about the address.
+ */
 const REJECTED_COMMAND = /(?:in reply to|error from remote mail server after)(?: pipelined)? (MAIL FROM|RCPT TO)/i
 
 function findPhase(diagnostic: string): Exclude<Phase, 'session'> {
@@ -38,24 +42,24 @@ function findPhase(diagnostic: string): Exclude<Phase, 'session'> {
   return command === 'MAIL FROM' ? 'mail' : command === 'RCPT TO' ? 'rcpt' : 'body'
 }
 
-/** A reply code, and the enhanced one where there is one: at the beginning, or where the server that refused is quoted. */
+/** A reply code with its enhanced code, if any: at the start, or where the rejecting server is quoted. */
 const REPLY_CODE = /(?<![\d.:])([45]\d\d)(?:[ -]#?(([45])\.\d{1,3}\.\d{1,3})(?!\.?\d)|(?=[ -]))/
 
-/** The reply that the reporting server got or would have given. */
+/** The reply that the reporting server received or would have given. */
 function toReply(status: string | null, diagnostic: string): SmtpReply {
   const quoted = REPLY_CODE.exec(diagnostic)
   const quotedCode = quoted?.[1] === undefined ? undefined : Number(quoted[1])
   const quotedStatus = quoted?.[2]
   const isVague = isVagueStatus(status)
   const isTemporary = isVague
-    ? // 5.0.0 is "failed"; what was tried until it was given up is told by the reply.
+    ? // 5.0.0 only means "failed"; the quoted reply shows whether temporary errors exhausted the retries.
       quotedCode === undefined
       ? status?.startsWith('4') === true
       : quotedCode < 500
     : status?.startsWith('4') === true
   const enhanced = (isVague ? quotedStatus : undefined) ?? status ?? undefined
   const code = isTemporary ? 451 : quotedCode !== undefined && quotedCode >= 500 ? quotedCode : 554
-  // What stands before the reply are the words of who reports it.
+  // The text before the reply is the reporter's own.
   const text = quoted ? diagnostic.slice(quoted.index) : diagnostic
   const reply = { code, lines: [text], text }
   return enhanced === undefined ? reply : { ...reply, enhanced }

@@ -1,6 +1,6 @@
 /**
- * @module Which recipient of ours a delivery report is about. The MAC of a return path proves it; a Message-ID of ours, which nobody can guess, is known
- * only where the email went, so it is enough when that was one address. Reads only.
+ * @module Finds the recipient that a DSN is about. The MAC of a return path proves it. A Message-ID cannot be guessed
+ * and is known only to the email's recipients, so it suffices when there is one recipient. Read-only.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -20,7 +20,7 @@ export interface MatchedRecipient {
   readonly address: string
   /** The stored code. */
   readonly status: number
-  /** When the message began to go to the receiver, if it has. */
+  /** When transmission to the receiver began, if it has. */
   readonly startedAt: Millis | null
   readonly sandbox: number
 }
@@ -49,7 +49,10 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** @param at.recipientId by the MAC of the address that the report came to @param at.accountId the only account whose emails it may be about */
+/**
+ * @param at.recipientId proven by the MAC of the address that received the report
+ * @param at.accountId only emails of this account may match
+ */
 export function matchDeliveryReport(
   { db, keys }: Pick<App, 'db' | 'keys'>,
   report: Dsn,
@@ -61,32 +64,33 @@ export function matchDeliveryReport(
   const isForeign = (accountId: number): boolean => at.accountId !== undefined && at.accountId !== accountId
   if (provenId !== undefined) {
     const recipient = sql(db).recipient.get(provenId)
-    if (!recipient) return unmatched('The recipient that the return path names is no longer there.')
-    if (isForeign(recipient.accountId)) return unmatched('It is about an email of another account.')
+    if (!recipient) return unmatched('The recipient that the return path names no longer exists.')
+    if (isForeign(recipient.accountId)) return unmatched('The report is about an email of another account.')
     if (email && email.id !== recipient.emailId)
-      return ignored('The return path is of one email, the returned message is another one.')
+      return ignored('The return path belongs to one email, the returned message is another.')
     if (returnedId !== undefined && returnedId !== provenId)
-      return ignored('It came to the return path of one recipient, the returned message was for another one.')
+      return ignored('The report came to the return path of one recipient, but returns the message of another.')
     return matchRecipient(recipient, report)
   }
-  if (!email) return unmatched('It names no email of ours.')
-  if (isForeign(email.accountId)) return unmatched('It is about an email of another account.')
+  if (!email) return unmatched('The report names no email of this service.')
+  if (isForeign(email.accountId)) return unmatched('The report is about an email of another account.')
   const [only, ...others] = sql(db).recipients.all(email.id)
-  if (!only) return unmatched('The recipient of the email is no longer there.')
-  // Each of several recipients knows the Message-ID and the names of the others: a report that only knows these may be made up by any of them.
+  if (!only) return unmatched('The recipient of the email no longer exists.')
+  // Every recipient knows the Message-ID and the other recipients, so any of them could forge a report that knows only
+  // these.
   return others.length === 0
     ? matchRecipient(only, report)
-    : unmatched('The email has several recipients, and nothing proves which of them the report is about.')
+    : unmatched('The email has several recipients, and nothing proves which one the report is about.')
 }
 
-/** Whose address the report gives does not matter here: forwarded mail fails at another one. */
+/** The reported address need not match ours: forwarded mail fails at another address. */
 function matchRecipient(recipient: MatchedRecipient, report: Dsn): BounceMatch {
   const named = report.recipients.filter((reported) => isNamed(recipient, reported))
   const candidates = named.length > 0 ? named : report.recipients
   const [reported] = candidates
-  if (!reported) return ignored('It tells of no recipient.')
+  if (!reported) return ignored('The report names no recipient.')
   if (candidates.some(({ action }) => action !== reported.action))
-    return ignored('It tells differently of several addresses, and none of them is the one we sent to.')
+    return ignored('The report states different outcomes for several addresses, none of which we sent to.')
   return { kind: 'matched', recipient, reported }
 }
 
@@ -104,7 +108,7 @@ function findRecipientByReturnPath(db: Database, address: string | null, verpKey
 
 const MESSAGE_ID = /^<([0-9a-f-]{36})@[^<>@\s]{1,255}>$/i
 
-/** The email whose Message-ID it is, its domain included. */
+/** The email with this Message-ID; the domain must match too. */
 export function findEmailByMessageId(db: Database, messageId: string | null): EmailRow | undefined {
   const uuid = parseUuid(MESSAGE_ID.exec(messageId ?? '')?.[1] ?? '')
   const email = uuid && sql(db).email.get(uuid)

@@ -1,6 +1,6 @@
 /**
- * @module What a feedback report does, inside the caller's transaction: the complaint, its event, the suppression of whoever complained, the counters.
- * The only writer of `complaints`.
+ * @module Applies a feedback report (ARF) inside the caller's transaction: the complaint, its event, the suppression
+ * and the counters. The only writer of `complaints`.
  */
 import type { App } from '#features/core/app/app.ts'
 import { countDaily, domainOfAddress } from '#features/core/events/daily-stats.ts'
@@ -21,25 +21,25 @@ import {
   type ReportedRecipient,
 } from './match.ts'
 
-/** What became of a report. `why` is a sentence. */
+/** Outcome of a report. `why` is a sentence. */
 export type ComplaintResult =
-  /** A recipient complained: event, suppression, counter. */
+  /** A recipient complained: event, suppression and counter were written. */
   | {
       readonly kind: 'applied'
       readonly accountId: number
       readonly emailId: number
       readonly recipientId: number
-      /** Whether the address was put on the suppression list by this. */
+      /** Whether this complaint added the address to the suppression list. */
       readonly isSuppressed: boolean
     }
-  /** It is about an email of ours, but does not say which of its recipients complained: it only counts toward the rate. */
+  /** The report is about our email but does not identify the recipient: it only counts towards the rate. */
   | { readonly kind: 'counted'; readonly accountId: number; readonly emailId: number }
-  /** It is about mail of ours, and nobody complains by it, or has not complained before. */
+  /** The report is about our mail but is no complaint, or repeats one. */
   | { readonly kind: 'ignored'; readonly why: string }
-  /** It does not say which email of ours it is about. */
+  /** The report does not identify an email of ours. */
   | { readonly kind: 'unmatched'; readonly why: string }
 
-/** Where and when a report came in. */
+/** Where and when a report arrived. */
 export interface ReportOrigin extends ReportContext {
   /** The report, in the store of raw messages. */
   readonly rawRef: number
@@ -47,10 +47,10 @@ export interface ReportOrigin extends ReportContext {
   readonly now: Millis
 }
 
-/** Says that the mail was wanted: no complaint, only kept. */
+/** The recipient marked the mail as wanted: stored, but no complaint. */
 export const NOT_SPAM: FeedbackType = 'not-spam'
 
-/** Counter of the reports of one type; of `''` the beginning that all have. */
+/** Metric that counts reports of one type; `''` returns the common prefix. */
 export const toComplaintMetric = (type: FeedbackType | ''): string => `complaint:${type}`
 
 interface ComplaintRow {
@@ -78,7 +78,7 @@ const sql = prepareStatements((db) => ({
   delete: db.prepare('DELETE FROM complaints WHERE id = ?'),
 }))
 
-/** Writes what a feedback report says. Never throws for what is in it. */
+/** Applies a feedback report. Report content never makes it throw. */
 export function applyComplaint(app: App, tx: Tx, report: FeedbackReport, at: ReportOrigin): ComplaintResult {
   const matched = matchFeedbackReport({ db: tx.db, keys: app.keys }, report, at)
   switch (matched.kind) {
@@ -105,10 +105,10 @@ export function applyComplaint(app: App, tx: Tx, report: FeedbackReport, at: Rep
 
 const ignored = (why: string): ComplaintResult => ({ kind: 'ignored', why })
 
-/** Nobody can complain about what nobody got. */
+/** A report about mail that was not delivered is ignored. */
 function checkReportable({ sandbox }: ReportedEmail, isPossiblyDelivered: boolean): ComplaintResult | undefined {
-  if (sandbox === 1) return ignored('The email was captured in the sandbox and sent to nobody.')
-  return isPossiblyDelivered ? undefined : ignored('The email was not delivered to whom it speaks of.')
+  if (sandbox === 1) return ignored('The email was captured in the sandbox and never sent.')
+  return isPossiblyDelivered ? undefined : ignored('The email was not delivered to the reported recipient.')
 }
 
 function applyRecipientComplaint(
@@ -121,7 +121,7 @@ function applyRecipientComplaint(
 ): ComplaintResult {
   if (!storeComplaint(tx, { email, recipient, report, at })) {
     addProofToEarlier(tx, { email, recipient, report, at })
-    return ignored('This recipient has complained about the email before.')
+    return ignored('This recipient has already complained about the email.')
   }
   const { accountId } = email
   const { address } = recipient
@@ -139,27 +139,32 @@ function applyRecipientComplaint(
 
 interface NewComplaint {
   readonly email: ReportedEmail
-  /** Undefined: the report does not say. */
+  /** Undefined: the report names no recipient. */
   readonly recipient: ReportedRecipient | undefined
   readonly report: FeedbackReport
   readonly at: ReportOrigin
 }
 
-/** Whoever knows the Message-ID can send such a report again and again: an email has no more of each kind than it has recipients. */
+/**
+ * Anyone who knows the Message-ID can send such reports repeatedly, so an email has at most one of each kind per
+ * recipient.
+ */
 function countEmailComplaint(tx: Tx, complaint: NewComplaint): ComplaintResult {
   const { email, report, at } = complaint
   const similar = findSimilarRows(tx, complaint)
-  if (similar.some(({ rawRef }) => rawRef === at.rawRef)) return ignored('The report was counted before.')
+  if (similar.some(({ rawRef }) => rawRef === at.rawRef)) return ignored('The report was already counted.')
   if (similar.length >= email.recipientCount) {
     addProofToEarlier(tx, complaint)
-    return ignored('As many reports were counted as the email has recipients.')
+    return ignored('The email already has as many reports as recipients.')
   }
   insertComplaint(tx, complaint)
   if (report.feedbackType === NOT_SPAM) return ignored(NOT_SPAM_REASON)
   return { kind: 'counted', accountId: email.accountId, emailId: email.id }
 }
 
-/** What anybody can make up must not keep out the report of a provider: it lends its proof to one that was stored without. */
+/**
+ * A forged report must not displace a provider's: an earlier complaint without proof takes over the provider's proof.
+ */
 function addProofToEarlier(tx: Tx, complaint: NewComplaint): void {
   const { recipient, at } = complaint
   if (at.feedbackLoop === undefined) return
@@ -169,9 +174,9 @@ function addProofToEarlier(tx: Tx, complaint: NewComplaint): void {
   if (unproven) sql(tx.db).prove.run(at.feedbackLoop, unproven.id)
 }
 
-const NOT_SPAM_REASON = 'It says that the email is not spam, which is kept.'
+const NOT_SPAM_REASON = 'The report states that the email is not spam; it is stored.'
 
-/** Once a recipient. */
+/** Stored once for each recipient. */
 function storeNotSpamReport(tx: Tx, notSpamReport: NewComplaint): ComplaintResult {
   const isStored = findSimilarRows(tx, notSpamReport).some(
     ({ recipientId }) => recipientId === notSpamReport.recipient?.id,
@@ -180,15 +185,18 @@ function storeNotSpamReport(tx: Tx, notSpamReport: NewComplaint): ComplaintResul
   return ignored(NOT_SPAM_REASON)
 }
 
-/** What was stored of the email before: complaints of all types for a complaint, praise for praise. Oldest first. */
+/**
+ * Rows of the same email, oldest first: complaints of all types for a complaint, not-spam reports for a not-spam
+ * report.
+ */
 const findSimilarRows = (tx: Tx, { email, report }: NewComplaint): ComplaintRow[] =>
   sql(tx.db)
     .ofEmail.all(email.id)
     .filter(({ feedbackType }) => (feedbackType === NOT_SPAM) === (report.feedbackType === NOT_SPAM))
 
 /**
- * Stores what is known of one recipient; false when he has complained before. It is told whatever was counted before it, so when there is no place for it,
- * one that names nobody gives way.
+ * Stores the complaint of a known recipient; false when that recipient has complained before. It always counts: when
+ * the email has as many complaints as recipients, an anonymous one is deleted for it.
  */
 function storeComplaint(tx: Tx, complaint: NewComplaint): boolean {
   const earlier = findSimilarRows(tx, complaint)
@@ -205,10 +213,10 @@ function storeComplaint(tx: Tx, complaint: NewComplaint): boolean {
 
 const MAX_REPORTER_LENGTH = 200
 
-/** False when the recipient has complained before. */
+/** Returns false when the recipient has complained before. */
 function insertComplaint(tx: Tx, { email, recipient, report, at }: NewComplaint): boolean {
   const { feedbackType, userAgent, reportingMta } = report
-  // The report returns the email, with the address of everybody who got it.
+  // The raw report contains the addresses of all recipients.
   const isErased = sql(tx.db).erasedOf.get(email.id, ERASED_ADDRESS) !== null
   const inserted = sql(tx.db).insert.get(
     email.accountId,
@@ -224,7 +232,7 @@ function insertComplaint(tx: Tx, { email, recipient, report, at }: NewComplaint)
   return inserted !== null
 }
 
-/** In the account's counter of the type, in the figures of the email's stream, and in those of the day. */
+/** Updates the account's counter of this type, the stats of the email's stream and the stats of the day. */
 function countReport(
   tx: Tx,
   email: ReportedEmail,

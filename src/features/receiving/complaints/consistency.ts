@@ -1,4 +1,4 @@
-/** @module Consistency rules of complaints and of the counters of streams, which count complaints too. */
+/** @module Consistency rules of complaints and of the stream counters, which include complaints. */
 import { COMMON_HORIZON, createCounterRule, hourSql, hoursFromSql } from '#features/core/events/counter-rules.ts'
 import { toEventCode } from '#features/core/events/record.ts'
 import { statusCodes } from '#features/sending/queue/status.ts'
@@ -7,7 +7,7 @@ import { queryRule } from '#platform/db/consistency.ts'
 import { NOT_SPAM, toComplaintMetric } from './apply.ts'
 
 export const streamCounters = createCounterRule({
-  rule: 'the figures of streams by hour are what a recount gives',
+  rule: 'hourly stream stats match a recount',
   prefix: STREAM_METRIC_PREFIX,
   counted: `SELECT account_id, stream_id || ':' || figure AS name, ${hourSql('at')} AS hour, count(*) AS n FROM (
       SELECT account_id, stream_id, 'sent' AS figure, created_at AS at
@@ -27,7 +27,7 @@ export const streamCounters = createCounterRule({
 })
 
 export const complaintCounters = createCounterRule({
-  rule: 'the counters of complaints by type and hour are what a recount gives',
+  rule: 'complaint counters by type and hour match a recount',
   prefix: toComplaintMetric(''),
   counted: `SELECT account_id, feedback_type AS name, ${hourSql('created_at')} AS hour, count(*) AS n
     FROM complaints GROUP BY 1, 2, 3`,
@@ -35,12 +35,12 @@ export const complaintCounters = createCounterRule({
 })
 
 export const complaintEvents = queryRule({
-  rule: 'an event tells of every complaint of a recipient, and of nothing else',
+  rule: 'every complaint of a recipient has exactly one event',
   sql: `SELECT recipient, sum(told) AS told, sum(stored) AS stored FROM (
       SELECT recipient_id AS recipient, 1 AS told, 0 AS stored FROM events
         WHERE type = ${toEventCode('complained')} AND at >= ${COMMON_HORIZON}
       UNION ALL SELECT recipient_id, 0, 1 FROM complaints
         WHERE recipient_id IS NOT NULL AND feedback_type <> '${NOT_SPAM}' AND created_at >= ${COMMON_HORIZON})
     GROUP BY recipient HAVING sum(told) <> sum(stored) OR sum(told) > 1`,
-  describe: (r) => `recipient ${r['recipient']}: ${r['stored']} complaints are stored, ${r['told']} are told`,
+  describe: (r) => `recipient ${r['recipient']}: ${r['stored']} complaints stored, ${r['told']} events`,
 })

@@ -1,4 +1,7 @@
-/** @module Forgets the complaints about an email that goes. Counters and rates stay as they are: they tell of the hour in which each came in. */
+/**
+ * @module Deletes the complaints about a deleted email. Counters and rates stay: they describe the hour in which each
+ * complaint arrived.
+ */
 import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import type { Millis } from '#platform/clock.ts'
@@ -15,11 +18,11 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** When the last complaint about an email came in; undefined when none did. */
+/** When the last complaint about an email arrived; undefined: none did. */
 export const findLastComplaintAt = (tx: Tx, emailId: number): Millis | undefined =>
   sql(tx.db).newest.get(emailId)?.at ?? undefined
 
-/** Removes all complaints about an email, and lets go of the reports that told them. */
+/** Deletes all complaints about an email, and drops the references to their raw reports. */
 export function deleteComplaints(app: App, tx: Tx, emailId: number): void {
   const rows = sql(tx.db).delete.all(emailId)
   dropContent(app, tx, { rawMail: rows.map(({ rawRef }) => rawRef) })

@@ -1,6 +1,6 @@
 /**
- * @module Takes out of complaints who made them: that one was made stays, because figures and rates count it; the report itself, which has the address,
- * goes.
+ * @module Erases the complainant from complaints. The rows stay, because stats and rates count them; the raw report,
+ * which contains the address, is deleted.
  */
 import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
@@ -14,7 +14,7 @@ const sql = prepareStatements((db) => ({
   erase: db.prepare('UPDATE complaints SET reporter = NULL, raw_ref = NULL WHERE id = ?'),
 }))
 
-/** Of some recipients of an email, and of those where nobody knows whose they are. Returns how many. */
+/** Erases the complaints of some recipients of an email, and those without a known recipient. Returns their number. */
 export function eraseComplaints(
   app: Pick<App, 'contentDropped'>,
   tx: Tx,

@@ -1,16 +1,18 @@
 /**
- * @module Which provider's feedback loop sent a report, proven by SPF or DKIM: the addresses that loops send from, and those that the operator adds. Pure. Says
- * nothing about what is in the report.
+ * @module Finds the provider whose feedback loop sent a report, proven by SPF or DKIM. Knows the senders of public
+ * loops and those that the operator adds. Pure; never reads the report itself.
  */
 import type { ReceivedMail } from '#features/receiving/received/message.ts'
 import type { Config } from '#platform/config.ts'
 
 /**
- * Senders of feedback loops by provider. Whole addresses: anybody can have a mailbox at some of the domains, and mail from it passes SPF and DKIM too.
+ * Senders of feedback loops by provider. Whole addresses: some of the domains also host mailboxes for the public, whose
+ * mail passes SPF and DKIM too.
  *
- * Sources: Yahoo, https://senders.yahooinc.com/complaint-feedback-loop/ (envelope and From are the same); BlueTie, http://feedback.bluetie.com/faq.php;
- * Microsoft (JMRP) as programs that read its reports know it, https://github.com/zone-eu/zone-mta among them; the others, most of them run by Validity for the
- * provider, from the settings of https://github.com/AbuseIO/parser-fbl.
+ * Sources: Yahoo, https://senders.yahooinc.com/complaint-feedback-loop/ (envelope and From are the same); BlueTie,
+ * http://feedback.bluetie.com/faq.php; Microsoft (JMRP), from programs that read its reports, such as
+ * https://github.com/zone-eu/zone-mta; the others, most of them run by Validity for the provider, from the settings of
+ * https://github.com/AbuseIO/parser-fbl.
  */
 const LOOP_SENDERS: Readonly<Record<string, readonly string[]>> = {
   Yahoo: ['feedback@arf.mail.yahoo.com'],
@@ -44,8 +46,8 @@ const PROVIDERS_BY_SENDER = new Map(
 )
 
 /**
- * The provider whose feedback loop sent a message; undefined: none that is known, or nothing proves it. SPF proves the address of the envelope, and an aligned
- * DKIM signature the address of From.
+ * The provider whose feedback loop sent a message; undefined: no known loop, or no proof. SPF proves the envelope
+ * sender, an aligned DKIM signature proves From.
  */
 export function findFeedbackLoop(
   { feedbackLoops }: Pick<Config, 'feedbackLoops'>,

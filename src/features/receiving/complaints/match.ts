@@ -1,7 +1,7 @@
 /**
- * @module Which recipient of ours a feedback report is about. The MAC of an address of ours proves it; else a Message-ID of ours, which is known only
- * where the email went, tells the email. Whom the report names is believed of a feedback loop that is proven: each of several recipients knows the Message-ID
- * and the names of the others. Reads only.
+ * @module Finds the recipient that a feedback report is about. The MAC of one of our addresses proves it; otherwise a
+ * Message-ID, which only the email's recipients know, identifies the email. A recipient named in the report is believed
+ * only from a proven feedback loop, because every recipient knows the Message-ID and the other recipients. Read-only.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -37,7 +37,7 @@ export interface ReportedRecipient {
 
 export type ComplaintMatch =
   | { readonly kind: 'matched'; readonly email: ReportedEmail; readonly recipient: ReportedRecipient }
-  /** It is about the email, but the report does not say which of these recipients complained. */
+  /** The email is known, but not which of these recipients complained. */
   | { readonly kind: 'email'; readonly email: ReportedEmail; readonly recipients: readonly ReportedRecipient[] }
   | { readonly kind: 'ignored'; readonly why: string }
   | { readonly kind: 'unmatched'; readonly why: string }
@@ -54,17 +54,17 @@ const sql = prepareStatements((db) => ({
   recipients: db.prepare<ReportedRecipient, [number]>(`${SELECT_RECIPIENT} WHERE email_id = ? ORDER BY id`),
 }))
 
-/** Where a report came in. */
+/** What is proven about the origin of a report. */
 export interface ReportContext {
-  /** Recipient whose return path it came to, by its MAC. */
+  /** Recipient whose return path received it, proven by its MAC. */
   readonly recipientId?: number | undefined
-  /** Account to whose domain it came: it may only touch emails of this account. */
+  /** Account whose domain received it: it may only affect emails of this account. */
   readonly accountId?: number | undefined
-  /** Provider whose feedback loop is proven to have sent it. */
+  /** Provider whose feedback loop provably sent it. */
   readonly feedbackLoop?: string | undefined
 }
 
-/** What a report is about. Takes any report. */
+/** Finds what a report is about. Accepts any report. */
 export function matchFeedbackReport(
   { db, keys }: Pick<App, 'db' | 'keys'>,
   report: FeedbackReport,
@@ -75,17 +75,17 @@ export function matchFeedbackReport(
   const recipientId = at.recipientId ?? returnedId
   if (recipientId === undefined) {
     const named = namedId === undefined ? undefined : sql(db).email.get(namedId)
-    if (!named) return unmatched('It names no email of ours.')
+    if (!named) return unmatched('The report names no email of this service.')
     return isForeign(named, at)
       ? foreignEmail
       : matchNamedRecipient(db, named, at.feedbackLoop === undefined ? [] : report.originalRcptTo)
   }
   const recipient = sql(db).recipient.get(recipientId)
   const email = recipient && sql(db).email.get(recipient.emailId)
-  if (!email) return unmatched('The recipient that its address names is no longer there.')
+  if (!email) return unmatched('The recipient that the address names no longer exists.')
   if (isForeign(email, at)) return foreignEmail
   if ((namedId !== undefined && namedId !== email.id) || (returnedId !== undefined && returnedId !== recipientId))
-    return { kind: 'ignored', why: 'Its address is of one message, the returned message is another one.' }
+    return { kind: 'ignored', why: 'The address belongs to one email, the returned message is another.' }
   return { kind: 'matched', email, recipient }
 }
 
@@ -93,9 +93,9 @@ const isForeign = (email: ReportedEmail, { accountId }: ReportContext): boolean 
   accountId !== undefined && accountId !== email.accountId
 
 const unmatched = (why: string): ComplaintMatch => ({ kind: 'unmatched', why })
-const foreignEmail = unmatched('It is about an email of another account.')
+const foreignEmail = unmatched('The report is about an email of another account.')
 
-/** The recipient that the addresses and links of ours in a report prove; undefined when there is none, or when they prove several. */
+/** The recipient that our addresses and links in a report prove; undefined: none, or several. */
 function findProvenRecipient(db: Database, keys: App['keys'], report: FeedbackReport): number | undefined {
   const verpKey = keys.subkey('verp')
   const names = report.ownLocalParts.flatMap((local) => [
@@ -111,7 +111,7 @@ function findProvenRecipient(db: Database, keys: App['keys'], report: FeedbackRe
   return distinct.size === 1 ? ids[0] : undefined
 }
 
-/** A link says whom it was made for: after a restored backup its row may be somebody else's. */
+/** The link names its recipient: after a restored backup the row may belong to someone else. */
 function findRecipientOfLink(db: Database, { recipientId, emailId, address }: UnsubscribeFacts): number {
   const row = sql(db).recipient.get(recipientId)
   const isOtherRecipient =
@@ -122,11 +122,11 @@ function findRecipientOfLink(db: Database, { recipientId, emailId, address }: Un
 const MAX_LINKS = 10
 const TOKEN_IN_LINK = new RegExp(`${UNSUBSCRIBE_PATH}/([\\w-]{20,1000})`, 'g')
 
-/** What may be our tokens in a List-Unsubscribe field. */
+/** Possible unsubscribe tokens of ours in a List-Unsubscribe field. */
 const findLinkTokens = (field: string | null): string[] =>
   Array.from((field ?? '').matchAll(TOKEN_IN_LINK), ([, token = '']) => token).slice(0, MAX_LINKS)
 
-/** Forwarded mail is reported by somebody else than it was sent to, so the name does not matter when there is only one recipient. */
+/** With a single recipient the name does not matter: forwarded mail is reported by another address. */
 function matchNamedRecipient(db: Database, email: ReportedEmail, named: readonly string[]): ComplaintMatch {
   const recipients = sql(db).recipients.all(email.id)
   const namedKeys = new Set(named.map(normaliseAddress))
@@ -136,9 +136,9 @@ function matchNamedRecipient(db: Database, email: ReportedEmail, named: readonly
   return recipient && others.length === 0 ? { kind: 'matched', email, recipient } : { kind: 'email', email, recipients }
 }
 
-/** Statuses in which a message may lie in somebody's mailbox. */
+/** Statuses in which the message may have reached a mailbox. */
 const POSSIBLY_DELIVERED: ReadonlySet<Status> = new Set<Status>(['processing', 'sent', 'bounced', 'uncertain'])
 
-/** Whether somebody can have got the message. */
+/** Whether the recipient may have received the message. */
 export const isPossiblyDelivered = ({ status }: ReportedRecipient): boolean =>
   POSSIBLY_DELIVERED.has(statusName(status))

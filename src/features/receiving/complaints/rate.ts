@@ -1,4 +1,7 @@
-/** @module Complaints of an account against what was delivered, and the newest of them. Rates come from counters, never from the rows. Reads only. */
+/**
+ * @module Reads the complaint rate of an account and the newest complaints. Rates come from counters, never from the
+ * rows. Read-only.
+ */
 import type { Database } from 'bun:sqlite'
 import { hourOf } from '#features/core/events/record.ts'
 import { SANDBOX_DELIVERED_METRIC } from '#features/sending/queue/settle.ts'
@@ -9,15 +12,15 @@ import type { FeedbackType } from '#protocols/arf/report.ts'
 import { toComplaintMetric } from './apply.ts'
 
 export interface ComplaintRate {
-  /** Recipients to whom mail was delivered, sandbox mail left out. */
+  /** Delivered recipients, without sandbox mail. */
   readonly delivered: number
   /** Recipients who complained. */
   readonly complaints: number
-  /** Complaints of a delivered recipient, 0..1 and over; null when nothing was delivered. */
+  /** Complaints per delivered recipient, from 0 and possibly above 1; null: nothing was delivered. */
   readonly rate: number | null
 }
 
-/** What counts toward the rate: every type but `not-spam`. */
+/** Types that count towards the rate: all but `not-spam`. */
 const COUNTED_TYPES: readonly FeedbackType[] = ['abuse', 'fraud', 'virus', 'other']
 const DELIVERED_METRIC = 'event:delivered'
 
@@ -39,8 +42,8 @@ function selectNewest(whereAndOrder: string): string {
 }
 
 /**
- * The rate of an account over the hours from that of `from` to that of `to`, both included. A complaint counts when it came in, not when its email was
- * sent.
+ * The rate of an account from the hour of `from` to the hour of `to`, both included. A complaint counts in the hour of
+ * its arrival, not of its email.
  */
 export function readComplaintRate(
   db: Database,
@@ -55,18 +58,18 @@ export function readComplaintRate(
 
 export interface StoredComplaint {
   readonly accountId: number
-  /** Null when the email is gone. */
+  /** Null: the email was deleted. */
   readonly emailUuid: UuidBytes | null
-  /** Who complained; null when the report did not say, or the recipient is gone. */
+  /** Address of the complainant; null: the report did not name it, or the recipient was deleted. */
   readonly address: string | null
   readonly feedbackType: string
-  /** Provider whose feedback loop is proven to have reported it; null: nothing proves who did, and it pauses nobody. */
+  /** Provider whose feedback loop provably sent it; null: no proof, so it never pauses an account. */
   readonly feedbackLoop: string | null
-  /** Program or server that reported it. */
+  /** Program or server that sent the report. */
   readonly reporter: string | null
   readonly createdAt: Millis
 }
 
-/** The newest complaints, of all accounts unless one is given. `not-spam` is among them. */
+/** The newest complaints, `not-spam` included; of all accounts unless one is passed. */
 export const listNewestComplaints = (db: Database, limit: number, accountId?: number): StoredComplaint[] =>
   accountId === undefined ? sql(db).newestOfAll.all(limit) : sql(db).newest.all(accountId, limit)

@@ -1,7 +1,7 @@
 /**
- * @module Reports about a domain's mail that came in (DMARC aggregate, TLS-RPT): stored once each for the account that has the domain, kept for
- * 400 days, shown to the operator. A report is what a stranger says, so it must be about a domain of ours, of which there are so many a day; nothing here
- * acts on one.
+ * @module Stores received reports about a domain's mail (DMARC aggregate, TLS-RPT): once each, for the account with the
+ * domain, for 400 days, listed to the operator. Remote clients write them, so a report must be about a domain of ours,
+ * and their number per domain and day is limited. Nothing here acts on a report.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -18,7 +18,7 @@ import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
 export interface StoredReport {
   readonly uuid: UuidBytes
   readonly kind: 'dmarc' | 'tls'
-  /** Name of the account that has the domain; null: nobody had it verified when the report came. */
+  /** Name of the account with the domain; null: no account had verified it when the report arrived. */
   readonly account: string | null
   readonly domain: string
   readonly organisation: string
@@ -31,7 +31,7 @@ export interface StoredReport {
 }
 
 const RETENTION_DAYS = 400
-/** Removed in one transaction: a few milliseconds. */
+/** Rows deleted in one transaction, which takes a few milliseconds. */
 const BATCH_SIZE = 500
 
 const SELECT = `SELECT r.uuid, r.kind, accounts.name AS account, r.domain, r.organisation, r.report_id AS reportId, r.begin_at AS beginAt,
@@ -54,7 +54,7 @@ type NewRow = [
 ]
 
 const sql = prepareStatements((db) => ({
-  // A name may be registered by several accounts; only one of them can have verified it.
+  // Several accounts may register a name; only one of them can have verified it.
   byName: db.prepare<{ accountId: number; isVerified: number }, [string]>(
     `SELECT account_id AS accountId, verified_at IS NOT NULL AS isVerified FROM domains
      WHERE domain = ? AND deleted_at IS NULL ORDER BY verified_at IS NULL, id LIMIT 1`,
@@ -72,7 +72,7 @@ const sql = prepareStatements((db) => ({
     `${SELECT} WHERE r.domain = ? ORDER BY r.created_at DESC, r.id DESC LIMIT ?`,
   ),
   byUuid: db.prepare<StoredReport, [Uint8Array]>(`${SELECT} WHERE r.uuid = ?`),
-  // The id grows with created_at.
+  // Ids ascend with created_at.
   oldest: db.prepare<{ id: number; createdAt: number }, [number]>(
     'SELECT id, created_at AS createdAt FROM received_reports ORDER BY id LIMIT ?',
   ),
@@ -81,18 +81,18 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Reports about one domain of ours and all below it, within a day: large senders get some hundred. */
+/** Limit for a domain of ours and all its subdomains within a day; large senders get a few hundred. */
 const MAX_REPORTS_PER_DOMAIN_PER_DAY = 1000
 
-/** What became of a report. */
+/** Outcome of storing a report. */
 export type ReportResult =
   | { readonly kind: 'stored' }
-  /** We have one of the same kind, organisation, id and domain already, which stays as it is. */
+  /** A report with the same kind, organisation, id and domain is already stored and stays unchanged. */
   | { readonly kind: 'known' }
   /** `why` is a sentence. */
   | { readonly kind: 'refused'; readonly why: string }
 
-/** Why a report that comes now is not taken, a sentence; undefined: it is. Asked before its content is stored. */
+/** Why a report is rejected now, a sentence; undefined: it is accepted. Called before its content is stored. */
 export function findReportRefusal(
   { config, db }: Pick<App, 'config' | 'db'>,
   { domain }: Pick<AggregateReport, 'domain'>,
@@ -103,8 +103,8 @@ export function findReportRefusal(
 }
 
 /**
- * Stores a report whose content is in the content store, for the account with the nearest verified domain at or above its own; for nobody when the
- * domain is registered only, or is that of this host.
+ * Stores a report whose content is in the content store, for the account with the nearest verified domain at or above
+ * the report's. Stored without an account when the domain is only registered, or belongs to this host.
  */
 export function storeDomainReport(
   { config }: Pick<App, 'config'>,
@@ -133,20 +133,20 @@ export function storeDomainReport(
   return { kind: changes > 0 ? 'stored' : 'known' }
 }
 
-const UNKNOWN_DOMAIN = 'It is a report about a domain that nobody has here.'
+const UNKNOWN_DOMAIN = 'The report is about a domain that no account here has.'
 
-/** Where a report belongs. */
+/** What makes a report ours. */
 interface ReportOwner {
-  /** The account that has verified the domain. */
+  /** Account that verified the domain. */
   readonly accountId: number | null
-  /** The name at or above it that makes it ours. */
+  /** Our domain at or above the report's domain. */
   readonly coveredBy: string
 }
 
 const checkDailyLimit = (db: Database, { coveredBy }: ReportOwner, at: Millis): string | undefined =>
   (sql(db).covered.get(coveredBy, at - days(1))?.n ?? 0) < MAX_REPORTS_PER_DOMAIN_PER_DAY
     ? undefined
-    : `It is a report about ${coveredBy}, of which ${MAX_REPORTS_PER_DOMAIN_PER_DAY} came within a day.`
+    : `The report is about ${coveredBy}, which already has ${MAX_REPORTS_PER_DOMAIN_PER_DAY} reports within a day.`
 
 function findOwner(db: Database, hostname: string, domain: string): ReportOwner | undefined {
   let registered: ReportOwner | undefined
@@ -158,30 +158,29 @@ function findOwner(db: Database, hostname: string, domain: string): ReportOwner 
   return registered
 }
 
-/** Reports about the mail that the host itself sends speak of its name, or of the organisation's above it. */
+/** Reports about the host's own mail name its hostname or the organisational domain above it. */
 const isHostDomain = (hostname: string, name: string): boolean => `.${hostname.toLowerCase()}`.endsWith(`.${name}`)
 
 export interface ReportFilter {
-  /** In A-labels: reports of exactly this domain. */
+  /** In A-labels; subdomains do not match. */
   readonly domain?: string | undefined
   readonly limit: number
 }
 
-/** The newest reports, newest first. */
+/** Returns the newest reports, newest first. */
 export function listReports(db: Database, { domain, limit }: ReportFilter): StoredReport[] {
   return domain === undefined ? sql(db).newest.all(limit) : sql(db).newestOfDomain.all(domain, limit)
 }
 
-/** Throws 404 when there is none with that id. */
+/** Throws 404 for an unknown id. */
 export function findReport(db: Database, id: string): StoredReport {
   const uuid = parseUuid(id)
   const found = uuid && sql(db).byUuid.get(uuid)
-  if (!found)
-    throw notFound('report_not_found', `There is no report "${id}"; \`tassis reports list\` shows what there is.`)
+  if (!found) throw notFound('report_not_found', `Report "${id}" not found; \`tassis reports list\` lists all reports.`)
   return found
 }
 
-/** Removes reports that came in over 400 days ago, a slice at a time; how many. */
+/** Deletes reports older than 400 days, batch by batch; returns their number. */
 export async function purgeReports(app: App): Promise<number> {
   const before = app.confirmedNow() - days(RETENTION_DAYS)
   for (let removed = 0; ; ) {
@@ -194,7 +193,7 @@ export async function purgeReports(app: App): Promise<number> {
       return deleted.length
     })
     removed += changes
-    // What is left of the slice is not old enough: its times went back for a moment.
+    // The rest of the batch is not old enough: the clock had briefly gone back.
     if (changes < rows.length) return removed
   }
 }

@@ -1,7 +1,7 @@
 import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
 import { time, uuid } from '#platform/db/columns.ts'
 
-/** A DMARC aggregate (RFC 9990) or TLS-RPT (RFC 8460) report that came in. */
+/** A received DMARC aggregate (RFC 9990) or TLS-RPT (RFC 8460) report. */
 export const receivedReports = sqliteTable(
   'received_reports',
   {
@@ -9,18 +9,18 @@ export const receivedReports = sqliteTable(
     uuid: uuid('uuid').notNull().unique(),
     /** `dmarc` or `tls`. */
     kind: text('kind').notNull(),
-    /** Account that has the domain; null: nobody has. */
+    /** Account with the domain; null: none. */
     accountId: integer('account_id'),
-    /** Domain that it speaks of, in A-labels. */
+    /** Domain that the report is about, in A-labels. */
     domain: text('domain').notNull(),
-    /** The domain of an account here, or the name of this host, at or above it. */
+    /** Our domain at or above it: an account's, or the name of this host. */
     coveredBy: text('covered_by').notNull(),
     organisation: text('organisation').notNull(),
     reportId: text('report_id').notNull(),
-    /** Period that it covers. */
+    /** Reporting period. */
     beginAt: time('begin_at'),
     endAt: time('end_at'),
-    /** XML or JSON, unpacked, in the content store. */
+    /** Unpacked XML or JSON, in the content store. */
     contentRef: integer('content_ref').notNull(),
     sizeBytes: integer('size_bytes').notNull(),
     createdAt: time('created_at').notNull(),

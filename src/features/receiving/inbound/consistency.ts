@@ -5,13 +5,13 @@ import { hexUuid, queryRule } from '#platform/db/consistency.ts'
 import { INBOUND_METRIC } from './inbound-emails.ts'
 
 export const inboundTotal = createTotalRule({
-  rule: 'the counter of inbound emails is what a recount gives',
+  rule: 'the inbound email counter matches a recount',
   metric: INBOUND_METRIC,
   table: 'inbound_emails',
 })
 
 export const inboundEvents = queryRule({
-  rule: 'an inbound email that fell to a route is told by its event, and no other is',
+  rule: 'exactly the inbound emails that matched a route have an event',
   sql: `SELECT ${hexUuid('i.uuid')} AS email, i.event_seq AS seq FROM inbound_emails i
     LEFT JOIN events e ON e.account_id = i.account_id AND e.seq = i.event_seq
       AND e.type = ${toEventCode('email.inbound')}

@@ -1,6 +1,6 @@
 /**
- * @module Decides about an envelope recipient at RCPT: an address of this host, of a tenant's inbound domain, or none.
- * Rejects in the session, so that no bounce has to be sent later. Reads only.
+ * @module Decides at RCPT whether an address is one of this host, of a tenant's inbound domain, or unknown. Rejects
+ * within the session, so that no bounce is needed later. Read-only.
  */
 import type { App } from '#features/core/app/app.ts'
 import { findMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
@@ -19,7 +19,7 @@ interface DomainRow {
 }
 
 const sql = prepareStatements((db) => ({
-  // A name may be registered by several accounts; only one of them can have verified it.
+  // Several accounts may register a name; only one of them can have verified it.
   byName: db.prepare<DomainRow, [string]>(
     `SELECT id, account_id AS accountId FROM domains
      WHERE domain = ? AND verified_at IS NOT NULL AND inbound_enabled = 1 AND deleted_at IS NULL LIMIT 1`,
@@ -29,26 +29,23 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/**
- * Mailboxes of this host. RFC 5321 §4.5.1, RFC 2142 §4; feedback loops and reports about mail are addressed to the
- * others.
- */
+/** Role mailboxes of this host (RFC 5321 §4.5.1, RFC 2142 §4); the last three receive feedback and domain reports. */
 const HOST_MAILBOXES: ReadonlySet<string> = new Set(['postmaster', 'abuse', 'fbl', 'dmarc-reports', 'tls-reports'])
 
-/** What every domain that takes mail must have (RFC 5321 §4.5.1, RFC 2142 §4). */
+/** Role mailboxes that every receiving domain must have (RFC 5321 §4.5.1, RFC 2142 §4). */
 const DOMAIN_MAILBOXES: ReadonlySet<string> = new Set(['postmaster', 'abuse'])
 
-const userUnknown: Rejection = { code: 550, text: '5.1.1 There is no such address here' }
-/** Also for domains that are registered: strangers must not learn whose customers are here. */
+const userUnknown: Rejection = { code: 550, text: '5.1.1 User unknown' }
+/** Also for registered domains without inbound mail: remote clients must not learn which customers are here. */
 const relayAccessDenied: Rejection = {
   code: 550,
-  text: '5.7.1 Relaying denied: this host takes no mail for that domain',
+  text: '5.7.1 Relay access denied',
 }
-/** RFC 3463 §3.3: the owner reads some, and the sender tries again. */
+/** RFC 3463 §3.3: temporary, because the owner can read messages before the sender tries again. */
 const mailboxFull: Rejection = { code: 452, text: '4.2.2 Mailbox full' }
-const badAddressSyntax: Rejection = { code: 553, text: '5.1.3 That is no address' }
+const badAddressSyntax: Rejection = { code: 553, text: '5.1.3 Bad recipient address syntax' }
 
-/** Makes the answer to RCPT. Takes whatever a client says. */
+/** Creates the function that decides at RCPT. Accepts any client input. */
 export function createRecipientDecider(
   app: Pick<App, 'config' | 'db' | 'keys'>,
 ): (address: string) => Destination | Rejection {
@@ -60,7 +57,7 @@ export function createRecipientDecider(
     const localPart = address.slice(0, atIndex)
     const domain = toALabels(address.slice(atIndex + 1))
     if (atIndex < 1 || domain === undefined) return badAddressSyntax
-    // What we made ourselves is ours under whatever domain it comes back: its MAC says so.
+    // Addresses that we generated are ours under any domain: the MAC proves it.
     const bounceName = decodeVerp(localPart, verpKey)
     if (bounceName) return { kind: 'bounce', address, recipientId: findVerpRecipient(app.db, bounceName) }
     const unsubscribeName = decodeUnsubscribeAddress(app, localPart)
@@ -79,7 +76,7 @@ export function createRecipientDecider(
   }
 }
 
-/** Whether bounces of a verified domain come back under this name. */
+/** Whether this is the return-path domain of a verified domain. */
 function isReturnPathDomain({ db }: Pick<App, 'db'>, domain: string): boolean {
   const dot = domain.indexOf('.')
   return sql(db).isSending.get(domain.slice(dot + 1), domain.slice(0, dot)) !== null

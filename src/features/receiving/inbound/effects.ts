@@ -1,6 +1,6 @@
 /**
- * @module Applies a received message to each of its destinations: a bounce, a complaint, an unsubscription, a message
- * in a mailbox, an inbound email, mail for the operator. Inside one transaction, so that it happens once or not at all.
+ * @module Applies a received message to each of its destinations: a bounce, a complaint, an unsubscribe, a mailbox
+ * message, an inbound email, or operator mail. One transaction, so all effects happen once or not at all.
  */
 import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
@@ -22,24 +22,27 @@ import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
 import { isAutoReplyOrReceipt } from '#protocols/dsn/parse.ts'
 import { type NewInbound, storeInbound } from './store.ts'
 
-/** What was found out before the transaction. */
+/** Results of the work before the transaction. */
 export interface PreparedMessage {
   readonly received: ReceivedMail
-  /** The aggregate report that it carries, with its content in the content store. */
+  /** The message's aggregate report, with its content in the content store. */
   readonly report: (AggregateReport & { readonly contentRef: number }) | undefined
-  /** Why a report that it carries cannot be read. */
+  /** Why the message's report cannot be read. */
   readonly reportProblem: string | undefined
   readonly classification: { readonly label: string; readonly confidence: number } | undefined
-  /** Why the aggregate report that it carries is not taken, a sentence. */
+  /** Why the message's aggregate report is rejected, a sentence. */
   readonly reportRefusal?: string | undefined
-  /** Whether it can be processed again later instead. */
+  /** Whether the message may be processed again later instead. */
   readonly canWait?: boolean
 }
 
-/** Thrown by `applyEffects` to take back all that it did: a message that may wait says what cannot be told yet. */
+/**
+ * Thrown by `applyEffects` to roll back: the message may wait, and the outcome that its report is about is not known
+ * yet.
+ */
 export class NotReadyError extends Error {}
 
-/** A mailbox that got the message, and may answer it by itself, in the thread that the message was put into. */
+/** A mailbox that received the message and may answer it automatically in the thread of the message. */
 export interface MailboxDelivery {
   readonly mailbox: Mailbox
   /** Row id. */
@@ -48,7 +51,7 @@ export interface MailboxDelivery {
 
 export interface AppliedEffects {
   readonly mailboxes: readonly MailboxDelivery[]
-  /** Public ids of the mailbox messages and inbound emails that it became. */
+  /** Public ids of the created mailbox messages and inbound emails. */
   readonly storedIds: readonly string[]
 }
 
@@ -62,8 +65,8 @@ export function splitAddress(address: string): { readonly localPart: string; rea
 }
 
 /**
- * Applies a message to all of its destinations. Throws `NotReadyError` for a message that may wait, and nothing else for
- * what a stranger sent.
+ * Applies a message to all of its destinations. Throws `NotReadyError` for a message that may wait; message content
+ * causes no other exception.
  */
 export function applyEffects(
   app: App,
@@ -94,7 +97,7 @@ export function applyEffects(
   )
 }
 
-/** To the return path of one recipient: a bounce of it, or a complaint about it. */
+/** Handles mail to the return path of one recipient: a bounce of it, or a complaint about it. */
 function applyToReturnPath(
   app: App,
   tx: Tx,
@@ -113,14 +116,14 @@ function applyToReturnPath(
     if (result.kind === 'early' && prepared.canWait) throw new NotReadyError(result.why)
     if (result.kind === 'unmatched') storeForOperator(app, tx, 'bounce', [address], received, result.why)
   } else if (received.problem !== undefined || !isIgnorable(message, envelope.mailFrom)) {
-    const what = received.problem ?? 'It is no report that can be read.'
-    storeForOperator(app, tx, 'bounce', [address], received, `It came to a return path. ${what}`)
+    const what = received.problem ?? 'It is not a readable report.'
+    storeForOperator(app, tx, 'bounce', [address], received, `The message came to a return path. ${what}`)
   }
 }
 
 /**
- * Answers of absence and receipts, which every return path gets. What is neither these nor a report is for a person to
- * look at.
+ * Whether mail to a return path may be ignored: out-of-office replies and receipts, which every return path receives.
+ * Other mail without a report goes to the operator.
  */
 const isIgnorable = (message: StoredMessage, mailFrom: string): boolean =>
   (message.isAutomatic && mailFrom !== '') || isAutoReplyOrReceipt(message, mailFrom)
@@ -132,7 +135,7 @@ function applyUnsubscribe(
   { received }: PreparedMessage,
 ): void {
   const { message, envelope } = received
-  // Its header is all that counts, unless not even that can be read.
+  // Only the header matters, unless even that is unreadable.
   if (received.problem !== undefined && message.headers.length === 0) {
     storeForOperator(app, tx, 'unsubscribe', [address], received, received.problem)
     return
@@ -155,12 +158,14 @@ const REPORT_KINDS: Readonly<Record<ParsedReport['kind'], OperatorMailKind>> = {
   aggregate: 'report',
 }
 
-/** Once for the message, however many of our addresses it names: every domain has a postmaster. */
+/**
+ * Stored once per kind of role mailbox, however many of our addresses the message names: every domain has a postmaster.
+ */
 function applyToHost(app: App, tx: Tx, addresses: readonly string[], prepared: PreparedMessage, now: Millis): void {
   const { received, reportProblem, reportRefusal } = prepared
   const { report, envelope } = received
   if (addresses.length === 0 || (report?.kind === 'aggregate' && reportRefusal === undefined)) return
-  let reason = reportRefusal ?? received.problem ?? 'It is addressed to the operator.'
+  let reason = reportRefusal ?? received.problem ?? 'The message is addressed to the operator.'
   if (report?.kind === 'feedback') {
     const at = { feedbackLoop: findFeedbackLoop(app.config, received), rawRef: envelope.rawRef, now }
     const result = applyComplaint(app, tx, report.report, at)
@@ -170,7 +175,7 @@ function applyToHost(app: App, tx: Tx, addresses: readonly string[], prepared: P
     const result = applyBounce(app, tx, report.report, { now })
     if (result.kind !== 'unmatched') return
     reason = result.why
-  } else if (reportProblem !== undefined) reason = `A report that cannot be read: ${reportProblem}`
+  } else if (reportProblem !== undefined) reason = `The report cannot be read: ${reportProblem}`
   const findKind = (address: string): OperatorMailKind =>
     report ? REPORT_KINDS[report.kind] : (HOST_MAILBOX_KINDS[toRouteKey(splitAddress(address).localPart)] ?? 'other')
   for (const [kind, rcptTo] of Map.groupBy(addresses, findKind))
@@ -195,7 +200,7 @@ function storeForOperator(
   })
 }
 
-/** To tenants: mailboxes first, then one inbound email for each route of each domain. */
+/** Delivers to tenants: to mailboxes, and one inbound email for each route of each domain. */
 function applyToDomains(
   app: App,
   tx: Tx,
@@ -208,7 +213,7 @@ function applyToDomains(
   for (const { address, accountId, domainId } of destinations) {
     const { localPart, domain } = splitAddress(address)
     const found = findMailbox(tx.db, domain, localPart)
-    // The domain may have changed hands since RCPT: mail for one account never reaches another.
+    // The domain may have a new owner since RCPT: mail for one account never reaches another.
     const mailbox = found?.domainId === domainId ? found : undefined
     if (mailbox) {
       mailboxes.set(mailbox.id, mailbox)
@@ -225,7 +230,7 @@ function applyToDomains(
     return { mailbox, ...deliverToMailbox(app, tx, mailbox, received, extra) }
   })
   const stored = [...inbound.values()].map((email) => storeInbound(app, tx, email, received))
-  // Mailboxes keep no headers of their own, inbound emails no text without quotes.
+  // Mailboxes store no headers blob, inbound emails no text without quotes.
   dropContent(app, tx, {
     content: [
       inbound.size === 0 ? message.headersRef : undefined,
@@ -233,13 +238,13 @@ function applyToDomains(
     ],
   })
   applyTenantReports(app, tx, destinations, received, now)
-  const filed = [...delivered.map(({ uuid }) => uuid), ...stored.filter((uuid) => uuid !== undefined)]
-  return { mailboxes: delivered, storedIds: filed.map(formatUuid) }
+  const storedIds = [...delivered.map(({ uuid }) => uuid), ...stored.filter((uuid) => uuid !== undefined)]
+  return { mailboxes: delivered, storedIds: storedIds.map(formatUuid) }
 }
 
 /**
- * Some servers send bounces to From, and some feedback loops are registered with an address of the sender: his own
- * emails they may speak of.
+ * Some servers send bounces to From, and some feedback loops report to an address of the sender: such a report may
+ * affect the emails of that tenant only.
  */
 function applyTenantReports(
   app: App,
@@ -252,7 +257,7 @@ function applyTenantReports(
     applyTenantReport(app, tx, accountId, received, now)
 }
 
-/** What a report that came to an address of a tenant does to his own emails. */
+/** Applies a report that a tenant's address received to that tenant's own emails. */
 export function applyTenantReport(app: App, tx: Tx, accountId: number, received: ReceivedMail, now: Millis): void {
   const { report, envelope } = received
   const feedbackLoop = report?.kind === 'feedback' ? findFeedbackLoop(app.config, received) : undefined

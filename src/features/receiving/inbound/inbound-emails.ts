@@ -1,4 +1,4 @@
-/** @module Inbound emails as their account uses them: list, read, delete. `store.ts` writes them when they arrive. */
+/** @module Lists, reads and deletes inbound emails for their account. `store.ts` writes them on arrival. */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
@@ -47,7 +47,7 @@ export interface InboundEmail {
   readonly authentication: AuthenticationResult | null
   readonly errorMessage: string | null
   readonly webhookDeliveredAt: Millis | null
-  /** When the SMTP session brought it. */
+  /** When the SMTP session delivered it. */
   readonly receivedAt: Millis
   readonly createdAt: Millis
   readonly updatedAt: Millis
@@ -60,9 +60,9 @@ interface Row extends Omit<InboundEmail, 'rcptTo' | 'toAddresses' | 'attachments
   readonly authentication: string | null
 }
 
-/** Counter of the inbound emails that an account has now. */
+/** Counts an account's current inbound emails. */
 export const INBOUND_METRIC = 'inbound'
-/** Counter of the messages of an account that were dropped because of these limits. */
+/** Counts an account's messages that were dropped because of the limits on unrouted mail. */
 export const UNROUTED_DROPPED_METRIC = 'inbound:unrouted_dropped'
 const NO_HOUR: Millis = 0
 
@@ -78,26 +78,26 @@ const buildSelect = (
 const SELECT = buildSelect('i.attachments')
 const SELECT_LISTED = buildSelect(selectListedAttachments('i.attachments'))
 
-/** Inbound emails that a list with a filter reaches and counts. */
+/** Limit of the inbound emails that a filtered list reaches and counts. */
 export const MAX_FILTERED_EMAILS = 10_000
 
-/** Where the rows under a filter are found in order of the id, once their status is said too. */
+/** Conditions under which an index returns rows in id order, once the status is added. */
 const WHERE_ACCOUNT = 'INDEXED BY inbound_emails_status WHERE account_id = ?1'
 const WHERE_DOMAIN = 'INDEXED BY inbound_emails_domain WHERE account_id = ?1 AND domain_uuid = ?2'
-// The route was found in the account, so the index alone has the answer.
+// The route lookup checked the account, so this index suffices.
 const WHERE_ROUTE = 'INDEXED BY inbound_emails_route_status WHERE route_id = ?2'
 const ALL_STATUS_CODES = INBOUND_STATUSES.map((status) => String(inboundStatusCode(status)))
 
-/** The newest MAX_FILTERED_EMAILS. Those of each status come in order, and SQLite merges them. */
+/** The newest MAX_FILTERED_EMAILS. Each status is sorted by id, and SQLite merges them. */
 const selectNewest = (where: string, statuses: readonly string[]): string =>
   `SELECT id FROM (${statuses.map((status) => `SELECT id FROM inbound_emails ${where} AND status = ${status}`).join(' UNION ALL ')}
    ORDER BY id DESC LIMIT ${MAX_FILTERED_EMAILS})`
 
-/** Those of them that came to a domain: a route can have been of several. */
+/** Narrows them to a domain: a route may have belonged to several. */
 const selectOfDomain = (ids: string, domain: string): string =>
   `SELECT id FROM inbound_emails WHERE id IN (${ids}) AND domain_uuid = ${domain}`
 
-/** What is in a list by what is given, and how many parameters it has. */
+/** The query for each combination of filters, and its number of parameters. */
 const FILTERS = {
   byStatus: [selectNewest(WHERE_ACCOUNT, ['?2']), 2],
   byDomain: [selectNewest(WHERE_DOMAIN, ALL_STATUS_CODES), 2],
@@ -130,7 +130,7 @@ const filteredPage = prepareStatements((db) =>
 const sql = prepareStatements((db) => ({
   byId: db.prepare<Row, [number]>(`${SELECT} WHERE i.id = ?`),
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE i.uuid = ? AND i.account_id = ?`),
-  // The page is found by index alone, then joined.
+  // The index alone finds the page, which is then joined.
   page: db.prepare<Row, [number, number, number, number]>(
     `${SELECT_LISTED} WHERE i.id IN (SELECT id FROM inbound_emails INDEXED BY inbound_emails_account WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?)
      ORDER BY i.id DESC`,
@@ -141,7 +141,7 @@ const sql = prepareStatements((db) => ({
   routeId: db.prepare<{ id: number }, [Uint8Array, number]>(
     'SELECT id FROM inbound_routes WHERE uuid = ? AND account_id = ?',
   ),
-  // Account by account: the index has those with a status together.
+  // Account by account, because the index groups statuses by account.
   unparsed: db.prepare<{ id: number }, [number, number, number]>(
     `SELECT i.id FROM accounts a CROSS JOIN inbound_emails i INDEXED BY inbound_emails_status ON i.account_id = a.id AND i.status = ?
      WHERE i.id > ? ORDER BY i.id LIMIT ?`,
@@ -158,21 +158,21 @@ const toInboundEmail = (row: Row): InboundEmail => ({
   authentication: row.authentication === null ? null : (JSON.parse(row.authentication) as AuthenticationResult),
 })
 
-/** The account's inbound email with this public id, if it has one. */
+/** The account's inbound email with this public id; undefined: none. */
 export function findInbound(db: Database, accountId: number, id: string): InboundEmail | undefined {
   const uuid = parseUuid(id)
   const row = uuid && sql(db).byUuid.get(uuid, accountId)
   return row ? toInboundEmail(row) : undefined
 }
 
-/** The account's inbound email; 404 when it has none with this id. */
+/** The account's inbound email with this public id; throws 404. */
 export function getInbound(db: Database, accountId: number, id: string): InboundEmail {
   const found = findInbound(db, accountId, id)
   if (!found) throw notFoundById('inbound_email_not_found', 'inbound email')
   return found
 }
 
-/** What is left out chooses nothing. */
+/** Absent fields do not filter. */
 export interface InboundFilter {
   readonly status?: InboundStatus | undefined
   /** Public ids. */
@@ -186,14 +186,14 @@ interface InboundList {
 }
 
 /**
- * A page of an account's inbound emails, newest first. Under a filter neither pages nor total go beyond the newest
- * MAX_FILTERED_EMAILS. 422 for an id that is none; of one that names nothing of the account there is no mail.
+ * A page of an account's inbound emails, newest first. With a filter, pages and total end at the newest
+ * MAX_FILTERED_EMAILS. Throws 422 for a malformed id; an unknown id matches nothing.
  */
 export function listInbound(db: Database, accountId: number, filter: InboundFilter, page: RowWindow): InboundList {
   if (Object.values(filter).some((value) => value !== undefined)) return listFiltered(db, accountId, filter, page)
   const { limit, offset } = page
   const total = sql(db).total.get(accountId, INBOUND_METRIC)?.value ?? 0
-  // Past the end nothing is looked for: an offset is walked.
+  // No query past the end: SQLite scans every skipped row.
   return {
     emails: offset >= total ? [] : sql(db).page.all(accountId, belowId(page), limit, offset).map(toInboundEmail),
     total,
@@ -227,7 +227,7 @@ function listFiltered(
 function parseFilterId(field: string, text: string | undefined, path: string): UuidBytes | undefined {
   if (text === undefined) return undefined
   const uuid = parseUuid(text)
-  if (!uuid) throw invalid(field, `${field} must be an id; GET ${path} lists those that there are.`)
+  if (!uuid) throw invalid(field, `${field} must be an id; GET ${path} lists all ids.`)
   return uuid
 }
 
@@ -235,11 +235,11 @@ interface RequestedFilter {
   readonly domain: UuidBytes | undefined
   /** Row id. */
   readonly routeId: number | undefined
-  /** One, or none for every status. */
+  /** One code, or none for every status. */
   readonly code: readonly number[]
 }
 
-/** The filter of what is given, and its values behind the account. */
+/** The query for the requested filter, and its values after the account id. */
 function resolveFilter({ domain, routeId, code }: RequestedFilter): readonly [FilterName, SqlValue[]] {
   const isAnyStatus = code.length === 0
   if (routeId !== undefined) {
@@ -250,13 +250,11 @@ function resolveFilter({ domain, routeId, code }: RequestedFilter): readonly [Fi
   return domain ? [isAnyStatus ? 'byDomain' : 'byDomainAndStatus', [domain, ...code]] : ['byStatus', [...code]]
 }
 
-/** Counts inbound emails that came or went. */
+/** Counts an added or removed inbound email. */
 export const countInbound = (tx: Tx, accountId: number, delta: 1 | -1): void =>
   count(tx, accountId, INBOUND_METRIC, NO_HOUR, delta)
 
-/**
- * Deletes an inbound email: nobody can read it any more, and a webhook that was not told yet is not told. Throws 404.
- */
+/** Deletes an inbound email; pending webhook deliveries of it are cancelled. Throws 404. */
 export function deleteInbound(app: App, actor: Actor, id: string): Promise<void> {
   return app.commit.writeFromReserve((tx) => {
     const email = getInbound(tx.db, actor.accountId, id)
@@ -269,13 +267,13 @@ export function deleteInbound(app: App, actor: Actor, id: string): Promise<void>
   })
 }
 
-/** What has to be known of an inbound email to remove it. */
+/** The fields that removal needs. */
 export type RemovableInbound = Pick<
   InboundEmail,
   'id' | 'accountId' | 'headersRef' | 'textRef' | 'htmlRef' | 'rawRef'
 > & { readonly attachments: readonly { readonly ref?: number }[] }
 
-/** Takes an inbound email away and lets go of its content; others that the same message made keep theirs. */
+/** Deletes an inbound email and drops its content references; other inbound emails of the same message keep theirs. */
 export function removeInbound(app: Pick<App, 'contentDropped'>, tx: Tx, email: RemovableInbound): void {
   const { headersRef, textRef, htmlRef, attachments, rawRef } = email
   sql(tx.db).delete.run(email.id)
@@ -286,13 +284,13 @@ export function removeInbound(app: Pick<App, 'contentDropped'>, tx: Tx, email: R
   })
 }
 
-/** Row ids behind `after` of the inbound emails that could not be parsed, whoever's they are. */
+/** Row ids after `after` of unparsed inbound emails, of all accounts. */
 export const listUnparsedInboundAfter = (db: Database, after: number, limit: number): number[] =>
   sql(db)
     .unparsed.all(inboundStatusCode('failed'), after, limit)
     .map(({ id }) => id)
 
-/** The inbound email with this public id, whoever's it is, if it could not be parsed. */
+/** The unparsed inbound email with this public id, of any account. */
 export function findUnparsedInbound(db: Database, uuid: UuidBytes): InboundEmail | undefined {
   const row = sql(db).unparsedByUuid.get(uuid, inboundStatusCode('failed'))
   return row ? toInboundEmail(row) : undefined

@@ -1,6 +1,6 @@
 /**
- * @module The command lines of the SMTP listener: which command a line is, and what its arguments are or why they are
- * refused. Pure; the order of commands is checked by `InboundSession`.
+ * @module Parses the command lines of the SMTP listener: the command, and its arguments or why they are rejected. Pure;
+ * `InboundSession` checks the order of commands.
  */
 import { type PathArguments, type PathResult, parsePath } from './listener-path.ts'
 import {
@@ -11,20 +11,20 @@ import {
   type Reply,
 } from './listener-replies.ts'
 
-/** RFC 5321 §4.5.3.1.2: a domain has 255 octets at most; some clients send a little more. */
+/** RFC 5321 §4.5.3.1.2: a domain has at most 255 octets; some clients send slightly more. */
 const MAX_HELO_LENGTH = 300
 const CONTROL_CHARACTER = /[\x00-\x1f\x7f-\x9f]/
-/** Made by a browser on behalf of a web page: no mail client sends it. */
+/** Browsers send these on behalf of web pages; mail clients do not. */
 const HTTP_REQUEST = /^(?:OPTIONS|GET|HEAD|POST|PUT|DELETE|TRACE|CONNECT) \/.* HTTP\/\d\.\d$/i
 
-/** The command of a line, in upper case; '' when there is none. */
+/** The command of a line in upper case; '' if the line is empty. */
 export const parseCommand = (line: string): string => (line.split(' ', 1)[0] ?? '').toUpperCase()
 
 export const isHttpRequest = (line: string): boolean => HTTP_REQUEST.test(line)
 
 export const countArguments = (line: string): number => line.trim().split(/\s+/).length - 1
 
-/** The name in HELO or EHLO, in lower case, or why it is refused. */
+/** The name in HELO or EHLO in lower case, or why it is rejected. */
 export function parseHelo(command: 'HELO' | 'EHLO', line: string): string | Reply {
   const [, name = '', ...others] = line.trim().split(/\s+/)
   if (name === '' || others.length > 0) return command === 'EHLO' ? REPLIES.ehloSyntax : REPLIES.heloSyntax
@@ -32,7 +32,7 @@ export function parseHelo(command: 'HELO' | 'EHLO', line: string): string | Repl
   return name.toLowerCase()
 }
 
-/** The path and parameters of MAIL, or why they are refused; the values are checked by `checkMailParameters`. */
+/** The path and parameters of MAIL, or why they are rejected; `checkMailParameters` checks the values. */
 export function parseMail(line: string): PathArguments | Reply {
   const path = parsePath('MAIL', line)
   const rejection = checkPath(path, path.kind === 'ok' && path.parameters.has('SMTPUTF8'))
@@ -42,7 +42,7 @@ export function parseMail(line: string): PathArguments | Reply {
   return valueless === undefined ? path : createMissingValueReply(valueless)
 }
 
-/** Why parameters of MAIL are refused; undefined: they are not. */
+/** Why parameters of MAIL are rejected; undefined: they are accepted. */
 export function checkMailParameters({ parameters }: PathArguments, maxMessageBytes: number): Reply | undefined {
   const size = parameters.get('SIZE')
   if (typeof size === 'string') {
@@ -56,13 +56,13 @@ export function checkMailParameters({ parameters }: PathArguments, maxMessageByt
   return undefined
 }
 
-/** The octets that MAIL announced (RFC 1870); 0 when it did not. */
+/** The message size that MAIL declared (RFC 1870); 0: none. */
 export function readAnnouncedBytes({ parameters }: PathArguments): number {
   const size = parameters.get('SIZE')
   return typeof size === 'string' ? Number(size) : 0
 }
 
-/** The address in RCPT, or why it is refused. */
+/** The address in RCPT, or why it is rejected. */
 export function parseRcpt(line: string, hasSmtpUtf8: boolean): string | Reply {
   const path = parsePath('RCPT', line)
   const rejection = checkPath(path, hasSmtpUtf8)

@@ -1,11 +1,11 @@
 /**
- * @module Decodes the octets after DATA (RFC 5321 §4.5.2): finds the end of the message, removes the doubled dots,
- * makes line ends CRLF. Pure.
+ * @module Decodes the octets after DATA (RFC 5321 §4.5.2): finds the end of the message, removes dot-stuffing,
+ * normalises line ends to CRLF. Pure.
  *
- * Only CRLF, dot, CRLF ends a message, and only after CRLF is a dot removed: everything else (`LF.LF`, `CR.CR`,
- * `CRLF.LF`, `LF.CRLF`) is content, so that no two servers can see different messages in the same octets. A lone LF is
- * written as CRLF: it ends a line for every later reader, and signatures are made over CRLF (RFC 6376 §5.3). A lone CR
- * and NUL stay as they are.
+ * Only CRLF, dot, CRLF ends a message, and a dot is removed only after CRLF. Everything else (`LF.LF`, `CR.CR`,
+ * `CRLF.LF`, `LF.CRLF`) is content, so that no two servers see different messages in the same octets (SMTP smuggling).
+ * A lone LF becomes CRLF: every later reader treats it as a line end, and signatures cover CRLF (RFC 6376 §5.3). A lone
+ * CR and NUL stay.
  */
 import { KiB } from '#platform/units.ts'
 
@@ -16,11 +16,11 @@ const DOT = 46
 /** What precedes the next octet in its line. */
 type LinePosition = 'line start' | 'dot' | 'dot, CR' | 'text' | 'CR'
 
-/** Octets that are decoded at a time, so that the result fits into one buffer for all messages. */
+/** Octets decoded at a time, so that the result fits the shared buffer. */
 const STEP_BYTES = 64 * KiB
 /**
- * The decoded octets: one buffer for all messages, since it is used during a call only, and one for each of thousands
- * of senders would be garbage. Each octet may become two (LF), and the CR behind a dot may precede them.
+ * Decoded octets. One buffer for all messages: it is used only during a call, and a buffer per sender would leave
+ * garbage for thousands of senders. Each octet may become two (LF), and a CR held after a dot may precede them.
  */
 const decodedOctets = new Uint8Array(2 * STEP_BYTES + 1)
 
@@ -28,8 +28,8 @@ export class DataDecoder {
   #position: LinePosition = 'line start'
 
   /**
-   * Decodes the next octets and passes the content to `write` in one or more pieces, which are valid only during the
-   * call. Returns what came after the end of the message, or undefined: it has not ended. Never called after the end.
+   * Decodes the next octets and passes the content to `write` in pieces, which are valid only during the call. Returns
+   * the octets after the end of the message; undefined: it has not ended. Not callable after the end.
    */
   decode(chunk: Uint8Array, write: (content: Uint8Array) => void): Uint8Array | undefined {
     for (let from = 0; from < chunk.length; from += STEP_BYTES) {
@@ -39,7 +39,7 @@ export class DataDecoder {
     return undefined
   }
 
-  /** Returns the index behind the end of the message, or -1. */
+  /** Returns the index after the end of the message, or -1. */
   #decodeStep(chunk: Uint8Array, from: number, to: number, write: (content: Uint8Array) => void): number {
     let written = 0
     let position = this.#position

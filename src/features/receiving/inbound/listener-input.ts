@@ -1,4 +1,4 @@
-/** @module The octets of a session that are not processed yet, taken line by line while it reads commands. Pure. */
+/** @module Buffers the unprocessed octets of a session and returns them line by line. Pure. */
 
 const CR = 13
 const LF = 10
@@ -8,7 +8,7 @@ export class CommandInput {
   readonly #maxLineBytes: number
   #octets: Buffer = EMPTY
 
-  /** @param maxLineBytes longest command line, without its line end */
+  /** @param maxLineBytes maximum command line, without its line end */
   constructor(maxLineBytes: number) {
     this.#maxLineBytes = maxLineBytes
   }
@@ -17,12 +17,12 @@ export class CommandInput {
     return this.#octets.length
   }
 
-  /** Adds octets, which the caller must not change afterwards. */
+  /** Adds octets; the caller must not change them afterwards. */
   add(octets: Buffer): void {
     this.#octets = this.#octets.length === 0 ? octets : Buffer.concat([this.#octets, octets])
   }
 
-  /** The next line without its line end (CRLF, or LF alone); undefined: it is not complete yet. */
+  /** The next line without its line end (CRLF or LF); undefined: it is incomplete. */
   takeLine(): string | 'too long' | undefined {
     const end = this.#octets.indexOf(LF)
     const line = this.#octets.subarray(0, end === -1 ? undefined : end)
@@ -30,7 +30,7 @@ export class CommandInput {
     const length = line.at(-1) === CR ? line.length - 1 : line.length
     if (length > this.#maxLineBytes) return 'too long'
     if (end === -1) {
-      // A copy, so that the rest of what was read with it can be freed.
+      // A copy, so that the buffer it was read into can be freed.
       if (this.#octets.length > 0) this.#octets = Buffer.from(this.#octets)
       return undefined
     }

@@ -1,28 +1,28 @@
-/** @module A message between 354 and its final dot: decodes what arrives into a draft, and counts it. */
+/** @module Decodes a message between 354 and its final dot into a spool entry, and counts its octets. */
 import { DataDecoder } from './listener-data.ts'
 import type { SpoolEntry } from './listener-spool.ts'
 
 export interface MessageLimits {
-  /** Largest message that is accepted. */
+  /** Maximum size of an accepted message. */
   readonly maxBytes: number
-  /** Largest message that is read to its end, for the client to get a reply. */
+  /** Maximum size that is read to the end, so that the client gets a reply. */
   readonly maxReadBytes: number
 }
 
 export class ArrivingMessage {
   readonly spoolEntry: SpoolEntry
   readonly startedAtMs: number
-  /** When octets of it last came. */
+  /** When its last octets arrived. */
   lastOctetsAtMs: number
-  /** Octets as they came. */
+  /** Octets before decoding. */
   receivedBytes = 0
   readonly #limits: MessageLimits
   readonly #decoder = new DataDecoder()
-  /** Octets of content, also of what was not stored. */
+  /** Decoded octets, including those not stored. */
   #contentBytes = 0
 
-  constructor(draft: SpoolEntry, limits: MessageLimits, nowMs: number) {
-    this.spoolEntry = draft
+  constructor(spoolEntry: SpoolEntry, limits: MessageLimits, nowMs: number) {
+    this.spoolEntry = spoolEntry
     this.#limits = limits
     this.startedAtMs = nowMs
     this.lastOctetsAtMs = nowMs
@@ -36,18 +36,18 @@ export class ArrivingMessage {
     return this.#contentBytes > this.#limits.maxBytes
   }
 
-  /** The client does not stop: the message is not even read to its end. */
+  /** The client keeps sending: the message is not even read to its end. */
   get isFarTooLarge(): boolean {
     return this.#contentBytes > this.#limits.maxReadBytes
   }
 
-  /** Takes the next octets. Returns those behind the final dot, or undefined: it has not come yet. */
+  /** Processes the next octets. Returns those after the final dot; undefined: it has not arrived. */
   read(octets: Uint8Array, nowMs: number): Uint8Array | undefined {
     this.lastOctetsAtMs = nowMs
     this.receivedBytes += octets.length
     return this.#decoder.decode(octets, (content) => {
       this.#contentBytes += content.length
-      // Nothing of a message that is too large is stored.
+      // An oversized message is not stored at all.
       if (this.isTooLarge) this.spoolEntry.drop()
       else this.spoolEntry.write(content)
     })

@@ -1,18 +1,18 @@
 /**
- * @module Parses the arguments of MAIL and RCPT (RFC 5321 §4.1.2, RFC 6531 §3.3). Input is bounded by the length of a
- * command line. Decides nothing about who may send or receive.
+ * @module Parses the arguments of MAIL and RCPT (RFC 5321 §4.1.2, RFC 6531 §3.3). The command line limits its input.
+ * Does not decide who may send or receive.
  *
- * Strict about quoted local parts, invalid UTF-8 and unknown parameters; lenient where real senders are wrong: dots at
- * the edges of local parts, underscores in the domains of senders.
+ * Strict about quoted local parts, invalid UTF-8 and unknown parameters; lenient about common errors of real senders:
+ * dots at the edges of local parts, underscores in sender domains.
  */
 import { toALabels } from '#protocols/address/domain.ts'
 
 export interface PathArguments {
   /** `''`: the null reverse-path. The domain in A-labels. */
   readonly address: string
-  /** Upper-case keyword -> value; true without one. */
+  /** Upper-case keyword -> value; true: no value. */
   readonly parameters: ReadonlyMap<string, string | true>
-  /** Whether only a session with SMTPUTF8 may name it. */
+  /** Whether the address needs SMTPUTF8. */
   readonly needsSmtpUtf8: boolean
 }
 
@@ -22,16 +22,16 @@ export type PathResult =
   | { readonly kind: 'unknown parameter'; readonly name: string }
 
 /**
- * RFC 5321 §4.5.3.1.3: a path of 256 octets, less its angle brackets. Local parts over 64 octets are common in envelope
- * senders that contain another address.
+ * RFC 5321 §4.5.3.1.3: a path of 256 octets, without its angle brackets. Envelope senders that contain another address
+ * often have local parts over 64 octets.
  */
 const MAX_ADDRESS_OCTETS = 254
-/** AUTH (RFC 4954 §5) says nothing to a server that believes no client, and some send it unasked. */
+/** AUTH (RFC 4954 §5) means nothing to a server that trusts no client, but some clients send it unasked. */
 const MAIL_PARAMETERS: ReadonlySet<string> = new Set(['SIZE', 'BODY', 'SMTPUTF8', 'AUTH'])
 const RCPT_PARAMETERS: ReadonlySet<string> = new Set()
 
 const ASCII_ONLY = /^[\0-\x7f]*$/
-// C0, DEL, C1, line ends and other invisible characters of Unicode, and what stands for octets that are no UTF-8.
+// C0, DEL, C1, line ends and other invisible Unicode characters, and the replacement for invalid UTF-8.
 const NEVER_IN_ADDRESS = /[\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Cs}\p{Zl}\p{Zp}\ufffd]/u
 const NEVER_UNQUOTED = /[\p{Z}()<>[\]\\,;:"@]/u
 const DOMAIN = /^[A-Za-z0-9_\-\u0080-\u{10ffff}]+(?:\.[A-Za-z0-9_\-\u0080-\u{10ffff}]+)*$/u
@@ -68,7 +68,7 @@ export function parsePath(command: 'MAIL' | 'RCPT', line: string): PathResult {
   return { kind: 'ok', address, parameters, needsSmtpUtf8: !ASCII_ONLY.test(address) }
 }
 
-/** The place of the `>` that closes a path, quotes respected; -1: there is none. */
+/** The index of the `>` that closes a path, respecting quotes; -1: none. */
 function findPathEnd(text: string): number {
   let isQuoted = false
   for (let i = 0; i < text.length; i++) {

@@ -1,47 +1,50 @@
 /**
- * @module The messages between the main thread and the Worker of the SMTP listener, and the limits on what remote
- * clients may do there. Types and numbers only.
+ * @module The messages between the main thread and the SMTP listener's Worker, and the limits on remote clients. Types
+ * and constants only.
  */
 
 import type { CompleteMessage, Destination, Rejection } from '#features/receiving/received/message.ts'
 import { GiB, KiB, MiB, minutes, seconds } from '#platform/units.ts'
 
-/** Limits that are no settings: only tests that cannot wait change them. */
+/** Limits that are not settings; only tests change them. */
 export interface ListenerLimits {
   /**
-   * How long a client may take for its next step towards a message (an accepted MAIL, RCPT or DATA, not NOOP or RSET),
-   * or for the next octet of one. RFC 5321 §4.5.3.2.7 wants 5 minutes; silent clients would then hold every slot.
-   * Postfix waits this long under stress.
+   * Timeout for the client's next step towards a message (an accepted MAIL, RCPT or DATA, not NOOP or RSET), or for its
+   * next octet. RFC 5321 §4.5.3.2.7 recommends 5 minutes, with which silent clients would hold every slot. Postfix uses
+   * this value under stress.
    */
   readonly idleMs: number
   readonly sessionMs: number
   /** From the 354 to the final dot. */
   readonly messageMs: number
-  /** Average rate that a message must reach once `slowGraceMs` has passed. */
+  /** Minimum average rate of a message after `slowGraceMs`. */
   readonly minBytesPerSecond: number
   readonly slowGraceMs: number
-  /** How often the limits in time are checked. */
+  /** Interval of the time limit checks. */
   readonly sweepMs: number
-  /** Longest command line; RFC 5321 §4.5.3.1.4 wants 512, our extensions add less than 100, long senders more. */
+  /** Maximum command line; RFC 5321 §4.5.3.1.4 requires 512, our extensions add less than 100, long senders more. */
   readonly commandLineBytes: number
-  /** Octets that may wait behind a command without its reply: 100 recipients of the longest names, 700 usual ones. */
+  /**
+   * Octets that may be pipelined behind an unanswered command: 100 recipients with the longest names, or 700 usual
+   * ones.
+   */
   readonly pipelinedBytes: number
   /** Commands since the last accepted message. */
   readonly commands: number
-  /** Replies of 5xx to anything but RCPT, since the last accepted message. */
+  /** 5xx replies, other than to RCPT, since the last accepted message. */
   readonly protocolErrors: number
-  /** Recipients rejected permanently: a client with so many guesses names. */
+  /** Permanently rejected recipients: a client with more is guessing names. */
   readonly rejectedRecipients: number
   /**
-   * Largest message that is for no tenant: a bounce, a complaint, a request, a report. DMARC reports may have 10 MiB;
-   * nothing larger is expected.
+   * Maximum size of a message without a tenant's recipient: a bounce, complaint, unsubscribe request or report. DMARC
+   * reports may have 10 MiB; nothing larger is expected.
    */
   readonly hostMessageBytes: number
-  /** Messages up to this size are handed over in memory, larger ones in a file. */
+  /** Up to this size a message is passed in memory, above it in a file. */
   readonly inlineBytes: number
-  /** Memory for arriving messages of all sessions; when it is full, small messages go into files as well. */
+  /** Memory for the arriving messages of all sessions; when it is full, small messages go to files too. */
   readonly bufferBytes: number
-  /** Largest sum of all files of arriving messages. */
+  /** Total size of the files of arriving messages. */
   readonly spoolBytes: number
 }
 
@@ -68,9 +71,9 @@ export interface ListenerSettings {
   readonly port: number
   readonly hostname: string
   readonly spoolFolder: string
-  /** Free disk space that its files must leave. */
+  /** Free disk space that the files must leave. */
   readonly minFreeBytes: number
-  /** Begins the names of its files, so that no two Workers of a process write the same one. */
+  /** Prefix of file names, so that two Workers of a process never write the same file. */
   readonly filePrefix: string
   readonly certificate: Certificate
   readonly maxMessageBytes: number
@@ -80,13 +83,13 @@ export interface ListenerSettings {
   readonly maxMessagesPerMinute: number
   readonly maxBytesPerHour: number
   readonly limits: ListenerLimits
-  /** Whether the main thread logs what remote clients do wrong. */
+  /** Whether the main thread logs client errors. */
   readonly logsDebug: boolean
 }
 
 /** PEM. */
 export interface Certificate {
-  /** With the intermediate certificates. */
+  /** Includes the intermediate certificates. */
   readonly cert: string
   readonly key: string
 }
@@ -95,12 +98,12 @@ export type ToListener =
   | { readonly type: 'start'; readonly settings: ListenerSettings }
   | { readonly type: 'certificate'; readonly certificate: Certificate }
   | { readonly type: 'decided'; readonly id: number; readonly decision: Destination | Rejection }
-  /** `refusal` null: it is on disk. */
+  /** `rejection` null: the message is on disk. */
   | { readonly type: 'received'; readonly id: number; readonly rejection: Rejection | null }
   /** Accept no new sessions; end those without a message in progress. */
   | { readonly type: 'drain' }
   | { readonly type: 'stop' }
-  /** Answered by `pong`; a Worker that does not is dead. */
+  /** Answered by `pong`; a Worker that does not answer is dead. */
   | { readonly type: 'ping' }
 
 export type FromListener =

@@ -1,6 +1,6 @@
 /**
- * @module The SMTP server that remote clients connect to: accepts or refuses connections, opens their sessions, and
- * counts rates. Runs in the listener's Worker and asks the main thread for everything that needs the database.
+ * @module The SMTP server for remote clients: accepts or refuses connections, opens sessions, counts rates. Runs in the
+ * listener's Worker and asks the main thread for everything that needs the database.
  */
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import type { SecureContext } from 'node:tls'
@@ -20,27 +20,27 @@ export interface InboundServerOptions {
   readonly settings: ListenerSettings
   readonly clock: Clock
   readonly decide: (address: string, sourceIp: string) => Promise<Destination | Rejection>
-  /** Null: it is on disk. */
+  /** Null: the message is on disk. */
   readonly receive: (message: CompleteMessage) => Promise<Rejection | null>
   readonly onWarning: (event: string, detail: string) => void
   readonly onDebug: (event: string, detail: string) => void
 }
 
-/** For a refused client that does not close its connection. */
+/** How long a refused client may keep its connection open. */
 const LINGER_MS = seconds(2)
-/** Refused clients that may read why at the same time; further ones are cut off. */
+/** Refused clients that may read the reason at the same time; others are cut off. */
 const MAX_LINGERING = 200
 /**
- * Many sockets that read at once leave garbage faster than the runtime collects it: with a thousand senders that was
- * half of 180 MB. With this many sessions it is collected each time this much was read, which takes 20 ms that only
- * they wait for; with fewer there is no need.
+ * Reading many sockets leaves garbage faster than the runtime collects it: half of 180 MB with a thousand senders. From
+ * this many sessions on, garbage is collected each time this much was read, which delays only them, by 20 ms. Fewer
+ * sessions do not need it.
  */
 const COLLECT_INTERVAL_BYTES = 4 * MiB
 const MIN_SESSIONS_TO_COLLECT = 100
-/** Networks of each size whose rates are known; more of them evict those that came first. */
+/** Networks of each size with known rates; more evict the oldest. */
 const MAX_NETWORKS = 50_000
 
-/** This many at once, and as many again within each such time. */
+/** A burst of `count`, and as many again within `ms`. */
 const toRate = (ms: number, count: number): Rate => ({ burst: count, ratePerSecond: (count * 1000) / ms })
 
 type SharedSessionHost = Omit<SessionHost, 'network' | 'onOctets' | 'onClosed'>
@@ -87,12 +87,12 @@ export class InboundServer {
     })
   }
 
-  /** Sessions that are in TLS already go on with the certificate before. */
+  /** Sessions already in TLS keep the previous certificate. */
   useCertificate(certificate: Certificate): void {
     this.#secureContext = openSecureContext(certificate)
   }
 
-  /** Accepts no new sessions; resolves when the last one has ended. A message in progress gets its reply first. */
+  /** Accepts no new sessions; resolves when the last one has ended. A message in progress still gets its reply. */
   drain(): Promise<void> {
     this.#isDraining = true
     this.#server.close()
@@ -133,14 +133,14 @@ export class InboundServer {
       checkRates: (address) => this.#checkRates(address),
       decide,
       receive,
-      onStoreFailed: (error) => onWarning('a message could not be kept', String(error)),
+      onStoreFailed: (error) => onWarning('message not stored', String(error)),
       onError: (error) => this.#onError(error),
     }
   }
 
   #onConnection(socket: Socket): void {
     const address = socket.remoteAddress
-    // Without an address it is gone already.
+    // A socket without an address is already closed.
     const slot = address === undefined ? 'gone' : this.#slots.acquire(address)
     if (typeof slot === 'string') {
       this.#refuseConnection(socket, slot)
@@ -163,14 +163,14 @@ export class InboundServer {
     this.#sessions.add(session)
   }
 
-  /** Why a client may not send another message now; counts it. */
+  /** Why a client may not send another message now; counts the message. */
   #checkRates(address: string): Reply | undefined {
     if (!this.#octetLimiter.take(address).ok) {
-      this.#options.onDebug('messages refused', `${address} hands in too much mail`)
+      this.#options.onDebug('message rejected', `${address} exceeds its byte rate`)
       return REPLIES.byteRate
     }
     if (this.#messageLimiter.take(address).ok) return undefined
-    this.#options.onDebug('messages refused', `${address} hands in too many messages`)
+    this.#options.onDebug('message rejected', `${address} exceeds its message rate`)
     return REPLIES.messageRate
   }
 
@@ -181,9 +181,9 @@ export class InboundServer {
     Bun.gc(true)
   }
 
-  /** Ends a session whose slot another one got; its client has moments to read why, without a slot. */
+  /** Ends a session that lost its slot; its client may briefly read the reason, without a slot. */
   #evict(session: InboundSession): void {
-    this.#options.onWarning('connections refused', 'as many clients are connected as may be; slow ones end')
+    this.#options.onWarning('connections refused', 'connection limit reached; slow sessions are closed')
     if (session.stage !== 'ended' && this.#tryLinger(session.socket)) session.end(REPLIES.evicted)
     else session.socket.destroy()
   }
@@ -200,13 +200,13 @@ export class InboundServer {
   #refuseConnection(socket: Socket, reason: 'all' | 'network' | 'gone'): void {
     const { onWarning, onDebug, clock } = this.#options
     socket.on('error', () => {})
-    if (reason === 'all') onWarning('connections refused', 'as many clients are connected as may be')
-    else onDebug('connection refused', `${socket.remoteAddress} has as many connections as it may have`)
+    if (reason === 'all') onWarning('connections refused', 'connection limit reached')
+    else onDebug('connection refused', `${socket.remoteAddress} has reached its connection limit`)
     if (reason === 'gone' || !this.#tryLinger(socket)) {
       socket.destroy()
       return
     }
-    // What the client sends is discarded: a socket that is closed with unread octets takes the reply back.
+    // Discards client input: closing a socket with unread octets would discard the reply.
     socket.resume()
     const { code, text } = reason === 'network' ? REPLIES.tooManyOfNetwork : REPLIES.tooManyConnections
     socket.end(formatReply(code, [text]))
@@ -214,7 +214,7 @@ export class InboundServer {
   }
 
   #onError(error: Error): void {
-    this.#options.onDebug('a session ended with an error', String(error))
+    this.#options.onDebug('session error', String(error))
   }
 
   #sweep(): void {

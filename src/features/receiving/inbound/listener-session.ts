@@ -1,11 +1,11 @@
 /**
- * @module One SMTP session (RFC 5321) with a remote client: a state machine over its socket, with bounds on what the
- * client sends and how slowly. Knows nothing of the main thread: decisions and storage are asked of `SessionHost`.
+ * @module One SMTP session (RFC 5321) with a remote client: a state machine over its socket, with limits on how much
+ * and how slowly the client sends. Knows nothing of the main thread: `SessionHost` decides and stores.
  *
  * opening → ready ⇄ deciding → … → ready → message → storing → ready → … → closing → closed
  *
- * STARTTLS goes from `ready` by `handshake` back to `ready`, with a new envelope and no greeting. Replies leave in the
- * order of commands, one command at a time; octets that come meanwhile wait in `CommandInput`.
+ * STARTTLS leads from `ready` through `handshake` back to `ready`, with a new envelope and no greeting. Replies keep
+ * the order of the commands, which run one at a time; octets that arrive in between wait in `CommandInput`.
  */
 import type { Socket } from 'node:net'
 import type { SecureContext, TLSSocket } from 'node:tls'
@@ -44,40 +44,40 @@ export interface SessionHost {
   readonly limits: ListenerLimits
   readonly spool: Spool
   readonly clock: Clock
-  /** Network of the client, the largest that one customer may have. */
+  /** The client's network: the largest that one customer may have. */
   readonly network: string
   secureContext(): SecureContext
   isDraining(): boolean
-  /** Called at MAIL: why the client may not send now. */
+  /** Called at MAIL: why the client may not send now; undefined: it may. */
   checkRates(address: string): Reply | undefined
   decide(address: string, sourceIp: string): Promise<Destination | Rejection>
   /** Null: the message is on disk. */
   receive(message: CompleteMessage): Promise<Rejection | null>
-  /** Called with the number of octets of each piece that was read. */
+  /** Called with the size of each piece that was read. */
   onOctets(count: number): void
-  /** Called when a whole message could not be stored. */
+  /** Called when a complete message could not be stored. */
   onStoreFailed(error: unknown): void
   onError(error: Error): void
-  /** Called once, when the connection is gone. */
+  /** Called once, when the connection has closed. */
   onClosed(): void
 }
 
 type State =
-  /** Connected, not greeted yet: a client that sends a command now does not wait for replies. */
+  /** Before the greeting: a client that sends a command now does not wait for replies. */
   | 'opening'
   /** Reads commands. */
   | 'ready'
-  /** A recipient is being decided about. */
+  /** The host is deciding on a recipient. */
   | 'deciding'
-  /** The client has not read its replies: no further command is run. */
+  /** The client has not read its replies: no command runs. */
   | 'unread'
-  /** From the 354 to the final dot. */
+  /** Between the 354 and the final dot. */
   | 'message'
-  /** A whole message is being stored. */
+  /** The host is storing a complete message. */
   | 'storing'
-  /** From the 220 to STARTTLS to the end of the TLS handshake. */
+  /** From the 220 for STARTTLS to the end of the TLS handshake. */
   | 'handshake'
-  /** The last reply was sent; what still comes is discarded. */
+  /** The last reply was sent; input is discarded. */
   | 'closing'
   | 'closed'
 
@@ -87,20 +87,20 @@ interface MailTransaction {
   readonly hasSmtpUtf8: boolean
 }
 
-/** Only a client that ignores the protocol sends before it was greeted; most of those do so within this time. */
+/** Clients that ignore the protocol send before the greeting; most of them do so within this time. */
 const GREETING_DELAY_MS = 100
-/** A client gets this long to read the last reply and to close; nothing extends it. */
+/** How long a client may take to read the last reply and close; nothing extends it. */
 const CLOSE_TIMEOUT_MS = seconds(5)
-/** Times the largest message that a client which does not stop may send before it is cut off. */
+/** Multiple of the maximum message size after which a client that keeps sending is cut off. */
 const FLOOD_FACTOR = 2
-/** About what is on its way when a client reads that it should stop. */
+/** About the amount in flight when a client reads that it should stop. */
 const MAX_DISCARDED_BYTES = 256 * KiB
-/** With this much unprocessed the socket is not read until all of it is processed. */
+/** The socket is paused at this much unprocessed input, until all of it is processed. */
 const PAUSE_BYTES = 16 * KiB
-/** Commands that are run before other sessions get a tick of the event loop. */
+/** Commands that run before other sessions get a tick of the event loop. */
 const MAX_COMMANDS_PER_TICK = 100
 const MAX_UNKNOWN_COMMANDS = 10
-/** How connections end outside of a transaction: the client went away. */
+/** Errors of connections outside a transaction: the client disconnected. */
 const QUIET_ERRORS: ReadonlySet<unknown> = new Set(['ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'EHOSTUNREACH', 'ENETUNREACH'])
 
 export class InboundSession {
@@ -113,15 +113,15 @@ export class InboundSession {
   #isPaused = false
   #timer: Timer | undefined
   #discardedBytes = 0
-  /** `TLSv1.3 TLS_AES_256_GCM_SHA384`; null: in clear. */
+  /** `TLSv1.3 TLS_AES_256_GCM_SHA384`; null: no TLS. */
   #tls: string | null = null
   #helo: string | undefined
   #envelope: MailTransaction | undefined
-  /** Accepted recipients, by address in lower case. */
+  /** Accepted recipients by lower-case address. */
   readonly #recipients = new Map<string, Destination>()
   #message: ArrivingMessage | undefined
   #progressAtMs: number
-  /** When the command came that has no reply yet. */
+  /** When the unanswered command arrived. */
   #commandAtMs: number | undefined
   #commands = 0
   #errors = 0
@@ -135,10 +135,10 @@ export class InboundSession {
     this.#openedAtMs = host.clock.monotonicMs()
     this.#progressAtMs = this.#openedAtMs
     this.#input = new CommandInput(host.limits.commandLineBytes)
-    // Without it the reply to a pipelined command waits until the client acknowledged the one before.
+    // Otherwise the reply to a pipelined command waits for the acknowledgement of the previous one.
     socket.setNoDelay(true)
     this.#listenTo(socket)
-    // Real time, also for a test that decides what time it is: early talkers are real.
+    // Real time even for a test with its own clock: early talkers are real.
     this.#timer = systemClock.after(GREETING_DELAY_MS, () => this.#greet())
   }
 
@@ -154,18 +154,18 @@ export class InboundSession {
     return this.#envelope ? 'envelope' : 'idle'
   }
 
-  /** When the client last came closer to a message; of one that arrives, when it began. */
+  /** When the client last made progress towards a message; for an arriving message, when it began. */
   get progressAtMs(): number {
     return this.#progressAtMs
   }
 
-  /** Ends the session when it exceeded a time limit. */
+  /** Ends the session when it exceeds a time limit. */
   sweep(nowMs: number): void {
     if (this.#isEnded() || this.#isProcessing()) return
     const { limits } = this.#host
     if (this.#message) {
-      const { startedAtMs: sinceMs, lastOctetsAtMs, receivedBytes } = this.#message
-      const openMs = nowMs - sinceMs
+      const { startedAtMs, lastOctetsAtMs, receivedBytes } = this.#message
+      const openMs = nowMs - startedAtMs
       const isSlow = openMs > limits.slowGraceMs && receivedBytes < (limits.minBytesPerSecond * openMs) / 1000
       if (isSlow || openMs > limits.messageMs) this.end(REPLIES.tooSlow)
       else if (nowMs - lastOctetsAtMs > limits.idleMs) this.end(REPLIES.idle)
@@ -173,7 +173,7 @@ export class InboundSession {
     else if (nowMs - this.#progressAtMs > limits.idleMs) this.end(REPLIES.idle)
   }
 
-  /** RFC 5321 §3.8: the client is told before the session ends. A message in progress gets its reply first. */
+  /** Announces the end of the session (RFC 5321 §3.8). A message in progress still gets its reply. */
   drain(): void {
     if (this.#state !== 'message' && this.#state !== 'storing') this.end(REPLIES.stopping)
   }
@@ -188,7 +188,7 @@ export class InboundSession {
     return this.#state === 'closing' || this.#state === 'closed'
   }
 
-  /** The client can only wait: for a decision, or for the reply to a whole message. */
+  /** Whether the client can only wait: for a decision, or for the reply to a complete message. */
   #isProcessing(): boolean {
     return this.#state === 'deciding' || this.#state === 'storing'
   }
@@ -208,8 +208,8 @@ export class InboundSession {
       this.#discardedBytes += octets.length
       if (this.#discardedBytes > MAX_DISCARDED_BYTES) this.#socket.destroy()
     } else if (this.#message && this.#state === 'message') this.#readMessage(this.#message, octets)
-    // RFC 2920 §3.1: a client that sends DATA waits for its reply, so what waits outside of a message is a group of
-    // commands. Without this bound each session could make us hold what one read of a socket brings, half a megabyte.
+    // RFC 2920 §3.1: a client that sends DATA waits for its reply, so octets outside a message are pipelined commands.
+    // Without this limit each session could make us hold a whole socket read of half a megabyte.
     else if (this.#input.size + octets.length > limits.pipelinedBytes) this.end(REPLIES.tooMuchPipelined)
     else {
       this.#input.add(octets)
@@ -236,22 +236,22 @@ export class InboundSession {
   }
 
   #send(code: number, lines: readonly string[], isProgress = false): void {
-    // While a client waits for a reply its idle time stands still.
+    // The idle time stands still while the client waits for a reply.
     if (this.#commandAtMs !== undefined) this.#progressAtMs += this.#host.clock.monotonicMs() - this.#commandAtMs
     this.#commandAtMs = undefined
     if (isProgress) this.#recordProgress()
     if (code >= 500) this.#errors++
-    // In a handshake a reply would be clear text between the records.
+    // During a handshake a reply would be clear text between TLS records.
     if (this.#isEnded() || this.#state === 'handshake' || !this.#socket.writable) return
     this.#socket.write(formatReply(code, lines))
   }
 
-  /** Gives the client time for its next step. What only keeps a connection open, such as NOOP and RSET, gives none. */
+  /** Restarts the time for the client's next step. NOOP, RSET and others that only keep a connection open do not. */
   #recordProgress(): void {
     this.#progressAtMs = this.#host.clock.monotonicMs()
   }
 
-  /** Sends nothing more, and discards what still comes, so that the client can read the last reply. */
+  /** Sends nothing more and discards input, so that the client can read the last reply. */
   #close(): void {
     if (this.#isEnded()) return
     const wasHandshake = this.#state === 'handshake'
@@ -270,7 +270,7 @@ export class InboundSession {
     this.#timer = this.#host.clock.after(delayMs, () => socket.destroy())
   }
 
-  /** A message that is not whole is lost with its session; one that is being stored is the main thread's already. */
+  /** An incomplete message is lost with its session; one that is being stored already belongs to the main thread. */
   #dropMessage(): void {
     if (this.#state !== 'message') return
     this.#message?.spoolEntry.drop()
@@ -286,7 +286,7 @@ export class InboundSession {
 
   // Commands
 
-  /** Runs the commands that have come, until one has to wait. */
+  /** Runs the received commands until one has to wait. */
   #runCommands(): void {
     for (let count = 0; this.#state === 'ready' || this.#state === 'opening'; count++) {
       if (count === MAX_COMMANDS_PER_TICK) {
@@ -305,7 +305,7 @@ export class InboundSession {
     if (this.#input.size >= PAUSE_BYTES) this.#setPaused(true)
   }
 
-  /** A client that never reads its replies must not make us hold any number of them. */
+  /** A client that does not read its replies must not make us buffer many of them. */
   #waitForDrain(): void {
     if (this.#state !== 'ready' || !this.#socket.writableNeedDrain) return
     this.#state = 'unread'
@@ -343,7 +343,7 @@ export class InboundSession {
     }
   }
 
-  /** Why the session ends in place of another command; counts it. */
+  /** The reply that ends the session instead of another command; counts the command. */
   #findEndReply(command: string, line: string): Reply | undefined {
     const { limits, hostname } = this.#host
     this.#commands++
@@ -418,7 +418,7 @@ export class InboundSession {
     this.#send(250, [hostname, ...extensions, `SIZE ${maxMessageBytes}`])
   }
 
-  /** Forgets the transaction. */
+  /** Resets the transaction. */
   #reset(): void {
     this.#envelope = undefined
     this.#recipients.clear()
@@ -473,7 +473,7 @@ export class InboundSession {
     if ('code' in decision) {
       if (decision.code >= 500) {
         this.#rejectedRecipients++
-        // The reply counts as an error, and this is none.
+        // `#reply` counts a 5xx as an error, but this is none.
         this.#errors--
       }
       this.#reply(decision)
@@ -497,7 +497,7 @@ export class InboundSession {
     }
     this.#reply(REPLIES.startTls)
     this.#state = 'handshake'
-    // RFC 3207 §4.2: what came in clear behind the command is discarded.
+    // RFC 3207 §4.2: clear text after the command is discarded.
     this.#input = new CommandInput(this.#host.limits.commandLineBytes)
     this.#isPaused = false
     this.#socket = upgradeToTls(this.#socket, this.#host.secureContext(), {
@@ -521,7 +521,7 @@ export class InboundSession {
 
   #onData(): void {
     if (this.#recipients.size === 0) {
-      // RFC 5321 §3.3: with MAIL accepted, every RCPT was refused.
+      // RFC 5321 §3.3: MAIL was accepted, every RCPT was rejected.
       this.#reply(this.#envelope ? REPLIES.noValidRecipient : REPLIES.needsRecipient)
       return
     }
@@ -536,7 +536,7 @@ export class InboundSession {
     if (octets.length > 0) this.#readMessage(message, octets)
   }
 
-  /** Largest message to the accepted recipients: smaller when none of them is a tenant's. */
+  /** Maximum size for the accepted recipients: smaller when none belongs to a tenant. */
   #maxMessageBytes(): number {
     const { maxMessageBytes, limits } = this.#host
     const isForTenant = this.#recipients.values().some(({ kind }) => kind === 'domain')
@@ -554,14 +554,14 @@ export class InboundSession {
       return
     }
     this.#state = 'storing'
-    // A copy: what was read in one piece with it must not wait for the reply to the message.
+    // A copy: the buffer it was read into must not stay until the reply to the message.
     if (remaining.length > 0) this.#input.add(Buffer.from(remaining))
     void this.#store(message).then((reply) => this.#onStored(reply))
   }
 
-  /** Resolves with the reply to the message, an acceptance only when it is on disk. */
+  /** Resolves with the reply to the message; 250 only when it is on disk. */
   async #store(message: ArrivingMessage): Promise<Reply> {
-    const { spoolEntry: draft } = message
+    const { spoolEntry } = message
     const { maxMessageBytes, limits } = this.#host
     try {
       if (message.contentBytes > maxMessageBytes) return createTooLargeReply(maxMessageBytes)
@@ -572,8 +572,8 @@ export class InboundSession {
         sourceIp: this.#address,
         helo: this.#helo ?? '',
         tls: this.#tls,
-        sizeBytes: draft.sizeBytes,
-        content: await draft.finish(),
+        sizeBytes: spoolEntry.sizeBytes,
+        content: await spoolEntry.finish(),
       })
       return rejection ?? REPLIES.messageAccepted
     } catch (error) {
@@ -581,18 +581,18 @@ export class InboundSession {
       this.#host.onStoreFailed(error)
       return code === 'ENOSPC' || code === 'EDQUOT' ? REPLIES.noSpace : REPLIES.notStored
     } finally {
-      draft.drop()
+      spoolEntry.drop()
     }
   }
 
   #onStored(reply: Reply): void {
-    // The client may have gone, or been told that the service stops.
+    // The client may have disconnected or read that the service stops.
     if (this.#state !== 'storing') return
     this.#message = undefined
     this.#recordProgress()
     this.#unknownCommands = 0
     if (reply === REPLIES.messageAccepted) {
-      // What was counted is forgiven, for clients that bring many messages in one session.
+      // An accepted message resets the counters, for clients that send many in one session.
       this.#commands = 0
       this.#errors = 0
     }

@@ -1,13 +1,13 @@
 /**
- * @module The connection slots of the SMTP listener: how many in all, how many of one network, and which session gives
- * way when there are no more. Counts and chooses; never closes a connection itself.
+ * @module The connection slots of the SMTP listener: limits the total and each network, and chooses the session to
+ * evict when all are in use. Never closes a connection itself.
  */
 import { networksOf } from '#platform/network.ts'
 import { Counts } from '#platform/queue/counts.ts'
 
-/** How far a session is, the most dispensable first. Its place among those with the same. */
+/** Progress of a session, the most dispensable first. */
 export type Stage =
-  /** Its last words are said; it only has not closed. */
+  /** The last reply was sent; it has not closed yet. */
   | 'ended'
   /** No accepted MAIL. */
   | 'idle'
@@ -16,15 +16,15 @@ export type Stage =
   | 'message'
 
 export interface SlotHolder {
-  /** Undefined: it waits for us, and never gives way. */
+  /** Undefined: it waits for us and is never evicted. */
   readonly stage: Stage | undefined
-  /** When it last came a step closer to a message. */
+  /** When it last made progress towards a message. */
   readonly progressAtMs: number
 }
 
 export interface Slot<T> {
   holder: T | undefined
-  /** The largest network that the customer may have whose connection it is: an IPv6 /48, an IPv4 address. */
+  /** The largest network that the customer may have: an IPv6 /48, an IPv4 address. */
   readonly wideNetwork: string
   /** May be called again. */
   release(): void
@@ -36,7 +36,7 @@ export interface SlotLimits {
 }
 
 const STAGES: readonly Stage[] = ['ended', 'idle', 'envelope', 'message']
-/** Of all slots, for networks that have none. */
+/** Fraction of all slots reserved for networks without one. */
 const RESERVED_FRACTION = 0.1
 
 interface HeldSlot<T> extends Slot<T> {
@@ -48,10 +48,10 @@ export class ConnectionSlots<T extends SlotHolder> {
   readonly #onEvicted: (holder: T) => void
   readonly #slots = new Set<HeldSlot<T>>()
   readonly #perNetwork = new Counts<string>()
-  /** By the largest network that one customer may have: an IPv6 /48 has 65,536 of the others. */
+  /** By the largest network that one customer may have: an IPv6 /48 contains 65,536 of the others. */
   readonly #perWideNetwork = new Counts<string>()
 
-  /** @param onEvicted ends a session whose slot another one has got */
+  /** @param onEvicted ends a session whose slot another one received */
   constructor(limits: SlotLimits, onEvicted: (holder: T) => void) {
     this.#limits = limits
     this.#onEvicted = onEvicted
@@ -62,8 +62,8 @@ export class ConnectionSlots<T extends SlotHolder> {
   }
 
   /**
-   * A slot for a connection from an address, or why there is none: its network has as many as it may have, or all are
-   * taken.
+   * Acquires a slot for a connection from an address. Returns why there is none: its network is at its limit, or all
+   * are in use.
    */
   acquire(address: string): Slot<T> | 'network' | 'all' {
     const networks = networksOf(address)
@@ -93,8 +93,9 @@ export class ConnectionSlots<T extends SlotHolder> {
   }
 
   /**
-   * The most dispensable session, of the network with most, that has waited longest. @param held slots that the
-   * newcomer's network has already
+   * The session to evict: the most dispensable, then of the network with the most slots, then the longest without
+   * progress.
+   * @param heldCount slots that the newcomer's network already has
    */
   #findVictim(heldCount: number): HeldSlot<T> | undefined {
     let victim: (Rank & { readonly slot: HeldSlot<T> }) | undefined
@@ -103,8 +104,8 @@ export class ConnectionSlots<T extends SlotHolder> {
       if (holder?.stage === undefined) continue
       const count = this.#perWideNetwork.of(slot.wideNetwork)
       const stage = STAGES.indexOf(holder.stage)
-      // Whoever brings mail gives way only to a network that still has less afterwards, so that two honest ones do not
-      // take turns at it.
+      // A session with a transaction is evicted only for a network that still has fewer slots afterwards, so that two
+      // honest networks do not evict each other in turn.
       if (count <= heldCount + (stage > IDLE ? 1 : 0)) continue
       const rank = { stage, count, sinceMs: holder.progressAtMs, slot }
       if (!victim || isBefore(rank, victim)) victim = rank
@@ -117,7 +118,7 @@ const IDLE = STAGES.indexOf('idle')
 
 interface Rank {
   readonly stage: number
-  /** Slots of its network. */
+  /** Slots of the session's network. */
   readonly count: number
   readonly sinceMs: number
 }

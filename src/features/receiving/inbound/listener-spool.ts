@@ -1,10 +1,10 @@
 /**
- * @module Messages while they arrive: small ones in memory, larger ones in a compressed file, so that memory stays
- * small whatever remote clients send. Runs in the listener's Worker, where a write that waits for the disk holds up
- * only them; that is why writes are synchronous: nothing can pile up before them.
+ * @module Spools arriving messages: small ones in memory, larger ones in a compressed file, so that remote clients
+ * cannot exhaust memory. Runs in the listener's Worker, where blocking writes delay only clients; writes are
+ * synchronous so that nothing queues up.
  *
- * A file is a row of zstd frames (RFC 8878 §3.1), one for each block: a compressor that lives as long as a message
- * costs a megabyte, a block 64 KiB.
+ * A file is a sequence of zstd frames (RFC 8878 §3.1), one for each block: a compressor for a whole message would take
+ * a megabyte, a block takes 64 KiB.
  */
 import { closeSync, fdatasync, openSync, statfsSync, unlinkSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,42 +18,46 @@ export interface SpoolOptions {
   readonly inlineBytes: number
   readonly bufferBytes: number
   readonly spoolBytes: number
-  /** Free disk space that files leave; 0: the system is not asked. */
+  /** Free disk space that the files must leave; 0: not checked. */
   readonly minFreeBytes: number
-  /** Messages that may arrive at the same time. */
+  /** Maximum number of concurrently arriving messages. */
   readonly maxMessages: number
 }
 
 export interface Spool {
-  /** A new message from a network. When files are at their limit, the network with most of them loses its largest. */
+  /**
+   * Starts a message from a network. When files reach their limit, the network with the most data loses its largest
+   * message.
+   */
   createEntry(network: string): SpoolEntry
 }
 
-/** A message that arrives. One that is not finished must be dropped. */
+/** An arriving message. It must be dropped unless it was finished. */
 export interface SpoolEntry {
   readonly sizeBytes: number
-  /** Keeps a copy. Never throws: `finish` rejects with what failed. */
+  /** Stores a copy. Never throws: `finish` rejects with the failure. */
   write(bytes: Uint8Array): void
   /**
-   * The whole message, a file synced. Rejects with the system's error, or with `code` ENOSPC at the limit of all files.
+   * Returns the complete message; a file is synced. Rejects with the system's error, or with `code` ENOSPC at the limit
+   * of all files.
    */
   finish(): Promise<CompleteMessage['content']>
-  /** Frees the memory, and deletes the file unless `finish` returned it. May be called again. */
+  /** Frees memory, and deletes the file unless `finish` returned it. May be called again. */
   drop(): void
 }
 
 const ZSTD_LEVEL = 1
 const MIN_BLOCK_BYTES = 4 * KiB
 const MAX_BLOCK_BYTES = 64 * KiB
-/** Written to files between two looks at the free space. */
+/** Octets written to files between two checks of the free space. */
 const DISK_CHECK_BYTES = MiB
-/** As the content store names its parts: platform/content/pack.ts. */
+/** The content store names blobs by as many: platform/content/pack.ts. */
 const HASH_BYTES = 16
 
 const sync = promisify(fdatasync)
 
 export function createSpool(options: SpoolOptions): Spool {
-  // As much again as the buffers when every session has a file.
+  // Blocks of all sessions with a file take as much memory again as the buffers.
   const blockBytes = Math.min(
     MAX_BLOCK_BYTES,
     Math.max(MIN_BLOCK_BYTES, Math.floor(options.bufferBytes / options.maxMessages)),
@@ -71,10 +75,10 @@ export function createSpool(options: SpoolOptions): Spool {
 interface SpoolState {
   bufferedBytes: number
   spooledBytes: number
-  /** Written since the free space was looked at. */
+  /** Octets written since the last check of the free space. */
   uncheckedBytes: number
   files: number
-  /** Messages that are being written into files. */
+  /** Messages whose file is being written. */
   readonly open: Set<SpooledMessage>
 }
 
@@ -85,13 +89,14 @@ class SpooledMessage implements SpoolEntry {
   readonly #state: SpoolState
   readonly #network: string
   /**
-   * In memory: the message before `#block`. Blocks are added, never copied into larger ones, which would be garbage.
+   * In memory: the message before `#block`. Blocks are chained, because copying them into larger ones would leave
+   * garbage.
    */
   #fullBlocks: Uint8Array[] = []
-  /** The end of the message in memory, or what is not written to the file yet. */
+  /** The end of the message in memory, or the part not yet in the file. */
   #block: Uint8Array = new Uint8Array(0)
   #filledBytes = 0
-  /** What this message takes of the memory for all. */
+  /** Share of this message in the memory for all. */
   #countedBytes = 0
   #file: { readonly fd: number; readonly path: string; readonly hash: Bun.CryptoHasher } | undefined
   #writtenBytes = 0
@@ -124,7 +129,7 @@ class SpooledMessage implements SpoolEntry {
     const file = this.#file
     if (!file) {
       const bytes = concatenate([...this.#fullBlocks, this.#block.subarray(0, this.#filledBytes)])
-      // What it takes stays counted until it is dropped: the main thread has it meanwhile.
+      // The memory stays counted until `drop`: the main thread holds it.
       this.#freeBuffers()
       return { kind: 'bytes', bytes }
     }
@@ -157,7 +162,7 @@ class SpooledMessage implements SpoolEntry {
     this.#isDropped = true
     this.#setCountedBytes(0)
     this.#freeBuffers()
-    // The number of a file that is being synced must not be given to another one.
+    // Closing now could give the descriptor that is being synced to another file.
     if (!this.#isSyncing) this.#close()
     if (this.#isHandedOver) this.#uncountFile()
   }
@@ -173,7 +178,7 @@ class SpooledMessage implements SpoolEntry {
     this.#countedBytes = bytes
   }
 
-  /** From memory into a file. */
+  /** Moves the message from memory into a file. */
   #open(): void {
     const path = join(this.#options.folder, `${this.#options.filePrefix}-${++this.#state.files}.zst`)
     this.#file = { fd: openSync(path, 'wx', 0o600), path, hash: new Bun.CryptoHasher('sha256') }
@@ -189,7 +194,7 @@ class SpooledMessage implements SpoolEntry {
   #append(bytes: Uint8Array): void {
     let from = 0
     while (from < bytes.length) {
-      // Whole blocks need no copy.
+      // Complete blocks need no copy.
       if (this.#file && this.#filledBytes === 0 && bytes.length - from >= this.#blockBytes) {
         this.#writeBlock(bytes.subarray(from, from + this.#blockBytes))
         from += this.#blockBytes
@@ -203,13 +208,13 @@ class SpooledMessage implements SpoolEntry {
     }
   }
 
-  /** For the next octets: in memory while there is any, then in a file. */
+  /** Makes space for the next octets: in memory while the limit allows, then in a file. */
   #ensureBuffer(): void {
     if (this.#file) {
       this.#flush()
       return
     }
-    // As much again, so that a large message is of few blocks.
+    // Doubles the memory, so that a large message has few blocks.
     const size = Math.min(MAX_BLOCK_BYTES, Math.max(MIN_BLOCK_BYTES, this.#countedBytes))
     if (this.#state.bufferedBytes + size > this.#options.bufferBytes) {
       this.#open()
@@ -238,7 +243,7 @@ class SpooledMessage implements SpoolEntry {
     for (let written = 0; written < compressed.length; ) written += writeSync(file.fd, compressed, written)
   }
 
-  /** A message that began while there was room must not take what is reserved to finish accepted mail. */
+  /** A message that began earlier must not use space reserved for finishing accepted mail. */
   #requireDiskSpace(bytes: number): void {
     const { folder, minFreeBytes } = this.#options
     if (minFreeBytes === 0) return
@@ -246,12 +251,12 @@ class SpooledMessage implements SpoolEntry {
     if (this.#state.uncheckedBytes < DISK_CHECK_BYTES) return
     const { bavail, bsize } = statfsSync(folder)
     if (bavail * bsize < minFreeBytes)
-      throw Object.assign(new Error('less of the disk is free than is reserved'), { code: 'ENOSPC' })
+      throw Object.assign(new Error('free disk space is below the reserve'), { code: 'ENOSPC' })
     this.#state.uncheckedBytes = 0
   }
 
   /**
-   * Makes room in the files, if need be by failing a message of the network with most; false: this network has most.
+   * Frees file space, if need be by failing messages of the network with the most; false: this network has the most.
    */
   #ensureFileCapacity(bytes: number): boolean {
     const { open } = this.#state
@@ -292,8 +297,7 @@ class SpooledMessage implements SpoolEntry {
   }
 }
 
-const createSpoolFullError = (): Error =>
-  Object.assign(new Error('the messages that arrive take all the room they may have'), { code: 'ENOSPC' })
+const createSpoolFullError = (): Error => Object.assign(new Error('the spool is full'), { code: 'ENOSPC' })
 
 function concatenate(parts: readonly Uint8Array[]): Uint8Array {
   const all = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0))

@@ -1,4 +1,4 @@
-/** @module STARTTLS on a connection of the SMTP listener: the handshake on top of its socket. */
+/** @module Upgrades a connection of the SMTP listener to TLS (STARTTLS). */
 import type { Socket } from 'node:net'
 import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls'
 import type { Certificate } from './listener-protocol.ts'
@@ -7,7 +7,7 @@ const MIN_TLS_VERSION = 'TLSv1.2'
 
 export interface TlsEvents {
   onSecure(socket: TLSSocket): void
-  /** Called for a handshake that fails and for a connection that breaks. */
+  /** Called when a handshake fails or the connection breaks. */
   onError(error: Error): void
   /** May be called more than once. */
   onClosed(): void
@@ -16,12 +16,12 @@ export interface TlsEvents {
 export const openSecureContext = ({ cert, key }: Certificate): SecureContext =>
   createSecureContext({ cert, key, minVersion: MIN_TLS_VERSION, honorCipherOrder: true })
 
-/** Begins the handshake as server. From then on nothing else may read or write the socket. */
+/** Starts the handshake as server. From then on nothing else may read or write the socket. */
 export function upgradeToTls(socket: Socket, secureContext: SecureContext, events: TlsEvents): TLSSocket {
   socket.removeAllListeners()
   socket.pause()
   const secure = new TLSSocket(socket, { isServer: true, secureContext })
-  // A handshake that fails destroys neither socket on Bun.
+  // On Bun a failed handshake destroys neither socket.
   const onFailed = (error: Error): void => {
     secure.destroy()
     socket.destroy()
@@ -36,7 +36,7 @@ export function upgradeToTls(socket: Socket, secureContext: SecureContext, event
     socket.destroy()
     events.onClosed()
   })
-  // Once: a client of TLS 1.2 may renegotiate, which emits it again.
+  // Once: TLS 1.2 renegotiation emits it again.
   secure.once('secure', () => {
     isSecure = true
     events.onSecure(secure)

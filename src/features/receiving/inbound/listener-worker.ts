@@ -1,7 +1,7 @@
 /**
- * @module Entry of the listener's Worker: speaks SMTP with remote clients and hands whole messages to the main thread,
- * which decides about recipients and stores messages. Never opens a database, and replies 250 only when the main thread
- * reports the message on disk.
+ * @module Entry point of the listener's Worker: speaks SMTP with remote clients and passes complete messages to the
+ * main thread, which decides on recipients and stores messages. Never opens a database, and replies 250 only when the
+ * main thread reports the message on disk.
  */
 import type { CompleteMessage, Destination, Rejection } from '#features/receiving/received/message.ts'
 import { systemClock } from '#platform/clock.ts'
@@ -11,19 +11,19 @@ import { InboundServer } from './listener-server.ts'
 
 declare const self: Worker
 
-/** A warning of one kind is logged once in this time, so that remote clients cannot fill the log. */
+/** Each kind of warning is logged once in this time, so that remote clients cannot fill the log. */
 const WARN_INTERVAL_MS = seconds(30)
-/** Time for the last replies to leave. */
+/** Time for the last replies to be sent. */
 const STOP_DELAY_MS = 100
 
 const post = (message: FromListener, transfer: ArrayBuffer[] = []): void => self.postMessage(message, transfer)
 
-/** The Worker's side of the conversation with the main thread. */
+/** The Worker's side of the protocol with the main thread. */
 class ListenerWorker {
   #server: InboundServer | undefined
   #lastId = 0
-  readonly #deciding = new Map<number, (answer: Destination | Rejection) => void>()
-  readonly #receiving = new Map<number, (refusal: Rejection | null) => void>()
+  readonly #deciding = new Map<number, (decision: Destination | Rejection) => void>()
+  readonly #receiving = new Map<number, (rejection: Rejection | null) => void>()
   readonly #warnedAtMs = new Map<string, number>()
 
   onMessage(message: ToListener): void {

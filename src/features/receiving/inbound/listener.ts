@@ -1,7 +1,7 @@
 /**
- * @module The SMTP listener as the main thread sees it. A Worker of its own speaks with remote clients, so that they
- * take no time of the event loop that HTTP and delivery share. A Worker that dies is replaced on the same port; clients
- * without a reply send again. Decides nothing itself, and no client gets a 250 before `receive` has stored its message.
+ * @module Runs the SMTP listener for the main thread. Its Worker speaks with remote clients, so that they take no time
+ * from the event loop of HTTP and delivery. A dead Worker is replaced on the same port; clients without a reply send
+ * again. Decides nothing itself; no client gets a 250 before `receive` has stored its message.
  */
 import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
@@ -37,21 +37,21 @@ export type ListenerConfig = CertificateConfig &
 
 export interface ListenerOptions {
   readonly host: string
-  /** 0: any free one. */
+  /** 0: any free port. */
   readonly port: number
   /** Name in the greeting and in the self-signed certificate. */
   readonly hostname: string
   readonly config: ListenerConfig
   /**
-   * For large messages while they arrive: used by the listener only, on the disk of the content store; created if
+   * Folder for large arriving messages: used by the listener only, on the disk of the content store; created if
    * missing.
    */
   readonly spoolFolder: string
-  /** Asked at RCPT, so that a message without space for it is never transferred. */
+  /** Called at RCPT, so that a message without disk space is never transferred. */
   readonly isDiskLow?: () => Promise<boolean>
-  /** Other bounds, for tests that cannot wait. */
+  /** Other limits, for tests that cannot wait. */
   readonly limits?: Partial<ListenerLimits>
-  /** For tests that end it. */
+  /** Replaced by tests that end the Worker. */
   readonly startWorker?: () => Worker
 }
 
@@ -66,20 +66,23 @@ export interface Listener {
 }
 
 const RESTART_DELAY_MS = seconds(1)
-/** A Worker is dead when this many checks in a row found it silent; a long pause of the process counts as one check. */
+/** A Worker is dead after this many silent checks in a row; a long pause of the process counts as one check. */
 const CHECK_INTERVAL_MS = seconds(10)
 const MAX_SILENT_CHECKS = 3
 /** How long a Worker may take to stop. */
 const STOP_TIMEOUT_MS = seconds(1)
-/** A failure of ours is logged once in this time, however many messages it affects. */
+/** A local failure is logged once in this time, however many messages it affects. */
 const WARN_INTERVAL_MS = seconds(10)
 
-/** A full disk, and a database that is locked or cannot be written. */
-const outOfSpace: Rejection = { code: 452, text: '4.3.1 There is no room for mail; try again later' }
-const localError: Rejection = { code: 451, text: '4.3.0 The message could not be stored; try again later' }
-const stopping: Rejection = { code: 451, text: '4.3.2 The service is stopping; try again later' }
+/** For a full disk, and a locked or read-only database. */
+const outOfSpace: Rejection = { code: 452, text: '4.3.1 Insufficient system storage; try again later' }
+const localError: Rejection = { code: 451, text: '4.3.0 Local error in processing; try again later' }
+const stopping: Rejection = { code: 451, text: '4.3.2 Service shutting down; try again later' }
 
-/** Listens. Rejects with a `ConfigError`, one sentence for the operator, when address or certificate cannot be used. */
+/**
+ * Starts to listen. Rejects with a `ConfigError`, one sentence for the operator, when the address or certificate is
+ * unusable.
+ */
 export async function startListener(
   options: ListenerOptions,
   handlers: ListenerHandlers,
@@ -103,7 +106,7 @@ class InboundListener implements Listener {
   #restart: Timer | undefined
   #checks: Timer | undefined
   #state: 'open' | 'draining' | 'stopping' | 'closed' = 'open'
-  /** Files that the Worker handed over and the content store has not adopted yet. */
+  /** Files from the Worker that the content store has not adopted yet. */
   readonly #handedOverFiles = new Set<string>()
   readonly #receiving = new Set<Promise<void>>()
   #onDrained: (() => void) | undefined
@@ -177,7 +180,7 @@ class InboundListener implements Listener {
     this.#worker?.postMessage(message)
   }
 
-  /** Resolves when the Worker listens; what fails later ends it. */
+  /** Resolves when the Worker listens; later failures end it. */
   #startWorker(): Promise<{ readonly host: string; readonly port: number }> {
     return new Promise((resolve, reject) => {
       const worker = (this.#options.startWorker ?? (() => startWorker('inbound')))()
@@ -200,7 +203,7 @@ class InboundListener implements Listener {
           return
         }
         worker.postMessage({ type: 'ping' } satisfies ToListener)
-        // Only after answers were read: a clock that jumps over several checks is no silence.
+        // After pending messages were read: a clock that jumps over several checks must not count as silence.
         void yieldToEventLoop().then(() => {
           if (isWatched()) this.#checks = this.#clock.after(CHECK_INTERVAL_MS, check)
         })
@@ -250,15 +253,15 @@ class InboundListener implements Listener {
     const address = `${this.host.includes(':') ? `[${this.host}]` : this.host}:${this.port}`
     const why =
       code === 'EADDRINUSE'
-        ? 'which another program listens at; stop that one or choose another address'
+        ? 'which another program already uses; stop that program or choose another address'
         : code === 'EACCES'
-          ? 'which this user may not listen at; choose a port above 1023, or give the right to low ports, in a systemd unit by AmbientCapabilities=CAP_NET_BIND_SERVICE (docs/deployment.md)'
-          : `which cannot be listened at (${reason}); choose an address of this machine`
+          ? 'which this user may not listen on; choose a port above 1023, or grant low ports, in a systemd unit with AmbientCapabilities=CAP_NET_BIND_SERVICE (docs/deployment.md)'
+          : `which cannot be used (${reason}); choose an address of this machine`
     return new ConfigError(`TASSIS_INBOUND_ADDR is "${address}", ${why}.`)
   }
 
   #onWorkerDied(reason: string): void {
-    this.#log.error({ reason }, 'the SMTP listener died; it is started anew')
+    this.#log.error({ reason }, 'SMTP listener died; restarting')
     this.#onDrained?.()
     this.#onStopped?.()
     if (this.#state === 'open') this.#scheduleRestart()
@@ -269,11 +272,11 @@ class InboundListener implements Listener {
       if (this.#state !== 'open') return
       this.#removeOrphans()
       this.#startWorker().then(
-        () => this.#log.info('the SMTP listener listens again'),
+        () => this.#log.info('SMTP listener restarted'),
         (error: unknown) => {
-          // A death was handled by `#onWorkerDied`; only a Worker that could not listen is tried again here.
+          // `#onWorkerDied` handled the death; only a Worker that could not listen is retried here.
           if (!(error instanceof ConfigError)) return
-          this.#log.error({ err: error }, 'the SMTP listener cannot listen; it is tried again')
+          this.#log.error({ err: error }, 'SMTP listener cannot listen; retrying')
           if (this.#state === 'open') this.#scheduleRestart()
         },
       )
@@ -282,18 +285,18 @@ class InboundListener implements Listener {
 
   #onMessage(worker: Worker, message: FromListener): void {
     const sendReply = (reply: ToListener): void => {
-      // A successor uses the same ids for other messages.
+      // Its successor uses the same ids for other messages.
       if (worker === this.#worker) worker.postMessage(reply)
     }
     switch (message.type) {
       case 'decide':
         void this.#decide(message.address, message.sourceIp).then((decision) =>
-          sendReply({ type: 'decided', id: message.id, decision: decision }),
+          sendReply({ type: 'decided', id: message.id, decision }),
         )
         return
       case 'receive': {
         const received = this.#receive(message.message)
-          .then((refusal) => sendReply({ type: 'received', id: message.id, rejection: refusal }))
+          .then((rejection) => sendReply({ type: 'received', id: message.id, rejection }))
           .finally(() => this.#receiving.delete(received))
         this.#receiving.add(received)
         return
@@ -317,12 +320,12 @@ class InboundListener implements Listener {
       if (await this.#options.isDiskLow?.()) return outOfSpace
       return this.#handlers.decide(address, sourceIp)
     } catch (error) {
-      this.#warn(error, 'it could not be decided whether a recipient is ours')
+      this.#warn(error, 'recipient decision failed')
       return localError
     }
   }
 
-  /** Null: it is on disk. Never rejects. */
+  /** Null: the message is on disk. Never rejects. */
   async #receive(message: CompleteMessage): Promise<Rejection | null> {
     const path = message.content.kind === 'file' ? message.content.path : undefined
     if (path !== undefined) this.#handedOverFiles.add(path)
@@ -331,10 +334,10 @@ class InboundListener implements Listener {
       await this.#handlers.receive(message)
       return null
     } catch (error) {
-      this.#warn(error, 'a message could not be stored; its sender was told to try again')
+      this.#warn(error, 'message not stored; its sender will retry')
       return isStorageFailure(error) ? outOfSpace : localError
     } finally {
-      // The content store has moved the file if it adopted it.
+      // An adopted file has been moved by the content store.
       if (path !== undefined) {
         await rm(path, { force: true }).catch(() => {})
         this.#handedOverFiles.delete(path)
@@ -349,7 +352,7 @@ class InboundListener implements Listener {
     this.#log.warn({ err: error }, event)
   }
 
-  /** Deletes the files of an earlier process or Worker. */
+  /** Deletes files of an earlier process or Worker. */
   #removeOrphans(): void {
     for (const name of readdirSync(this.#options.spoolFolder)) {
       const path = join(this.#options.spoolFolder, name)

@@ -1,4 +1,4 @@
-/** @module The wire form of inbound mail. */
+/** @module The wire form of inbound emails. */
 import { type Static, Type } from '@sinclair/typebox'
 import { ContentState } from '#features/core/app/stored-content.ts'
 import { type AttachmentJson, MAX_LISTED_ATTACHMENTS, toAttachmentWire } from '#features/receiving/received/parts.ts'
@@ -10,56 +10,56 @@ import type { InboundEmail } from './inbound-emails.ts'
 import { INBOUND_STATUSES, inboundStatusName } from './status.ts'
 
 export const InboundAttachment = Type.Object({
-  index: Type.Integer({ description: 'Its number, from 0: the last part of the path of its content.' }),
-  filename: Nullable(Type.String(), { description: 'As the sender named it, without a folder.' }),
-  content_type: Type.String({ description: 'As the sender says; not checked.' }),
-  size: Type.Integer({ description: 'Octets, decoded.' }),
-  content_id: Nullable(Type.String(), { description: 'What `cid:` in the HTML refers to, without angle brackets.' }),
-  disposition: StringEnum(['attachment', 'inline'], { description: '`inline`: a part that the HTML shows.' }),
+  index: Type.Integer({ description: 'Number, from 0: the last segment of its content path.' }),
+  filename: Nullable(Type.String(), { description: 'File name set by the sender, without a folder.' }),
+  content_type: Type.String({ description: 'Set by the sender; not verified.' }),
+  size: Type.Integer({ description: 'Decoded size in octets.' }),
+  content_id: Nullable(Type.String(), { description: 'Target of `cid:` in the HTML, without angle brackets.' }),
+  disposition: StringEnum(['attachment', 'inline'], { description: '`inline`: shown within the HTML.' }),
 })
 
 const STATUS_DESCRIPTION =
-  '`received`; `delivered`: the webhook of its route took it; `failed`: it could not be parsed; `no_route`: it fell to no route.'
+  '`received`; `delivered`: the webhook of its route accepted it; `failed`: it could not be parsed; `no_route`: no route matched.'
 
 export const InboundQuery = Type.Object({
   ...PAGE_FIELDS,
   status: Type.Optional(StringEnum(INBOUND_STATUSES, { description: 'Only mail with this status.' })),
-  route_id: Type.Optional(Type.String({ description: 'Only mail that fell to this route.' })),
-  domain_id: Type.Optional(Type.String({ description: 'Only mail that came to this domain.' })),
+  route_id: Type.Optional(Type.String({ description: 'Only mail that matched this route.' })),
+  domain_id: Type.Optional(Type.String({ description: 'Only mail to this domain.' })),
 })
 
 export const InboundRecord = Type.Object({
   id: Uuid({ description: 'Id of the inbound email.' }),
   account_id: Uuid({ description: 'Account of the domain.' }),
-  domain_id: Uuid({ description: 'Domain that it came to.' }),
-  route_id: Nullable(Uuid(), { description: 'Route that it fell to; null: none, or it was deleted.' }),
+  domain_id: Uuid({ description: 'Domain of its recipients.' }),
+  route_id: Nullable(Uuid(), { description: 'Matched route; null: none, or deleted since.' }),
   status: StringEnum(INBOUND_STATUSES, { description: STATUS_DESCRIPTION }),
   mail_from: Type.String({ description: 'Envelope sender; empty for bounces and other automatic mail.' }),
-  rcpt_to: Type.Array(Type.String(), { description: 'Envelope recipients of the route.' }),
+  rcpt_to: Type.Array(Type.String(), { description: 'Envelope recipients that matched the route.' }),
   from_address: Nullable(Type.String(), { description: 'Address of the From header.' }),
   to_addresses: Type.Array(Type.String(), { description: 'Addresses of the To header, at most 100.' }),
   from_header: Nullable(Type.String(), {
-    description: 'From as it reads; it, To, Cc and the subject end after 10,000 characters, and `raw_headers` has all.',
+    description: 'From header. From, To, Cc and the subject end after 10,000 characters; `raw_headers` is complete.',
   }),
-  to_header: Nullable(Type.String(), { description: 'To as it reads.' }),
-  cc_header: Nullable(Type.String(), { description: 'Cc as it reads.' }),
-  subject: Type.String({ description: 'Decoded; empty when there is none.' }),
+  to_header: Nullable(Type.String(), { description: 'To header.' }),
+  cc_header: Nullable(Type.String(), { description: 'Cc header.' }),
+  subject: Type.String({ description: 'Decoded; empty if absent.' }),
   message_id: Nullable(Type.String(), { description: 'With angle brackets.' }),
   attachments: Type.Array(InboundAttachment, {
-    description: `What is attached, without the content; in a list the first ${MAX_LISTED_ATTACHMENTS} of a message with very many.`,
+    description: `Attachments without their content; a list shows the first ${MAX_LISTED_ATTACHMENTS} of very many.`,
   }),
-  size_bytes: Type.Integer({ description: 'Octets of the message as it came in.' }),
-  raw_size: Type.Integer({ description: 'The same as size_bytes.' }),
-  source_ip: Nullable(Type.String(), { description: 'Who handed it in.' }),
-  spf_result: Nullable(Type.String(), { description: 'Verdict of SPF, as in `authentication`.' }),
+  size_bytes: Type.Integer({ description: 'Size of the received message in octets.' }),
+  raw_size: Type.Integer({ description: 'Same as size_bytes.' }),
+  source_ip: Nullable(Type.String(), { description: 'IP address of the client.' }),
+  spf_result: Nullable(Type.String(), { description: 'SPF result, as in `authentication`.' }),
   authentication: Nullable(Type.Unknown(), {
-    description: 'SPF, DKIM, DMARC, ARC and reverse DNS: a verdict each, and `details`.',
+    description: 'Results of SPF, DKIM, DMARC, ARC and reverse DNS, and `details`.',
   }),
   error_message: Nullable(Type.String(), {
-    description: 'Why it could not be parsed, or why the webhook of its route did not take it.',
+    description: 'Why it could not be parsed, or why the webhook of its route failed.',
   }),
-  webhook_delivered_at: Nullable(Timestamp(), { description: 'When the webhook of its route took it.' }),
-  created_at: Timestamp({ description: 'When it was processed, right after it came in.' }),
+  webhook_delivered_at: Nullable(Timestamp(), { description: 'When the webhook of its route accepted it.' }),
+  created_at: Timestamp({ description: 'When it was processed, shortly after it was received.' }),
   updated_at: Timestamp({ description: 'When it last changed.' }),
 })
 export type InboundRecord = Static<typeof InboundRecord>
@@ -69,14 +69,13 @@ export const InboundDetail = Type.Object({
   content: ContentState,
   text_body: Nullable(Type.String(), {
     description:
-      'Plain text, as it was sent; none is made of the HTML. Of more than 2 MiB the beginning; all of it is an attachment.',
+      'Plain text as sent, never derived from the HTML. Truncated after 2 MiB; the complete text is then an attachment.',
   }),
   html_body: Nullable(Type.String(), {
-    description: 'Of a stranger: sanitise it before you show it. Bounded as text_body.',
+    description: 'HTML from an untrusted sender: sanitise it before you show it. Truncated like text_body.',
   }),
   raw_headers: Nullable(Type.Record(Type.String(), Type.Unknown()), {
-    description:
-      'Header fields by their names in lower case: a text each, or an array of texts for those that come several times.',
+    description: 'Header fields by lower-case name: a string each, or an array of strings for repeated fields.',
   }),
 })
 export type InboundDetail = Static<typeof InboundDetail>
@@ -118,9 +117,9 @@ export const toInboundWire = (email: InboundEmail, accountUuid: string): Inbound
 })
 
 /**
- * Header fields by name: a map cannot hold a name twice, so what comes several times is a list. Without results that
- * claim to be ours (RFC 8601 §5).
- * @param hostname ours
+ * Header fields by name; a repeated field becomes an array. Excludes fields that claim to be our authentication results
+ * (RFC 8601 §5).
+ * @param hostname our own
  */
 export function toHeadersWire(
   headers: readonly (readonly [name: string, value: string])[],

@@ -1,6 +1,6 @@
 /**
- * @module The messages between the main thread and a parse Worker. Types, how attachment files are named, and the
- * answer for a message that no Worker could parse.
+ * @module The messages between the main thread and a parse Worker, the names of attachment files, and the result for a
+ * message that no Worker could parse.
  */
 import type { ParsedReport } from '#features/receiving/received/message.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
@@ -8,7 +8,7 @@ import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
 import type { Answer, Resolver } from '#protocols/dns/resolver.ts'
 import type { ParsedMessage } from '#protocols/mime/parsed.ts'
 
-/** A message in the store of raw messages, and what the session that brought it knew. */
+/** A message in the store of raw messages, and facts from its session. */
 export interface ParseRequest {
   readonly rawRef: number
   readonly sizeBytes: number
@@ -17,33 +17,36 @@ export interface ParseRequest {
   readonly sourceIp: string
   readonly helo: string
   readonly tls: string | null
-  /** Our own name: what checks authentication. */
+  /** Our hostname, which authentication results name. */
   readonly hostname: string
-  /** Whether to look for a delivery, feedback or aggregate report in it. */
+  /** Whether to look for a delivery, feedback or aggregate report. */
   readonly wantsReport: boolean
-  /** How long DNS is waited for; as long as the checks have unless told. */
+  /** Time limit for DNS; default: what the checks allow. */
   readonly authenticationMs?: number
 }
 
-/** What is in a message. */
+/** Parsed content of a message. */
 export interface ParsedContent {
-  /** Left out: it cannot be parsed, for the reason in `problem`. */
+  /** Absent: it cannot be parsed, for the reason in `problem`. */
   readonly message?: ParsedMessage
   readonly problem?: string
   /** Text without quoted replies; null: nothing was quoted. */
   readonly strippedText: string | null
   readonly report?: ParsedReport
-  /** Why an aggregate report that it carries cannot be read. */
+  /** Why the message's aggregate report cannot be read. */
   readonly reportProblem?: string
 }
 
 export interface ParseResult extends ParsedContent {
   readonly authentication: AuthenticationResult
-  /** True: nothing was found wrong with the message; the attempts at it failed, so another one may succeed. */
+  /** True: parsing was attempted and failed, but the message may be fine, so another attempt may succeed. */
   readonly isGivenUp?: boolean
 }
 
-/** Of a message that is stored as it is, because the attempts at parsing it failed. @param problem a sentence */
+/**
+ * The result for a message that is stored as it is, because parsing failed repeatedly.
+ * @param problem a sentence
+ */
 export const createGivenUpResult = (problem: string): ParseResult => ({
   problem,
   strippedText: null,
@@ -51,33 +54,30 @@ export const createGivenUpResult = (problem: string): ParseResult => ({
   isGivenUp: true,
 })
 
-/** How the files begin that are written for a request: whoever has no use for them finds them by it. */
+/** Prefix of the files written for a request, by which unused ones are found. */
 export const filePrefix = (id: number): string => `${id}-`
 
-/** What the Worker asks of the main thread's resolver. */
+/** DNS queries that the Worker sends to the main thread's resolver. */
 export type DnsQueryKind = Exclude<keyof Resolver, 'close' | symbol>
 
-/** Numbers are the main thread's for requests, and the Worker's own for questions. */
+/** The main thread numbers requests; the Worker numbers its DNS queries. */
 export type ToParseWorker =
-  /** Before everything else. */
+  /** Sent first. */
   | { readonly type: 'settings'; readonly rawFolder: string; readonly filesFolder: string }
-  /** One at a time until it is `parsed`. */
+  /** One at a time, until `parsed`. */
   | { readonly type: 'parse'; readonly id: number; readonly request: ParseRequest }
   | { readonly type: 'dns'; readonly id: number; readonly answer: Answer<unknown> }
 
 export type FromParseWorker =
-  /** The answer to the settings: it has started. */
+  /** Reply to the settings: the Worker has started. */
   | { readonly type: 'ready' }
-  /**
-   * It holds small attachments as transferred buffers, and names the files of large ones, which the main thread then
-   * has.
-   */
+  /** Small attachments are transferred buffers; files of large ones now belong to the main thread. */
   | { readonly type: 'parsed'; readonly id: number; readonly content: ParsedContent }
-  /** After `parsed`. */
+  /** Follows `parsed`. */
   | { readonly type: 'authenticated'; readonly id: number; readonly authentication: AuthenticationResult }
   /**
-   * The message could not be read from the store, or its attachments not be written; neither of the others follows.
-   * `isOfRaw`: it is missing or damaged there; else storage failed, with what the system says as `code`.
+   * The message could not be read from the store, or its attachments could not be written; no other reply follows.
+   * `isRawLost`: it is missing or corrupt there; otherwise storage failed, with the system's `code`.
    */
   | {
       readonly type: 'unreadable'
@@ -87,5 +87,5 @@ export type FromParseWorker =
       readonly code: string | undefined
     }
   | { readonly type: 'dns'; readonly id: number; readonly kind: DnsQueryKind; readonly name: string }
-  /** Something of our own went wrong; it goes on. */
+  /** A local error; work continues. */
   | { readonly type: 'warning'; readonly id: number; readonly error: string }

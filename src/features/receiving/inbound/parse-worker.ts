@@ -1,7 +1,7 @@
 /**
- * @module Entry of the parse Worker: reads a received message, parses it, looks for a report, authenticates it. Reads
- * a message piece by piece, never whole into memory; writes large attachments into files that the main thread adopts.
- * Writes nothing else, and asks DNS through the main thread, which has the only cache.
+ * @module Entry point of the parse Worker: reads a received message, parses it, looks for a report, authenticates it.
+ * Reads piece by piece, never a whole message into memory; writes large attachments to files that the main thread
+ * adopts. Writes nothing else, and sends DNS queries through the main thread, which has the only cache.
  */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -35,12 +35,12 @@ import {
 
 declare const self: Worker
 
-/** After a larger message the garbage is collected before the next one, not when the runtime gets to it. */
+/** After a larger message garbage is collected immediately, not when the runtime gets to it. */
 const LARGE_MESSAGE_BYTES = 512 * KiB
 
 const post = (message: FromParseWorker, transfer: ArrayBuffer[] = []): void => self.postMessage(message, transfer)
 
-/** The Worker's side of the conversation with the main thread. */
+/** The Worker's side of the protocol with the main thread. */
 class ParseWorker {
   #rawMail: ContentReader | undefined
   #filesFolder = ''
@@ -86,8 +86,8 @@ class ParseWorker {
     } catch (error) {
       files.removeAll()
       if (!(error instanceof StorageFailureError)) throw error
-      const { message: text, isOfRaw, code } = error
-      return post({ type: 'unreadable', id, error: text, isRawLost: isOfRaw, code })
+      const { message: text, isRawLost, code } = error
+      return post({ type: 'unreadable', id, error: text, isRawLost, code })
     }
     if (!content.message) files.removeAll()
     content = dropFileStarts(content)
@@ -100,24 +100,24 @@ class ParseWorker {
   #query<T>(kind: DnsQueryKind, name: string): Promise<Answer<T>> {
     return new Promise((resolve) => {
       const id = ++this.#lastQueryId
-      // The main thread returns what this method of its resolver returned.
+      // The answer has the type that this method of the resolver returns.
       this.#queries.set(id, resolve as (answer: Answer<unknown>) => void)
       post({ type: 'dns', id, kind, name })
     })
   }
 }
 
-/** A part of the message cannot be read or written, through no fault of its content. */
+/** Reading or writing part of the message failed, through no fault of its content. */
 class StorageFailureError extends Error {
   override readonly name = 'StorageFailure'
-  readonly isOfRaw: boolean
+  readonly isRawLost: boolean
   readonly code: string | undefined
 
   constructor(error: unknown, isReading: boolean) {
     super(toErrorText(error))
     this.code = error instanceof Error && 'code' in error ? String(error.code) : undefined
-    // A disk that fails or is full says nothing of the message; a file that is missing or corrupt does.
-    this.isOfRaw = isReading && !isTransientError(error)
+    // A failing or full disk is no property of the message; a missing or corrupt file is.
+    this.isRawLost = isReading && !isTransientError(error)
   }
 }
 
@@ -132,14 +132,14 @@ function wrapStorageFailure<T>(act: () => T, { isReading }: { readonly isReading
 const guardRead = <T>(act: () => T): T => wrapStorageFailure(act, { isReading: true })
 const guardWrite = <T>(act: () => T): T => wrapStorageFailure(act, { isReading: false })
 
-/** The garbage is collected each time this much of a message was read, so that it does not grow with the message. */
+/** Garbage is collected each time this much was read, so that it does not grow with the message. */
 const COLLECT_INTERVAL_BYTES = 8 * MiB
 
 function* readPieces(open: () => Iterable<Uint8Array>): Generator<Uint8Array> {
-  const slices = guardRead(() => open()[Symbol.iterator]())
+  const chunks = guardRead(() => open()[Symbol.iterator]())
   try {
     for (let uncollectedBytes = 0; ; ) {
-      const next = guardRead(() => slices.next())
+      const next = guardRead(() => chunks.next())
       if (next.done) return
       uncollectedBytes += next.value.length
       if (uncollectedBytes > COLLECT_INTERVAL_BYTES) {
@@ -149,12 +149,12 @@ function* readPieces(open: () => Iterable<Uint8Array>): Generator<Uint8Array> {
       yield next.value
     }
   } finally {
-    // Closes the file when the reader stops early, as one of the header does.
-    slices.return?.()
+    // Closes the file when the reader stops early, as a header reader does.
+    chunks.return?.()
   }
 }
 
-/** The files of a message's large attachments. */
+/** Files of a message's large attachments. */
 class AttachmentFiles {
   readonly #folder: string
   readonly #id: number
@@ -204,7 +204,7 @@ async function authenticateMessage(
   }
 }
 
-/** Throws a StorageFailureError. */
+/** Throws StorageFailureError. */
 async function parseContent(
   id: number,
   source: MessageSource,
@@ -236,7 +236,7 @@ function stripQuotes(id: number, { text }: ParsedMessage): string | null {
   }
 }
 
-/** Looks for feedback first: such a report often includes the parts of a delivery report. */
+/** Looks for feedback first: feedback reports often contain the parts of a DSN. */
 async function findReport(
   id: number,
   message: ParsedMessage,
@@ -249,7 +249,7 @@ async function findReport(
     if (delivery) return { report: { kind: 'delivery', report: delivery } }
     const aggregate = parseAggregateReport(message, readWhole)
     if (aggregate === undefined) return {}
-    // Parsing it takes many times its unpacked size.
+    // Parsing takes many times its unpacked size.
     Bun.gc(true)
     return 'refused' in aggregate
       ? { reportProblem: aggregate.refused }
@@ -260,7 +260,7 @@ async function findReport(
   }
 }
 
-/** Drops the beginnings of attachments that are in files. */
+/** Drops the in-memory start of attachments that are in files. */
 function dropFileStarts({ message, ...rest }: ParsedContent): ParsedContent {
   if (!message) return rest
   const attachments = message.attachments.map((attachment) =>
@@ -271,7 +271,7 @@ function dropFileStarts({ message, ...rest }: ParsedContent): ParsedContent {
 
 const readWhole = ({ path }: AttachmentFile): Uint8Array => joinPieces([...readFrames(path)])
 
-/** The buffers to transfer, of attachments and of an unpacked report: only those that hold nothing else. */
+/** The buffers to transfer, of attachments and an unpacked report: only buffers that contain nothing else. */
 function collectBuffers(content: ParsedContent): ArrayBuffer[] {
   const buffers = new Set<ArrayBuffer>()
   const parts = content.message?.attachments.map((attachment) => attachment.content) ?? []

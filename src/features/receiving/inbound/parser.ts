@@ -1,7 +1,7 @@
 /**
  * @module Parses and authenticates messages in Workers. A Worker parses one message at a time; parsed messages wait for
- * DNS beside each other. A message that ends a Worker, or keeps it busy for half a minute, fails alone. Large messages
- * have a Worker of their own, so that small ones never wait for them.
+ * DNS concurrently. A message that ends a Worker, or blocks it for half a minute, fails alone. Large messages have
+ * their own Worker, so that small ones never wait for them.
  *
  * waiting → parsing → authenticating → answered
  */
@@ -28,29 +28,29 @@ import { isLarge } from './processing-queue.ts'
 
 export type { ParseRequest, ParseResult } from './parse-protocol.ts'
 
-/** The message is not in the store of raw messages, or is damaged there. */
+/** The message is missing from the store of raw messages, or corrupt there. */
 export class RawUnreadableError extends Error {}
 
-/** Nothing can be parsed at present, whatever the message. */
+/** Parsing is unavailable at present, whatever the message. */
 export class ParserUnavailableError extends Error {}
 
 export interface Parser {
   /**
-   * Rejects when the message is not in the store, the Worker cannot be started or the parser is closed; a fault of the
-   * message itself is a `problem` in the answer. The caller then owns the files of large attachments, which are on the
-   * file system of the content store: the store adopts them, or `removeAttachmentFiles` deletes them.
+   * Rejects when the message is not in the store, the Worker cannot start, or the parser is closed; a defect of the
+   * message itself is a `problem` in the result. The caller then owns the files of large attachments, on the file
+   * system of the content store: the store adopts them, or `removeAttachmentFiles` deletes them.
    * @param onParsed called when the Worker is free for the next message, with the time that this one took
    */
   parse(request: ParseRequest, onParsed?: (parseMs: number) => void): Promise<ParseResult>
   close(): void
 }
 
-/** Messages of a Worker that are parsed and wait for DNS; each still takes memory there. */
+/** Parsed messages of a Worker that wait for DNS; each still takes memory there. */
 const MAX_AUTHENTICATING = 128
-/** A Worker is dead when this many checks in a row found it silent; a long pause of the process counts as one check. */
+/** A Worker is dead after this many silent checks in a row; a long pause of the process counts as one check. */
 const CHECK_INTERVAL_MS = seconds(10)
 const MAX_SILENT_CHECKS = 3
-/** An idle Worker ends, which frees the memory that a large message took. */
+/** An idle Worker is ended, which frees the memory of large messages. */
 const IDLE_MS = seconds(60)
 
 interface Job {
@@ -63,7 +63,10 @@ interface Job {
   startMs: number
   /** Set while it is authenticated. */
   content?: ParsedContent
-  /** The Worker died while it parsed this and authenticated others: parsed alone, it shows which one caused it. */
+  /**
+   * The Worker died while parsing this message and authenticating others: parsing it alone shows whether it was the
+   * cause.
+   */
   readonly isSuspect: boolean
 }
 
@@ -110,7 +113,7 @@ class WorkerParser implements Parser {
   }
 
   #startWorker(): Worker {
-    // Files of an earlier run go before the first Worker of this one writes there.
+    // Deletes the files of an earlier run before the first Worker writes there.
     if (!this.#isFolderReady) rmSync(this.#filesFolder, { recursive: true, force: true })
     mkdirSync(this.#filesFolder, { recursive: true, mode: 0o700 })
     this.#isFolderReady = true
@@ -121,11 +124,11 @@ class WorkerParser implements Parser {
 interface SharedByQueues {
   readonly filesFolder: string
   startWorker(): Worker
-  /** Ids of requests are unique among all Workers, because files are named by them. */
+  /** Request ids are unique among all Workers, because files are named by them. */
   nextId(): number
 }
 
-/** One Worker, and the messages that wait for it. */
+/** One Worker, and the messages waiting for it. */
 class WorkerQueue {
   readonly #app: ParserDependencies
   readonly #shared: SharedByQueues
@@ -188,7 +191,7 @@ class WorkerQueue {
       this.#onMessage(started, data)
     }
     const onDied = (reason: string): void => {
-      if (this.#running === started) this.#replaceWorker(started, reason, 'The parser broke down over it.')
+      if (this.#running === started) this.#replaceWorker(started, reason, 'The parser crashed on it.')
     }
     worker.onerror = (event) => onDied(event.message)
     worker.addEventListener('close', () => onDied('closed'))
@@ -207,7 +210,7 @@ class WorkerQueue {
         return
       case 'warning': {
         const rawRef = this.#findJob(message.id)?.request.rawRef
-        this.#app.log.warn({ error: message.error, rawRef }, 'received message')
+        this.#app.log.warn({ error: message.error, rawRef }, 'problem while parsing a received message')
         return
       }
       case 'unreadable': {
@@ -249,13 +252,16 @@ class WorkerQueue {
     try {
       answer = await (this.#app.resolver as Pick<Resolver, DnsQueryKind>)[kind](name)
     } catch (error) {
-      this.#app.log.error({ err: error, name }, 'a question of the parse worker could not be asked')
+      this.#app.log.error({ err: error, name }, 'DNS query of the parse worker failed')
       answer = { kind: 'servfail' }
     }
     if (this.#running === from) sendToWorker(from.worker, { type: 'dns', id, answer })
   }
 
-  /** Answers for the messages of a dead Worker, and goes on with a new one. @param problem of the message it parsed */
+  /**
+   * Resolves the messages of a dead Worker, and continues with a new one.
+   * @param problem of the message it parsed
+   */
   #replaceWorker(dead: RunningWorker, reason: string, problem: string): void {
     this.#running = undefined
     dead.worker.terminate()
@@ -267,25 +273,25 @@ class WorkerQueue {
     for (const job of others) if (job.content) job.resolve({ ...job.content, authentication: UNKNOWN_AUTHENTICATION })
     if (parsing) {
       this.#removeLeftovers(parsing.id)
-      // A Worker that never started says nothing of the message; the next one would fail the same way.
+      // A Worker that never started is no property of the message; its successor would fail the same way.
       if (!dead.isReady) parsing.reject(new ParserUnavailableError(`the parse worker could not be started: ${reason}`))
-      // A message that was parsed alone has no others beside it.
+      // A suspect was parsed with no others beside it, so it never waits again.
       else if (others.length > 0) this.#waiting.unshift({ ...parsing, isSuspect: true })
       else parsing.resolve(createGivenUpResult(problem))
     }
     this.#startNext()
   }
 
-  /** Deletes what a dead Worker began to write for a request. */
+  /** Deletes the files of a dead Worker for a request. */
   #removeLeftovers(id: number): void {
     const { filesFolder } = this.#shared
     for (const name of readdirSync(filesFolder))
       if (name.startsWith(filePrefix(id))) rmSync(join(filesFolder, name), { force: true })
   }
 
-  /** Checks the Worker at intervals while it is busy, and once when it has been idle for a while. */
+  /** Checks a busy Worker at intervals, an idle one once after a while. */
   #scheduleCheck(): void {
-    // A running timer is kept: under a steady stream of messages it would never fire otherwise.
+    // A running timer is kept: a steady stream of messages would otherwise postpone it forever.
     if (this.#timer && this.#running && this.#isWatchingBusyWorker === this.#isBusy()) return
     this.#timer?.cancel()
     this.#isWatchingBusyWorker = this.#isBusy()
@@ -304,7 +310,7 @@ class WorkerQueue {
     }
     running.silentChecks++
     if (running.silentChecks < MAX_SILENT_CHECKS) this.#scheduleCheck()
-    else this.#replaceWorker(running, 'it has said nothing for 30 seconds', 'It takes longer than 30 seconds to parse.')
+    else this.#replaceWorker(running, 'silent for 30 seconds', 'Parsing takes longer than 30 seconds.')
   }
 
   #isBusy(): boolean {
@@ -314,16 +320,12 @@ class WorkerQueue {
 
 const sendToWorker = (worker: Worker, message: ToParseWorker): void => worker.postMessage(message)
 
-function toUnreadableError({
-  isRawLost: isOfRaw,
-  error,
-  code,
-}: Extract<FromParseWorker, { type: 'unreadable' }>): Error {
-  if (isOfRaw) return new RawUnreadableError(`the raw message could not be read: ${error}`)
-  return Object.assign(new Error(`a message could not be taken apart: ${error}`), { code })
+function toUnreadableError({ isRawLost, error, code }: Extract<FromParseWorker, { type: 'unreadable' }>): Error {
+  if (isRawLost) return new RawUnreadableError(`the raw message could not be read: ${error}`)
+  return Object.assign(new Error(`a message could not be parsed: ${error}`), { code })
 }
 
-/** Deletes the files of an answer that the content store did not adopt. */
+/** Deletes a result's files that the content store did not adopt. */
 export async function removeAttachmentFiles({ message }: ParsedContent): Promise<void> {
   for (const { file } of message?.attachments ?? []) if (file) await rm(file.path, { force: true })
 }

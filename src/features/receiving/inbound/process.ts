@@ -1,11 +1,11 @@
 /**
  * @module Processes accepted messages: parses each, authenticates its sender, stores its parts, and applies it in one
- * transaction that also deletes its receipt. A crash before that transaction leaves nothing of the attempt but its
- * count, and the message is processed again from the beginning.
+ * transaction that also deletes its queue entry. A crash before that transaction leaves only the counted attempt, and
+ * the message is processed again from the start.
  *
  * queued (row in `inbound_receipts`) → begun (attempt counted) → applied (row deleted)
  *
- * A message that cannot be parsed is applied as well, with its header and its raw form.
+ * An unparseable message is applied too, with its header and its raw form.
  */
 import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
@@ -52,79 +52,79 @@ import {
 } from './queue-entries.ts'
 import { releaseBuffer, storeParts, storeReportContent } from './store-parts.ts'
 
-/** Messages in progress at the same time; most of the time they wait for DNS. */
+/** Messages in progress at the same time; mostly they wait for DNS. */
 const MAX_IN_PROGRESS = 128
 /**
- * Up to this many messages in progress, DNS has as long as the checks need; with more it has less, down to an eighth.
- * Otherwise senders whose names lead to silent servers would hold every slot, and dead DNS would hold up all mail.
+ * Up to this many messages in progress have the full DNS timeout; with more it shrinks, down to an eighth. Otherwise
+ * senders with silent name servers would hold every slot, and failing DNS would block all mail.
  */
 const MAX_WITH_FULL_TIMEOUT = 16
 const FULL_AUTHENTICATION_MS = seconds(20)
-/** A message that is processed alone holds up all others. */
+/** A message that is processed alone delays all others. */
 const SUSPECT_AUTHENTICATION_MS = seconds(2)
-/** A large message holds up other large ones. */
+/** A large message delays other large ones. */
 const LARGE_AUTHENTICATION_MS = seconds(5)
 /**
- * Octets of small messages in progress, and the same for large ones, of which the last may go beyond. A parsed message
- * takes its size again.
+ * Limit of small messages in progress, and the same for large ones, whose last may exceed it. A parsed message takes
+ * its size again.
  */
 const MAX_BYTES_IN_PROGRESS = 16 * MiB
-/** Handed to the parser and not parsed yet: from there on their order is fixed. */
+/** Submitted to the parser and not parsed yet: their order is fixed. */
 const MAX_SMALL_BYTES_UNPARSED = 2 * MiB
 const MAX_LARGE_UNPARSED = 1
-/** Receipts that are read into the fair queue; beyond them the oldest come first. */
+/** Queue entries read into the fair queue; beyond that, order of arrival. */
 const MAX_READ_AHEAD = 20_000
 /**
- * Fraction of the free slots that one network may hold: alone 1,819, each of a hundred networks 182. So a backlog of
- * few networks never holds up the others.
+ * Fraction of the free slots that one network may hold: alone 1,819, each of a hundred networks 182. A backlog of a few
+ * networks thus never blocks the others.
  */
 const MAX_FRACTION_PER_NETWORK = 0.1
 const queueFull: Rejection = {
   code: 452,
-  text: '4.3.2 Too many messages from your network wait to be processed; try again later',
+  text: '4.3.2 Too many queued messages from your network; try again later',
 }
 const READ_BATCH_SIZE = 500
-/** The last slots in progress are for networks that have none: silent DNS servers of senders hold slots long. */
+/** The last slots are for networks without one: silent DNS servers of senders hold slots for long. */
 const RESERVED_IN_PROGRESS = MAX_IN_PROGRESS / 4
-/** A message is given up, stored with its header only, when the process died this often with it alone in progress. */
+/** After this many deaths of the process with a message alone in progress, it is stored with its header only. */
 const MAX_DEATHS_ALONE = 3
-/** A message that still killed the process this often, when it was only to be stored, is stored without its header. */
+/** After this many deaths, even while only storing it, a message is stored without its header. */
 const MAX_DEATHS_OVER_HEADER = MAX_DEATHS_ALONE + 2
-/** A message whose raw form could not be read this often is stored without it. */
+/** After this many failed reads of its raw form a message is stored without it. */
 const MAX_FAILED_READS = 5
-/** A message that failed this often while storage worked is stored unparsed. */
+/** After this many failures with working storage a message is stored unparsed. */
 const MAX_FAULTS = 6
 const RETRY_DELAYS = { minMs: seconds(5), maxMs: minutes(5) }
 /**
- * Attempts at a report that came before its delivery ended: with the delays above a quarter of an hour, and no delivery
- * waits longer for its reply.
+ * Attempts at a report that came before its delivery ended: with the delays above a quarter of an hour, longer than any
+ * delivery waits for its reply.
  */
 const MAX_EARLY_ATTEMPTS = 8
-/** Early reports that wait; further ones are applied as they are. */
+/** Early reports that may wait; more are applied as they are. */
 const MAX_EARLY_WAITING = 1000
-/** While this many wait for storage, no new message is begun: the cause is not the messages. */
+/** With this many waiting for storage no new message is begun: the messages are not the cause. */
 const MAX_WAITING_FOR_STORAGE = 32
 const STOP_GRACE_MS = seconds(8)
-/** Read of the header of a message that cannot be parsed. */
+/** Octets read for the header of an unparseable message. */
 const MAX_HEADER_BYTES = 64 * KiB
 
 /**
- * Why a receipt waits for another attempt. Only `storage` keeps new messages from being begun: the others say something
- * of the message, and a hostile sender could have many of them.
+ * Why an entry waits for another attempt. Only `storage` keeps new messages from being begun: the other causes concern
+ * one message, and a hostile sender could submit many.
  */
 type RetryCause = 'storage' | 'fault' | 'early'
 
-/** What this process knows of a receipt from its first attempt until the message is applied. */
+/** State of an entry in this process, from its first attempt until the message is applied. */
 interface Progress {
-  /** The receipt as it was before the attempt that is counted now; undefined: no attempt is counted. */
+  /** The entry before the attempt that is counted now; undefined: no attempt is counted. */
   counted: QueueEntry | undefined
-  /** Attempts that failed for any cause; the delay grows with them. */
+  /** Failed attempts of any cause; the delay grows with them. */
   failures: number
-  /** Attempts that failed while storage worked. */
+  /** Failed attempts while storage worked. */
   faults: number
-  /** Attempts at which the raw message could not be read. */
+  /** Attempts that could not read the raw message. */
   failedReads: number
-  /** Set while the receipt waits for its next attempt. */
+  /** Set while the entry waits for its next attempt. */
   retry: Timer | undefined
 }
 
@@ -133,12 +133,12 @@ export class InboundProcessor {
   readonly #parser: Parser
   readonly #running = new Set<Promise<void>>()
   readonly #queue = new ProcessingQueue()
-  /** Id of the newest receipt that was read into the queue. */
+  /** Id of the newest entry in the queue. */
   #lastReadId = 0
   #hasUnread = true
-  /** Receipts that were in progress when the process died: each is processed alone, to find the one that caused it. */
+  /** Entries that were in progress when the process died: each is processed alone, to find the cause. */
   readonly #suspects: QueuedMessage[] = []
-  /** Receipts that were read and are not applied yet, by network. */
+  /** Entries that were read and not applied yet, by network. */
   readonly #waitingByNetwork = new Counts<string>()
   /** By network. */
   readonly #inProgressByNetwork = new Counts<string>()
@@ -146,17 +146,17 @@ export class InboundProcessor {
     small: { bytes: 0, unparsed: 0, unparsedBytes: 0 },
     large: { bytes: 0, unparsed: 0, unparsedBytes: 0 },
   }
-  /** Receipts whose next attempt is due. */
+  /** Entries whose next attempt is due. */
   readonly #due: QueuedMessage[] = []
-  /** By receipt id. */
+  /** By entry id. */
   readonly #progress = new Map<number, Progress>()
-  /** Receipts that wait for another attempt, by cause. */
+  /** Entries waiting for another attempt, by cause. */
   readonly #retriesByCause = new Counts<RetryCause>()
   #timer: Timer | undefined
   #isSuspectInProgress = false
   #isStopping = false
   #isClosed = false
-  /** Ends the waits for the parser, one for each message. */
+  /** Ends the waits for the parser, one per message. */
   readonly #waits = new Set<() => void>()
   #stopListening = () => {}
 
@@ -165,7 +165,7 @@ export class InboundProcessor {
     this.#parser = parser
   }
 
-  /** Processes what the last run left, then what comes in. */
+  /** Processes the backlog of the last run, then new messages. */
   start(): void {
     this.#stopListening = this.#app.mailReceived.listen(() => {
       this.#hasUnread = true
@@ -174,13 +174,13 @@ export class InboundProcessor {
     this.#startReady()
   }
 
-  /** Why mail from an address is refused now: its network has too many messages waiting. Undefined: it is accepted. */
+  /** Why mail from an address is rejected now: its network has too many messages waiting. Undefined: it is accepted. */
   findRejection(sourceIp: string): Rejection | undefined {
     const waiting = this.#waitingByNetwork.of(sourceNetworkOf(sourceIp))
     return waiting >= (MAX_READ_AHEAD - this.#waitingByNetwork.total) * MAX_FRACTION_PER_NETWORK ? queueFull : undefined
   }
 
-  /** Begins nothing more and waits for what is in progress; what takes longer is processed after the next start. */
+  /** Begins nothing more and waits for messages in progress; unfinished ones are processed after the next start. */
   async stop(graceMs = STOP_GRACE_MS): Promise<void> {
     this.#isStopping = true
     this.#stopListening()
@@ -194,7 +194,7 @@ export class InboundProcessor {
     await this.#uncount([...this.#progress.values()])
   }
 
-  /** Only the death of the process counts against a message, so every other end of an attempt is uncounted. */
+  /** Only the death of the process counts against a message, so other attempts are uncounted. */
   async #uncount(all: readonly Progress[]): Promise<void> {
     const counted = all.filter((progress) => progress.counted !== undefined)
     if (counted.length === 0) return
@@ -204,8 +204,8 @@ export class InboundProcessor {
       })
       for (const progress of counted) progress.counted = undefined
     } catch (error) {
-      // They are still marked as counted: the next failure or the end of the service tries again.
-      this.#app.log.warn({ err: error }, 'attempts at received messages stay counted: their end could not be stored')
+      // They stay marked as counted: the next failure or the stop of the service tries again.
+      this.#app.log.warn({ err: error }, 'attempt count of received messages not reset')
     }
   }
 
@@ -216,7 +216,7 @@ export class InboundProcessor {
     this.#parser.close()
   }
 
-  /** Begins what there is capacity for. Never throws: signals and timers call it. */
+  /** Begins messages while there is capacity. Never throws: signals and timers call it. */
   #startReady(): void {
     try {
       this.#readQueue()
@@ -226,7 +226,7 @@ export class InboundProcessor {
         this.#begin(next)
       }
     } catch (error) {
-      this.#app.log.error({ err: error }, 'the queue of received mail could not be read; it is tried again')
+      this.#app.log.error({ err: error }, 'queue of received mail not readable; retrying')
       this.#scheduleStart()
     }
   }
@@ -259,8 +259,8 @@ export class InboundProcessor {
   }
 
   /**
-   * The suspect with the fewest deaths alone: several kills of the process then never meet the same innocent message,
-   * and the guilty one comes last.
+   * The suspect with the fewest deaths alone: repeated kills then never hit the same innocent message, and the guilty
+   * one comes last.
    */
   #nextSuspect(): QueuedMessage | undefined {
     let next = 0
@@ -288,7 +288,7 @@ export class InboundProcessor {
     this.#timer = this.#app.clock.after(RETRY_DELAYS.minMs, () => this.#startReady())
   }
 
-  /** Waits longer after each failure, without holding up other messages. */
+  /** Delays grow with each failure, and other messages do not wait. */
   #retryLater(entry: QueuedMessage, cause: RetryCause): void {
     const progress = this.#progressOf(entry.id)
     progress.failures++
@@ -328,7 +328,7 @@ export class InboundProcessor {
     this.#waitingByNetwork.add(networkOfOwner(queued.owner), -1)
   }
 
-  /** Processes a message in the background, within the bounds on what is in progress. */
+  /** Processes a message in the background, counted in the limits on messages in progress. */
   #run(queued: QueuedMessage, entry: QueueEntry): void {
     const { sizeBytes } = queued
     const load = this.#loads[isLarge(queued) ? 'large' : 'small']
@@ -373,11 +373,8 @@ export class InboundProcessor {
       this.#retryLater(queued, 'early')
       return
     }
-    this.#app.log.error(
-      { err: error, receipt: queued.id },
-      'a received message could not be processed; it is tried again',
-    )
-    // Only trouble with storage or the parser holds up the other messages: they would fail as well.
+    this.#app.log.error({ err: error, receipt: queued.id }, 'received message not processed; retrying')
+    // Failures of storage or the parser delay the other messages, which would fail as well.
     const isLocalFailure = isStorageFailure(error) || error instanceof ParserUnavailableError
     if (!isLocalFailure) progress.faults++
     this.#retryLater(queued, isLocalFailure ? 'storage' : 'fault')
@@ -386,7 +383,7 @@ export class InboundProcessor {
   async #process(entry: QueueEntry, onParsed: (parseMs: number) => void): Promise<void> {
     const destinations = JSON.parse(entry.destinations) as Destination[]
     const result = await this.#waitUntilClosed(this.#parse(entry, onParsed))
-    // The service stops and the answer was cut off: nothing is known, so nothing is stored.
+    // The service is stopping and the result was cut off: nothing is known, so nothing is stored.
     if (result === undefined || this.#isClosed) return
     try {
       await this.#apply(entry, destinations, result)
@@ -401,7 +398,7 @@ export class InboundProcessor {
     const prepared = await this.#prepare(entry, destinations, result)
     const effects = await app.commit.writeFromReserve((tx) => {
       deleteQueueEntry(tx, entry.id)
-      // The sweep deletes it unless a row refers to it.
+      // The sweep deletes the blob unless a row refers to it.
       if (!destinations.some(({ kind }) => kind === 'domain')) dropContent(app, tx, { rawMail: [entry.rawRef] })
       return applyEffects(app, tx, destinations, prepared)
     })
@@ -410,15 +407,15 @@ export class InboundProcessor {
       app.log.error(
         { receipt: entry.id, messages: effects.storedIds, problem: result.problem },
         effects.storedIds.length > 0
-          ? 'a received message was given up: it is stored with its header and its raw form only; `tassis inbound retry` parses it again'
-          : 'a received message was given up: it is in `tassis mail list`, and `tassis mail retry` processes it again',
+          ? 'received message stored unparsed, with its header and raw form; `tassis inbound retry` parses it again'
+          : 'received message stored as operator mail; `tassis mail retry` processes it again',
       )
     this.#progress.delete(entry.id)
     await this.#respond(effects, prepared.received)
   }
 
   /**
-   * Undefined when the service stops. No race with one promise for all: that promise would hold every answer as long as
+   * Undefined when the service stops. Not a race with one shared promise, which would retain every result as long as
    * the service runs.
    */
   async #waitUntilClosed<T>(work: Promise<T>): Promise<T | undefined> {
@@ -441,9 +438,8 @@ export class InboundProcessor {
       progress.counted = entry
     }
     if (countDeathsAlone(entry) >= MAX_DEATHS_ALONE)
-      return createGivenUpResult('The service ended several times while it was parsed.')
-    if (progress.faults >= MAX_FAULTS)
-      return createGivenUpResult('It could not be processed; the log of the service says why.')
+      return createGivenUpResult('The service crashed several times while parsing it.')
+    if (progress.faults >= MAX_FAULTS) return createGivenUpResult('It could not be processed; see the service log.')
     try {
       const request = {
         rawRef: entry.rawRef,
@@ -471,7 +467,7 @@ export class InboundProcessor {
     return isLarge(entry) ? Math.min(ms, LARGE_AUTHENTICATION_MS) : ms
   }
 
-  /** Does the slow work before the transaction: stores the parts that clients can read, classifies the message. */
+  /** The slow work before the transaction: stores the parts that clients can read, classifies the message. */
   async #prepare(
     entry: QueueEntry,
     destinations: readonly Destination[],
@@ -487,7 +483,7 @@ export class InboundProcessor {
       rawRef: entry.rawRef,
       sizeBytes: entry.sizeBytes,
     }
-    const mayWait =
+    const canWait =
       this.#retriesByCause.of('early') < MAX_EARLY_WAITING &&
       this.#progressOf(entry.id).failures < MAX_EARLY_ATTEMPTS &&
       destinations.every(({ kind }) => kind === 'bounce')
@@ -514,13 +510,13 @@ export class InboundProcessor {
         findMailbox(app.db, splitAddress(to.address).domain, splitAddress(to.address).localPart),
     )
     const classification = result.message && isForMailbox ? await classifyMessage(app, message) : undefined
-    return { received, report, reportRefusal, reportProblem: result.reportProblem, classification, canWait: mayWait }
+    return { received, report, reportRefusal, reportProblem: result.reportProblem, classification, canWait }
   }
 
-  /** The header of an unparseable message, as far as it can be read. Throws only for passing storage trouble. */
+  /** The readable header of an unparseable message. Throws only for transient storage failures. */
   async #readHeader(entry: QueueEntry): Promise<ParsedMessage> {
     const { rawRef, mailFrom } = entry
-    // Loaded here: the main thread parses nothing else.
+    // Loaded on demand: the main thread parses nothing else.
     const { parseHeader } = await import('#protocols/mime/parse.ts')
     try {
       if (countDeathsAlone(entry) < MAX_DEATHS_OVER_HEADER)
@@ -529,14 +525,14 @@ export class InboundProcessor {
         })
     } catch (error) {
       if (isTransientError(error)) throw error
-      this.#app.log.warn({ err: error, receipt: entry.id }, 'the header of a received message cannot be read')
+      this.#app.log.warn({ err: error, receipt: entry.id }, 'header of a received message not readable')
     }
     return parseHeader(new Uint8Array(), { mailFrom })
   }
 
-  /** A crash here loses an automatic answer, and never sends one twice. */
+  /** A crash here loses an automatic reply, and never sends one twice. */
   async #respond({ mailboxes }: AppliedEffects, received: ReceivedMail): Promise<void> {
-    // The part that could not be parsed may say that the message must not be answered automatically.
+    // The unparsed part may contain a request not to be answered automatically.
     if (received.problem !== undefined) return
     for (const { mailbox, threadId } of mailboxes) await autoRespond(this.#app, mailbox, received, threadId)
   }

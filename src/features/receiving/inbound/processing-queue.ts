@@ -1,7 +1,7 @@
 /**
- * @module The order in which received messages are processed: round-robin by source network and destination account, so
- * that mail of one sender, or for one account, holds up only itself. Large messages have a queue of their own. In
- * memory; `receipts.ts` is what is on disk.
+ * @module The in-memory order in which received messages are processed: round-robin by source network and destination
+ * account, so that mail of one sender, or for one account, delays only itself. Large messages have their own queue.
+ * `queue-entries.ts` reads the entries on disk.
  */
 
 import type { Destination } from '#features/receiving/received/message.ts'
@@ -10,13 +10,13 @@ import { FairQueue, type Owner } from '#platform/queue/fair-queue.ts'
 import { KiB } from '#platform/units.ts'
 import type { QueueEntrySummary } from './queue-entries.ts'
 
-/** A message above this is large: the small ones never wait for it. */
+/** Messages above this size are large: small ones never wait for them. */
 export const LARGE_MESSAGE_BYTES = 512 * KiB
 
 export const isLarge = ({ sizeBytes }: { readonly sizeBytes: number }): boolean => sizeBytes > LARGE_MESSAGE_BYTES
 
 /**
- * What is known before a message is parsed, in milliseconds of a parse Worker; how long it really took is charged
+ * Estimated cost of a message before it is parsed, in milliseconds of a parse Worker; the actual time is charged
  * afterwards.
  */
 const BYTES_PER_MS = 64 * KiB
@@ -24,9 +24,9 @@ const BYTES_PER_MS = 64 * KiB
 export interface QueuedMessage {
   readonly id: number
   readonly sizeBytes: number
-  /** As in the receipt when it was read. */
+  /** As in the entry when it was read. */
   readonly attempts: number
-  /** Who takes turns: network and account. */
+  /** Owner in the round-robin: network and account. */
   readonly owner: string
 }
 
@@ -42,7 +42,7 @@ export class ProcessingQueue {
     this.#select(message).push(message.owner, message, 1 + message.sizeBytes / BYTES_PER_MS)
   }
 
-  /** @param mayBegin leaves out owners who cannot be served now */
+  /** @param mayBegin excludes owners that cannot be served now */
   shiftSmall(mayBegin: (owner: Owner) => boolean): QueuedMessage | undefined {
     return this.#small.shift(mayBegin)?.item
   }
@@ -62,19 +62,16 @@ export class ProcessingQueue {
 
 const createQueue = (): FairQueue<QueuedMessage> => new FairQueue({ sharesOf: (owner) => String(owner).split(' ') })
 
-/** The largest network that the customer may have whose address it is. */
+/** The largest network that the customer with this address may have. */
 export const sourceNetworkOf = (sourceIp: string): string => networksOf(sourceIp).at(-1) ?? sourceIp
 
-/**
- * Whose turn a message takes: that of the largest network that its source may have, and that of the account that it is
- * for.
- */
+/** The owner of a message: the largest network that its source may have, and its destination account. */
 export const ownerOf = ({ sourceIp, destinations }: Pick<QueueEntrySummary, 'sourceIp' | 'destinations'>): string =>
   `${sourceNetworkOf(sourceIp)} ${accountOf(JSON.parse(destinations) as Destination[])}`
 
 export const networkOfOwner = (owner: Owner): string => String(owner).split(' ')[0] ?? ''
 
-/** Mail for several accounts is none of theirs: whoever sends it would use up the turns of all. */
+/** Mail for several accounts belongs to none of them: its sender would otherwise use up the turns of all. */
 function accountOf(destinations: readonly Destination[]): string {
   const accounts = new Set(destinations.map((to) => (to.kind === 'domain' ? to.accountId : to.kind)))
   const [account] = accounts

@@ -1,6 +1,6 @@
 /**
- * @module The queue of accepted messages: a receipt a message, written by `receive`, with the number of attempts. It is
- * deleted in the transaction that applies the message.
+ * @module The queue of accepted messages on disk: one entry per message, written by `receive.ts`, with its number of
+ * attempts. The transaction that applies the message deletes it.
  */
 import type { Database } from 'bun:sqlite'
 import type { Tx } from '#platform/db/commit.ts'
@@ -19,7 +19,7 @@ export interface QueueEntry {
   readonly receivedAt: number
 }
 
-/** What decides when a message is processed. */
+/** The fields that determine when a message is processed. */
 export type QueueEntrySummary = Pick<QueueEntry, 'id' | 'destinations' | 'sourceIp' | 'sizeBytes' | 'attempts'>
 
 const sql = prepareStatements((db) => ({
@@ -36,47 +36,47 @@ const sql = prepareStatements((db) => ({
   waiting: db.prepare<{ n: number }, []>('SELECT COUNT(*) AS n FROM inbound_receipts'),
 }))
 
-/** Messages that wait to be processed, or are being processed. */
+/** Messages that wait or are being processed. */
 export const countQueueEntries = (db: Database): number => sql(db).waiting.get()?.n ?? 0
 
-/** The oldest receipts above an id. */
+/** The oldest entries above an id. */
 export const listQueueEntriesAfter = (db: Database, id: number, limit: number): QueueEntrySummary[] =>
   sql(db).after.all(id, limit)
 
 export const findQueueEntry = (db: Database, id: number): QueueEntry | undefined => sql(db).byId.get(id) ?? undefined
 
 /**
- * A message that was in hand together with others when the process died has this: it may have been its fault, so it is
- * tried alone. Every attempt alone adds one, which only the death of the process leaves standing.
+ * Attempts of a message that was in progress with others when the process died: it may be the cause, so it is next
+ * processed alone. Every attempt alone adds one, which persists only if the process dies.
  */
 const ATTEMPTED_WITH_OTHERS = 1
 
-/** Of a message that is processed again because its operator asks: alone, and the first death over it is the last. */
+/** Attempts of a message that the operator retries: it is processed alone, and the first death is the last. */
 export const LAST_ATTEMPT_COUNT = ATTEMPTED_WITH_OTHERS + 2
 
 type AttemptCount = Pick<QueueEntry, 'id' | 'attempts'>
 
-/** Whether the process died while the message was in hand: then it is processed alone. */
+/** Whether the process died with the message in progress: then it is processed alone. */
 export const isSuspect = ({ attempts }: Pick<QueueEntry, 'attempts'>): boolean => attempts >= ATTEMPTED_WITH_OTHERS
 
-/** How often the process died while nothing but this message was in hand. */
+/** How often the process died with only this message in progress. */
 export const countDeathsAlone = ({ attempts }: Pick<QueueEntry, 'attempts'>): number =>
   Math.max(0, attempts - ATTEMPTED_WITH_OTHERS)
 
-/**
- * Records that a message is in hand, for the next run to see if this one dies: among others, or alone when it is a
- * suspect.
- */
+/** Records that a message is in progress, among others or alone as a suspect, in case the process dies. */
 export function beginAttempt(tx: Tx, { id, attempts }: AttemptCount): void {
   sql(tx.db).setAttempts.run(attempts + 1, id)
 }
 
-/** Undoes `beginAttempt`: the attempt ended without the death of the process. @param receipt as it was before */
+/**
+ * Undoes `beginAttempt`: the attempt ended without the death of the process.
+ * @param entry as it was before
+ */
 export function uncountAttempt(tx: Tx, { id, attempts }: AttemptCount): void {
   sql(tx.db).setAttempts.run(attempts, id)
 }
 
-/** Takes a message that was processed out of the queue; throws when it is not there. */
+/** Deletes the entry of a processed message; throws when there is none. */
 export function deleteQueueEntry(tx: Tx, entryId: number): void {
-  if (sql(tx.db).end.run(entryId).changes !== 1) throw new Error(`receipt ${entryId} is not in the queue`)
+  if (sql(tx.db).end.run(entryId).changes !== 1) throw new Error(`queue entry ${entryId} does not exist`)
 }

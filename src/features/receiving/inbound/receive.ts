@@ -1,4 +1,4 @@
-/** @module Stores a message of the listener: raw form and queue row are on disk before the reply may be 250. */
+/** @module Stores a message of the listener: its raw form and queue entry are on disk before the reply may be 250. */
 import type { App } from '#features/core/app/app.ts'
 import { dropContentOnFailure } from '#features/core/content-gc/garbage.ts'
 import type { CompleteMessage } from '#features/receiving/received/message.ts'
@@ -20,7 +20,10 @@ interface StoredRawMessage extends Omit<CompleteMessage, 'content'> {
   readonly receivedAt: Millis
 }
 
-/** Puts a message into the queue. @param attempts as in the receipt */
+/**
+ * Adds a message to the queue.
+ * @param attempts as in the queue entry
+ */
 export function enqueue(app: App, tx: Tx, message: StoredRawMessage, attempts = 0): void {
   const { mailFrom, destinations, sourceIp, helo, tls, rawRef, sizeBytes, receivedAt } = message
   sql(tx.db).insert.run(
@@ -38,8 +41,8 @@ export function enqueue(app: App, tx: Tx, message: StoredRawMessage, attempts = 
 }
 
 /**
- * Resolves when message and queue row are on disk. Rejects with 507 when there is no room, and with whatever storage
- * says otherwise; then nothing of it will be processed.
+ * Resolves when the message and its queue entry are on disk. Rejects with 507 when storage is full, otherwise with the
+ * storage error; then the message is not processed.
  */
 export async function receiveMessage(app: App, message: CompleteMessage): Promise<void> {
   if (await app.disk.isLow()) throw insufficientStorage()

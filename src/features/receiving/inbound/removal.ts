@@ -1,6 +1,6 @@
 /**
- * @module Removes inbound emails for retention and privacy: in order of their age, and those from and to a person; and what of received mail is still to be
- * processed. A webhook that was not told of one by the time it goes is not told.
+ * @module Removes inbound emails for retention, by age, and for privacy, by person; tells privacy which received mail
+ * is still queued. Webhooks that have not received a removed email do not get it.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -33,13 +33,13 @@ const personSql = prepareStatements((db) => ({
   oldestReceipt: db.prepare<{ id: number | null }, []>('SELECT min(id) AS id FROM inbound_receipts'),
 }))
 
-/** Rows that are looked at in one turn of the event loop: some 5 ms. */
+/** Rows scanned in one tick of the event loop: about 5 ms. */
 const SCAN_BATCH_SIZE = 1000
 
 /**
- * Looks at some inbound emails of an account after a row for those from or to somebody. HeaderRow ids.
- * @param which.isIn whether a header, or JSON of addresses, names him
- * @returns `next` where to go on; undefined: all were looked at
+ * Scans some inbound emails of an account after a row for those from or to a person. Returns row ids.
+ * @param search.isIn whether a header, or JSON of addresses, names the person
+ * @returns `next`: where the next scan starts; undefined: all rows were scanned
  */
 export function findInboundOfPerson(
   db: Database,
@@ -59,7 +59,7 @@ export function findInboundOfPerson(
   return { ids, next: rows.length < SCAN_BATCH_SIZE ? undefined : rows.at(-1)?.id }
 }
 
-/** Removes inbound emails with their content. Returns how many. */
+/** Deletes inbound emails with their content. Returns their number. */
 export function eraseInbound(app: Pick<App, 'contentDropped'>, tx: Tx, ids: readonly number[]): number {
   let removed = 0
   for (const id of ids) {
@@ -71,14 +71,14 @@ export function eraseInbound(app: Pick<App, 'contentDropped'>, tx: Tx, ids: read
   return removed
 }
 
-/** The newest message that waits to be processed; 0: none does. */
+/** Id of the newest queued message; 0: none. */
 export const findNewestQueueEntryId = (db: Database): number => personSql(db).newestReceipt.get()?.id ?? 0
 
-/** Whether a message up to this one still waits to be processed. */
+/** Whether a message up to this id is still queued. */
 export const hasQueueEntryUpTo = (db: Database, lastId: number): boolean =>
   (personSql(db).oldestReceipt.get()?.id ?? Number.POSITIVE_INFINITY) <= lastId
 
-/** An inbound email as retention needs it. */
+/** The fields of an inbound email that retention needs. */
 export interface OldInbound extends RemovableInbound {
   readonly createdAt: Millis
 }
@@ -97,7 +97,7 @@ const ageSql = prepareStatements((db) => ({
   waiting: db.prepare<{ ref: ContentRef | null }, []>('SELECT min(raw_ref) AS ref FROM inbound_receipts'),
 }))
 
-/** Inbound emails after a row id, in order; a row id grows with created_at. */
+/** Inbound emails after a row id, in order; row ids ascend with created_at. */
 export const listInboundAfter = (db: Database, id: number, limit: number): OldInbound[] =>
   ageSql(db).after.all(id, limit).map(toOldInbound)
 
@@ -106,7 +106,7 @@ export function findOldInbound(db: Database, id: number): OldInbound | undefined
   return row ? toOldInbound(row) : undefined
 }
 
-/** The oldest raw message that is still to be processed; undefined: none is. */
+/** The oldest queued raw message; undefined: none. */
 export const findOldestWaitingRef = (db: Database): ContentRef | undefined => ageSql(db).waiting.get()?.ref ?? undefined
 
 const toOldInbound = (row: OldRow): OldInbound => ({

@@ -1,6 +1,6 @@
 /**
- * @module Parses again, at the operator's request, a received message that was stored with its header only, and amends
- * what was stored. Emits no event twice. A message that ends the process leaves everything unchanged.
+ * @module Parses messages again that were stored with their header only, at the operator's request, and amends the
+ * stored rows. Never emits an event twice. If a message ends the process, nothing has changed.
  */
 import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
@@ -26,10 +26,10 @@ import { enqueue } from './receive.ts'
 import { amendInbound } from './store.ts'
 import { releaseBuffer, storeParts } from './store-parts.ts'
 
-/** A message that has its header only. */
+/** A message that was stored with its header only. */
 export interface UnparsedMail {
   readonly uuid: UuidBytes
-  /** Where it is: under a route or a domain, or in a mailbox. */
+  /** Where it is stored: as an inbound email, or in a mailbox. */
   readonly kind: 'inbound' | 'mailbox'
   readonly to: string
   readonly from: string
@@ -38,13 +38,13 @@ export interface UnparsedMail {
   readonly receivedAt: number
 }
 
-/** How far a list of them has come, in each of the two tables. */
+/** Cursor of the list, in each of the two tables. */
 export interface UnparsedCursor {
   readonly inbound: number
   readonly mailbox: number
 }
 
-/** Up to `limit` of each kind behind a place, and where to go on; no place: these are the last. */
+/** Returns up to `limit` of each kind after a cursor, and the next cursor; undefined: no more. */
 export function listUnparsed(
   app: Pick<App, 'db'>,
   after: UnparsedCursor,
@@ -85,7 +85,7 @@ function toUnparsedMessage(app: Pick<App, 'db'>, { id, address }: UnparsedMessag
   return [{ uuid, kind: 'mailbox', to: address, from, subject, problem, receivedAt: receivedAt ?? createdAt }]
 }
 
-/** What is known of a stored message that is needed to parse it, and how it is amended. */
+/** The stored facts that parsing needs, and the function that amends the rows. */
 interface RetryTarget {
   readonly accountId: number
   readonly envelope: Envelope
@@ -94,13 +94,13 @@ interface RetryTarget {
 }
 
 /**
- * Parses a message again and amends what was stored of it. Gives the reason, a sentence, when it still cannot be
- * parsed; then nothing has changed. Throws 404 when no message with this public id waits for it.
+ * Parses a message again and amends its rows. Returns the reason, a sentence, when it still cannot be parsed; then
+ * nothing has changed. Throws 404 when no unparsed message has this public id.
  */
 export async function retryUnparsed(app: App, parser: Parser, id: string): Promise<string | undefined> {
   const uuid = parseUuid(id)
   const target = uuid && findTarget(app, uuid)
-  if (!target) throw notFound('message_not_found', 'No received message with this id could not be parsed.')
+  if (!target) throw notFound('message_not_found', 'No unparsed message has this id.')
   const { envelope } = target
   let result: ParseResult
   try {
@@ -121,8 +121,8 @@ export async function retryUnparsed(app: App, parser: Parser, id: string): Promi
       applyTenantReport(app, tx, target.accountId, received, app.eventTime())
       return true
     })
-    if (!isAmended) throw notFound('message_not_found', 'The message was deleted or amended meanwhile.')
-    app.log.info({ message: formatUuid(uuid) }, 'a received message that had been given up was parsed')
+    if (!isAmended) throw notFound('message_not_found', 'The message was deleted or amended in the meantime.')
+    app.log.info({ message: formatUuid(uuid) }, 'received message parsed on retry')
     return undefined
   } finally {
     for (const { content } of result.message?.attachments ?? []) releaseBuffer(content)
@@ -131,9 +131,9 @@ export async function retryUnparsed(app: App, parser: Parser, id: string): Promi
 }
 
 /**
- * Processes a message for the operator again, as if it had just come in: a bounce, a complaint or an unsubscription
- * that was given up does what it says, and anything else is the operator's mail again. Throws 404 for an id that none
- * has, 409 when none of its addresses is ours any more.
+ * Processes operator mail again as if it had just arrived: a bounce, complaint or unsubscribe that was given up takes
+ * effect, and other mail becomes operator mail again. Throws 404 for an unknown id, 409 when none of its addresses is
+ * ours any more.
  */
 export async function retryOperatorMail(app: App, id: string): Promise<void> {
   const decide = createRecipientDecider(app)
@@ -141,8 +141,8 @@ export async function retryOperatorMail(app: App, id: string): Promise<void> {
     const { rcptTo, createdAt: receivedAt, ...mail } = removeOperatorMailForRetry(tx, id)
     const destinations = rcptTo.map(decide).filter((found) => 'kind' in found)
     if (destinations.length === 0)
-      throw conflict('no_destination', 'None of the addresses that the message came to is one of this host any more.')
-    // What the client called itself is not kept: authentication goes without it.
+      throw conflict('no_destination', 'None of the recipient addresses belongs to this host any more.')
+    // The HELO name is not stored: authentication works without it.
     enqueue(app, tx, { ...mail, destinations, receivedAt, helo: '', tls: null }, LAST_ATTEMPT_COUNT)
   })
 }

@@ -1,4 +1,4 @@
-/** @module The routes of /v1/inbound: paths, schemas, and one call each. */
+/** @module The routes of /v1/inbound: paths, schemas, one call each. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
@@ -22,12 +22,12 @@ import {
 } from './model.ts'
 
 const tags = ['Inbound']
-// Null when its encoding is broken; that names nothing either.
+// Null when its encoding is broken; null matches nothing.
 const id = Nullable(Type.String(), { description: 'Id of the inbound email.' })
 const params = Type.Object({ id })
 const attachmentParams = Type.Object({
   id,
-  n: Nullable(Type.String(), { description: 'Number of the attachment, from 0, as `index` says it.' }),
+  n: Nullable(Type.String(), { description: 'Number of the attachment, from 0, as in `index`.' }),
 })
 
 export const inboundRoutes = (app: App) => {
@@ -40,7 +40,7 @@ export const inboundRoutes = (app: App) => {
       ({ actor, query }) => {
         const page = parsePage(query)
         const { status, route_id, domain_id } = query
-        // Under a filter the list has a bounded length.
+        // Filtered lists have a maximum length.
         const isFiltered = status !== undefined || route_id !== undefined || domain_id !== undefined
         const { emails, total } = listInbound(app.db, actor.accountId, { status, route_id, domain_id }, page)
         return pageBody(
@@ -54,7 +54,7 @@ export const inboundRoutes = (app: App) => {
         response: PageBody(InboundRecord),
         detail: {
           summary: 'List inbound mail',
-          description: `Newest first, without bodies and headers. Under a filter the newest ${MAX_FILTERED_EMAILS} are listed and counted.`,
+          description: `Newest first, without bodies and headers. Filtered lists reach and count the newest ${MAX_FILTERED_EMAILS}.`,
           tags,
           ...requires('inbound:read'),
         },
@@ -92,7 +92,7 @@ export const inboundRoutes = (app: App) => {
         params,
         detail: {
           summary: 'Delete an inbound email',
-          description: 'A webhook that was not told of it yet is not told any more.',
+          description: 'Pending webhook deliveries of it are cancelled.',
           tags,
           ...requires('inbound:write'),
         },
@@ -108,7 +108,7 @@ export const inboundRoutes = (app: App) => {
         params,
         detail: {
           summary: 'Get the raw message',
-          description: 'As it came in, below the trace fields of this host; kept for TASSIS_INBOUND_RAW_DAYS.',
+          description: 'As received, below the trace fields of this host; kept for TASSIS_INBOUND_RAW_DAYS.',
           tags,
           ...fileResponseSpec('The message.', 'message/rfc822'),
           ...requires('inbound:read'),
@@ -128,7 +128,7 @@ export const inboundRoutes = (app: App) => {
         response: PageBody(InboundAttachment),
         detail: {
           summary: 'List the attachments of an inbound email',
-          description: 'In their order: the first has number 0.',
+          description: 'In order; numbers start at 0.',
           tags,
           ...requires('inbound:read'),
         },
@@ -149,9 +149,9 @@ export const inboundRoutes = (app: App) => {
         detail: {
           summary: 'Get the content of an attachment',
           description:
-            'Its bytes as they were sent, always as a file to be saved. Types that a browser could run, HTML among them, come as application/octet-stream.',
+            'The original bytes, always as a download. Types that a browser could run, such as HTML, are sent as application/octet-stream.',
           tags,
-          ...fileResponseSpec('The content, decoded.'),
+          ...fileResponseSpec('The decoded content.'),
           ...requires('inbound:read'),
         },
       },

@@ -7,30 +7,30 @@ export const inboundSettings = {
   inboundAddr: checked(
     '',
     'an address such as 0.0.0.0:25 or [::]:25, or nothing',
-    'Address and port at which mail comes in: inbound mail, bounces, complaints; empty: none comes in.',
+    'Address and port of the SMTP listener for inbound mail, bounces and complaints; empty: no listener.',
     (v) => v === '' || parseHostPort(v) !== undefined,
   ),
   tlsCertFile: text(
     '',
-    'PEM file of the certificate chain for STARTTLS, read again when it changes; empty: a self-signed certificate is made.',
+    'PEM file of the certificate chain for STARTTLS, reloaded when it changes; empty: a self-signed certificate is created.',
     'a path',
   ),
   tlsKeyFile: text('', 'PEM file of the key of TASSIS_TLS_CERT_FILE.', 'a path'),
-  inboundMaxMessageBytes: size(40 * MiB, 64 * KiB, 1 * GiB, 'Largest message that is taken in (SIZE, RFC 1870).'),
-  inboundMaxRecipients: integer(100, 1, 1000, 'Most recipients of one incoming message.'),
-  inboundConnections: integer(500, 1, 10_000, 'Incoming SMTP connections at the same time.'),
-  inboundConnectionsPerIp: integer(20, 1, 10_000, 'Incoming SMTP connections from one address at the same time.'),
+  inboundMaxMessageBytes: size(40 * MiB, 64 * KiB, 1 * GiB, 'Maximum size of a received message (SIZE, RFC 1870).'),
+  inboundMaxRecipients: integer(100, 1, 1000, 'Maximum recipients of a received message.'),
+  inboundConnections: integer(500, 1, 10_000, 'Maximum concurrent inbound SMTP connections.'),
+  inboundConnectionsPerIp: integer(20, 1, 10_000, 'Maximum concurrent inbound SMTP connections from one address.'),
   inboundMessagesPerMinute: integer(
     600,
     1,
     1_000_000,
-    'Messages that one address, of IPv6 a /64, may hand in within a minute; a /56 four times as many, a /48 sixteen times.',
+    'Messages per minute from one IPv4 address or IPv6 /64; a /56 may send four times as many, a /48 sixteen times.',
   ),
   inboundBytesPerHour: size(
     2 * GiB,
     1 * MiB,
     10_000 * GiB,
-    'Octets that one address, of IPv6 a /64, may hand in within an hour; a /56 four times as many, a /48 sixteen times.',
+    'Octets per hour from one IPv4 address or IPv6 /64; a /56 may send four times as many, a /48 sixteen times.',
   ),
 }
 

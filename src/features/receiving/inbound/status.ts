@@ -1,17 +1,17 @@
 /**
- * @module Status of an inbound email.
+ * @module The status of an inbound email.
  *
  * received → delivered (the webhook of its route accepted it)
- * no_route, failed (it cannot be parsed): final
+ * no_route, failed (unparseable): final
  */
 import { codesOf } from '#platform/db/codes.ts'
 
-/** Position = the stored code: only ever append. */
+/** The position is the stored code: append only. */
 export const INBOUND_STATUSES = ['received', 'delivered', 'failed', 'no_route'] as const
 export type InboundStatus = (typeof INBOUND_STATUSES)[number]
 
 const CODES = codesOf<InboundStatus>('inbound status', INBOUND_STATUSES)
 /** The stored code of a status. */
 export const inboundStatusCode = CODES.codeOf
-/** The status of a stored code; throws for one that no version of ours has stored. */
+/** The status of a stored code; throws for an unknown code. */
 export const inboundStatusName = CODES.nameOf

@@ -1,6 +1,5 @@
 /**
- * @module Puts the parts of a parsed message into the content store, for the rows that will refer to them, and frees
- * the memory that they took.
+ * @module Stores the parts of a parsed message as blobs, for the rows that will refer to them, and frees their memory.
  */
 import type { App } from '#features/core/app/app.ts'
 import type { StoredMessage } from '#features/receiving/received/message.ts'
@@ -8,17 +7,17 @@ import { KiB, MiB } from '#platform/units.ts'
 import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
 import type { AttachmentFile, ParsedMessage } from '#protocols/mime/parsed.ts'
 
-/** The message was answered with 250. */
+/** The message got its 250, so storing it may use the disk reserve. */
 const FROM_RESERVE = { mayUseReserve: true }
 
 type ContentApp = Pick<App, 'content' | 'clock'>
 
-/** Octets of parts that are stored at once. */
+/** Octets that are stored in one batch. */
 const BATCH_BYTES = 1 * MiB
 
 /**
- * The message with its parts in the content store, of which a domain of ours (reports, bounces) needs none.
- * @param isForTenants whether one of the destinations is a tenant's domain
+ * The message with its parts stored as blobs; mail to our own addresses (reports, bounces) needs none.
+ * @param isForTenants whether a destination is a tenant's domain
  */
 export async function storeParts(
   app: ContentApp,
@@ -43,7 +42,7 @@ export async function storeParts(
     ...attachments.map(({ content, file }) => file ?? content),
   ]
   const refs = await storeInBatches(app, parts)
-  // In the order of the parts, none for those that there are not.
+  // In the order of the texts; absent ones have no reference.
   const [headersRef = null, textRef = null, htmlRef = null, strippedRef = null] = texts.map((text) =>
     text === null ? null : (refs.shift() ?? null),
   )
@@ -62,10 +61,7 @@ export async function storeParts(
   }
 }
 
-/**
- * The references of all parts, in order. In groups, so that neither memory nor the time without a turn for others grows
- * with their number.
- */
+/** Stores all parts and returns their references in order. Batches limit both memory and the time without yielding. */
 async function storeInBatches(
   { content, clock }: ContentApp,
   parts: readonly (Uint8Array | AttachmentFile)[],
@@ -92,7 +88,7 @@ async function storeInBatches(
   return refs
 }
 
-/** An aggregate report with its content in the content store. */
+/** Stores the content of an aggregate report. */
 export async function storeReportContent(
   app: ContentApp,
   report: AggregateReport,
@@ -102,11 +98,11 @@ export async function storeReportContent(
   return { ...report, contentRef }
 }
 
-/** Small ones are left to the collector. */
+/** Smaller buffers are left to the garbage collector. */
 const MIN_RELEASED_BYTES = 16 * KiB
 
 /**
- * Gives the memory of an attachment back now: the collector, for which a buffer is a small thing, comes to it much
+ * Frees the memory of an attachment immediately: the collector ignores the size of buffers and would free it much
  * later.
  */
 export function releaseBuffer({ buffer, length }: Uint8Array): void {

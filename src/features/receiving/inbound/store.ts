@@ -1,6 +1,6 @@
 /**
- * @module Writes an inbound email inside the transaction of its processing: its row, its counter, and the event that
- * webhooks are notified by.
+ * @module Writes an inbound email in the transaction of its processing: its row, its counter, and the event for
+ * webhooks.
  */
 import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
@@ -26,8 +26,8 @@ export interface NewInbound {
 }
 
 /**
- * Limits on the messages of a domain that no route matches, since anybody can send to invented addresses. The oldest
- * are dropped for the newest; a catch_all route takes everything.
+ * Limits on a domain's messages that match no route, since anyone can send to invented addresses. The oldest are
+ * dropped for the newest; a catch_all route accepts everything.
  */
 export const MAX_UNROUTED = 1000
 export const MAX_UNROUTED_BYTES = 64 * MiB
@@ -40,7 +40,7 @@ const sql = prepareStatements((db) => ({
        spf_result, authentication, error_message, event_seq, received_at, created_at, updated_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   ),
-  // An email of a route has an event.
+  // An email that matched a route has an event.
   amend: db.prepare(
     `UPDATE inbound_emails SET status = CASE WHEN event_seq IS NULL THEN ? WHEN webhook_delivered_at IS NOT NULL THEN ? ELSE ? END,
        from_address = ?, to_addresses = ?, from_header = ?, to_header = ?, cc_header = ?, subject = ?, message_id = ?, headers_ref = ?, text_ref = ?,
@@ -57,16 +57,16 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** As many as an envelope may have; a stranger can write 1,000 into one header. */
+/** As many as an envelope may have; a header can contain thousands. */
 const MAX_TO_ADDRESSES = 100
 
-/** A list has 100 messages, so none may be long in it; all of it is in the stored headers. */
+/** Truncated, because a list has 100 messages; the stored headers are complete. */
 const truncateOptional = (header: string | null | undefined): string | null =>
   header == null ? null : truncateHeader(header)
 
 /**
- * Stores a received message for one route of one domain. Returns its public id; undefined when the domain is gone, and
- * when no route matches and the message alone is larger than all such mail may be.
+ * Stores a received message for one route of one domain. Returns its public id; undefined: the domain was deleted, or
+ * no route matches and the message alone exceeds the limit for such mail.
  */
 export function storeInbound(app: App, tx: Tx, target: NewInbound, received: ReceivedMail): UuidBytes | undefined {
   const { envelope, message, problem, authentication } = received
@@ -74,7 +74,7 @@ export function storeInbound(app: App, tx: Tx, target: NewInbound, received: Rec
   if (!domain) {
     dropContentOf(app, tx, received)
     const fields = toDropLogFields(target, envelope)
-    tx.afterCommit(() => app.log.warn(fields, 'a received message is dropped: its domain is gone'))
+    tx.afterCommit(() => app.log.warn(fields, 'received message dropped: its domain was deleted'))
     return undefined
   }
   if (target.routeId === undefined) {
@@ -130,8 +130,8 @@ export function storeInbound(app: App, tx: Tx, target: NewInbound, received: Rec
 }
 
 /**
- * Gives a message that could not be parsed what parsing it again found. It stays what it was, under its route: no
- * second event tells of it. False when it is gone, or was amended meanwhile.
+ * Amends an unparsed message with the result of parsing it again. Its route and event stay: no second event is emitted.
+ * Returns false when it was deleted or amended in the meantime.
  */
 export function amendInbound(
   app: App,
@@ -171,7 +171,7 @@ const toMessageColumns = (message: StoredMessage) =>
     JSON.stringify(message.attachments.map(toAttachmentJson)),
   ] as const
 
-/** Drops the oldest messages of a domain without a route, as many as a message of a size needs; returns how many. */
+/** Drops a domain's oldest unrouted messages until one of this size fits; returns their number. */
 function dropOldestUnrouted(app: App, tx: Tx, domainId: number, sizeBytes: number): number {
   const stored = sql(tx.db).unrouted.get(domainId) ?? { count: 0, bytes: 0 }
   let excess = stored.count + 1 - MAX_UNROUTED
@@ -187,7 +187,7 @@ function dropOldestUnrouted(app: App, tx: Tx, domainId: number, sizeBytes: numbe
   return eraseInbound(app, tx, ids)
 }
 
-/** Strangers decide how many there are: not each is logged. */
+/** Logged at most once in this time: remote clients control the number of messages. */
 const UNROUTED_LOG_INTERVAL_MS = minutes(10)
 const getLogTimes = perOwner((_: App) => ({ unroutedAtMs: Number.NEGATIVE_INFINITY }))
 
@@ -198,7 +198,7 @@ function logUnrouted(app: App, { accountId, domainId }: NewInbound): void {
   logTimes.unroutedAtMs = nowMs
   app.log.warn(
     { accountId, domainId },
-    'received messages are dropped, the oldest first: no route matches, and their domain has too many of them; `tassis disk` counts them',
+    'unrouted messages dropped, oldest first: their domain is at its limit; `tassis disk` counts them',
   )
 }
 
@@ -210,7 +210,7 @@ function dropContentOf(app: App, tx: Tx, { envelope, message }: ReceivedMail): v
   })
 }
 
-/** What is told of a message that nobody gets: of the addresses only the domains. */
+/** Log fields of a dropped message: only the domains of its addresses. */
 const toDropLogFields = ({ accountId, domainId, rcptTo }: NewInbound, envelope: Envelope) => ({
   accountId,
   domainId,

@@ -3,30 +3,29 @@ import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import { accounts } from '#features/core/accounts/tables.ts'
 import { time, uuid, ZERO } from '#platform/db/columns.ts'
 
-/**
- * A message that got its 250 and is not processed yet: the queue between the listener and everything else. Its row goes
- * with its processing.
- */
+/** Queue between the listener and processing: messages that got their 250 and are not processed yet. */
 export const inboundReceipts = sqliteTable('inbound_receipts', {
   id: integer('id').primaryKey({ autoIncrement: true }),
-  /** Address of MAIL FROM; `''`: the null reverse-path. */
+  /** Envelope sender; `''`: the null reverse-path. */
   mailFrom: text('mail_from').notNull(),
-  /** JSON array of `Destination`: who it is for, as decided at RCPT. */
+  /** JSON array of `Destination`, as decided at RCPT. */
   destinations: text('destinations').notNull(),
   sourceIp: text('source_ip').notNull(),
-  /** What the client said in HELO or EHLO. */
+  /** Name in HELO or EHLO. */
   helo: text('helo').notNull(),
-  /** `TLSv1.3 TLS_AES_256_GCM_SHA384`; null: in clear. */
+  /** `TLSv1.3 TLS_AES_256_GCM_SHA384`; null: no TLS. */
   tls: text('tls'),
-  /** The message as it came, in the store of raw messages. */
+  /** The raw message, in the store of raw messages. */
   rawRef: integer('raw_ref').notNull(),
   sizeBytes: integer('size_bytes').notNull(),
-  /** What was in hand when the process died: 1 with others, and one more for each time alone (`receipts.ts`). */
+  /**
+   * Attempts that the death of the process ended: 1 with others, and one more for each time alone (`queue-entries.ts`).
+   */
   attempts: integer('attempts').notNull().default(ZERO),
   receivedAt: time('received_at').notNull(),
 })
 
-/** A message for an inbound domain: one row for each route that it fell to, else one for the domain. */
+/** A message for an inbound domain: one row for each matching route, otherwise one for the domain. */
 export const inboundEmails = sqliteTable(
   'inbound_emails',
   {
@@ -36,7 +35,7 @@ export const inboundEmails = sqliteTable(
       .notNull()
       .references(() => accounts.id),
     domainId: integer('domain_id').notNull(),
-    /** Public id and name of the domain, whose row may go before this one. */
+    /** Public id and name of the domain, whose row may be deleted before this one. */
     domainUuid: uuid('domain_uuid').notNull(),
     domain: text('domain').notNull(),
     /** Row of the inbound route; null: none matched. */
@@ -49,7 +48,7 @@ export const inboundEmails = sqliteTable(
     sourceIp: text('source_ip').notNull(),
     helo: text('helo').notNull(),
     tls: text('tls'),
-    /** Addresses of From and To, JSON arrays; headers as they read are in `headers`. */
+    /** Address of From, and JSON array of the addresses in To; the next columns hold the headers. */
     fromAddress: text('from_address'),
     toAddresses: text('to_addresses').notNull(),
     fromHeader: text('from_header'),
@@ -70,22 +69,22 @@ export const inboundEmails = sqliteTable(
     /** JSON of all authentication results. */
     authentication: text('authentication'),
     errorMessage: text('error_message'),
-    /** Position of its `email.inbound` in the account's feed. */
+    /** Position of its `email.inbound` event in the account's feed. */
     eventSeq: integer('event_seq'),
     webhookDeliveredAt: time('webhook_delivered_at'),
-    /** When the SMTP session brought it. */
+    /** When the SMTP session delivered it. */
     receivedAt: time('received_at').notNull(),
     createdAt: time('created_at').notNull(),
     updatedAt: time('updated_at').notNull(),
   },
   (t) => [
     index('inbound_emails_account').on(t.accountId),
-    // Lists under a filter, each in order of the id.
+    // Filtered lists, each in id order.
     index('inbound_emails_status').on(t.accountId, t.status),
     index('inbound_emails_domain').on(t.accountId, t.domainUuid, t.status),
     index('inbound_emails_route_status').on(t.routeId, t.status).where(sql`route_id is not null`),
     index('inbound_emails_route').on(t.routeId, t.eventSeq).where(sql`route_id is not null`),
-    // How many there are of a domain without a route, and how large they are, without a look at the rows.
+    // Counts and sizes unrouted mail of a domain without reading rows.
     index('inbound_emails_unrouted').on(t.domainId, t.sizeBytes).where(sql`route_id is null`),
   ],
 )

@@ -1,7 +1,6 @@
 /**
- * @module The certificate of the SMTP listener: from the operator's files, read again when they change, or a
- * self-signed one in the data directory. Whatever happens to the files while the service runs, the listener keeps one
- * that works.
+ * @module The certificate of the SMTP listener: the operator's files, reloaded when they change, or a self-signed one
+ * in the data directory. If the files become unusable while the service runs, the previous certificate stays in use.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { chmodSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
@@ -21,7 +20,7 @@ export interface CertificateOptions {
   readonly hostname: string
   readonly clock: Pick<Clock, 'now' | 'after'>
   readonly log: Pick<Log, 'info' | 'warn'>
-  /** Called with each certificate that takes the place of the one before. */
+  /** Called with each new certificate. */
   readonly onChange: (certificate: Certificate) => void
 }
 
@@ -30,16 +29,16 @@ export interface WatchedCertificate {
   close(): void
 }
 
-/** With the key in it, readable by the owner only. */
+/** Contains the key; readable by the owner only. */
 const OWN_FILE = 'inbound-tls.pem'
 const OWN_DAYS = 3650
-/** One that is about to end is made anew at a start. */
+/** A certificate with less time left is replaced at start. */
 const OWN_MIN_DAYS_LEFT = 365
 const CHECK_INTERVAL_MS = seconds(30)
 
 /**
- * Reads the operator's certificate and looks at its files every half minute; without one makes or reads our own. Throws
- * `ConfigError` when only one of the two files is given, or they cannot be used.
+ * Reads the operator's certificate and checks its files every half minute; without one, reads or creates our own.
+ * Throws `ConfigError` when only one of the two files is set, or they are unusable.
  */
 export async function openCertificate(options: CertificateOptions): Promise<WatchedCertificate> {
   const { tlsCertFile, tlsKeyFile } = options.config
@@ -68,16 +67,16 @@ function watch(certFile: string, keyFile: string, options: CertificateOptions): 
   const checkFiles = () => {
     const state = fingerprintFiles(certFile, keyFile)
     if (state === lastState) return
-    // Also when they cannot be used: of each state of the files we speak once.
+    // Also for unusable files: each state of the files is logged once.
     lastState = state
     const read = readCertificate(certFile, keyFile)
     if (read.kind === 'unusable') {
-      log.warn({ reason: read.reason }, 'the new TLS certificate cannot be used; the one before stays in use')
+      log.warn({ reason: read.reason }, 'new TLS certificate unusable; the previous one stays in use')
       return
     }
     if (read.certificate.cert === current.cert && read.certificate.key === current.key) return
     current = read.certificate
-    log.info({ validTo: new X509Certificate(current.cert).validTo }, 'a new TLS certificate is in use')
+    log.info({ validTo: new X509Certificate(current.cert).validTo }, 'new TLS certificate in use')
     warnAboutProblems(current, options)
     onChange(current)
   }
@@ -94,22 +93,20 @@ function watch(certFile: string, keyFile: string, options: CertificateOptions): 
   }
 }
 
-/** Senders that verify certificates turn away from such a one; all others take it, so it is used. */
+/** Warns about a certificate that senders with verification reject; all others accept it, so it is used. */
 function warnAboutProblems({ cert }: Certificate, { hostname, clock, log }: CertificateOptions): void {
   const certificate = new X509Certificate(cert)
   const { validTo } = certificate
   if (certificate.checkHost(hostname) === undefined)
     log.warn(
       { hostname, names: certificate.subjectAltName },
-      'the TLS certificate for incoming mail is not for TASSIS_HOSTNAME; senders that verify it do not deliver',
+      'TLS certificate of the SMTP listener does not match TASSIS_HOSTNAME; senders that verify it do not deliver',
     )
   if (Date.parse(validTo) <= clock.now())
-    log.warn({ validTo }, 'the TLS certificate for incoming mail has expired; senders that verify it do not deliver')
+    log.warn({ validTo }, 'TLS certificate of the SMTP listener has expired; senders that verify it do not deliver')
 }
 
-/**
- * A text that changes when either file does. Links are followed: certificates are often renewed by turning one round.
- */
+/** Changes when either file changes. Follows links: certificates are often renewed by replacing one. */
 const fingerprintFiles = (...files: readonly string[]): string =>
   files
     .map((file) => {
@@ -138,8 +135,8 @@ function readCertificate(certFile: string, keyFile: string): ReadCertificate {
   if (!privateKey)
     return unusable(`TASSIS_TLS_KEY_FILE is "${keyFile}", which holds no private key in PEM form without a passphrase.`)
   if (!leaf.checkPrivateKey(privateKey))
-    return unusable(`The key in "${keyFile}" is not that of the first certificate in "${certFile}".`)
-  // What the checks above let through and TLS would not, such as a chain that breaks off.
+    return unusable(`The key in "${keyFile}" does not match the first certificate in "${certFile}".`)
+  // Cases that the checks above miss and TLS rejects, such as a truncated chain.
   if (!tryOrUndefined(() => createSecureContext({ cert, key })))
     return unusable(`The certificates in "${certFile}" cannot be used for TLS.`)
   return { kind: 'ok', certificate: { cert, key } }
@@ -156,7 +153,7 @@ function tryOrUndefined<T>(run: () => T): T | undefined {
 }
 
 /**
- * Our own certificate, as it is kept, or made now. Receivers of mail rarely have any other, and senders rarely check it
+ * Our own certificate, from its file or newly created. Most receivers of mail have such a one, and few senders check it
  * (RFC 7435).
  */
 async function openOwnCertificate({ config, hostname, clock, log }: CertificateOptions): Promise<Certificate> {
@@ -166,13 +163,13 @@ async function openOwnCertificate({ config, hostname, clock, log }: CertificateO
   const created = await createSelfSigned(hostname, clock.now())
   const temporary = `${path}.tmp`
   writeFileSync(temporary, `${created.key.trim()}\n${created.cert.trim()}\n`, { mode: 0o600 })
-  // The mode given above does not change a file that was left behind.
+  // The mode above does not apply to a leftover file.
   chmodSync(temporary, 0o600)
   renameSync(temporary, path)
-  log.info({ file: path }, 'a self-signed TLS certificate was made for incoming mail')
-  const own = readCertificate(path, path)
-  if (own.kind === 'unusable') throw new Error(`the certificate that was made cannot be used: ${own.reason}`)
-  return own.certificate
+  log.info({ file: path }, 'self-signed TLS certificate created for the SMTP listener')
+  const reread = readCertificate(path, path)
+  if (reread.kind === 'unusable') throw new Error(`the created certificate is unusable: ${reread.reason}`)
+  return reread.certificate
 }
 
 function isUsableFor({ cert }: Certificate, hostname: string, clock: Pick<Clock, 'now'>): boolean {
@@ -183,15 +180,15 @@ function isUsableFor({ cert }: Certificate, hostname: string, clock: Pick<Clock,
   )
 }
 
-/** ECDSA P-256, valid from a day ago: clocks differ. */
+/** ECDSA P-256, valid since yesterday, because clocks differ. */
 async function createSelfSigned(hostname: string, now: number): Promise<Certificate> {
-  // Only here, because it takes a tenth of a second to load; reflect-metadata has to be there before it.
+  // Loaded on demand, because loading takes a tenth of a second; reflect-metadata must be loaded first.
   await import('reflect-metadata')
   const { SubjectAlternativeNameExtension, X509CertificateGenerator } = await import('@peculiar/x509')
   const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
   const keys = await crypto.subtle.generateKey(algorithm, true, ['sign', 'verify'])
   const serial = randomBytes(16)
-  // Positive (RFC 5280 §4.1.2.2).
+  // A serial number must be positive (RFC 5280 §4.1.2.2).
   serial[0] = ((serial[0] ?? 0) & 0x7f) | 0x40
   const certificate = await X509CertificateGenerator.createSelfSigned({
     serialNumber: serial.toHex(),

@@ -1,6 +1,6 @@
 /**
- * @module Inbound emails and the webhooks of their routes: the payload of `email.inbound`, made of what is stored, so that every attempt sends the same
- * body; and what becomes of the email when the webhook has it or could not be reached, in the transaction of the delivery's outcome.
+ * @module Builds the payload of `email.inbound` from stored data, so that every attempt sends the same body, and
+ * records on the inbound email whether its webhook accepted it, in the transaction of the delivery outcome.
  */
 import type { App } from '#features/core/app/app.ts'
 import { createBodyReader, toContentState } from '#features/core/app/stored-content.ts'
@@ -13,11 +13,11 @@ import { findInbound, type InboundEmail } from './inbound-emails.ts'
 import { toInboundAttachmentWire } from './model.ts'
 import { inboundStatusCode, inboundStatusName } from './status.ts'
 
-/** A body is cut here in a payload; `GET /v1/inbound/{id}` has all of it. */
+/** Longer bodies are truncated in a payload; `GET /v1/inbound/{id}` returns all of it. */
 const MAX_BODY_LENGTH = 256 * KiB
 
 /**
- * The fields of `email.inbound` beyond those that every payload has; undefined when the account has no such inbound email (any more).
+ * The fields of `email.inbound` beyond the common ones; undefined: the account has no such inbound email.
  * @param inboundUuid public id, as text
  */
 export function buildInboundPayload(
@@ -50,23 +50,24 @@ export function buildInboundPayload(
     mail_from: email.mailFrom,
     rcpt_to: email.rcptTo,
     route_id: email.routeUuid === null ? null : formatUuid(email.routeUuid),
-    // Why it could not be parsed, which stays; what became of the route's webhook is no part of what every webhook is told.
+    // The parse error is permanent. The outcome of the route's webhook is excluded: other webhooks receive this payload
+    // too.
     ...(inboundStatusName(email.status) === 'failed' && { error_message: email.errorMessage }),
   }
 }
 
-/** Where the API gives an attachment's content, to whoever has a key. */
+/** API URL of an attachment's content; needs an API key. */
 const formatAttachmentUrl = ({ config }: Pick<App, 'config'>, { uuid }: InboundEmail, index: number): string =>
   `${config.publicUrl.replace(/(?<!\/)\/+$/, '')}/v1/inbound/${formatUuid(uuid)}/attachments/${index}`
 
 function truncateBody(body: string | null): { readonly body: string | null; readonly isTruncated: boolean } {
   if (body === null || body.length <= MAX_BODY_LENGTH) return { body, isTruncated: false }
-  // Not between the halves of a character.
+  // Does not leave half a character.
   return { body: body.slice(0, MAX_BODY_LENGTH).toWellFormed(), isTruncated: true }
 }
 
 const sql = prepareStatements((db) => ({
-  // Of a damaged event nothing: whoever tells of it has to end it all the same.
+  // Null for a corrupt event: its delivery must still be able to end.
   inboundId: db.prepare<{ id: string | null }, [number, number]>(
     "SELECT iif(json_valid(data), data ->> 'inbound_email_id', NULL) AS id FROM events WHERE account_id = ? AND seq = ?",
   ),
@@ -79,7 +80,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** The route's webhook took it: `received` becomes `delivered`, one that could not be parsed stays `failed`. */
+/** The route's webhook accepted it: `received` becomes `delivered`; an unparsed one stays `failed`. */
 export function markInboundDelivered(_app: App, tx: Tx, accountId: number, seq: number, at: Millis): void {
   const uuid = findInboundUuid(tx, accountId, seq)
   if (uuid)
@@ -92,10 +93,10 @@ export function markInboundDelivered(_app: App, tx: Tx, accountId: number, seq: 
     )
 }
 
-/** The route's webhook did not take it and is not asked again. The status stays: the message itself is here. */
+/** The route's webhook failed and is not retried. The status stays: the message itself is stored. */
 export function markInboundUndeliverable(app: App, tx: Tx, accountId: number, seq: number, error: string): void {
   const uuid = findInboundUuid(tx, accountId, seq)
-  if (uuid) sql(tx.db).undeliverable.run(`The webhook of the route did not take it: ${error}`, app.eventTime(), uuid)
+  if (uuid) sql(tx.db).undeliverable.run(`The webhook of the route failed: ${error}`, app.eventTime(), uuid)
 }
 
 function findInboundUuid(tx: Tx, accountId: number, seq: number): Uint8Array | undefined {

@@ -1,6 +1,7 @@
 /**
- * @module Takes reports that name a person out of the operator's mail. What was written to the operator himself, as postmaster or about abuse, is his own
- * correspondence and stays until its age: no tenant may take away what somebody said of him.
+ * @module Erases reports that name a person from the operator's mail. Mail written to the operator, as postmaster or
+ * about abuse, is the operator's own correspondence and stays until it expires: no tenant may delete complaints about
+ * itself.
  */
 import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
@@ -33,16 +34,17 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Rows that are looked at in one turn of the event loop, with their messages: some 5 ms. */
+/** Rows scanned in one tick of the event loop, with their messages: about 5 ms. */
 const SCAN_BATCH_SIZE = 20
-/** Of a message: a report names whom it is about before it returns the message. */
+/** Scanned octets of a message: a report names the recipient before it returns the message. */
 const MAX_SCANNED_BYTES = 64 * KiB
 
 /**
- * Looks at some messages after a row for reports about somebody: in what is listed of them or in themselves. Who sent a report or got it is not whom it is about,
- * but for who asked to be unsubscribed: else a tenant could take away the reports of a provider about everybody. Row ids.
- * @param which.isIn whether a text names him
- * @returns `next` where to go on; undefined: all were looked at
+ * Scans messages after a row for reports about a person, in the listed fields and in the content. The sender or
+ * recipient of a report is not its subject, except in unsubscribe requests: otherwise a tenant could delete a
+ * provider's reports about everyone. Returns row ids.
+ * @param which.isIn whether a text names the person
+ * @returns `next`: where the next scan starts; undefined: all rows were scanned
  */
 export function findReportsAbout(
   app: Pick<App, 'db' | 'rawMail'>,
@@ -67,13 +69,13 @@ function readBeginning({ rawMail }: Pick<App, 'rawMail'>, rawRef: number): strin
     }
     return text
   } catch (error) {
-    // Its month was dropped, and it with that.
+    // The blob was deleted with its month.
     if (error instanceof MissingBlobError) return ''
     throw error
   }
 }
 
-/** Removes messages. Returns how many. */
+/** Deletes messages. Returns their number. */
 export function eraseOperatorMail(app: Pick<App, 'contentDropped'>, tx: Tx, ids: readonly number[]): number {
   const removed = ids.flatMap((id) => sql(tx.db).delete.get(id) ?? [])
   dropContent(app, tx, { rawMail: removed.map(({ rawRef }) => rawRef) })

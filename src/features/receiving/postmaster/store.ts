@@ -1,6 +1,6 @@
 /**
- * @module Mail for whoever runs the service: kept, listed, deleted, and gone after a while. Anybody can send it, so what one source and what one kind may
- * fill is bounded. The only writer of `operator_mail`. The messages themselves are in the store of raw messages, which lets go of them at the same age.
+ * @module Stores, lists and deletes mail for the operator. Anyone can send it, so both a source and a kind have limits.
+ * The only writer of `operator_mail`. The raw messages are in the store of raw messages and expire at the same age.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -16,7 +16,7 @@ import { networksOf } from '#platform/network.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { days, MiB, minutes } from '#platform/units.ts'
 
-/** What a message is about: the address that it came to, or what it was taken for. */
+/** What a message is about: its address, or what it was classified as. */
 export const OPERATOR_MAIL_KINDS = [
   'postmaster',
   'abuse',
@@ -32,10 +32,10 @@ export interface NewOperatorMail {
   readonly kind: OperatorMailKind
   readonly envelope: Envelope
   readonly rcptTo: readonly string[]
-  /** Header form; null: there is none. */
+  /** As in the header; null: no From. */
   readonly from: string | null
   readonly subject: string
-  /** Why it is here: a sentence. */
+  /** Why the operator gets it, a sentence. */
   readonly reason: string
 }
 
@@ -97,16 +97,16 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** A stranger's header can have a mebibyte; more than a line says nothing in a list. */
+/** A remote client's header can have a mebibyte; a list shows one line. */
 const MAX_FIELD_LENGTH = 500
 
 const truncate = (text: string): string => text.slice(0, MAX_FIELD_LENGTH)
 
-/** Of one source within a day; beyond that somebody plays, and what others have to say must not drown in it. */
+/** Limits of one source within a day, so that a flood does not bury other mail. */
 const MAX_MESSAGES_OF_SOURCE_PER_DAY = 200
 const MAX_BYTES_OF_SOURCE_PER_DAY = 64 * MiB
 
-/** Keeps a message for the operator, in the caller's transaction, or drops it when its source has sent too many. */
+/** Stores a message for the operator in the caller's transaction, or drops it when its source exceeds a limit. */
 export function storeOperatorMail(app: App, tx: Tx, mail: NewOperatorMail): void {
   const { envelope } = mail
   const network = networksOf(envelope.sourceIp).at(-1) ?? envelope.sourceIp
@@ -144,14 +144,14 @@ function countDropped(app: App): void {
   logDropped(app)
 }
 
-/** Says how much was dropped since it was said last; not often, since strangers decide how much it is. */
+/** Logs how many were dropped since the last log line; seldom, because remote clients control their number. */
 function logDropped(app: App): void {
   const dropStats = getDropStats(app)
   const nowMs = app.clock.monotonicMs()
   if (dropStats.unlogged === 0 || nowMs - dropStats.loggedAtMs < LOG_INTERVAL_MS) return
   app.log.warn(
     { dropped: dropStats.unlogged },
-    `mail for the operator was dropped: its sources have sent ${MAX_MESSAGES_OF_SOURCE_PER_DAY} messages or ${MAX_BYTES_OF_SOURCE_PER_DAY / MiB} MiB within a day`,
+    `operator mail dropped: its sources have sent ${MAX_MESSAGES_OF_SOURCE_PER_DAY} messages or ${MAX_BYTES_OF_SOURCE_PER_DAY / MiB} MiB within a day`,
   )
   dropStats.unlogged = 0
   dropStats.loggedAtMs = nowMs
@@ -159,7 +159,7 @@ function logDropped(app: App): void {
 
 const toOperatorMail = ({ rcptTo, ...row }: Row): OperatorMail => ({ ...row, rcptTo: JSON.parse(rcptTo) as string[] })
 
-/** The newest messages, of one kind when it is given, and how many there are. */
+/** Returns the newest messages, optionally of one kind, and their total. */
 export function listOperatorMail(
   db: Database,
   { kind, limit }: { readonly kind?: OperatorMailKind | undefined; readonly limit: number },
@@ -171,7 +171,7 @@ export function listOperatorMail(
   return { mail: rows.map(toOperatorMail), total }
 }
 
-/** Throws 404 for an id that none has. */
+/** Throws 404 for an unknown id. */
 export function findOperatorMail(db: Database, id: string): OperatorMail {
   const uuid = parseUuid(id)
   const row = uuid && sql(db).byUuid.get(uuid)
@@ -181,7 +181,7 @@ export function findOperatorMail(db: Database, id: string): OperatorMail {
 
 const OPERATOR: AuditActor = { accountId: null, type: 'operator', id: 'cli' }
 
-/** Forgets one, because the operator says so. Throws 404 for an id that none has. */
+/** Deletes a message at the operator's request. Throws 404 for an unknown id. */
 export async function deleteOperatorMail(app: App, id: string): Promise<void> {
   const uuid = parseUuid(id)
   await app.commit.writeFromReserve((tx) => {
@@ -191,31 +191,34 @@ export async function deleteOperatorMail(app: App, id: string): Promise<void> {
   })
 }
 
-/** Takes a message out of the operator's mail for whoever processes it again, and so has its content from now on. Throws 404 for an id that none has. */
+/**
+ * Deletes the row of a message that is processed again; the caller now owns the raw content. Throws 404 for an unknown
+ * id.
+ */
 export function removeOperatorMailForRetry(tx: Tx, id: string): OperatorMail {
   const mail = findOperatorMail(tx.db, id)
   sql(tx.db).delete.run(mail.uuid)
   return mail
 }
 
-/** Lets go of the messages of deleted rows; returns how many rows they were. */
+/** Drops the references of deleted rows to raw messages; returns the number of rows. */
 function dropMessages(app: App, tx: Tx, deleted: readonly DeletedRow[]): number {
   dropContent(app, tx, { rawMail: deleted.map(({ rawRef }) => rawRef) })
   return deleted.length
 }
 
 const createNotFoundError = () =>
-  notFound('operator_mail_not_found', 'There is no message with this ID; `tassis mail list` shows what there is.')
+  notFound('operator_mail_not_found', 'Message not found; `tassis mail list` lists all messages.')
 
-/** Most that are kept of each kind. */
+/** Limits for each kind. */
 export const MAX_OPERATOR_MAIL = 10_000
 export const MAX_OPERATOR_MAIL_BYTES = 512 * MiB
-/** Removed in one transaction: a few milliseconds. */
+/** Rows deleted in one transaction, which takes a few milliseconds. */
 const BATCH_SIZE = 500
 
 /**
- * Deletes what is older than `inboundRawDays`, and of each kind all but the newest MAX_OPERATOR_MAIL messages and
- * MAX_OPERATOR_MAIL_BYTES; returns how many. Meant to be called every hour or so, one run at a time.
+ * Deletes messages older than `inboundRawDays`, and of each kind all but the newest MAX_OPERATOR_MAIL messages and
+ * MAX_OPERATOR_MAIL_BYTES; returns their number. Called about hourly, never concurrently.
  */
 export async function purgeOperatorMail(app: App): Promise<number> {
   const before = app.confirmedNow() - days(app.config.inboundRawDays)

@@ -1,7 +1,7 @@
 import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import { time, uuid } from '#platform/db/columns.ts'
 
-/** Mail for whoever runs the service: to postmaster and abuse, and what came to our other addresses and could not be made out. */
+/** Mail for the operator: to postmaster and abuse, and unrecognised mail to our other addresses. */
 export const operatorMail = sqliteTable(
   'operator_mail',
   {
@@ -14,10 +14,10 @@ export const operatorMail = sqliteTable(
     rcptTo: text('rcpt_to').notNull(),
     fromHeader: text('from_header'),
     subject: text('subject').notNull(),
-    /** Why it is here. */
+    /** Why the operator gets it. */
     reason: text('reason').notNull(),
     sourceIp: text('source_ip').notNull(),
-    /** What the source counts as: the largest network that one customer may have, the last that `networksOf` gives. */
+    /** Network of the source: the largest that one customer may have, the last that `networksOf` returns. */
     network: text('network').notNull(),
     /** In the store of raw messages. */
     rawRef: integer('raw_ref').notNull(),

@@ -1,4 +1,4 @@
-/** @module A message that came in, as the features that it concerns get it. Types only. */
+/** @module A received message as the features that process it see it. Types only. */
 import type { Millis } from '#platform/clock.ts'
 import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
 import type { FeedbackReport } from '#protocols/arf/report.ts'
@@ -6,7 +6,7 @@ import type { AuthenticationResult } from '#protocols/authentication/result.ts'
 import type { Dsn } from '#protocols/dsn/report.ts'
 import type { ParsedAttachment, ParsedMessage } from '#protocols/mime/parsed.ts'
 
-/** What the SMTP session said. */
+/** Facts from the SMTP session. */
 export interface Envelope {
   /** `''`: the null reverse-path. */
   readonly mailFrom: string
@@ -25,9 +25,9 @@ export interface StoredAttachment extends Omit<ParsedAttachment, 'content' | 'fi
   readonly ref: number
 }
 
-/** A message with its larger parts stored. */
+/** A message whose larger parts are stored as blobs. */
 export interface StoredMessage extends Omit<ParsedMessage, 'attachments'> {
-  /** References into the content store; null: there is none. */
+  /** References into the content store; null: no such part. */
   readonly headersRef: number | null
   readonly textRef: number | null
   readonly htmlRef: number | null
@@ -37,7 +37,7 @@ export interface StoredMessage extends Omit<ParsedMessage, 'attachments'> {
   readonly attachments: readonly StoredAttachment[]
 }
 
-/** What a message turned out to be, beside a message. */
+/** The report that a message carries. */
 export type ParsedReport =
   | { readonly kind: 'delivery'; readonly report: Dsn }
   | { readonly kind: 'feedback'; readonly report: FeedbackReport }
@@ -45,26 +45,26 @@ export type ParsedReport =
 
 export interface ReceivedMail {
   readonly envelope: Envelope
-  /** Of one that cannot be parsed only the header, as far as it can be read. */
+  /** If the message cannot be parsed, only the readable part of its header. */
   readonly message: StoredMessage
-  /** Why it cannot be parsed, a sentence; undefined: it was. */
+  /** Why it cannot be parsed, a sentence; undefined: it was parsed. */
   readonly problem: string | undefined
   readonly authentication: AuthenticationResult
   readonly report: ParsedReport | undefined
 }
 
-/** Who a message is for, as decided at RCPT. */
+/** A recipient of a message, as decided at RCPT. */
 export type Destination =
-  /** The return path of a recipient of ours, by its MAC: bounces. */
+  /** The return path of one of our recipients, proven by its MAC: bounces. */
   | { readonly kind: 'bounce'; readonly address: string; readonly recipientId: number }
-  /** The mailto of List-Unsubscribe, by its MAC. */
+  /** The mailto address of List-Unsubscribe, proven by its MAC. */
   | { readonly kind: 'unsubscribe'; readonly address: string; readonly recipientId: number }
-  /** postmaster, abuse, fbl and the like of this host. */
+  /** A role mailbox of this host: postmaster, abuse, fbl and similar. */
   | { readonly kind: 'host'; readonly address: string }
   /** An address of a tenant's inbound domain. */
   | { readonly kind: 'domain'; readonly address: string; readonly accountId: number; readonly domainId: number }
 
-/** What the listener hands over: a whole message, and how the session that brought it stands. */
+/** A complete message from the listener, with the state of its session. */
 export interface CompleteMessage {
   readonly mailFrom: string
   readonly destinations: readonly Destination[]
@@ -72,22 +72,28 @@ export interface CompleteMessage {
   readonly helo: string
   readonly tls: string | null
   readonly sizeBytes: number
-  /** Small ones as they are; large ones in a file, compressed with zstd, with the first 16 bytes of the SHA-256 of what is in it. */
+  /**
+   * Small messages in memory; large ones in a zstd file, with the first 16 bytes of the SHA-256 of its uncompressed
+   * content.
+   */
   readonly content:
     | { readonly kind: 'bytes'; readonly bytes: Uint8Array }
     | { readonly kind: 'file'; readonly path: string; readonly hash: Uint8Array }
 }
 
-/** A reply that refuses; the enhanced status code (RFC 3463) stands at the start of the text. */
+/** A reply that rejects; its text starts with the enhanced status code (RFC 3463). */
 export interface Rejection {
   readonly code: number
   readonly text: string
 }
 
-/** What the SMTP listener asks of the rest. */
+/** What the SMTP listener needs from the main thread. */
 export interface ListenerHandlers {
-  /** At RCPT: who the address is, or why it is refused. Never throws for what a client says. */
+  /** Called at RCPT: the destination, or why the address is rejected. Client input never makes it throw. */
   decide(address: string, sourceIp: string): Destination | Rejection
-  /** After the final dot: resolves when the message is on disk and may be answered with 250; rejects with an AppError 507 when there is no room. */
+  /**
+   * Called after the final dot. Resolves when the message is on disk and 250 may be sent; rejects with an AppError 507
+   * when storage is full.
+   */
   receive(message: CompleteMessage): Promise<void>
 }

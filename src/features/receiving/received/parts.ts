@@ -1,6 +1,6 @@
 /**
- * @module Parts of received messages as mailboxes and inbound mail keep and show them: bodies, attachments, headers within bounds. Strangers wrote
- * all of it.
+ * @module Stores and reads the parts of received messages for mailboxes and inbound mail: bodies, attachments, headers.
+ * Remote clients control all of it, so everything is truncated.
  */
 
 import type { App } from '#features/core/app/app.ts'
@@ -9,14 +9,14 @@ import { notFound } from '#platform/errors.ts'
 import { KiB } from '#platform/units.ts'
 import type { StoredAttachment } from './message.ts'
 
-/** Of one header field; a list of 1,000 addresses is not kept whole. The message as it came in has everything. */
+/** Limit for one header field: a list of 1,000 addresses is truncated. The raw message has all of it. */
 const MAX_HEADER_LENGTH = 10_000
 
-/** The text of a header within its bound, without half a character at its end. */
+/** Truncates a header, without leaving half a character at its end. */
 export const truncateHeader = (text: string): string =>
   (text.length <= MAX_HEADER_LENGTH ? text : text.slice(0, MAX_HEADER_LENGTH)).toWellFormed()
 
-/** A body of the content store as text; null: there is none. Throws when it is no longer kept. */
+/** A body from the content store as text; null: no such body. Throws when it was deleted. */
 export const readBodyText = (app: Pick<App, 'content'>, ref: number | null): string | null =>
   ref === null ? null : new TextDecoder().decode(app.content.get(ref))
 
@@ -27,8 +27,8 @@ export interface TruncatedText {
 }
 
 /**
- * The first `maxBytes` of a body as text, without half a character at its end; of a long one no more is read. Null where it is missing from
- * the content store: a list must not fail for it.
+ * Reads the first `maxBytes` of a body as text, without half a character at its end; the rest is not read. Text is null
+ * when the blob is missing: a list must not fail because of one blob.
  */
 export function readTruncatedText(app: Pick<App, 'content'>, ref: number | null, maxBytes: number): TruncatedText {
   if (ref === null) return { text: null, isTruncated: false, isMissing: false }
@@ -45,7 +45,7 @@ function decodeTruncated(chunks: Iterable<Uint8Array>, maxBytes: number): Trunca
   let text = ''
   let remainingBytes = maxBytes
   for (const chunk of chunks) {
-    // As a stream it keeps an unfinished character back.
+    // In stream mode the decoder holds back an incomplete character.
     text += decoder.decode(chunk.subarray(0, remainingBytes), { stream: true })
     if (chunk.length > remainingBytes) return { text, isTruncated: true, isMissing: false }
     remainingBytes -= chunk.length
@@ -53,7 +53,7 @@ function decodeTruncated(chunks: Iterable<Uint8Array>, maxBytes: number): Trunca
   return { text: text + decoder.decode(), isTruncated: false, isMissing: false }
 }
 
-/** An attachment as a message's row holds it, in JSON with these names. */
+/** An attachment in the JSON of a message's row, with these names. */
 export interface AttachmentJson {
   readonly filename: string | null
   readonly content_type: string
@@ -73,7 +73,7 @@ export const toAttachmentJson = (attachment: StoredAttachment): AttachmentJson =
   ref: attachment.ref,
 })
 
-/** What is told of an attachment. */
+/** An attachment in API responses. */
 export interface AttachmentWire {
   readonly filename: string | null
   readonly content_type: string
@@ -90,21 +90,23 @@ export const toAttachmentWire = (attachment: AttachmentJson): AttachmentWire => 
   disposition: attachment.disposition ?? 'attachment',
 })
 
-/** Bytes of JSON that a message in a list may have of its attachments. Strangers attach up to 1,000, and a list has 100 messages. */
+/**
+ * Limit for the attachment JSON of a listed message. Messages can have 1,000 attachments, and a list has 100 messages.
+ */
 const MAX_LISTED_BYTES = 32 * KiB
-/** Of those whose JSON is longer. */
+/** Listed attachments of a message above that limit. */
 export const MAX_LISTED_ATTACHMENTS = 20
 
-/** SQL of a column of attachments as a list shows it: of many the first ones, cut out before they come to us. */
+/** SQL for the attachments of a listed message: SQLite truncates long arrays before it returns them. */
 export const selectListedAttachments = (column: string): string =>
   `CASE WHEN octet_length(${column}) <= ${MAX_LISTED_BYTES} THEN ${column}
    ELSE (SELECT json_group_array(json(value)) FROM (SELECT value FROM json_each(${column}) LIMIT ${MAX_LISTED_ATTACHMENTS})) END`
 
 const POSITION = /^(?:0|[1-9]\d{0,5})$/
 
-/** Attachment number `position`, from 0, as the path says it. Throws 404. */
+/** The attachment at `position`, counted from 0, as in the path. Throws 404. */
 export function getAttachment(attachments: readonly AttachmentJson[], position: string): AttachmentJson {
   const attachment = POSITION.test(position) ? attachments[Number(position)] : undefined
-  if (!attachment) throw notFound('attachment_not_found', 'There is no attachment with this number; the first is 0.')
+  if (!attachment) throw notFound('attachment_not_found', 'Attachment not found; numbers start at 0.')
   return attachment
 }

@@ -1,6 +1,7 @@
 /**
- * @module A received message in its raw form, as its account gets it: the octets that came in, below the trace fields of this host. Fields that claim
- * to be results of ours and came in with the message are taken out (RFC 8601 §5). It leaves in slices, whatever its size.
+ * @module Streams a received message in its raw form: the received octets below the trace fields of this host. Removes
+ * fields that arrived with the message and claim to be our authentication results (RFC 8601 §5). Memory use does not
+ * depend on its size.
  */
 
 import type { App } from '#features/core/app/app.ts'
@@ -14,7 +15,7 @@ import type { AuthenticationResult } from '#protocols/authentication/result.ts'
 import { removeForgedResults } from '#protocols/authentication/results-filter.ts'
 import { formatAuthenticationResults } from '#protocols/authentication/results-header.ts'
 
-/** A message and the session that brought it. */
+/** A message and facts from its session. */
 export interface RawMessage {
   /** In the store of raw messages. */
   readonly rawRef: number
@@ -27,7 +28,10 @@ export interface RawMessage {
   readonly receivedAt: Millis
 }
 
-/** The message as a file; 404 when it is older than raw messages are kept, 410 when it is damaged. @param name of the file, without its ending */
+/**
+ * Returns the message as a file; 404 when it is past the retention of raw messages, 410 when it is corrupt.
+ * @param name file name without extension
+ */
 export function createRawDownload(
   app: Pick<App, 'rawMail' | 'config' | 'clock' | 'memory' | 'log'>,
   request: Request,
@@ -50,7 +54,7 @@ export function createRawDownload(
 const createRawDeletedError = (retentionDays: number) =>
   notFound(
     'raw_message_gone',
-    `The raw form of a message is kept for ${retentionDays} days; its bodies and attachments are still here.`,
+    `Raw messages are kept for ${retentionDays} days; the bodies and attachments are still available.`,
   )
 
 function* generateRaw(
@@ -75,7 +79,7 @@ function formatTraceFields(message: RawMessage, hostname: string): string {
   ].join('\r\n')
 }
 
-/** As long as a name can be; a client may call itself what fills a line. */
+/** Maximum length of a domain name; a client may send a whole line in HELO. */
 const MAX_HELO_LENGTH = 255
 
 function formatReceivedField(
@@ -92,7 +96,7 @@ function formatReceivedField(
   ].join('\r\n\t')
 }
 
-/** What a client said of itself, in a header field. */
+/** Client input for use in a header field. */
 const toSingleLine = (text: string): string => text.replace(/[\x00-\x1f\x7f]/g, '?').toWellFormed()
 
 const formatRfc5322Date = (at: Millis): string => new Date(at).toUTCString().replace('GMT', '+0000')

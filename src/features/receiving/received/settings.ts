@@ -1,9 +1,9 @@
-/** @module The setting of received messages. */
+/** @module The setting for received messages. */
 import type { SettingValues } from '#platform/config.ts'
 import { integer } from '#platform/setting-kinds.ts'
 
 export const rawMailSettings = {
-  inboundRawDays: integer(30, 1, 3650, 'How long the raw form of a received message is kept.'),
+  inboundRawDays: integer(30, 1, 3650, 'Retention of raw received messages.'),
 }
 
 declare module '#platform/config.ts' {

@@ -1,6 +1,4 @@
-/**
- * @module Which inbound route an address belongs to. Reads the routes of a domain and decides. Never writes one: `rows` does.
- */
+/** @module Finds the inbound route that an address matches. Read-only: `rows.ts` writes the routes. */
 import type { Database } from 'bun:sqlite'
 import { codesOf } from '#platform/db/codes.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -8,8 +6,7 @@ import type { UuidBytes } from '#platform/ids.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
 
 /**
- * How a pattern is compared. Position = the stored code, and at the same priority the earlier one wins: only ever
- * append.
+ * How a pattern is compared. The position is the stored code, and at equal priority the earlier type wins: append only.
  */
 export const MATCH_TYPES = ['exact', 'prefix', 'catch_all'] as const
 
@@ -18,22 +15,22 @@ export type MatchType = (typeof MATCH_TYPES)[number]
 const CODES = codesOf<MatchType>('match type', MATCH_TYPES)
 /** The stored code of a match type. */
 export const matchTypeCode = CODES.codeOf
-/** The match type of a stored code; throws for one that no version of ours has stored. */
+/** The match type of a stored code; throws for an unknown code. */
 export const matchTypeName = CODES.nameOf
 
-/** A route as far as finding the one of an address needs it. */
+/** The fields of a route that matching needs. */
 export interface RouteRule {
-  /** Row id; grows with age. */
+  /** Row id; lower for older routes. */
   readonly id: number
   readonly uuid: UuidBytes
   readonly accountId: number
   readonly domainId: number
-  /** As `toRouteKey` gives it; `''` for catch_all. */
+  /** As `toRouteKey` returns it; `''` for catch_all. */
   readonly pattern: string
   readonly matchType: MatchType
-  /** Lower first. */
+  /** Lower values win. */
   readonly priority: number
-  /** Null: its mail is only kept. */
+  /** Null: its mail is stored only. */
   readonly webhookUrl: string | null
 }
 
@@ -45,7 +42,7 @@ const ACTIVE = `SELECT id, uuid, account_id AS accountId, domain_id AS domainId,
   FROM inbound_routes WHERE domain_id = ?1 AND is_active = 1`
 
 const sql = prepareStatements((db) => ({
-  // A domain may have many routes: the few that can be the one are found by index.
+  // A domain may have many routes: an index finds the few candidates.
   candidates: db.prepare<Row, [number, string, string, string]>(
     `${ACTIVE} AND match_type = ${matchTypeCode('exact')} AND pattern IN (?2, ?3)
      UNION ALL ${ACTIVE} AND match_type = ${matchTypeCode('prefix')} AND pattern IN (SELECT value FROM json_each(?4))
@@ -55,10 +52,10 @@ const sql = prepareStatements((db) => ({
 
 const toRouteRule = (row: Row): RouteRule => ({ ...row, matchType: matchTypeName(row.matchType) })
 
-/** No pattern is longer: a local part has 64 octets (RFC 5321 §4.5.3.1.1). */
+/** Maximum pattern length: a local part has 64 octets (RFC 5321 §4.5.3.1.1). */
 const MAX_PATTERN_LENGTH = 64
 
-/** The active route of a domain that mail to a local part belongs to, as `matchRoute` decides; undefined: none. */
+/** The active route of a domain that a local part matches, chosen by `matchRoute`; undefined: none. */
 export function findRoute(db: Database, domainId: number, localPart: string): RouteRule | undefined {
   const { key, withoutDetail } = toMatchKeys(localPart)
   const characters = [...key].slice(0, MAX_PATTERN_LENGTH)
@@ -69,13 +66,13 @@ export function findRoute(db: Database, domainId: number, localPart: string): Ro
   )
 }
 
-/** The form in which local parts are compared: lower case, composed, without needless quotes. */
+/** Normalises a local part for comparison: lower case, composed Unicode, no needless quotes. */
 export function toRouteKey(localPart: string): string {
   const address = normaliseAddress(`${localPart}@x`)
   return address.slice(0, address.lastIndexOf('@'))
 }
 
-/** A local part as it is compared, and the same without its detail (RFC 5233). */
+/** A local part in its compared form, with and without its detail (RFC 5233). */
 function toMatchKeys(localPart: string): { readonly key: string; readonly withoutDetail: string } {
   const key = toRouteKey(localPart)
   const plus = key.indexOf('+')
@@ -83,15 +80,12 @@ function toMatchKeys(localPart: string): { readonly key: string; readonly withou
 }
 
 /**
- * The route that mail to a local part belongs to; undefined: none. Lower priority first, then exact before prefix
- * before catch_all, then the one that names the local part as it stands before the one that names it without its
- * `+detail` (RFC 5233), then the older one.
+ * The route that a local part matches; undefined: none. Order: lower priority number, then exact before prefix before
+ * catch_all, then the whole local part before the one without its `+detail` (RFC 5233), then the older route.
  */
 export function matchRoute(routes: readonly RouteRule[], localPart: string): RouteRule | undefined {
   const { key, withoutDetail } = toMatchKeys(localPart)
-  /**
-   * 0 where the pattern names the local part, 1 where it names it without its detail; undefined where it does neither.
-   */
+  /** 0: the pattern matches the local part; 1: it matches without the detail; undefined: no match. */
   const distance = ({ pattern, matchType }: RouteRule): number | undefined => {
     if (matchType === 'catch_all') return 0
     if (matchType === 'prefix') return key.startsWith(pattern) ? 0 : undefined

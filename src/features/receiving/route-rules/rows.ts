@@ -1,4 +1,7 @@
-/** @module Writes the rows of inbound routes. Never checks them: `webhooks/inbound-routes` does, which keeps a webhook for each. */
+/**
+ * @module Writes the rows of inbound routes. Never validates them: `webhooks/inbound-routes` does, and maintains a
+ * webhook for each.
+ */
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -17,12 +20,12 @@ const sql = prepareStatements((db) => ({
   delete: db.prepare('DELETE FROM inbound_routes WHERE id = ?'),
 }))
 
-/** The columns that an account chooses. */
+/** Columns that the account sets. */
 export interface RouteFields {
   readonly domainId: number
   /** As `toRouteKey` returns it; `''` for catch_all. */
   readonly pattern: string
-  /** As its account wrote it. */
+  /** As the account wrote it. */
   readonly givenPattern: string
   readonly matchType: MatchType
   readonly priority: number

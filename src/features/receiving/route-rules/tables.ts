@@ -2,11 +2,11 @@ import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import { accounts } from '#features/core/accounts/tables.ts'
 import { flag, time, uuid } from '#platform/db/columns.ts'
 
-/** Where mail for an address of an inbound domain goes. */
+/** Destination of mail for addresses of an inbound domain. */
 export const inboundRoutes = sqliteTable(
   'inbound_routes',
   {
-    /** Never given twice: received mail names it after the row is gone. */
+    /** Never reused: received mail refers to it after the row is deleted. */
     id: integer('id').primaryKey({ autoIncrement: true }),
     uuid: uuid('uuid').notNull().unique(),
     accountId: integer('account_id')
@@ -15,11 +15,11 @@ export const inboundRoutes = sqliteTable(
     domainId: integer('domain_id').notNull(),
     /** Local part in lower case, without `@`; `''` for catch_all. */
     pattern: text('pattern').notNull(),
-    /** As its account gave it. */
+    /** As the account wrote it. */
     givenPattern: text('given_pattern').notNull(),
     /** Index into MATCH_TYPES. */
     matchType: integer('match_type').notNull(),
-    /** Lower first. */
+    /** Lower values win. */
     priority: integer('priority').notNull(),
     webhookUrl: text('webhook_url'),
     isActive: flag('is_active').notNull().default(true),

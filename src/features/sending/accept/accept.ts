@@ -1,8 +1,7 @@
 /**
- * @module Accepts one email, from a request of the API or from another feature: replies of agent mailboxes, mails to
- * contacts, `tassis send`. Stores the content durably; then inserts email, recipients, event, counters and quota in one
- * transaction. Resolves once that is on disk. Batches (`batch.ts`), broadcasts and mail of the service insert on their
- * own.
+ * @module Accepts one email from an API request or another feature: agent mailbox replies, subscription mail, `tassis
+ * send`. Stores the content durably, then inserts the email, recipients, event, counters and quota in one transaction.
+ * Resolves when the email is on disk. Batches (`batch.ts`), broadcasts and system mail insert their emails themselves.
  */
 
 import { consumeQuota, readRemainingQuota } from '#features/core/accounts/accounts.ts'
@@ -30,13 +29,17 @@ const sql = prepareStatements((db) => ({
 }))
 
 export interface AcceptedEmail {
-  /** Of a key that was used before that of the first email, with `replayed`, and with `mismatch` where the request differed from the first. */
+  /**
+   * If the idempotency key was used before, the response of the first email, with `replayed`, and with `mismatch` if
+   * this request differs from the first.
+   */
   readonly response: SendResponse
 }
 
 /**
- * Accepts a send request; resolves when the email is on disk. Its idempotency key comes before everything that may have changed since it was first
- * seen: the rules (a `send_at` has passed meanwhile), the rate, the quota, the domain.
+ * Accepts a send request; resolves when the email is on disk. The idempotency key is looked up before any check whose
+ * result may have changed since the first request: the draft rules (`send_at` may have passed), the rate, the quota,
+ * the domain.
  * @param idempotencyHeader value of the header `Idempotency-Key`
  * @param admit throws when the account sends too fast
  */
@@ -50,7 +53,7 @@ export async function acceptRequest(
   const replay = resolveReplay(app, actor, readIdempotency(request, idempotencyHeader))
   if (replay) return respondWithReplay(app, actor, replay)
   const draft = () => createDraft(app, request, idempotencyHeader)
-  // Attachments take milliseconds to decode.
+  // Decoding attachments takes milliseconds.
   const isLarge = (request.attachments?.length ?? 0) > 0
   return acceptEmail(
     app,
@@ -61,9 +64,9 @@ export async function acceptRequest(
 }
 
 /**
- * Accepts one email; resolves when it is on disk. A template is rendered last of all that may refuse it, and for a new email only.
- * @param admit throws when the account sends too fast; asked after the look-up of the idempotency key
- * @param also writes what belongs to it in the same transaction, and throws when it must not be; not called for an idempotency key that was seen
+ * Accepts one email; resolves when it is on disk. Renders a template only for a new email that passed all other checks.
+ * @param admit throws when the account sends too fast; called after the idempotency key was looked up
+ * @param onInserted writes related rows in the same transaction, or throws to reject the email; not called for a replay
  */
 export async function acceptEmail(
   app: App,
@@ -125,7 +128,9 @@ async function respondWithReplay(app: App, actor: Actor, replay: AcceptedEmail):
   return waitUntilDurable(app, replay)
 }
 
-/** Whoever reuses keys by mistake believes that his mail went out: the operator can tell him. */
+/**
+ * Logs the mismatch: a client that reuses keys by mistake believes that its mail was sent, so the operator must see it.
+ */
 export function logMismatch(app: Pick<App, 'log'>, actor: Actor, { response }: AcceptedEmail): void {
   if (response.mismatch)
     app.log.warn(
@@ -134,7 +139,7 @@ export function logMismatch(app: Pick<App, 'log'>, actor: Actor, { response }: A
     )
 }
 
-/** As `findReplay`; throws a 409 where the operator wants a key that is used for other content refused. */
+/** As `findReplay`, but throws a 409 for other content if the setting `idempotencyMismatch` is `conflict`. */
 export function resolveReplay(
   app: Pick<App, 'db' | 'config'>,
   actor: Actor,
@@ -145,7 +150,7 @@ export function resolveReplay(
   return replay
 }
 
-/** The first email of an idempotency key, if it was seen. It may not be on disk yet: see `durable`. */
+/** The first email that used this idempotency key, if any. It may not be on disk yet: see `waitUntilDurable`. */
 export function findReplay(
   app: Pick<App, 'db'>,
   actor: Actor,
@@ -158,6 +163,9 @@ export function findReplay(
   return { response: { ...readSendResponse(app, found.emailId), replayed: true, ...(!isSame && { mismatch: true }) } }
 }
 
-/** Gives `value`, read from the database, once what it was read from is on disk: it may be of a group whose sync is still running. */
+/**
+ * Returns `value` once the data it was read from is on disk: that data may belong to a commit group that is still being
+ * synced.
+ */
 export const waitUntilDurable = <T extends object>(app: Pick<App, 'commit'>, value: T): Promise<T> =>
   app.commit.writeFromReserve<{ value: T }>(() => ({ value })).then((written) => written.value)

@@ -7,10 +7,10 @@ import type { SendRequest } from './model.ts'
 
 const MAX_ATTACHMENTS = 100
 
-/** What receivers refuse outright, and no sender of ours should be known for. */
+/** Extensions that receivers reject outright, and that would harm our reputation. */
 const FORBIDDEN_EXTENSIONS = new Set(['exe', 'bat', 'cmd', 'scr', 'com', 'msi', 'js', 'vbs', 'ws', 'ps1'])
 
-/** The attachments, decoded. @param maxBytes that they may have together */
+/** Decodes the attachments. @param maxBytes limit on their total size */
 export function decodeAttachments(request: SendRequest, maxBytes: number): DraftAttachment[] {
   const attachments = request.attachments ?? []
   if (attachments.length > MAX_ATTACHMENTS)
@@ -24,31 +24,34 @@ export function decodeAttachments(request: SendRequest, maxBytes: number): Draft
     if (FORBIDDEN_EXTENSIONS.has(extension)) {
       throw invalid(
         `${field}.filename`,
-        `Files of type .${extension} are not accepted, because receivers refuse them; send a link or an archive.`,
+        `Files of type .${extension} are not accepted, because receivers reject them; send a link or an archive.`,
         'attachment_type_forbidden',
       )
     }
     if (!isBase64(attachment.content))
-      throw invalid(`${field}.content`, 'The content is not valid base64.', 'invalid_base64')
+      throw invalid(`${field}.content`, 'The content must be valid base64.', 'invalid_base64')
     const content = Buffer.from(attachment.content, 'base64')
     total += content.length
     if (total > maxBytes)
       throw invalid(
         'attachments',
-        `The attachments are larger than ${maxBytes} bytes together.`,
+        `The attachments must have at most ${maxBytes} bytes together.`,
         'attachments_too_large',
       )
     return { filename: attachment.filename, contentType: attachment.content_type, content }
   })
 }
 
-/** What stands after the last dot, without the dots and spaces behind it, which Windows drops; empty when there is no dot. */
+/** The text after the last dot, without the trailing dots and spaces that Windows drops; empty without a dot. */
 function readExtension(filename: string): string {
   const name = filename.replace(/(?<![.\s])[.\s]+$/, '')
   return name.includes('.') ? name.slice(name.lastIndexOf('.') + 1).toLowerCase() : ''
 }
 
-/** RFC 4648 §4, with line breaks as MIME encoders make them. In linear time: no two parts of a pattern may match the same characters. */
+/**
+ * RFC 4648 §4, allowing the line breaks that MIME encoders insert. Runs in linear time: no two parts of a pattern match
+ * the same characters.
+ */
 function isBase64(text: string): boolean {
   const content = text.trimEnd()
   const padding = content.endsWith('==') ? 2 : content.endsWith('=') ? 1 : 0

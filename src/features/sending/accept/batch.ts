@@ -1,7 +1,7 @@
 /**
- * @module Accepts a batch: checks each email separately, and inserts all that are accepted in one transaction with
- * their operation. Takes quota for the batch as a whole. Stores the response of a request with an Idempotency-Key
- * header, and returns it again.
+ * @module Accepts a batch: checks each email separately and inserts all accepted emails in one transaction with their
+ * operation. Takes the quota for the whole batch. Stores the response to a request with an Idempotency-Key header and
+ * returns it to repeated requests.
  */
 
 import {
@@ -39,7 +39,7 @@ export interface BatchInput {
   readonly idempotencyKey: string | undefined
 }
 
-/** Of a batch: enough that the renderer always has the next one, and no more in memory than that. */
+/** Enough to keep the renderer busy without holding more rendered emails of a batch in memory. */
 const MAX_CONCURRENT_RENDERS = 4
 
 const findProblems = createCheck(SendRequest, 'email')
@@ -47,12 +47,12 @@ const findProblems = createCheck(SendRequest, 'email')
 interface CheckedItem {
   readonly index: number
   readonly idempotency: Idempotency | undefined
-  /** Undefined: its key was seen before. */
+  /** Undefined: its idempotency key was used before. */
   readonly draft: Draft | undefined
 }
 
 interface ResolvedItem extends CheckedItem {
-  /** What `findSuppressions` says of its recipients. Delivery asks again. */
+  /** From `findSuppressions`, in the order of the recipients. Delivery checks again. */
   readonly suppressions: readonly (string | undefined)[]
 }
 
@@ -60,7 +60,7 @@ interface StoredItem extends ResolvedItem {
   readonly content: StoredContent | undefined
 }
 
-/** @param admit throws when the account sends too fast; asked after the look-up of the idempotency key */
+/** @param admit throws when the account sends too fast; called after the idempotency key was looked up */
 export async function acceptBatch(
   app: App,
   actor: Actor,
@@ -80,9 +80,9 @@ export async function acceptBatch(
   await app.fairScheduler.forEach(
     owner,
     input.emails.entries(),
-    ([index, given]) => {
+    ([index, email]) => {
       try {
-        checked.push({ index, ...checkItem(app, actor, given) })
+        checked.push({ index, ...checkItem(app, actor, email) })
       } catch (error) {
         errors.push({ index, error: toItemError(error) })
       }
@@ -123,7 +123,9 @@ export async function acceptBatch(
   return response
 }
 
-/** Recipients that a batch names, before anything is checked; what is no send request has none. */
+/**
+ * Counts the recipients in a batch before anything is checked; an element that is not a send request counts as none.
+ */
 function sumRecipients(emails: readonly unknown[]): number {
   let sum = 0
   for (const email of emails) {
@@ -135,7 +137,8 @@ function sumRecipients(emails: readonly unknown[]): number {
 }
 
 async function storeItems(app: App, items: readonly ResolvedItem[], owner: number): Promise<StoredItem[]> {
-  // One after the other, so that further requests of the account wait for one part and not for all of the batch.
+  // Items are packed one after the other, so other requests of the account wait for one item and not for the whole
+  // batch.
   let lastPacked: Promise<unknown> = Promise.resolve()
   const inTurn: PutOptions['runFairly'] = (pack) => {
     const packed = lastPacked.then(() => app.fairScheduler.resume(owner, pack))
@@ -150,9 +153,9 @@ async function storeItems(app: App, items: readonly ResolvedItem[], owner: numbe
       }),
     ),
   )
-  const done = stored.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []))
+  const done = stored.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
   const refs = done.flatMap(({ content }) => (content ? refsOf(content) : []))
-  const failed = stored.find((each) => each.status === 'rejected')
+  const failed = stored.find((result) => result.status === 'rejected')
   return dropContentOnFailure(app, { content: refs }, async () => {
     if (failed) throw failed.reason
     return done
@@ -160,8 +163,8 @@ async function storeItems(app: App, items: readonly ResolvedItem[], owner: numbe
 }
 
 /**
- * Throws the 429 of a batch of which no email fits into what is left of the quota, before anything is rendered for it. Whether all of them fit is known
- * once those whose templates are at fault are taken out.
+ * Throws a 429 if not even one email of the batch fits the remaining quota, before any template is rendered. Whether
+ * all of them fit is known only after rendering, which removes the emails whose templates fail.
  */
 async function requireQuotaForOne(
   app: App,
@@ -186,7 +189,7 @@ async function requireQuotaForOne(
   )
 }
 
-/** Throws the 422 of an item that cannot be accepted. */
+/** Throws a 422 for an item that cannot be accepted. */
 function checkItem(app: App, actor: Actor, item: unknown): Pick<CheckedItem, 'idempotency' | 'draft'> {
   const problems = findProblems(item)
   if (problems.length > 0)
@@ -200,8 +203,8 @@ function checkItem(app: App, actor: Actor, item: unknown): Pick<CheckedItem, 'id
 }
 
 /**
- * The same items with what their templates give; adds those whose template cannot be rendered to `errors`. What concerns the request as a whole, such as
- * that all of it is too large, ends it.
+ * Renders the templates of the items, and adds items whose template fails to `errors`. An error that concerns the whole
+ * request, such as its total size, ends the rendering and is thrown.
  */
 async function renderItemTemplates(
   app: App,
@@ -229,7 +232,7 @@ async function renderItemTemplates(
       }
     }
   }
-  // All of them end before the memory is given back, whatever becomes of one.
+  // Every renderer must have ended before the rendering capacity is released, even if one of them fails.
   const ends = await Promise.allSettled(Array.from({ length: MAX_CONCURRENT_RENDERS }, renderNext))
   for (const end of ends) if (end.status === 'rejected') throw end.reason
   return rendered.filter((item) => item !== undefined)
@@ -238,7 +241,7 @@ async function renderItemTemplates(
 const isItemError = (error: unknown): error is AppError =>
   error instanceof AppError && (error.status === 422 || error.code === 'idempotency_conflict')
 
-/** A refusal of one item as its error text; what concerns the request as a whole, or is no refusal, goes on. */
+/** The error text of a rejected item; rethrows errors that concern the whole request and unexpected errors. */
 function toItemError(error: unknown): string {
   if (isItemError(error)) return error.message
   throw error
@@ -246,11 +249,11 @@ function toItemError(error: unknown): string {
 
 interface PlacedItem<T extends CheckedItem> {
   readonly item: T
-  /** Undefined: its key was seen before. */
+  /** Undefined: its idempotency key was used before. */
   readonly placement: ReturnType<typeof requireSendable> | undefined
 }
 
-/** What the database says about each item now; adds those that it does not allow to `errors`. */
+/** Checks each item against the database; adds rejected items to `errors`. */
 function placeItems<T extends CheckedItem>(
   app: App,
   actor: Actor,
@@ -273,7 +276,7 @@ function placeItems<T extends CheckedItem>(
   return placed
 }
 
-/** Throws the 409 of an item whose key is that of an earlier one in the batch with other content, where the operator wants that refused. */
+/** Throws a 409 if an earlier item of the batch has the same key with other content and the setting is `conflict`. */
 function requireSameContent(
   { idempotencyMismatch }: App['config'],
   firstByKey: Map<string, Idempotency>,
@@ -286,8 +289,9 @@ function requireSameContent(
 }
 
 /**
- * Where each item goes, with the suppressions of its recipients: outside of the transaction, because of all that is asked for a batch they take longest. An
- * item that the database does not allow meanwhile stays, and the transaction refuses it.
+ * Looks up the placement of each item and the suppressions of its recipients. Runs outside of the transaction, because
+ * suppressions are the slowest lookup of a batch. Keeps items that the database no longer allows; the transaction
+ * rejects them.
  */
 async function resolveItems(
   app: App,
@@ -310,7 +314,10 @@ async function resolveItems(
   return placed
 }
 
-/** The items that become emails. Of two with one key the second returns the first, whichever of them is sandbox mail. */
+/**
+ * The items that become emails. If two items share a key, the second returns the first email, even if only one of them
+ * is sandbox mail.
+ */
 function withoutDuplicates<T extends CheckedItem>(placed: readonly PlacedItem<T>[]): PlacedItem<T>[] {
   const seenKeys = new Set<string>()
   return placed.filter(({ item, placement }) => {
@@ -323,7 +330,7 @@ function withoutDuplicates<T extends CheckedItem>(placed: readonly PlacedItem<T>
 
 const isSandbox = ({ placement }: PlacedItem<CheckedItem>): boolean => placement?.sandbox === true
 
-/** Whether the quota counts it. */
+/** Whether the item counts against the quota. */
 const isCounted = (entry: PlacedItem<CheckedItem>): boolean => !isSandbox(entry)
 
 const countRecipients = ({ item }: PlacedItem<CheckedItem>): number => item.draft?.recipients.length ?? 0
@@ -333,7 +340,10 @@ const countSendableOf = ({ item }: PlacedItem<ResolvedItem>): number => countSen
 const sumBy = <T>(entries: readonly T[], count: (entry: T) => number): number =>
   entries.reduce((sum, entry) => sum + count(entry), 0)
 
-/** In one transaction: what the database decides may have changed since the items were checked, so it decides again. */
+/**
+ * Inserts the batch in one transaction. Repeats the database checks, because the data may have changed since the first
+ * check.
+ */
 function insertBatch(
   app: App,
   tx: Tx,
@@ -366,7 +376,7 @@ function insertBatch(
     const replay = findReplay(app, actor, idempotency)
     if (replay && content) dropContent(app, tx, { content: refsOf(content) })
     if (replay) return replay.response
-    if (!placement || !draft || !content) throw new Error('an earlier email of the batch is gone')
+    if (!placement || !draft || !content) throw new Error('an earlier email of the batch does not exist')
     return insertDraft(app, tx, actor, draft, content, {
       ...placement,
       suppressions,

@@ -1,5 +1,6 @@
 /**
- * @module Makes a draft of a send request: all checks that need no database. Pure; throws AppError 422 with the field.
+ * @module Turns a send request into a draft: makes all checks that need no database. Pure; throws AppError 422 with the
+ * field.
  */
 import type { App } from '#features/core/app/app.ts'
 import type { DraftExtra, DraftRecipient, NewEmail } from '#features/sending/queue/new-email.ts'
@@ -21,7 +22,7 @@ import type { SendRequest } from './model.ts'
 export interface Draft extends NewEmail {
   readonly fromDomain: string
   readonly stream: string
-  /** Renders the parts that are empty here (`templated.ts`); only then may the draft be stored. */
+  /** Fills the empty parts (`render-draft.ts`); the draft must not be stored before that. */
   readonly template?: DraftTemplate | undefined
 }
 
@@ -30,7 +31,10 @@ export interface DraftTemplate {
 }
 
 const MAX_SUBJECT_LENGTH = 998
-/** Of text and HTML each. So much takes tens of milliseconds to compose, and Gmail clips messages at 102 KB. */
+/**
+ * For text and HTML each. A body of this size takes tens of milliseconds to compose, and Gmail clips messages at 102
+ * KB.
+ */
 const MAX_BODY_BYTES = 2 * MiB
 const PAST_TOLERANCE_MS = minutes(5)
 const MAX_SEND_AT_AHEAD_MS = days(366)
@@ -38,19 +42,21 @@ const MAX_SEND_AT_AHEAD_MS = days(366)
 /** Headers that the service writes itself. RFC 5322 §3.6, RFC 6376. */
 const RESERVED_HEADER =
   /^(from|to|cc|bcc|subject|date|message-id|return-path|received|sender|mime-.*|dkim-.*|content-.*|list-unsubscribe-(?!post$).*)$/i
-/** Written by the service in mail that is not transactional, and by the caller, if at all, in other mail. RFC 2369, RFC 8058. */
+/**
+ * The service writes these in mail that is not transactional; in transactional mail the client may. RFC 2369, RFC 8058.
+ */
 const UNSUBSCRIBE_HEADER = /^list-unsubscribe(?:-post)?$/i
 /** RFC 2369 §2: URLs in angle brackets. */
 const UNSUBSCRIBE_URLS = /^<(?:https?|mailto):[!#-;=?-~]+>(?:[ \t]*,[ \t]*<(?:https?|mailto):[!#-;=?-~]+>)*$/i
 
 /**
- * Checks a send request and gives the draft of it.
- * @param idempotencyHeader value of the header `Idempotency-Key`, which means the same as the body's field
+ * Checks a send request and creates its draft.
+ * @param idempotencyHeader value of the header `Idempotency-Key`, equivalent to the field in the body
  */
 export function createDraft(app: App, request: SendRequest, idempotencyHeader: string | undefined): Draft {
   const from = parseSender(request.from)
   const recipients = parseRecipients(request, app.config.maxRecipients)
-  // An empty subject or body is what clients send for none.
+  // Some clients send an empty string for an absent subject or body.
   const subject = request.subject ?? ''
   const html = request.html_body || undefined
   const text = request.text_body || undefined
@@ -78,8 +84,8 @@ export function createDraft(app: App, request: SendRequest, idempotencyHeader: s
 }
 
 /**
- * The draft with what its template gave in place of what the request left out. Throws the 422 of a subject or body that is missing still, or is not
- * allowed.
+ * Fills the parts missing in the request with the rendered ones. Throws a 422 if the subject or body is still missing
+ * or not allowed.
  */
 export function fillDraft(draft: Draft, templateId: number, parts: RenderedParts): Draft {
   const { template, ...rest } = draft
@@ -95,7 +101,7 @@ export function fillDraft(draft: Draft, templateId: number, parts: RenderedParts
   return filled
 }
 
-/** Throws when a body is too large. */
+/** Throws if the body is too large. */
 function encodeBody(field: 'html_body' | 'text_body', body: string | undefined): Buffer | undefined {
   if (body === undefined) return undefined
   const bytes = Buffer.from(body)
@@ -108,38 +114,41 @@ function encodeBody(field: 'html_body' | 'text_body', body: string | undefined):
   return bytes
 }
 
-/** Throws when subject or body is missing; `template` is the one that has not given it. */
+/** Throws if the subject or body is missing; `template` is named in the error if it was rendered. */
 function requireContent(
   { subject, html, text }: { readonly subject: string; readonly html: unknown; readonly text: unknown },
   template?: DraftTemplate,
 ): void {
-  const problemStart = template && `The template "${template.alias}" gives no`
+  const problemStart = template && `The template "${template.alias}" renders no`
   if (subject === '')
     throw invalid(
       'subject',
       problemStart
         ? `${problemStart} subject with this template_data.`
-        : 'A subject is required unless a template gives one.',
+        : 'A subject is required unless a template renders one.',
     )
   if (html === undefined && text === undefined)
     throw invalid(
       'text_body',
       problemStart
-        ? `${problemStart} body with this template_data; give it one, or give text_body or html_body.`
-        : 'A body is required: give text_body, html_body or both.',
+        ? `${problemStart} body with this template_data; add one to it, or set text_body or html_body.`
+        : 'A body is required: set text_body, html_body or both.',
     )
 }
 
-/** Throws when a subject, as far as there is one, cannot be that of a message. */
+/** Throws if a subject is present but not valid. */
 function requireSubject(subject: string): void {
   requireHeaderSafe('subject', subject)
   if (subject !== '' && subject.trim() === '')
-    throw invalid('subject', 'The subject has only white space; write one, or leave it out where a template gives one.')
+    throw invalid(
+      'subject',
+      'The subject must not be only white space; set one, or omit it to use that of the template.',
+    )
   if (subject.length > MAX_SUBJECT_LENGTH)
     throw invalid('subject', `The subject has ${subject.length} characters; at most ${MAX_SUBJECT_LENGTH} are allowed.`)
 }
 
-/** Anything may be kept as template_data, but variables have names. */
+/** `template_data` is stored without a schema, but variables need names. */
 function requireVariables(templateData: unknown): void {
   if (!isEmpty(templateData) && !isNonEmptyMap(templateData))
     throw invalid('template_data', 'template_data must be a JSON object: the names and values of the variables.')
@@ -156,7 +165,7 @@ function parseSender(text: string): { mailbox: string; domain: string } {
   return { mailbox: formatMailbox(parsed), domain: parsed.domain }
 }
 
-/** All recipients, To first; an address that comes twice keeps its first place. */
+/** All recipients, To first; a repeated address keeps its first position. */
 function parseRecipients(request: SendRequest, max: number): DraftRecipient[] {
   const lists: [RecipientKind, readonly string[]][] = [
     ['to', typeof request.to === 'string' ? [request.to] : request.to],
@@ -164,7 +173,7 @@ function parseRecipients(request: SendRequest, max: number): DraftRecipient[] {
     ['bcc', request.bcc ?? []],
   ]
   const count = lists.reduce((sum, [, list]) => sum + list.length, 0)
-  // Ten times as many as allowed may be duplicates of each other; more are not even parsed.
+  // Up to ten times the limit may be duplicates; larger lists are rejected before they are parsed.
   if (count > max * 10) throw createTooManyRecipientsError(count, max)
   const byKey = new Map<string, DraftRecipient>()
   for (const [kind, list] of lists) {
@@ -203,7 +212,7 @@ function parseSendAt(text: string | undefined, now: Millis): Millis | undefined 
     )
   if (at < now - PAST_TOLERANCE_MS)
     throw invalid('send_at', 'send_at is in the past; omit it to send now.', 'invalid_send_at')
-  if (at > now + MAX_SEND_AT_AHEAD_MS) throw invalid('send_at', 'send_at is more than a year ahead.', 'invalid_send_at')
+  if (at > now + MAX_SEND_AT_AHEAD_MS) throw invalid('send_at', 'send_at must be within 366 days.', 'invalid_send_at')
   return at <= now ? undefined : at
 }
 
@@ -246,11 +255,11 @@ function parseHeaders(config: Config, value: unknown, isTransactional: boolean):
     throw invalid('headers', `There are ${entries.length} headers; at most ${config.maxHeaders} are allowed.`)
   const seen = new Set<string>()
   return Object.fromEntries(
-    entries.map(([name, given]) => {
+    entries.map(([name, headerValue]) => {
       const field = `headers.${name.slice(0, 80)}`
-      // RFC 5322 §2.2: printable ASCII but colon and space.
+      // RFC 5322 §2.2: printable ASCII except colon and space.
       if (!/^[!-9;-~]{1,76}$/.test(name))
-        throw invalid('headers', 'A header name is 1 to 76 printable ASCII characters without colon or space.')
+        throw invalid('headers', 'A header name must have 1 to 76 printable ASCII characters, without colon or space.')
       if (RESERVED_HEADER.test(name))
         throw invalid(
           field,
@@ -260,25 +269,25 @@ function parseHeaders(config: Config, value: unknown, isTransactional: boolean):
       if (UNSUBSCRIBE_HEADER.test(name) && !isTransactional)
         throw invalid(
           field,
-          `The header ${name} is written by the service when transactional is false; leave it out, or send with transactional: true.`,
+          `The header ${name} is written by the service when transactional is false; omit it, or send with transactional: true.`,
           'reserved_header',
         )
-      if (seen.has(name.toLowerCase())) throw invalid(field, `The header ${name} is given twice.`)
+      if (seen.has(name.toLowerCase())) throw invalid(field, `The header ${name} must be set only once.`)
       seen.add(name.toLowerCase())
-      if (typeof given !== 'string' && typeof given !== 'number' && typeof given !== 'boolean') {
+      if (typeof headerValue !== 'string' && typeof headerValue !== 'number' && typeof headerValue !== 'boolean') {
         throw invalid(field, 'A header value must be a string, a number or a boolean.')
       }
-      const text = String(given)
+      const text = String(headerValue)
       requireHeaderSafe(field, text)
       if (Buffer.byteLength(text) + name.length + 2 > config.maxHeaderOctets)
-        throw invalid(field, `The header is longer than ${config.maxHeaderOctets} octets.`)
+        throw invalid(field, `The header must have at most ${config.maxHeaderOctets} octets.`)
       if (isMailboxField(name)) parseMailboxes(field, text)
       return [name, text]
     }),
   )
 }
 
-/** Throws when the caller's own fields for unsubscribing are none. RFC 8058 §3.1: one click needs an https URL. */
+/** Throws if the client's own List-Unsubscribe headers are not valid. RFC 8058 §3.1: one click needs an https URL. */
 function requireValidUnsubscribe(headers: Readonly<Record<string, string>>): void {
   const findHeader = (lowerName: string) =>
     Object.entries(headers).find(([name]) => name.toLowerCase() === lowerName) ?? []
@@ -295,18 +304,15 @@ function requireValidUnsubscribe(headers: Readonly<Record<string, string>>): voi
   if (urls === undefined || !/<https:/i.test(urls))
     throw invalid(
       `headers.${postName}`,
-      'List-Unsubscribe-Post needs a List-Unsubscribe with an https URL; give one, or leave List-Unsubscribe-Post out.',
+      'List-Unsubscribe-Post needs a List-Unsubscribe with an https URL; add one, or omit List-Unsubscribe-Post.',
     )
 }
 
-/** RFC 5322 §3.6: at most one. */
+/** RFC 5322 §3.6: at most one Reply-To. */
 function requireSingleReplyTo(headers: Readonly<Record<string, string>>): void {
   const name = Object.keys(headers).find((header) => header.toLowerCase() === 'reply-to')
   if (name !== undefined)
-    throw invalid(
-      `headers.${name}`,
-      'Reply-To is given twice: as the field reply_to and as a header; give one of them.',
-    )
+    throw invalid(`headers.${name}`, 'Set Reply-To only once: as the field reply_to or as a header.')
 }
 
 function parseTags(config: Config, tags: readonly string[]): string[] {
@@ -314,7 +320,7 @@ function parseTags(config: Config, tags: readonly string[]): string[] {
     throw invalid('tags', `There are ${tags.length} tags; at most ${config.maxTags} are allowed.`)
   tags.forEach((tag, index) => {
     if (tag.length === 0 || tag.length > config.maxTagCharacters)
-      throw invalid(`tags.${index}`, `A tag has 1 to ${config.maxTagCharacters} characters.`)
+      throw invalid(`tags.${index}`, `Each tag must have 1 to ${config.maxTagCharacters} characters.`)
     requireHeaderSafe(`tags.${index}`, tag)
   })
   return [...new Set(tags)]
@@ -324,7 +330,7 @@ function parseMetadata(config: Config, value: unknown): Record<string, unknown> 
   if (value === undefined || value === null || (Array.isArray(value) && value.length === 0)) return undefined
   if (typeof value !== 'object' || Array.isArray(value)) throw invalid('metadata', 'metadata must be a JSON object.')
   if (Buffer.byteLength(JSON.stringify(value)) > config.maxMetadataBytes)
-    throw invalid('metadata', `metadata is larger than ${config.maxMetadataBytes} bytes of JSON.`)
+    throw invalid('metadata', `metadata must have at most ${config.maxMetadataBytes} bytes of JSON.`)
   return value as Record<string, unknown>
 }
 

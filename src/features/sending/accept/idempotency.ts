@@ -1,26 +1,23 @@
-/**
- * @module Reads the idempotency key of a send request, and hashes the request to tell a repeated one from another.
- * Pure.
- */
+/** @module Reads the idempotency key of a send request, and hashes the request to detect repeated ones. Pure. */
 
 import { hashIdempotencyKey, type Idempotency } from '#features/sending/queue/idempotency-key.ts'
 import { sha256 } from '#platform/crypto.ts'
 import { type AppError, conflict, invalid } from '#platform/errors.ts'
 import type { SendRequest } from './model.ts'
 
-/** Longer texts are hashed by themselves: a copy of the attachments would double what a request holds. */
+/** Longer texts are hashed separately: a copy of the attachments would double the memory of a request. */
 const MAX_PLAIN_TEXT_LENGTH = 4096
 
 /**
- * The key of a request; undefined when it has none. Throws a 422 when field and header differ.
- * @param header value of `Idempotency-Key`, which means the same as the body's field
+ * The key of a request; undefined without one. Throws a 422 if field and header differ.
+ * @param header value of `Idempotency-Key`, equivalent to the field in the body
  */
 export function readIdempotency(request: SendRequest, header: string | undefined): Idempotency | undefined {
   const fromBody = request.idempotency_key ?? undefined
   if (header !== undefined && fromBody !== undefined && header !== fromBody) {
     throw invalid(
       'idempotency_key',
-      'The header Idempotency-Key and the field idempotency_key differ; give one of them.',
+      'The header Idempotency-Key and the field idempotency_key differ; set only one of them.',
       'idempotency_key_mismatch',
     )
   }
@@ -30,14 +27,17 @@ export function readIdempotency(request: SendRequest, header: string | undefined
   return { key, keyHash: hashIdempotencyKey('idempotency_key', key), bodyHash: hashBody(rest) }
 }
 
-/** The 409 for a key that was used for other content. */
+/** The 409 for a key that was used with other content. */
 export const createIdempotencyConflict = (): AppError =>
   conflict(
     'idempotency_conflict',
     'This idempotency key was used for a request with other content; use a new key for every email.',
   )
 
-/** Equal for values that mean the same: the order of keys does not count, and null is as good as missing. */
+/**
+ * Hashes a request body. Equivalent bodies have equal hashes: the order of keys is ignored, and null equals a missing
+ * value.
+ */
 export const hashBody = (value: unknown): Uint8Array => sha256(toCanonicalJson(value)).slice(0, 16)
 
 function toCanonicalJson(value: unknown): string {

@@ -1,4 +1,4 @@
-/** @module Wire shapes of send requests and their responses: validation, types, OpenAPI and serialiser at once. */
+/** @module JSON shapes of send requests and responses, used for validation, types, OpenAPI and serialisation. */
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { Timestamp, Uuid } from '#platform/http/schemas.ts'
 
@@ -7,7 +7,7 @@ const Nullable = <T extends TSchema>(schema: T, description: string) =>
 const OptionalNullable = <T extends TSchema>(schema: T, description: string) =>
   Type.Optional(Nullable(schema, description))
 
-/** Free maps are checked by hand, because PHP sends an empty one as `[]`; the description still says that they are maps. */
+/** Free-form maps are checked by hand, because PHP sends an empty map as `[]`; OpenAPI still describes them as maps. */
 const createMapSchema = (description: string) =>
   Type.Unknown({ type: 'object', additionalProperties: true, description })
 
@@ -30,19 +30,25 @@ export const SendRequest = Type.Object(
       description: 'One recipient as a string, or several as an array: all are in the To header of one email.',
     }),
     subject: Type.Optional(
-      Nullable(Type.String(), 'Subject; needed unless a template gives it, and wins over it. At most 998 characters.'),
+      Nullable(
+        Type.String(),
+        'Subject; overrides that of the template, and is required without one. At most 998 characters.',
+      ),
     ),
     html_body: Type.Optional(
-      Nullable(Type.String(), "HTML body, as it is; wins over the template's. At most 2 MiB in UTF-8."),
+      Nullable(Type.String(), "HTML body, sent unchanged; overrides the template's. At most 2 MiB in UTF-8."),
     ),
     text_body: Type.Optional(
       Nullable(
         Type.String(),
-        "Text body, as it is; wins over the template's. Made from the HTML when there is none. At most 2 MiB in UTF-8.",
+        "Text body, sent unchanged; overrides the template's. Derived from the HTML if omitted. At most 2 MiB in UTF-8.",
       ),
     ),
     template_alias: Type.Optional(
-      Nullable(Type.String(), 'Alias of a template, rendered for what subject, html_body and text_body leave out.'),
+      Nullable(
+        Type.String(),
+        'Alias of the template that renders subject, html_body and text_body where they are omitted.',
+      ),
     ),
     template_data: Type.Optional(
       createMapSchema('Values for the template: names and values of its variables; at most 1 MiB of JSON.'),
@@ -51,33 +57,33 @@ export const SendRequest = Type.Object(
     bcc: Type.Optional(
       Type.Array(Type.String(), { description: 'Blind carbon copy recipients; they appear in no header.' }),
     ),
-    reply_to: Type.Optional(Nullable(Type.String(), 'Reply-To: one address or a comma list.')),
+    reply_to: Type.Optional(Nullable(Type.String(), 'Reply-To: one address, or several separated by commas.')),
     headers: Type.Optional(
       createMapSchema(
-        'Further headers: a map of names to strings, numbers or booleans. At most 50. List-Unsubscribe: only when transactional is true.',
+        'Extra headers: a map of names to strings, numbers or booleans. At most 50. List-Unsubscribe only if transactional is true.',
       ),
     ),
-    metadata: Type.Optional(createMapSchema('Your own data, returned as given; at most 16 KiB of JSON.')),
+    metadata: Type.Optional(createMapSchema('Your own data, returned unchanged; at most 16 KiB of JSON.')),
     tags: Type.Optional(Type.Array(Type.String(), { description: 'At most 20 tags of at most 128 characters.' })),
     attachments: Type.Optional(Nullable(Type.Array(Attachment), 'Files; at most 25 MiB decoded.')),
     send_at: Type.Optional(Nullable(Type.String(), 'When to send (RFC 3339), at most a year ahead; omitted: now.')),
     idempotency_key: Type.Optional(
       Nullable(
         Type.String({ minLength: 1, maxLength: 256 }),
-        'A repeated send with the same key returns the first email and makes no new one.',
+        'A repeated send with the same key returns the first email and creates no new one.',
       ),
     ),
     stream: Type.Optional(Nullable(Type.String(), 'Slug of the message stream; default `transactional`.')),
     tracking: Type.Optional(
       Nullable(
         Type.Boolean(),
-        'Open and click tracking of the HTML of this email; omitted: the default of the account. Only on a plan that has it; kept as given on the others.',
+        'Open and click tracking of the HTML of this email; omitted: the default of the account. Takes effect only on a plan with tracking; on others it is only stored.',
       ),
     ),
     transactional: Type.Optional(
       Type.Boolean({
         description:
-          'Default true. False is for marketing: the mail carries the List-Unsubscribe headers of one-click unsubscribe, and is not sent to who unsubscribed.',
+          'Default true. False is for marketing: the mail has the List-Unsubscribe headers for one-click unsubscribe, and is not sent to recipients who unsubscribed.',
       }),
     ),
   },
@@ -85,15 +91,15 @@ export const SendRequest = Type.Object(
 )
 export type SendRequest = Static<typeof SendRequest>
 
-/** Of whatever answers to an idempotency key with an email. */
+/** Fields of every response that may be a replay. */
 export const REPLAY_FIELDS = {
   replayed: Type.Optional(
     Type.Boolean({
-      description: 'True when the idempotency key was used before: this is the first email, and nothing new was sent.',
+      description: 'True if the idempotency key was used before: this is the first email, and nothing new was sent.',
     }),
   ),
   mismatch: Type.Optional(
-    Type.Boolean({ description: 'True beside `replayed` when this request has other content than the first.' }),
+    Type.Boolean({ description: 'True, together with `replayed`, if this request differs from the first.' }),
   ),
 }
 
@@ -103,7 +109,7 @@ export const SendResponse = Type.Object({
   status: Type.String({ description: '`queued` or `scheduled`; of a repeated send, the status now.' }),
   to: Type.String({ description: 'All To recipients, joined with ", ".' }),
   sandbox: Type.Boolean({
-    description: 'True when the From domain never was verified: the message is captured and leaves for nowhere.',
+    description: 'True if the From domain was never verified: the message is captured and not sent.',
   }),
   created_at: Timestamp({ description: 'When it was accepted.' }),
   scheduled_at: OptionalNullable(Timestamp(), 'When it will be sent, if later than now.'),
@@ -111,7 +117,7 @@ export const SendResponse = Type.Object({
 })
 export type SendResponse = Static<typeof SendResponse>
 
-/** `emails` are checked one by one: a fault in one is told in `errors` and does not fail the others. */
+/** Each element of `emails` is checked separately: an error is reported in `errors` and does not fail the others. */
 export const BatchRequest = Type.Object(
   {
     emails: Type.Array(Type.Unknown({ ...SendRequest }), {
@@ -124,7 +130,7 @@ export const BatchRequest = Type.Object(
 )
 
 export const BatchResponse = Type.Object({
-  operation_id: Uuid({ description: 'The operation under which the batch is listed.' }),
+  operation_id: Uuid({ description: 'The operation of the batch.' }),
   data: Type.Array(SendResponse, { description: 'The accepted emails, in the order of the request.' }),
   errors: Type.Array(
     Type.Object({

@@ -1,6 +1,6 @@
 /**
- * @module Renders what a draft leaves to its template: the last check before an email is stored, so that nothing is
- * rendered for a request that is refused. Never renders what the request itself contains.
+ * @module Renders the template of a draft. This is the last check before an email is stored, so nothing is rendered for
+ * a rejected request. Never renders parts that the request itself contains.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { type RenderSession, requireRenderCapacity, serialiseData } from '#features/setup/templates/render.ts'
@@ -14,12 +14,12 @@ import { invalid } from '#platform/errors.ts'
 import type { RenderRequest } from '#platform/template/renderer.ts'
 import { type Draft, fillDraft } from './draft.ts'
 
-/** Finds a template of the account by its alias. */
+/** Finds a template of the account by alias. */
 export type FindTemplate = (alias: string) => Template | undefined
 
 /**
- * Reads a template that is asked for several times in a row once: a batch mostly has one, and it may be large. Throws a 503 in place of reading one that
- * would not be rendered now.
+ * Caches the last template, because most batches use only one, and it may be large. Throws a 503 instead of reading a
+ * template for which there is no rendering capacity.
  */
 export function createTemplateFinder(app: App, accountId: number): FindTemplate {
   let last: { readonly alias: string; readonly template: Template | undefined } | undefined
@@ -32,8 +32,9 @@ export function createTemplateFinder(app: App, accountId: number): FindTemplate 
 }
 
 /**
- * The draft with all its parts; one without a template as it is. Throws 422: `template_not_found`, `template_error` and `template_limit` for faults of
- * the template with this data, `validation_failed` for what it gave; and what `rendering` throws.
+ * Renders the missing parts of a draft; returns a draft without a template unchanged. Throws a 422:
+ * `template_not_found`, `template_error` or `template_limit` if the template fails with this data, `validation_failed`
+ * if its result is not valid. Also throws the errors of `rendering`.
  */
 export async function renderDraft(
   app: App,
@@ -53,7 +54,7 @@ export async function renderDraft(
   return fillDraft(draft, template.id, await rendering.render(toRenderRequest(actor, draft, template)))
 }
 
-/** The parts that the request has not given. */
+/** Requests the parts that the draft lacks. */
 function toRenderRequest(actor: Actor, draft: Draft, template: Template): RenderRequest {
   const { subject, html, text } = toTemplateSource(template)
   return {

@@ -1,6 +1,6 @@
 /**
- * @module Limits the send requests of an account per second: emails, batches and broadcasts count one each. In memory
- * only.
+ * @module Limits the send requests of an account per second: an email, a batch and a broadcast count as one each.
+ * Counts in memory only.
  */
 
 import { getSendingAccount } from '#features/core/accounts/accounts.ts'
@@ -8,10 +8,10 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { tooManyRequests } from '#platform/errors.ts'
 import { createRateLimiter } from '#platform/http/rate-limit.ts'
 
-/** Counts one request; throws 429 `rate_limited` when it comes too soon. */
+/** Counts one request; throws a 429 `rate_limited` if it exceeds the rate. */
 export type TakeRate = (actor: Actor) => void
 
-/** Plan `unlimited` has no limit. */
+/** The plan `unlimited` has no limit. */
 export function createSendRateLimiter(app: Pick<App, 'clock' | 'config' | 'db'>): TakeRate {
   const limiter = createRateLimiter(app.clock)
   return (actor) => {
@@ -24,7 +24,7 @@ export function createSendRateLimiter(app: Pick<App, 'clock' | 'config' | 'db'>)
     if (!taken.ok) {
       throw tooManyRequests(
         'rate_limited',
-        `More than ${app.config.sendRatePerSecond} send requests a second; wait, or send batches.`,
+        `More than ${app.config.sendRatePerSecond} send requests per second; wait, or send batches.`,
         taken.retryAfterSeconds,
       )
     }

@@ -1,4 +1,4 @@
-/** @module Forms the response to a send request: of an email that it inserts, and of one that is stored. */
+/** @module Builds the response to a send request, for a newly inserted email or a stored one. */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { insertEmail, type Placement, type StoredContent } from '#features/sending/queue/insert.ts'
 import { messageIdOf } from '#features/sending/queue/names.ts'
@@ -24,7 +24,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** The send response of a stored email. */
+/** Reads the send response of a stored email. */
 export function readSendResponse(app: Pick<App, 'db'>, emailId: number): SendResponse {
   const statements = sql(app.db)
   const email = statements.email.get(emailId)
@@ -37,7 +37,7 @@ export function readSendResponse(app: Pick<App, 'db'>, emailId: number): SendRes
   })
 }
 
-/** Inserts an email and returns its send response. Throws when its template was not rendered. */
+/** Inserts an email and returns its send response. Throws if its template was not rendered. */
 export function insertDraft(
   app: App,
   tx: Tx,

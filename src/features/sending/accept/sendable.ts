@@ -1,6 +1,6 @@
 /**
- * @module Decides with the database whether a draft may be stored: account, domain, stream, suppressions, quota, disk.
- * Throws the refusals; stores nothing. The transaction that inserts decides again.
+ * @module Checks against the database whether a draft may be stored: account, domain, stream, suppressions, quota,
+ * disk. Throws on rejection; stores nothing. The transaction that inserts the email checks again.
  */
 import type { Database } from 'bun:sqlite'
 import {
@@ -22,10 +22,10 @@ import { insufficientStorage, invalid } from '#platform/errors.ts'
 import type { Draft } from './draft.ts'
 
 /**
- * What the database decides about a draft; throws the refusal: paused account, unknown or lapsed domain, unknown
- * stream.
- * @param options.isAccepted it belongs to what was accepted before, which is sent although its domain has lost its
- * records since then
+ * Checks a draft against the database. Throws if the account is paused, the domain unknown or lapsed, or the stream
+ * unknown.
+ * @param options.isAccepted the draft belongs to mail that was accepted earlier, which is sent even if the domain has
+ * lost its DNS records since then
  */
 export function requireSendable(app: App, actor: Actor, draft: Draft, { isAccepted = false } = {}) {
   const account = getSendingAccount(app.config, app.db, actor.accountId)
@@ -47,11 +47,11 @@ export function requireSendable(app: App, actor: Actor, draft: Draft, { isAccept
   return { account, domainId: domain.id, sandbox, streamId, tracked: isTracked(app.config, account, draft) }
 }
 
-/** Only HTML can be tracked, and only on a plan that has tracking. */
+/** Only HTML can be tracked, and only on a plan with tracking. */
 const isTracked = (config: Config, account: SendingAccount, draft: Draft): boolean =>
   draft.html !== undefined && hasTracking(config, account.plan) && (draft.tracking ?? account.trackingDefault)
 
-/** Why each recipient of a draft, in their order, may not be sent to; undefined for those who may. */
+/** The suppression reason of each recipient, in the order of the draft; undefined for those that may get mail. */
 export const findSuppressions = (db: Database, actor: Actor, draft: Draft, streamId: number): (string | undefined)[] =>
   draft.recipients.map(
     ({ address }) =>
@@ -64,21 +64,24 @@ export const findSuppressions = (db: Database, actor: Actor, draft: Draft, strea
       })?.reason,
   )
 
-/** Recipients that may be sent to, which are those that the quota counts. */
+/** Counts the recipients that are not suppressed; only they count against the quota. */
 export const countSendable = ({ suppressions }: Pick<Placement, 'suppressions'>): number =>
   suppressions.filter((reason) => reason === undefined).length
 
-/** Throws 507 `insufficient_storage` when the disk is low: new mail is refused while accepted mail can still be finished. */
+/**
+ * Throws a 507 `insufficient_storage` if the disk is low: new mail is rejected so that accepted mail can still be
+ * delivered.
+ */
 export async function requireDiskSpace(app: Pick<App, 'disk'>): Promise<void> {
   if (await app.disk.isLow()) throw insufficientStorage()
 }
 
 /**
- * Throws the 429 before anything is stored, so that what is refused cannot fill the disk. The transaction that inserts decides again; this one
- * runs only when there is something to refuse, and leaves the quota as it was.
- * @param most recipients that are counted at most; 0: none
- * @param count those that are counted, suppressed ones taken out; asked only when the most are too many
- * @param left recipients that the account can still send to
+ * Throws the 429 before anything is stored, so rejected mail cannot fill the disk. The transaction that inserts checks
+ * again. This check writes only when the quota is exceeded, and leaves the quota unchanged.
+ * @param max upper limit of the recipients counted; 0: none
+ * @param count counts the recipients without suppressed ones; called only if `max` exceeds the quota
+ * @param left recipients left in the quota of the account
  */
 export async function requireQuota(
   app: App,

@@ -1,6 +1,6 @@
 /**
- * @module Stores the responses to batches and broadcasts with an Idempotency-Key header, for at least 24 hours: the
- * same key returns the same response, another body is a conflict. The only writer of `batch_replies`.
+ * @module Stores the responses to batches and broadcasts with an Idempotency-Key header for at least 24 hours: the same
+ * key returns the same response, and another body is a conflict. The only writer of `batch_replies`.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -13,7 +13,7 @@ import { createIdempotencyConflict, hashBody } from './idempotency.ts'
 
 export interface ResponseKey {
   readonly keyHash: Uint8Array
-  /** Of what tells a repeated request from another one. */
+  /** Hash of the request parts that identify a repeated request. */
   readonly bodyHash: Uint8Array
 }
 
@@ -33,13 +33,16 @@ const sql = prepareStatements((db) => ({
 
 const RESPONSE_RETENTION_MS = days(2)
 
-/** The key of a request; undefined when it has no such header. 422 when the header is too short or too long. */
+/** The key of a request; undefined without the header. Throws a 422 if the header is too short or too long. */
 export const createResponseKey = (header: string | undefined, body: unknown): ResponseKey | undefined =>
   header === undefined
     ? undefined
     : { keyHash: hashIdempotencyKey('Idempotency-Key', header), bodyHash: hashBody(body) }
 
-/** The answer that was given for this key; undefined when there was none. 409 `idempotency_conflict` when it was for another body. */
+/**
+ * The stored response for this key; undefined without one. Throws a 409 `idempotency_conflict` if it belongs to another
+ * body.
+ */
 export function findStoredResponse<T extends object>(db: Database, actor: Actor, key: ResponseKey): T | undefined {
   const found = sql(db).find.get(actor.accountId, key.keyHash)
   if (!found) return undefined
@@ -47,32 +50,32 @@ export function findStoredResponse<T extends object>(db: Database, actor: Actor,
   return JSON.parse(found.response) as T
 }
 
-/** Keeps the answer, in the transaction that it tells of. */
+/** Stores the response in the transaction that it describes. */
 export function storeResponse(app: Pick<App, 'clock'>, tx: Tx, actor: Actor, key: ResponseKey, response: object): void {
   sql(tx.db).insert.run(actor.accountId, key.keyHash, key.bodyHash, JSON.stringify(response), app.clock.now())
 }
 
-/** Removes answers that are older than they have to be kept. */
+/** Deletes responses whose retention has ended. */
 export const purgeStoredResponses = (app: App): Promise<void> =>
   app.commit.writeFromReserve((tx) => void sql(tx.db).trim.run(app.confirmedNow() - RESPONSE_RETENTION_MS))
 
-/** Rows that are looked at in one transaction: some 10 ms at most, since an answer has 500 emails. */
+/** Rows examined per transaction: at most some 10 ms, since a response has up to 500 emails. */
 const ERASE_BATCH_SIZE = 10
 
 /**
- * Looks at some answers after a row, and takes a person out of those of an account. A request that is repeated after that has another body, as far as
- * anybody can tell.
- * @param which.erased a text without the person; the same text where he is not in it
- * @returns `next` where to go on; undefined: all were looked at
+ * Examines the next responses after a row, and erases a person from those of one account. Clears the body hash of a
+ * changed response, so a repeated request then conflicts.
+ * @param options.erased returns a text without the person, or the same text if the person is not in it
+ * @returns `next`: where to continue; undefined at the end
  */
 export function eraseInStoredResponses(
   tx: Tx,
-  which: { readonly accountId: number; readonly after: number; readonly erased: (text: string) => string },
+  options: { readonly accountId: number; readonly after: number; readonly erased: (text: string) => string },
 ): { readonly rows: number; readonly next: number | undefined } {
-  const rows = sql(tx.db).after.all(which.after, ERASE_BATCH_SIZE)
+  const rows = sql(tx.db).after.all(options.after, ERASE_BATCH_SIZE)
   let changed = 0
   for (const { id, accountId, response } of rows) {
-    const erased = accountId === which.accountId ? which.erased(response) : response
+    const erased = accountId === options.accountId ? options.erased(response) : response
     if (erased === response) continue
     sql(tx.db).setResponse.run(erased, id)
     changed++

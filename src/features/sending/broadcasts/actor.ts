@@ -1,11 +1,11 @@
-/** @module Who began a broadcast, as it is kept with it: what is done for them later is done in their name. */
+/** @module Stores the actor who started a broadcast, so that its later steps run in that actor's name. */
 import type { Actor } from '#features/core/app/app.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 
-/** JSON: who, without what they may do. */
+/** JSON of the actor, without scopes. */
 export const formatStoredActor = ({ type, id }: Actor): string => JSON.stringify({ type, id })
 
-/** The actor of a stored one. */
+/** The actor that `formatStoredActor` stored, without scopes. */
 export function parseStoredActor(
   stored: string,
   account: { readonly accountId: number; readonly accountUuid: UuidBytes },

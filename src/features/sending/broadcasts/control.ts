@@ -1,4 +1,7 @@
-/** @module Pausing, resuming and cancelling a broadcast, by its operation. What was tried already stays as it is. */
+/**
+ * @module Pauses, resumes and cancels a broadcast by its operation. Never changes recipients that were already
+ * attempted.
+ */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { getOperation, type Operation } from '#features/core/operations/operations.ts'
@@ -26,13 +29,13 @@ const TRANSITIONS: Readonly<
 }
 
 const STATE_REASONS: Readonly<Partial<Record<ControlVerb, string>>> = {
-  pause: 'Paused; what was not tried before is not sent until it is resumed.',
-  cancel: 'Cancelled; what was not tried before is not sent.',
+  pause: 'Paused; emails not attempted before are not sent until it is resumed.',
+  cancel: 'Cancelled; emails not attempted before are not sent.',
 }
 
 /**
- * Does what was asked for and gives the operation as it is then. 404 when the account has no such operation, 409 when it is no broadcast, or one that
- * this cannot be done to any more. To ask for what is so already changes nothing.
+ * Applies a verb and returns the operation after it. Repeating a verb has no effect. Throws 404 when the account has no
+ * such operation, 409 when the operation is not a broadcast or its state does not allow the verb.
  */
 export function controlBroadcast(
   app: App,
@@ -58,7 +61,7 @@ export function controlBroadcast(
       })
     }
     const after = getOperation(tx.db, actor.accountId, operationId)
-    if (!after) throw notFound('operation_not_found', 'There is no operation with this id.')
+    if (!after) throw notFound('operation_not_found', 'Operation not found.')
     return after
   })
 }
@@ -71,11 +74,11 @@ const isInRequestedState = (verb: ControlVerb, state: BroadcastState): boolean =
 function transition(app: App, tx: Tx, broadcast: Broadcast, verb: ControlVerb, onTransition: OnTransition): void {
   const state = stateName(broadcast.state)
   const { from, participle: done } = TRANSITIONS[verb]
-  // What was begun goes on, and is not said to wait for its time.
+  // A broadcast whose time has come continues to send; it does not go back to `waiting`.
   const isDue = verb === 'resume' && broadcast.dueAt <= app.clock.now()
   const to = isDue ? 'sending' : TRANSITIONS[verb].to
   if (!from.includes(state))
-    throw conflict('broadcast_over', `The broadcast is ${STATE_DESCRIPTIONS[state]}, so it cannot be ${done} any more.`)
+    throw conflict('broadcast_over', `The broadcast is ${STATE_DESCRIPTIONS[state]}, so it can no longer be ${done}.`)
   const error = STATE_REASONS[verb]
   if (
     !transitionBroadcast(app, tx, broadcast, { from: state, to, ...(error !== undefined && { error }) }, onTransition)
@@ -89,13 +92,13 @@ function transition(app: App, tx: Tx, broadcast: Broadcast, verb: ControlVerb, o
 }
 
 const STATE_DESCRIPTIONS: Readonly<Record<BroadcastState, string>> = {
-  fixing: 'being begun',
-  waiting: 'waiting for its time',
+  fixing: 'being prepared',
+  waiting: 'scheduled',
   sending: 'being sent',
   paused: 'paused',
   cancelling: 'being cancelled',
-  failing: 'ending, because it could not go on',
-  done: 'handed to delivery completely',
+  failing: 'ending because of an error',
+  done: 'complete',
   cancelled: 'cancelled',
-  failed: 'over, because it could not go on',
+  failed: 'failed',
 }

@@ -1,6 +1,7 @@
 /**
- * @module Hands broadcasts to delivery, some recipients at a time: a recipient's row goes in the transaction that makes their email, so whatever
- * happens in between, nobody is left out and nobody gets two. Never delivers; never hands over more than wait to be tried already.
+ * @module Moves broadcast recipients into the mail queue, one batch at a time. One transaction deletes the recipient
+ * row and inserts the email, so a crash neither loses nor duplicates a recipient. Never delivers, and limits how many
+ * emails of a broadcast wait for their first attempt.
  */
 
 import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
@@ -46,31 +47,36 @@ import {
   transitionBroadcast,
 } from './states.ts'
 
-/** Recipients that are handed over in one transaction: some 15 ms. */
+/** Recipients enqueued in one transaction: some 15 ms. */
 const BATCH_SIZE = 100
-/** How soon it is looked again whether delivery has tried what it was handed. */
+/** How often to check whether delivery has attempted the enqueued emails. */
 const DELIVERY_CHECK_INTERVAL_MS = 100
-/** How soon a broadcast that cannot go on is tried again. */
+/** Delay before a failed step is repeated. */
 const RETRY_DELAY_MS = seconds(15)
-/** Accounts whose broadcasts are worked at the same time. */
+/** Accounts whose broadcasts are processed at the same time. */
 const MAX_CONCURRENT_ACCOUNTS = 16
-/** The same while one of its lanes holds the others up. */
+/** How often to check while one lane holds up the others. */
 const LANE_CHECK_INTERVAL_MS = 500
-/** Part of what may wait that one lane fills by itself: behind a silent site others still get theirs. */
+/**
+ * Maximum fraction of the waiting emails that counts for one lane, so that other lanes proceed behind a silent site.
+ */
 const LANE_FRACTION = 1 / 4
-/** How many times as many may wait where some lanes hold theirs. */
+/** Factor by which the number of waiting emails may grow while a few lanes hold most of them. */
 const MAX_AHEAD_FACTOR = 8
-/** Emails that are looked at, and rows that are removed, in one transaction when a broadcast is taken back. */
+/** Emails examined, and rows removed, in one transaction when a broadcast is withdrawn. */
 const WITHDRAWN_EMAILS_PER_BATCH = 300
 const WITHDRAWN_ROWS_PER_BATCH = 2000
-/** How soon it is looked again whether what was being tried at a cancellation is over. */
+/** How often to check whether attempts that were in flight at a cancellation have ended. */
 const IN_FLIGHT_CHECK_INTERVAL_MS = 1000
 
-/** One look at all emails of a broadcast that is taken back, from the first on. */
+/** One scan over all emails of a broadcast that is being withdrawn, from the first to the last. */
 interface WithdrawalScan {
-  /** The last email that was looked at. */
+  /** The last email that was examined. */
   readonly lastEmailId: number
-  /** Nothing was being tried when it began, so nothing comes back untried behind the place that was looked at; else there is another pass. */
+  /**
+   * Nothing was in flight when the scan began, so no email can return unattempted behind it. Otherwise another scan
+   * follows.
+   */
   readonly isLast: boolean
 }
 
@@ -93,7 +99,7 @@ const sql = prepareStatements((db) => ({
   ),
   account: db.prepare<{ uuid: Uint8Array }, [number]>('SELECT uuid FROM accounts WHERE id = ?'),
   stream: db.prepare<{ slug: string }, [number]>('SELECT slug FROM streams WHERE id = ?'),
-  // Of a broadcast that was deferred as a whole there are as many as it has contacts, so they are looked at by pieces.
+  // A broadcast that was deferred as a whole has as many queued emails as contacts, so they are read in batches.
   queued: db.prepare<QueuedEmail, [number, number, number]>(
     `SELECT emails.id AS emailId, recipients.id AS recipientId, quota_month AS quotaMonth, recipients.status = ${QUEUED} AND attempts = 0 AS isUntried
      FROM emails JOIN recipients ON email_id = emails.id WHERE operation_id = ? AND emails.status = ${QUEUED} AND emails.id > ? ORDER BY emails.id LIMIT ?`,
@@ -108,27 +114,27 @@ const sql = prepareStatements((db) => ({
 }))
 
 /**
- * Hands over what is due from its construction until `stop`, and ends what was cancelled. Accounts go on side by side, so that one whose templates take long holds nobody else up;
- * of one account the oldest that can go on does.
+ * Enqueues due broadcasts from construction until `stop`, and completes cancellations. Accounts run concurrently, so an
+ * account with slow templates holds up nobody else; within an account, the oldest broadcast that can proceed runs.
  */
 export class BroadcastEnqueuer implements DueLoop {
   readonly #app: App
   readonly #onMoved: OnTransition
-  /** When it is looked at each again, of those that cannot go on now. */
+  /** When to look again at each broadcast that cannot proceed now. */
   #retryAt = new Map<number, Millis>()
-  /** Accounts with a step under way of whom something happened since it began. */
+  /** Accounts with a running step for which something has changed since the step began. */
   readonly #changedAccounts = new Set<number>()
-  /** By account, the broadcast that waits for delivery. */
+  /** The broadcast of each account that waits for delivery. */
   readonly #awaitingDelivery = new Map<number, number>()
-  /** Of those that are taken back: how far all emails were looked at. */
+  /** The scan of each broadcast that is being withdrawn. */
   readonly #withdrawals = new Map<number, WithdrawalScan>()
-  /** Accounts of which a step is under way. */
+  /** The running step of each account. */
   readonly #runningSteps = new Map<number, Promise<void>>()
   #isFirstStep = true
   readonly #loop: DueLoop
   readonly #stopListening: readonly (() => void)[]
 
-  /** @param onTransition tells the newsletter, in the transaction of the move */
+  /** @param onTransition updates the newsletter in the transaction of the transition */
   constructor(app: App, onTransition: OnTransition) {
     this.#app = app
     this.#onMoved = onTransition
@@ -140,17 +146,17 @@ export class BroadcastEnqueuer implements DueLoop {
     })
     this.#stopListening = [
       app.clockSetBack.listen(() => {
-        // They rest until a time of the wrong clock.
+        // Their retry times come from the wrong clock.
         this.#retryAt.clear()
         this.#loop.wake()
       }),
       app.broadcastChanged.listen(() => {
-        // Whoever resumes one has mended what it waited for.
+        // A resume often means that the cause of the delay was fixed.
         this.#retryAt.clear()
         for (const accountId of this.#runningSteps.keys()) this.#changedAccounts.add(accountId)
         this.#loop.wake()
       }),
-      // What delivery tried makes room, and is what the end of a broadcast waits for.
+      // Attempts free capacity, and a broadcast ends once all its emails were attempted.
       app.eventsRecorded.listen(({ accountId }) => this.#wakeFor(accountId)),
     ]
   }
@@ -170,7 +176,7 @@ export class BroadcastEnqueuer implements DueLoop {
     try {
       this.#changedAccounts.delete(broadcast.accountId)
       const next = await runBroadcastStep(this.#app, broadcast, this.#onMoved, this.#withdrawals)
-      // What happened meanwhile may be what it would wait for.
+      // Something changed during the step, perhaps what the broadcast would wait for.
       const hasChanged = this.#changedAccounts.delete(broadcast.accountId)
       this.#retryAt.set(id, hasChanged ? this.#app.clock.now() : next)
       if (next > this.#app.clock.now()) this.#awaitingDelivery.set(broadcast.accountId, id)
@@ -217,7 +223,7 @@ export class BroadcastEnqueuer implements DueLoop {
   }
 }
 
-/** Does the next thing of a broadcast; resolves with when it is to be looked at again. */
+/** Runs the next step of a broadcast; resolves with the time of the following step. */
 async function runBroadcastStep(
   app: App,
   broadcast: Broadcast,
@@ -242,7 +248,7 @@ async function runBroadcastStep(
   }
 }
 
-/** Why a broadcast does not go on is told; what will not pass by itself ends it. */
+/** Records why a broadcast is delayed. A permanent error ends it. */
 async function handleFailure(
   app: App,
   broadcast: Broadcast,
@@ -251,8 +257,9 @@ async function handleFailure(
 ): Promise<void> {
   const isPermanent = error instanceof AppError && error.status === 422
   if (!(error instanceof AppError) && !isStorageFailure(error))
-    app.log.error({ err: error, broadcast: broadcast.id }, 'a broadcast could not go on; it is tried again')
-  const reason = error instanceof AppError ? error.message : 'It could not be stored just now; it is tried again.'
+    app.log.error({ err: error, broadcast: broadcast.id }, 'broadcast step failed; retrying')
+  const reason =
+    error instanceof AppError ? error.message : 'A temporary storage failure delays the broadcast; it will be retried.'
   try {
     await app.commit.writeFromReserve((tx) => {
       if (isPermanent)
@@ -261,17 +268,19 @@ async function handleFailure(
     })
     if (isPermanent) app.broadcastChanged.emit()
   } catch (writeError) {
-    app.log.error({ err: writeError, broadcast: broadcast.id }, 'the trouble of a broadcast could not be stored')
+    app.log.error({ err: writeError, broadcast: broadcast.id }, 'broadcast delay reason not stored')
   }
 }
 
-/** Emails that were handed to delivery and not tried yet. */
+/** Number of enqueued emails that were not attempted yet. */
 function countUnattempted(app: App, { id, accountId, handedOver }: Broadcast): number {
   const begun = sql(app.db).begun.get(accountId, begunMetric(id))?.value ?? 0
   return Math.max(0, handedOver - begun)
 }
 
-/** How many more may wait to be tried. Usually as many as the setting says; more when a few lanes hold all of them. */
+/**
+ * How many more emails may wait for their first attempt: up to the setting, or more while a few lanes hold all of them.
+ */
 function computeCapacity(app: App, broadcast: Broadcast): number {
   const max = app.config.broadcastAhead
   const unattempted = countUnattempted(app, broadcast)
@@ -283,10 +292,10 @@ function computeCapacity(app: App, broadcast: Broadcast): number {
   return Math.min(max - counted, max * MAX_AHEAD_FACTOR - unattempted)
 }
 
-/** Many emails a write: it takes turns with those of other accounts. */
+/** One write inserts many emails, so it shares the write budget fairly with other accounts. */
 const toWriteOptions = (app: App, { accountId }: Broadcast): WriteOptions => ({ owner: getTenantId(app.db, accountId) })
 
-/** Hands over the next recipients, if delivery has room. */
+/** Enqueues the next recipients, if there is capacity. */
 async function enqueueBatch(app: App, broadcast: Broadcast, onTransition: OnTransition): Promise<Millis> {
   const capacity = computeCapacity(app, broadcast)
   if (capacity <= 0) return app.clock.now() + LANE_CHECK_INTERVAL_MS
@@ -299,17 +308,17 @@ async function enqueueBatch(app: App, broadcast: Broadcast, onTransition: OnTran
       if (!current || stateName(current.state) !== 'sending') return false
       if (rows.length > 0) enqueueRecipients(app, tx, current, rows, subjects)
       if (current.error !== null) recordDelayReason(app, tx, broadcast.id, null)
-      // While any waits to be tried it can be paused and cancelled.
+      // A broadcast can be paused and cancelled while any email waits for its first attempt.
       if (rows.length > 0 || countUnattempted(app, current) > 0) return false
       return transitionBroadcast(app, tx, current, { from: 'sending', to: 'done' }, onTransition)
     },
     toWriteOptions(app, broadcast),
   )
-  if (hasEnded) app.log.info({ broadcast: broadcast.id, recipients: broadcast.total }, 'broadcast handed over')
+  if (hasEnded) app.log.info({ broadcast: broadcast.id, recipients: broadcast.total }, 'broadcast enqueued')
   return app.clock.now() + (rows.length > 0 ? 0 : DELIVERY_CHECK_INTERVAL_MS)
 }
 
-/** Makes the emails of some recipients, and leaves out who may not be sent to any more. */
+/** Inserts the emails of a batch and skips recipients who may no longer be sent to. */
 function enqueueRecipients(
   app: App,
   tx: Tx,
@@ -325,7 +334,7 @@ function enqueueRecipients(
   const shared = toSharedDraft(broadcast, stream)
   const placement: Placement = {
     ...requireSendable(app, actor, shared, { isAccepted: true }),
-    // As when it began: the quota was taken, or not, by that.
+    // As decided at the start, because the quota was taken or not taken then.
     sandbox: broadcast.sandbox === 1,
     suppressions: [undefined],
     quotaMonth,
@@ -338,11 +347,11 @@ function enqueueRecipients(
     attachments: [],
     sizeBytes: broadcast.sizeBytes,
   }
-  // Its contacts go some time later: nobody may get mail of a list that was deleted.
+  // The contacts of a deleted list are deleted later, and nobody may get mail of a deleted list.
   const doesListExist = namedList(tx.db, accountId, listId)?.isDeleted === false
   let leftOut = 0
   for (const [index, row] of rows.entries()) {
-    if (sql(tx.db).remove.run(broadcast.id, row.contactId).changes !== 1) throw new Error('the recipient is gone')
+    if (sql(tx.db).remove.run(broadcast.id, row.contactId).changes !== 1) throw new Error('the recipient was removed')
     const isSendable =
       doesListExist &&
       findContactById(tx.db, row.contactId)?.status === 'active' &&
@@ -360,7 +369,7 @@ function enqueueRecipients(
 
 const PLACEHOLDER_BODY = new Uint8Array()
 
-/** What the emails of a broadcast have in common. Its bodies say only that there are some: they are shared, as sources. */
+/** The draft that all emails of a broadcast share. Its bodies are placeholders: the sources are stored once for all. */
 const toSharedDraft = (broadcast: Broadcast, stream: string): Draft => ({
   from: broadcast.from,
   fromDomain: parseDomain(broadcast.from),
@@ -388,7 +397,10 @@ function toRecipientDraft(shared: Draft, row: SnapshotRecipient, subject: string
   }
 }
 
-/** The subject of each, rendered. One that cannot be rendered stays as its source: delivery, which renders it again, tells why. */
+/**
+ * The rendered subject of each recipient. A subject that fails to render stays as its source; delivery renders it again
+ * and reports the error.
+ */
 async function renderSubjects(app: App, broadcast: Broadcast, rows: readonly SnapshotRecipient[]): Promise<string[]> {
   const { accountId, subject, templateData: shared } = broadcast
   if (hasNoTemplateSyntax(subject)) return rows.map(() => subject)
@@ -403,7 +415,7 @@ async function renderSubjects(app: App, broadcast: Broadcast, rows: readonly Sna
   )
 }
 
-/** Of an address that was checked when it was stored. */
+/** The domain of a stored address, which was checked when it was stored. */
 function parseDomain(mailbox: string): string {
   const parsed = parseMailbox(mailbox)
   if (parsed.kind === 'invalid') throw new Error('a stored address cannot be read')
@@ -411,7 +423,8 @@ function parseDomain(mailbox: string): string {
 }
 
 /**
- * Takes back what was not tried yet, a piece at a time; then the broadcast is over. What is being tried is waited for, because it may come back untried.
+ * Withdraws unattempted emails batch by batch, then ends the broadcast. Waits for attempts in flight, because their
+ * emails may return unattempted.
  */
 async function withdraw(
   app: App,
@@ -439,7 +452,7 @@ async function withdraw(
     toWriteOptions(app, broadcast),
   )
   if (next === 'tried') return app.clock.now() + IN_FLIGHT_CHECK_INTERVAL_MS
-  // Only now that it is on disk: what a write that failed took back is looked at again.
+  // Only after the commit: a batch whose write failed is scanned again.
   if (next) withdrawals.set(broadcast.id, next)
   else withdrawals.delete(broadcast.id)
   return app.clock.now()
@@ -457,7 +470,7 @@ function withdrawEmails(app: App, tx: Tx, broadcast: Broadcast, emails: readonly
   if (withdrawn > 0) advanceBroadcast(app, tx, broadcast.id, { handedOver: -withdrawn, leftOut: withdrawn })
 }
 
-/** Removes recipients that were not handed over; returns how many. */
+/** Removes recipients that were not enqueued. Returns their number. */
 function withdrawRecipients(app: App, tx: Tx, { id, accountId, quotaMonth }: Broadcast): number {
   const removed = sql(tx.db).removeSome.run(id, WITHDRAWN_ROWS_PER_BATCH).changes
   if (removed === 0) return 0

@@ -1,4 +1,7 @@
-/** @module Takes a person, or for an account that is deleted everybody, out of broadcasts that are not over, inside the caller's transaction: left out, with the quota given back. */
+/**
+ * @module Removes contacts from open broadcasts inside the caller's transaction: one person, or everybody when the
+ * account is deleted. Removed recipients count as skipped, and their quota is refunded.
+ */
 import type { Database } from 'bun:sqlite'
 import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
@@ -26,22 +29,25 @@ const sql = prepareStatements((db) => ({
   remove: db.prepare('DELETE FROM broadcast_recipients WHERE broadcast_id = ? AND contact_id = ?'),
 }))
 
-/** The next broadcast of an account, by row id, that is not over; undefined: none is. */
+/** The next open broadcast of an account by row id; undefined when there is none. */
 export const findNextOpenBroadcast = (db: Database, accountId: number, after: number): number | undefined =>
   sql(db).next.get(accountId, after)?.id
 
-/** Whether the recipients of a broadcast are still being fixed: then nothing is counted yet, and the request that does it ends soon. */
+/**
+ * Whether the recipient snapshot of a broadcast is still being taken. Nothing is counted then, and the request that
+ * takes it ends soon.
+ */
 export function isTakingSnapshot(db: Database, broadcastId: number): boolean {
   const broadcast = sql(db).broadcast.get(broadcastId)
   return broadcast !== null && stateName(broadcast.state) === 'fixing'
 }
 
-/** Rows that are looked at in one turn of the event loop: some 5 ms. */
+/** Rows examined in one tick: some 5 ms. */
 const SCAN_BATCH_SIZE = 5000
 
 /**
- * Looks at some of those that a broadcast is yet to be handed over for, after a contact. Row ids of contacts.
- * @returns `next` where to go on; undefined: all were looked at
+ * Scans a batch of the recipients that are not enqueued yet, after a contact. Returns row ids of matching contacts.
+ * @returns `next` the contact to continue after; undefined at the end
  */
 export function findWaitingRecipients(
   db: Database,
@@ -54,7 +60,7 @@ export function findWaitingRecipients(
   }
 }
 
-/** Leaves contacts out of a broadcast whose recipients are fixed. Returns how many. */
+/** Skips contacts of a broadcast whose snapshot is complete. Returns how many. */
 export function skipRecipients(app: App, tx: Tx, broadcastId: number, contactIds: readonly number[]): number {
   const broadcast = sql(tx.db).broadcast.get(broadcastId)
   if (!broadcast) return 0
@@ -65,10 +71,10 @@ export function skipRecipients(app: App, tx: Tx, broadcastId: number, contactIds
   return removed
 }
 
-/** Recipients of an account that is deleted that are left out in one transaction: some 5 ms. */
+/** Recipients of a deleted account that are skipped in one transaction: some 5 ms. */
 const BATCH_SIZE = 1000
 
-/** Leaves out a slice of all whom the broadcasts of an account are yet to be handed over for; gives how many, 0 when there is nobody any more. */
+/** Skips a batch of the waiting recipients of all broadcasts of an account. Returns how many; 0 when none is left. */
 export function skipRecipientBatch(app: App, tx: Tx, accountId: number): number {
   const broadcast = sql(tx.db).waiting.get(accountId)
   if (!broadcast) return 0

@@ -6,40 +6,42 @@ import { BROADCAST_STREAM } from './start.ts'
 
 const RENDERED_NOTE = 'A template, rendered for each contact.'
 
-/** Fields that a broadcast and the sending of a newsletter share. */
+/** Field of both a broadcast and the sending of a newsletter. */
 export const SendAt = OptionalNullable(Type.String(), {
-  description: 'When to begin (RFC 3339), at most a year ahead; omitted: now.',
+  description: 'When to start (RFC 3339), at most a year ahead; omitted: now.',
 })
 
 export const NewBroadcast = StrictObject(
   {
-    contact_list_id: Type.String({ description: 'Id of the contact list; its active contacts get it.' }),
+    contact_list_id: Type.String({ description: 'Id of the contact list; its active contacts get the broadcast.' }),
     from_address: Type.String({
       description: 'Sender: `a@example.com` or `Name <a@example.com>`; its domain must be registered.',
     }),
     subject: OptionalNullable(Type.String(), {
-      description: `Subject; needed unless the template has it, and wins over it. At most 998 characters. ${RENDERED_NOTE}`,
+      description: `Subject; required unless the template has one, and overrides it. At most 998 characters. ${RENDERED_NOTE}`,
     }),
     html_body: OptionalNullable(Type.String(), {
-      description: `HTML body, at most 1 MiB; wins over the template's. ${RENDERED_NOTE}`,
+      description: `HTML body, at most 1 MiB; overrides that of the template. ${RENDERED_NOTE}`,
     }),
     text_body: OptionalNullable(Type.String(), {
-      description: `Text body, at most 1 MiB; wins over the template's. ${RENDERED_NOTE}`,
+      description: `Text body, at most 1 MiB; overrides that of the template. ${RENDERED_NOTE}`,
     }),
     template_alias: OptionalNullable(Type.String(), {
-      description: 'Alias of the template that gives the parts that are left out, as it is now.',
+      description: 'Alias of the template that supplies omitted parts, in its current version.',
     }),
     template_data: OptionalNullable(FreeMap(), {
       description: 'Values for the templates that all contacts share; at most 64 KiB of JSON.',
     }),
-    reply_to: OptionalNullable(Type.String(), { description: 'Reply-To: one address or a comma list.' }),
+    reply_to: OptionalNullable(Type.String(), {
+      description: 'Reply-To: one address, or several separated by commas.',
+    }),
     headers: OptionalNullable(FreeMap(), {
-      description: 'Further headers: a map of names to strings, numbers or booleans. At most 50.',
+      description: 'Extra headers: a map of names to strings, numbers or booleans. At most 50.',
     }),
     tags: OptionalNullable(Type.Array(Type.String()), { description: 'At most 20 tags of at most 128 characters.' }),
     send_at: SendAt,
     stream: OptionalNullable(Type.String(), {
-      description: `Slug of the message stream; omitted: \`${BROADCAST_STREAM}\`, which is made when it is missing.`,
+      description: `Slug of the message stream; omitted: \`${BROADCAST_STREAM}\`, which is created when it does not exist.`,
     }),
   },
   {
@@ -54,7 +56,7 @@ export const NewBroadcast = StrictObject(
   },
 )
 
-/** An empty text is what clients send for none. */
+/** Clients send an empty string for an unset field. */
 export const toBroadcastRequest = (body: Static<typeof NewBroadcast>): BroadcastRequest => ({
   listId: body.contact_list_id,
   fromAddress: body.from_address,
@@ -71,9 +73,9 @@ export const toBroadcastRequest = (body: Static<typeof NewBroadcast>): Broadcast
 })
 
 export const BroadcastStarted = Type.Object({
-  operation_id: Uuid({ description: 'The operation that tells how far it is.' }),
+  operation_id: Uuid({ description: 'The operation that shows its progress.' }),
   total_recipients: Type.Integer({
-    description: 'Contacts that it is for: those that are active now and not suppressed.',
+    description: 'Number of recipients: contacts that are active now and not suppressed.',
   }),
-  message: Type.String({ description: 'The same in a sentence.' }),
+  message: Type.String({ description: 'The result in one sentence.' }),
 })

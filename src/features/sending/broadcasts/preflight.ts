@@ -1,6 +1,6 @@
 /**
- * @module Tries a broadcast with the first of its contacts before anything is sent: a variable that nobody has is told to its sender, not to the dead
- * letters. Never sends, and never stores what it rendered.
+ * @module Renders a broadcast for its first contacts before anything is sent, so that the sender learns of a missing
+ * variable immediately and not from dead letters. Never sends, and never stores rendered text.
  */
 import type { App } from '#features/core/app/app.ts'
 import {
@@ -14,7 +14,7 @@ import { AppError } from '#platform/errors.ts'
 import type { RenderOutcome, TemplateFault } from '#platform/template/renderer.ts'
 import { readFirstRecipients, toBroadcastContact } from './recipients.ts'
 
-/** What is rendered for each. */
+/** The sources to render, and the data that contacts share. */
 export interface PreflightInput {
   readonly subject: string | undefined
   readonly html: string | undefined
@@ -23,12 +23,12 @@ export interface PreflightInput {
   readonly list: { readonly name: string }
 }
 
-/** Contacts that are tried. */
+/** Contacts that the preflight renders for. */
 const PREFLIGHT_CONTACTS = 20
 
 /**
- * Renders for the first contacts that were fixed. Throws 422 `template_error` when it works for none of them; gives a sentence when it does not work for
- * some, undefined when it works for all.
+ * Renders for the first contacts of the snapshot. Throws 422 `template_error` when all fail. Returns a warning when
+ * some fail, undefined when none does.
  */
 export async function preflightBroadcast(
   app: App,
@@ -62,15 +62,15 @@ export async function preflightBroadcast(
       ? 'the only contact'
       : `${snapshot.length > PREFLIGHT_CONTACTS ? 'the first' : 'all'} ${recipients.length} contacts`
   if (problems.length === recipients.length) {
-    const message = `It was tried with ${scope} and works for none: ${toContactMessage(first)}`
+    const message = `The templates fail for ${scope}: ${toContactMessage(first)}`
     throw new AppError(422, first.kind === 'limit' ? 'template_limit' : 'template_error', message, {
       details: [{ field: first.part ?? 'template', message: toContactMessage(first) }],
     })
   }
-  return `It was tried with ${scope} and fails for ${problems.length} of them: ${toContactMessage(first)}`
+  return `The templates were tested with ${scope} and fail for ${problems.length} of them: ${toContactMessage(first)}`
 }
 
-/** What is wrong with what was rendered for a contact; undefined: nothing. */
+/** The problem with a rendered message; undefined when there is none. */
 function findProblem(outcome: RenderOutcome): TemplateFault | undefined {
   if (outcome.kind === 'fault') return outcome.fault
   const message = findSubjectProblem(outcome.parts.subject ?? '')

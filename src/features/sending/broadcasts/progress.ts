@@ -1,17 +1,17 @@
-/** @module What became of the emails of a broadcast. Never writes. */
+/** @module Counts the emails of a broadcast by status. Never writes. */
 import type { Database } from 'bun:sqlite'
 import { STATUSES, type Status, statusName } from '#features/sending/queue/status.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { findBroadcastOfOperation } from './states.ts'
 
 const sql = prepareStatements((db) => ({
-  // The index `emails_of_operation` alone is read: some 50 ms of a million emails.
+  // Reads only the index `emails_of_operation`: some 50 ms for a million emails.
   byStatus: db.prepare<{ status: number; n: number }, [number]>(
     'SELECT status, COUNT(*) AS n FROM emails WHERE operation_id = ? GROUP BY status',
   ),
 }))
 
-/** How many emails of a broadcast are in each status; undefined when the operation is no broadcast. */
+/** Number of emails in each status; undefined when the operation is not a broadcast. */
 export function countBroadcastEmails(
   db: Database,
   accountId: number,

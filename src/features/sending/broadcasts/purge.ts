@@ -1,6 +1,6 @@
 /**
- * @module Broadcasts that are over, for retention: their sources go with the content of their emails, their rows after the last of their emails. Never
- * touches one that is not over.
+ * @module Deletes ended broadcasts for retention: their sources together with the content of their emails, their rows
+ * after the last of their emails. Never changes an open broadcast.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -13,7 +13,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { type BroadcastState, stateName } from './states.ts'
 
-/** A broadcast as retention needs it. */
+/** The columns that retention needs. */
 export interface RetainedBroadcast {
   readonly id: number
   readonly accountId: number
@@ -39,31 +39,31 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Broadcasts after a row id, in order; a row id grows with created_at. */
+/** Broadcasts after a row id, in order; row ids grow with created_at. */
 export const listBroadcastsAfter = (db: Database, id: number, limit: number): RetainedBroadcast[] =>
   sql(db).after.all(id, limit)
 
 export const findRetainedBroadcast = (db: Database, id: number): RetainedBroadcast | undefined =>
   sql(db).byId.get(id) ?? undefined
 
-/** Whether an operation is that of a broadcast that is there. */
+/** Whether the broadcast of an operation still has its row. */
 export const hasBroadcast = (db: Database, operationId: number): boolean =>
   sql(db).ofOperation.get(operationId) !== null
 
 const ENDED_STATES: ReadonlySet<BroadcastState> = new Set<BroadcastState>(['done', 'cancelled', 'failed'])
 
-/** Whether a broadcast is over since before a time. */
+/** Whether a broadcast ended before a time. */
 export const hasBroadcastEndedBefore = ({ state, updatedAt }: RetainedBroadcast, time: Millis): boolean =>
   ENDED_STATES.has(stateName(state)) && updatedAt < time
 
-/** Lets go of the sources of a broadcast, whose emails have let go of theirs. */
+/** Drops the references to the sources of a broadcast, after its emails have dropped theirs. */
 export function dropBroadcastContent(app: App, tx: Tx, { id, htmlRef, textRef }: RetainedBroadcast): void {
   if (htmlRef === null && textRef === null) return
   sql(tx.db).dropRefs.run(id)
   dropContent(app, tx, { content: [htmlRef, textRef] })
 }
 
-/** Removes a broadcast without emails, with its counter. */
+/** Deletes a broadcast that has no emails left, and its counter. */
 export function deleteBroadcast(app: App, tx: Tx, broadcast: RetainedBroadcast): void {
   const metric = begunMetric(broadcast.id)
   const begun = sql(tx.db).begun.get(broadcast.accountId, metric)?.value ?? 0

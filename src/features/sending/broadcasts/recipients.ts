@@ -1,4 +1,4 @@
-/** @module Recipients of a broadcast that are not handed to delivery yet, as they were when they were fixed. Never writes. */
+/** @module Reads broadcast recipients that are not enqueued yet, as the snapshot holds them. Never writes. */
 import type { Database } from 'bun:sqlite'
 import type { BroadcastContact } from '#features/setup/templates/broadcast-data.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -8,7 +8,7 @@ export interface SnapshotRecipient {
   readonly contactId: number
   readonly contactUuid: Uint8Array
   readonly email: string
-  /** JSON object; null: empty. */
+  /** JSON object; null when empty. */
   readonly metadata: string | null
 }
 
@@ -19,11 +19,11 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** The first of them, in the order of the list. */
+/** The first recipients, in list order. */
 export const readFirstRecipients = (db: Database, broadcastId: number, limit: number): SnapshotRecipient[] =>
   sql(db).first.all(broadcastId, limit)
 
-/** As templates see them. */
+/** A recipient in the form that templates see. */
 export const toBroadcastContact = ({ contactUuid, email, metadata }: SnapshotRecipient): BroadcastContact => ({
   id: formatUuid(contactUuid),
   email,

@@ -1,4 +1,7 @@
-/** @module POST /v1/emails/broadcast, and pausing, resuming and cancelling by /v1/operations: paths, shapes and one call each. */
+/**
+ * @module Routes of POST /v1/emails/broadcast, and of /v1/operations to pause, resume and cancel: paths, schemas and
+ * one call each.
+ */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -17,7 +20,7 @@ import type { OnTransition } from './states.ts'
 
 export interface BroadcastRouteOptions {
   readonly takeRate: TakeRate
-  /** Told when a broadcast moves, in the transaction of the move: its newsletter. */
+  /** Called at each transition of a broadcast, in its transaction, to update the newsletter. */
   readonly onTransition: OnTransition
 }
 
@@ -26,10 +29,10 @@ const operationRoute = {
   response: DataBody(OperationRecord),
 }
 
-/** What the descriptions of the three share. */
+/** The shared part of the three descriptions. */
 const describeControl = () => ({
   tags: ['Operations'],
-  ...errorResponses({ 409: ['broadcast_over', 'It is no broadcast, or is too far for that.'] }),
+  ...errorResponses({ 409: ['broadcast_over', 'It is not a broadcast, or its state does not allow this.'] }),
   ...requires('emails:send'),
 })
 
@@ -60,13 +63,13 @@ export const broadcastRoutes = (app: App, { takeRate, onTransition }: BroadcastR
         detail: {
           summary: 'Send to all active contacts of a list',
           description:
-            'Answers when the recipients are fixed on disk, with the data of each as it is then; that takes some seconds for a million. Subject and bodies are templates: `contact`, `list`, `unsubscribe_url` and template_data are their variables. Every email has one-click unsubscribe. Who unsubscribes or is suppressed before their turn is left out. The header Idempotency-Key gives the first answer again; with another body it is a 409.',
+            'Responds once a snapshot of the recipients and their data is on disk, which takes some seconds for a million. Subject and bodies are templates: `contact`, `list`, `unsubscribe_url` and template_data are their variables. Every email has one-click unsubscribe. Contacts who unsubscribe or are suppressed before their turn are skipped. A repeated Idempotency-Key returns the first response again; with another body it is a 409.',
           tags: ['Emails'],
           ...IDEMPOTENCY_KEY_PARAMETER,
           ...errorResponses({
-            404: ['contact_list_not_found', 'There is no contact list with this id.'],
+            404: ['contact_list_not_found', 'Contact list not found.'],
             409: ['idempotency_conflict', 'The Idempotency-Key was used for another body.'],
-            429: ['quota_exceeded', 'The list is larger than what is left of the quota, or requests come too fast.'],
+            429: ['quota_exceeded', 'The list exceeds the remaining quota, or requests come too fast.'],
           }),
           ...requires('emails:send', 'contacts:read'),
         },
@@ -76,15 +79,15 @@ export const broadcastRoutes = (app: App, { takeRate, onTransition }: BroadcastR
       ...operationRoute,
       detail: {
         summary: 'Pause a broadcast',
-        description: 'What was not tried before waits until it is resumed. What is being tried ends as it ends.',
+        description: 'Emails not attempted before wait until it is resumed. Attempts in progress continue.',
         ...describeControl(),
       },
     })
     .post('/v1/operations/:id/resume', ({ actor, params }) => control(actor, params.id, 'resume'), {
       ...operationRoute,
       detail: {
-        summary: 'Resume a broadcast that was paused',
-        description: 'It goes on where it stopped; before its time it waits for that.',
+        summary: 'Resume a paused broadcast',
+        description: 'Continues where it stopped, or at its scheduled time if that is still ahead.',
         ...describeControl(),
       },
     })
@@ -93,7 +96,7 @@ export const broadcastRoutes = (app: App, { takeRate, onTransition }: BroadcastR
       detail: {
         summary: 'Cancel a broadcast',
         description:
-          'What was not tried before is not sent any more, and counts in no quota. Its operation ends as `failed` when all of that is taken back.',
+          'Emails not attempted before are not sent and do not count in the quota. Its operation ends as `failed` once all of them are withdrawn.',
         ...describeControl(),
       },
     })

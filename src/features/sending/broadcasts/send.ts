@@ -1,6 +1,6 @@
 /**
- * @module From the request of a broadcast to its beginning: which list, whose parts, from whom. Parts that the request leaves out are those of its
- * template, as sources: all of them are rendered for each contact. Never sends.
+ * @module Turns a broadcast request into the input of `startBroadcast`: list, sender and content. Missing parts come
+ * from the template, as sources, because all parts are rendered for each contact. Never sends.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { waitUntilDurable } from '#features/sending/accept/accept.ts'
@@ -31,13 +31,16 @@ export interface BroadcastRequest {
 export interface SendBroadcastOptions {
   /** Header `Idempotency-Key`. */
   readonly idempotencyKey: string | undefined
-  /** Of what tells a repeated request from another one. */
+  /** Distinguishes a repeated request from a different one with the same key. */
   readonly body: unknown
   /** Throws when the account sends too fast. */
   readonly admit: () => void
 }
 
-/** Begins a broadcast, or gives the first answer of its idempotency key again. Throws 404 when the account has no such list, and what `startBroadcast` throws. */
+/**
+ * Starts a broadcast, or returns the stored response of its idempotency key. Throws 404 when the account has no such
+ * list, and everything that `startBroadcast` throws.
+ */
 export async function sendBroadcast(
   app: App,
   actor: Actor,
@@ -45,7 +48,7 @@ export async function sendBroadcast(
   { idempotencyKey, body, admit }: SendBroadcastOptions,
 ): Promise<BroadcastResponse> {
   const replyKey = createResponseKey(idempotencyKey, body)
-  // Before everything that may have changed since: the list, the domain, `send_at`.
+  // Comes before checks whose result may have changed since then: list, domain, `send_at`.
   const earlier = replyKey && findStoredResponse<{ data: BroadcastResponse }>(app.db, actor, replyKey)
   if (earlier) return waitUntilDurable(app, earlier.data)
   admit()
@@ -68,7 +71,7 @@ export async function sendBroadcast(
   })
 }
 
-/** What is given wins, part by part; the template gives the rest. */
+/** Provided parts win one by one; the template supplies the rest. */
 export const applyTemplate = (
   provided: {
     readonly subject: string | undefined

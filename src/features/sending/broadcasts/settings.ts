@@ -7,7 +7,7 @@ export const broadcastSettings = {
     1000,
     10,
     100_000,
-    'Emails of one broadcast that wait in the mail queue at the same time, eight times as many where few sites hold most of them; the rest waits outside.',
+    'Emails of one broadcast in the mail queue at the same time; eight times as many when few sites hold most of them. The others wait outside the queue.',
   ),
 }
 

@@ -1,6 +1,7 @@
 /**
- * @module Begins a broadcast: checks it, stores what all its emails share, fixes its recipients with a snapshot of each contact, and answers when
- * all of that is on disk. Nobody sees anything of it before; a crash on the way leaves nothing that would be sent. Never sends.
+ * @module Starts a broadcast: checks it, stores what its emails share, takes a snapshot of its recipients, and responds
+ * once everything is on disk. The broadcast is invisible until then, and a crash before leaves nothing that would be
+ * sent. Never sends.
  */
 import type { Database } from 'bun:sqlite'
 import { consumeQuota, getSendingAccount, requireSendingAllowed } from '#features/core/accounts/accounts.ts'
@@ -29,7 +30,7 @@ import { formatStoredActor } from './actor.ts'
 import { preflightBroadcast } from './preflight.ts'
 import { type BroadcastState, IS_OPEN, stateCode, toOperationMetadata } from './states.ts'
 
-/** What a broadcast is made from. Subject and bodies are templates, whoever gave them. */
+/** What a broadcast is made from. Subject and bodies are always templates. */
 export interface BroadcastInput {
   readonly type: 'broadcast' | 'newsletter_send'
   readonly list: ContactList
@@ -37,29 +38,29 @@ export interface BroadcastInput {
   readonly subject: string | undefined
   readonly html: string | undefined
   readonly text: string | undefined
-  /** The template that parts of it are from. */
+  /** The template that supplies some of the parts. */
   readonly template: { readonly id: number; readonly version: number } | undefined
   readonly templateData: Readonly<Record<string, unknown>> | undefined
   readonly replyTo?: string | undefined
   readonly headers?: unknown
   readonly tags?: readonly string[] | undefined
-  /** Date and time with a zone; undefined: now. */
+  /** Date and time with a zone; undefined means now. */
   readonly sendAt?: string | undefined
-  /** Slug; undefined: `broadcast`, which is made when it is missing. */
+  /** Slug; undefined means `broadcast`, which is created when it does not exist. */
   readonly stream?: string | undefined
   readonly newsletterId?: number | undefined
-  /** Of the header Idempotency-Key. */
+  /** From the header Idempotency-Key. */
   readonly replyKey?: ResponseKey | undefined
 }
 
-/** What a broadcast that begins is told to whoever writes something of their own with it. */
+/** The started operation, as `writeRelated` gets it. */
 export interface StartedOperation {
   /** Row id. */
   readonly id: number
   readonly uuid: string
   readonly total: number
   readonly state: BroadcastState
-  /** Undefined: it begins at once. */
+  /** Undefined when it starts immediately. */
   readonly scheduledAt: Millis | undefined
 }
 
@@ -69,14 +70,14 @@ export interface BroadcastResponse {
   readonly message: string
 }
 
-/** The stream of broadcasts that name none: their reputation is not that of transactional mail. */
+/** Default stream of broadcasts, so that they do not affect the reputation of transactional mail. */
 export const BROADCAST_STREAM = 'broadcast'
 
 const MAX_TEMPLATE_DATA_BYTES = 64 * KiB
 const MAX_BODY_BYTES = 1 * MiB
-/** Contacts that are fixed in one transaction: some 5 ms. */
+/** Contacts copied in one transaction: some 5 ms. */
 const BATCH_SIZE = 1000
-/** Broadcasts of one account that wait, are being sent or are paused at the same time. */
+/** Open broadcasts of one account: waiting, sending or paused. */
 const MAX_OPEN_BROADCASTS = 200
 /** Rows that a discarded broadcast loses in one transaction. */
 const DISCARD_BATCH_SIZE = 5000
@@ -88,8 +89,8 @@ const sql = prepareStatements((db) => ({
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?, ?, ?) RETURNING id`,
   ),
   newestContact: db.prepare<{ id: number | null }, [number]>('SELECT MAX(id) AS id FROM contacts WHERE list_id = ?'),
-  // Those whom nothing may be sent to are left out from the beginning; who is suppressed later is left out then.
-  // In pieces of the list, not of what is left of it: of a list that is suppressed nothing is.
+  // Recipients who are already suppressed are skipped here; those suppressed later are skipped when they are enqueued.
+  // Batches count contacts of the list, not matches, because a fully suppressed list has no matches.
   piece: db.prepare<{ last: number | null; n: number }, [number, number, number, number, number]>(
     `SELECT MAX(id) AS last, COUNT(*) AS n FROM (SELECT id FROM contacts WHERE list_id = ? AND status = ? AND id > ? AND id <= ? ORDER BY id LIMIT ?)`,
   ),
@@ -115,9 +116,9 @@ const sql = prepareStatements((db) => ({
 }))
 
 /**
- * Begins a broadcast. Throws the 422 of what is wrong in it, 403 while the account is paused, 429 when the list is larger than what is left of the
- * quota; then nothing is left behind.
- * @param also writes what belongs to it in the transaction that begins it
+ * Starts a broadcast. Throws 422 for invalid input, 403 while the account is paused, 429 when the list exceeds the
+ * remaining quota; nothing is stored then.
+ * @param writeRelated writes related rows in the transaction that starts the broadcast
  */
 export async function startBroadcast(
   app: App,
@@ -129,7 +130,7 @@ export async function startBroadcast(
   if (earlier) return app.commit.writeFromReserve(() => ({ ...earlier.data }))
   requireSendingAllowed(getSendingAccount(app.config, app.db, actor.accountId))
   const draft = toBroadcastDraft(app, input)
-  // Sources that cannot be rendered for anybody are refused; what is missing for one contact fails for that one only.
+  // Rejects sources that can never be rendered. Data missing for one contact fails for that contact only.
   await requireValidSource(app, actor.accountId, { subject: input.subject, html: input.html, text: input.text })
   await requireDiskSpace(app)
   await ensureStream(app, actor, draft.stream)
@@ -156,31 +157,31 @@ export async function startBroadcast(
   }
 }
 
-/** Throws 409 when the account has as many broadcasts under way as it may: each keeps a copy of its recipients. */
+/** Throws 409 when the account has its maximum of open broadcasts: each keeps a copy of its recipients. */
 function requireOpenCapacity(db: Database, { accountId }: Actor): void {
   if ((sql(db).openOf.get(accountId)?.n ?? 0) < MAX_OPEN_BROADCASTS) return
   throw conflict(
     'too_many_broadcasts',
-    `There are ${MAX_OPEN_BROADCASTS} broadcasts under way or waiting for their time on this account; wait until one of them is over, or cancel one.`,
+    `There are ${MAX_OPEN_BROADCASTS} broadcasts in progress or scheduled on this account; wait until one of them has ended, or cancel one.`,
   )
 }
 
-/** As a send request to one recipient: what is wrong in one is wrong in the other. */
+/** Validates like a send request to one recipient, so both report the same errors. */
 export function toBroadcastDraft(app: App, input: BroadcastInput): Draft {
   for (const [field, body] of [
     ['html_body', input.html],
     ['text_body', input.text],
   ] as const)
     if (body !== undefined && Buffer.byteLength(body) > MAX_BODY_BYTES)
-      throw invalid(field, `${field} is larger than ${MAX_BODY_BYTES} bytes.`)
+      throw invalid(field, `${field} must have at most ${MAX_BODY_BYTES} bytes.`)
   if (Buffer.byteLength(JSON.stringify(input.templateData ?? {})) > MAX_TEMPLATE_DATA_BYTES)
-    throw invalid('template_data', `template_data is larger than ${MAX_TEMPLATE_DATA_BYTES} bytes of JSON.`)
+    throw invalid('template_data', `template_data must have at most ${MAX_TEMPLATE_DATA_BYTES} bytes of JSON.`)
   const draft = createDraft(
     app,
     {
       from: input.from,
       to: 'contact@list.invalid',
-      // A template's source may have line breaks; what it renders has none.
+      // The source of a template may contain line breaks; its output has none.
       subject: input.subject?.replace(/[\r\n]+/g, ' ') ?? null,
       html_body: input.html ?? null,
       text_body: input.text ?? null,
@@ -194,7 +195,7 @@ export function toBroadcastDraft(app: App, input: BroadcastInput): Draft {
     undefined,
   )
   const { subject = '' } = input
-  if (subject.trim() === '') throw invalid('subject', 'A subject is required unless a template gives one.')
+  if (subject.trim() === '') throw invalid('subject', 'A subject is required unless the template has one.')
   return {
     ...draft,
     subject: hasNoTemplateSyntax(subject) ? draft.subject.trim() : subject,
@@ -253,8 +254,8 @@ async function insertBroadcast(
 }
 
 /**
- * Copies the active contacts, slice by slice; gives their number. Who comes onto the list meanwhile is not among them.
- * @param requireQuotaCapacity throws the 429 when that many are more than what is left of the quota
+ * Copies the active contacts in batches and returns their number. Contacts added since then are not included.
+ * @param requireQuotaCapacity throws 429 when that number exceeds the remaining quota
  */
 async function snapshotRecipients(
   app: App,
@@ -282,7 +283,7 @@ async function snapshotRecipients(
   }
 }
 
-/** In one transaction: quota, operation, state, and what the answer will be when it is asked for again. */
+/** In one transaction: quota, operation, state, and the response for a repeated request. */
 function commitStart(
   app: App,
   tx: Tx,
@@ -303,7 +304,7 @@ function commitStart(
 ): BroadcastResponse {
   const earlier = input.replyKey && findStoredResponse<{ data: BroadcastResponse }>(tx.db, actor, input.replyKey)
   if (earlier) {
-    // Of two with one key the other was first; this one has fixed recipients that nobody will be sent to.
+    // Another request with the same key came first; this one took a snapshot that nothing will be sent to.
     tx.afterCommit(() => void tryDiscardBroadcast(app, broadcastId))
     return earlier.data
   }
@@ -337,8 +338,8 @@ function commitStart(
     broadcastId,
     stateCode('fixing'),
   )
-  if (updated.changes !== 1) throw new Error(`broadcast ${broadcastId} is not being fixed`)
-  // Of a newsletter `also` tells.
+  if (updated.changes !== 1) throw new Error(`broadcast ${broadcastId} has no running snapshot`)
+  // For newsletters, `writeRelated` writes the audit entry.
   if (input.type === 'broadcast')
     audit(app, tx, actor, {
       action: 'broadcast.created',
@@ -362,10 +363,10 @@ function formatMessage(
   unverifiedDomain: string | undefined,
   warning: string | undefined,
 ): string {
-  if (state === 'done') return 'Nobody on the list can be sent to, so nothing is sent.'
+  if (state === 'done') return 'No contact on the list can receive mail, so nothing is sent.'
   const contacts = total === 1 ? '1 contact' : `${total} contacts`
   const sentence =
-    state === 'waiting' ? `It will be sent to ${contacts} at its time.` : `It is being sent to ${contacts}.`
+    state === 'waiting' ? `It will be sent to ${contacts} at the scheduled time.` : `It is being sent to ${contacts}.`
   const captureNote =
     unverifiedDomain === undefined ? '' : ` It is only captured, because ${unverifiedDomain} is not verified.`
   return `${sentence}${captureNote}${warning === undefined ? '' : ` ${warning}`}`
@@ -378,16 +379,16 @@ const listSql = prepareStatements((db) => ({
 /** The list may have been deleted while its contacts were copied. */
 function requireList(db: Database, list: { readonly id: number; readonly uuid: UuidBytes }): void {
   if (!listSql(db).exists.get(list.id))
-    throw invalid('contact_list_id', 'There is no contact list with this id.', 'contact_list_not_found')
+    throw invalid('contact_list_id', 'Contact list not found.', 'contact_list_not_found')
 }
 
-/** What could not be removed now is removed at the next start. */
+/** What cannot be removed now is removed at the next start. */
 const tryDiscardBroadcast = (app: App, broadcastId: number): Promise<void> =>
   discardBroadcast(app, broadcastId).catch((error: unknown) =>
-    app.log.error({ err: error, broadcast: broadcastId }, 'a broadcast that was not begun could not be removed'),
+    app.log.error({ err: error, broadcast: broadcastId }, 'unstarted broadcast not removed'),
   )
 
-/** Removes a broadcast that never began, with what was fixed for it. */
+/** Removes a broadcast that never started, with its snapshot. */
 export async function discardBroadcast(app: App, broadcastId: number): Promise<void> {
   for (;;) {
     const removed = await app.commit.writeFromReserve(
@@ -399,11 +400,11 @@ export async function discardBroadcast(app: App, broadcastId: number): Promise<v
   await app.commit.writeFromReserve((tx) => void sql(tx.db).discard.run(broadcastId, stateCode('fixing')))
 }
 
-/** Removes what a crash left in the middle of fixing: nobody was told of it. */
+/** Removes unfinished snapshots that a crash left; no client was told about them. */
 export async function discardLeftovers(app: App): Promise<void> {
   for (const { id } of sql(app.db).leftovers.all(stateCode('fixing')))
     if (!getRunningSnapshots(app).has(id)) await discardBroadcast(app, id)
 }
 
-/** What this process is fixing: not left over from another. */
+/** Snapshots that this process is taking, as opposed to leftovers of an earlier one. */
 const getRunningSnapshots = perOwner((_: App) => new Set<number>())

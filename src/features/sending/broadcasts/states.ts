@@ -1,12 +1,13 @@
 /**
- * @module The written table of a broadcast's states and moves. Its functions are the only writers of `broadcasts.state`; each moves by compare-and-set
- * inside the caller's transaction, and moves the broadcast's operation with it.
+ * @module The states and transitions of a broadcast. Its functions are the only writers of `broadcasts.state`; each
+ * changes the state by compare-and-set inside the caller's transaction, and updates the broadcast's operation.
  *
- * fixing → waiting (its time is ahead) | sending | done (nobody is on the list); a crash in `fixing` ends it without a trace
+ * fixing → waiting (its time is ahead) | sending | done (no recipients); after a crash in `fixing` it is discarded
  * waiting → sending (its time has come) | paused | cancelling
- * sending → paused | cancelling | failing (it cannot go on) | done (all recipients are handed to delivery or left out)
+ * sending → paused | cancelling | failing (permanent error) | done (all recipients are enqueued and attempted, or
+ * skipped)
  * paused → waiting | sending | cancelling
- * cancelling → cancelled, failing → failed: when what had not been tried is taken back
+ * cancelling → cancelled, failing → failed: once all unattempted emails are withdrawn
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -16,7 +17,9 @@ import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 
-/** Position = the stored code: only ever append. Up to `failing` it is open, as the index `broadcasts_open` has it. */
+/**
+ * The position is the stored code, so only append. States up to `failing` are open, as in the index `broadcasts_open`.
+ */
 export const BROADCAST_STATES = [
   'fixing',
   'waiting',
@@ -34,11 +37,13 @@ const CODES = codesOf<BroadcastState>('broadcast state', BROADCAST_STATES)
 export const stateCode = CODES.codeOf
 export const stateName = CODES.nameOf
 
-/** SQL: the broadcast is not over. Its text is that of the partial index `broadcasts_open`, which is used only then. */
+/**
+ * SQL: the broadcast is open. Must equal the text of the partial index `broadcasts_open`, or SQLite does not use it.
+ */
 export const IS_OPEN = `state <= ${stateCode('failing')}`
 const PROCEEDING_CODES = `(${(['sending', 'cancelling', 'failing'] as const).map(stateCode).join(', ')})`
 
-/** A broadcast as its steps need it. */
+/** The columns that the steps of a broadcast need. */
 export interface Broadcast {
   readonly id: number
   readonly accountId: number
@@ -52,12 +57,12 @@ export interface Broadcast {
   readonly htmlRef: number | null
   readonly textRef: number | null
   readonly sizeBytes: number
-  /** JSON, as `formatSharedData` gives it. */
+  /** JSON from `formatSharedData`. */
   readonly templateData: string
-  /** JSON of what its emails share of a draft's `extra`. */
+  /** JSON of the `extra` fields that all its emails share. */
   readonly extra: string | null
   readonly state: number
-  /** 1: it is only captured. */
+  /** 1: its emails are only captured. */
   readonly sandbox: number
   readonly total: number
   readonly handedOver: number
@@ -65,7 +70,7 @@ export interface Broadcast {
   readonly quotaMonth: number | null
   readonly dueAt: Millis
   readonly error: string | null
-  /** JSON, as `formatStoredActor` gives it. */
+  /** JSON from `formatStoredActor`. */
   readonly actor: string
 }
 
@@ -81,7 +86,7 @@ const sql = prepareStatements((db) => ({
   byOperation: db.prepare<Broadcast, [number, number]>(
     `SELECT ${COLUMNS} FROM broadcasts WHERE operation_id = ? AND account_id = ?`,
   ),
-  // Of many that wait for their time none is looked at before it.
+  // Does not read the many broadcasts that still wait for their time.
   ready: db.prepare<{ id: number; accountId: number }, [number]>(
     `SELECT id, account_id AS accountId FROM broadcasts INDEXED BY broadcasts_open
      WHERE ${IS_OPEN} AND (state IN ${PROCEEDING_CODES} OR (state = ${stateCode('waiting')} AND due_at <= ?)) ORDER BY id`,
@@ -98,7 +103,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Whether a broadcast of a stream has not ended. */
+/** Whether a stream has an open broadcast. */
 export const hasOpenBroadcast = (db: Database, streamId: number): boolean => sql(db).open.get(streamId) !== null
 
 export const findBroadcastById = (db: Database, id: number): Broadcast | undefined => sql(db).byId.get(id) ?? undefined
@@ -106,14 +111,14 @@ export const findBroadcastById = (db: Database, id: number): Broadcast | undefin
 export const findBroadcastOfOperation = (db: Database, accountId: number, operationId: number): Broadcast | undefined =>
   sql(db).byOperation.get(operationId, accountId) ?? undefined
 
-/** Those for which something is to be done now, oldest first. */
+/** Broadcasts that can proceed now, oldest first. */
 export const findReadyBroadcasts = (db: Database, now: Millis): { id: number; accountId: number }[] =>
   sql(db).ready.all(now)
 
-/** When the first of those that wait has its time; undefined when none waits. */
+/** The due time of the first waiting broadcast; undefined when none waits. */
 export const findNextDueTime = (db: Database): Millis | undefined => sql(db).nextDue.get()?.at ?? undefined
 
-/** What has to be told when a broadcast moves: its newsletter. In the transaction of the move. */
+/** Called at each transition, in its transaction, to update the newsletter. */
 export type OnTransition = (
   tx: Tx,
   broadcast: Pick<Broadcast, 'id' | 'newsletterId' | 'total'>,
@@ -122,8 +127,8 @@ export type OnTransition = (
 ) => void
 
 /**
- * Moves a broadcast that is in `from`; false when it is not. Its operation moves along.
- * @param error why, in one sentence, where that is to be seen
+ * Moves a broadcast from state `from` to `to` and updates its operation; false when it is not in `from`.
+ * @param error the reason in one sentence, for the user
  */
 export function transitionBroadcast(
   app: App,
@@ -146,13 +151,13 @@ export function transitionBroadcast(
   return true
 }
 
-/** Notes why a broadcast that is being sent does not go on; null: it does. Its state stays. */
+/** Records why a sending broadcast is delayed, without a change of state; null clears the reason. */
 export function recordDelayReason(app: App, tx: Tx, broadcastId: number, error: string | null): void {
   if (sql(tx.db).note.run(error, app.eventTime(), broadcastId, stateCode('sending')).changes === 1)
     updateOperation(app, tx, broadcastId)
 }
 
-/** Counts recipients that were handed to delivery or left out; those that are taken back move from one to the other. */
+/** Counts recipients that were enqueued or skipped. Withdrawn ones move from the first count to the second. */
 export function advanceBroadcast(
   app: App,
   tx: Tx,
@@ -175,7 +180,7 @@ const OPERATION_STATUS: Readonly<Record<BroadcastState, OperationProgress['statu
   failed: 'failed',
 }
 
-/** Writes into the operation how far its broadcast is. */
+/** Writes the progress of a broadcast into its operation. */
 function updateOperation(app: App, tx: Tx, broadcastId: number): void {
   const broadcast = findBroadcastById(tx.db, broadcastId)
   if (!broadcast || broadcast.operationId === null) return
@@ -193,9 +198,9 @@ function updateOperation(app: App, tx: Tx, broadcastId: number): void {
 const formatSkippedSummary = ({ leftOut, total }: Broadcast): string | null =>
   leftOut === 0
     ? null
-    : `${leftOut} of ${total} contacts were left out: they unsubscribed, were suppressed or were removed after the broadcast was begun.`
+    : `${leftOut} of ${total} contacts were skipped: they unsubscribed, were suppressed or were removed after the broadcast started.`
 
-/** What the operation says beyond its own fields. */
+/** Metadata of the operation beyond its own fields. */
 export const toOperationMetadata = (
   broadcast: Pick<Broadcast, 'state' | 'dueAt' | 'handedOver' | 'leftOut'>,
 ): Readonly<Record<string, unknown>> => ({

@@ -3,51 +3,51 @@ import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlit
 import { accounts } from '#features/core/accounts/tables.ts'
 import { flag, time, uuid } from '#platform/db/columns.ts'
 
-/** One message to a contact list. What all its emails share stands here once: sources, data, sender. */
+/** One message to a contact list. Stores once what all its emails share: sources, data, sender. */
 export const broadcasts = sqliteTable(
   'broadcasts',
   {
-    /** Never given twice: emails name it. */
+    /** Never reused, because emails refer to it. */
     id: integer('id').primaryKey({ autoIncrement: true }),
     accountId: integer('account_id')
       .notNull()
       .references(() => accounts.id),
-    /** Null while its recipients are being fixed: nobody knows of it yet. */
+    /** Null while the recipient snapshot is being taken; the broadcast is invisible then. */
     operationId: integer('operation_id').unique(),
     newsletterId: integer('newsletter_id'),
     listId: integer('list_id').notNull(),
     streamId: integer('stream_id').notNull(),
-    /** Row id of the template that the sources are from, and its version then. */
+    /** Row id and version of the template that supplied the sources. */
     templateId: integer('template_id'),
     templateVersion: integer('template_version'),
     from: text('from_address').notNull(),
     /** Source of the subject. */
     subject: text('subject').notNull(),
-    /** References into the content store: sources of the bodies. */
+    /** References into the content store: the sources of the bodies. */
     htmlRef: integer('html_ref'),
     textRef: integer('text_ref'),
-    /** Octets of the sources of the bodies. */
+    /** Octets of the body sources. */
     sizeBytes: integer('size_bytes').notNull(),
-    /** JSON object: what every recipient's render gets. */
+    /** JSON object: data for the rendering of every recipient. */
     templateData: text('template_data').notNull(),
-    /** JSON of what few have: reply_to, headers, tags. */
+    /** JSON of rarely set fields: reply_to, headers, tags. */
     extra: text('extra'),
     /** Index into BROADCAST_STATES. */
     state: integer('state').notNull(),
-    /** Whether it is only captured: decided when it begins, as the quota is. */
+    /** Whether its emails are only captured; decided at the start, like the quota. */
     sandbox: flag('sandbox').notNull(),
-    /** Recipients that were fixed. */
+    /** Recipients in the snapshot. */
     total: integer('total').notNull(),
-    /** Of those: handed to delivery, and left out because they unsubscribed, were suppressed or removed since, or were taken back. */
+    /** Of those: enqueued, and skipped because they unsubscribed, were suppressed, removed or withdrawn. */
     handedOver: integer('handed_over').notNull(),
     leftOut: integer('left_out').notNull(),
-    /** Month whose quota its recipients were counted in; null: they counted in none. */
+    /** Month whose quota counts its recipients; null when none does. */
     quotaMonth: integer('quota_month'),
-    /** When it begins. */
+    /** When it starts. */
     dueAt: time('due_at').notNull(),
-    /** Why it does not go on, in one sentence. */
+    /** Why it is delayed or ended, in one sentence. */
     error: text('error'),
-    /** JSON: who began it, for the audit log. */
+    /** JSON of the actor who started it, for the audit log. */
     actor: text('actor').notNull(),
     createdAt: time('created_at').notNull(),
     updatedAt: time('updated_at').notNull(),
@@ -58,7 +58,7 @@ export const broadcasts = sqliteTable(
   ],
 )
 
-/** A contact that a broadcast is yet to be handed to delivery for, as it was when the recipients were fixed. The row goes with that. */
+/** A contact in the snapshot that is not enqueued yet. Enqueuing deletes the row. */
 export const broadcastRecipients = sqliteTable(
   'broadcast_recipients',
   {
@@ -66,7 +66,7 @@ export const broadcastRecipients = sqliteTable(
     contactId: integer('contact_id').notNull(),
     contactUuid: uuid('contact_uuid').notNull(),
     email: text('email').notNull(),
-    /** JSON object; null: empty. */
+    /** JSON object; null when empty. */
     metadata: text('metadata'),
   },
   (t) => [primaryKey({ columns: [t.broadcastId, t.contactId] })],

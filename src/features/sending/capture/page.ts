@@ -1,13 +1,13 @@
 /**
- * @module The pages that show captured mail: a list and a message. Pure: from values to HTML without scripts. Whatever a message says is shown as
- * text; its HTML stands only in a sandboxed frame that runs and loads nothing.
+ * @module Renders the pages with captured mail: a list and a message. Pure: turns values into HTML without scripts.
+ * Shows message content as text; its HTML appears only in a sandboxed frame that runs and loads nothing.
  */
 import type { Millis } from '#platform/clock.ts'
 import { type Html, html, htmlPage } from '#platform/http/html.ts'
 import { KiB } from '#platform/units.ts'
 import type { ReadableHead, ReadableMessage } from './parse.ts'
 
-/** What the envelope and the store know of a message. */
+/** Envelope and metadata of a captured message. */
 export interface CapturedEnvelope {
   readonly recipientId: number
   readonly emailId: number
@@ -26,7 +26,7 @@ interface ListedCapture {
   readonly head: ReadableHead
 }
 
-/** The newest captured messages, one row an email. */
+/** The list of the newest captured messages, one row per email. */
 export const capturedListPage = (captures: readonly ListedCapture[]): Html =>
   renderPage(
     'Captured mail',
@@ -34,7 +34,7 @@ export const capturedListPage = (captures: readonly ListedCapture[]): Html =>
 ${NOTE}
 ${
   captures.length === 0
-    ? html`<p>Nothing is captured. Mail from domains that never were verified comes here, and all mail in delivery mode <code>capture</code>.</p>`
+    ? html`<p>No mail is captured. Mail from domains that were never verified appears here, and all mail in delivery mode <code>capture</code>.</p>`
     : html`<table>
 <thead><tr><th scope="col">Received</th><th scope="col">From</th><th scope="col">To</th><th scope="col">Subject</th></tr></thead>
 <tbody>${groupByEmail(captures).map(renderRow)}</tbody>
@@ -42,15 +42,18 @@ ${
 }`,
   )
 
-const NOTE = html`<p>Nothing of this has left this machine: here mail is only captured. <a href="/docs">The API</a></p>`
+const NOTE = html`<p>None of this mail has left this machine: it is only captured. <a href="/docs">The API</a></p>`
 
-/** The captures of each email, in the order of its recipients; emails in the order in which they come. */
+/** The captures of each email in the order of its recipients; the emails in the order given. */
 const groupByEmail = (captures: readonly ListedCapture[]): ListedCapture[][] =>
   [...Map.groupBy(captures, ({ envelope }) => envelope.emailId).values()].map((ofEmail) =>
     ofEmail.toSorted((a, b) => a.envelope.recipientId - b.envelope.recipientId),
   )
 
-/** A copy for each recipient: the subject leads to that of the first, and with several each address to its own. */
+/**
+ * One email: the subject links to the first recipient's copy; with several recipients each address links to its own
+ * copy.
+ */
 function renderRow(ofEmail: readonly ListedCapture[]): Html | undefined {
   const [first] = ofEmail
   if (!first) return undefined
@@ -66,7 +69,7 @@ function renderRow(ofEmail: readonly ListedCapture[]): Html | undefined {
 }
 
 /**
- * One message.
+ * The page of one message.
  * @param source the whole message as text
  */
 export const capturedMessagePage = (envelope: CapturedEnvelope, message: ReadableMessage, source: string): Html =>
@@ -81,7 +84,7 @@ ${renderField('Date', message.date && renderTime(message.date.getTime()))}${rend
 ${renderField('Recipient', envelope.rcptTo)}${renderField('Envelope sender', envelope.mailFrom)}${renderField('Received', renderTime(envelope.receivedAt))}
 ${renderField('Size', `${envelope.sizeBytes} bytes`)}
 </dl>
-${message.isTruncated && html`<p>The message is large: text, HTML and attachments below are what its start contains.</p>`}
+${message.isTruncated && html`<p>The message is large: the text, HTML and attachments below are from its start.</p>`}
 ${message.text !== undefined && html`<h2 id="text">Text</h2>${renderTextBlock('text', message.text)}`}
 ${message.html !== undefined && html`<h2>HTML</h2>${renderFrame(message.html)}`}
 ${
@@ -93,12 +96,12 @@ ${
 ${renderTextBlock('source', source)}`,
   )
 
-/** A message that is not there, or not any more. */
+/** The page for a message that does not exist or was deleted. */
 export const notCapturedPage = (): Html =>
   renderPage(
     'Not captured',
     html`<h1>Not captured</h1>
-<p>There is no such message; old ones are removed. <a href="${CAPTURED_PATH}">Captured mail</a></p>`,
+<p>This message does not exist; old messages are deleted. <a href="${CAPTURED_PATH}">Captured mail</a></p>`,
   )
 
 const subjectOf = ({ subject }: ReadableHead): string => subject || '(no subject)'
@@ -111,13 +114,16 @@ const renderTime = (at: Millis): Html => {
 const renderField = (name: string, value: string | Html | undefined): Html | undefined =>
   value ? html`<div><dt>${name}</dt><dd><bdi>${value}</bdi></dd></div>` : undefined
 
-/** Scrolls by itself, so it takes the focus: else no key could scroll it. The line break after `<pre>` is not shown, one in the text would not be either. */
+/**
+ * The block scrolls on its own, so it must be focusable: otherwise it cannot be scrolled by keyboard. HTML ignores the
+ * line break after `<pre>`; without it, a line break at the start of the text would be lost.
+ */
 const renderTextBlock = (labelledBy: string, text: string): Html => html`
 <pre tabindex="0" role="region" aria-labelledby="${labelledBy}">
 ${text.slice(0, MAX_SHOWN_TEXT_LENGTH)}</pre>
 ${text.length > MAX_SHOWN_TEXT_LENGTH && html`<p>Only the first ${MAX_SHOWN_TEXT_LENGTH} of ${text.length} characters are shown.</p>`}`
 
-/** Inside the frame as well, should the page ever be sent without its own policy. */
+/** Also set inside the frame, in case the page is ever sent without its own policy. */
 const FRAME_CONTENT_SECURITY_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 const renderFrame = (body: string): Html => {

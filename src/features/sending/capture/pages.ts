@@ -1,8 +1,8 @@
 /**
- * @module /dev/captured: captured mail for the eyes of a developer. Public, and it shows the mail of all accounts, so composition mounts it in
- * delivery mode `capture` only, and only requests under a loopback name without the headers of a proxy are answered.
- * Never sees a proxy that asks under a loopback name and adds no header, such as `proxy_pass http://127.0.0.1:8080` of
- * nginx without `proxy_set_header`.
+ * @module /dev/captured: shows captured mail to developers. Public, and it shows the mail of all accounts. It is
+ * therefore mounted in delivery mode `capture` only, and answers only requests with a loopback host name and without
+ * proxy headers. Cannot detect a proxy that uses a loopback name and adds no header, such as `proxy_pass
+ * http://127.0.0.1:8080` of nginx without `proxy_set_header`.
  */
 import { Elysia } from 'elysia'
 import { htmlResponse } from '#platform/http/html.ts'
@@ -12,7 +12,7 @@ import { type CaptureStore, decodeRaw } from './store.ts'
 
 const MAX_LISTED = 50
 const LOOPBACK_NAMES = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
-/** What proxies, tunnels and content delivery networks add to requests that they pass on. */
+/** Headers that proxies, tunnels and content delivery networks add to forwarded requests. */
 const PROXY_HEADERS = [
   'forwarded',
   'via',
@@ -36,9 +36,9 @@ const hidden = { detail: { hide: true } }
 export const capturedPages = (store: Pick<CaptureStore, 'list' | 'get'>) =>
   new Elysia()
     .onBeforeHandle(({ request }) => {
-      // A page of another site whose name was made to point here (DNS rebinding) still carries that name.
+      // After DNS rebinding, a page of another site still sends its own host name.
       const { hostname } = new URL(request.url)
-      // A proxy or tunnel on this machine comes from loopback as well; most are known by the headers that they add.
+      // A proxy or tunnel on this machine also connects from loopback; most are recognisable by the headers they add.
       const isLocal = LOOPBACK_NAMES.test(hostname) && !PROXY_HEADERS.some((name) => request.headers.has(name))
       return isLocal ? undefined : htmlResponse(notCapturedPage(), 404)
     })

@@ -1,6 +1,6 @@
 /**
- * @module Reads a captured message for people: the header fields that they look for, text, HTML, names of attachments. Reads a bounded part of the
- * message and believes nothing in it; what comes out is text, to be escaped by whoever shows it.
+ * @module Parses a captured message for display: the main header fields, text, HTML, names of attachments. Reads a
+ * limited part of the message and trusts nothing in it; the result is plain text that the page must escape.
  */
 import { type AddressObject, simpleParser } from 'mailparser'
 import { MiB } from '#platform/units.ts'
@@ -12,7 +12,7 @@ export interface ReadableHead {
   readonly replyTo: string
   readonly subject: string
   readonly messageId: string
-  /** The Date field, unless it is none. */
+  /** The Date field if it is valid. */
   readonly date: Date | undefined
 }
 
@@ -20,11 +20,11 @@ export interface ReadableMessage extends ReadableHead {
   readonly text: string | undefined
   readonly html: string | undefined
   readonly attachments: readonly { readonly filename: string; readonly contentType: string }[]
-  /** Whether the message goes on after what was read: parts may be missing, the last one cut. */
+  /** Whether only the start of the message was parsed: parts may be missing, and the last one truncated. */
   readonly isTruncated: boolean
 }
 
-/** Bodies come before attachments, so that what people read is at the start. */
+/** Bodies precede attachments, so the start of a message has the readable part. */
 const MAX_PARSED_BYTES = MiB
 
 const OPTIONS = {
@@ -45,15 +45,15 @@ const EMPTY_HEAD: ReadableHead = {
   date: undefined,
 }
 
-/** The fields of a header; empty ones when it cannot be parsed. */
+/** The fields of a header; empty if it cannot be parsed. */
 export async function parseHead(head: Uint8Array): Promise<ReadableHead> {
   const { from, to, cc, replyTo, subject, messageId, date } = await parseMessage(head)
   return { from, to, cc, replyTo, subject, messageId, date }
 }
 
-/** What is in the first MiB of a message; nothing but empty fields when it cannot be parsed. */
+/** Parses the first MiB of a message; all fields are empty if it cannot be parsed. */
 export async function parseMessage(raw: Uint8Array): Promise<ReadableMessage> {
-  const isCut = raw.length > MAX_PARSED_BYTES
+  const isTruncated = raw.length > MAX_PARSED_BYTES
   const start = Buffer.from(raw.buffer, raw.byteOffset, Math.min(raw.length, MAX_PARSED_BYTES))
   try {
     const mail = await simpleParser(start, OPTIONS)
@@ -68,10 +68,10 @@ export async function parseMessage(raw: Uint8Array): Promise<ReadableMessage> {
       text: mail.text,
       html: mail.html === false ? undefined : mail.html,
       attachments: mail.attachments.map(({ filename, contentType }) => ({ filename: filename ?? '', contentType })),
-      isTruncated: isCut,
+      isTruncated,
     }
   } catch {
-    return { ...EMPTY_HEAD, text: undefined, html: undefined, attachments: [], isTruncated: isCut }
+    return { ...EMPTY_HEAD, text: undefined, html: undefined, attachments: [], isTruncated }
   }
 }
 

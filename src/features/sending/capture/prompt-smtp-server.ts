@@ -1,13 +1,14 @@
 /**
- * @module smtp-server without its wait for early talkers. It keeps each connection 100 ms before the greeting, to catch senders of spam that do not
- * wait for it; on a loopback listener that only we speak to, that wait protects nothing and delays the first message of each connection.
+ * @module smtp-server without its delay for early talkers. smtp-server waits 100 ms before each greeting to detect
+ * spammers who do not wait for it. On a loopback listener that only this service uses, the wait protects nothing and
+ * delays the first message of each connection.
  */
 import type { Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import { SMTPServer } from 'smtp-server'
 import { SMTPConnection, type SMTPConnectionOptions } from 'smtp-server/lib/smtp-connection.js'
 
-/** Greets at once. Not for listeners that strangers reach. */
+/** Greets immediately. Not for listeners that remote clients can reach. */
 export class PromptSmtpServer extends SMTPServer {
   override connect(socket: Socket | TLSSocket, options?: SMTPConnectionOptions | null): void {
     const connection = new PromptConnection(this, socket, options)
@@ -25,7 +26,7 @@ class PromptConnection extends SMTPConnection {
     this.connectionReady()
   }
 
-  /** Called above, and once more when the wait that `init` began is over. */
+  /** Called above, and again when the delay that `init` started has ended. */
   override connectionReady(next?: () => void): void {
     if (this.#isReady) return
     this.#isReady = true

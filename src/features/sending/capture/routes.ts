@@ -1,4 +1,4 @@
-/** @module GET /v1/emails/:id/captured: the message that was kept instead of being sent. */
+/** @module GET /v1/emails/:id/captured: the message that was captured instead of being sent. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
@@ -13,18 +13,18 @@ import type { CaptureStore } from './store.ts'
 
 const CapturedEmail = Type.Object(
   {
-    mail_from: Type.String({ description: "The envelope's sender: the return path of the first recipient." }),
+    mail_from: Type.String({ description: 'The envelope sender: the return path of the first recipient.' }),
     rcpt_to: Type.Array(Type.String(), {
-      description: 'The envelope recipients, Bcc included, for whom the email was captured, in the order of the email.',
+      description: 'The envelope recipients, Bcc included, of the captured email, in its order.',
     }),
     received_at: Timestamp({ description: 'When the message of the first recipient was captured.' }),
     size_bytes: Type.Integer({ description: 'Octets of the message.' }),
     raw: Type.String({
       description:
-        'The message of the first recipient as it would have been sent, DKIM signature included, with CRLF line ends. Text in UTF-8; a message that is not UTF-8 as a whole is given as ISO 8859-1, one character an octet.',
+        'The message of the first recipient as it would have been sent, DKIM signature included, with CRLF line ends. Text in UTF-8; a message that is not valid UTF-8 is returned as ISO 8859-1, one character per octet.',
     }),
   },
-  { description: 'What differs between the recipients of an email is that of the first one captured.' },
+  { description: 'Values that differ between recipients are those of the first one captured.' },
 )
 
 export const captureRoutes = (app: Pick<App, 'db'>, store: Pick<CaptureStore, 'find'>) =>
@@ -49,7 +49,7 @@ export const captureRoutes = (app: Pick<App, 'db'>, store: Pick<CaptureStore, 'f
       detail: {
         summary: 'Get an email as captured',
         description:
-          'Emails from a domain that is not verified (`sandbox: true`), and all emails in delivery mode `capture`, are delivered to a built-in server that keeps them for viewing. Mail of the service itself is never shown. Messages are removed by age, and the oldest when space runs out: then, before delivery, and for emails that were really sent, the answer is 404 `not_captured`. An id that is not one of the account is 404 `email_not_found`.',
+          'Emails from a domain that is not verified (`sandbox: true`), and all emails in delivery mode `capture`, are delivered to a built-in server that stores them for viewing. System mail is never shown. Messages are deleted by age, and the oldest when space runs out. After that, before delivery, and for emails that were really sent, the response is 404 `not_captured`. An id that does not belong to the account is 404 `email_not_found`.',
         tags: ['Emails'],
         ...requires('emails:read'),
       },
@@ -59,5 +59,5 @@ export const captureRoutes = (app: Pick<App, 'db'>, store: Pick<CaptureStore, 'f
 const createNotCapturedError = () =>
   notFound(
     'not_captured',
-    'No captured message is kept of this email: it is not delivered yet, was sent to its real recipients, or was removed with age.',
+    'No captured message is stored for this email: it is not delivered yet, was sent to its real recipients, or was deleted by age.',
   )

@@ -1,6 +1,7 @@
 /**
- * @module The SMTP server that captured mail is handed to: loopback only, no AUTH, no TLS, one recipient a transaction. Takes only messages whose
- * MAIL FROM is a VERP address of ours, so that nothing else on the machine can put mail into the store. Never relays.
+ * @module The SMTP server that receives captured mail: loopback only, no AUTH, no TLS, one recipient per transaction.
+ * Accepts a message only if its MAIL FROM is a VERP address of this service, so no other program on the machine can
+ * write to the store. Never relays.
  */
 import type { AddressInfo } from 'node:net'
 import type { SMTPServerAddress, SMTPServerDataStream, SMTPServerSession } from 'smtp-server'
@@ -15,11 +16,11 @@ import type { CaptureStore, NewCapture } from './store.ts'
 export interface CaptureServerOptions {
   readonly store: Pick<CaptureStore, 'save'>
   readonly verpKey: Uint8Array
-  /** The email that a recipient belongs to, and whose share of the store it takes; undefined when there is no such recipient. */
+  /** The email of a recipient, and the owner whose share of the store it uses; undefined for an unknown recipient. */
   readonly findEmail: (recipientId: number) => Pick<NewCapture, 'emailId' | 'ownerId'> | undefined
-  /** Name in the greeting. */
+  /** Host name in the greeting. */
   readonly hostname: string
-  /** Larger messages are refused with 552; also the bound on what one session holds in memory. */
+  /** Larger messages are rejected with 552; also limits the memory of one session. */
   readonly maxMessageBytes: number
   readonly log: Log
 }
@@ -27,15 +28,15 @@ export interface CaptureServerOptions {
 export interface CaptureServer {
   readonly host: string
   readonly port: number
-  /** Ends the sessions and waits for what they are storing. The store is the caller's to close. */
+  /** Ends the sessions and waits for pending writes. The caller closes the store. */
   close(): Promise<void>
 }
 
 const HOST = '127.0.0.1'
-/** How long a session in the middle of a message is waited for. */
+/** How long to wait for a session that is receiving a message. */
 const CLOSE_TIMEOUT_MS = seconds(2)
 
-/** Listens on a free port of the loopback address. Rejects with what the system says. */
+/** Listens on a free port of the loopback address. Rejects with the system error. */
 export async function startCaptureServer(options: CaptureServerOptions): Promise<CaptureServer> {
   const { store, log, maxMessageBytes } = options
   const saving = new Set<Promise<void>>()
@@ -60,10 +61,10 @@ export async function startCaptureServer(options: CaptureServerOptions): Promise
 
   const toReplyError = (error: unknown): SmtpReplyError => {
     if (error instanceof SmtpReplyError) return error
-    log.warn({ err: error }, 'a captured message was not stored; its delivery is tried again')
+    log.warn({ err: error }, 'captured message not stored; its delivery will be retried')
     return error instanceof AppError && error.code === 'insufficient_storage'
-      ? new SmtpReplyError(452, '4.3.1 There is no disk space left for captured messages')
-      : new SmtpReplyError(451, '4.3.0 The captured message could not be stored')
+      ? new SmtpReplyError(452, '4.3.1 Insufficient system storage')
+      : new SmtpReplyError(451, '4.3.0 Local error in processing')
   }
 
   const server = new PromptSmtpServer({
@@ -98,7 +99,7 @@ export async function startCaptureServer(options: CaptureServerOptions): Promise
       })
     },
   })
-  server.on('error', (error) => log.debug({ err: error }, 'a session of the capture server ended with an error'))
+  server.on('error', (error) => log.debug({ err: error }, 'capture session failed'))
 
   await new Promise<void>((resolve, reject) => {
     server.server.once('error', reject)
@@ -117,7 +118,7 @@ export async function startCaptureServer(options: CaptureServerOptions): Promise
   }
 }
 
-/** What smtp-server sends as the reply; the enhanced status code (RFC 3463) stands at the start of the message. */
+/** The reply that smtp-server sends; the message starts with the enhanced status code (RFC 3463). */
 class SmtpReplyError extends Error {
   readonly responseCode: number
 
@@ -127,11 +128,11 @@ class SmtpReplyError extends Error {
   }
 }
 
-const createForeignSenderError = () => new SmtpReplyError(550, '5.7.1 Only mail of this service is captured')
+const createForeignSenderError = () => new SmtpReplyError(550, '5.7.1 Only mail from this service is accepted')
 const createTooLargeError = (maxBytes: number) =>
-  new SmtpReplyError(552, `5.3.4 The message is larger than ${maxBytes} octets`)
+  new SmtpReplyError(552, `5.3.4 Message size exceeds limit of ${maxBytes} octets`)
 
-/** smtp-server gives domains in Unicode; in the envelope they stand as A-labels. */
+/** smtp-server returns domains in Unicode; the envelope has A-labels. */
 function toEnvelopeAddress({ address }: SMTPServerAddress): string {
   const at = address.lastIndexOf('@')
   const domain = address.slice(at + 1)
@@ -139,8 +140,9 @@ function toEnvelopeAddress({ address }: SMTPServerAddress): string {
 }
 
 /**
- * Calls `done` with the whole message, or with undefined when it was too large; never when the connection was lost before its end. Copies into
- * one buffer: smtp-server gives a chunk for each line that begins with a dot, and a list of those can take a hundred times the message.
+ * Calls `done` with the whole message, or with undefined if it was too large; never if the connection was lost early.
+ * Copies into one buffer: smtp-server emits a chunk for each line that starts with a dot, and a list of those can use a
+ * hundred times the memory of the message.
  */
 function collectMessage(stream: SMTPServerDataStream, done: (raw: Uint8Array | undefined) => void): void {
   const sink = new Bun.ArrayBufferSink()

@@ -1,4 +1,4 @@
-/** @module The settings of captured mail. */
+/** @module Settings of captured mail. */
 import type { SettingValues } from '#platform/config.ts'
 import { integer, size } from '#platform/setting-kinds.ts'
 import { GiB, MiB } from '#platform/units.ts'
@@ -8,9 +8,9 @@ export const captureSettings = {
     64 * MiB,
     1 * MiB,
     100 * GiB,
-    'Most bytes of captured messages; the account with most loses its oldest.',
+    'Maximum size of all captured messages; beyond it, the account that uses most loses its oldest.',
   ),
-  captureMaxHours: integer(72, 1, 8760, 'Age at which captured messages are removed.'),
+  captureMaxHours: integer(72, 1, 8760, 'Age at which captured messages are deleted.'),
 }
 
 declare module '#platform/config.ts' {

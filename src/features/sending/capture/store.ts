@@ -1,7 +1,7 @@
 /**
- * @module Captured messages, in `capture.db`: a file of its own, bounded by age and bytes, that holds nothing else and may
- * be deleted while the service is stopped. When there are too many bytes, the owner with most loses his oldest message.
- * One row a recipient, because each recipient is a transaction of its own. Knows nothing of SMTP, accounts or pages.
+ * @module Stores captured messages in `capture.db`, a separate file limited by age and bytes that may be deleted while
+ * the service is stopped. When it exceeds its bytes, the owner who uses most loses the oldest message. One row per
+ * recipient, because each recipient is a transaction of its own. Knows nothing of SMTP, accounts or pages.
  */
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
@@ -12,19 +12,19 @@ import { openDatabase, prepareStatements } from '#platform/db/open.ts'
 import { Counts } from '#platform/queue/counts.ts'
 import { KiB } from '#platform/units.ts'
 
-/** A message as it was handed in for one recipient. */
+/** A message as submitted for one recipient. */
 export interface NewCapture {
   readonly recipientId: number
   readonly emailId: number
-  /** Whose share of the bytes it takes. */
+  /** The owner whose share of the bytes it uses. */
   readonly ownerId: number
   readonly mailFrom: string
   readonly rcptTo: string
-  /** The message's octets, dot-stuffing undone. */
+  /** The octets of the message without dot-stuffing. */
   readonly raw: Uint8Array
 }
 
-/** An email as captured; what differs between its recipients is that of the first of them. */
+/** A captured email; values that differ between recipients are those of the first. */
 export interface Capture {
   readonly mailFrom: string
   /** All captured recipients, in the order of the email. */
@@ -32,11 +32,11 @@ export interface Capture {
   readonly receivedAt: Millis
   /** Octets of the message. */
   readonly sizeBytes: number
-  /** As `decodeRaw` gives it. */
+  /** The message as `decodeRaw` returns it. */
   readonly raw: string
 }
 
-/** One recipient's capture without its message. */
+/** The capture of one recipient without its message. */
 export interface CaptureSummary {
   readonly recipientId: number
   readonly emailId: number
@@ -44,11 +44,11 @@ export interface CaptureSummary {
   readonly rcptTo: string
   readonly receivedAt: Millis
   readonly sizeBytes: number
-  /** The header fields, or the first 16 KiB of them. */
+  /** The header fields, limited to the first 16 KiB. */
   readonly head: Uint8Array
 }
 
-/** One recipient's capture with its message. */
+/** The capture of one recipient with its message. */
 export interface CapturedMessage extends CaptureSummary {
   readonly raw: Uint8Array
 }
@@ -56,17 +56,17 @@ export interface CapturedMessage extends CaptureSummary {
 export interface CaptureStoreOptions {
   readonly dataDir: string
   readonly clock: Pick<Clock, 'now'>
-  /** Bound on the messages as stored (compressed). One that is larger by itself is not kept. */
+  /** Limit on the stored (compressed) bytes of all messages. A message that alone exceeds it is not retained. */
   readonly maxBytes: number
   readonly maxAgeMs: number
   readonly committerOptions: CommitterOptions
 }
 
 const MAX_HEAD_BYTES = 16 * KiB
-/** Above this a message is compressed in the thread pool. */
+/** Larger messages are compressed in the thread pool. */
 const MAX_SYNC_COMPRESSED_BYTES = 64 * KiB
 const ZSTD_LEVEL = 1
-/** Bounds of what one write function removes and gives back to the disk, and so of the time that it takes. */
+/** Limits on what one write deletes and returns to the disk, and so on its duration. */
 const MAX_REMOVED_PER_BATCH = 200
 const MAX_PAGES_FREED_PER_BATCH = 256
 
@@ -78,7 +78,7 @@ const SCHEMA = `
   CREATE INDEX IF NOT EXISTS captures_email ON captures (email_id);
   CREATE INDEX IF NOT EXISTS captures_received ON captures (received_at);
 `
-/** Files of earlier versions lack the column. */
+/** Files of earlier versions lack this column. */
 const ADD_OWNER = 'ALTER TABLE captures ADD COLUMN owner_id INTEGER NOT NULL DEFAULT 0'
 const OWNER_INDEX = 'CREATE INDEX IF NOT EXISTS captures_owner ON captures (owner_id, received_at)'
 
@@ -136,12 +136,12 @@ export class CaptureStore {
   /** For tests that fill it. */
   readonly db: Database
   readonly path: string
-  /** For upkeep of its file. */
+  /** For maintenance of the file. */
   readonly committer: Committer
   readonly #options: CaptureStoreOptions
-  /** Sums of `stored_bytes` of what is committed, by owner. */
+  /** Sums of the committed `stored_bytes` by owner. */
   readonly #bytes = new Counts()
-  /** The last trim asked for; never rejects. */
+  /** The last purge requested; never rejects. */
   #lastPurge: Promise<void> = Promise.resolve()
 
   constructor(options: CaptureStoreOptions) {
@@ -162,8 +162,9 @@ export class CaptureStore {
   }
 
   /**
-   * Keeps a message; resolves when it is on disk. One handed in again for the same recipient takes the place of the first. A full disk, or one
-   * of which only the reserve is left, rejects with AppError 507 `insufficient_storage`: captures are as large as what was asked for, and delivery is tried again.
+   * Stores a message; resolves when it is on disk. A message submitted again for the same recipient replaces the first.
+   * Rejects with AppError 507 `insufficient_storage` if the disk is full or only the reserve is left: clients choose
+   * how large captures are, and delivery is retried.
    */
   async save({ recipientId, emailId, ownerId, mailFrom, rcptTo, raw }: NewCapture): Promise<void> {
     const stored = await compress(raw)
@@ -188,11 +189,11 @@ export class CaptureStore {
         this.#bytes.add(ownerId, stored.length)
       })
     })
-    // Nobody waits for it, and when it fails the next one finds the same to do.
+    // Not awaited: if the purge fails, the next one repeats its work.
     if (this.#bytes.total > this.#options.maxBytes) void this.purge().catch(() => undefined)
   }
 
-  /** What was captured of an email; undefined when nothing was, or nothing is left. */
+  /** The capture of an email; undefined if none exists or all were deleted. */
   find(emailId: number): Capture | undefined {
     const recipients = sql(this.db).ofEmail.all(emailId)
     const first = recipients[0] && this.get(recipients[0].recipientId)
@@ -206,7 +207,7 @@ export class CaptureStore {
     }
   }
 
-  /** One recipient's capture. Throws MissingBlobError when it is damaged. */
+  /** The capture of one recipient. Throws MissingPart if it is corrupt. */
   get(recipientId: number): CapturedMessage | undefined {
     const row = sql(this.db).message.get(recipientId)
     return row ? { ...row, raw: decompress(row.raw as Uint8Array<ArrayBuffer>) } : undefined
@@ -217,9 +218,9 @@ export class CaptureStore {
     return sql(this.db).newest.all(limit)
   }
 
-  /** Removes what was captured of emails; resolves with how many captures that were, once it is on disk. */
+  /** Deletes the captures of emails; resolves with their number when this is on disk. */
   async remove(emailIds: readonly number[]): Promise<number> {
-    // Nearly always there are none.
+    // Usually there are none.
     if (!emailIds.some((id) => sql(this.db).ofEmail.get(id) !== null)) return 0
     return this.committer.writeFromReserve((tx) => {
       const removed = emailIds.flatMap((id) => sql(tx.db).removeOfEmail.all(id))
@@ -231,8 +232,8 @@ export class CaptureStore {
   }
 
   /**
-   * Removes what is too old, then the oldest messages of the owners with most until the bound on bytes is kept. Resolves
-   * when that is on disk.
+   * Deletes messages that are too old, then the oldest messages of the owners who use most until the byte limit is met.
+   * Resolves when this is on disk.
    */
   purge(): Promise<void> {
     const done = this.#lastPurge.then(() => this.#purgeNow())
@@ -240,7 +241,7 @@ export class CaptureStore {
     return done
   }
 
-  /** Waits for what is being written and closes the file. */
+  /** Waits for pending writes and closes the file. */
   async close(): Promise<void> {
     await this.#lastPurge
     await this.committer.close()
@@ -284,7 +285,7 @@ export class CaptureStore {
       const [ownerId, storedBytes] = [...bytes].reduce((most, each) => (each[1] > most[1] ? each : most))
       const oldest = sql(tx.db).oldestOf.get(ownerId)
       if (oldest) remove(oldest)
-      // The file was emptied by somebody else.
+      // Another process emptied the file.
       else countRemoved({ ownerId, storedBytes })
     }
     tx.afterCommit(() => {
@@ -292,19 +293,22 @@ export class CaptureStore {
     })
   }
 
-  /** Fewer free pages than this the next messages fill anyway. */
+  /** The next messages reuse fewer free pages anyway. */
   #isMostlyFree(): boolean {
     const { free = 0, total = 0 } = sql(this.db).pages.get() ?? {}
     return free > total / 2
   }
 }
 
-/** Opens (and makes) the store in the data directory. Only the process that owns the directory may call it. */
+/**
+ * Opens the store in the data directory, creating it if needed. Only the process that owns the directory may call it.
+ */
 export const openCaptureStore = (options: CaptureStoreOptions): CaptureStore => new CaptureStore(options)
 
 /**
- * A message as text that loses no octet. What we compose is 7-bit, or UTF-8 with SMTPUTF8; a message that is not UTF-8 as a whole is read as
- * ISO 8859-1, one character an octet. Encoded as UTF-8 again the text has `size_bytes` octets in the first case, and more in the second.
+ * Decodes a message to text without losing an octet. Composed mail is 7-bit, or UTF-8 with SMTPUTF8; a message that is
+ * not valid UTF-8 is decoded as ISO 8859-1, one character per octet. Encoded as UTF-8 again, the text has `size_bytes`
+ * octets in the first case and more in the second.
  */
 export function decodeRaw(raw: Uint8Array): string {
   try {

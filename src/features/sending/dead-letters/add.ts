@@ -1,4 +1,4 @@
-/** @module Puts a recipient among the dead letters, in the transaction of the outcome that ended it. */
+/** @module Adds a recipient to the dead letters, in the transaction of its final outcome. */
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'

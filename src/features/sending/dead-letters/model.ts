@@ -1,4 +1,4 @@
-/** @module Wire shapes of dead letters. */
+/** @module JSON shapes of dead letters. */
 import { type Static, Type } from '@sinclair/typebox'
 import { messageIdOf } from '#features/sending/queue/names.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
@@ -10,7 +10,7 @@ export const DEFAULT_COUNT = 50
 export const MAX_LISTED = 200
 
 export const DeadLetterQuery = Type.Object({
-  count: QueryInteger({ minimum: 0, maximum: MAX_LISTED, default: DEFAULT_COUNT, description: 'How many.' }),
+  count: QueryInteger({ minimum: 0, maximum: MAX_LISTED, default: DEFAULT_COUNT, description: 'How many to return.' }),
 })
 
 export const DeadLetterRecord = Type.Object({
@@ -24,7 +24,7 @@ export const DeadLetterRecord = Type.Object({
   subject: Type.String({ description: 'Subject of the email.' }),
   failure_reason: Type.String({
     description:
-      'expired: not delivered in time; failed: our own fault; uncertain: the receiver may have it, so a retry may deliver it twice.',
+      'expired: not delivered in time; failed: an error of the service; uncertain: the receiver may have it, so a retry may deliver it twice.',
   }),
   original_status: Type.String({ description: 'How the delivery ended: bounced, failed or uncertain.' }),
   attempt_count: Type.Integer({ description: 'Attempts at this recipient.' }),
@@ -40,21 +40,21 @@ export const DeadLetterRecord = Type.Object({
       to: Type.String({ description: 'Recipient whose delivery ended.' }),
       subject: Type.String({ description: 'Subject of the email.' }),
       stream: Nullable(Type.String(), { description: 'Slug of its stream.' }),
-      sandbox: Type.Boolean({ description: 'True when it was only captured.' }),
-      scheduled_at: Nullable(Timestamp(), { description: 'When it was to be sent.' }),
+      sandbox: Type.Boolean({ description: 'True if it was only captured.' }),
+      scheduled_at: Nullable(Timestamp(), { description: 'When it was scheduled to be sent.' }),
       created_at: Timestamp({ description: 'When the email was accepted.' }),
     },
-    { description: 'The email in short, without its bodies.' },
+    { description: 'The email in brief, without its bodies.' },
   ),
 })
 export type DeadLetterRecord = Static<typeof DeadLetterRecord>
 
 export const DeadLetterList = Type.Object({
   data: Type.Array(DeadLetterRecord, { description: 'Newest first.' }),
-  total: Type.Integer({ description: 'How many there are in all.' }),
+  total: Type.Integer({ description: 'Total number of dead letters.' }),
 })
 
-export const Retried = Type.Object({ message: Type.String({ description: 'What happens now.' }) })
+export const Retried = Type.Object({ message: Type.String({ description: 'What happens next.' }) })
 
 export function deadLetterWire(letter: DeadLetter, accountUuid: string): DeadLetterRecord {
   const id = String(letter.id)

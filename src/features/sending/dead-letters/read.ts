@@ -1,4 +1,4 @@
-/** @module Reads the dead letters of an account, each with what is known of its email and recipient. */
+/** @module Reads the dead letters of an account with data of their emails and recipients. */
 import type { Database } from 'bun:sqlite'
 import { type Status, statusName } from '#features/sending/queue/status.ts'
 import type { Millis } from '#platform/clock.ts'
@@ -18,7 +18,7 @@ export interface DeadLetter {
   readonly from: string
   readonly subject: string
   readonly sandbox: boolean
-  /** Whether its email is of a broadcast. */
+  /** Whether its email belongs to a broadcast. */
   readonly isBulk: boolean
   readonly scheduledAt: Millis | null
   readonly acceptedAt: Millis
@@ -55,7 +55,7 @@ const toDeadLetter = (row: Row): DeadLetter => ({
   status: statusName(row.status),
 })
 
-/** The newest dead letters of an account, and how many there are in all, counted in the index. */
+/** The newest dead letters of an account, and their total, counted in the index. */
 export const listDeadLetters = (
   db: Database,
   accountId: number,
@@ -65,7 +65,7 @@ export const listDeadLetters = (
   total: sql(db).count.get(accountId)?.n ?? 0,
 })
 
-/** The account's dead letter with an id as the API gives it; 404 when it has none. */
+/** The account's dead letter with the id from the API; throws a 404 if there is none. */
 export function getDeadLetter(db: Database, accountId: number, id: string): DeadLetter {
   const row = LETTER_ID.test(id) ? sql(db).byId.get(accountId, Number(id)) : null
   if (!row) throw notFound('dead_letter_not_found', 'There is no dead letter with this id.')

@@ -1,4 +1,4 @@
-/** @module What an account may do with a dead letter: send it again, which is its explicit decision, or drop it. */
+/** @module Retries a dead letter, which only the account itself may decide, or deletes it. */
 
 import { getSendingAccount, requireSendingAllowed } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -18,7 +18,7 @@ const sql = prepareStatements((db) => ({
   delete: db.prepare('DELETE FROM dead_letters WHERE id = ?'),
 }))
 
-/** The status that a recipient ended in, by what made it a dead letter. */
+/** The final status of a recipient by the reason of its dead letter. */
 const STATUS_BY_REASON: Readonly<Record<DeadLetterReason, Status>> = {
   expired: 'bounced',
   failed: 'failed',
@@ -26,8 +26,9 @@ const STATUS_BY_REASON: Readonly<Record<DeadLetterReason, Status>> = {
 }
 
 /**
- * Puts the recipient of a dead letter back into the queue, due now and with a new time until expiry, and removes the letter. 404 for an unknown
- * id, 403 while the account is paused, 409 when its content is no longer kept. A receiver that has an `uncertain` message already gets it a second time.
+ * Puts the recipient of a dead letter back into the queue, due now and with the full time until expiry, and deletes the
+ * letter. Throws a 404 for an unknown id, a 403 while the account is paused, and a 409 if the content is no longer
+ * stored. A receiver that already has an `uncertain` message gets it twice.
  */
 export function retryDeadLetter(app: App, actor: Actor, id: string): Promise<void> {
   return app.commit.write((tx) => {
@@ -36,7 +37,7 @@ export function retryDeadLetter(app: App, actor: Actor, id: string): Promise<voi
     if (isContentDeleted(tx.db, letter.emailId))
       throw conflict(
         'content_not_kept',
-        'The content of this email is no longer kept, so it cannot be sent again; send a new email.',
+        'The content of this email is no longer stored, so it cannot be sent again; send a new email.',
       )
     const domain = letter.to.slice(letter.to.lastIndexOf('@') + 1)
     const lane = laneOf({ accountId: actor.accountId, domain, sandbox: letter.sandbox, isBulk: letter.isBulk })
@@ -52,7 +53,7 @@ export function retryDeadLetter(app: App, actor: Actor, id: string): Promise<voi
     if (!isRequeued) {
       throw conflict(
         'dead_letter_superseded',
-        `The recipient is ${letter.status} by now, so there is nothing to retry; delete the dead letter.`,
+        `The recipient is now ${letter.status}, so there is nothing to retry; delete the dead letter.`,
       )
     }
     removeDeadLetter(app, tx, actor, letter, 'dead_letter.retried')
@@ -60,7 +61,7 @@ export function retryDeadLetter(app: App, actor: Actor, id: string): Promise<voi
   })
 }
 
-/** Removes a dead letter; its email stays as it ended. 404 for an unknown id. */
+/** Deletes a dead letter; its email is unchanged. Throws a 404 for an unknown id. */
 export const deleteDeadLetter = (app: App, actor: Actor, id: string): Promise<void> =>
   app.commit.writeFromReserve((tx) =>
     removeDeadLetter(app, tx, actor, getDeadLetter(tx.db, actor.accountId, id), 'dead_letter.deleted'),

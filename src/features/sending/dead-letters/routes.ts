@@ -1,4 +1,4 @@
-/** @module /v1/dead-letters: paths, shapes and one call each. */
+/** @module The routes of /v1/dead-letters. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
@@ -30,7 +30,8 @@ export const deadLetterRoutes = (app: App) =>
         response: DeadLetterList,
         detail: {
           summary: 'List dead letters',
-          description: 'Recipients whose delivery expired, failed by our own fault or is uncertain, newest first.',
+          description:
+            'Recipients whose delivery expired, failed because of the service or is uncertain, newest first.',
           tags,
           ...requires('emails:read'),
         },
@@ -56,7 +57,7 @@ export const deadLetterRoutes = (app: App) =>
         detail: {
           summary: 'Send a dead letter again',
           description:
-            'The email is queued anew with its full time until expiry. An uncertain one may be delivered twice.',
+            'Queues the email again with its full time until expiry. An uncertain one may be delivered twice.',
           tags,
           ...requires('emails:send'),
         },

@@ -1,7 +1,7 @@
 import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
 import { time } from '#platform/db/columns.ts'
 
-/** A recipient whose delivery ended without a definite answer of the world's: expired, failed by us, or uncertain. */
+/** A recipient without a definite reply from its server: expired, failed on our side, or uncertain. */
 export const deadLetters = sqliteTable(
   'dead_letters',
   {

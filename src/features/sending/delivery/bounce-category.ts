@@ -1,4 +1,4 @@
-/** @module The causes for which mail is refused, and what each means for the recipient and for a retry. Pure. */
+/** @module Bounce categories, and what each means for the recipient and for retries. Pure. */
 
 const BOUNCE_CATEGORIES = [
   'invalid_recipient',
@@ -20,7 +20,7 @@ const BOUNCE_CATEGORIES = [
 ] as const
 export type BounceCategory = (typeof BOUNCE_CATEGORIES)[number]
 
-/** What can be said of a recipient only: not before one was named, and not of the sender. */
+/** Categories that describe the recipient, and can occur only after one was named. */
 const RECIPIENT_CATEGORIES: ReadonlySet<BounceCategory> = new Set([
   'invalid_recipient',
   'inactive_mailbox',
@@ -29,7 +29,10 @@ const RECIPIENT_CATEGORIES: ReadonlySet<BounceCategory> = new Set([
 
 export const isRecipientCategory = (category: BounceCategory): boolean => RECIPIENT_CATEGORIES.has(category)
 
-/** What is said of us: our IP, domain, rate, encryption, or a rule that we do not meet. Once that is mended the same message is accepted. */
+/**
+ * Categories that describe the sending side: our IP, domain, rate, encryption, or a rule that we break. Once that is
+ * fixed, the same message is accepted.
+ */
 const SENDER_CATEGORIES: ReadonlySet<BounceCategory> = new Set([
   'policy',
   'reputation',
@@ -39,12 +42,12 @@ const SENDER_CATEGORIES: ReadonlySet<BounceCategory> = new Set([
   'dns_failure',
 ])
 
-/** Whether a refusal is retried until the email expires, also one that calls itself permanent. */
+/** Whether rejections of this category are retried until the email expires, even permanent ones (5xx). */
 export const isRetriedUntilExpiry = (category: BounceCategory): boolean => SENDER_CATEGORIES.has(category)
 
 /**
- * `hard`: the recipient cannot be delivered to. Only these count toward the pause of an account. What is said of us or of the message is `soft`: of the
- * address it tells nothing.
+ * `hard`: the recipient cannot receive mail; only these count toward the pause of an account. Categories of the sender
+ * or the message are `soft`, because they say nothing about the address.
  */
 export const toBounceType = (category: BounceCategory): 'hard' | 'soft' =>
   isRecipientCategory(category) ? 'hard' : 'soft'

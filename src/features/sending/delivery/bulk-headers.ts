@@ -1,6 +1,7 @@
 /**
- * @module What tells receivers that a message is one of a broadcast: List-Id (RFC 2919), by which people filter, Feedback-ID, by which Gmail's Postmaster
- * Tools tell campaigns apart, and Precedence, which absence notes do not answer. The same at every attempt. Names no recipient; never writes.
+ * @module Headers of broadcast mail: List-Id (RFC 2919) for the filters of recipients, Feedback-ID, by which Gmail's
+ * Postmaster Tools separate campaigns, and Precedence, which stops auto-replies. The same at every attempt. Names no
+ * recipient; never writes.
  */
 import type { App } from '#features/core/app/app.ts'
 import { accountTag } from '#features/sending/tracking/tokens.ts'
@@ -22,17 +23,19 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Gmail: 5 to 15 characters, the same for all mail of a sender; figures are shown by signing domain. */
+/** Gmail: 5 to 15 characters, the same for all mail of a sender; statistics are shown by signing domain. */
 const SENDER_ID = 'tassis'
 
-/** @param signingDomain the d= of the signature: who sends proves that it is his, as RFC 2919 §3 wants of the name of a list */
+/**
+ * @param signingDomain the d= of the signature; it proves that the sender owns the list name, as RFC 2919 §3 requires
+ */
 export function buildBulkHeaders(
   db: App['db'],
   emailId: number,
   signingDomain: string,
 ): readonly (readonly [name: string, value: string])[] {
   const origin = sql(db).origin.get(emailId)
-  if (!origin) throw new Error(`email ${emailId} is of no broadcast`)
+  if (!origin) throw new Error(`email ${emailId} has no broadcast`)
   const { accountUuid, listUuid, operationUuid, newsletterId } = origin
   const campaign = operationUuid === null ? 'none' : formatUuid(operationUuid)
   const kind = newsletterId === null ? 'broadcast' : 'newsletter'

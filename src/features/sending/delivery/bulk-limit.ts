@@ -1,6 +1,12 @@
-/** @module How much of a site, its connections and all places bulk mail may use: the rest is free for other mail whenever it comes. */
+/**
+ * @module The share of a site, its connections and all slots that bulk mail may use. The rest stays free for other
+ * mail.
+ */
 
 const BULK_FRACTION = 0.8
 
-/** How many of `most` may be in use, by whatever mail, for bulk mail to take one more; at least 1, or it would never have any. */
+/**
+ * Bulk mail may start another message while fewer than this number of `max` are in use, by any mail. At least 1, or
+ * bulk mail would never start.
+ */
 export const computeBulkLimit = (max: number): number => Math.max(1, Math.floor(max * BULK_FRACTION))

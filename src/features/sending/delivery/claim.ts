@@ -1,6 +1,6 @@
 /**
- * @module Takes due recipients of a lane out of the queue: for an attempt, or in one commit with their outcome where none is made. Never decides
- * how many a site may have.
+ * @module Takes due recipients of a lane out of the queue: claims them for an attempt, or settles them in one commit
+ * when no attempt is made. Never decides how many a site may have.
  */
 import type { Database } from 'bun:sqlite'
 import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
@@ -22,7 +22,7 @@ import { type Verdict, writeOutcome } from './outcome.ts'
 import { computeRetryDelayMs, isRetryScheduleExhausted } from './retry-schedule.ts'
 import type { routeLane } from './route.ts'
 
-/** Why a lane leads nowhere. */
+/** Why a lane has no route. */
 export type Unroutable = Exclude<Awaited<ReturnType<typeof routeLane>>, { kind: 'route' }>
 
 export type ClaimedRecipients = ReturnType<typeof claimDue>
@@ -45,19 +45,19 @@ const sql = prepareStatements((db) => ({
   broadcastState: db.prepare<{ state: number }, [number]>('SELECT state FROM broadcasts WHERE id = ?'),
 }))
 
-/** Of such a broadcast, what was never tried is not begun. */
+/** Unattempted recipients of broadcasts in these states are held. */
 export const HELD_BROADCAST_STATES: ReadonlySet<number> = new Set(
   (['paused', 'cancelling', 'failing'] as const).map(stateCode),
 )
-/** How long the recipients of such a broadcast wait before they are looked at again, unless it is resumed or takes them back. */
+/** How long such recipients are held, unless the broadcast is resumed or withdraws them. */
 const BROADCAST_HOLD_MS = minutes(5)
 const HELD_BATCH_SIZE = 200
-/** Recipients settled at once when their lane leads nowhere. */
+/** Recipients settled in one commit when their lane is unroutable. */
 const UNROUTABLE_BATCH_SIZE = 200
 
 /**
- * Claims up to `limit` recipients that are due at `now`; only those first due at `dueSince` or before, if given. Those whose address is on the
- * suppression list by now end here instead, so that fewer may come back although more are due.
+ * Claims up to `limit` recipients that are due at `now`; with `dueSince`, only those first due at that time or before.
+ * Recipients who were suppressed since acceptance are rejected instead, so fewer may be returned although more are due.
  */
 export function claimLane(
   app: App,
@@ -77,9 +77,9 @@ export function claimLane(
 }
 
 /**
- * Ends a waiting recipient as `rejected` when its address was suppressed since it was accepted; lets wait whose account may not send, and who is of a
- * broadcast that is paused or being taken back and was never tried. False: it may be claimed.
- * @param stops why accounts may not send, as far as it was asked
+ * Holds a waiting recipient whose account is blocked, or who was never attempted and belongs to a paused or ending
+ * broadcast. Rejects a recipient who was suppressed since acceptance. False: it may be claimed.
+ * @param sendingBlocks why accounts may not send, for the accounts checked so far
  */
 function holdOrReject(
   app: App,
@@ -115,7 +115,7 @@ const findSuppression = (db: Database, recipient: Recipient): { reason: string }
     listId: recipient.listId ?? undefined,
   })
 
-/** Puts a recipient off whose account may not send. False: it may, or the recipient does not wait. */
+/** Holds a recipient whose account is blocked. False: the account may send, or the recipient does not wait. */
 function holdForAccountBlock(
   app: App,
   tx: Tx,
@@ -125,7 +125,8 @@ function holdForAccountBlock(
 ): boolean {
   if (!sendingBlocks.has(accountId)) sendingBlocks.set(accountId, findSendingBlock(tx.db, accountId))
   const sendingBlock = sendingBlocks.get(accountId)
-  // What counts in no quota leaves: captured mail, which goes nowhere, and the service's own, such as the notice of the pause.
+  // Mail that counts in no quota is sent: captured mail, which stays here, and service mail such as the notice of the
+  // pause.
   return (
     sendingBlock !== undefined &&
     quotaMonth !== null &&
@@ -133,7 +134,7 @@ function holdForAccountBlock(
   )
 }
 
-/** The lane leads nowhere: a slice of its due recipients bounces or is deferred, without any session. */
+/** Settles a batch of due recipients of an unroutable lane: they bounce or are deferred without a session. */
 export async function settleUnroutable(app: App, lane: string, unroutable: Unroutable): Promise<void> {
   const verdict: Verdict =
     unroutable.kind === 'undeliverable'
@@ -142,11 +143,12 @@ export async function settleUnroutable(app: App, lane: string, unroutable: Unrou
           bounceType: 'hard',
           category: unroutable.category,
           reply: unroutable.text,
-          // Null MX: the domain itself says that none of its addresses takes mail (RFC 7505 §3). A domain that is not found may be back tomorrow.
+          // Null MX: the domain declares that none of its addresses accepts mail (RFC 7505 §3). A domain that is not
+          // found may exist again tomorrow.
           isAddressDead: unroutable.category === 'invalid_recipient',
         }
       : { kind: 'deferred', category: unroutable.category, reason: unroutable.text, reply: undefined }
-  // In one commit, since nothing is dialled between: a claim without its outcome would wait for the next start.
+  // One commit, because nothing is dialled in between: a claim without an outcome would wait for the next start.
   const settled = await app.commit.writeFromReserve((tx) => {
     const claimed = claimLane(app, tx, lane, { limit: UNROUTABLE_BATCH_SIZE, now: app.clock.now() })
     for (const recipient of claimed) writeOutcome(app, tx, { ...recipient, startedAt: undefined }, verdict, undefined)
@@ -156,7 +158,7 @@ export async function settleUnroutable(app: App, lane: string, unroutable: Unrou
     app.log.info({ email: findLogId(app.db, emailId), recipient: recipientId, lane, ...verdict }, verdict.kind)
 }
 
-/** The lane's site rests until `until`: a slice of its due recipients is held till then, each told by an event. */
+/** Holds a batch of due recipients of a lane until its site's backoff ends, each with an event. */
 export async function holdLane(
   app: App,
   lane: string,
@@ -182,8 +184,8 @@ export async function holdLane(
 }
 
 /**
- * Mail that is older than it may become ends here: the attempt that began the rest was made for all who wait. Else so few would be tried at a
- * dead site that the others outlived their time by days.
+ * Expires mail that is too old: the attempt that began the backoff counts for all who wait. With their own attempts
+ * only, recipients at a dead site would outlive their expiry by days.
  */
 function expireHeld(
   app: App,
@@ -191,7 +193,7 @@ function expireHeld(
   lane: string,
   { now, reason, siteFailures }: { now: Millis; reason: string; siteFailures: number },
 ): void {
-  // A clock that is ahead makes all mail old: the site must have been tried as often as the ladder does.
+  // A fast clock makes all mail look old, so the site must have been tried as often as the retry schedule would.
   if (!isRetryScheduleExhausted(siteFailures, app.config.retryExpiryHours)) return
   const dueSince = now - hours(app.config.retryExpiryHours)
   const verdict: Verdict = { kind: 'deferred', category: 'connection_failure', reason, reply: undefined, siteFailures }

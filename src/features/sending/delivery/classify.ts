@@ -1,6 +1,6 @@
 /**
- * @module What a refusal means: its bounce category, from its words (`reply-table`), else from its enhanced status code (RFC 3463, the IANA registry), else
- * from its reply code. Pure. When nothing fits it stays `unknown`.
+ * @module Classifies a rejection into a bounce category: by its words (`reply-table`), else by its enhanced status code
+ * (RFC 3463, the IANA registry), else by its reply code. Pure. Returns `unknown` when nothing matches.
  */
 
 import type { SmtpReply } from '#protocols/smtp/replies.ts'
@@ -14,7 +14,7 @@ import {
   normaliseReply,
 } from './reply-words.ts'
 
-/** Subject and detail of the enhanced code: RFC 3463 §3 and https://www.iana.org/assignments/smtp-enhanced-status-codes. */
+/** Subject and detail of the enhanced code: RFC 3463 §3, www.iana.org/assignments/smtp-enhanced-status-codes. */
 const CATEGORY_BY_CODE: Readonly<Record<string, BounceCategory>> = {
   '1.1': 'invalid_recipient',
   '1.2': 'invalid_recipient',
@@ -50,7 +50,7 @@ const CATEGORY_BY_CODE: Readonly<Record<string, BounceCategory>> = {
   // RFC 8617 §10: ARC.
   '7.29': 'authentication',
   '7.8': 'authentication',
-  // Microsoft's own.
+  // Specific to Microsoft.
   '4.300': 'expired',
   '4.310': 'dns_failure',
   '4.316': 'expired',
@@ -58,13 +58,13 @@ const CATEGORY_BY_CODE: Readonly<Record<string, BounceCategory>> = {
   '7.515': 'authentication',
 }
 
-/** Codes of causes that their words do not change: what else a reply mentions explains it. */
+/** Codes that decide even when the words suggest another cause: the words only explain them. */
 const DECISIVE_CODES: ReadonlySet<string> = new Set(['2.2', '3.4', '4.300', '7.25', '7.28', '7.509', '7.515'])
 
-/** `#5.1.1` within the text: qmail, and Cisco's appliances. */
+/** `#5.1.1` within the text, as qmail and Cisco appliances write it. */
 const EMBEDDED_CODE = /#([45]\.\d{1,3}\.\d{1,3})(?!\d)/
 
-/** Subject and detail of the enhanced code, such as `1.1`: of the one at the beginning, else of one within the text. */
+/** Subject and detail of the enhanced code, such as `1.1`: of the one at the start, else of one within the text. */
 export function findStatusDetail(reply: SmtpReply, words: string): string | undefined {
   const embedded = EMBEDDED_CODE.exec(words)?.[1]
   const code = reply.enhanced ?? (embedded?.startsWith(String(reply.code).charAt(0)) ? embedded : undefined)
@@ -88,9 +88,9 @@ function findCause(reply: SmtpReply, words: string): BounceCategory {
   const byWords = findCauseInWords(words)
   if (detail !== undefined && byCode !== undefined && DECISIVE_CODES.has(detail))
     return findLivingCause(words) === 'rate_limited' ? 'rate_limited' : byCode
-  // An address that the server says does not exist is that, whatever else its words mention.
+  // An explicit "does not exist" decides, whatever else the reply mentions.
   if (byCode === 'invalid_recipient' && isClearlyUnknown(words)) return findLivingCause(words) ?? byCode
-  // Exchange Online gives the code of a host that does not answer to addresses that its directory does not have.
+  // Exchange Online returns the code for a host that does not answer when its directory does not have the address.
   if (detail === '4.1' && isRejectedRecipient(words)) return 'invalid_recipient'
   if (byWords === 'invalid_recipient' && reply.code < 500 && !isClearlyUnknown(words)) return 'unknown'
   if (byWords !== undefined) return byWords

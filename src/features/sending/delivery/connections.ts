@@ -1,6 +1,5 @@
 /**
- * @module SMTP connections of a Worker, by receiving site: how many, which of them is reused, when it is closed. Hands out sessions; never sends
- * a message itself.
+ * @module SMTP connections of a Worker by receiving site: opens, reuses and closes them. Never sends a message itself.
  */
 import { isIPv6 } from 'node:net'
 import type { Clock, Timer } from '#platform/clock.ts'
@@ -10,11 +9,11 @@ import { type ConnectResult, connectSmtp } from '#protocols/smtp/connect.ts'
 import type { SmtpFailure } from '#protocols/smtp/failures.ts'
 import type { AttemptResult, AttemptSession, Route, WorkerSettings } from './protocol.ts'
 
-/** A session and what the attempt's record says of it. */
+/** A session, and its details for the attempt's record. */
 export interface Connection {
   readonly client: SmtpClient
   readonly session: AttemptSession
-  /** It has carried a message before: the server may have closed it meanwhile. */
+  /** It carried a message before, so the server may have closed it since then. */
   readonly isReused: boolean
 }
 
@@ -27,19 +26,19 @@ interface IdleConnection {
   readonly timer: Timer
 }
 
-/** How sessions end whose attempt took too long. */
+/** The failure of sessions whose attempt took too long. */
 export const ATTEMPT_TIMEOUT: SmtpFailure = {
   kind: 'timeout',
   message: 'The server took too long while most capacity for deliveries was in use',
 }
 
-/** The addresses of a route in the order to dial them. */
+/** The addresses of a route in dialling order. */
 export const listTargets = (route: Route): readonly { readonly host: string; readonly address: string }[] =>
   route.hosts.flatMap(({ host, addresses }) => addresses.map((address) => ({ host, address })))
 
 /**
- * The sessions of one Worker, which keeps idle ones for the next message of their site. Opens nothing until asked; closed by
- * `closeIdle` once all others have been released.
+ * The sessions of one Worker; keeps idle ones for the next message of their site. Opens nothing until asked;
+ * `closeIdle` closes it once all other sessions are released.
  */
 export class Connections {
   readonly #clock: Clock
@@ -73,7 +72,10 @@ export class Connections {
     })
   }
 
-  /** One address; with opportunistic TLS a failed handshake is followed by a session in clear, since refusing would only lose the mail. */
+  /**
+   * Dials one address. With opportunistic TLS, a session in clear follows a failed handshake, because refusing would
+   * only lose the mail.
+   */
   async #openAddress(
     route: Route,
     host: string,
@@ -91,7 +93,7 @@ export class Connections {
     return { client, session: toAttemptSession(client, host, address, handshakeError), isReused: false }
   }
 
-  /** An idle session of the site, if there is one. */
+  /** An idle session of the site; undefined when there is none. */
   reuse(site: string): Connection | undefined {
     const waiting = this.#idle.get(site)
     for (;;) {
@@ -104,8 +106,8 @@ export class Connections {
   }
 
   /**
-   * Dials the addresses of a route in order, from the `from`th on, but none of `skipped` hosts, until aborted; `next` is the one after the last that was
-   * dialled.
+   * Dials the addresses of a route in order, from index `from` and without `skipped` hosts, until aborted. `next` is
+   * the index after the last dialled address.
    */
   async open(
     route: Route,
@@ -116,7 +118,7 @@ export class Connections {
     let last: Extract<AttemptResult, { kind: 'unreachable' }> = {
       kind: 'unreachable',
       phase: 'connect',
-      failure: { kind: 'unreachable', message: 'No mail host with a usable address' },
+      failure: { kind: 'unreachable', message: 'No mail host has a usable address' },
       tlsDemanded: false,
     }
     const targets = listTargets(route)
@@ -132,7 +134,7 @@ export class Connections {
     return { ...last, next: targets.length }
   }
 
-  /** Keeps a session for the site's next message, or ends it when it is used up. */
+  /** Keeps a session for the site's next message, or ends it when it reached its limit. */
   release(site: string, connection: Connection): void {
     const { client } = connection
     if (
@@ -196,7 +198,7 @@ function toUnreachable(
     ? {
         kind: 'unreachable',
         phase: result.phase,
-        failure: { kind: 'refused', message: `${where} refused the session (${result.phase}): ${result.reply.text}` },
+        failure: { kind: 'refused', message: `${where} rejected the session (${result.phase}): ${result.reply.text}` },
         reply: result.reply,
         tlsDemanded,
       }

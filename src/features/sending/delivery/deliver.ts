@@ -1,6 +1,6 @@
 /**
- * @module One attempt at one recipient, top to bottom: compose with tracking, sign, then a transaction at the first host that lets us in. Runs in a Worker.
- * Never judges a reply and never touches the main database.
+ * @module One delivery attempt to one recipient: composes with tracking, signs, and runs a transaction at the first
+ * host that accepts the connection. Runs in a Worker. Never classifies a reply and never touches the main database.
  */
 import type { KeyObject } from 'node:crypto'
 import { addTracking } from '#features/sending/tracking/rewrite.ts'
@@ -16,7 +16,7 @@ import { ATTEMPT_TIMEOUT, type Connection, type Connections, listTargets } from 
 import type { AttemptResult, AttemptSession, DeliverJob, TrackingSettings } from './protocol.ts'
 
 export interface TransmitOptions {
-  /** Resolves when the start of DATA is durable; rejects when nothing may leave. */
+  /** Resolves when the start of DATA is durable; rejects when nothing may be sent. */
   readonly beforeBody: () => Promise<void>
   /** Aborted when the attempt takes too long: its session is closed, and no other is opened. */
   readonly signal: AbortSignal
@@ -27,18 +27,18 @@ export interface Attempt {
   readonly session: AttemptSession | undefined
 }
 
-/** What recipients of one email share; filled by the first of them. */
+/** Parts that the recipients of one email share; the first attempt fills them. */
 export interface SharedBody {
   text?: EncodedPart | undefined
   html?: EncodedPart
   attachments?: readonly Attachment[]
-  /** Set when no part of the body is a recipient's own. */
+  /** Set when no part of the body is specific to a recipient. */
   bodyHash?: string
 }
 
 /**
- * Composes and signs the message of a job; the same job gives the same bytes. Yields between slices, so that a large
- * message does not block the SMTP sessions of other accounts in this Worker.
+ * Composes and signs the message of a job; the same job always produces the same bytes. Yields regularly, so that a
+ * large message does not block the SMTP sessions of other accounts in this Worker.
  * @param shared of the email
  */
 export function* prepareMessage(
@@ -77,7 +77,7 @@ export function* prepareMessage(
   ]
 }
 
-/** The given text, or one made from the HTML before tracking: a text shows its links, and people read them. */
+/** The provided text, or one converted from the untracked HTML, because readers see the links of a text. */
 function* encodeTextPart(job: DeliverJob, content: ContentReader): Generator<void, EncodedPart | undefined> {
   const text = readSource(job, content, 'text')
   if (text !== undefined) return yield* encodeText(text)
@@ -88,7 +88,7 @@ function* encodeTextPart(job: DeliverJob, content: ContentReader): Generator<voi
   return yield* encodeText(Buffer.from(converted))
 }
 
-/** The HTML; when tracked, it is the recipient's own. */
+/** The HTML; with tracking, it is specific to the recipient. */
 function* encodeHtmlPart(
   job: DeliverJob,
   shared: SharedBody,
@@ -106,7 +106,7 @@ function* encodeHtmlPart(
   return shared.html
 }
 
-/** A body as it was rendered for the recipient, or as it was stored. */
+/** A body as rendered for the recipient, or as stored. */
 function readSource({ compose }: DeliverJob, content: ContentReader, part: 'html' | 'text'): Buffer | undefined {
   const rendered = compose.rendered?.[part]
   if (compose.rendered) return rendered === undefined ? undefined : Buffer.from(rendered)
@@ -123,7 +123,7 @@ function* encodeAttachments({ compose }: DeliverJob, content: ContentReader): Ge
   return attachments
 }
 
-/** How much is hashed between two yields. */
+/** Octets hashed between two yields. */
 const HASH_CHUNK_BYTES = 128 * KiB
 
 function* hashBody(body: readonly Buffer[]): Generator<void, string> {
@@ -142,7 +142,7 @@ function* hashBody(body: readonly Buffer[]): Generator<void, string> {
   return hash.digest()
 }
 
-/** The HTML with tracking, for an email that is tracked. */
+/** Adds tracking to the HTML of a tracked email. */
 function applyTracking(
   html: string,
   { recipientId, compose }: DeliverJob,
@@ -159,15 +159,15 @@ function applyTracking(
 }
 
 /**
- * Hosts that may refuse one attempt with a 4xx. RFC 5321 §5.1 has each host tried; but greylisting, full mailboxes and throttling are the same at all hosts
- * of a site, so that more of them would cost sessions and change nothing.
+ * Hosts that may reject one attempt with a 4xx. RFC 5321 §5.1 asks to try each host, but greylisting, full mailboxes
+ * and throttling are the same at all hosts of a site, so more attempts would cost sessions without effect.
  */
 const MAX_REJECTING_HOSTS = 3
 
 /**
- * Sends a prepared message: over an idle session of the site, else over a new one at the first address of the route that opens one. While
- * no octet of the message has left, the next address follows a session that was lost, and the next host one that refused with a 4xx; a session
- * used before that ended uses none up. A 5xx is the answer of the domain, whichever host gives it.
+ * Sends a prepared message over an idle session of the site, or over a new one to the first address of the route that
+ * opens. While no octet of the message was sent, a lost session is followed by the next address, and a 4xx rejection by
+ * the next host; a reused session that ended does not count. A 5xx is final for the domain, whichever host returns it.
  */
 export async function transmit(
   job: DeliverJob,
@@ -187,7 +187,7 @@ export async function transmit(
       next = opened.next
       if (opened.kind !== 'open') {
         if (rejection) return rejection
-        // Ended by us: that says of the site only that it was slow, so it is not unreachable to others.
+        // We ended it: the site was slow, which does not make it unreachable for others.
         const ended = signal.aborted ? ({ kind: 'lost', phase: 'mail', failure: ATTEMPT_TIMEOUT } as const) : opened
         return { result: ended, session: undefined }
       }
@@ -206,7 +206,7 @@ export async function transmit(
       else connections.release(route.site, connection)
     }
     const attempt = { result, session }
-    // Servers end sessions that were idle or carried much; that says nothing of the host.
+    // Servers end sessions that were idle or carried many messages; that is not a failure of the host.
     const isStaleSession = isReused && hasEndedSession(result)
     const isRejected = isTemporaryRejection(result) && !isStaleSession
     if (isRejected) {
@@ -223,7 +223,7 @@ export async function transmit(
 const hasEndedSession = (result: TransactionResult): boolean =>
   result.kind === 'lost' || (result.kind === 'refused' && result.reply.code === 421)
 
-/** A 4xx before any octet of the message has left: the next host may accept it. */
+/** A 4xx before any octet of the message was sent: the next host may accept it. */
 const isTemporaryRejection = (result: TransactionResult): boolean =>
   result.kind === 'refused' && result.phase !== 'body' && result.reply.code < 500
 

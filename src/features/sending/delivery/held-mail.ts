@@ -1,6 +1,6 @@
 /**
- * @module Mail of accounts that may not send: put off when it becomes due, and released, some at a time, when the account may send again, however that
- * came about. The only writer of `held_accounts`. Never decides who may send.
+ * @module Holds the mail of blocked accounts when it becomes due, and releases it in batches when the account may send
+ * again, for whatever reason. The only writer of `held_accounts`. Never decides who may send.
  */
 
 import { findSendingBlock } from '#features/core/accounts/pause.ts'
@@ -12,11 +12,11 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import { hours } from '#platform/units.ts'
 
-/** How long a recipient is put off: whatever ends the stop releases it before. */
+/** How long a recipient is held; the end of the block releases it earlier. */
 const ACCOUNT_HOLD_MS = hours(24)
 /**
- * Emails looked at and recipients released in one transaction, and how soon the next come: 1,000 a second, so that others' mail in the same lanes is not
- * long behind them.
+ * Emails examined and recipients released in one transaction, and the pause between batches: 1,000 a second, so that
+ * mail of other accounts in the same lanes is not delayed for long.
  */
 const BATCH_SIZE = 250
 const BATCH_PAUSE_MS = 250
@@ -27,7 +27,7 @@ const sql = prepareStatements((db) => ({
   all: db.prepare<{ accountId: number }, []>('SELECT account_id AS accountId FROM held_accounts ORDER BY account_id'),
 }))
 
-/** Puts a due recipient off, because its account may not send. False when it does not wait. */
+/** Holds a due recipient because its account is blocked. False when it does not wait. */
 export function holdBlockedRecipient(
   app: App,
   tx: Tx,
@@ -43,17 +43,19 @@ export function holdBlockedRecipient(
 
 interface ReleaseScan {
   readonly place: ReleasePosition | undefined
-  /** Released by it so far. */
+  /** Recipients that this scan has released so far. */
   readonly released: number
-  /** Value of `changes` when it began. */
+  /** Value of `changes` when the scan began. */
   readonly changes: number
 }
 
-/** Releases what is held of accounts that may send (again), also what a start finds. Woken by `App.sendingChanged`. */
+/**
+ * Releases held mail of accounts that may send, including mail held before this start. Woken by `App.sendingChanged`.
+ */
 export function startHeldMailReleaser(app: App): DueLoop {
-  /** Of accounts that are released: how far their open mail was looked at. */
+  /** The scan of each account whose mail is being released. */
   const scans = new Map<number, ReleaseScan>()
-  /** How often accounts were stopped or may send again: those stopped during a pass may have mail held behind its place. */
+  /** Counts blocks and unblocks. A block during a scan may have held mail behind its position. */
   let changes = 0
   const step = async (ending: AbortSignal): Promise<Millis | undefined> => {
     let isBusy = false
@@ -69,10 +71,13 @@ export function startHeldMailReleaser(app: App): DueLoop {
   const onEnded = sendingChanged.listen(() => {
     changes++
   })
-  return startDueLoop({ name: 'release held mail', clock, log, wokenBy: [sendingChanged], step, onEnded })
+  return startDueLoop({ name: 'held mail release', clock, log, wokenBy: [sendingChanged], step, onEnded })
 }
 
-/** One slice. A pass over all open mail that released none, and during which nobody was stopped, ends it: what one passed by may have been held behind it. */
+/**
+ * Releases one batch. The account is done after a full scan that released nothing and saw no change of blocks, because
+ * mail may have been held behind the position of any other scan.
+ */
 async function releaseHeldBatch(
   app: App,
   accountId: number,
@@ -81,7 +86,7 @@ async function releaseHeldBatch(
 ): Promise<void> {
   const scan = scans.get(accountId) ?? { place: undefined, released: 0, changes: changes() }
   const next = await app.commit.writeFromReserve((tx): ReleaseScan | undefined => {
-    // Paused again since: what was released is held anew when it is claimed.
+    // Blocked again since then: recipients already released are held again when they are claimed.
     if (findSendingBlock(tx.db, accountId) !== undefined) return undefined
     const now = app.clock.now()
     const { released, lanes, place } = releaseBatch(tx, accountId, scan.place, { now, limit: BATCH_SIZE })

@@ -1,6 +1,6 @@
 /**
- * @module The claimed recipients in hand and the last two commits of their attempts: begin and outcome. Never claims, and never decides what the
- * outcome is, except for what is still in hand when the service ends.
+ * @module Tracks in-flight attempts and makes their last two commits: begin and outcome. Never claims. Decides outcomes
+ * only for attempts that are still in flight at shutdown.
  */
 import type { App } from '#features/core/app/app.ts'
 import { beginDelivery } from '#features/sending/queue/attempt-transitions.ts'
@@ -18,30 +18,33 @@ export interface InFlightAttempt extends AttemptState {
   readonly lane: string
   readonly destination: Destination
   readonly worker: number
-  /** Not before it has memory, and is rendered. */
+  /** Undefined until it has memory and its message is rendered. */
   sentToWorkerAt: Millis | undefined
-  /** How long it may take from the beginning of its message while its slot or memory is wanted. */
+  /** How long it may take from the start of its message while others wait for its slot or memory. */
   maxWantedBodyMs: Millis
-  /** Resolves when its outcome is stored or given up; from then on nothing else is written of it. */
+  /** Resolves when its outcome is stored or given up; nothing is written for it after that. */
   settling: Promise<void> | undefined
-  /** It was suppressed before its message began: released, it is due at once, and the next claim rejects it. */
+  /**
+   * The recipient was suppressed before its message began: it is released as due immediately, and the next claim
+   * rejects it.
+   */
   isSuppressed?: true
 }
 
 export interface InFlightAttemptsOptions {
   readonly app: App
-  /** From then on nothing is begun, and what is released is due at once. */
+  /** Once aborted, nothing begins, and released recipients are due immediately. */
   readonly stopping: AbortSignal
-  /** Whether the message may leave. */
+  /** Called with whether the message may be sent. */
   readonly onBegun: (attempt: InFlightAttempt, ok: boolean) => void
-  /** The attempt is over; its outcome is not stored yet. */
+  /** Called when the attempt has ended, before its outcome is stored. */
   readonly onAttemptEnded: (attempt: InFlightAttempt) => void
-  /** The outcome is stored, and the recipient is due again. */
+  /** Called when the outcome is stored and the recipient is due again. */
   readonly onDue: (lane: string, at: Millis) => void
 }
 
 const STORAGE_RELEASE_DELAY_MS = seconds(10)
-/** How long begun transactions may go on after the service was told to stop. */
+/** How long begun transactions may continue at shutdown. */
 const STOP_GRACE_MS = minutes(1)
 
 export class InFlightAttempts {
@@ -49,7 +52,10 @@ export class InFlightAttempts {
   readonly #app: App
   readonly #attempts = new Map<number, InFlightAttempt>()
   readonly #retries: StorageRetries
-  /** The grace of stopping is over: an outcome that is refused once more is left to the recovery of the next start. */
+  /**
+   * The shutdown grace has ended: an outcome that the database refuses once more is left to the recovery of the next
+   * start.
+   */
   #hasGivenUp = false
   #onSettled: () => void = () => undefined
 
@@ -59,7 +65,7 @@ export class InFlightAttempts {
     this.#retries = new StorageRetries(options.app.clock)
   }
 
-  /** Outcomes that the database has refused so far: while there are any, nothing more is claimed. */
+  /** Outcomes that the database has refused; nothing is claimed while there are any. */
   get unstored(): number {
     return this.#retries.refusedCount
   }
@@ -68,24 +74,25 @@ export class InFlightAttempts {
     this.#attempts.set(attempt.recipientId, attempt)
   }
 
-  /** For a log line. */
+  /** Identifies the recipient in a log line. */
   #logFields({ emailId, recipientId }: InFlightAttempt): { email: string | null; recipient: number } {
     return { email: findLogId(this.#app.db, emailId), recipient: recipientId }
   }
 
-  /** A recipient whose outcome is not known yet. */
+  /** The attempt of a recipient if its outcome is not known yet. */
   findUnsettled(recipientId: number): InFlightAttempt | undefined {
     const attempt = this.#attempts.get(recipientId)
     return attempt?.settling ? undefined : attempt
   }
 
-  /** All whose outcome is not stored yet. */
+  /** All attempts whose outcome is not stored yet. */
   all(): InFlightAttempt[] {
     return [...this.#attempts.values()]
   }
 
   /**
-   * The 354 is here: the message may leave once the start is on disk. Not to whom was suppressed while it waited for a connection or for the server.
+   * Stores the start after the server's 354, then allows the message. Refuses when the recipient was suppressed while
+   * it waited for a connection or for the server.
    */
   async begin(attempt: InFlightAttempt): Promise<void> {
     const { onBegun, stopping } = this.#options
@@ -102,22 +109,19 @@ export class InFlightAttempts {
       onBegun(attempt, begun)
     } catch (error) {
       attempt.startedAt = undefined
-      this.#app.log.error(
-        { err: error, ...this.#logFields(attempt) },
-        'the start of a delivery could not be stored; nothing was sent',
-      )
+      this.#app.log.error({ err: error, ...this.#logFields(attempt) }, 'delivery start not stored; nothing was sent')
       onBegun(attempt, false)
     }
   }
 
-  /** Ends an attempt: its place is free from now on. Resolves when its outcome is stored or given up. */
+  /** Ends an attempt and frees its slot. Resolves when its outcome is stored or given up. */
   settle(attempt: InFlightAttempt, verdict: Verdict, session: AttemptSession | undefined): Promise<void> {
     this.#options.onAttemptEnded(attempt)
     attempt.settling = this.#store(attempt, verdict, session)
     return attempt.settling
   }
 
-  /** Writes the verdict, again and again while the database refuses: an outcome is never dropped. */
+  /** Writes the verdict, repeatedly while the database refuses: an outcome is never dropped. */
   async #store(attempt: InFlightAttempt, verdict: Verdict, session: AttemptSession | undefined): Promise<void> {
     const { onDue, stopping } = this.#options
     const write = async (): Promise<true> => {
@@ -137,14 +141,12 @@ export class InFlightAttempts {
 
   #classifyFailure(attempt: InFlightAttempt, error: unknown): WriteFailure {
     const isUnknown = error instanceof NotProcessingError
-    const message = isUnknown
-      ? 'an outcome came for a recipient that is not in delivery'
-      : 'an outcome could not be stored; it is tried again'
+    const message = isUnknown ? 'outcome for a recipient that is not in delivery' : 'outcome not stored; retrying'
     this.#app.log.error({ err: error, ...this.#logFields(attempt) }, message)
     return isUnknown || this.#hasGivenUp ? 'given-up' : 'storage'
   }
 
-  /** Resolves when no begun transaction is in hand, or the grace of stopping, 60 s, is over. */
+  /** Resolves when no begun transaction is in flight, or after the shutdown grace of 60 s. */
   waitForBegun(): Promise<void> {
     return new Promise((resolve) => {
       const check = () => {
@@ -158,7 +160,10 @@ export class InFlightAttempts {
     })
   }
 
-  /** Settles whatever is still in hand when the service ends. What the database refuses once more is left to the next start. */
+  /**
+   * Settles all attempts that are still in flight at shutdown. An outcome that the database refuses once more is left
+   * to the next start.
+   */
   async settleStopped(): Promise<void> {
     this.#hasGivenUp = true
     await Promise.all(
@@ -167,7 +172,7 @@ export class InFlightAttempts {
   }
 }
 
-/** What becomes of a message that is still in hand when the service ends. */
+/** The verdict of an attempt that is still in flight at shutdown. */
 const toShutdownVerdict = (attempt: InFlightAttempt): Verdict =>
   attempt.startedAt === undefined
     ? { kind: 'released' }

@@ -1,7 +1,7 @@
 /**
- * @module From rows to a delivery job: everything that composing, signing and the envelope need, from what was stored at acceptance. So every attempt has
- * the same job, but for one thing: tracked links stand under the tracking host that the domain has now. That of acceptance may be gone, and its links
- * would be dead.
+ * @module Builds a delivery job from rows: everything that composing, signing and the envelope need, as stored at
+ * acceptance. Every attempt has the same job, with one exception: tracked links use the current tracking host of the
+ * domain, because links to a removed host would be dead.
  */
 import type { App } from '#features/core/app/app.ts'
 import { messageIdOf } from '#features/sending/queue/names.ts'
@@ -44,7 +44,7 @@ const sql = prepareStatements((db) => ({
     `SELECT uuid, account_id AS accountId, domain_id AS domainId, from_address AS "from", subject, html_ref AS htmlRef, text_ref AS textRef, attachments, extra,
      created_at AS createdAt, scheduled_at AS scheduledAt, size_bytes AS sizeBytes, tracked, transactional, broadcast_id AS broadcastId FROM emails WHERE id = ?`,
   ),
-  /** Bcc recipients are not even read; those who were erased since are named no more. */
+  /** Does not read Bcc recipients, and omits recipients who were erased since then. */
   headerRecipients: db.prepare<{ kind: number; mailbox: string }, [number]>(
     `SELECT kind, coalesce(mailbox, address) AS mailbox FROM recipients WHERE email_id = ? AND kind IN (${recipientKindCode('to')}, ${recipientKindCode('cc')}) AND address <> '${ERASED_ADDRESS}'
      ORDER BY id`,
@@ -56,19 +56,22 @@ const sql = prepareStatements((db) => ({
 export interface PreparedJob {
   readonly job: DeliverJob
   readonly privateKeyPem: string
-  /** Bodies and attachments, for the memory budget. */
+  /** Size of bodies and attachments, for the memory budget. */
   readonly sizeBytes: number
-  /** Whether other recipients of the email get the same body, which is then in memory once. */
+  /** Whether other recipients of the email share its body, which is then in memory once. */
   readonly isBodyShared: boolean
 }
 
-/** The job of a broadcast's email, which is to be rendered first. `render` rejects as the function of `createBroadcastRenderer` does. */
+/**
+ * The job of a broadcast email, which must be rendered first. `render` rejects like the function of
+ * `createBroadcastRenderer`.
+ */
 export interface UnrenderedJob {
   readonly accountId: number
   render(): Promise<PreparedJob>
 }
 
-/** Builds jobs; keeps unsealed keys of the domains in use, because unsealing and parsing them costs more than a signature. */
+/** Builds jobs. Caches unsealed keys of domains, because unsealing and parsing a key costs more than a signature. */
 export class JobBuilder {
   readonly #app: App
   readonly #render: ReturnType<typeof createBroadcastRenderer>
@@ -104,7 +107,7 @@ export class JobBuilder {
         route,
         mailFrom: `${encodeVerp({ recipientId, tag: computeVerpTag(email.uuid) }, this.#verpKey)}@${domain.returnPathDomain}`,
         rcptTo,
-        // RFC 6531: needed for the envelope and for header addresses alike.
+        // RFC 6531: needed for the envelope and for header addresses.
         smtpUtf8: [rcptTo, email.from, ...compose.to, ...compose.cc, extra.reply_to ?? '', ...mailboxHeaders].some(
           hasUtf8Address,
         ),
@@ -145,7 +148,7 @@ export class JobBuilder {
       to: listMailboxes('to'),
       cc: listMailboxes('cc'),
       subject: email.subject,
-      // When it was to leave, also when it leaves later: the same for every recipient and attempt.
+      // The intended send time, even when sent later: the same for every recipient and attempt.
       dateMs: email.scheduledAt ?? email.createdAt,
       messageId: messageIdOf(email.uuid, email.from),
       headers: mergeHeaders(extra.headers ?? {}, [...listHeaders, ...broadcastHeaders]),
@@ -169,7 +172,7 @@ export class JobBuilder {
   }
 }
 
-/** What the message of one recipient is made of. */
+/** Everything that the message of one recipient is composed from. */
 interface ComposeInput {
   readonly recipientId: number
   readonly emailId: number
@@ -179,7 +182,7 @@ interface ComposeInput {
   readonly extra: DraftExtra
 }
 
-/** The headers that the caller gave, and of ours those that he did not. */
+/** The client's headers, plus the default headers that the client did not set. */
 function mergeHeaders(
   provided: Readonly<Record<string, string>>,
   defaults: readonly (readonly [name: string, value: string])[],
@@ -193,7 +196,7 @@ async function applyRendered(prepared: PreparedJob, rendering: Promise<RenderedM
   const { job } = prepared
   return {
     ...prepared,
-    // Characters, which are about octets; the budget reckons roughly.
+    // Counts characters, which roughly equal octets; the budget is an estimate.
     sizeBytes: (html?.length ?? 0) + (text?.length ?? 0),
     job: { ...job, compose: { ...job.compose, subject, rendered: { html, text } } },
   }
@@ -214,7 +217,7 @@ function buildTracking(
 
 const MAX_CACHED_DOMAINS = 1000
 
-/** A mailbox whose address, not only its display name, has characters beyond ASCII. */
+/** Whether the address itself, not only the display name, has non-ASCII characters. */
 function hasUtf8Address(mailboxes: string): boolean {
   if (!NON_ASCII.test(mailboxes)) return false
   return (mailboxes.match(ADDRESS_PATTERN) ?? []).some((address) => NON_ASCII.test(address))

@@ -1,25 +1,25 @@
 /**
- * @module The lanes with due mail: when each has its next turn, and that it has one turn at a time. Never claims; what a turn does is the
- * scheduler's.
+ * @module The lanes with due mail: schedules the next turn of each, one turn at a time per lane. Never claims; the
+ * scheduler defines what a turn does.
  */
 import type { Clock, Millis, Timer } from '#platform/clock.ts'
 import { wakeAt } from '#platform/queue/due-loop.ts'
 
 export interface Lane {
   readonly name: string
-  /** When the first of its mail is due; undefined when it has none. */
+  /** When its first mail is due; undefined when it has none. */
   firstDue: Millis | undefined
   isPumping: boolean
-  /** Something became due or free while it was pumping. */
+  /** Mail became due or a slot became free during its turn. */
   shouldPumpAgain: boolean
   timer: Timer | undefined
 }
 
 export interface LanesOptions {
   readonly clock: Clock
-  /** From then on no lane gets another turn. */
+  /** Once aborted, no lane gets another turn. */
   readonly stopping: AbortSignal
-  /** A lane's turn; never rejects. */
+  /** Runs a lane's turn; never rejects. */
   readonly pump: (lane: Lane) => Promise<void>
   readonly onTurnEnded: (lane: Lane) => void
 }
@@ -32,7 +32,7 @@ export class Lanes {
     this.#options = options
   }
 
-  /** A lane has mail that is due at a time. */
+  /** Records that a lane has mail due at a time. */
   setDue(name: string, at: Millis): void {
     if (this.#options.stopping.aborted) return
     let lane = this.#lanes.get(name)
@@ -44,7 +44,7 @@ export class Lanes {
     this.#wake(lane)
   }
 
-  /** Begins the turn of a lane; false when it has no mail any more. */
+  /** Starts the turn of a lane; false when it has no mail any more. */
   wake(name: string): boolean {
     const lane = this.#lanes.get(name)
     if (lane) this.#wake(lane)
@@ -70,13 +70,13 @@ export class Lanes {
     })
   }
 
-  /** The lane's next turn, unless something wakes it before. */
+  /** Schedules the lane's next turn; a wake-up may start it earlier. */
   sleepUntil(lane: Lane, at: Millis): void {
     lane.timer?.cancel()
     lane.timer = wakeAt(this.#options.clock, at, () => this.#wake(lane))
   }
 
-  /** The lane waits in a line to be woken; now and then it also looks by itself. */
+  /** The lane waits in a queue to be woken; a timer also wakes it occasionally. */
   sleepInQueue(lane: Lane): void {
     this.sleepUntil(lane, Number.POSITIVE_INFINITY)
   }

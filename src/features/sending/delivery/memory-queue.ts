@@ -1,19 +1,23 @@
 /**
- * @module Starts each large message once the memory budget has capacity for it: accounts take turns by size, bulk mail
- * comes after all other. Small messages do not wait. Recipients that share a body in one Worker share its memory. Says
- * which started jobs are in the way of what waits. Never ends a job and never reads a message; it knows its size.
+ * @module Starts each large message once the memory budget has capacity for it. Accounts share the memory fairly by
+ * size; bulk mail comes after all other mail. Small messages do not wait. Recipients that share a body in one Worker
+ * share its memory. Reports which started jobs block waiting ones. Never ends a job and never reads a message, only its
+ * size.
  */
 import type { MemoryBudget, Reservation } from '#platform/memory-budget.ts'
 import { Counts } from '#platform/queue/counts.ts'
 import { FairQueue, type Owner } from '#platform/queue/fair-queue.ts'
 import type { PreparedJob } from './job.ts'
 
-/** A composed message, what it is made from, and what is on its way to the socket. */
+/** Covers the composed message, its parts, and the data on its way to the socket. */
 const MEMORY_FACTOR = 2
 const SMALL_MESSAGE_BYTES = 64 * 1024
-/** Of the memory budget; the rest is for requests, however slowly servers accept large messages. */
+/**
+ * Fraction of the memory budget for deliveries; the rest is for requests, even while servers accept large messages
+ * slowly.
+ */
 const DELIVERY_FRACTION = 1 / 2
-/** Of the memory budget; an account that holds as much starts no further message. */
+/** Fraction of the memory budget; an account that holds this much starts no further message. */
 const ACCOUNT_FRACTION = 1 / 8
 
 export interface MemoryQueueOptions<T> {
@@ -21,7 +25,7 @@ export interface MemoryQueueOptions<T> {
   /** The account that memory is counted for: sub-accounts share that of their parent. */
   readonly tenantOf: (accountId: number) => number
   readonly start: (owner: T, prepared: PreparedJob) => void
-  /** Whether the owner's mail gives way to that of others. */
+  /** Whether the owner's mail yields to other mail. */
   readonly isBulk: (owner: T) => boolean
   /** Index of the Worker that composes the owner's message. */
   readonly workerOf: (owner: T) => number
@@ -43,7 +47,7 @@ interface HeldBody {
   owners: number
 }
 
-/** `T` says whose job it is, by identity. */
+/** `T` identifies the owner of a job, by object identity. */
 export class MemoryQueue<T> {
   readonly #options: MemoryQueueOptions<T>
   readonly #bodies = new Map<string, HeldBody>()
@@ -58,7 +62,7 @@ export class MemoryQueue<T> {
     this.#options = options
   }
 
-  /** Starts a job, now or when there is memory for it. */
+  /** Starts a job immediately, or once there is memory for it. */
   enqueue(owner: T, prepared: PreparedJob): void {
     const { start, isBulk } = this.#options
     if (prepared.sizeBytes <= SMALL_MESSAGE_BYTES) {
@@ -79,7 +83,7 @@ export class MemoryQueue<T> {
     this.startWaiting()
   }
 
-  /** Whose job has not been started yet. */
+  /** The owners whose jobs have not started yet. */
   waiting(): ReadonlySet<T> {
     return new Set(this.#waitingOwners)
   }
@@ -94,13 +98,13 @@ export class MemoryQueue<T> {
     return body !== undefined && this.#isBlockingOthers(body.tenant)
   }
 
-  /** Whether a started job holds memory, and other mail of its account waits for some. */
+  /** Whether a started job holds memory while other mail of its account waits for some. */
   isBlockingOwn(owner: T): boolean {
     const body = this.#bodyOf.get(owner)
     return body !== undefined && this.#waiting.sizeOf(body.tenant) + this.#waitingBulk.sizeOf(body.tenant) > 0
   }
 
-  /** Gives the memory of a started job back. Who waits for it is started by `startWaiting`. */
+  /** Releases the memory of a started job. `startWaiting` starts waiting jobs. */
   release(owner: T): void {
     const body = this.#bodyOf.get(owner)
     this.#bodyOf.delete(owner)
@@ -110,7 +114,7 @@ export class MemoryQueue<T> {
     body.reservation?.release()
   }
 
-  /** Starts those for whom there is memory now. */
+  /** Starts the waiting jobs for which there is memory now. */
   startWaiting(): void {
     let result: 'started' | 'full' | 'none'
     do {
@@ -119,7 +123,7 @@ export class MemoryQueue<T> {
     } while (result === 'started')
   }
 
-  /** Nobody who waits is started any more. */
+  /** Drops all waiting jobs; they never start. */
   clear(): void {
     for (const queue of [this.#waiting, this.#waitingBulk]) queue.remove(() => true)
     this.#waitingOwners.clear()
@@ -137,7 +141,7 @@ export class MemoryQueue<T> {
     if (!held) return 'full'
     queue.shift(isServable)
     this.#start(next, held)
-    // They need no memory of their own.
+    // They share the memory that is reserved now.
     for (const waiting of queue.remove(({ body }) => body === next.body)) this.#start(waiting, held)
     return 'started'
   }
@@ -156,13 +160,15 @@ export class MemoryQueue<T> {
     return this.#heldBytes.of(tenant) >= this.#options.memory.limitBytes * ACCOUNT_FRACTION
   }
 
-  /** Whether mail of another account waits which that account has not too much memory for. */
+  /** Whether mail of another account waits that is below its own limit. */
   #isBlockingOthers(tenant: number): boolean {
     const isBlocked = (other: Owner) => other !== tenant && !this.#isAtLimit(Number(other))
     return [this.#waiting, this.#waitingBulk].some((queue) => queue.peek(isBlocked) !== undefined)
   }
 
-  /** Reserves memory for a body. The only large one always gets it: else a message above the budget would never go. */
+  /**
+   * Reserves memory for a body. A single large body always gets it, or a message above the budget would never be sent.
+   */
   #reserve({ body: name, tenant, prepared: { sizeBytes } }: WaitingJob<T>): HeldBody | undefined {
     const { memory } = this.#options
     const bytes = sizeBytes * MEMORY_FACTOR

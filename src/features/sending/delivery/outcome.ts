@@ -1,5 +1,6 @@
 /**
- * @module Judges how an attempt ended and writes it: one transaction with status, event, counters and the next try or the dead letter.
+ * @module Turns the result of an attempt into a verdict and writes it: one transaction with status, event, counters and
+ * the next attempt or the dead letter.
  */
 import type { App } from '#features/core/app/app.ts'
 import { addDeadLetter } from '#features/sending/dead-letters/add.ts'
@@ -25,7 +26,7 @@ import { MAX_REPLY_LENGTH } from './reply-words.ts'
 import { computeRetryDelayMs, isExpired, MAX_SITE_BACKOFF_MS } from './retry-schedule.ts'
 import { holdWithoutContent } from './without-content.ts'
 
-/** What is known of an attempt in hand. */
+/** The state of an in-flight attempt. */
 export interface AttemptState {
   readonly recipientId: number
   readonly emailId: number
@@ -35,7 +36,7 @@ export interface AttemptState {
   startedAt: Millis | undefined
 }
 
-/** What is to be done with the recipient. */
+/** What happens to the recipient. */
 export type Verdict =
   | { readonly kind: 'sent'; readonly reply: string }
   | {
@@ -43,23 +44,23 @@ export type Verdict =
       readonly bounceType: 'hard' | 'soft'
       readonly category: BounceCategory
       readonly reply: string
-      /** The address itself takes no mail, so it goes on the suppression list. */
+      /** The address does not exist or accepts no mail, so it is added to the suppression list. */
       readonly isAddressDead: boolean
     }
-  /** `bounceReply`: what the remote said, if it said anything. */
+  /** `reply`: the reply of the remote server, if there was one. */
   | {
       readonly kind: 'deferred'
       readonly category: BounceCategory
       readonly reason: string
       readonly reply: string | undefined
-      /** How often in a row the site has refused us: attempts made for all who wait for it. */
+      /** How often in a row the site rejected us; these attempts count for all who wait for it. */
       readonly siteFailures?: number
     }
   | { readonly kind: 'uncertain'; readonly reason: string }
   | { readonly kind: 'failed'; readonly reason: string }
-  /** It waits, without an attempt, until its content is back. */
+  /** Waits, without counting an attempt, until its content is available again. */
   | { readonly kind: 'content_missing' }
-  /** It never began: back into the queue without an attempt. */
+  /** Never began: returns to the queue without counting an attempt. */
   | { readonly kind: 'released' }
 
 const sql = prepareStatements((db) => ({
@@ -72,7 +73,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Turns what happened into what follows. Pure. */
+/** Maps the result of an attempt to a verdict. Pure. */
 export function toVerdict(result: AttemptResult): Verdict {
   switch (result.kind) {
     case 'accepted':
@@ -112,7 +113,7 @@ export function toVerdict(result: AttemptResult): Verdict {
     case 'uncertain':
       return {
         kind: 'uncertain',
-        reason: `The connection was lost after the message had begun, so the receiver may have it: ${result.failure.message}`,
+        reason: `The connection was lost after the message began, so the receiver may have it: ${result.failure.message}`,
       }
     case 'broken':
       return { kind: 'failed', reason: result.message }
@@ -125,7 +126,7 @@ export function toVerdict(result: AttemptResult): Verdict {
   }
 }
 
-/** What is stored and told of an attempt, however it ended. */
+/** The fields of an attempt that are stored and emitted, whatever its outcome. */
 const toAttemptFacts = (
   session: AttemptSession | undefined,
   reply: string | undefined,
@@ -149,7 +150,7 @@ export function writeOutcome(
   attempt: AttemptState,
   verdict: Verdict,
   session: AttemptSession | undefined,
-  /** Earliest time of a released recipient. */
+  /** Earliest due time of a released recipient. */
   releaseAt: Millis = app.clock.now(),
 ): Millis | undefined {
   const now = app.eventTime()
@@ -215,7 +216,7 @@ export function writeOutcome(
   }
 }
 
-/** Puts the address of a recipient on its account's list. Sandbox mail says nothing about an address. */
+/** Adds the address of a recipient to its account's suppression list. Sandbox mail says nothing about an address. */
 export function suppressRecipient(
   app: App,
   tx: Tx,
@@ -226,7 +227,7 @@ export function suppressRecipient(
   suppressAfterOutcome(app, tx, { ...recipient, id: emailId }, { address: recipient.address, reason: HARD_BOUNCE })
 }
 
-/** Retries are used up: a soft bounce, and a dead letter because nobody refused the mail for good. */
+/** Ends retries: a soft bounce, and a dead letter, because no server rejected the mail permanently. */
 function expireRecipient(
   tx: Tx,
   at: { recipientId: number; emailId: number; now: Millis },
@@ -245,6 +246,9 @@ function expireRecipient(
   addDeadLetter(tx, { ...at, reason: 'expired', lastError, at: at.now })
 }
 
-/** How long a site is left alone after nobody there let us in for the `failures`th time in a row: 30 s, 1, 2, 4, 8, then 15 minutes. */
+/**
+ * How long to back off from a site after it rejected the connection for the `failures`th time in a row: 30 s, then 1,
+ * 2, 4, 8 and 15 minutes.
+ */
 export const computeSiteBackoffMs = (failures: number): number =>
   backoffDelayMs(failures, { minMs: seconds(30), maxMs: MAX_SITE_BACKOFF_MS })

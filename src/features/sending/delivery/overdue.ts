@@ -1,6 +1,6 @@
 /**
- * @module Mail that was put off under a clock that was ahead: no retry ladder and no rest lets it wait so long, so it is due. Looked for at the start and
- * when the clock was set back. Never touches scheduled mail, which may wait for a year.
+ * @module Makes mail due that was deferred under a fast clock: it waits longer than the retry schedule and any backoff
+ * allow. Runs at the start and when the clock is set back. Never touches scheduled mail, which may wait for a year.
  */
 import type { App } from '#features/core/app/app.ts'
 import { type DistantRecipient, makeDue, type QueuePosition, readDistant } from '#features/sending/queue/queue.ts'
@@ -8,16 +8,19 @@ import { type Millis, yieldToEventLoop } from '#platform/clock.ts'
 import { isBeyondRetrySchedule, MAX_SITE_BACKOFF_MS } from './retry-schedule.ts'
 import { CONTENT_HOLD_MS } from './without-content.ts'
 
-/** Recipients read in one go, and written in one transaction. */
+/** Recipients read at once and written in one transaction. */
 const BATCH_SIZE = 500
 
-/** Makes due what waits longer than it may. Reads the whole queue, and writes only that. @param signal no further batch is begun once it is aborted */
+/**
+ * Makes recipients due that wait longer than allowed. Reads the whole queue, but writes only those.
+ * @param signal once aborted, no further batch begins
+ */
 export async function releaseOverdueMail(app: App, signal: AbortSignal): Promise<void> {
   let released = 0
   let place: QueuePosition | undefined = { lane: '', nextAt: 0, id: 0 }
   while (place && !signal.aborted) {
     const now = app.clock.now()
-    // Nothing that is due before that can be beyond the ladder.
+    // Nothing due before that can exceed the retry schedule.
     const batch = readDistant(app.db, { limitAt: now + MAX_SITE_BACKOFF_MS, place, limit: BATCH_SIZE })
     const overdue = batch.late.filter((recipient) => isBeyondMaxWait(recipient, now))
     if (overdue.length > 0) {
@@ -26,7 +29,7 @@ export async function releaseOverdueMail(app: App, signal: AbortSignal): Promise
     } else await yieldToEventLoop()
     place = batch.place
   }
-  if (released > 0) app.log.warn({ recipients: released }, 'mail was put off by a clock that was ahead; it is due now')
+  if (released > 0) app.log.warn({ recipients: released }, 'released mail that a fast clock had deferred')
 }
 
 const isBeyondMaxWait = ({ nextAt, attempts, isWithoutContent }: DistantRecipient, now: Millis): boolean =>

@@ -1,6 +1,7 @@
 /**
- * @module What a crash left behind: recipients that were claimed when the process ended. Those whose DATA had begun may have arrived and are
- * `uncertain`; the others are queued again, at once and without having used an attempt. Runs before anything is delivered.
+ * @module Settles recipients that were claimed when the process crashed. Those whose DATA had begun may have arrived
+ * and become `uncertain`; the others return to the queue immediately, without counting an attempt. Runs before any
+ * delivery.
  */
 import type { App } from '#features/core/app/app.ts'
 import { findInterruptedRecipients } from '#features/sending/queue/queue.ts'

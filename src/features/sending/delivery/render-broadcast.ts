@@ -1,6 +1,6 @@
 /**
- * @module Subject and bodies of a broadcast's email, rendered for its recipient: the same at every attempt and whenever somebody looks, because source,
- * data and contact were stored when the recipients were fixed. Never stores what it made.
+ * @module Renders the subject and bodies of a broadcast email for its recipient. The result is always the same, because
+ * source, data and contact were stored with the snapshot. Never stores the result.
  */
 import type { App } from '#features/core/app/app.ts'
 import type { DraftExtra } from '#features/sending/queue/new-email.ts'
@@ -24,7 +24,7 @@ export interface RenderedMail {
   readonly text: string | undefined
 }
 
-/** The template does not work for this recipient; the message says why. */
+/** The template fails for this recipient; the message tells why. */
 export class TemplateError extends Error {}
 
 interface Row {
@@ -48,17 +48,17 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** So often the renderer may not survive the email of a recipient; then the template is at fault. It is counted until the service ends. */
+/** Renderer crashes per recipient before the template is considered faulty. Counted until the service ends. */
 const MAX_INTERRUPTIONS = 3
-/** Recipients of whom that is known: it is rare. */
+/** Recipients with counted crashes; these are rare. */
 const MAX_INTERRUPTED_RECIPIENTS = 10_000
 
-/** Octets of sources that are kept at hand: nearly always those of one broadcast. */
+/** Octets of cached sources: nearly always those of one broadcast. */
 const MAX_CACHED_BYTES = 8 * MiB
 
 /**
- * Makes the function that renders the email of a broadcast by its row id. Rejects with TemplateError when the template is at fault, with another
- * error when it may work later.
+ * Creates the function that renders a broadcast email by row id. It rejects with TemplateError for a faulty template,
+ * and with another error when a later attempt may succeed.
  */
 export function createBroadcastRenderer(app: App): (emailId: number, urgency: 'now' | 'bulk') => Promise<RenderedMail> {
   const cache = new Map<number, string>()
@@ -80,7 +80,7 @@ export function createBroadcastRenderer(app: App): (emailId: number, urgency: 'n
 
   const interruptions = new Map<number, number>()
 
-  /** Waits for what is rendered for a recipient; the last interruption it may have is a TemplateError. */
+  /** Awaits the rendering for a recipient and turns the last allowed crash into a TemplateError. */
   const awaitRendering = async (recipientId: number, rendering: Promise<RenderOutcome>): Promise<RenderOutcome> => {
     try {
       const outcome = await rendering

@@ -1,39 +1,43 @@
 /**
- * @module Who of those in hand may be rendered now. Bodies that are rendered and that no Worker has yet are outside the memory budget, since nobody knows
- * their size before: so they are bounded by their number. Knows neither templates nor messages.
+ * @module Limits how many broadcast emails are rendered at a time. Rendered bodies that no Worker has yet are outside
+ * the memory budget, because their size is unknown before, so their number is limited. Knows neither templates nor
+ * messages.
  */
 import { FairQueue, type Owner } from '#platform/queue/fair-queue.ts'
 
-/** Bodies of a MiB or two each that may be held at once, and of these one account's: it may be slow to render, or wait for memory. */
+/**
+ * Maximum number of bodies, of a MiB or two each, in total and per account: an account may render slowly or wait for
+ * memory.
+ */
 const MAX_CONCURRENT_BODIES = 32
 const MAX_BODIES_PER_ACCOUNT = 8
 
-/** `T` says whose body it is, by identity. */
+/** `T` identifies the owner of a body, by object identity. */
 export class RenderQueue<T> {
   readonly #waiting = new FairQueue<{ readonly owner: T; readonly begin: () => void }>()
   readonly #waitingOwners = new Set<T>()
-  /** Those that are rendered or hold what was rendered, with their account. */
+  /** Owners being rendered or holding a rendered body, with their account. */
   readonly #rendering = new Map<T, Owner>()
 
-  /** Calls `begin`, now or when it is the owner's turn. */
+  /** Calls `begin` immediately, or when it is the owner's turn. */
   enqueue(owner: T, accountId: number, begin: () => void): void {
     this.#waiting.push(accountId, { owner, begin })
     this.#waitingOwners.add(owner)
     this.#beginNext()
   }
 
-  /** Whether the owner waits, is rendered, or holds what was rendered. */
+  /** Whether the owner waits, is being rendered, or holds a rendered body. */
   has(owner: T): boolean {
     return this.#waitingOwners.has(owner) || this.#rendering.has(owner)
   }
 
-  /** The owner's body is held elsewhere or dropped; who waits next may begin. Does nothing for an owner that is not here. */
+  /** Frees the place of an owner whose body was handed on or dropped, and starts the next. Ignores unknown owners. */
   leave(owner: T): void {
     if (this.#waitingOwners.delete(owner)) this.#waiting.remove((waiting) => waiting.owner === owner)
     if (this.#rendering.delete(owner)) this.#beginNext()
   }
 
-  /** Nobody who waits is begun any more. */
+  /** Drops all waiting owners; they never begin. */
   clear(): void {
     this.#waiting.remove(() => true)
     this.#waitingOwners.clear()

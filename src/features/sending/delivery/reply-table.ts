@@ -1,11 +1,12 @@
 /**
- * @module What the words and codes of SMTP replies mean, as data: each row has a cause, the page that documents its words, and the words. Order is meaning:
- * the first row that matches decides. A reason that passes (a full mailbox, a rate) stands before one that does not, and what is said of us before what is
- * said of the recipient, so that no living address is taken for a dead one. `scripts/regexes.ts` proves the expressions linear.
+ * @module The meaning of SMTP reply texts and codes, as data: each row has a cause, a source that documents the words,
+ * and patterns. The first matching row decides, so order matters: temporary causes (a full mailbox, a rate limit) come
+ * before permanent ones, and causes of the sender before those of the recipient, so that no live address is mistaken
+ * for a dead one. `scripts/regexes.ts` proves that the expressions run in linear time.
  */
 import type { BounceCategory } from './bounce-category.ts'
 
-/** Public documentation of the words. */
+/** Public documentation of the reply texts. */
 const SOURCES = {
   rfc3463: 'https://www.rfc-editor.org/rfc/rfc3463',
   rfc5321: 'https://www.rfc-editor.org/rfc/rfc5321#section-4.2.3',
@@ -49,12 +50,12 @@ const SOURCES = {
   dovecot: 'https://doc.dovecot.org/',
   cpanel: 'https://docs.cpanel.net/knowledge-base/email/',
   courier: 'https://www.courier-mta.org/',
-  /** What servers say in the language of their users; gathered from the help pages of the large receivers above. */
+  /** Replies in the languages of users, collected from the help pages of the large receivers above. */
   languages: 'https://www.bytecamp.net/de/faq/email/zustellen.html',
 } as const
 export type Source = keyof typeof SOURCES
 
-/** A cause, and the words that name it: alternatives of one expression, each at the beginning of a word. */
+/** A cause and its patterns: alternatives of one expression, each anchored at the start of a word. */
 export type ReplyRow = readonly [cause: BounceCategory, source: Source, ...patterns: readonly string[]]
 
 export const MAILBOX_NOUNS =
@@ -62,7 +63,7 @@ export const MAILBOX_NOUNS =
 
 const GREYLISTING: ReplyRow = ['rate_limited', 'rfc6647', 'gr[ae]y[- ]?list']
 
-/** Said of addresses that are alive, whatever else the reply says and whatever its code: a full mailbox, a greylist, a sender who guesses. */
+/** Replies about live addresses, with any code: a full mailbox, greylisting, a sender who guesses addresses. */
 const LIVING: readonly ReplyRow[] = [
   ['rate_limited', 'netease', 'too many (?:invalid|unknown|bad|wrong|non-?existent) (?:recipient|user|address)'],
   [
@@ -73,7 +74,7 @@ const LIVING: readonly ReplyRow[] = [
     '(?:delivery time|envelope) expired',
     'retry time(?:out)? exceeded',
   ],
-  // Gmail counts what a sender sends in a quota as well.
+  // Gmail also calls the sender's limit a quota.
   ['rate_limited', 'google', 'e-?mail quota exceeded', '(?:sending|relay|user sending) (?:quota|limit)'],
   GREYLISTING,
   [
@@ -127,7 +128,7 @@ const LIVING: readonly ReplyRow[] = [
   ],
 ]
 
-/** What providers call by a code of their own. */
+/** Codes specific to a provider. */
 const PROVIDERS: readonly ReplyRow[] = [
   ['rate_limited', 'outlook', 'temporarily rate limited due to ip reputation', 'rp-00[123]\\b'],
   ['reputation', 'outlook', '(?:sc|dy|ou)-00\\d\\b', 'part of their network is on our block list', '*\\(s31[45]\\d\\)'],
@@ -226,7 +227,7 @@ const PROVIDERS: readonly ReplyRow[] = [
   ['policy', 'apple', 'due to local policy'],
 ]
 
-/** Of the sender: who it is, how it comes, how much it sends. */
+/** About the sender: identity, connection, rate. */
 const SENDER_CAUSES: readonly ReplyRow[] = [
   [
     'authentication',
@@ -381,7 +382,7 @@ const SENDER_CAUSES: readonly ReplyRow[] = [
   ],
 ]
 
-/** Of the message. */
+/** About the message. */
 const MESSAGE_CAUSES: readonly ReplyRow[] = [
   [
     'policy',
@@ -434,7 +435,7 @@ const MESSAGE_CAUSES: readonly ReplyRow[] = [
   ],
 ]
 
-/** A rule of the receiver. */
+/** A policy of the receiver. */
 const POLICY: readonly ReplyRow[] = [
   [
     'policy',
@@ -468,7 +469,7 @@ const POLICY: readonly ReplyRow[] = [
   ],
 ]
 
-/** The mailbox is not used for now: a living address. */
+/** The mailbox is temporarily locked: the address is live. */
 const LOCKED: readonly ReplyRow[] = [
   ['mailbox_full', 'netease', 'quota exceeded or service disabled'],
   [
@@ -494,7 +495,7 @@ const LOCKED: readonly ReplyRow[] = [
   ],
 ]
 
-/** There was one, or it is switched off. */
+/** The mailbox existed but is disabled now. */
 const DISABLED: readonly ReplyRow[] = [
   [
     'inactive_mailbox',
@@ -526,7 +527,7 @@ const DISABLED: readonly ReplyRow[] = [
   ],
 ]
 
-/** There is no such mailbox. `\S{1,2}` stands for an umlaut in whatever bytes it came. */
+/** The mailbox does not exist. `\S{1,2}` matches an umlaut in any encoding. */
 const UNKNOWN: readonly ReplyRow[] = [
   [
     'invalid_recipient',
@@ -592,12 +593,12 @@ const UNKNOWN: readonly ReplyRow[] = [
   ],
 ]
 
-/** Said of a mailbox that is not there, and by some of one that they do not give this sender. */
+/** Returned for a missing mailbox, and by some servers for one that this sender may not use. */
 const UNAVAILABLE: readonly ReplyRow[] = [
   ['invalid_recipient', 'rfc5321', 'mail ?box (?:is )?(?:unavailable|not available)', 'mailbox name not allowed'],
 ]
 
-/** Without a cause. */
+/** Replies without a clear cause. */
 const VAGUE: readonly ReplyRow[] = [
   [
     'unknown',
@@ -631,7 +632,10 @@ const VAGUE: readonly ReplyRow[] = [
   ],
 ]
 
-/** One expression of many alternatives, each at the beginning of a word; one with a star in front anywhere, for scripts that have no spaces. */
+/**
+ * One expression of many alternatives, each at the start of a word. A leading star allows a match anywhere, for scripts
+ * without spaces.
+ */
 export function buildMatcher(patterns: readonly string[]): RegExp {
   const isAnywhere = (pattern: string) => pattern.startsWith('*')
   const words = patterns.filter((pattern) => !isAnywhere(pattern))
@@ -661,7 +665,7 @@ export const UNKNOWN_RULES = buildRules(UNKNOWN)
 export const UNAVAILABLE_RULES = buildRules(UNAVAILABLE)
 export const LOCKED_RULES = buildRules(LOCKED)
 export const DISABLED_RULES = buildRules(DISABLED)
-/** All rules, in the order in which they decide. */
+/** All rules, in order of precedence. */
 export const REPLY_RULES: readonly Rule[] = [
   ...LIVING_RULES,
   ...buildRules(PROVIDERS, SENDER_CAUSES, MESSAGE_CAUSES, POLICY),

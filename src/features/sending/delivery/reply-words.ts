@@ -1,6 +1,7 @@
 /**
- * @module Reads the words of SMTP replies: what they say of a mailbox, and what shows that something else is meant: the sender, a rule, a rate, a full
- * mailbox. Pure; looks at a bounded part of what a remote server may make long.
+ * @module Interprets the words of SMTP replies: what they say about the mailbox, and whether they mean something else:
+ * the sender, a policy, a rate limit, a full mailbox. Pure; examines a limited part of a reply, whose length the remote
+ * server controls.
  */
 import type { BounceCategory } from './bounce-category.ts'
 import {
@@ -15,18 +16,18 @@ import {
   UNKNOWN_RULES,
 } from './reply-table.ts'
 
-/** The length of a reply that is stored, and looked at: the expressions cost up to its square. */
+/** Maximum length of a reply that is stored and examined: the expressions take up to quadratic time. */
 export const MAX_REPLY_LENGTH = 2000
 
-/** What the relaying MTA adds to a reply that it passes on: Postfix names the command that was answered. */
+/** The note that a relaying MTA adds to a forwarded reply: Postfix names the command that was answered. */
 const RELAY_NOTE = /\(in reply to [^()]{0,80}\)/gi
-/** Of a URL the host and the fragment explain a reply (a block list, a code); the path is that of a page of help. */
+/** In a URL, the host and fragment explain a reply (a block list, a code); the path belongs to a help page. */
 const URL_PATTERN = /https?:\/\/([^\s/:<>"'?#]{1,253})[^\s<>"'#]*(#[^\s<>"']*)?/gi
-/** What stands for an address in a reply: its words say nothing of the cause (`<spam@example.com>: User unknown`). */
+/** An address in a reply: its words do not name the cause (`<spam@example.com>: User unknown`). */
 const ADDRESS =
   /<[^<>]{0,320}>|(?<![^\s<>()[\]"':;,=])[^\s<>()[\]"':;,=]{1,254}@(?:[^\s<>()[\]"':;,=.]|\.(?!\.)){1,254}/g
 
-/** The beginning of a reply without addresses, paths of URLs and notes of relays, with single spaces. */
+/** The start of a reply without addresses, URL paths and relay notes, with single spaces. */
 export const normaliseReply = (text: string): string =>
   text
     .slice(0, MAX_REPLY_LENGTH)
@@ -37,7 +38,7 @@ export const normaliseReply = (text: string): string =>
     .replace(ADDRESS, ' ')
     .replace(/\s+/g, ' ')
 
-/** The sender's address is meant: servers verify it with the words of their neighbour. */
+/** Words about the sender's address: servers that verify it use similar words. */
 const SENDER_WORDS = buildMatcher([
   'senders?\\b|from[- ]address|return.?path|mail from|envelope|call(?:back|out) to|verification failed for|in your domain',
   'reply-to\\b|reply (?:to )?address|originat(?:or|ing)|headers?\\b|message-?id',
@@ -45,7 +46,10 @@ const SENDER_WORDS = buildMatcher([
   '*(?:发件人|寄件者|送信者|差出人)',
 ])
 
-/** Who answers could not look, or nothing of its domain is there: both may be otherwise tomorrow, whatever else it says of the mailbox. */
+/**
+ * Words of servers that could not check the mailbox, or that do not know its domain: both may change, whatever else the
+ * reply says.
+ */
 const INCONCLUSIVE_WORDS = buildMatcher([
   'temporar|greylist|timed?[- ]?out|in progress|maintenance|connection (?:refused|reset|failed|lost)|(?<!not )retry|deferred',
   '(?:ldap|database|directory|backend|server|system|internal|transport|storage)(?: \\S+)? (?:error|failed|failure|unavailable|down|problem)',
@@ -55,10 +59,10 @@ const INCONCLUSIVE_WORDS = buildMatcher([
   '*(?:一時|暂时|暫時)',
 ])
 
-/** The code of another cause, where a server quotes one that it asked. */
+/** The code of another cause, quoted from a server further on. */
 const OTHER_CODE = /(?<![\d.])(?:4\.\d{1,3}|5\.7)\.\d{1,3}(?![\d.]*\d)/
 
-/** Something else than the mailbox is meant, or the mailbox not for good. */
+/** Words about something other than the mailbox, or about a temporary state of it. */
 const OTHER_CAUSE_WORDS = buildMatcher([
   'your (?:\\S+ )?(?:account|ip|server|host|domain|network|helo|organi[sz]ation|country|address)\\b|from you\\b',
   'helo\\b|ehlo\\b|hostname|ptr\\b|reverse|dns\\b|resource record|(?:ip|client|remote) address|address:? \\d',
@@ -69,29 +73,29 @@ const OTHER_CAUSE_WORDS = buildMatcher([
   'polic(?:y|ies)|restrict|prohibit|denied|refused by|permission|permitted|not allowed|authori[sz]|authentic|dkim|dmarc|spf\\b',
   'relay(?!=| recipient)|will not accept|for sending|smtp account|closed connection|(?:rly|con|rtr|dyn|hvu):|groups?\\b',
   'smtputf8|tls\\b|ssl\\b|encrypt|unencrypt|licen[cs]e|token\\b|syntax|subscription|password|credential|certificate',
-  // What belongs to a mailbox is not the mailbox.
+  // Attributes of a mailbox are not the mailbox itself.
   "(?:user|recipient|mailbox|account|address)(?:'s)? (?:agent|session|token|input|store|database|server|error|name (?:or|in)\\b)",
   '(?:user|recipient|mailbox|account|address) (?:verification|validation|creation|profile)|address (?:list|book)',
   'delivery (?:is )?(?:disabled|suspended)|suspended delivery|recipient (?:refuse|block|reject)s|by recipients',
 ])
 
-/** Words that replies about an address are made of, in the language of the protocol. */
+/** English words that replies about an address consist of. */
 const ENGLISH_WORDS =
   /(?<![\p{L}\d])(?:recipients?|addressee|address|users?|mail ?box|account|alias|rejected|refused|invalid|unknown|unable|not|no|does|found|null|mx|bad|destination|nobody|no one|such|here|there|this|that|exists?|cannot|undeliverable|local|gone)(?![\p{L}\d])/iu
-/** What Postfix writes before the words of its operator, which may be in any language. */
+/** The prefix that Postfix writes before the operator's text, which may be in any language. */
 const POSTFIX_PREFIX = /(?:recipient )?address rejected:/gi
 const HOST_NAME = /(?<![^\s([])[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,10}(?![^\s)\].,:;])/gi
 const TWO_LETTERS = /\p{L}{2}/u
-/** Letters beyond ASCII, and what is left of them where they were no UTF-8. */
+/** Non-ASCII characters, including remains of invalid UTF-8. */
 const NON_ASCII = /[^\x00-\x7f]/
 
-/** Exchange Online of an address that its directory does not have. */
+/** Exchange Online, for an address that is not in its directory. */
 const MICROSOFT_DIRECTORY = /\brecipient address rejected: access denied\b.{0,500}\bAS\(201806281\)/i
 
-/** The same in any form: a recipient is rejected, but whether for good is not said. */
+/** The same without the internal code: a rejected recipient, perhaps only temporarily. */
 const MICROSOFT_RECIPIENT = /\brecipient address rejected: access denied\b/i
 
-/** Cisco's appliances of an address that their directory does not have. */
+/** Cisco appliances, for an address that is not in their directory. */
 const CISCO_DIRECTORY = /#5\.1\.0 address rejected/i
 
 /** @param words of `normaliseReply` */
@@ -103,11 +107,17 @@ export const isRejectedRecipient = (words: string): boolean => MICROSOFT_RECIPIE
 const matchesAny = (rules: typeof UNKNOWN_RULES, words: string): boolean =>
   rules.some(({ pattern }) => pattern.test(words))
 
-/** The cause that the words name; undefined: none. @param words of `normaliseReply` */
+/**
+ * The cause that the words name; undefined when they name none.
+ * @param words of `normaliseReply`
+ */
 export const findCauseInWords = (words: string): BounceCategory | undefined =>
   CISCO_DIRECTORY.test(words) ? 'invalid_recipient' : REPLY_RULES.find(({ pattern }) => pattern.test(words))?.category
 
-/** A full mailbox, a greylist: said of addresses that are alive, with any code. @param words of `normaliseReply` */
+/**
+ * The cause of a reply about a live address, such as a full mailbox or greylisting, with any code.
+ * @param words of `normaliseReply`
+ */
 export const findLivingCause = (words: string): BounceCategory | undefined =>
   LIVING_RULES.find(({ pattern }) => pattern.test(words))?.category
 
@@ -118,25 +128,46 @@ export const isGreylisting = (words: string): boolean => matchesAny(GREYLISTING_
 export const isUnknownMailbox = (words: string): boolean =>
   matchesAny(UNKNOWN_RULES, words) || matchesAny(UNAVAILABLE_RULES, words) || CISCO_DIRECTORY.test(words)
 
-/** Unknown in words that are said of nothing else. @param words of `normaliseReply` */
+/**
+ * Whether the words can only mean an unknown mailbox.
+ * @param words of `normaliseReply`
+ */
 export const isClearlyUnknown = (words: string): boolean => matchesAny(UNKNOWN_RULES, words)
 
-/** Switched off or gone. @param words of `normaliseReply` */
+/**
+ * Disabled or deleted.
+ * @param words of `normaliseReply`
+ */
 export const isDisabledMailbox = (words: string): boolean => matchesAny(DISABLED_RULES, words)
 
-/** Locked, archived or moved: it takes no mail now, and may again. @param words of `normaliseReply` */
+/**
+ * Locked, archived or moved: it accepts no mail now, but may later.
+ * @param words of `normaliseReply`
+ */
 export const isLockedMailbox = (words: string): boolean => matchesAny(LOCKED_RULES, words)
 
-/** Whether a reply names the sender. @param words of `normaliseReply` */
+/**
+ * Whether a reply mentions the sender.
+ * @param words of `normaliseReply`
+ */
 export const namesSender = (words: string): boolean => SENDER_WORDS.test(words)
 
-/** Whether who answers may find the mailbox tomorrow, or means no mailbox at all. @param words of `normaliseReply` */
+/**
+ * Whether the server may find the mailbox later, or does not mean a mailbox at all.
+ * @param words of `normaliseReply`
+ */
 export const isInconclusive = (words: string): boolean => INCONCLUSIVE_WORDS.test(words) || OTHER_CODE.test(words)
 
-/** Whether a reply may mean something else than the mailbox. @param words of `normaliseReply` */
+/**
+ * Whether a reply may mean something other than the mailbox.
+ * @param words of `normaliseReply`
+ */
 export const hasOtherCause = (words: string): boolean => OTHER_CAUSE_WORDS.test(words)
 
-/** Whether a reply says something in words that nothing here reads: its code is not believed then. @param words of `normaliseReply` */
+/**
+ * Whether a reply has words in an unknown language, so that its code is not trusted.
+ * @param words of `normaliseReply`
+ */
 export function isUnreadable(words: string): boolean {
   const rest = words.replace(POSTFIX_PREFIX, ' ').replace(HOST_NAME, ' ')
   return NON_ASCII.test(rest) || (TWO_LETTERS.test(rest) && !ENGLISH_WORDS.test(rest))

@@ -1,5 +1,6 @@
 /**
- * @module Where a lane's mail goes: the capture server, the smarthost, or the MX hosts of the domain with their addresses. Never dials.
+ * @module Resolves the route of a lane: the capture server, the smarthost, or the MX hosts of the domain with their
+ * addresses. Never dials.
  */
 import { isIP } from 'node:net'
 import type { App } from '#features/core/app/app.ts'
@@ -17,12 +18,12 @@ import type { Route } from './protocol.ts'
 
 export type RouteResult =
   | { readonly kind: 'route'; readonly route: Route }
-  /** Permanent: every recipient of the lane bounces. `status` is the enhanced code, `text` what is shown as the reply. */
+  /** Permanent: every recipient of the lane bounces. `text` is shown as the reply and starts with the status codes. */
   | { readonly kind: 'undeliverable'; readonly category: BounceCategory; readonly text: string }
   /** Tried again later. */
   | { readonly kind: 'temporary'; readonly category: BounceCategory; readonly text: string }
 
-/** Where captured mail is handed in; known once the capture server listens. */
+/** Address of the capture server; known once it listens. */
 export interface CaptureAddress {
   readonly host: string
   readonly port: number
@@ -36,7 +37,7 @@ export async function routeLane(app: App, lane: string, capture: CaptureAddress)
   return resolveDirectRoute(app, domain)
 }
 
-/** A name that no mail host can have (RFC 6761 §6.4): a site of that name would share its sessions. */
+/** A name that no mail host can have (RFC 6761 §6.4), so that no other site shares its sessions. */
 const buildCaptureRoute = ({ host, port }: CaptureAddress): Route => ({
   site: 'capture.invalid',
   hosts: [{ host: 'capture.invalid', addresses: [host] }],
@@ -45,7 +46,7 @@ const buildCaptureRoute = ({ host, port }: CaptureAddress): Route => ({
   tls: 'never',
 })
 
-/** The smarthost is the operator's word: any address is allowed. */
+/** The operator chose the smarthost, so any address is allowed. */
 async function resolveRelayRoute(app: App): Promise<RouteResult> {
   const url = new URL(app.config.relayUrl)
   const host = url.hostname.replace(/^\[|\]$/g, '')
@@ -57,7 +58,7 @@ async function resolveRelayRoute(app: App): Promise<RouteResult> {
     return {
       kind: 'temporary',
       category: 'dns_failure',
-      text: `The smarthost ${host} has no address that can be looked up`,
+      text: `The smarthost ${host} does not resolve to an address`,
     }
   return {
     kind: 'route',
@@ -89,19 +90,19 @@ async function resolveDirectRoute(app: App, domain: string): Promise<RouteResult
       return {
         kind: 'undeliverable',
         category: 'dns_failure',
-        text: `550 5.1.2 The domain ${domain} has neither a mail host nor an address`,
+        text: `550 5.1.2 The domain ${domain} has no MX, A or AAAA record`,
       }
     case 'literal-mx':
       return {
         kind: 'undeliverable',
         category: 'dns_failure',
-        text: `550 5.4.4 The MX records of ${domain} hold IP addresses where they must name hosts`,
+        text: `550 5.4.4 The MX records of ${domain} contain IP addresses instead of host names`,
       }
     case 'loop':
       return {
         kind: 'temporary',
         category: 'dns_failure',
-        text: `451 4.4.3 The aliases (CNAME) of ${domain} lead in a circle`,
+        text: `451 4.4.3 The aliases (CNAME) of ${domain} form a loop`,
       }
     case 'temporary':
       return { kind: 'temporary', category: 'dns_failure', text: `451 4.4.3 ${mail.reason}` }

@@ -1,9 +1,10 @@
 /**
- * @module The scheduler of the mail queue (main thread): starts and stops delivery, claims what is due as far as its site has room, and hands it to
- * the Workers. Never composes, signs or dials; that is the Workers'.
+ * @module The scheduler of the mail queue (main thread): starts and stops delivery, claims due recipients up to the
+ * capacity of their site, and passes them to the Workers. Never composes, signs or dials; the Workers do.
  *
- * lane: see queue/lanes. site: where a lane's route leads; lanes with the same MX hosts share it, and its limits. Mail of broadcasts has lanes of its
- * own, which come after all others everywhere: for slots, for memory and in the Workers.
+ * lane: see queue/lanes. site: the destination of a lane's route; lanes with the same MX hosts share a site and its
+ * limits. Broadcasts have their own lanes, which come after all others everywhere: for slots, for memory and in the
+ * Workers.
  */
 import { join } from 'node:path'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
@@ -43,20 +44,20 @@ export interface LaneState {
   readonly reason: string
 }
 
-/** A hold that is not told by an event. */
+/** Longest hold that emits no event. */
 const MAX_SILENT_HOLD_MS = minutes(1)
 /**
- * How long an attempt may take whose slot or memory is wanted: until the message begins, and from there. RFC 5321
- * §4.5.3.2 gives a server up to 20 minutes for the first and 10 for its reply to the final dot. What ends before the
- * message began is deferred and tried again; what ends after it is `uncertain`, so that longer is waited there, though no
- * server that works well takes so long.
+ * How long an attempt may take while others wait for its slot or memory: until the message begins, and from then on.
+ * RFC 5321 §4.5.3.2 allows a server up to 20 minutes for the first and 10 for its reply to the final dot. An attempt
+ * that ends before the message begins is deferred and retried; one that ends later is `uncertain`, so the second limit
+ * is longer, though no healthy server needs that long.
  */
 const MAX_WANTED_ENVELOPE_MS = minutes(1)
 const MAX_WANTED_BODY_MS = minutes(2)
-/** Beyond that, time for the octets of the message over a slow line: 64 kB a second. */
+/** Additional time for the octets of a message over a slow line: 64 kB a second. */
 const MIN_BYTES_PER_MS = 64
 const SLOW_ATTEMPTS_INTERVAL_MS = seconds(5)
-/** Of why an email could not be built, as it is stored with each recipient. */
+/** Maximum length of the stored reason why an email could not be built. */
 const MAX_REASON_LENGTH = 1000
 
 export class DeliveryScheduler {
@@ -69,9 +70,9 @@ export class DeliveryScheduler {
   readonly #memoryQueue: MemoryQueue<InFlightAttempt>
   readonly #jobs: JobBuilder
   #pool: WorkerPool | undefined
-  /** Those to be rendered, and those whose bodies no Worker has yet. */
+  /** Attempts to be rendered, and those whose bodies no Worker has yet. */
   readonly #renderQueue = new RenderQueue<InFlightAttempt>()
-  /** Claims on their way to the disk. */
+  /** Claims that are being committed. */
   readonly #claiming = new Set<Promise<unknown>>()
   /** Set while attempts are watched. */
   #watch: Timer | undefined
@@ -121,12 +122,12 @@ export class DeliveryScheduler {
     })
   }
 
-  /** Settles what a crash left, then starts the Workers and the queue. */
+  /** Recovers from a crash, then starts the Workers and the queue. */
   async start(): Promise<void> {
     const { config, log, clock, keys } = this.#app
     const recovered = await recoverInterrupted(this.#app)
-    if (recovered.requeued + recovered.uncertain > 0) log.warn(recovered, 'recovered from an unclean end')
-    // It may have been put back since.
+    if (recovered.requeued + recovered.uncertain > 0) log.warn(recovered, 'recovered from an unclean shutdown')
+    // The content may have been restored since the last run.
     await releaseWithoutContent(this.#app)
     this.#pool = createWorkerPool({
       count: config.workers,
@@ -154,14 +155,14 @@ export class DeliveryScheduler {
     for (const { lane, firstAt } of readOpenLanes(this.#app.db)) this.#lanes.setDue(lane, firstAt)
   }
 
-  /** Begins nothing more; waits for begun transactions, at most 60 s, and settles the rest. */
+  /** Begins nothing more, waits at most 60 s for begun transactions, and settles the rest. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     this.#stopListening()
     this.#lanes.cancelTimers()
     this.#watch?.cancel()
     this.#pool?.postAll({ type: 'drain' })
-    // What is being claimed comes into hand first, or it would stay claimed until the next start.
+    // Claims must complete first, or their recipients would stay claimed until the next start.
     await Promise.allSettled(this.#claiming)
     await this.#attempts.waitForBegun()
     this.#renderQueue.clear()
@@ -170,7 +171,7 @@ export class DeliveryScheduler {
     this.#pool?.terminate()
   }
 
-  /** Messages in hand now. */
+  /** Messages in flight now. */
   get inFlight(): number {
     return this.#sites.inFlight
   }
@@ -190,24 +191,24 @@ export class DeliveryScheduler {
     const attempts = this.#attempts.all().filter((attempt) => attempt.lane === lane)
     if (attempts[0]) {
       const isWaitingForConnection = this.#sites.isWaitingAt(attempts[0].destination.siteName, lane)
-      return `${attempts.length} in delivery${isWaitingForConnection ? ', the rest waits for a connection' : ''}`
+      return `${attempts.length} in delivery${isWaitingForConnection ? ', the others wait for a connection' : ''}`
     }
     if (firstDue > now) return 'waits for its time'
-    const afterOthers = isBulkLane(lane) ? ', after all mail that is not of a broadcast' : ''
+    const afterOthers = isBulkLane(lane) ? ', after all non-broadcast mail' : ''
     const waiting = this.#sites.findWaitingSite(lane)
     if (waiting) {
       const [name, site] = waiting
-      const { backoffUntil: restUntil, backoffReason: restReason } = site
+      const { backoffUntil, backoffReason } = site
       return this.#sites.backoffLeftMs(site) > 0
-        ? `${name} rests until ${new Date(restUntil).toISOString()}: ${restReason}`
+        ? `${name} is in backoff until ${new Date(backoffUntil).toISOString()}: ${backoffReason}`
         : `waits for a connection to ${name}${afterOthers}`
     }
     if (this.#sites.isWaitingForSlot(lane))
-      return `waits for a free slot${afterOthers}: as many messages as allowed are in delivery, in all, of its account or to one address`
-    return 'about to be delivered'
+      return `waits for a free slot${afterOthers}: the limit of messages in delivery is reached, in total, for its account or for one address`
+    return 'is about to be delivered'
   }
 
-  /** Claims and hands out what is due, as long as there is room. */
+  /** Claims and starts due recipients as long as there is capacity. */
   async #pump(lane: Lane): Promise<void> {
     const { clock, log } = this.#app
     const stopping = this.#stopping.signal
@@ -231,7 +232,7 @@ export class DeliveryScheduler {
         if (!canContinue) return
       }
     } catch (error) {
-      log.error({ err: error, lane: lane.name }, 'the queue could not go on; it tries again')
+      log.error({ err: error, lane: lane.name }, 'queue processing failed; retrying')
       this.#lanes.sleepUntil(lane, clock.now() + STORAGE_RETRY_MS)
     }
   }
@@ -259,7 +260,7 @@ export class DeliveryScheduler {
       return false
     }
     this.#sites.leaveQueues(lane.name)
-    // Looked at only now: while the route was looked up others took theirs.
+    // Checked again, because others may have taken slots during the route lookup.
     if (this.#sites.slotsFor(lane.name) <= 0) {
       this.#waitForSlot(lane)
       return false
@@ -270,7 +271,7 @@ export class DeliveryScheduler {
       this.#sites.slotsFor(lane.name),
     )
     const limit = countDue(this.#app.db, lane.name, now, max)
-    // Acquired before the commit, so that other lanes do not claim into the same slots meanwhile.
+    // Acquired before the commit, so that other lanes do not claim into the same slots.
     this.#sites.acquireSlots(destination, limit, lane.name)
     let claimed: ClaimedRecipients = []
     try {
@@ -297,7 +298,10 @@ export class DeliveryScheduler {
     return true
   }
 
-  /** The site rests. A short rest is waited for; of a longer one each due recipient is told by an event. False when nothing is left to do now. */
+  /**
+   * Waits for a short backoff of the site. For a longer one, holds due recipients, each with an event. False when
+   * nothing is left to do now.
+   */
   async #waitForBackoff(lane: Lane, name: string, site: Site): Promise<boolean> {
     const now = this.#app.clock.now()
     const { backoffUntil: until, failures: siteFailures } = site
@@ -307,7 +311,7 @@ export class DeliveryScheduler {
       return false
     }
     site.slots.waiting.delete(lane.name)
-    const reason = `${name} is left alone for a while: ${site.backoffReason}`
+    const reason = `${name} is not tried for a while: ${site.backoffReason}`
     await holdLane(this.#app, lane.name, { now, until, reason, siteFailures })
     lane.firstDue = findFirstDue(this.#app.db, lane.name)
     return true
@@ -331,11 +335,11 @@ export class DeliveryScheduler {
     }
   }
 
-  /** The job of a broadcast's email is started once it is rendered. */
+  /** Starts the job of a broadcast email once it is rendered. */
   async #render(attempt: InFlightAttempt, unrendered: UnrenderedJob): Promise<void> {
     try {
       const prepared = await unrendered.render()
-      // What ended meanwhile, with the service or otherwise, is nobody's to send.
+      // The attempt has ended since then, by a shutdown or otherwise.
       if (this.#attempts.findUnsettled(attempt.recipientId) !== attempt) return
       this.#memoryQueue.enqueue(attempt, prepared)
       this.#watchSlowAttempts()
@@ -352,7 +356,7 @@ export class DeliveryScheduler {
     void this.#attempts.settle(attempt, { kind: 'content_missing' }, undefined)
   }
 
-  /** What may work later goes back into the queue without an attempt. */
+  /** Returns a recipient to the queue without counting an attempt, because a later one may succeed. */
   #postpone(attempt: InFlightAttempt, error: unknown): void {
     this.#app.log.warn(
       { err: error, email: findLogId(this.#app.db, attempt.emailId), recipient: attempt.recipientId },
@@ -364,7 +368,7 @@ export class DeliveryScheduler {
   #failUnbuilt(attempt: InFlightAttempt, error: unknown): void {
     this.#app.log.error(
       { err: error, email: findLogId(this.#app.db, attempt.emailId), recipient: attempt.recipientId },
-      'the message could not be made',
+      'message not composed',
     )
     const reason = toPublicReason(error).slice(0, MAX_REASON_LENGTH).toWellFormed()
     void this.#attempts.settle(attempt, { kind: 'failed', reason }, undefined)
@@ -392,17 +396,17 @@ export class DeliveryScheduler {
     void this.#attempts.settle(attempt, verdict, session)
   }
 
-  /** One line for an attempt that a fault of our own ended before the message began. */
+  /** One line for an attempt that our own error ended before the message began. */
   #logOwnFailure(
     attempt: InFlightAttempt,
     { kind, detail }: Extract<AttemptResult, { kind: 'postponed' | 'broken' }>,
   ): void {
     const fields = { email: findLogId(this.#app.db, attempt.emailId), recipient: attempt.recipientId, detail }
     if (kind === 'postponed') this.#app.log.warn(fields, 'delivery postponed')
-    else this.#app.log.error(fields, 'the message could not be made')
+    else this.#app.log.error(fields, 'message not composed')
   }
 
-  /** A line an attempt: what succeeded for those who debug, all else for everybody. */
+  /** One line per attempt: routine outcomes at debug level, all others above it. */
   #logAttempt(attempt: InFlightAttempt, verdict: Verdict, session: AttemptSession | undefined): void {
     const isRoutine = verdict.kind === 'sent' || verdict.kind === 'released'
     if (isRoutine && !this.#app.log.isLevelEnabled('debug')) return
@@ -428,12 +432,12 @@ export class DeliveryScheduler {
     try {
       await releaseOverdueMail(this.#app, this.#stopping.signal)
     } catch (error) {
-      this.#app.log.error({ err: error }, 'looking for mail that a wrong clock put off failed; the next start does it')
+      this.#app.log.error({ err: error }, 'search for mail deferred by a fast clock failed; the next start repeats it')
     }
   }
 
   #onWorkerDeath(worker: number): void {
-    // Looked at before any is settled, since that starts the next who wait.
+    // Read before anything is settled, because settling starts waiting jobs.
     const waiting = this.#memoryQueue.waiting()
     const lost = this.#attempts
       .all()
@@ -441,7 +445,7 @@ export class DeliveryScheduler {
     for (const attempt of lost) void this.#attempts.settle(attempt, toWorkerDeathVerdict(attempt), undefined)
   }
 
-  /** Gives slot and memory back, and wakes who waits for them. */
+  /** Releases slot and memory, and wakes the lanes and jobs that wait for them. */
   #releaseResources(attempt: InFlightAttempt): void {
     this.#renderQueue.leave(attempt)
     this.#memoryQueue.release(attempt)
@@ -455,13 +459,13 @@ export class DeliveryScheduler {
     if (!this.#stopping.signal.aborted) this.#sites.offerSlots()
   }
 
-  /** While slots or memory are wanted, looks now and then for attempts that take too long. */
+  /** While others wait for slots or memory, checks regularly for attempts that take too long. */
   #watchSlowAttempts(): void {
     if (this.#watch || this.#stopping.signal.aborted) return
     if (!this.#sites.areSlotsWanted && !this.#memoryQueue.hasWaiting) return
     this.#watch = this.#app.clock.after(SLOW_ATTEMPTS_INTERVAL_MS, () => {
       this.#watch = undefined
-      // Requests may have given memory back meanwhile.
+      // Requests may have released memory since then.
       this.#memoryQueue.startWaiting()
       this.#cutSlowAttempts()
       this.#watchSlowAttempts()
@@ -469,8 +473,9 @@ export class DeliveryScheduler {
   }
 
   /**
-   * Has the Workers end attempts that silent servers hold up: before their messages begin if other mail of their account waits for a slot or for memory,
-   * else as many as their account has too many, those first that came first, and all whose memory others wait for.
+   * Tells the Workers to end slow attempts. Ends attempts before their message begins if other mail of their account
+   * waits for a slot or memory; else as many as their account has in excess, oldest first, and all whose memory others
+   * wait for.
    */
   #cutSlowAttempts(): void {
     const now = this.#app.clock.now()
@@ -500,16 +505,16 @@ export class DeliveryScheduler {
   }
 }
 
-/** What becomes of a message whose Worker died. */
+/** The verdict of an attempt whose Worker died. */
 const toWorkerDeathVerdict = (attempt: InFlightAttempt): Verdict =>
   attempt.startedAt === undefined
     ? {
         kind: 'deferred',
         category: 'unknown',
-        reason: 'The part of the service that was sending the message ended unexpectedly',
+        reason: 'The delivery Worker ended unexpectedly',
         reply: undefined,
       }
     : {
         kind: 'uncertain',
-        reason: 'The part of the service that was sending the message ended unexpectedly, so the receiver may have it',
+        reason: 'The delivery Worker ended unexpectedly, so the receiver may have it',
       }

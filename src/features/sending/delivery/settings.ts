@@ -1,4 +1,4 @@
-/** @module The settings of delivery: where mail goes, and how much of it at the same time. */
+/** @module The settings of delivery: destination of mail, and limits. */
 import { type Config, ConfigError, type SettingValues } from '#platform/config.ts'
 import { checked, choice, integer, isRelayUrl } from '#platform/setting-kinds.ts'
 
@@ -6,7 +6,7 @@ export const deliveryModeSettings = {
   delivery: choice(
     ['direct', 'relay', 'capture'],
     'direct',
-    'direct: to the MX of each recipient; relay: everything to TASSIS_RELAY_URL; capture: nothing leaves, messages are kept for viewing.',
+    'direct: to the MX of each recipient; relay: everything to TASSIS_RELAY_URL; capture: nothing is sent, messages are stored for viewing.',
   ),
   relayUrl: {
     ...checked(
@@ -25,16 +25,21 @@ export const deliveryModeSettings = {
 }
 
 export const deliverySettings = {
-  workers: integer(2, 1, 64, 'Workers that compose, sign and hold SMTP connections; about one a core.'),
+  workers: integer(2, 1, 64, 'Workers that compose, sign and hold SMTP connections; about one per core.'),
   connectionsPerSite: integer(10, 1, 1000, 'SMTP connections to one receiving site at the same time.'),
   messagesPerConnection: integer(100, 1, 100_000, 'Messages sent over one SMTP connection before it is closed.'),
   deliveryConcurrency: integer(
     500,
     1,
     10_000,
-    'Messages in delivery at the same time, over all sites. An account has at most half of them.',
+    'Messages in delivery at the same time, over all sites. One account may use at most half of them.',
   ),
-  connectionIdleSeconds: integer(5, 0, 300, 'How long an SMTP connection is kept for the next message of its site.'),
+  connectionIdleSeconds: integer(
+    5,
+    0,
+    300,
+    'How long an idle SMTP connection stays open for the next message to its site.',
+  ),
   retryExpiryHours: integer(48, 1, 240, 'How long a deferred message is retried before it bounces as expired.'),
 }
 
@@ -42,7 +47,7 @@ declare module '#platform/config.ts' {
   interface Config extends SettingValues<typeof deliveryModeSettings>, SettingValues<typeof deliverySettings> {}
 }
 
-/** Throws ConfigError when all mail is to go to a smarthost and none is named. */
+/** Throws ConfigError when delivery mode is relay and no smarthost is set. */
 export function requireRelayUrl({ delivery, relayUrl }: Pick<Config, 'delivery' | 'relayUrl'>): void {
   if (delivery === 'relay' && relayUrl === '') {
     throw new ConfigError(

@@ -1,10 +1,10 @@
 /**
- * @module The sites that lanes lead to, their addresses, and the slots there: how much of each a lane may have, when a site rests, who is offered what
- * became free. Never claims and knows lanes only by name.
+ * @module Tracks sites, their addresses and their slots: how many slots a lane may take, when to back off from a site,
+ * and which lane is offered free slots. Never claims, and knows lanes only by name.
  *
- * slot: room for one message in delivery, counted over all sites, for the address that its site is first dialled at, and for the site. Accounts share
- * them: see slot-pool. bulk lane: that of an account's broadcasts. It comes after all other lanes, and leaves slots that only they may use, so that their
- * mail finds some whenever it comes.
+ * slot: capacity for one message in delivery; counted in total, per address that is dialled first, and per site.
+ * Accounts share them: see slot-pool. bulk lane: the lane of an account's broadcasts. It comes after all other lanes,
+ * and leaves some slots that only they may use, so that their mail always finds some.
  */
 
 import { isBulkLane } from '#features/sending/queue/lanes.ts'
@@ -20,17 +20,17 @@ import type { WaitQueue } from './wait-queue.ts'
 export interface Site {
   backoffUntil: Millis
   backoffReason: string
-  /** Rests since a session was last had. */
+  /** Backoffs since the last session. */
   failures: number
-  /** Sessions had since the last rest. */
+  /** Sessions since the last backoff. */
   sessions: number
   readonly slots: SlotPool
 }
 
-/** Where messages of a lane go: each needs a slot of the site, one of the address, and one of all. */
+/** Where messages of a lane go: each needs a slot of the site, of the address, and of the total. */
 export interface Destination {
   readonly siteName: string
-  /** The network of the first address that is dialled. */
+  /** The network of the address that is dialled first. */
   readonly network: string
 }
 
@@ -41,27 +41,30 @@ export interface SitesOptions {
   readonly connectionsPerSite: number
   /** The account that a lane's slots are counted for. */
   readonly ownerOf: (lane: string) => number
-  /** Begins the turn of a lane that waited here; false when it has no mail any more. */
+  /** Starts the turn of a lane that waited here; false when it has no mail any more. */
   readonly wake: (lane: string) => boolean
 }
 
-/** Messages claimed for each connection of a site: the next is composed while the last is on its way. */
+/** Messages claimed per connection of a site: the next is composed while the previous one is being sent. */
 const CLAIMED_PER_CONNECTION = 2
-/** Messages claimed for a site before it has answered; each answer makes room for as many more. A silent site must not hold everybody's slots. */
+/**
+ * Messages claimed for a site before its first session; each session adds as many. A silent site must not hold all
+ * slots.
+ */
 const CLAIMED_BEFORE_SESSION = 2
 /**
- * Of all slots, what messages to one address may have: thousands of names may lead to the same silent server. Large providers have a name for each
- * customer at few addresses, and get as much as they can use.
+ * Fraction of all slots for messages to one address, because thousands of names may lead to the same silent server.
+ * Large providers have a name for each customer at few addresses, and may use more.
  */
 const MAX_ADDRESS_FRACTION = 0.25
-/** How long the last rest of a site is remembered after its end, so that the next is longer. */
+/** How long the last backoff is remembered after its end, so that the next one is longer. */
 const BACKOFF_RETENTION_MS = hours(1)
-/** Slots are scarce when fewer than this part of them is free. */
+/** Slots are scarce when a smaller fraction of them is free. */
 const SCARCE_FRACTION = 0.25
 
 const GLOBAL_RULES: SlotRules = { contestedFraction: 0.25, bulkFraction: 0.5, leavesFree: true }
 const ADDRESS_RULES: SlotRules = { contestedFraction: 1, bulkFraction: 0.8, leavesFree: true }
-/** A site is as fast for one account as for another: what one has there comes back. */
+/** A site is equally fast for all accounts, so the slots of one are freed again soon. */
 const SITE_RULES: SlotRules = { contestedFraction: 1, bulkFraction: 0.8, leavesFree: false }
 
 export class Sites {
@@ -69,10 +72,10 @@ export class Sites {
   readonly #sites = new Map<string, Site>()
   readonly #addresses = new Map<string, SlotPool>()
   readonly #all: SlotPool
-  /** Sites, and addresses, with waiting lanes. */
+  /** Sites and addresses with waiting lanes. */
   readonly #crowdedSites = new Set<Site>()
   readonly #crowdedAddresses = new Set<SlotPool>()
-  /** Where each lane waits or has been woken. */
+  /** The queues in which each lane waits or was woken. */
   readonly #queuesOf = new Map<string, Set<WaitQueue>>()
   #nextSweepAt: Millis = 0
 
@@ -86,7 +89,7 @@ export class Sites {
     return this.#all.inFlight
   }
 
-  /** Slots that are left for a lane, over all sites. */
+  /** Slots that a lane may still take, of the total. */
   slotsFor(lane: string): number {
     return this.#freeOfAll(this.#options.ownerOf(lane), isBulkLane(lane))
   }
@@ -125,12 +128,12 @@ export class Sites {
     return this.#all.waiting.wantsSlots(owner)
   }
 
-  /** How many slots an account has too many while slots are scarce: it took them when more were free. */
+  /** How many slots an account has in excess while slots are scarce; it took them when more were free. */
   countExcess(owner: number): number {
     return this.#areSlotsScarce ? Math.max(0, -this.#freeOfAll(owner, false)) : 0
   }
 
-  /** Whether slots of some account may be wanted, or too many. */
+  /** Whether any account may wait for slots, or have some in excess. */
   get areSlotsWanted(): boolean {
     return this.#areSlotsScarce || !this.#all.waiting.isEmpty
   }
@@ -143,7 +146,7 @@ export class Sites {
     return this.#options.deliveryConcurrency - this.#all.inFlight
   }
 
-  /** The site of that name; a new one when nothing is known of it. */
+  /** The site of that name, created on first use. */
   getSite(name: string): Site {
     let site = this.#sites.get(name)
     if (!site) {
@@ -167,12 +170,12 @@ export class Sites {
     for (const slots of [this.getSite(siteName).slots, this.#getAddress(network), this.#all]) slots.acquire(lane, count)
   }
 
-  /** Whoever waits for them has to be offered them: `offerSlots`. */
+  /** The caller then offers them to waiting lanes with `offerSlots`. */
   releaseSlots(destination: Destination, count: number, lane: string): void {
     this.acquireSlots(destination, -count, lane)
   }
 
-  /** Queues a lane for a slot of a site, or for the end of its rest. */
+  /** Queues a lane for a slot of a site, or for the end of its backoff. */
   waitForSite(site: Site, lane: string): void {
     this.#crowdedSites.add(site)
     this.#wait(site.slots.waiting, lane)
@@ -197,7 +200,7 @@ export class Sites {
     else this.#queuesOf.set(lane, new Set([queue]))
   }
 
-  /** A lane that was woken has had its turn, whatever it used it for. */
+  /** Ends the turn of a woken lane, even if it used nothing. */
   endTurn(lane: string): void {
     const queues = this.#queuesOf.get(lane)
     if (!queues) return
@@ -208,7 +211,7 @@ export class Sites {
     if (queues.size === 0) this.#queuesOf.delete(lane)
   }
 
-  /** The lane takes its turn: it waits nowhere. */
+  /** Removes a lane from all queues, because it takes its turn. */
   leaveQueues(lane: string): void {
     for (const queue of this.#queuesOf.get(lane) ?? []) queue.delete(lane)
     this.#queuesOf.delete(lane)
@@ -218,19 +221,19 @@ export class Sites {
     return this.#sites.get(name)?.slots.waiting.has(lane) ?? false
   }
 
-  /** Whether a lane waits for one of all slots, or for one of an address. */
+  /** Whether a lane waits for a slot of the total or of an address. */
   isWaitingForSlot(lane: string): boolean {
     return [...(this.#queuesOf.get(lane) ?? [])].some((queue) => queue.has(lane))
   }
 
-  /** The site, with its name, at which a lane waits for a slot or for the end of a rest. */
+  /** The site, with its name, at which a lane waits for a slot or for the end of a backoff. */
   findWaitingSite(lane: string): [name: string, site: Site] | undefined {
     return [...this.#sites].find(([, { slots }]) => slots.waiting.has(lane))
   }
 
   /**
-   * Gives free slots to the accounts that wait, by turns, and to bulk lanes when no other lane could use them. One lane at a time: it claims as much as it
-   * may, and when its turn has ended the next one's begins, also when it used nothing.
+   * Offers free slots to the waiting accounts in turn, and to bulk lanes when no other lane can use them. One lane at a
+   * time: it claims as much as it may, and the next one is offered slots when its turn has ended, even if it used none.
    */
   offerSlots(): void {
     if (this.#freeSlots <= 0) return
@@ -255,30 +258,36 @@ export class Sites {
     }
   }
 
-  /** For how long the site still rests; 0: it does not. Longer than any rest, it was begun under a clock that was ahead. */
+  /**
+   * Remaining backoff of the site; 0 when there is none. A longer one than any backoff was stored under a fast clock,
+   * and counts as ended.
+   */
   backoffLeftMs(site: Site): Millis {
     const leftMs = site.backoffUntil - this.#options.clock.now()
     return leftMs > MAX_SITE_BACKOFF_MS ? 0 : Math.max(leftMs, 0)
   }
 
-  /** A session was had there. */
+  /** Records that the site accepted a connection. */
   recordSession(site: Site): void {
     site.failures = 0
     site.sessions++
   }
 
-  /** Each time that nobody lets us in, the site is left alone longer; what fails while it rests belongs to the same time. */
+  /**
+   * Backs off from a site that rejected the connection, longer each time. Failures during a backoff belong to the same
+   * one.
+   */
   backOff(site: Site, reason: string): void {
     if (this.backoffLeftMs(site) > 0) return
     site.failures++
     site.sessions = 0
     site.backoffUntil = this.#options.clock.now() + computeSiteBackoffMs(site.failures)
     site.backoffReason = reason
-    // Who waits for a slot waits for the end of the rest from now on: perhaps nobody leaves the site any more.
+    // Lanes that wait for a slot must now wait for the end of the backoff: perhaps no attempt is left to free a slot.
     for (const lane of site.slots.waiting.all()) this.#options.wake(lane)
   }
 
-  /** Drops what is known of an address and of a site that nobody uses; of a site that rested some time later, looked for now and then. */
+  /** Evicts an unused address and site. A site that backed off is evicted later, by an occasional sweep. */
   evictIdle({ siteName, network }: Destination): void {
     const now = this.#options.clock.now()
     if (this.#addresses.get(network)?.isIdle) this.#addresses.delete(network)
@@ -294,7 +303,7 @@ export class Sites {
   }
 }
 
-/** Where a route leads. */
+/** The destination of a route. */
 export const toDestination = ({ site, hosts }: Route): Destination => ({
   siteName: site,
   network: networkOf(hosts[0]?.addresses[0] ?? ''),

@@ -1,8 +1,8 @@
 /**
- * @module Slots that accounts share: all of delivery, those for one address, those of one site. Says how many an account may have more, whoever waits for
- * some. Never claims and never wakes a lane.
+ * @module Slots that accounts share: of all delivery, of one address, or of one site. Computes how many more an account
+ * may take, depending on who waits. Never claims and never wakes a lane.
  *
- * slot: room for one message in delivery.
+ * slot: capacity for one message in delivery.
  */
 import { isBulkLane } from '#features/sending/queue/lanes.ts'
 import { Counts } from '#platform/queue/counts.ts'
@@ -10,24 +10,24 @@ import { computeBulkLimit } from './bulk-limit.ts'
 import { WaitQueue } from './wait-queue.ts'
 
 export interface SlotRules {
-  /** What an account may have at most while an ordinary lane of another waits here. */
+  /** Maximum fraction for one account while an ordinary lane of another account waits here. */
   readonly contestedFraction: number
-  /** What bulk lanes may have at most together. */
+  /** Maximum fraction for all bulk lanes together. */
   readonly bulkFraction: number
   /**
-   * Whether an account leaves slots free, the more of them the fewer there are: see `computeMaxHeld`. Slots whose messages have begun cannot be taken back, so
-   * that what a newcomer needs must be free before he comes.
+   * Whether an account must leave slots free, more of them the fewer are free: see `computeMaxHeld`. Slots whose
+   * messages have begun cannot be taken back, so the slots for a new account must be free before it arrives.
    */
   readonly leavesFree: boolean
 }
 
 export class SlotPool {
-  /** Lanes that have due mail and found no slot free for them. */
+  /** Lanes with due mail that found no free slot. */
   readonly waiting: WaitQueue
   readonly #rules: SlotRules
   readonly #ownerOf: (lane: string) => number
   readonly #held = new Counts()
-  /** Of these, what each account has by bulk lanes. */
+  /** The part of them that bulk lanes hold, by account. */
   readonly #heldByBulk = new Counts()
 
   /** @param ownerOf the account that a lane's slots are counted for */
@@ -46,8 +46,9 @@ export class SlotPool {
   }
 
   /**
-   * How many more slots an account may have here, of `max` in all, for lanes that are bulk or are not. Below zero when it has more than it may.
-   * @param canUse whether an account could use a slot here: bulk lanes give way only to those that could
+   * How many more slots an account may take here, of `max` in total, for bulk or ordinary lanes. Negative when it has
+   * more than it may.
+   * @param canUse whether an account could use a slot here: bulk lanes yield only to those that could
    */
   freeFor(owner: number, isBulk: boolean, max: number, canUse: (owner: number) => boolean = () => true): number {
     const { contestedFraction, leavesFree } = this.#rules
@@ -71,7 +72,7 @@ export class SlotPool {
     )
   }
 
-  /** Negative: releases as many. */
+  /** A negative count releases slots. */
   acquire(lane: string, count: number): void {
     const owner = this.#ownerOf(lane)
     this.#held.add(owner, count)
@@ -80,12 +81,13 @@ export class SlotPool {
 }
 
 /**
- * How many slots an account may have of `available`, those that no other has, when there are `max` in all: as many as twice the square of what it leaves
- * free, divided by `max`. That is half when it is alone; of two each has less than a third. If one account after the other takes all that it may and keeps
- * it, ten leave 29 of 500 free and twenty leave 11, where half of the rest for each would leave none after ten.
+ * How many slots an account may hold. `available` are those that no other account holds, of `max` in total. The result
+ * is twice the square of the slots that remain free, divided by `max`: half of all when the account is alone, less than
+ * a third for each of two. If one account after another takes its maximum and keeps it, ten leave 29 of 500 free and
+ * twenty leave 11; with half of the rest for each, none would be left after ten.
  */
 function computeMaxHeld(available: number, max: number): number {
   const p = available + max / 4
-  // The root of held = 2 (available - held)² / max; a little less, so that a whole number stays one.
+  // The root of held = 2 (available - held)² / max; reduced slightly, so that a whole number is not rounded up.
   return Math.ceil(p - Math.sqrt(p * p - available * available) - 1e-6)
 }

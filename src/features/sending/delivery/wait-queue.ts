@@ -1,6 +1,6 @@
 /**
- * @module Lanes that wait for a slot. Owners (accounts) take turns, so that one with many lanes holds up nobody else; bulk lanes come after all others.
- * Never counts slots and never wakes a lane.
+ * @module Queues lanes that wait for a slot. Owners (accounts) take turns, so that one with many lanes holds up nobody
+ * else; bulk lanes come after all others. Never counts slots and never wakes a lane.
  */
 import { isBulkLane } from '#features/sending/queue/lanes.ts'
 import { Counts } from '#platform/queue/counts.ts'
@@ -19,17 +19,17 @@ export class WaitQueue {
     return this.#ordinary.isEmpty && this.#bulk.isEmpty
   }
 
-  /** Whether an ordinary lane waits, or was woken and has not had its turn yet, of an owner whom slots are free for. */
+  /** Whether an ordinary lane waits, or was woken but has not had its turn, of an owner that has free slots. */
   hasOrdinary(hasFree: (owner: number) => boolean): boolean {
     return this.#ordinary.hasOwner(hasFree)
   }
 
-  /** How many owners want slots for lanes of that kind: this one, and the others of whom a lane waits or has been woken. */
+  /** Number of owners that want slots for lanes of that kind: this one, and others with a waiting or woken lane. */
   countSharers(owner: number, isBulk: boolean): number {
     return this.#of(isBulk).countSharers(owner)
   }
 
-  /** Whether a lane of the owner waits or has been woken. */
+  /** Whether a lane of the owner waits or was woken. */
   wantsSlots(owner: number): boolean {
     return this.#ordinary.wantsSlots(owner) || this.#bulk.wantsSlots(owner)
   }
@@ -38,12 +38,12 @@ export class WaitQueue {
     this.#of(isBulkLane(lane)).add(lane, this.#ownerOf(lane))
   }
 
-  /** The lane waits here no more, and its turn has ended. */
+  /** Removes a lane and ends its turn. */
   delete(lane: string): void {
     this.#of(isBulkLane(lane)).delete(lane)
   }
 
-  /** Whether the lane waits; not when it was woken. */
+  /** Whether the lane waits; false once it was woken. */
   has(lane: string): boolean {
     return this.#of(isBulkLane(lane)).has(lane)
   }
@@ -52,12 +52,12 @@ export class WaitQueue {
     return [...this.#ordinary.all(), ...this.#bulk.all()]
   }
 
-  /** Takes out the first lane of the owner whose turn it is, among those whom slots are free for; bulk lanes when no other can be served. */
+  /** Takes out the first lane of the next owner that has free slots; a bulk lane when no other can be served. */
   shift(hasFree: (owner: number, isBulk: boolean) => boolean): string | undefined {
     return this.#ordinary.shift((owner) => hasFree(owner, false)) ?? this.#bulk.shift((owner) => hasFree(owner, true))
   }
 
-  /** The turn of a lane that was taken out has ended. */
+  /** Ends the turn of a lane that was taken out. */
   endTurn(lane: string): void {
     this.#of(isBulkLane(lane)).endTurn(lane)
   }
@@ -72,7 +72,7 @@ class LaneRotation {
   readonly #waiting = new RoundRobin<string>()
   /** Lanes that were taken out and have not had their turn yet, with their owners. */
   readonly #woken = new Map<string, number>()
-  /** How many lanes each owner has here, woken ones included. */
+  /** Number of lanes per owner, woken ones included. */
   readonly #laneCounts = new Counts()
 
   get isEmpty(): boolean {

@@ -1,6 +1,6 @@
 /**
- * @module Mail whose bodies or attachments are not in the content store, after damage or a backup that was put back in part: it waits, and goes once they
- * are back. Looked at again every hour, and at once after a start or `tassis queue release`.
+ * @module Holds mail whose bodies or attachments are missing in the content store, after corruption or a partial
+ * restore, until they are back. Retries every hour, and immediately after a start or `tassis queue release`.
  */
 import type { App } from '#features/core/app/app.ts'
 import { getMeta, setMeta } from '#features/core/events/record.ts'
@@ -11,19 +11,19 @@ import { yieldToEventLoop } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { hours } from '#platform/units.ts'
 
-/** How soon it is tried whether the content is back. */
+/** How often to check whether the content is back. */
 export const CONTENT_HOLD_MS = hours(1)
-/** Open recipients read in one go, and released in one transaction. */
+/** Open recipients read at once, and released in one transaction. */
 const BATCH_SIZE = 500
 
-/** Set while mail may wait for its content, so that nobody looks through the queue for none. */
+/** Set while mail may wait for its content, so that the queue is scanned only when needed. */
 const META_KEY = 'held_without_content'
 const NONE = '0'
 const SOME = '1'
-/** Only those that a release has not reached yet. */
+/** Only recipients that the running release has not reached yet. */
 const RELEASING = '2'
 
-/** Puts a recipient off whose content is missing; gives until when. Undefined: it does not wait. */
+/** Holds a recipient whose content is missing. Returns until when; undefined when it does not wait. */
 export function holdWithoutContent(
   app: App,
   tx: Tx,
@@ -35,11 +35,14 @@ export function holdWithoutContent(
   return until
 }
 
-/** Makes all that waits for its content due; resolves with how many recipients that are. What is still without it is held again. */
+/**
+ * Makes all mail due that waits for its content; resolves with the number of recipients. Mail still without content is
+ * held again.
+ */
 export async function releaseWithoutContent(app: App): Promise<number> {
   if ((getMeta(app.db, META_KEY) ?? NONE) === NONE) return 0
   await app.commit.writeFromReserve((tx) => setMeta(tx.db, META_KEY, RELEASING))
-  // What is held again since then is due later.
+  // Mail that is held again during the release is due later.
   const lastAt = app.clock.now() + CONTENT_HOLD_MS
   let released = 0
   let place: QueuePosition | undefined = { lane: '', nextAt: 0, id: 0 }

@@ -1,5 +1,6 @@
 /**
- * @module The delivery Workers as the scheduler sees them: a site is pinned to one, a dead one is reported and replaced.
+ * @module The delivery Workers as the scheduler sees them: pins each site to one Worker, and reports and replaces dead
+ * Workers.
  */
 
 import type { Clock } from '#platform/clock.ts'
@@ -13,7 +14,7 @@ export interface WorkerPool {
   /** Index of the Worker that owns a site. */
   workerOf(site: string): number
   post(worker: number, message: ToWorker): void
-  /** Starts a job; the key goes before it when the Worker does not have it. */
+  /** Starts a job, after sending the key if the Worker does not have it yet. */
   start(worker: number, prepared: PreparedJob, as: { readonly owner: number; readonly isBulk: boolean }): void
   postAll(message: ToWorker): void
   terminate(): void
@@ -25,7 +26,7 @@ export interface WorkerPoolOptions {
   readonly clock: Clock
   readonly log: Log
   readonly onMessage: (worker: number, message: FromWorker) => void
-  /** Everything that this Worker had in hand is gone. What it is given from now on is for the one that takes its place. */
+  /** All attempts of this Worker are lost. Messages posted to it from now on go to its replacement. */
   readonly onDeath: (worker: number) => void
 }
 
@@ -36,7 +37,7 @@ export function createWorkerPool(options: WorkerPoolOptions): WorkerPool {
   const workers: (Worker | undefined)[] = []
   /** Domains whose key each Worker has. */
   const keysSent: Set<number>[] = []
-  /** What was said to a Worker that is dead, for the one that takes its place. */
+  /** Messages to a dead Worker, for its replacement. */
   const unsent: ToWorker[][] = []
   const post = (index: number, message: ToWorker): void => {
     const worker = workers[index]

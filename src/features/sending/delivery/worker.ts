@@ -1,6 +1,6 @@
 /**
- * @module Entry of a delivery Worker: owns the sessions of the sites pinned to it. Takes jobs, says `begin` at the 354 and waits for `go`, says
- * how each ended. Decides nothing about retries.
+ * @module Entry of a delivery Worker: owns the sessions of the sites pinned to it. Accepts jobs, posts `begin` after
+ * the server's 354 and waits for `go`, and posts each outcome. Decides nothing about retries.
  */
 import { createPrivateKey, type KeyObject } from 'node:crypto'
 import { systemClock } from '#platform/clock.ts'
@@ -24,7 +24,7 @@ interface ComposedMessage {
 interface SiteQueue {
   /** Accounts take turns. */
   readonly waiting: FairQueue<ComposedMessage>
-  /** Bulk mail: it has its turn when nothing else waits, and leaves some connections to what may come. */
+  /** Bulk mail: runs when nothing else waits, and leaves some connections for other mail. */
   readonly waitingBulk: FairQueue<ComposedMessage>
   running: number
 }
@@ -34,20 +34,23 @@ interface PendingStart {
   readonly reject: (error: Error) => void
 }
 
-/** A delivery Worker, from its settings on. */
+/** A delivery Worker, created once it has its settings. */
 class DeliveryWorker {
   readonly #settings: WorkerSettings
   readonly #content: ContentReader
   readonly #connections: Connections
   readonly #sites = new Map<string, SiteQueue>()
-  /** Recipients whose `begin` was said and not answered. */
+  /** Recipients whose `begin` was posted but not answered. */
   readonly #awaitingGo = new Map<number, PendingStart>()
-  /** Recipients with a session, or for whom one is being opened. */
+  /** Recipients with a session, or with one being opened. */
   readonly #attempts = new Map<number, AbortController>()
-  /** By domain, as PEM until it is used first: parsing costs more than a signature, and a key that cannot be read fails its own messages only. */
+  /**
+   * Keys by domain, as PEM until first used: parsing costs more than a signature, and an unreadable key fails only its
+   * own messages.
+   */
   readonly #keys = new Map<number, KeyObject | string>()
-  /** Composing takes turns by account; broadcasts have turns of their own, so the account's other mail does not wait. */
-  readonly #composing = new FairScheduler({ clock: systemClock, overload: () => new Error('too much is composed') })
+  /** Accounts take turns to compose. Broadcasts are separate owners, so they do not delay the account's other mail. */
+  readonly #composing = new FairScheduler({ clock: systemClock, overload: () => new Error('compose queue full') })
   /** Shared bodies by email, with the number of jobs in flight here. */
   readonly #bodies = new Map<number, { readonly shared: SharedBody; jobs: number }>()
   #isDraining = false
@@ -70,7 +73,7 @@ class DeliveryWorker {
         const waiting = this.#awaitingGo.get(message.recipientId)
         this.#awaitingGo.delete(message.recipientId)
         if (message.ok) waiting?.resolve()
-        else waiting?.reject(new Error('the start of the delivery could not be stored'))
+        else waiting?.reject(new Error('delivery start not stored'))
         return
       }
       case 'cut':
@@ -88,7 +91,7 @@ class DeliveryWorker {
     body.jobs++
     try {
       const steps = this.#compose(job, body.shared)
-      // A usual message is one slice; while nobody waits, a turn for it would cost a tenth more CPU.
+      // A usual message takes one step; while no message waits, scheduling it would cost a tenth more CPU.
       const first = this.#composing.size === 0 ? steps.next() : undefined
       const message = first?.done
         ? first.value
@@ -105,7 +108,7 @@ class DeliveryWorker {
     }
   }
 
-  /** Undefined when nothing is to be sent any more. */
+  /** Returns undefined when nothing is to be sent any more. */
   *#compose(job: DeliverJob, shared: SharedBody): Generator<void, readonly Uint8Array[] | undefined> {
     if (this.#isDraining) return undefined
     return yield* prepareMessage(job, shared, this.#content, this.#getKey(job.dkim.domainId), this.#settings.tracking)
@@ -127,7 +130,7 @@ class DeliveryWorker {
     }
   }
 
-  /** What a free connection of the site is for; undefined when nothing waits that may have one. */
+  /** The next message for a free connection of the site; undefined when none may have it. */
   #takeNext({ waiting, waitingBulk, running }: SiteQueue): ComposedMessage | undefined {
     const max = this.#settings.connectionsPerSite
     if (running >= max) return undefined
@@ -143,7 +146,8 @@ class DeliveryWorker {
         signal: attempt.signal,
       })
       this.#end(job, result, session)
-      // What waits behind a site that refuses us, or cannot be dialled now, goes back without an attempt.
+      // Messages that wait behind a site rejection or a failure to dial return to the queue without counting an
+      // attempt.
       if (result.kind === 'postponed' || findSiteRejection(result) !== undefined)
         for (const { job: behind } of takeWaiting(site)) this.#end(behind, { kind: 'dropped' })
     } catch (error) {
@@ -170,7 +174,7 @@ class DeliveryWorker {
     post({ type: 'outcome', recipientId: job.recipientId, result, session })
   }
 
-  /** Those who wait are taken out first, or they would get the connection of the first that is ended. */
+  /** Waiting messages are taken out first, or they would get the connection of the first attempt that ends. */
   #cut(recipientIds: ReadonlySet<number>): void {
     for (const site of this.#sites.values())
       for (const { job } of takeWaiting(site, ({ job: { recipientId } }) => recipientIds.has(recipientId)))
@@ -196,13 +200,13 @@ function toFailureResult(error: unknown): AttemptResult {
     : { kind: 'broken', message: toPublicReason(error), detail }
 }
 
-/** Takes out what waits at a site: all of it, or what is meant. */
+/** Takes out the messages that wait at a site, all or the matching ones. */
 const takeWaiting = (
   { waiting, waitingBulk }: SiteQueue,
   isMatch = (_: ComposedMessage) => true,
 ): ComposedMessage[] => [...waiting.remove(isMatch), ...waitingBulk.remove(isMatch)]
 
-/** The settings come first, and once. */
+/** The settings message comes first, and once. */
 function listen(): void {
   let worker: DeliveryWorker | undefined
   self.onmessage = ({ data }: MessageEvent<string>) => {

@@ -1,4 +1,4 @@
-/** @module Cancels scheduled emails and gives their quota back. */
+/** @module Cancels scheduled emails and refunds their quota. */
 
 import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -26,9 +26,9 @@ const sql = prepareStatements((db) => ({
 }))
 
 const createNotScheduledError = () =>
-  notFound('email_not_found', 'There is no scheduled email with this id; only scheduled email can be cancelled.')
+  notFound('email_not_found', 'Scheduled email not found; only scheduled emails can be cancelled.')
 
-/** Cancels one email; 404 when it is missing or not (any longer) scheduled. */
+/** Cancels one email; throws a 404 if it is missing or not (or no longer) scheduled. */
 export async function cancelEmail(app: App, actor: Actor, id: string): Promise<SendResponse> {
   const uuid = parseUuid(id)
   const emailId = await app.commit.writeFromReserve((tx) => {
@@ -39,12 +39,12 @@ export async function cancelEmail(app: App, actor: Actor, id: string): Promise<S
   return readSendResponse(app, emailId)
 }
 
-/** The same inside a transaction, for whoever cancels many. False when it is not scheduled. */
+/** As `cancelEmail`, inside the caller's transaction. Returns false if the email is not scheduled. */
 export function cancelInTransaction(app: App, tx: Tx, actor: Actor, email: CancellableRow): boolean {
   const now = app.eventTime()
   const cancelled = cancelScheduled(tx, email, now)
   if (cancelled === 0) return false
-  // Recipients that were rejected count nothing (any more).
+  // Rejected recipients do not count against the quota.
   if (email.quotaMonth !== null) giveQuotaBack(tx, email.accountId, email.quotaMonth, cancelled)
   audit(app, tx, actor, { action: 'email.cancelled', resourceType: 'email', resourceId: formatUuid(email.uuid) })
   return true

@@ -1,6 +1,6 @@
 /**
- * @module Deletes a domain: cancels its scheduled mail, and removes its key once its open mail has ended, so that what
- * was queued before is still signed. Lives here, because sending builds on domains and not the reverse.
+ * @module Deletes a domain: cancels its scheduled mail, and deletes its key once its open mail has ended, so that mail
+ * queued before is still signed. Lives here because sending depends on domains and not the reverse.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -20,7 +20,7 @@ interface Row extends EmailRow {
   readonly domainId: number
 }
 
-/** A place in the emails of one account and status, in the order of `emails_by_status`. */
+/** A position in the emails of one account and status, in the order of `emails_by_status`. */
 interface EmailPosition {
   readonly createdAt: number
   readonly id: number
@@ -29,27 +29,27 @@ interface EmailPosition {
 const FIRST_POSITION: EmailPosition = { createdAt: -1, id: 0 }
 
 const sql = prepareStatements((db) => ({
-  // Emails are not indexed by domain: that would cost every email for the sake of a rare deletion.
+  // Emails have no index by domain: every email would pay for a rare deletion.
   byStatus: db.prepare<Row, [number, number, number, number, number]>(
     `SELECT ${EMAIL_ROW_COLUMNS}, uuid, quota_month AS quotaMonth, domain_id AS domainId FROM emails
      WHERE account_id = ? AND status = ? AND (created_at, id) > (?, ?) ORDER BY created_at, id LIMIT ?`,
   ),
 }))
 
-/** Emails looked at, and at most cancelled, in one transaction: some 10 ms. */
+/** Emails examined, and at most cancelled, per transaction: some 10 ms. */
 const CANCEL_BATCH_SIZE = 100
-/** Emails looked at in one read. */
+/** Emails examined per read. */
 const READ_BATCH_SIZE = 1000
 const DOMAIN_BATCH_SIZE = 100
 
-/** Deletes the account's domain; resolves when all of its scheduled mail is cancelled. Throws 404. */
+/** Deletes a domain of the account; resolves when all its scheduled mail is cancelled. Throws a 404. */
 export async function deleteDomain(app: App, actor: Actor, id: string): Promise<void> {
-  // Nothing is accepted for the domain after this transaction, so nothing is scheduled behind the back of the next ones.
+  // Nothing is accepted for the domain after this transaction, so the next ones find all its scheduled mail.
   const domain = await app.commit.writeFromReserve((tx) => markDeleted(app, tx, actor, id))
   await cancelScheduledMail(app, actor, domain)
 }
 
-/** Cancels the scheduled mail of a deleted domain, slice by slice. */
+/** Cancels the scheduled mail of a deleted domain in batches. */
 async function cancelScheduledMail(app: App, actor: Actor, domain: Domain): Promise<void> {
   for (let position: EmailPosition | undefined = FIRST_POSITION; position; ) {
     const from: EmailPosition = position
@@ -57,7 +57,7 @@ async function cancelScheduledMail(app: App, actor: Actor, domain: Domain): Prom
   }
 }
 
-/** Returns where to go on; undefined at the end. */
+/** Returns where to continue; undefined at the end. */
 function cancelBatch(app: App, tx: Tx, actor: Actor, domain: Domain, from: EmailPosition): EmailPosition | undefined {
   const rows = readEmailsAfter(tx.db, domain, 'scheduled', from, CANCEL_BATCH_SIZE)
   for (const email of rows) if (email.domainId === domain.id) cancelInTransaction(app, tx, actor, email)
@@ -65,8 +65,8 @@ function cancelBatch(app: App, tx: Tx, actor: Actor, domain: Domain, from: Email
 }
 
 /**
- * Removes deleted domains, and their keys, whose mail is all final; returns how many. Finishes deletions that a crash cut short. Meant to be called
- * every hour or so, one run at a time.
+ * Deletes the rows and keys of deleted domains whose mail has ended; returns how many. Finishes deletions that a crash
+ * interrupted. Call it about every hour, one run at a time.
  */
 export async function removeDeletedDomains(app: App): Promise<number> {
   let removed = 0
@@ -79,20 +79,20 @@ export async function removeDeletedDomains(app: App): Promise<number> {
       await cancelScheduledMail(app, createSystemActor(domain), domain)
       if (await hasOpenMail(app, domain)) continue
       await app.commit.writeFromReserve((tx) => eraseDomain(tx, domain.id))
-      app.log.info({ domain: formatUuid(domain.uuid) }, 'deleted domain removed, its mail is final')
+      app.log.info({ domain: formatUuid(domain.uuid) }, 'deleted domain removed: all its mail has ended')
       removed++
     }
   }
 }
 
 async function hasOpenMail(app: App, domain: Domain): Promise<boolean> {
-  // In the order in which an email moves, so that one that moves on meanwhile is met at its next status.
+  // In the order of an email's transitions, so an email that changes during the scan is found in its next status.
   for (const status of ['scheduled', 'queued', 'processing', 'queued'] as const) {
     for (let position: EmailPosition | undefined = FIRST_POSITION; position; ) {
       const rows: Row[] = readEmailsAfter(app.db, domain, status, position, READ_BATCH_SIZE)
       if (rows.some((email) => email.domainId === domain.id)) return true
       position = rows.length < READ_BATCH_SIZE ? undefined : rows.at(-1)
-      // Lets requests in between the slices.
+      // Lets requests run between batches.
       if (position) await yieldToEventLoop()
     }
   }

@@ -1,4 +1,4 @@
-/** @module Wire shapes of emails: validation, types, OpenAPI and serialiser at once. */
+/** @module JSON shapes of emails, used for validation, types, OpenAPI and serialisation. */
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { ContentState } from '#features/core/app/stored-content.ts'
 import { EmailEvent } from '#features/core/events/model.ts'
@@ -23,8 +23,8 @@ const EMAIL_FIELDS = {
     description: 'queued, scheduled, processing, sent, bounced, failed, rejected, cancelled or uncertain.',
   }),
   attempts: Type.Integer({ description: 'Highest number of attempts at one of its recipients.' }),
-  max_attempts: Type.Integer({ description: 'Attempts that the retry ladder makes until the mail expires.' }),
-  suppress_list_management_header: Type.Boolean({ description: 'True when the List-Unsubscribe headers are omitted.' }),
+  max_attempts: Type.Integer({ description: 'Attempts in the retry schedule until the mail expires.' }),
+  suppress_list_management_header: Type.Boolean({ description: 'True if the List-Unsubscribe headers are omitted.' }),
   created_at: Timestamp({ description: 'When it was accepted.' }),
   updated_at: Timestamp({ description: 'When its status last changed.' }),
   attachments: OptionalNullable(
@@ -39,23 +39,23 @@ const EMAIL_FIELDS = {
   ),
   delivery_started_at: OptionalNullable(
     Timestamp(),
-    'Start of the DATA phase; null before it and after a definite refusal.',
+    'Start of the DATA phase; null before it and after a definite rejection.',
   ),
   domain_id: OptionalNullable(Uuid(), 'Domain that signs it.'),
-  error_message: OptionalNullable(Type.String(), 'Why it was not delivered (yet).'),
-  headers: Type.Record(Type.String(), Type.Unknown(), { description: 'Further headers as given; {}: none.' }),
+  error_message: OptionalNullable(Type.String(), 'Why it was not delivered, or not yet.'),
+  headers: Type.Record(Type.String(), Type.Unknown(), { description: 'Extra headers as given; {} if none.' }),
   idempotency_key: OptionalNullable(Type.String(), 'Idempotency key, as given in the body or the header.'),
-  metadata: Type.Record(Type.String(), Type.Unknown(), { description: 'Your own data as given; {}: none.' }),
-  next_retry_at: OptionalNullable(Timestamp(), 'When a deferred recipient is tried again; the earliest of several.'),
-  operation_id: OptionalNullable(Uuid(), 'Operation of the batch it came in.'),
+  metadata: Type.Record(Type.String(), Type.Unknown(), { description: 'Your own data as given; {} if none.' }),
+  next_retry_at: OptionalNullable(Timestamp(), 'When a deferred recipient is retried; the earliest of several.'),
+  operation_id: OptionalNullable(Uuid(), 'Operation of its batch, broadcast or newsletter.'),
   reply_to: OptionalNullable(Type.String(), 'Reply-To.'),
-  scheduled_at: OptionalNullable(Timestamp(), 'When it is to be sent.'),
+  scheduled_at: OptionalNullable(Timestamp(), 'When it is scheduled to be sent.'),
   sending_ip: OptionalNullable(Type.String(), 'Source address of the delivery.'),
   sent_at: OptionalNullable(Timestamp(), 'When a receiving server first accepted it.'),
   smtp_response: OptionalNullable(Type.String(), 'Last reply of the receiving server.'),
   stream_id: OptionalNullable(Uuid(), 'Message stream.'),
   template_data: OptionalNullable(Type.Unknown(), 'Template values as given.'),
-  template_id: OptionalNullable(Uuid(), 'Template it was made from.'),
+  template_id: OptionalNullable(Uuid(), 'Its template.'),
   tracking_override: OptionalNullable(Type.Boolean(), 'Tracking of this email; null: the default of the account.'),
 }
 
@@ -64,10 +64,10 @@ export type Email = Static<typeof Email>
 
 const ROW_FIELDS = {
   to: Type.String({ description: 'All To recipients, joined with ", ".' }),
-  sandbox: Type.Boolean({ description: 'True when it was only captured.' }),
+  sandbox: Type.Boolean({ description: 'True if it was only captured.' }),
 }
 
-/** A row of the list: no bodies. */
+/** A row of the list, without bodies. */
 export const EmailRow = Type.Object({ ...EMAIL_FIELDS, ...ROW_FIELDS })
 export type EmailRow = Static<typeof EmailRow>
 
@@ -76,7 +76,7 @@ export const EmailRecipient = Type.Object({
   kind: Type.String({ description: 'to, cc or bcc.' }),
   status: Type.String({ description: 'As the status of an email.' }),
   attempts: Type.Integer({ description: 'Attempts at this recipient.' }),
-  next_retry_at: Nullable(Timestamp(), 'When it is tried again.'),
+  next_retry_at: Nullable(Timestamp(), 'When it is retried.'),
   delivery_started_at: Nullable(Timestamp(), 'Start of the DATA phase.'),
   delivered_at: Nullable(Timestamp(), 'When the receiving server accepted it.'),
   smtp_response: Nullable(Type.String(), 'Last reply of the receiving server.'),
@@ -103,8 +103,8 @@ export const EmailDetail = Type.Object({
   recipients: Type.Array(EmailRecipient, { description: 'State of each recipient.' }),
   email: Type.Object(
     { ...EMAIL_FIELDS, ...BODY_FIELDS },
-    { description: 'The same email again, for clients that read it here.' },
+    { description: 'The same email, nested for clients that read it here.' },
   ),
-  events: Type.Array(EmailEvent, { description: 'What happened, in order.' }),
+  events: Type.Array(EmailEvent, { description: 'The events, in order.' }),
 })
 export type EmailDetail = Static<typeof EmailDetail>

@@ -20,7 +20,7 @@ import { belowTimeAndId, type RowWindow } from '#platform/db/row-window.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
 
-/** An email as stored, with what belongs to it by id. */
+/** A stored email with the public ids of related rows. */
 export interface StoredEmail {
   readonly id: number
   readonly uuid: UuidBytes
@@ -35,7 +35,7 @@ export interface StoredEmail {
   readonly trackingOverride: boolean | null
   readonly from: string
   readonly subject: string
-  /** Its bodies are then those of the broadcast, as templates. */
+  /** If true, its bodies are templates of the broadcast. */
   readonly isOfBroadcast: boolean
   readonly htmlRef: number | null
   readonly textRef: number | null
@@ -113,7 +113,7 @@ const SELECT_EMAIL = `SELECT emails.*, accounts.uuid AS account_uuid, domains.uu
   LEFT JOIN domains ON domains.id = domain_id LEFT JOIN streams ON streams.id = stream_id LEFT JOIN operations ON operations.id = operation_id
   LEFT JOIN templates ON templates.id = template_id`
 
-/** Row values keep the index in charge: the page is found by index alone, then joined. */
+/** Row values make SQLite use the index: it finds the page by index alone, then joins. */
 const selectPage = (where: string) =>
   `${SELECT_EMAIL} WHERE emails.id IN (SELECT id FROM emails WHERE ${where} AND (created_at, id) < (?6, ?7) ORDER BY created_at DESC, id DESC LIMIT ?4 OFFSET ?5) ORDER BY emails.created_at DESC, emails.id DESC`
 
@@ -161,7 +161,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Row ids of the email that a recipient belongs to, and of its account; of a sub-account, its parent. */
+/** Row ids of a recipient's email and of the owning account; for a sub-account, its parent. */
 export const findEmailOfRecipient = (
   db: Database,
   recipientId: number,
@@ -170,10 +170,10 @@ export const findEmailOfRecipient = (
 
 export interface EmailFilter {
   readonly status: Status | undefined
-  /** Inclusive bounds on created_at. */
+  /** Inclusive limits of created_at. */
   readonly from: Millis
   readonly to: Millis
-  /** Only those of the operation with this public id; one that the account does not have has none. */
+  /** Only emails of the operation with this public id; none if the operation is not the account's. */
   readonly operation?: UuidBytes | undefined
 }
 
@@ -187,7 +187,7 @@ export function listEmails(
   const { status, from, to, operation } = filter
   if (operation) return listEmailsOfOperation(db, accountId, { operation, status, from, to }, page)
   const below = belowTimeAndId(page)
-  // The index is entered at one bound of the time: the lower one.
+  // SQLite enters the index at the tighter upper limit.
   const until = Math.min(to, below[0])
   const rows =
     status === undefined
@@ -200,7 +200,7 @@ export function listEmails(
   }
 }
 
-/** Those of one operation: its emails alone are looked at, by index. */
+/** Emails of one operation; reads only those, by index. */
 function listEmailsOfOperation(
   db: Database,
   accountId: number,
@@ -217,7 +217,7 @@ function listEmailsOfOperation(
   }
 }
 
-/** How many emails of a status were accepted in a time. */
+/** How many emails of a status were accepted in a time range. */
 export function countEmails(db: Database, accountId: number, status: Status, from: Millis, to: Millis): number {
   const countInHours = (first: number, last: number) =>
     first > last ? 0 : (sql(db).countHours.get(accountId, `email:${status}`, first, last)?.n ?? 0)
@@ -235,7 +235,7 @@ export function countEmails(db: Database, accountId: number, status: Status, fro
 
 const HOUR_MS = hours(1)
 
-/** Who has the email whose public id is between two; undefined unless it is the only one. */
+/** The email whose public id lies between two ids; undefined unless there is exactly one. */
 export function findOnlyEmail(
   db: Database,
   first: Uint8Array,
@@ -245,19 +245,19 @@ export function findOnlyEmail(
   return other ? undefined : only
 }
 
-/** Emails by their row ids, newest first. */
+/** Emails by row id, newest first. */
 export const readEmailsByIds = (db: Database, ids: readonly number[]): StoredEmail[] =>
   sql(db)
     .byIds.all(JSON.stringify(ids))
     .map((row) => toStoredEmail(db, row))
 
-/** An account's email by its public id, with its recipients; undefined when it has none. */
+/** An account's email by public id, with its recipients; undefined if there is none. */
 export function findEmail(db: Database, accountId: number, uuid: UuidBytes): StoredEmail | undefined {
   const row = sql(db).byUuid.get(uuid, accountId)
   return row ? toStoredEmail(db, row) : undefined
 }
 
-/** What happened to an email, in order. */
+/** The events of an email, in order. */
 export const readEmailEvents = (app: Pick<App, 'db'>, accountId: number, emailId: number): RecordedEvent[] =>
   sql(app.db)
     .events.all(emailId, accountId)
@@ -278,7 +278,7 @@ function toStoredEmail(db: Database, row: EmailRow): StoredEmail {
     trackingOverride: row.tracking_override === null ? null : row.tracking_override === 1,
     from: row.from_address,
     subject: row.subject,
-    // Of one that was emptied nothing can be rendered.
+    // An erased email has no data left to render.
     isOfBroadcast: row.broadcast_id !== null && row.extra !== null,
     htmlRef: row.html_ref,
     textRef: row.text_ref,

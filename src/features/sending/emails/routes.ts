@@ -1,4 +1,4 @@
-/** @module /v1/emails: paths, shapes and one call each. */
+/** @module The routes of /v1/emails. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
@@ -38,42 +38,45 @@ const EmailQuery = Type.Object({
   operation_id: Type.Optional(Type.String({ description: 'Only emails of this batch, broadcast or newsletter.' })),
   to: Type.Optional(
     Type.String({
-      description: 'Only emails to this address, whether in To, Cc or Bcc. Upper and lower case are one.',
+      description: 'Only emails to this address, in To, Cc or Bcc. Case is ignored.',
     }),
   ),
-  from: Type.Optional(Type.String({ description: 'Only emails from this address. Upper and lower case are one.' })),
+  from: Type.Optional(Type.String({ description: 'Only emails from this address. Case is ignored.' })),
   subject: Type.Optional(
     Type.String({
       description:
-        'Only emails with all of these words in the subject, whole, in any order; case and accents do not count. Of a broadcast the subject is not rendered.',
+        'Only emails with all of these whole words in the subject, in any order; case and accents are ignored. The subject of a broadcast is searched before rendering.',
     }),
   ),
-  tag: Type.Optional(Type.String({ description: 'Only emails with this tag, as it was given.' })),
+  tag: Type.Optional(Type.String({ description: 'Only emails with exactly this tag.' })),
   stream: Type.Optional(Type.String({ description: 'Only emails of the stream with this slug.' })),
   message_id: Type.Optional(
     Type.String({ description: 'Only the email with this Message-ID, with or without its angle brackets.' }),
   ),
 })
 
-/** For a route's `detail`. */
+/** OpenAPI parameter for a route's `detail`. */
 export const IDEMPOTENCY_KEY_PARAMETER = {
   parameters: [
     {
       name: 'Idempotency-Key',
       in: 'header' as const,
       required: false,
-      description: 'The same request with the same key has the first answer again and sends nothing new.',
+      description: 'Repeating a request with the same key returns the first response and sends nothing new.',
       schema: { type: 'string' as const, minLength: 1, maxLength: 256 },
     },
   ],
 }
 
-/** What later features know of emails. */
+/** Values that composition passes from later features. */
 export interface EmailRouteOptions {
-  /** Steps of the retry ladder. */
+  /** Steps of the retry schedule. */
   readonly maxAttempts: number
   readonly takeRate: TakeRate
-  /** Bodies of a broadcast's email, by its row id, as its recipient gets them; nothing where the template does not work for it. */
+  /**
+   * Renders the bodies of a broadcast email, by row id, for its recipient; empty if the template fails for that
+   * recipient.
+   */
   readonly renderedBodies: (emailId: number) => Promise<{ html?: string | undefined; text?: string | undefined }>
 }
 
@@ -113,7 +116,7 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }:
         detail: {
           summary: 'List emails',
           description:
-            'Newest first, without bodies; filters can be combined. With `to`, `from`, `subject`, `tag`, `stream` or `message_id`, `pagination.total` counts to 10,000, and 10,001 means more; with a status or an operation as well it is what was found so far, and a page may have fewer rows than `per_page`: go on while there is a `next_cursor`.',
+            'Newest first, without bodies; filters can be combined. With `to`, `from`, `subject`, `tag`, `stream` or `message_id`, `pagination.total` counts to 10,000, and 10,001 means more. If a status or an operation is added, the total is the number found so far, and a page may have fewer rows than `per_page`: continue while there is a `next_cursor`.',
           tags: ['Emails'],
           ...requires('emails:read'),
         },
@@ -132,7 +135,7 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }:
         detail: {
           summary: 'Send an email',
           description:
-            'Answers when the email is on disk. The header Idempotency-Key means the same as idempotency_key.',
+            'Responds when the email is on disk. The header Idempotency-Key is equivalent to idempotency_key.',
           tags: ['Emails'],
           ...IDEMPOTENCY_KEY_PARAMETER,
           ...requires('emails:send'),
@@ -155,8 +158,7 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }:
         response: { 202: BatchResponse },
         detail: {
           summary: 'Send up to 500 emails',
-          description:
-            'Each email is checked by itself; those that are not valid are told in `errors`, the others are sent.',
+          description: 'Each email is checked separately; invalid ones are reported in `errors`, the others are sent.',
           tags: ['Emails'],
           ...IDEMPOTENCY_KEY_PARAMETER,
           ...requires('emails:send'),
@@ -171,7 +173,7 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }:
         const isHidden = isSystemMail(email)
         const bodies = createBodyReader(app)
         bodies.check(attachmentRefs(email))
-        // What is rendered is made of them.
+        // The rendered bodies need the stored sources.
         if (email.isOfBroadcast) bodies.check([email.htmlRef ?? undefined, email.textRef ?? undefined])
         const body = (ref: number | null) => (isHidden ? null : bodies.read(ref))
         const rendered = email.isOfBroadcast ? (bodies.isMissing ? {} : await renderedBodies(email.id)) : undefined
@@ -204,7 +206,7 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }:
     })
 }
 
-/** `delivered` is what some clients call `sent`. */
+/** Some clients call `sent` `delivered`. */
 function parseStatusFilter(text: string | undefined): Status | undefined {
   if (text === undefined) return undefined
   const status = text === 'delivered' ? 'sent' : text
@@ -214,6 +216,6 @@ function parseStatusFilter(text: string | undefined): Status | undefined {
 function parseOperationFilter(id: string | undefined): UuidBytes | undefined {
   if (id === undefined) return undefined
   const uuid = parseUuid(id)
-  if (!uuid) throw invalid('operation_id', 'operation_id must be the id of an operation, which is a UUID.')
+  if (!uuid) throw invalid('operation_id', 'operation_id must be a UUID, the id of an operation.')
   return uuid
 }

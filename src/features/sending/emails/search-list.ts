@@ -1,7 +1,7 @@
 /**
- * @module Lists the emails that a search finds, newest first. Status and operation are not in the index, since a status
- * changes often; they are looked up in what the index finds, a batch at a time. One request examines a bounded number
- * of emails, so its page may have fewer rows than requested, and a cursor continues where it ended.
+ * @module Lists the emails that match a search, newest first. Status and operation are not in the index, since a status
+ * changes often; they are looked up for the matches, a batch at a time. One request examines a limited number of
+ * emails, so a page may have fewer rows than requested, and a cursor continues where it stopped.
  */
 import type { Database } from 'bun:sqlite'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
@@ -26,14 +26,14 @@ import { parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { isTransientError } from '#platform/storage-errors.ts'
 import { countEmails, type EmailFilter, readEmailsByIds, type StoredEmail } from './read.ts'
 
-/** Totals are counted as far as pages can be asked for by number; a total of this means that there are more. */
+/** Totals are counted up to the last page that can be requested by number; this total means that there are more. */
 export const MAX_COUNTED = MAX_OFFSET + 1
-/** Matches examined in one turn of the event loop: some 10 ms. */
+/** Matches examined per tick: some 10 ms. */
 const BATCH_SIZE = 5000
 const MAX_BATCHES = 200
-/** Work of a slice, in rows of a list. */
+/** Work units of a batch; one unit is the cost of a listed row. */
 const BATCH_WORK_UNITS = 50
-/** A status with so few emails is examined as a whole: each is looked up in the index, in some 50 µs. */
+/** If a status has at most this many emails, each is looked up in the index, in some 50 µs. */
 const MAX_LOOKED_UP = 300
 
 const sql = prepareStatements((db) => ({
@@ -46,7 +46,7 @@ const sql = prepareStatements((db) => ({
     `SELECT id, operation_id AS operationId FROM emails WHERE account_id = ? AND status = ? AND created_at BETWEEN ? AND ?
      ORDER BY id DESC`,
   ),
-  // Few of many matches may be wanted, so those are joined in the order in which they are found.
+  // Often only few of many matches are needed, so they are joined in the order in which they were found.
   among: db.prepare<{ id: number }, [string, number | null, number | null]>(
     `SELECT emails.id FROM json_each(?1) CROSS JOIN emails ON emails.id = json_each.value
      WHERE status = coalesce(?2, status) AND (?3 IS NULL OR operation_id = ?3) ORDER BY emails.id DESC`,
@@ -55,14 +55,14 @@ const sql = prepareStatements((db) => ({
 
 export interface SearchResult {
   readonly emails: readonly StoredEmail[]
-  /** At most MAX_COUNTED; of a status or an operation so many at least. */
+  /** At most MAX_COUNTED; with a status or an operation, the number found so far. */
   readonly total: number
   readonly hasMore: boolean
-  /** Where the next page begins. */
+  /** Where the next page starts. */
   readonly lastKey: RowKey | undefined
 }
 
-/** What a caller searches by: Message-ID and slug of the stream as texts. */
+/** The search parameters as requested: Message-ID and stream slug are texts. */
 export interface SearchText {
   readonly to?: string | undefined
   readonly from?: string | undefined
@@ -72,10 +72,10 @@ export interface SearchText {
   readonly message_id?: string | undefined
 }
 
-/** Undefined when nothing is asked for that only the search index knows. Throws the 422 of an unknown stream. */
+/** Undefined if no parameter needs the search index. Throws a 422 for an unknown stream. */
 export function parseSearch(db: Database, accountId: number, text: SearchText): ParsedSearch | undefined {
   const { to, from, subject, tag, stream, message_id: messageId } = text
-  if ([to, from, subject, tag, stream, messageId].every((given) => given === undefined)) return undefined
+  if ([to, from, subject, tag, stream, messageId].every((value) => value === undefined)) return undefined
   const streamId = stream === undefined ? undefined : findStreamId(db, accountId, stream)
   if (stream !== undefined && streamId === undefined)
     throw invalid('stream', `There is no stream "${stream.slice(0, 100)}" on this account; GET /v1/streams lists them.`)
@@ -89,25 +89,25 @@ export function parseSearch(db: Database, accountId: number, text: SearchText): 
   }
 }
 
-/** The id of the email that has a Message-ID; null for one that we did not make. */
+/** The id of the email with this Message-ID; null if this service did not create it. */
 const parseMessageId = (messageId: string): UuidBytes | null => {
   const [id = ''] = messageId.replace(/^</, '').split('@')
   return parseUuid(id) ?? null
 }
 
 interface ParsedSearch extends EmailSearch {
-  /** Public id out of a Message-ID; null: one that is none of ours. */
+  /** The public id from a Message-ID; null if this service did not create it. */
   readonly messageId?: UuidBytes | null | undefined
 }
 
 interface MatchPage {
   readonly ids: readonly number[]
   readonly total: number
-  /** Where the examination stopped before the page was full; undefined: all matches were examined, or enough. */
+  /** Where the scan stopped before the page was full; undefined if all matches were examined or the page is full. */
   readonly stoppedAt?: number | undefined
 }
 
-/** A page of what a search finds. */
+/** A page of matches. */
 export async function searchEmails(
   app: App,
   accountId: number,
@@ -147,7 +147,7 @@ export async function searchEmails(
   }
 }
 
-/** Brings the index up to date. While nothing can be stored, a search finds what was indexed before. */
+/** Indexes pending emails. While nothing can be written, a search finds what was indexed before. */
 async function updateIndex(app: App): Promise<void> {
   try {
     await indexPendingEmails(app)
@@ -156,7 +156,7 @@ async function updateIndex(app: App): Promise<void> {
   }
 }
 
-/** What a date and a Message-ID leave. */
+/** The row ids left by the date filter and the Message-ID. */
 function findRange(
   db: Database,
   accountId: number,
@@ -176,7 +176,7 @@ interface MatchQuery {
   readonly range: TimeRange
 }
 
-/** The few emails of a status, each looked up in the index. */
+/** Looks up each of the few emails of a status in the index. */
 function examineStatus(
   db: Database,
   {
@@ -199,7 +199,7 @@ function examineStatus(
   return { ids: below.slice(page.offset, page.offset + page.limit + 1), total: ids.length }
 }
 
-/** Matches with a status or an operation, newest first, until the page is full. */
+/** Scans the matches, newest first, for a status or an operation until the page is full. */
 async function examineMatches(
   app: App,
   { accountId, match, status, operationId, range }: MatchQuery,

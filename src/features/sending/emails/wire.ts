@@ -1,4 +1,4 @@
-/** @module Forms the JSON of stored emails. Never reads the database; callers pass bodies in. */
+/** @module Builds the JSON of stored emails. Never reads the database; callers pass the bodies. */
 
 import { toContentState } from '#features/core/app/stored-content.ts'
 import { type RecordedEvent, toEventWire } from '#features/core/events/model.ts'
@@ -13,19 +13,19 @@ import type { StoredEmail, StoredRecipient } from './read.ts'
 
 const formatOptionalUuid = (uuid: Uint8Array | null): string | null => (uuid === null ? null : formatUuid(uuid))
 
-/** The recipient whose outcome is the email's: the first that has its status, else the first. */
+/** The recipient that determines the email's outcome: the first with the email's status, else the first. */
 const findDecidingRecipient = (email: StoredEmail): StoredRecipient | undefined =>
   email.recipients.find((r) => r.status === email.status) ?? email.recipients[0]
 
 const findEarliest = (times: readonly (number | null)[]): number | null => {
-  const given = times.filter((time) => time !== null)
-  return given.length === 0 ? null : Math.min(...given)
+  const present = times.filter((time) => time !== null)
+  return present.length === 0 ? null : Math.min(...present)
 }
 
 const addressesOfKind = (email: StoredEmail, kind: StoredRecipient['kind']): string[] =>
   email.recipients.filter((r) => r.kind === kind).map((r) => r.address)
 
-/** The Email of the interface, without bodies. */
+/** The email as the API returns it, without bodies. */
 function emailWire(email: StoredEmail, maxAttempts: number): Email {
   const extra = parseExtra(email)
   const attachments = JSON.parse(email.attachments ?? 'null') as
@@ -84,7 +84,7 @@ export const emailRowWire = (email: StoredEmail, maxAttempts: number): EmailRow 
   sandbox: email.sandbox,
 })
 
-/** The detail: the Email flat and nested, because clients read either, with recipients and events. */
+/** The detail with recipients and events. Contains the email both flat and nested, because clients read either. */
 export function emailDetailWire(
   email: StoredEmail,
   context: {
@@ -112,7 +112,7 @@ export function emailDetailWire(
   }
 }
 
-/** References to the contents of its attachments; one whose content went by its age has none. */
+/** References to the attachment contents; undefined for content deleted by retention. */
 export const attachmentRefs = ({ attachments }: Pick<StoredEmail, 'attachments'>): (number | undefined)[] =>
   (JSON.parse(attachments ?? '[]') as { readonly ref?: number }[]).map(({ ref }) => ref)
 
@@ -132,5 +132,5 @@ export const recipientWire = (recipient: StoredRecipient): EmailRecipient => ({
 
 const parseExtra = ({ extra }: Pick<StoredEmail, 'extra'>): DraftExtra => JSON.parse(extra ?? '{}') as DraftExtra
 
-/** Whether an email is one of the service itself, whose body only its recipient reads. */
+/** Whether this is system mail, whose body only its recipient may read. */
 export const isSystemMail = (email: Pick<StoredEmail, 'extra'>): boolean => parseExtra(email).of_service === true

@@ -26,21 +26,21 @@ import {
 const FIELDS = {
   id: Uuid({ description: 'Id of the newsletter.' }),
   account_id: Uuid({ description: 'Account it belongs to.' }),
-  list_id: Uuid({ description: 'Contact list that it goes to.' }),
+  list_id: Uuid({ description: 'Contact list that it is sent to.' }),
   subject: Type.String({ description: 'Source of the subject.' }),
   from_address: Type.String({ description: 'Sender.' }),
-  html_body: Nullable(Type.String(), { description: 'Source of the HTML body; null: it has none of its own.' }),
-  text_body: Nullable(Type.String(), { description: 'Source of the text body; null: it has none of its own.' }),
-  template_id: Nullable(Uuid(), { description: 'Template that gives the bodies that it lacks.' }),
-  template_data: Nullable(Type.Unknown(), { description: 'Values that all contacts share, as given.' }),
+  html_body: Nullable(Type.String(), { description: 'Source of the HTML body; null when it has none of its own.' }),
+  text_body: Nullable(Type.String(), { description: 'Source of the text body; null when it has none of its own.' }),
+  template_id: Nullable(Uuid(), { description: 'Template that supplies missing bodies.' }),
+  template_data: Nullable(Type.Unknown(), { description: 'Values that all contacts share, as provided.' }),
   reply_to: Nullable(Type.String(), { description: 'Reply-To.' }),
   status: Type.String({ description: 'draft, scheduled, sending, sent or failed.' }),
-  operation_id: Nullable(Uuid(), { description: 'The operation that sends it; null: a draft.' }),
-  scheduled_at: Nullable(Timestamp(), { description: 'When it begins or began, if it was not to begin at once.' }),
-  sent_at: Nullable(Timestamp(), { description: 'When all of it was handed to delivery.' }),
-  total_recipients: Nullable(Type.Integer(), { description: 'Contacts that it was begun for.' }),
-  created_at: Timestamp({ description: 'When it was made.' }),
-  updated_at: Timestamp({ description: 'When it last changed, its status included.' }),
+  operation_id: Nullable(Uuid(), { description: 'The operation that sends it; null for a draft.' }),
+  scheduled_at: Nullable(Timestamp(), { description: 'When it starts or started, if it was scheduled.' }),
+  sent_at: Nullable(Timestamp(), { description: 'When all its emails were enqueued for delivery.' }),
+  total_recipients: Nullable(Type.Integer(), { description: 'Number of recipients at its start.' }),
+  created_at: Timestamp({ description: 'When it was created.' }),
+  updated_at: Timestamp({ description: 'When it or its status last changed.' }),
 }
 
 export const NewsletterRecord = Type.Object(FIELDS)
@@ -49,13 +49,13 @@ export type NewsletterRecord = Static<typeof NewsletterRecord>
 export const NewsletterRow = Type.Object({
   ...FIELDS,
   truncated: Type.Boolean({
-    description: `True when a body of more than ${MAX_LISTED_BYTES} bytes is left out (null); the newsletter itself has it.`,
+    description: `True when a body of more than ${MAX_LISTED_BYTES} bytes is omitted (null); GET of the newsletter returns it.`,
   }),
 })
 export type NewsletterRow = Static<typeof NewsletterRow>
 
 const RENDERED_NOTE = 'In Jinja syntax, rendered for each contact.'
-const ListId = Type.String({ description: 'Id of the contact list that it goes to.' })
+const ListId = Type.String({ description: 'Id of the contact list that it is sent to.' })
 const Subject = Type.String({
   minLength: 1,
   description: `Subject, at most ${MAX_SUBJECT_LENGTH} characters. ${RENDERED_NOTE}`,
@@ -71,12 +71,12 @@ const OPTIONAL_FIELDS = {
     description: `Text body, at most ${MAX_BODY_BYTES} bytes. ${RENDERED_NOTE}`,
   }),
   template_id: OptionalNullable(Type.String(), {
-    description: 'Id of a template that gives the bodies that are left out, as it is when the newsletter is sent.',
+    description: 'Id of a template that supplies omitted bodies, in its version at the time of sending.',
   }),
   template_data: OptionalNullable(FreeMap(), {
     description: `Values that all contacts share; at most ${MAX_DATA_BYTES} bytes of JSON.`,
   }),
-  reply_to: OptionalNullable(Type.String(), { description: 'Reply-To: one address or a comma list.' }),
+  reply_to: OptionalNullable(Type.String(), { description: 'Reply-To: one address, or several separated by commas.' }),
 }
 
 export const NewNewsletter = StrictObject(
@@ -101,7 +101,7 @@ export const NewsletterChangeBody = StrictObject(
     ...OPTIONAL_FIELDS,
   },
   {
-    description: 'At least one field; those left out keep their value, and null takes one away.',
+    description: 'At least one field. Omitted fields keep their value; null removes a value.',
     examples: [{ subject: 'Better news for {{ contact.name }}' }],
   },
 )

@@ -1,6 +1,6 @@
 /**
- * @module Newsletters: messages to a contact list that are written before they are sent. Making, changing, deleting and finding them; with `states.ts`
- * the only writer of `newsletters`. Only a draft can be changed. Sending is `send.ts`.
+ * @module Creates, changes, deletes and reads newsletters: messages to a contact list that are written before they are
+ * sent. With `states.ts` the only writer of `newsletters`. Only drafts can be changed. `send.ts` sends them.
  */
 import type { Database } from 'bun:sqlite'
 import { storeWithinPlan } from '#features/core/accounts/limits.ts'
@@ -28,7 +28,7 @@ export interface Newsletter {
   readonly accountId: number
   readonly listId: number
   readonly listUuid: UuidBytes
-  /** In Jinja's syntax, as the bodies are. */
+  /** Template source in Jinja syntax, like the bodies. */
   readonly subject: string
   /** Mailbox in header form. */
   readonly from: string
@@ -36,7 +36,7 @@ export interface Newsletter {
   readonly textBody: string | null
   readonly templateId: number | null
   readonly templateUuid: UuidBytes | null
-  /** JSON object; null: empty. */
+  /** JSON object; null when empty. */
   readonly templateData: string | null
   readonly replyTo: string | null
   readonly status: NewsletterStatus
@@ -48,13 +48,13 @@ export interface Newsletter {
   readonly updatedAt: Millis
 }
 
-/** A row of the list: without what is too long for it. */
+/** A row of the list, without long bodies. */
 export interface ListedNewsletter extends Newsletter {
-  /** Whether a body is left out because it is long. */
+  /** Whether a body was omitted because it is long. */
   readonly isTruncated: boolean
 }
 
-/** Ids are public ones. */
+/** Ids are public ids. */
 export interface NewsletterInput {
   readonly listId: string
   readonly subject: string
@@ -66,15 +66,15 @@ export interface NewsletterInput {
   readonly replyTo: string | null
 }
 
-/** Undefined keeps the value. */
+/** Undefined keeps the current value. */
 export type NewsletterChange = { readonly [Field in keyof NewsletterInput]: NewsletterInput[Field] | undefined }
 
-/** Newsletters of one account. */
+/** Newsletters per account. */
 export const MAX_NEWSLETTERS = 10_000
 export const MAX_SUBJECT_LENGTH = 998
 export const MAX_BODY_BYTES = 1 * MiB
 export const MAX_DATA_BYTES = 64 * KiB
-/** Larger bodies are not in lists, of which a page has up to a hundred. */
+/** Lists omit larger bodies, because a page has up to a hundred newsletters. */
 export const MAX_LISTED_BYTES = 64 * KiB
 
 type Row = Omit<Newsletter, 'status'> & { readonly status: number }
@@ -87,7 +87,7 @@ const BODIES = 'newsletters.html_body AS htmlBody, newsletters.text_body AS text
 const isLongSql = (column: string): string => `coalesce(octet_length(newsletters.${column}), 0) > ${MAX_LISTED_BYTES}`
 const LISTED_BODIES = `CASE WHEN ${isLongSql('html_body')} THEN NULL ELSE newsletters.html_body END AS htmlBody,
   CASE WHEN ${isLongSql('text_body')} THEN NULL ELSE newsletters.text_body END AS textBody, (${isLongSql('html_body')} OR ${isLongSql('text_body')}) AS isTruncated`
-// Lists and templates that were deleted are named still.
+// Includes deleted lists and templates.
 const JOINED_TABLES = `newsletters JOIN contact_lists ON contact_lists.id = list_id LEFT JOIN templates ON templates.id = template_id
   LEFT JOIN operations ON operations.id = operation_id`
 
@@ -95,7 +95,7 @@ const sql = prepareStatements((db) => ({
   byUuid: db.prepare<Row, [Uint8Array, number]>(
     `SELECT ${COLUMNS}, ${BODIES} FROM ${JOINED_TABLES} WHERE newsletters.uuid = ? AND newsletters.account_id = ?`,
   ),
-  // The page is found by index alone, then joined.
+  // Finds the page by index alone, then joins.
   page: db.prepare<Row & { isTruncated: number }, [number, number, number, number]>(
     `SELECT ${COLUMNS}, ${LISTED_BODIES} FROM ${JOINED_TABLES} WHERE newsletters.id IN (SELECT id FROM newsletters WHERE account_id = ? AND id < ? ORDER BY id DESC
      LIMIT ? OFFSET ?) ORDER BY newsletters.id DESC`,
@@ -114,7 +114,7 @@ const sql = prepareStatements((db) => ({
 
 const toNewsletter = (row: Row): Newsletter => ({ ...row, status: newsletterStatusName(row.status) })
 
-/** The account's newsletter; 404 when it has none with this id. */
+/** The account's newsletter; throws 404 when it has none with this id. */
 export function getNewsletter(db: Database, accountId: number, id: string): Newsletter {
   const row = sql(db).byUuid.get(parseUuidParam(id, 'newsletter_not_found', 'newsletter'), accountId)
   if (!row) throw notFoundById('newsletter_not_found', 'newsletter')
@@ -133,11 +133,11 @@ export const listNewsletters = (
   total: sql(db).count.get(accountId)?.n ?? 0,
 })
 
-/** The 409 for what can only be done to a draft. */
+/** The 409 for actions that only a draft allows. */
 export const createNotDraftError = ({ status }: Pick<Newsletter, 'status'>, done: string): AppError =>
   conflict(
     'newsletter_not_draft',
-    `The newsletter is ${STATUS_DESCRIPTIONS[status]}, so it cannot be ${done} any more; make a new one.`,
+    `The newsletter is ${STATUS_DESCRIPTIONS[status]}, so it can no longer be ${done}; create a new one.`,
   )
 
 const STATUS_DESCRIPTIONS: Readonly<Record<NewsletterStatus, string>> = {
@@ -145,12 +145,12 @@ const STATUS_DESCRIPTIONS: Readonly<Record<NewsletterStatus, string>> = {
   scheduled: 'scheduled',
   sending: 'being sent',
   sent: 'sent',
-  failed: 'over, because its sending was cancelled or could not go on',
+  failed: 'failed or cancelled',
 }
 
 /**
- * Makes a draft once every part of it can be rendered. Throws 404 `contact_list_not_found`, 422 for the addresses, the template and what cannot be
- * rendered, 409 when the account has too many.
+ * Creates a draft after checking that every part can be rendered. Throws 404 `contact_list_not_found`, 422 for invalid
+ * addresses, templates and sources, 409 when the account has too many.
  */
 export async function createNewsletter(app: App, actor: Actor, input: NewsletterInput): Promise<Newsletter> {
   const stored: StoredFields = toStoredFields(app.db, actor.accountId, input)
@@ -159,7 +159,7 @@ export async function createNewsletter(app: App, actor: Actor, input: Newsletter
     if ((sql(tx.db).count.get(actor.accountId)?.n ?? 0) >= MAX_NEWSLETTERS)
       throw conflict(
         'too_many_newsletters',
-        `An account has at most ${MAX_NEWSLETTERS} newsletters; delete one that is not needed any more.`,
+        `An account has at most ${MAX_NEWSLETTERS} newsletters; delete one that is no longer needed.`,
       )
     const uuid = newUuid()
     const now = app.eventTime()
@@ -173,8 +173,8 @@ export async function createNewsletter(app: App, actor: Actor, input: Newsletter
 }
 
 /**
- * Changes the fields that are given of a draft; a change of nothing is a 422, and of what is no draft a 409 `newsletter_not_draft`. Errors as
- * `createNewsletter`.
+ * Changes the provided fields of a draft. Throws 422 when no field is provided, 409 `newsletter_not_draft` when it is
+ * not a draft, and what `createNewsletter` throws.
  */
 export async function changeNewsletter(
   app: App,
@@ -185,7 +185,7 @@ export async function changeNewsletter(
   if (Object.values(change).every((value) => value === undefined))
     throw invalid(
       'body',
-      'Give at least one of list_id, subject, from_address, html_body, text_body, template_id, template_data and reply_to.',
+      'Provide at least one of list_id, subject, from_address, html_body, text_body, template_id, template_data and reply_to.',
     )
   requireDraft(getNewsletter(app.db, actor.accountId, id))
   const provided: Partial<StoredFields> = toStoredFields(app.db, actor.accountId, change)
@@ -210,7 +210,10 @@ export async function changeNewsletter(
   })
 }
 
-/** Deletes a newsletter; 409 `newsletter_not_draft` while it is scheduled or being sent. Its emails and its operation stay. */
+/**
+ * Deletes a newsletter; throws 409 `newsletter_not_draft` while it is scheduled or being sent. Its emails and its
+ * operation stay.
+ */
 export const deleteNewsletter = (app: App, actor: Actor, id: string): Promise<void> =>
   app.commit.writeFromReserve((tx) => {
     const newsletter = getNewsletter(tx.db, actor.accountId, id)
@@ -229,7 +232,7 @@ export const deleteNewsletter = (app: App, actor: Actor, id: string): Promise<vo
   })
 
 function requireDraft(newsletter: Newsletter): void {
-  // Cancelled before its time it is a draft again.
+  // Cancelling before the scheduled time turns it back into a draft.
   if (newsletter.status === 'scheduled') throw createInProgressError(newsletter)
   if (newsletter.status !== 'draft') throw createNotDraftError(newsletter, 'changed')
 }
@@ -240,7 +243,7 @@ const createInProgressError = ({ status, operationUuid }: Newsletter): AppError 
     `The newsletter is ${STATUS_DESCRIPTIONS[status]}; cancel it first with POST /v1/operations/${operationUuid ? formatUuid(operationUuid) : '{id}'}/cancel.`,
   )
 
-/** What of a newsletter its author gives, as it is stored. */
+/** The fields that its author provides, as stored. */
 type StoredFields = Pick<
   Newsletter,
   'listId' | 'subject' | 'from' | 'htmlBody' | 'textBody' | 'templateId' | 'templateData' | 'replyTo'
@@ -264,7 +267,7 @@ const toTemplateSource = ({ subject, htmlBody, textBody }: Partial<StoredFields>
   text: textBody ?? undefined,
 })
 
-/** Fields that are given, checked and as they are stored; the others are left out. Throws the 404 or 422 of the first that is wrong. */
+/** The provided fields, checked and in stored form. Throws the 404 or 422 of the first invalid one. */
 function toStoredFields(db: Database, accountId: number, provided: NewsletterInput): StoredFields
 function toStoredFields(db: Database, accountId: number, provided: NewsletterChange): Partial<StoredFields>
 function toStoredFields(db: Database, accountId: number, provided: NewsletterChange): Partial<StoredFields> {
@@ -282,26 +285,26 @@ function toStoredFields(db: Database, accountId: number, provided: NewsletterCha
 }
 
 function parseSubject(subject: string): string {
-  if (subject.trim() === '') throw invalid('subject', 'A newsletter needs a subject.')
+  if (subject.trim() === '') throw invalid('subject', 'subject must not be empty.')
   requireHeaderSafe('subject', subject)
   if (subject.length > MAX_SUBJECT_LENGTH)
-    throw invalid('subject', `The subject has ${subject.length} characters; at most ${MAX_SUBJECT_LENGTH} are allowed.`)
+    throw invalid('subject', `subject has ${subject.length} characters; it must have at most ${MAX_SUBJECT_LENGTH}.`)
   return subject.toWellFormed()
 }
 
-/** An empty body is what clients send for none. */
+/** Clients send an empty body for none. */
 function parseBody(field: 'html_body' | 'text_body', body: string | null): string | null {
   if (body === null || body === '') return null
   const sizeBytes = Buffer.byteLength(body)
   if (sizeBytes > MAX_BODY_BYTES)
-    throw invalid(field, `${field} has ${sizeBytes} bytes; a newsletter's bodies have at most ${MAX_BODY_BYTES} each.`)
+    throw invalid(field, `${field} has ${sizeBytes} bytes; it must have at most ${MAX_BODY_BYTES}.`)
   return body.toWellFormed()
 }
 
 function requireTemplateId(db: Database, accountId: number, id: string | null): number | null {
   if (id === null || id === '') return null
   const template = findTemplateById(db, accountId, id)
-  if (!template) throw invalid('template_id', 'There is no template with this id.', 'template_not_found')
+  if (!template) throw invalid('template_id', 'Template not found.', 'template_not_found')
   return template.id
 }
 
@@ -309,7 +312,7 @@ function formatTemplateData(data: Readonly<Record<string, unknown>> | null): str
   if (data === null || Object.keys(data).length === 0) return null
   const json = JSON.stringify(data)
   if (Buffer.byteLength(json) > MAX_DATA_BYTES)
-    throw invalid('template_data', `template_data is larger than ${MAX_DATA_BYTES} bytes of JSON.`)
+    throw invalid('template_data', `template_data must have at most ${MAX_DATA_BYTES} bytes of JSON.`)
   return json
 }
 

@@ -1,4 +1,4 @@
-/** @module /v1/newsletters: paths, shapes and one call each. */
+/** @module Routes of /v1/newsletters: paths, schemas and one call each. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
@@ -34,7 +34,7 @@ import { sendNewsletter } from './send.ts'
 
 const tags = ['Newsletters']
 const params = Type.Object({ id: Type.String({ description: 'Id of the newsletter.' }) })
-const TEMPLATE_ERROR_NOTE = 'A part that can never be rendered is a 422 `template_error` that says where.'
+const TEMPLATE_ERROR_NOTE = 'A part that can never be rendered is a 422 `template_error` with its position.'
 
 export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: TakeRate }) =>
   new Elysia({ prefix: '/v1/newsletters' })
@@ -55,7 +55,7 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
         response: PageBody(NewsletterRow),
         detail: {
           summary: 'List newsletters',
-          description: `Newest first. Bodies of more than ${MAX_LISTED_BYTES} bytes are left out.`,
+          description: `Newest first. Bodies of more than ${MAX_LISTED_BYTES} bytes are omitted.`,
           tags,
           ...requires('contacts:read'),
         },
@@ -72,8 +72,8 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
         body: NewNewsletter,
         response: { 201: DataBody(NewsletterRecord) },
         detail: {
-          summary: 'Write a newsletter',
-          description: `Makes a draft; its bodies may come later. ${TEMPLATE_ERROR_NOTE}`,
+          summary: 'Create a newsletter',
+          description: `Creates a draft; its bodies may be added later. ${TEMPLATE_ERROR_NOTE}`,
           tags,
           ...errorResponses({ 409: ['too_many_newsletters', `The account has ${MAX_NEWSLETTERS} newsletters.`] }),
           ...requires('contacts:write'),
@@ -102,9 +102,9 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
         response: DataBody(NewsletterRecord),
         detail: {
           summary: 'Change a draft',
-          description: `Fields that are left out keep their value. ${TEMPLATE_ERROR_NOTE}`,
+          description: `Omitted fields keep their value. ${TEMPLATE_ERROR_NOTE}`,
           tags,
-          ...errorResponses({ 409: ['newsletter_not_draft', 'It is scheduled, being sent or over.'] }),
+          ...errorResponses({ 409: ['newsletter_not_draft', 'It is scheduled, being sent or has ended.'] }),
           ...requires('contacts:write'),
         },
       },
@@ -149,9 +149,9 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
         detail: {
           summary: 'Send a newsletter',
           description:
-            'To all active contacts of its list, as a broadcast: `contact`, `list`, `unsubscribe_url` and template_data are its variables. Answers when the recipients are fixed on disk. Cancelled before the first email it is a draft again.',
+            'To all active contacts of its list, as a broadcast: `contact`, `list`, `unsubscribe_url` and template_data are its variables. Responds once a snapshot of the recipients is on disk. If it is cancelled before the first email, it becomes a draft again.',
           tags,
-          ...errorResponses({ 409: ['newsletter_not_draft', 'It is scheduled, being sent or over.'] }),
+          ...errorResponses({ 409: ['newsletter_not_draft', 'It is scheduled, being sent or has ended.'] }),
           ...requires('emails:send', 'contacts:read'),
         },
       },

@@ -1,4 +1,4 @@
-/** @module Sends a newsletter: it becomes a broadcast, which its status follows from then on. */
+/** @module Sends a newsletter by starting a broadcast; the status of the newsletter follows that of the broadcast. */
 import { isDeepStrictEqual } from 'node:util'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
@@ -14,8 +14,9 @@ import { createNotDraftError, getNewsletter, type Newsletter } from './newslette
 import { startNewsletter } from './states.ts'
 
 /**
- * Sends a draft to the active contacts of its list, now or later. Of two that ask for it at once one gets the 409 `newsletter_not_draft`. Throws 422
- * when it has no body, or its list, template or domain is gone; and what `startBroadcast` throws.
+ * Sends a draft to the active contacts of its list, now or later. Of two concurrent requests one gets 409
+ * `newsletter_not_draft`. Throws 422 when it has no body, or when its list, template or domain was deleted; and what
+ * `startBroadcast` throws.
  * @param sendAt date and time with a zone
  */
 export async function sendNewsletter(
@@ -47,13 +48,14 @@ export async function sendNewsletter(
   return startBroadcast(app, actor, input, (tx, operation) => {
     const current = getNewsletter(tx.db, actor.accountId, id)
     if (current.status !== 'draft') throw createNotDraftError(current, 'sent')
-    // To fix the recipients takes a while, in which it may have been edited: what was answered to its editor has to be what is sent.
+    // The snapshot takes a while, and the newsletter may have been edited since then. The editor must not be told of
+    // text that is not sent.
     if (!isDeepStrictEqual(current, newsletter))
       throw conflict('newsletter_changed', 'The newsletter was changed while it was being sent; send it again.')
     const now = app.eventTime()
     const { scheduledAt } = operation
     if (!startNewsletter(tx, newsletter.id, { ...operation, operationId: operation.id, scheduledAt, now }))
-      throw new Error(`newsletter ${newsletter.id} is no draft`)
+      throw new Error(`newsletter ${newsletter.id} is not a draft`)
     audit(app, tx, actor, {
       action: 'newsletter.started',
       resourceType: 'newsletter',
@@ -72,7 +74,7 @@ function requireList(app: App, { listId }: Newsletter): ContactList {
   if (!list)
     throw invalid(
       'list_id',
-      'The contact list of this newsletter was deleted; give it another one with PUT.',
+      'The contact list of this newsletter was deleted; set another one with PUT.',
       'contact_list_not_found',
     )
   return list
@@ -84,7 +86,7 @@ function findTemplate(app: App, { templateId }: Newsletter): Template | undefine
   if (!template)
     throw invalid(
       'template_id',
-      'The template of this newsletter was deleted; give it another one, or null, with PUT.',
+      'The template of this newsletter was deleted; set another one, or null, with PUT.',
       'template_not_found',
     )
   return template

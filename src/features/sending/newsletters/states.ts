@@ -1,9 +1,11 @@
 /**
- * @module The written table of a newsletter's statuses and moves. Its functions are the only writers of `newsletters.status`. Once a newsletter is
- * being sent its status follows its broadcast, in the transactions that move that.
+ * @module The statuses and transitions of a newsletter. Its functions are the only writers of `newsletters.status`.
+ * While a newsletter is being sent, its status follows its broadcast, in the transactions of the broadcast's
+ * transitions.
  *
- * draft → scheduled | sending | sent (nobody is on the list)
- * scheduled ⇄ sending (a broadcast that was paused waits again), scheduled, sending → sent | failed | draft (cancelled before anything was handed over)
+ * draft → scheduled | sending | sent (no recipients)
+ * scheduled ⇄ sending (a paused broadcast waits again)
+ * scheduled, sending → sent | failed | draft (cancelled before anything was enqueued)
  */
 
 import { type BroadcastState, findBroadcastById, type OnTransition } from '#features/sending/broadcasts/states.ts'
@@ -11,7 +13,7 @@ import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 
-/** Position = the stored code: only ever append. */
+/** The position is the stored code, so only append. */
 export const NEWSLETTER_STATUSES = ['draft', 'scheduled', 'sending', 'sent', 'failed'] as const
 export type NewsletterStatus = (typeof NEWSLETTER_STATUSES)[number]
 
@@ -19,7 +21,7 @@ const CODES = codesOf<NewsletterStatus>('newsletter status', NEWSLETTER_STATUSES
 export const newsletterStatusCode = CODES.codeOf
 export const newsletterStatusName = CODES.nameOf
 
-/** States of a broadcast in which its newsletter has a status of its own; in the others it stays as it is. */
+/** The status of the newsletter in each state of its broadcast; in other states it does not change. */
 const STATUS_BY_STATE: Readonly<Partial<Record<BroadcastState, NewsletterStatus>>> = {
   waiting: 'scheduled',
   sending: 'sending',
@@ -41,14 +43,14 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Moves a draft on because its broadcast has begun; false when it is no draft any more. */
+/** Moves a draft on when its broadcast has started; false when it is no longer a draft. */
 export function startNewsletter(
   tx: Tx,
   id: number,
   start: { operationId: number; state: BroadcastState; total: number; scheduledAt: number | undefined; now: number },
 ): boolean {
   const status = STATUS_BY_STATE[start.state]
-  if (status === undefined) throw new Error(`a broadcast that begins is not ${start.state}`)
+  if (status === undefined) throw new Error(`a starting broadcast cannot be ${start.state}`)
   const { changes } = sql(tx.db).begin.run(
     newsletterStatusCode(status),
     start.operationId,
@@ -62,7 +64,7 @@ export function startNewsletter(
   return changes === 1
 }
 
-/** Lets the newsletter of a broadcast follow it. */
+/** Updates the newsletter of a broadcast at a transition. */
 export const followBroadcast: OnTransition = (tx, broadcast, state, now) => {
   if (broadcast.newsletterId === null) return
   const from = [newsletterStatusCode('scheduled'), newsletterStatusCode('sending')] as const

@@ -2,7 +2,7 @@ import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import { accounts } from '#features/core/accounts/tables.ts'
 import { time, uuid } from '#platform/db/columns.ts'
 
-/** A message to a contact list that is written before it is sent. */
+/** A message to a contact list, written before it is sent. */
 export const newsletters = sqliteTable(
   'newsletters',
   {

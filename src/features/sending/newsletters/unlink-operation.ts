@@ -1,4 +1,4 @@
-/** @module Lets the newsletter that an operation sent forget it, when the operation goes by its age. */
+/** @module Removes the reference of a newsletter to its operation when retention deletes the operation. */
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 
@@ -6,5 +6,5 @@ const sql = prepareStatements((db) => ({
   forget: db.prepare('UPDATE newsletters SET operation_id = NULL WHERE operation_id = ?'),
 }))
 
-/** The newsletter stays as it is, and names no operation any more. */
+/** Clears the operation of a newsletter and changes nothing else. */
 export const unlinkOperation = (tx: Tx, operationId: number): void => void sql(tx.db).forget.run(operationId)

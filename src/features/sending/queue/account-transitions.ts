@@ -1,6 +1,6 @@
 /**
  * @module Holds recipients whose account may not send, with the reason, and releases them. Each change is a
- * compare-and-set inside the caller's transaction, as `status` says. Never decides whether an account may send.
+ * compare-and-set inside the caller's transaction, as `status` describes. Never decides whether an account may send.
  */
 import type { Database } from 'bun:sqlite'
 import { record } from '#features/core/events/record.ts'
@@ -10,9 +10,12 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { countBegun, requireEmail, settleEmail } from './settle.ts'
 import { statusCode, statusName, WAITING_CODES } from './status.ts'
 
-/** How the reasons of all that is held for its account begin. Whoever gets the same into a reply of a receiver is only tried sooner. */
+/**
+ * Prefix of the stored reason of every account hold. A receiver that sends the same text in a reply is only retried
+ * sooner.
+ */
 const HELD_PREFIX = 'Held: '
-/** Stands where the reason stood: what was held is never again untried, as counters of broadcasts have it. */
+/** Replaces the stored reason, so that the counters of broadcasts never again take a held recipient for a new one. */
 const RELEASED_REASON = 'The account may send again.'
 
 interface WaitingRecipient {
@@ -21,14 +24,14 @@ interface WaitingRecipient {
   readonly lastError: string | null
 }
 
-/** How far the open mail of an account was looked at, in the order of its index. */
+/** Position in the open mail of an account, in index order. */
 export interface ReleasePosition {
   readonly status: number
   readonly createdAt: Millis
   readonly emailId: number
 }
 
-/** Statuses of emails that may have a held recipient, as stored: `queued` and, of several recipients, `processing`. */
+/** Stored statuses of emails that may have a held recipient: `queued`, and with several recipients `processing`. */
 const HOLDABLE_STATUSES = [statusCode('queued'), statusCode('processing')] as const
 
 /** SQL: the recipient is held for its account. */
@@ -45,7 +48,7 @@ const sql = prepareStatements((db) => ({
     `SELECT id, created_at AS createdAt FROM emails WHERE account_id = ? AND status = ? AND (created_at, id) > (?, ?)
      ORDER BY created_at, id LIMIT ?`,
   ),
-  // As from a dead letter, expiry counts anew: it was not the receiver that let it wait.
+  // Expiry restarts, as after a dead letter: the receiver did not cause the wait.
   release: db.prepare<{ lane: string }, [number, string, number]>(
     `UPDATE recipients SET next_at = ?1, retry_from = ?1, last_error = ?2 WHERE email_id = ?3 AND ${IS_HELD} RETURNING lane`,
   ),
@@ -56,13 +59,14 @@ const sql = prepareStatements((db) => ({
 }))
 
 /**
- * Lets a waiting recipient wait until `until`, because its account may not send. The first time it is told by a `deferred` event with the reason; as long
- * as the reason stays it is only put off. No attempt is counted. False when it does not wait (any more).
+ * Holds a waiting recipient until `until`, because its account may not send. Records a `deferred` event with the reason
+ * the first time; while the reason is the same, only the time changes. Counts no attempt. Returns false if the
+ * recipient is not (or no longer) waiting.
  */
 export const holdForAccount = (tx: Tx, at: AccountHold, why: string): boolean =>
   holdRecipient(tx, at, why, `${HELD_PREFIX}${why}`)
 
-/** A recipient, and until when it is held. */
+/** A recipient to hold, and until when. */
 export interface AccountHold {
   readonly recipientId: number
   readonly emailId: number
@@ -70,7 +74,7 @@ export interface AccountHold {
   readonly now: Millis
 }
 
-/** The same for whatever reason. @param reason as it is stored, by which whoever held it finds it again */
+/** As `holdForAccount`, for any reason. @param reason stored text that identifies the kind of hold */
 export function holdRecipient(tx: Tx, at: AccountHold, why: string, reason: string): boolean {
   const row = sql(tx.db).waiting.get(at.recipientId)
   if (!row) return false
@@ -91,9 +95,9 @@ export function holdRecipient(tx: Tx, at: AccountHold, why: string, reason: stri
 }
 
 /**
- * Looks at up to `limit` open emails of an account after `place`, and makes what is held of them due at `now`, with a new time until expiry; ends with the
- * email that brings it to `limit` recipients. Gives how many recipients that were, their lanes for `App.mailDue`, and where to go on; no place: all were
- * looked at.
+ * Examines up to `limit` open emails of an account after a position, and makes their held recipients due at `now`, with
+ * the full time until expiry. Stops after the email that reaches `limit` recipients. Returns the number of recipients,
+ * their lanes for `App.mailDue`, and where to continue; `place` is undefined at the end.
  */
 export function releaseBatch(
   tx: Tx,
@@ -119,7 +123,10 @@ export function releaseBatch(
   return { released, lanes, place: next === undefined ? undefined : { status: next, createdAt: 0, emailId: 0 } }
 }
 
-/** How many recipients of an account are held, of up to `most` that are open of each kind; `isAll` says whether those are all. */
+/**
+ * Counts the held recipients of an account among up to `limit` open ones of each status; `isAll` is true if none were
+ * left out.
+ */
 export function countHeld(db: Database, accountId: number, limit: number): { held: number; isAll: boolean } {
   const counts = HOLDABLE_STATUSES.map((status) => sql(db).held.get(accountId, status, limit))
   return {

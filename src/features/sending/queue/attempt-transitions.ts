@@ -1,6 +1,6 @@
 /**
- * @module Changes a claimed recipient: its DATA phase begins, it is deferred, released, or ends. Each change is a
- * compare-and-set inside the caller's transaction, as `status` says. Never interprets a reply.
+ * @module Changes a claimed recipient: its DATA phase begins, or it is deferred, released or ended. Each change is a
+ * compare-and-set inside the caller's transaction, as `status` describes. Never interprets a reply.
  */
 
 import { count, type EventData, type EventType, record } from '#features/core/events/record.ts'
@@ -39,8 +39,9 @@ const sql = prepareStatements((db) => ({
 }))
 
 /**
- * Notes that the DATA phase begins: from the commit of this on, a crash leaves the recipient `uncertain`. Again within an attempt when a session
- * ended before any octet and the next host is at its 354. False when the recipient is not claimed.
+ * Records that the DATA phase begins: after this commit, a crash leaves the recipient `uncertain`. Called again within
+ * an attempt if a session ended before any octet was sent and the next host replied 354. Returns false if the recipient
+ * is not claimed.
  */
 export function beginDelivery(tx: Tx, recipientId: number, now: Millis): boolean {
   return sql(tx.db).begin.run(now, recipientId, statusCode('processing')).changes === 1
@@ -53,7 +54,7 @@ export interface AttemptFacts {
   readonly data?: EventData | undefined
 }
 
-/** A claimed recipient that was not accepted and will be tried again at `nextAt`: one `deferred` event. */
+/** Defers a claimed recipient that was not accepted until `nextAt`: one `deferred` event. */
 export function deferRecipient(
   tx: Tx,
   at: { recipientId: number; emailId: number; nextAt: Millis; now: Millis; reason: string },
@@ -82,8 +83,8 @@ export function deferRecipient(
 }
 
 /**
- * Gives a claimed recipient back as if it had never been claimed: its attempt did not happen, and what the one before ended with stays. No
- * event.
+ * Returns a claimed recipient to the queue as if it had not been claimed: the attempt is not counted, and the result of
+ * the previous one stays. No event.
  */
 export function releaseRecipient(tx: Tx, recipientId: number, emailId: number, nextAt: Millis, now: Millis): void {
   const released = sql(tx.db).release.get(statusCode('queued'), nextAt, recipientId, statusCode('processing'))
@@ -95,7 +96,7 @@ export function releaseRecipient(tx: Tx, recipientId: number, emailId: number, n
 
 export interface FinalOutcome extends AttemptFacts {
   readonly status: 'sent' | 'bounced' | 'failed' | 'rejected' | 'uncertain'
-  /** Kept for `sent` and `uncertain`; any definite non-acceptance sets it to null in the same transaction. */
+  /** Stored for `sent` and `uncertain`; any definite failure sets it to null in the same transaction. */
   readonly deliveryStartedAt?: Millis | undefined
   readonly bounceType?: 'hard' | 'soft' | undefined
   readonly bounceCategory?: string | undefined
@@ -109,7 +110,7 @@ const EVENTS_BY_STATUS: Record<FinalOutcome['status'], readonly EventType[]> = {
   uncertain: ['uncertain'],
 }
 
-/** Ends a claimed recipient: its final status, the event or events of it, the email's status. */
+/** Ends a claimed recipient: stores its final status, records its events, and updates the status of the email. */
 export function finishRecipient(
   tx: Tx,
   at: { recipientId: number; emailId: number; now: Millis },
@@ -132,7 +133,7 @@ export function finishRecipient(
   )
   if (!changed) throw new NotProcessingError(`recipient ${at.recipientId} is not processing`)
   for (const type of EVENTS_BY_STATUS[outcome.status]) {
-    // `sent` says only that the session accepted it; what the receiver answered is told by `delivered`.
+    // `sent` means only that the session accepted it; `delivered` has the reply of the receiver.
     const data = type === 'sent' ? undefined : outcome.data
     record(tx, {
       accountId: email.accountId,

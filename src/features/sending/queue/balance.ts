@@ -1,4 +1,4 @@
-/** @module The balance of accepted emails: how many each account has in each status, of those accepted. Reads only. */
+/** @module Compares the accepted emails of each account with its emails by status. Reads only. */
 import type { Database } from 'bun:sqlite'
 import { COMMON_HORIZON } from '#features/core/events/counter-rules.ts'
 import { toEventCode } from '#features/core/events/record.ts'
@@ -9,7 +9,7 @@ import { describeRows, type Violation } from '#platform/db/consistency.ts'
 export interface Balance {
   readonly account_id: number
   readonly account: string
-  /** By the events that tell of an acceptance. */
+  /** Counted from acceptance events. */
   readonly accepted: number
   readonly sent: number
   readonly bounced: number
@@ -17,18 +17,16 @@ export interface Balance {
   readonly rejected: number
   readonly cancelled: number
   readonly uncertain: number
-  /** Queued, scheduled or in delivery. */
+  /** Queued, scheduled or processing. */
   readonly open: number
 }
 
-/**
- * Accepted against what became of it, by account; of what was accepted since both its emails and its events are kept.
- */
+/** The balance of each account since the earliest time for which both its emails and its events are stored. */
 export function readBalances(db: Database): Balance[] {
   const accepted = new Map(
     db
       .query<{ account: number; n: number }, []>(
-        // A scheduled email has two such events without a recipient: accepted, and later queued.
+        // A scheduled email has two such events without a recipient: at acceptance, and later when queued.
         `SELECT events.account_id AS account, count(DISTINCT email_id) AS n FROM events LEFT JOIN emails ON emails.id = email_id
          WHERE type IN (${toEventCode('queued')}, ${toEventCode('scheduled')}) AND recipient_id IS NULL
            AND at >= ${COMMON_HORIZON} AND coalesce(created_at, at) >= ${COMMON_HORIZON} GROUP BY events.account_id`,
@@ -64,7 +62,7 @@ export function readBalances(db: Database): Balance[] {
   })
 }
 
-/** accepted = sent + bounced + failed + rejected + cancelled + uncertain + open. */
+/** Checks that accepted = sent + bounced + failed + rejected + cancelled + uncertain + open. */
 export const checkBalances = (all: readonly Balance[]): Violation => ({
   rule: 'accepted = sent + bounced + failed + rejected + cancelled + uncertain + open, in every account',
   differences: describeRows(

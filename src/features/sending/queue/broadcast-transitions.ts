@@ -1,6 +1,6 @@
 /**
- * @module Changes recipients of a broadcast that were never attempted: cancels, holds or releases them. Each change is
- * a compare-and-set inside the caller's transaction, as `status` says.
+ * @module Changes broadcast recipients that were never attempted: cancels, holds or releases them. Each change is a
+ * compare-and-set inside the caller's transaction, as `status` describes.
  */
 
 import { record } from '#features/core/events/record.ts'
@@ -10,7 +10,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { countBegun, IS_NEVER_ATTEMPTED, requireEmail, settleEmail, uncountSent } from './settle.ts'
 import { OPEN_CODES, statusCode, WAITING_CODES } from './status.ts'
 
-/** Rows of `recipients` that were never tried, or only held: what a broadcast can still take back. */
+/** Rows of `recipients` that were never attempted, or only held: a broadcast can still withdraw them. */
 const IS_UNATTEMPTED = `recipients.status IN ${WAITING_CODES} AND attempts = 0`
 
 const sql = prepareStatements((db) => ({
@@ -20,15 +20,15 @@ const sql = prepareStatements((db) => ({
   ),
   holdWaiting: db.prepare(`UPDATE recipients SET next_at = ? WHERE id = ? AND ${IS_UNATTEMPTED}`),
   releaseHeld: db.prepare<{ lane: string }, [number, number, number]>(
-    // As from a dead letter, expiry counts anew: it was not the receiver that let it wait.
+    // Expiry restarts, as after a dead letter: the receiver did not cause the wait.
     `UPDATE recipients SET next_at = ?1, retry_from = ?1 WHERE id IN (SELECT recipients.id FROM emails JOIN recipients ON email_id = emails.id
      WHERE operation_id = ?2 AND emails.status IN ${OPEN_CODES} AND next_at > ?1 AND ${IS_UNATTEMPTED} LIMIT ?3) RETURNING lane`,
   ),
 }))
 
 /**
- * Cancels a waiting recipient without an attempt, because its broadcast was cancelled: one `cancelled` event. False when it has an attempt by now, or is
- * over. The quota is the caller's to give back.
+ * Cancels a waiting recipient without an attempt, because its broadcast was cancelled: one `cancelled` event. Returns
+ * false if the recipient has been attempted or has ended. The caller refunds the quota.
  */
 export function cancelWaiting(tx: Tx, at: { recipientId: number; emailId: number; now: Millis }): boolean {
   const email = requireEmail(tx, at.emailId)
@@ -44,16 +44,16 @@ export function cancelWaiting(tx: Tx, at: { recipientId: number; emailId: number
 }
 
 /**
- * Lets a waiting recipient without an attempt wait until `until`, because its broadcast was paused: no event, no change of status. False when it has an
- * attempt by now: that keeps its next time.
+ * Holds a waiting recipient without an attempt until `until`, because its broadcast was paused: no event, no change of
+ * status. Returns false if the recipient has been attempted, and leaves its due time unchanged.
  */
 export const holdWaiting = (tx: Tx, at: { recipientId: number; until: Millis }): boolean =>
   sql(tx.db).holdWaiting.run(at.until, at.recipientId).changes === 1
 
 /**
- * Makes up to `limit` recipients of a broadcast, by its operation, that `holdWaiting` let wait due at `now`, with a new time until expiry. Gives their lanes, for
- * `App.mailDue`; none when nobody is held (any more), so more are released by calling again. One whose site rests becomes due as well; delivery holds it
- * again.
+ * Makes up to `limit` recipients that `holdWaiting` held due at `now`, with the full time until expiry; finds them by
+ * the operation of the broadcast. Returns their lanes for `App.mailDue`; an empty set means that none are left,
+ * otherwise call it again. Recipients of a site that is backing off become due too; delivery defers them again.
  */
 export const releaseHeld = (tx: Tx, operationId: number, now: Millis, limit = MAX_RELEASED): ReadonlySet<string> =>
   new Set(
@@ -62,5 +62,5 @@ export const releaseHeld = (tx: Tx, operationId: number, now: Millis, limit = MA
       .map(({ lane }) => lane),
   )
 
-/** Recipients released in one transaction: some 10 ms. */
+/** Recipients released per transaction: some 10 ms. */
 const MAX_RELEASED = 2000

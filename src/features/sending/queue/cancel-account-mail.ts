@@ -1,6 +1,6 @@
 /**
- * @module Cancels the waiting mail of an account that is deleted; attempts in progress end as they would. Records no
- * events, because the account's events are deleted too. Gives its quota back, which is also its parent's.
+ * @module Cancels the waiting mail of an account that is being deleted; attempts in progress end normally. Records no
+ * events, because the account's events are deleted too. Refunds the quota, because it may be that of a parent account.
  */
 import type { Database } from 'bun:sqlite'
 import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
@@ -11,7 +11,7 @@ import { requireEmail, settleEmail } from './settle.ts'
 import { OPEN_CODES, statusCode, WAITING_CODES } from './status.ts'
 
 const IS_WAITING = `recipients.status IN ${WAITING_CODES}`
-/** Emails in one transaction: some 5 ms. */
+/** Emails per transaction: some 5 ms. */
 const BATCH_SIZE = 100
 
 const sql = prepareStatements((db) => ({
@@ -27,7 +27,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Ends a slice of what waits; gives how many emails that was, 0 when nothing waits any more. */
+/** Cancels a batch of waiting mail; returns the number of emails, 0 when none is left. */
 export function cancelWaitingMail(tx: Tx, accountId: number, now: Millis): number {
   const emails = sql(tx.db).waiting.all(accountId, BATCH_SIZE)
   for (const { id, quotaMonth } of emails) {
@@ -38,5 +38,5 @@ export function cancelWaitingMail(tx: Tx, accountId: number, now: Millis): numbe
   return emails.length
 }
 
-/** Whether any recipient of the account is being delivered to. */
+/** Whether the account has open mail, such as a recipient in delivery. */
 export const hasMailInFlight = (db: Database, accountId: number): boolean => sql(db).open.get(accountId) !== null

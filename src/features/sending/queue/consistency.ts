@@ -1,6 +1,6 @@
 /**
  * @module Consistency rules of emails and their recipients: counters, the queue, final statuses and their events, the
- * search index, what an email refers to.
+ * search index, references of emails.
  */
 import type { Database } from 'bun:sqlite'
 import {
@@ -15,14 +15,14 @@ import { type ConsistencyRule, codeRows, describeRows, hexUuid, queryRule } from
 import { deriveEmailStatus, formatStatus, isOpen, STATUSES, statusCode, statusCodes } from './status.ts'
 
 export const emailCounters = createCounterRule({
-  rule: 'the counters of emails by status and hour are what a recount gives',
+  rule: 'the counters of emails by status and hour equal a recount',
   prefix: 'email:',
   counted: `SELECT account_id, name, ${hourSql('created_at')} AS hour, count(*) AS n FROM emails
     JOIN ${codeRows(STATUSES)} ON code = status GROUP BY 1, 2, 3`,
 })
 
 export const sandboxCounters = createCounterRule({
-  rule: 'the counters of sandbox mail that was delivered are what a recount gives',
+  rule: 'the counters of delivered sandbox mail equal a recount',
   prefix: 'sandbox:',
   counted: `SELECT events.account_id, 'delivered' AS name, ${hourSql('at')} AS hour, count(*) AS n
     FROM events JOIN emails ON emails.id = email_id
@@ -31,11 +31,11 @@ export const sandboxCounters = createCounterRule({
 })
 
 export const recipientCounts = queryRule({
-  rule: 'every email has as many recipients as were accepted',
+  rule: 'every email has the number of recipients that was accepted',
   sql: `SELECT ${hexUuid('uuid')} AS email, recipient_count AS accepted, count(recipients.id) AS n
     FROM emails LEFT JOIN recipients ON email_id = emails.id
     GROUP BY emails.id HAVING n <> recipient_count OR n = 0`,
-  describe: (r) => `email ${r['email']}: ${r['accepted']} accepted, ${r['n']} there`,
+  describe: (r) => `email ${r['email']}: ${r['accepted']} accepted, ${r['n']} stored`,
 })
 
 export const queueEntries = queryRule({
@@ -48,18 +48,18 @@ export const queueEntries = queryRule({
 })
 
 export const deliveryTimes = queryRule({
-  rule: 'only a recipient that is in delivery, sent or uncertain has a start of delivery, and only a sent one an end',
+  rule: 'only recipients that are processing, sent or uncertain have a delivery start, and only sent ones a delivery end',
   sql: `SELECT id, status FROM recipients
     WHERE (delivery_started_at IS NOT NULL AND status NOT IN (${statusCodes(['processing', 'sent', 'uncertain'])}))
       OR (delivered_at IS NOT NULL) <> (status = ${statusCode('sent')})`,
   describe: (r) => `recipient ${r['id']} is ${formatStatus(r['status'])}`,
 })
 
-/** Statuses that a recipient ends in, each with an event of its name. */
+/** Final statuses of a recipient, each with an event of the same name. */
 const FINAL_EVENTS = ['sent', 'bounced', 'failed', 'rejected', 'uncertain'] as const
 
 export const finalEvents = queryRule({
-  rule: 'an event tells how each final recipient ended',
+  rule: 'each final recipient has an event of its final status',
   sql: `SELECT r.id, r.status FROM recipients r
     JOIN (VALUES ${FINAL_EVENTS.map((name) => `(${statusCode(name)}, ${toEventCode(name)})`).join(', ')}) v
       ON v.column1 = r.status
@@ -70,7 +70,7 @@ export const finalEvents = queryRule({
 })
 
 export const sentOnce = queryRule({
-  rule: 'no recipient is sent to twice',
+  rule: 'no recipient was sent to twice',
   sql: `SELECT recipient_id AS id, count(*) AS n FROM events WHERE type = ${toEventCode('sent')}
     GROUP BY recipient_id HAVING n > 1`,
   describe: (r) => `recipient ${r['id']} was sent to ${r['n']} times`,
@@ -78,30 +78,31 @@ export const sentOnce = queryRule({
 
 export const emailSearchIndex = queryRule({
   rule: 'every email is in the search index, and nothing else is',
-  // The table itself, without the view that leaves deleted accounts out: the index still has their emails.
+  // Reads the table itself, because the view omits deleted accounts, whose emails are still in the index.
   sql: `SELECT coalesce(e.id, s.id) AS id, e.id IS NULL AS lost
     FROM main.emails e FULL JOIN email_search_docsize s ON s.id = e.id 
       WHERE e.id IS NULL OR (s.id IS NULL AND e.id < (SELECT max(id) FROM email_search_docsize))`,
   describe: (r) =>
-    r['lost'] === 1 ? `email ${r['id']} is in the index, but not there` : `email ${r['id']} is not in the index`,
+    r['lost'] === 1 ? `email ${r['id']} is in the index, but does not exist` : `email ${r['id']} is not in the index`,
 })
 
 export const emailReferences = queryRule({
-  rule: 'what an email or an idempotency key names is there',
+  rule: 'everything that emails and idempotency keys refer to exists',
   sql: `SELECT 'email ' || ${hexUuid('uuid')} AS what, 'stream' AS missing FROM emails
       WHERE NOT EXISTS (SELECT 1 FROM streams WHERE streams.id = stream_id)
     UNION ALL SELECT 'email ' || ${hexUuid('uuid')}, 'operation' FROM emails
       WHERE operation_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM operations WHERE operations.id = operation_id)
     UNION ALL SELECT 'an idempotency key of account ' || account_id, 'email' FROM idempotency_keys
       WHERE NOT EXISTS (SELECT 1 FROM emails WHERE emails.id = email_id)`,
-  describe: (r) => `${r['what']} has lost its ${r['missing']}`,
+  describe: (r) => `${r['what']} lacks its ${r['missing']}`,
 })
 
 /**
- * An email's status depends only on which statuses its recipients have: each combination that occurs is judged once.
+ * The status of an email depends only on the set of its recipients' statuses, so each existing combination is checked
+ * once.
  */
 export const emailStatuses: ConsistencyRule = {
-  rule: 'the status of an email is that of its recipients',
+  rule: 'the status of each email follows from its recipients',
   findDifferences(db: Database) {
     const combinations = db
       .query<{ status: number; mask: number; n: number; email: string }, []>(
@@ -117,7 +118,7 @@ export const emailStatuses: ConsistencyRule = {
     return describeRows(
       wrong,
       ({ status, n, email }) =>
-        `${n} emails, ${email} for one, are ${formatStatus(status)} while their recipients are not`,
+        `${n} emails, ${email} for one, are ${formatStatus(status)}, but their recipients are not`,
     )
   },
 }

@@ -1,6 +1,6 @@
 /**
  * @module Holds recipients whose stored content is missing, with the reason, and releases them. Each change is a
- * compare-and-set inside the caller's transaction, as `status` says. Never looks for the content.
+ * compare-and-set inside the caller's transaction, as `status` describes. Never looks for the content.
  */
 
 import type { Millis } from '#platform/clock.ts'
@@ -10,28 +10,31 @@ import { type AccountHold, holdRecipient } from './account-transitions.ts'
 import { statusCode } from './status.ts'
 
 const MISSING_CONTENT = 'The stored content of the email is missing or damaged; it is sent once it is back.'
-/** Not as of what is held for its account, which may be released while the content is still missing. */
+/** Differs from the prefix of account holds, which may be released while the content is still missing. */
 const HELD_WITHOUT_CONTENT_REASON = `Held without its content: ${MISSING_CONTENT}`
-/** SQL: the recipient is held because its content is missing, if it is queued. */
+/** SQL: a queued recipient is held because its content is missing. */
 export const IS_WITHOUT_CONTENT = `last_error = '${HELD_WITHOUT_CONTENT_REASON}'`
 
 const sql = prepareStatements((db) => ({
-  // Expiry counts anew: it was not the receiver that let it wait.
+  // Expiry restarts: the receiver did not cause the wait.
   expireFrom: db.prepare('UPDATE recipients SET retry_from = next_at WHERE id = ?'),
-  // The reason stays: held again, they are not told of it a second time.
+  // The reason stays, so another hold records no second event.
   release: db.prepare(
     `UPDATE recipients SET next_at = ?1, retry_from = ?1 WHERE id = ?2 AND next_at = ?3 AND status = ${statusCode('queued')} AND ${IS_WITHOUT_CONTENT}`,
   ),
 }))
 
-/** Lets a waiting recipient wait until `until`, because its content is missing; told once by a `deferred` event. False when it does not wait. */
+/**
+ * Holds a waiting recipient until `until`, because its content is missing; records one `deferred` event. Returns false
+ * if the recipient is not waiting.
+ */
 export function holdForContent(tx: Tx, at: AccountHold): boolean {
   if (!holdRecipient(tx, at, MISSING_CONTENT, HELD_WITHOUT_CONTENT_REASON)) return false
   sql(tx.db).expireFrom.run(at.recipientId)
   return true
 }
 
-/** Makes those due at `now` that still wait as they were read; returns how many. */
+/** Makes recipients due at `now` that are still in the state that was read; returns how many. */
 export function releaseForContent(
   tx: Tx,
   recipients: readonly { readonly id: number; readonly nextAt: Millis }[],

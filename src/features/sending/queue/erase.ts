@@ -1,7 +1,7 @@
 /**
- * @module Erases one person from the emails of an account, inside the caller's transaction: cancels mail that waits for
- * the address, makes recipients anonymous, and drops the content of an email once nobody else is to get it. Rows stay,
- * so that quota, counters, operations and lists agree. Finds only emails; the caller erases what refers to them.
+ * @module Erases one person from the emails of an account, inside the caller's transaction: cancels waiting mail to the
+ * address, anonymises recipients, and deletes the content of an email once no other recipient needs it. Rows stay, so
+ * that quota, counters, operations and lists still agree. Handles emails only; the caller erases what refers to them.
  */
 import type { Database } from 'bun:sqlite'
 import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
@@ -35,7 +35,7 @@ interface ContentRow {
 }
 
 const sql = prepareStatements((db) => ({
-  // What is beyond ASCII or in quotes may have several spellings: whoever asks compares.
+  // Addresses that are not ASCII, or are quoted, may have several spellings: the caller compares them.
   like: db.prepare<{ id: number; emailId: number; address: string; accountId: number }, [number, number, string]>(
     `SELECT recipients.id, email_id AS emailId, address, account_id AS accountId FROM recipients JOIN emails ON emails.id = email_id
      WHERE recipients.id > ?1 AND recipients.id <= ?2 AND (lower(address) = ?3 OR address GLOB '*[^ -~]*' OR substr(address, 1, 1) = '"')
@@ -66,21 +66,22 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Rows of `recipients` that may be looked at in one turn of the event loop: some 4 ms. */
+/** Rows of `recipients` examined per tick: some 4 ms. */
 const ROW_ID_WINDOW = 5000
 
-/** Emails with recipients of an address. */
+/** Emails with a recipient of one address. */
 export interface FoundEmails {
-  /** Row ids, each once, in the order of their recipients. */
+  /** Row ids, each once, in the order of the recipients. */
   readonly emailIds: readonly number[]
-  /** Recipients up to here were looked at; undefined: all were. */
+  /** The last recipient examined; undefined if all were. */
   readonly next: number | undefined
 }
 
 /**
- * Looks for an address among the recipients after a row, in all emails, since an index over them would cost every send. Bounded in time.
- * @param which.is whether an address is the one, in any spelling
- * @param which.most emails found at once
+ * Searches all recipients after a row for an address, because an index over them would slow every send. Its run time is
+ * limited.
+ * @param search.isMatch whether an address is the searched one, in any spelling
+ * @param search.limit emails found per call
  */
 export function findEmailsTo(
   db: Database,
@@ -96,7 +97,7 @@ export function findEmailsTo(
   const emailIds = new Set<number>()
   for (const row of sql(db).like.iterate(search.after, upTo, search.addressKey)) {
     if (row.accountId !== search.accountId || !search.isMatch(row.address)) continue
-    // A recipient of the last email may come once more: it is found again then.
+    // The next call may find a recipient of the last email again.
     if (emailIds.size === search.limit && !emailIds.has(row.emailId))
       return { emailIds: [...emailIds], next: row.id - 1 }
     emailIds.add(row.emailId)
@@ -107,11 +108,13 @@ export function findEmailsTo(
 
 export interface CancelledRecipients {
   readonly cancelled: number
-  /** A session with the receiver is under way: it ends first. */
+  /** A delivery session is in progress and must end first. */
   readonly isInFlight: boolean
 }
 
-/** Ends what waits for somebody in an email, tried before or not: one event each, and its quota comes back. */
+/**
+ * Cancels the open recipients of an email that match, attempted or not: one event each, and a refund of their quota.
+ */
 export function cancelRecipients(
   app: Pick<App, 'eventTime'>,
   tx: Tx,
@@ -119,20 +122,21 @@ export function cancelRecipients(
   isMatch: (address: string) => boolean,
 ): CancelledRecipients {
   let cancelled = 0
-  let isBeingTried = false
+  let isInFlight = false
   for (const { id, address, status } of sql(tx.db).recipients.all(emailId)) {
     if (!isOpen(statusName(status)) || !isMatch(address)) continue
     if (endWaitingRecipient(tx, { recipientId: id, emailId, address, now: app.eventTime() })) cancelled++
-    else isBeingTried = true
+    else isInFlight = true
   }
   const month = cancelled === 0 ? null : (sql(tx.db).quota.get(emailId)?.month ?? null)
   if (month !== null) giveQuotaBack(tx, requireEmail(tx, emailId).accountId, month, cancelled)
-  return { cancelled, isInFlight: isBeingTried }
+  return { cancelled, isInFlight }
 }
 
 /**
- * False when it does not wait. Beside others it is rejected, which leaves the email what it is for them; so is one of a broadcast, which counts what it takes
- * back, and may be over.
+ * Returns false if the recipient is not waiting. With other recipients it is rejected, which does not change the
+ * email's status for them. A broadcast recipient is rejected too: a broadcast counts its cancelled recipients, and may
+ * have ended.
  */
 function endWaitingRecipient(
   tx: Tx,
@@ -157,7 +161,10 @@ function endWaitingRecipient(
   return true
 }
 
-/** Makes nobody of somebody in an email, where he is not open; gives the row ids of his recipients, and whether there are no others. */
+/**
+ * Anonymises the matching recipients of an email that have ended; returns their row ids, and whether these are all
+ * recipients of the email.
+ */
 export function anonymiseRecipients(
   tx: Tx,
   emailId: number,
@@ -173,8 +180,9 @@ export function anonymiseRecipients(
 }
 
 /**
- * Takes out of an email what it said: subject, bodies, attachments, headers, tags and data. False while somebody is still to get it; true also when it is
- * gone. Its idempotency key stays, so that nothing is sent twice, without what it was used for.
+ * Deletes the content of an email: subject, bodies, attachments, headers, tags and data. Returns false while a
+ * recipient is still open, and true if the email no longer exists. Its idempotency key stays, so that nothing is sent
+ * twice, but the hash of the request is cleared.
  */
 export function eraseEmailContent(app: Pick<App, 'contentDropped'>, tx: Tx, emailId: number): boolean {
   const row = sql(tx.db).content.get(emailId)

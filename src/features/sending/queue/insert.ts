@@ -1,6 +1,6 @@
 /**
  * @module Stores the content of a new email durably, and inserts its rows, idempotency key, events and counters in the
- * caller's transaction. Decides nothing: its callers have.
+ * caller's transaction. Makes no checks; its callers do.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { countDaily } from '#features/core/events/daily-stats.ts'
@@ -17,7 +17,7 @@ import { countStatus } from './settle.ts'
 import { deriveEmailStatus, recipientKindCode, type Status, statusCode } from './status.ts'
 import { suppressedOutcome } from './suppressed.ts'
 
-/** Halves the time of an email with many, against a statement each. */
+/** Halves the time of an email with many recipients, compared with one statement each. */
 const RECIPIENTS_PER_STATEMENT = 10
 
 const insertRecipients = (count: number): string =>
@@ -35,7 +35,7 @@ const sql = prepareStatements((db) => ({
   insertKey: db.prepare('INSERT INTO idempotency_keys (account_id, key_hash, email_id, body_hash) VALUES (?, ?, ?, ?)'),
 }))
 
-/** Where an email's parts lie once they are durable. */
+/** References to the stored content of an email. */
 export interface StoredContent {
   readonly htmlRef: number | null
   readonly textRef: number | null
@@ -43,7 +43,7 @@ export interface StoredContent {
   readonly sizeBytes: number
 }
 
-/** Puts bodies and attachments on disk. */
+/** Stores bodies and attachments on disk. */
 export async function storeContent(app: App, email: NewEmail, options: PutOptions): Promise<StoredContent> {
   const bodies = [email.html, email.text].filter((part) => part !== undefined)
   const parts = [...bodies, ...email.attachments.map((a) => a.content)]
@@ -63,7 +63,7 @@ export async function storeContent(app: App, email: NewEmail, options: PutOption
   }
 }
 
-/** References of what was stored. */
+/** All content references of an email. */
 export const refsOf = ({ htmlRef, textRef, attachments }: StoredContent): (number | null)[] => [
   htmlRef,
   textRef,
@@ -75,15 +75,15 @@ export interface Placement {
   readonly streamId: number
   readonly sandbox: boolean
   readonly tracked: boolean
-  /** As `suppressionsOf` gives them. */
+  /** From `findSuppressions`. */
   readonly suppressions: readonly (string | undefined)[]
   readonly quotaMonth: number | null
   readonly operationId: number | null
-  /** The broadcast that it is of: it never goes ahead of other mail. */
+  /** Its broadcast; such mail never goes ahead of other mail. */
   readonly broadcastId?: number
 }
 
-/** What an email gets when it is stored. */
+/** Values assigned when an email is stored. */
 export interface InsertedEmail {
   readonly uuid: UuidBytes
   readonly status: Status
@@ -91,7 +91,7 @@ export interface InsertedEmail {
   readonly createdAt: Millis
 }
 
-/** Writes an email and all that goes with it; wakes its lanes once it is durable. */
+/** Inserts an email with its recipients, events and counters; wakes its lanes after the commit. */
 export function insertEmail(
   app: App,
   tx: Tx,
@@ -126,7 +126,7 @@ export function insertEmail(
   return { uuid, status, sandbox: placement.sandbox, createdAt: now }
 }
 
-/** Counts those who are not suppressed. */
+/** Counts the recipients that are not suppressed. */
 function countSent(
   tx: Tx,
   accountId: number,
@@ -141,7 +141,7 @@ function countSent(
   }
 }
 
-/** Gives the row id. */
+/** Returns the row id. */
 function insertEmailRow(
   tx: Tx,
   actor: Actor,
@@ -164,7 +164,7 @@ function insertEmailRow(
     placement.sandbox ? 1 : 0,
     email.transactional ? 1 : 0,
     email.tracking === undefined ? null : email.tracking ? 1 : 0,
-    // Not in the sandbox: anybody could have links made that lead on under our name.
+    // Not in the sandbox: otherwise anyone could create redirects under our name.
     placement.tracked && !placement.sandbox ? 1 : 0,
     email.from,
     email.subject,
@@ -183,7 +183,10 @@ function insertEmailRow(
   return row.id
 }
 
-/** Gives the lanes of those that wait, and those that were rejected, because they are suppressed, with what their event says. */
+/**
+ * Inserts the recipients. Returns the lanes of the waiting ones, and the rejected (suppressed) ones with their event
+ * data.
+ */
 function addRecipients(
   tx: Tx,
   emailId: number,
@@ -225,7 +228,7 @@ function addRecipients(
     }
     const statement = size === 1 ? statements.insertRecipient : statements.insertRecipientGroup
     const { lastInsertRowid } = statement.run(...values)
-    // Ids of one statement follow each other, since nobody else writes.
+    // One statement assigns consecutive ids, since there is only one writer.
     const firstId = Number(lastInsertRowid) - size + 1
     for (const { at, data } of outcomes) rejected.push({ recipientId: firstId + at, data })
     from += size

@@ -2,14 +2,14 @@
  * @module Names the lanes of the mail queue, and reads account, domain and kind from a name. Never routes and never
  * claims.
  *
- * A lane is an account's mail to one domain or to the sandbox, so that nobody waits behind the mail of another account:
- * the account's row id, `:` and the domain; mail of broadcasts has `bulk:` before it.
+ * A lane is the mail of one account to one domain or to the sandbox, so that no account waits behind the mail of
+ * another. Its name is the account's row id, `:` and the domain; broadcast mail has the prefix `bulk:`.
  */
 
-/** Destination of mail that only the capture server receives. No domain has this name: it has no dot. */
+/** Destination of mail that only the capture server receives. It has no dot, so no domain has this name. */
 export const SANDBOX_LANE = 'sandbox'
 
-/** No domain has a colon. */
+/** Domains have no colon. */
 const BULK_PREFIX = 'bulk:'
 
 export interface LaneMail {
@@ -18,24 +18,24 @@ export interface LaneMail {
   readonly domain: string
   /** Whether only the capture server receives it. */
   readonly sandbox: boolean
-  /** Whether it is of a broadcast. */
+  /** Whether it belongs to a broadcast. */
   readonly isBulk: boolean
 }
 
-/** The lane in which a recipient waits: `7:example.com`, `7:sandbox`, `bulk:7:example.com`. */
+/** The lane of a recipient: `7:example.com`, `7:sandbox`, `bulk:7:example.com`. */
 export const laneOf = ({ accountId, domain, sandbox, isBulk }: LaneMail): string =>
   `${isBulk ? BULK_PREFIX : ''}${accountId}:${sandbox ? SANDBOX_LANE : domain}`
 
-/** Whether the lane's mail gives way to that of the lanes that are not bulk. */
+/** Whether the lane carries broadcast mail, which yields to other lanes. */
 export const isBulkLane = (lane: string): boolean => lane.startsWith(BULK_PREFIX)
 
-/** Where a lane's mail goes: the recipients' domain, or `SANDBOX_LANE`. */
+/** The destination of a lane: the recipients' domain, or `SANDBOX_LANE`. */
 export const domainOfLane = (lane: string): string => lane.slice(lane.lastIndexOf(':') + 1)
 
-/** Row id of the account whose mail waits in a lane. */
+/** Row id of the lane's account. */
 export const accountOfLane = (lane: string): number =>
   Number(lane.slice(isBulkLane(lane) ? BULK_PREFIX.length : 0, lane.lastIndexOf(':')))
 
-/** A lane for people: `example.com (Acme)`, `example.com (broadcast of Acme)`. */
+/** A lane for display: `example.com (Acme)`, `example.com (broadcast of Acme)`. */
 export const laneLabel = (lane: string, account: string | null): string =>
   `${domainOfLane(lane)} (${isBulkLane(lane) ? 'broadcast of ' : ''}${account ?? 'a deleted account'})`

@@ -1,7 +1,7 @@
 /**
- * @module Changes recipients that had ended: back into the queue from the dead letters, and by what a DSN reports
- * later. Each change is a compare-and-set inside the caller's transaction, as `status` says. Never reads a report and
- * never decides to retry.
+ * @module Changes recipients that had ended: back into the queue from the dead letters, or because of a later DSN. Each
+ * change is a compare-and-set inside the caller's transaction, as `status` describes. Never reads a DSN and never
+ * decides to retry.
  */
 
 import { record } from '#features/core/events/record.ts'
@@ -38,8 +38,8 @@ const sql = prepareStatements((db) => ({
 }))
 
 /**
- * Puts a finished recipient back into the queue, with a new time until expiry: the explicit decision behind a dead letter's retry. False when it
- * is not in `from`.
+ * Puts an ended recipient back into the queue, with the full time until expiry; used only to retry a dead letter.
+ * Returns false if its status is not `from`.
  */
 export function requeueFinished(
   tx: Tx,
@@ -61,8 +61,8 @@ export function requeueFinished(
 }
 
 /**
- * A receiver that had taken a message, or may have, reports that it will not be delivered: one `bounced` event, and the delivery that was noted is
- * taken back. False when the recipient is neither sent nor uncertain (any more); then nothing changes.
+ * Changes a sent or uncertain recipient to bounced after a DSN: one `bounced` event, and the recorded delivery is
+ * undone. Returns false, without a change, if the recipient is not (or no longer) sent or uncertain.
  */
 export function bounceLate(
   tx: Tx,
@@ -91,14 +91,17 @@ export function bounceLate(
     ...(outcome.data && { data: outcome.data }),
   })
   sql(tx.db).resetDelivered.run(email.id)
-  // Uncertain mail had not been counted as delivered.
+  // Uncertain mail was not counted as delivered.
   if (typeof deliveredAt === 'number') countDelivered(tx, email, changed, deliveredAt, -1)
   countBounced(tx, email, changed, at.now, outcome.bounceType === 'hard')
   settleEmail(tx, email, 'bounced', at.now)
   return true
 }
 
-/** A receiver reports that it has an uncertain message: the events of a delivery. False when the recipient is not uncertain (any more). */
+/**
+ * Changes an uncertain recipient to sent after a DSN, with the events of a delivery. Returns false if the recipient is
+ * not (or no longer) uncertain.
+ */
 export function confirmUncertain(
   tx: Tx,
   at: { recipientId: number; emailId: number; now: Millis },

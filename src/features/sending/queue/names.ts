@@ -1,7 +1,7 @@
 /**
- * @module Names emails and recipients outside of the database: Message-ID, id in log lines, tag of a return path. After
- * a restored backup, row ids of lost emails are used again, so a name leads to a row only if that is still the one it
- * was made for. Never writes.
+ * @module Names emails and recipients outside of the database: Message-ID, id in logs, tag of a return path. After a
+ * backup was restored, row ids of lost emails are reused, so a name matches a row only if it was created for that row.
+ * Never writes.
  */
 
 import type { Database } from 'bun:sqlite'
@@ -11,14 +11,17 @@ import { formatUuid } from '#platform/ids.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
 import { computeVerpTag, type VerpRecipient } from '#protocols/address/verp.ts'
 
-/** The Message-ID of an email, with angle brackets; derived, so that it costs no column. RFC 5322 §3.6.4. */
+/** The Message-ID of an email, with angle brackets; derived instead of stored. RFC 5322 §3.6.4. */
 export const messageIdOf = (uuid: Uint8Array, from: string): string => `<${formatUuid(uuid)}@${domainOfMailbox(from)}>`
 
 const emailSql = prepareStatements((db) => ({
   uuid: db.prepare<{ uuid: Uint8Array }, [number]>('SELECT uuid FROM emails WHERE id = ?'),
 }))
 
-/** The public id of an email; null when it is gone. Never throws: a line about trouble with the database must not fail of the same trouble. */
+/**
+ * The public id of an email; null if it does not exist. Never throws: logging a database error must not fail with the
+ * same error.
+ */
 export function findLogId(db: Database, emailId: number): string | null {
   try {
     const email = emailSql(db).uuid.get(emailId)
@@ -28,7 +31,7 @@ export function findLogId(db: Database, emailId: number): string | null {
   }
 }
 
-/** Row id of nobody: the recipient was lost. */
+/** Stands for a recipient that was lost; no row has this id. */
 export const LOST_RECIPIENT = 0
 
 const recipientSql = prepareStatements((db) => ({
@@ -37,7 +40,10 @@ const recipientSql = prepareStatements((db) => ({
   ),
 }))
 
-/** The recipient that an address names; LOST_RECIPIENT when its row is another one by now. A row that is no longer there is not looked for. */
+/**
+ * The recipient of a VERP address; LOST_RECIPIENT if its row id now belongs to another one. Returns the id even if no
+ * such row exists.
+ */
 export function findVerpRecipient(db: Database, { recipientId, tag }: VerpRecipient): number {
   const email = recipientSql(db).email.get(recipientId)
   return email && tag !== 0 && computeVerpTag(email.uuid) !== tag ? LOST_RECIPIENT : recipientId

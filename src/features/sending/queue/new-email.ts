@@ -1,4 +1,4 @@
-/** @module Types of an email before `insert` stores it: its parts, recipients and rarely set fields. */
+/** @module Types of an email before it is inserted: its parts, recipients and rarely set fields. */
 import type { BroadcastContact } from '#features/setup/templates/broadcast-data.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Idempotency } from './idempotency-key.ts'
@@ -13,13 +13,13 @@ export interface DraftAttachment {
 export interface DraftRecipient {
   readonly kind: RecipientKind
   readonly address: string
-  /** A-label, lower case: where it is routed. */
+  /** A-label in lower case; determines the route. */
   readonly domain: string
-  /** Header form when it says more than the address. */
+  /** Header form, if it has more than the address. */
   readonly mailbox: string | undefined
 }
 
-/** A checked email; where it had a template, that is rendered. */
+/** A checked email, with its template rendered. */
 export interface NewEmail {
   readonly from: string
   readonly recipients: readonly DraftRecipient[]
@@ -27,11 +27,11 @@ export interface NewEmail {
   readonly html: Uint8Array | undefined
   readonly text: Uint8Array | undefined
   readonly attachments: readonly DraftAttachment[]
-  /** Undefined: now. */
+  /** Undefined: send now. */
   readonly scheduledAt: Millis | undefined
   readonly tracking: boolean | undefined
   readonly transactional: boolean
-  /** Row id of the template that it was made from. */
+  /** Row id of its template. */
   readonly templateId?: number | undefined
   /** Row id of the contact list that it is sent to. */
   readonly listId?: number | undefined
@@ -47,10 +47,10 @@ export interface DraftExtra {
   readonly tags?: readonly string[]
   readonly idempotency_key?: string
   readonly template_data?: unknown
-  /** Of a broadcast: the contact as it was when the recipients were fixed. */
+  /** In a broadcast: the contact as it was in the snapshot of the recipients. */
   readonly contact?: BroadcastContact
-  /** Mail of the service itself, such as a link that sets a password: the account that it leaves from never reads it. */
+  /** System mail, such as a password reset link: the sending account must not read it. */
   readonly of_service?: true
-  /** Of such mail: row ids of the accounts that it is about. It goes with the last of them. */
+  /** In system mail: row ids of the accounts it is about. It is deleted with the last of them. */
   readonly about?: readonly number[]
 }

@@ -1,7 +1,7 @@
 /**
- * @module Reads and claims the mail queue, which is the open rows of `recipients`: which lanes are due, which
- * recipients are claimed for an attempt, and which are put off because no server accepts the connection. Never decides
- * who may get mail, and never delivers.
+ * @module Reads and claims the mail queue, which is the open rows of `recipients`: finds due lanes, claims recipients
+ * for an attempt, and defers them when no server accepts the connection. Never decides who may get mail, and never
+ * delivers.
  */
 
 import { record } from '#features/core/events/record.ts'
@@ -48,7 +48,7 @@ const sql = prepareStatements((db) => ({
   lanes: db.prepare<{ lane: string; firstAt: number; waiting: number }, []>(
     'SELECT lane, MIN(next_at) AS firstAt, COUNT(*) AS waiting FROM recipients WHERE next_at IS NOT NULL GROUP BY lane',
   ),
-  // Only what is beyond `limitAt` is looked up in the table.
+  // Reads the table row only for recipients due after `limitAt`.
   openAfter: db.prepare<
     QueuePosition & { attempts: number | null; isWithoutContent: number | null },
     [number, string, number, number, number]
@@ -68,33 +68,37 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** When the earliest of each lane's open recipients is due, and how many wait. Reads the whole index: at the start and for `tassis queue`. */
+/**
+ * The earliest due time and the number of open recipients of each lane. Reads the whole index: for the start and
+ * `tassis queue`.
+ */
 export const readOpenLanes = (db: Tx['db']): { lane: string; firstAt: Millis; waiting: number }[] => sql(db).lanes.all()
 
-/** Whether an email of a stream has not ended. */
+/** Whether a stream has an open email. */
 export const hasOpenEmail = (db: Tx['db'], accountId: number, streamId: number): boolean =>
   sql(db).openOfStream.get(accountId, streamId) !== null
 
-/** When the lane's next recipient is due; undefined when it has none. */
+/** The next due time of a lane; undefined if it is empty. */
 export const findFirstDue = (db: Tx['db'], lane: string): Millis | undefined =>
   sql(db).laneFirst.get(lane)?.firstAt ?? undefined
 
-/** How many recipients of a lane are due at `now`, counted up to `limit`. */
+/** Counts the recipients of a lane that are due at `now`, up to `limit`. */
 export const countDue = (db: Tx['db'], lane: string, now: Millis, limit: number): number =>
   sql(db).dueCount.get(lane, now, limit)?.n ?? 0
 
-/** Recipients that were claimed when the process ended. Only meaningful before delivery starts. */
+/** Recipients that were claimed when the process ended. Valid only before delivery starts. */
 export const findInterruptedRecipients = (
   db: Tx['db'],
 ): { id: number; emailId: number; lane: string; deliveryStartedAt: Millis | null }[] =>
   sql(db).interrupted.all(statusCode('processing'))
 
 /**
- * Claims up to `limit` due recipients of a lane: stores the attempt and when it would be due again if the process died now. A scheduled email
- * becomes queued first, with its event. Returns their ids in order of time.
- * @param due.retryAt due time after the given attempt (1 is the first)
- * @param due.dueSince only those that were first due at this time or before
- * @param due.ends asked before each claim; true when it ended the recipient instead
+ * Claims up to `limit` due recipients of a lane: counts the attempt, and stores when it is due again if the process
+ * dies now. A scheduled email becomes queued first, with its event. Returns the recipients in the order of their due
+ * times.
+ * @param options.retryAt due time after an attempt (1 is the first)
+ * @param options.dueSince only recipients that were first due at or before this time
+ * @param options.tryEnd called before each claim; returns true if it ended or held the recipient
  */
 export function claimDue(
   tx: Tx,
@@ -102,11 +106,12 @@ export function claimDue(
   options: ClaimOptions,
 ): { recipientId: number; emailId: number; attempt: number }[] {
   const claimed: { recipientId: number; emailId: number; attempt: number }[] = []
-  // What is ended or put off has left the places of what comes behind it: whoever has much of it must not hold up the rest of the lane.
+  // Ended and held recipients leave the limit unfilled. Continue, so that many of them do not delay the rest of the
+  // lane.
   for (let examined = 0; ; ) {
     const batch = claimBatch(tx, lane, { ...options, limit: options.limit - claimed.length })
     claimed.push(...batch.claimed)
-    examined += batch.looked
+    examined += batch.examined
     if (batch.ended === 0 || claimed.length >= options.limit || examined >= MAX_EXAMINED) break
   }
   return claimed
@@ -121,7 +126,7 @@ interface ClaimOptions {
   tryEnd?: (recipient: { recipientId: number; emailId: number }) => boolean
 }
 
-/** Recipients looked at in one claim, beyond which it goes on only as far as the limit: some 20 ms. */
+/** Recipients examined per claim before it stops short of its limit: some 20 ms. */
 const MAX_EXAMINED = 200
 
 function claimBatch(tx: Tx, lane: string, options: ClaimOptions) {
@@ -135,7 +140,7 @@ function claimBatch(tx: Tx, lane: string, options: ClaimOptions) {
   for (const row of rows) {
     const attempt = row.attempts + 1
     const from = statusName(row.status)
-    if (from === 'processing') continue // Claimed before and still running: its time of retry came, but it is in hand.
+    if (from === 'processing') continue // Claimed earlier and still in flight past its retry time.
     if (options.tryEnd?.({ recipientId: row.id, emailId: row.emailId })) {
       ended++
       continue
@@ -155,13 +160,14 @@ function claimBatch(tx: Tx, lane: string, options: ClaimOptions) {
     settleEmail(tx, email, 'processing', options.eventTime)
     claimed.push({ recipientId: row.id, emailId: row.emailId, attempt })
   }
-  return { claimed, ended, looked: rows.length }
+  return { claimed, ended, examined: rows.length }
 }
 
 /**
- * Puts up to `limit` due recipients of a lane off, because nobody there would let us in: no attempt, but one `deferred` event each, so that what
- * waits long says why and until when. Returns how many were looked at.
- * @param hold.waits asked before each; true when it put the recipient off for another reason instead
+ * Defers up to `limit` due recipients of a lane, because no server there accepts the connection: counts no attempt, but
+ * records a `deferred` event each, so that the sender sees the reason and the next time. Returns how many were
+ * examined.
+ * @param deferral.tryHold called for each; returns true if it held the recipient for another reason
  */
 export function deferDue(
   tx: Tx,
@@ -202,7 +208,7 @@ export function deferDue(
   return rows.length
 }
 
-/** A place in the order of the whole queue. */
+/** A position in the order of the whole queue. */
 export interface QueuePosition {
   readonly lane: string
   readonly nextAt: Millis
@@ -211,13 +217,13 @@ export interface QueuePosition {
 
 export interface DistantRecipient extends QueuePosition {
   readonly attempts: number
-  /** It waits until its content is back. */
+  /** Whether it is held until its content is available again. */
   readonly isWithoutContent: boolean
 }
 
 /**
- * Reads up to `limit` open recipients after `place`: those that are queued and due after `limitAt`, without those held for their account, and where to go on;
- * no place: all were read.
+ * Reads up to `limit` open recipients after a position. Returns those that are queued and due after `limitAt`, without
+ * account holds, and where to continue; `place` is undefined at the end.
  */
 export function readDistant(
   db: Tx['db'],
@@ -230,7 +236,7 @@ export function readDistant(
   return { late, place: rows.length < limit ? undefined : rows.at(-1) }
 }
 
-/** Makes recipients due at `now` that still wait as they were read; returns how many. */
+/** Makes recipients due at `now` that are still in the state that was read; returns how many. */
 export function makeDue(tx: Tx, recipients: readonly QueuePosition[], now: Millis): number {
   let count = 0
   for (const { id, nextAt } of recipients) count += sql(tx.db).makeDue.run(now, id, nextAt).changes

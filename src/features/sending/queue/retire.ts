@@ -1,7 +1,7 @@
 /**
- * @module Removes emails that have ended, for retention: first their content, later their rows. Never touches one with
- * an open recipient. With `insert.ts`, `erase.ts` and the files that `status.ts` lists the only writer of `emails`,
- * `recipients` and `idempotency_keys`.
+ * @module Deletes ended emails for retention: first their content, later their rows. Never deletes an email with an
+ * open recipient. Together with `insert.ts`, `erase.ts` and the files listed in `status.ts`, the only writer of
+ * `emails`, `recipients` and `idempotency_keys`.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -16,7 +16,7 @@ import { unindexEmail } from './search.ts'
 import { countStatus } from './settle.ts'
 import { isOpen, STATUSES, statusCode, statusName } from './status.ts'
 
-/** An attachment as `emails.attachments` has it; without `ref` once its content is gone. */
+/** An attachment as stored in `emails.attachments`; without `ref` once its content was deleted. */
 export interface StoredAttachment {
   readonly filename: string
   readonly content_type: string
@@ -24,7 +24,7 @@ export interface StoredAttachment {
   readonly ref?: ContentRef
 }
 
-/** An email as retention needs it. */
+/** The columns of an email that retention needs. */
 export interface OldEmail {
   readonly id: number
   readonly accountId: number
@@ -41,7 +41,7 @@ export interface OldEmail {
 const COLUMNS = `id, account_id AS accountId, status, broadcast_id AS broadcastId, html_ref AS htmlRef, text_ref AS textRef, attachments,
   extra ->> '$.idempotency_key' AS idempotencyKey, created_at AS createdAt, updated_at AS updatedAt`
 
-/** What happens to an email by people who got it: it does not make it younger. */
+/** Events caused by readers; they do not extend the retention of an email. */
 const READER_EVENTS = (['opened', 'clicked', 'unsubscribed'] as const).map(toEventCode).join(', ')
 const OPEN_STATUSES = STATUSES.filter(isOpen).map(statusCode).join(', ')
 
@@ -67,27 +67,27 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Emails after a row id, in order; a row id grows with created_at. */
+/** Emails after a row id, in order; row ids grow with created_at. */
 export const readEmailsAfter = (db: Database, id: number, limit: number): OldEmail[] => sql(db).after.all(id, limit)
 
 export const findOldEmail = (db: Database, id: number): OldEmail | undefined => sql(db).byId.get(id) ?? undefined
 
-/** Whether any email of an operation is there. */
+/** Whether an operation has any stored email. */
 export const hasEmails = (db: Database, operationId: number): boolean => sql(db).ofOperation.get(operationId) !== null
 
-/** Whether an email of an operation is not over. */
+/** Whether an operation has an open email. */
 export const hasOpenEmails = (db: Database, operationId: number): boolean =>
   sql(db).openOfBroadcast.get(operationId) !== null
 
-/** Whether an email is over since before a time. */
+/** Whether an email ended before a time. */
 export const hasEndedBefore = ({ status, updatedAt }: Pick<OldEmail, 'status' | 'updatedAt'>, time: Millis): boolean =>
   !isOpen(statusName(status)) && updatedAt < time
 
-/** Attachments of a stored email. */
+/** The attachments of a stored email. */
 export const parseAttachments = (json: string | null): StoredAttachment[] =>
   json === null ? [] : (JSON.parse(json) as StoredAttachment[])
 
-/** Whether an email had content and has lost it by its age, so that it cannot be sent again. */
+/** Whether retention deleted the content of an email, so that it cannot be sent again. */
 export function isContentDeleted(db: Database, emailId: number): boolean {
   const email = sql(db).content.get(emailId)
   if (!email) return false
@@ -96,18 +96,18 @@ export function isContentDeleted(db: Database, emailId: number): boolean {
   return email.htmlRef === null && email.textRef === null && files.length === 0 && email.sizeBytes > 0
 }
 
-/** Lets go of the bodies and attachments of an email; what it was and what its attachments were called stays. */
+/** Drops the references to the bodies and attachments of an email; its data and the names of its attachments stay. */
 export function dropEmailContent(app: App, tx: Tx, email: OldEmail): void {
-  const { refs, attachmentsWithoutRefs: named } = splitContent(email)
+  const { refs, attachmentsWithoutRefs } = splitContent(email)
   if (refs.length === 0) return
-  sql(tx.db).dropRefs.run(named, email.id)
-  // Emails of a broadcast share its sources, which go with those of the broadcast itself.
+  sql(tx.db).dropRefs.run(attachmentsWithoutRefs, email.id)
+  // The emails of a broadcast share its sources, which are deleted with the broadcast.
   if (email.broadcastId === null) dropContent(app, tx, { content: refs })
 }
 
 function splitContent({ htmlRef, textRef, attachments }: OldEmail): {
   readonly refs: ContentRef[]
-  /** The attachments without what they refer to. */
+  /** JSON of the attachments without their references; null if there are none. */
   readonly attachmentsWithoutRefs: string | null
 } {
   const files = parseAttachments(attachments)
@@ -117,7 +117,7 @@ function splitContent({ htmlRef, textRef, attachments }: OldEmail): {
   }
 }
 
-/** Row ids of the recipients of an email that has had no change before `time`, other than by people who got it; undefined when it has. */
+/** Row ids of an email's recipients if nothing but reader events happened since `time`; undefined otherwise. */
 export function findUnchangedRecipients(tx: Tx, email: OldEmail, time: Millis): number[] | undefined {
   if (!hasEndedBefore(email, time)) return undefined
   const recipients = sql(tx.db).recipients.all(email.id)
@@ -126,7 +126,9 @@ export function findUnchangedRecipients(tx: Tx, email: OldEmail, time: Millis): 
   return (sql(tx.db).lastEvent.get(email.id)?.at ?? 0) < time ? recipients.map(({ id }) => id) : undefined
 }
 
-/** Removes an email that is over, with its recipients and its idempotency key; the totals of lists go with it, its events stay. */
+/**
+ * Deletes an ended email with its recipients and idempotency key, and uncounts it in the list totals; its events stay.
+ */
 export function deleteEmail(app: App, tx: Tx, email: OldEmail): void {
   const statements = sql(tx.db)
   const { refs } = splitContent(email)

@@ -1,15 +1,14 @@
 /**
- * @module The search index over emails: FTS5 without content, one row an email under its row id, which grows with each
- * accepted email, so that a page of any filter is read newest first without sorting. Its table,
- * `CREATE VIRTUAL TABLE email_search`, stands in the migration, because drizzle cannot describe it. The only writer of
- * it.
+ * @module The search index over emails: FTS5 without content. Each email is one row under its row id, which grows with
+ * each accepted email, so every page is read newest first without sorting. A migration has its
+ * `CREATE VIRTUAL TABLE email_search`, because drizzle cannot describe a virtual table. This module is its only writer.
  *
- * Emails are indexed behind acceptance, in batches in the order of their row ids: FTS5 writes a sorted segment at each
- * savepoint, so an email in one of its own costs 40 µs, and 3 µs in a batch of 500. The cursor is the highest row id
- * in the index. Invariant, in every committed state: each email up to the cursor is in the index as its rows are, each
- * above it is pending and not in the index, and nothing else is in the index. So an email leaves the index in the
- * transaction that deletes it, and a change of a pending one writes nothing here. When the highest email of the index
- * is deleted, the cursor falls to the one below: no email is left between them. Row ids are never used again.
+ * Emails are indexed after acceptance, in batches in the order of their row ids: FTS5 writes a sorted segment at each
+ * savepoint, so an email costs 40 µs in a savepoint of its own, and 3 µs in a batch of 500. The cursor is the highest
+ * row id in the index. Invariant, in every committed state: the index contains each email up to the cursor, as its rows
+ * are now, and nothing else; emails above the cursor are pending. So an email leaves the index in the transaction that
+ * deletes it, and a change of a pending email writes nothing here. If the highest email of the index is deleted, the
+ * cursor falls to the one below; no email lies between them. Row ids are never reused.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -22,17 +21,17 @@ import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 
-/** Emails indexed in one transaction: some 2 ms. */
+/** Emails indexed per transaction: some 2 ms. */
 const MAX_BATCH_EMAILS = 500
-/** Words indexed in one transaction, beyond those of its first email: some 5 ms. */
+/** Words indexed per transaction, beyond those of its first email: some 5 ms. */
 const MAX_BATCH_WORDS = 4000
-/** For an estimate of the words in a subject. */
+/** Used to estimate the number of words in a subject. */
 const WORD_LENGTH = 6
-/** How long more emails are waited for before a batch is indexed. */
+/** How long to wait for more emails before a batch is indexed. */
 const GATHER_MS = seconds(1)
 const CHECK_INTERVAL_MS = minutes(1)
 
-/** What an email is found by, as a migration reads it too. */
+/** The indexed values of an email; a migration has the same query. */
 const INDEX_ROW = `SELECT id, 'a' || account_id,
   (SELECT group_concat(hex(lower(address)), ' ') FROM recipients WHERE email_id = emails.id),
   hex(lower(iif(instr(from_address, '<') = 0, from_address,
@@ -42,7 +41,7 @@ const INDEX_ROW = `SELECT id, 'a' || account_id,
 const INSERT_INTO_INDEX = 'INSERT INTO email_search (rowid, account, recipient, sender, subject, tag, stream)'
 
 const sql = prepareStatements((db) => ({
-  // A table of FTS5 itself, with a row for each email in the index.
+  // A table of FTS5 itself, with a row for each indexed email.
   cursor: db.prepare<{ id: number | null }, []>('SELECT max(id) AS id FROM email_search_docsize'),
   lastEmail: db.prepare<{ id: number | null }, []>('SELECT max(id) AS id FROM emails'),
   hasEmail: db.prepare<{ id: number }, [number, number]>('SELECT id FROM emails WHERE id > ? AND id <= ? LIMIT 1'),
@@ -59,10 +58,10 @@ const sql = prepareStatements((db) => ({
 
 const readCursor = (db: Database): number => sql(db).cursor.get()?.id ?? 0
 
-/** Whether an email up to a row id is not in the index yet. */
+/** Whether any email up to a row id is pending. */
 const hasPending = (db: Database, lastId: number): boolean => sql(db).hasEmail.get(readCursor(db), lastId) !== null
 
-/** Indexes the oldest pending emails. Returns whether more of them may be pending. */
+/** Indexes the oldest pending emails. Returns whether more may be pending. */
 function indexBatch({ db }: Tx): boolean {
   const cursor = readCursor(db)
   const rows = sql(db).after.all(cursor, MAX_BATCH_EMAILS)
@@ -77,13 +76,13 @@ function indexBatch({ db }: Tx): boolean {
   return rows.length === MAX_BATCH_EMAILS || lastId !== (rows.at(-1)?.id ?? cursor)
 }
 
-/** Indexes every email that is stored at the call, in several transactions. */
+/** Indexes every email stored before the call, in several transactions. */
 export async function indexPendingEmails(app: Pick<App, 'db' | 'commit'>): Promise<void> {
   const lastId = sql(app.db).lastEmail.get()?.id ?? 0
   while (hasPending(app.db, lastId)) await app.commit.writeFromReserve(indexBatch)
 }
 
-/** Indexes emails about a second after they were accepted, and at the start those of before. */
+/** Indexes emails about a second after acceptance, and pending emails at the start. */
 export function startEmailIndexing(app: Pick<App, 'clock' | 'log' | 'db' | 'commit' | 'eventsRecorded'>): DueLoop {
   let state: 'idle' | 'woken' | 'active' = 'active'
   const step = async (): Promise<Millis> => {
@@ -93,7 +92,7 @@ export function startEmailIndexing(app: Pick<App, 'clock' | 'log' | 'db' | 'comm
     }
     if (hasPending(app.db, Number.MAX_SAFE_INTEGER) && (await app.commit.writeFromReserve(indexBatch)))
       return app.clock.now()
-    // What was accepted during the sync may have been announced already.
+    // Emails accepted during the sync may have been announced already.
     if (hasPending(app.db, Number.MAX_SAFE_INTEGER)) return app.clock.now() + GATHER_MS
     state = 'idle'
     return app.clock.now() + CHECK_INTERVAL_MS
@@ -114,45 +113,45 @@ export function startEmailIndexing(app: Pick<App, 'clock' | 'log' | 'db' | 'comm
   }
 }
 
-/** Takes a deleted email out of the index. */
+/** Removes a deleted email from the index. */
 export function unindexEmail(tx: Tx, id: number): void {
   if (id <= readCursor(tx.db)) sql(tx.db).delete.run(id)
 }
 
-/** Puts an email that was changed into the index as its rows are now. */
+/** Updates a changed email in the index. */
 export function reindexEmail(tx: Tx, id: number): void {
   if (id > readCursor(tx.db)) return
   sql(tx.db).delete.run(id)
   sql(tx.db).insertOne.run(id)
 }
 
-/** Puts every email into the index, which is empty, for data that was made by SQL. */
+/** Fills the empty index, for data created with SQL. */
 export const indexAllEmails = (db: Database): void => void db.run(`${INSERT_INTO_INDEX} ${INDEX_ROW} ORDER BY id`)
 
-/** Takes the words of removed emails out of the files. */
+/** Removes the words of deleted emails from the files. */
 export const compactEmailSearch = (app: Pick<App, 'commit'>): Promise<void> =>
   compactFullText(app.commit, 'email_search')
 
-/** A text as one word of the index, which finds it as a whole: in hexadecimal digits. */
+/** A text as one index token, so that only the whole text matches: in hexadecimal. */
 const toToken = (text: string): string => Buffer.from(text).toString('hex')
 
-/** As SQLite does it: what is beyond ASCII stays. */
+/** Like SQLite: leaves characters beyond ASCII unchanged. */
 const lowerAscii = (text: string): string => text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase())
 
 const toAddressToken = (address: string): string => toToken(lowerAscii(address))
 
-/** What emails are searched by; all that is given must be so. */
+/** Search conditions; an email must match all of them. */
 export interface EmailSearch {
-  /** A recipient of any kind, in any case. */
+  /** A recipient of any kind; case is ignored. */
   readonly to?: string | undefined
   readonly from?: string | undefined
-  /** Words that are in the subject. */
+  /** Words that the subject contains. */
   readonly subject?: string | undefined
   readonly tag?: string | undefined
   readonly streamId?: number | undefined
 }
 
-/** The query of FTS5 for a search. Throws the 422 of what is no address, and of a subject without words. */
+/** The FTS5 query of a search. Throws a 422 for an invalid address, and for a subject without words. */
 export function buildMatch(accountId: number, { to, from, subject, tag, streamId }: EmailSearch): string {
   const terms = [
     `account : ${quoteWord(`a${accountId}`)}`,
@@ -179,11 +178,14 @@ function readTag(tag: string): string {
 /** All times. */
 export const ANY_TIME = { from: 0, to: 8.64e15 } as const
 
-/** The emails of a time, and row ids between which they all are. A clock that was ahead leaves rows of other times between those. */
+/**
+ * The emails of a time range, and the row ids that enclose them. A clock that was ahead leaves rows of other times
+ * between those.
+ */
 export interface TimeRange {
   readonly first: number
   readonly last: number
-  /** Inclusive bounds on created_at; undefined: all times. */
+  /** Inclusive limits of created_at; undefined: all times. */
   readonly time: { readonly from: Millis; readonly to: Millis } | undefined
 }
 
@@ -208,20 +210,20 @@ const searchSql = prepareStatements((db) => ({
   one: db.prepare<{ id: number }, [string, number]>(
     'SELECT rowid AS id FROM email_search WHERE email_search MATCH ? AND rowid = ?',
   ),
-  // Of the index alone: some 45 ms for a million.
+  // Reads only the index: some 45 ms for a million emails.
   ids: db.prepare<{ first: number | null; last: number | null }, [number, number, number]>(
     'SELECT min(id) AS first, max(id) AS last FROM emails WHERE account_id = ? AND created_at BETWEEN ? AND ?',
   ),
 }))
 
-/** The emails of a time; undefined: there are none. */
+/** The row ids of a time range; undefined if it has no emails. */
 export function findTimeRange(db: Database, accountId: number, from: Millis, to: Millis): TimeRange | undefined {
   if (from <= ANY_TIME.from && to >= ANY_TIME.to) return { first: 0, last: Number.MAX_SAFE_INTEGER, time: undefined }
   const { first, last } = searchSql(db).ids.get(accountId, from, to) ?? {}
   return typeof first === 'number' && typeof last === 'number' ? { first, last, time: { from, to } } : undefined
 }
 
-/** Row ids of the emails of a match, newest first. */
+/** Row ids of matching emails, newest first. */
 export function findMatchIds(
   db: Database,
   match: string,
@@ -234,7 +236,7 @@ export function findMatchIds(
   return rows.map(({ id }) => id)
 }
 
-/** How many emails match, at most `limit`. */
+/** Counts matching emails, up to `limit`. */
 export function countMatches(db: Database, match: string, { first, last, time }: TimeRange, limit: number): number {
   const row = time
     ? searchSql(db).countInTime.get(match, first, last, time.from, time.to, limit)

@@ -1,6 +1,6 @@
 /**
- * @module Ends every status change of a recipient: updates its email's status and the counters of both, in the
- * transaction of the change. Only for the files that `status` lists, and those that insert and remove emails.
+ * @module Completes every status change of a recipient: updates the email's status and the counters, in the transaction
+ * of the change. Used only by the files listed in `status`, and those that insert and delete emails.
  */
 
 import { countDaily, type DailyField, domainOfAddress } from '#features/core/events/daily-stats.ts'
@@ -11,28 +11,28 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { deriveEmailStatus, type Status, statusCode, statusName, WAITING_CODES } from './status.ts'
 
-/** What identifies the email of a move. */
+/** The columns of an email that a transition needs. */
 export interface EmailRow {
   readonly id: number
   readonly accountId: number
   readonly status: number
   readonly recipientCount: number
   readonly createdAt: Millis
-  /** 1: it is captured, and says nothing of the account's reputation. */
+  /** 1: captured only; does not affect the account's reputation. */
   readonly sandbox: number
   readonly streamId: number
-  /** Null: it is of no broadcast. */
+  /** Null: not of a broadcast. */
   readonly broadcastId: number | null
 }
 
-/** What is selected from `emails` for an `EmailRow`. */
+/** The columns of an `EmailRow`. */
 export const EMAIL_ROW_COLUMNS = `id, account_id AS accountId, status, recipient_count AS recipientCount, created_at AS createdAt, sandbox,
   stream_id AS streamId, broadcast_id AS broadcastId`
 
-/** Rows of `recipients` that nothing has happened to yet: neither an attempt nor a hold. */
+/** SQL: the recipient is new: neither attempted nor held. */
 export const IS_NEVER_ATTEMPTED = `recipients.status IN ${WAITING_CODES} AND attempts = 0 AND recipients.last_error IS NULL`
 
-/** A recipient whose move succeeded. */
+/** A recipient whose status was changed. */
 export interface ChangedRecipient {
   readonly address: string
 }
@@ -44,17 +44,17 @@ const sql = prepareStatements((db) => ({
   setDelivered: db.prepare('UPDATE emails SET delivered_at = ? WHERE id = ? AND delivered_at IS NULL'),
 }))
 
-/** The email of a move. Throws `NotProcessingError` when it is gone. */
+/** The email of a transition. Throws `NotProcessingError` if it does not exist. */
 export const requireEmail = (tx: Tx, emailId: number): EmailRow => {
   const email = sql(tx.db).email.get(emailId)
   if (!email) throw new NotProcessingError(`email ${emailId} does not exist`)
   return email
 }
 
-/** An outcome for a recipient that is no longer claimed, or gone: writing it again can never succeed. */
+/** The recipient is no longer claimed or does not exist: storing the outcome again can never succeed. */
 export class NotProcessingError extends Error {}
 
-/** Counts an email under a status in the hour it was accepted: the totals of lists, and the books that `tassis check` audits. */
+/** Counts an email by status in the hour of its acceptance: for the totals of lists, and audited by `tassis check`. */
 export const countStatus = (
   tx: Tx,
   email: Pick<EmailRow, 'accountId' | 'createdAt'>,
@@ -62,12 +62,12 @@ export const countStatus = (
   delta: number,
 ): void => count(tx, email.accountId, `email:${status}`, email.createdAt, delta)
 
-/** Adds to a figure of the email's stream, unless the email is only captured. */
+/** Adds to a statistic of the email's stream, except for sandbox mail. */
 export function addStreamStat(tx: Tx, email: EmailRow, figure: StreamCounter, at: Millis, delta = 1): void {
   if (email.sandbox === 0) countForStream(tx, email, figure, at, delta)
 }
 
-/** Adds to a figure of the day of `at` and the recipient's domain, unless the email is only captured. */
+/** Adds to a statistic of the recipient's domain for the day of `at`, except for sandbox mail. */
 export function addDailyStat(
   tx: Tx,
   email: EmailRow,
@@ -80,13 +80,13 @@ export function addDailyStat(
     countDaily(tx, { accountId: email.accountId, domain: domainOfAddress(address), at }, field, delta)
 }
 
-/** A recipient whose mail was accepted gets none of it after all. */
+/** Uncounts a recipient that was accepted but gets no mail. */
 export function uncountSent(tx: Tx, email: EmailRow, recipient: ChangedRecipient): void {
   addStreamStat(tx, email, 'sent', email.createdAt, -1)
   addDailyStat(tx, email, recipient, 'sent', email.createdAt, -1)
 }
 
-/** Counter of those `delivered` that were only captured: figures of reputation leave them out. */
+/** Counter of `delivered` sandbox mail: reputation statistics exclude it. */
 export const SANDBOX_DELIVERED_METRIC = 'sandbox:delivered'
 
 export function countDelivered(
@@ -106,17 +106,17 @@ export function countBounced(tx: Tx, email: EmailRow, recipient: ChangedRecipien
 }
 
 /**
- * Total of the recipients of a broadcast that delivery has begun with: tried, held back by their receiver, or over. How many of those handed over still
- * wait is the difference.
+ * Metric of the broadcast recipients for which delivery began: attempted, deferred, held or ended. The other enqueued
+ * recipients are still waiting.
  */
 export const begunMetric = (broadcastId: number): string => `broadcast:${broadcastId}:begun`
 
-/** Adds to `begunMetric` when the email is of a broadcast. */
+/** Adds to `begunMetric` if the email belongs to a broadcast. */
 export function countBegun(tx: Tx, { accountId, broadcastId }: EmailRow, delta: 1 | -1): void {
   if (broadcastId !== null) count(tx, accountId, begunMetric(broadcastId), 0, delta)
 }
 
-/** Moves the email to what its recipients say, of which `changed` is what one of them became. */
+/** Sets the email's status from those of its recipients; `changed` is the new status of one of them. */
 export function settleEmail(tx: Tx, email: EmailRow, changed: Status, now: Millis): void {
   const next =
     email.recipientCount === 1
@@ -134,7 +134,7 @@ export function settleEmail(tx: Tx, email: EmailRow, changed: Status, now: Milli
   countStatus(tx, email, next, 1)
 }
 
-/** Notes when the first recipient of an email had it. */
+/** Records when the first recipient of an email was delivered. */
 export const recordFirstDelivery = (tx: Tx, emailId: number, at: Millis): void => {
   sql(tx.db).setDelivered.run(at, emailId)
 }

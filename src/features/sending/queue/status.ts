@@ -1,14 +1,15 @@
 /**
- * @module The states of emails and recipients, how they change, and their names as stored. Writes nothing. Only the
- * functions of `queue`, `attempt-moves`, `waiting-moves`, `late-moves`, `broadcast-moves`, `account-moves`,
- * `content-moves`, `end-mail` and `erase` change a status: by compare-and-set, inside the caller's transaction, with
- * event and counters, and each calls `settleEmail` at the end.
+ * @module The states of emails and recipients, their transitions, and their stored names. Writes nothing. Only the
+ * functions of `queue`, `attempt-transitions`, `waiting-transitions`, `late-transitions`, `broadcast-transitions`,
+ * `account-transitions`, `content-transitions`, `cancel-account-mail` and `erase` change a status: by compare-and-set,
+ * inside the caller's transaction, with event and counters, and each calls `settleEmail` at the end.
  *
- * recipient: scheduled|queued → processing (claim) → sent | bounced | failed | uncertain | queued again (defer, release)
- *            scheduled → cancelled; scheduled|queued → rejected (suppressed; also from the beginning)
- *            scheduled|queued → cancelled (of a broadcast, and never tried)
+ * recipient: scheduled|queued → processing (claim) → sent | bounced | failed | uncertain | queued again (defer,
+ * release)
+ *            scheduled → cancelled; scheduled|queued → rejected (suppressed; also at acceptance)
+ *            scheduled|queued → cancelled (of a broadcast, never attempted)
  *            bounced|failed|uncertain → queued (retry from the dead letters)
- *            sent|uncertain → bounced, uncertain → sent (what a delivery report tells later)
+ *            sent|uncertain → bounced, uncertain → sent (after a later DSN)
  * email:     that of its recipient; with several the worst once all are final, `processing` while only some are.
  */
 import { codesOf } from '#platform/db/codes.ts'
@@ -32,19 +33,19 @@ export const isStatus = (text: string): text is Status => STATUSES.some((status)
 const CODES = codesOf<Status>('status', STATUSES)
 /** The stored code of a status. */
 export const statusCode = CODES.codeOf
-/** The status of a stored code; throws for one that no version of ours has stored. */
+/** The status of a stored code; throws for a code that no version has stored. */
 export const statusName = CODES.nameOf
 
 /** SQL: the codes of statuses, for `IN (…)`. */
 export const statusCodes = (statuses: readonly Status[]): string => statuses.map(statusCode).join(', ')
 
-/** A stored status in words, also of a code that no version has stored. */
+/** A stored status for display; accepts unknown codes. */
 export const formatStatus = (code: string | number | null | undefined): string =>
   STATUSES[Number(code)] ?? `in the unknown status ${code}`
 
 /** SQL: recipients that wait for an attempt, for `status IN …`. */
 export const WAITING_CODES = `(${statusCodes(['queued', 'scheduled'])})`
-/** SQL: what is not over, for `status IN …`. */
+/** SQL: open recipients or emails, for `status IN …`. */
 export const OPEN_CODES = `(${statusCodes(['queued', 'scheduled', 'processing'])})`
 
 /** Position = the stored code: only ever append. */
@@ -57,17 +58,17 @@ export const recipientKindCode = codesOf<RecipientKind>('recipient kind', RECIPI
 const OPEN_STATUSES: ReadonlySet<Status> = new Set<Status>(['queued', 'scheduled', 'processing'])
 export const isOpen = (status: Status): boolean => OPEN_STATUSES.has(status)
 
-/** Worst first: the final status of an email with several recipients. */
+/** Final statuses of an email with several recipients, worst first. */
 const STATUSES_WORST_FIRST: readonly Status[] = ['failed', 'uncertain', 'bounced', 'sent', 'cancelled', 'rejected']
 
 /**
- * The status of an email from those of its recipients. Suppressed (rejected) recipients count only when all are.
+ * The status of an email, derived from its recipients. Rejected (suppressed) recipients count only if all are rejected.
  */
 export function deriveEmailStatus(recipients: readonly Status[]): Status {
   if (recipients.length === 1 && recipients[0]) return recipients[0]
   if (recipients.some(isOpen)) {
     if (recipients.every((s) => s === 'scheduled' || s === 'rejected')) return 'scheduled'
-    // Also when a deferral made one queued whose others still wait for their time.
+    // Also if a deferral queued one recipient while others are still scheduled.
     return recipients.every((s) => s === 'queued' || s === 'scheduled' || s === 'rejected') ? 'queued' : 'processing'
   }
   return STATUSES_WORST_FIRST.find((status) => recipients.includes(status)) ?? 'failed'

@@ -3,11 +3,11 @@ import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlit
 import { accounts } from '#features/core/accounts/tables.ts'
 import { bytes, flag, time, uuid } from '#platform/db/columns.ts'
 
-/** An accepted email. Its id grows with its created_at. Message-ID is derived: `<{uuid}@{domain of From}>`. */
+/** An accepted email. Its id grows with created_at. The Message-ID is derived: `<{uuid}@{domain of From}>`. */
 export const emails = sqliteTable(
   'emails',
   {
-    // Never used again, also when the newest row is deleted: VERP addresses and events refer to it for good.
+    // Never reused, even if the newest row is deleted: VERP addresses and events refer to it permanently.
     id: integer('id').primaryKey({ autoIncrement: true }),
     uuid: uuid('uuid').notNull().unique(),
     accountId: integer('account_id')
@@ -16,9 +16,9 @@ export const emails = sqliteTable(
     domainId: integer('domain_id').notNull(),
     streamId: integer('stream_id').notNull(),
     operationId: integer('operation_id'),
-    /** Row id of the template that it was made from. */
+    /** Row id of its template. */
     templateId: integer('template_id'),
-    /** The broadcast that it is of: its subject and bodies are then sources, rendered for its recipient. */
+    /** Its broadcast: subject and bodies are then template sources, rendered per recipient. */
     broadcastId: integer('broadcast_id'),
     /** The contact list that it was sent to. */
     listId: integer('list_id'),
@@ -28,7 +28,7 @@ export const emails = sqliteTable(
     transactional: flag('transactional').notNull(),
     /** Null: the account's default. */
     trackingOverride: flag('tracking_override'),
-    /** Whether opens and clicks are tracked: decided at acceptance, so that every attempt sends the same. */
+    /** Whether opens and clicks are tracked: decided at acceptance, so that every attempt sends the same message. */
     tracked: flag('tracked').notNull().default(false),
     /** Header form, validated: `Name <a@b>`. */
     from: text('from_address').notNull(),
@@ -38,12 +38,12 @@ export const emails = sqliteTable(
     textRef: integer('text_ref'),
     /** JSON: [{filename, content_type, size, ref}]. */
     attachments: text('attachments'),
-    /** JSON of what few emails have: reply_to, headers, metadata, tags, idempotency_key, template_data, contact. */
+    /** JSON of rarely set fields: reply_to, headers, metadata, tags, idempotency_key, template_data, contact. */
     extra: text('extra'),
     recipientCount: integer('recipient_count').notNull(),
-    /** Bodies and attachments, decoded; what the memory budget reckons with. */
+    /** Decoded size of bodies and attachments, for the memory budget. */
     sizeBytes: integer('size_bytes').notNull(),
-    /** Month (as in usage) whose quota the email was counted in; null: it counted in none. */
+    /** Month (as in usage) whose quota the email was counted in; null if in none. */
     quotaMonth: integer('quota_month'),
     scheduledAt: time('scheduled_at'),
     deliveredAt: time('delivered_at'),
@@ -58,13 +58,13 @@ export const emails = sqliteTable(
 )
 
 /**
- * One address of an email: the unit of delivery. While it is open, `next_at` says when it is due, and the partial index over it is the mail
- * queue: claimed by lane and time, never by a scan.
+ * One address of an email: the unit of delivery. While it is open, `next_at` is its due time, and the partial index
+ * over it is the mail queue: claims use lane and time, never a table scan.
  */
 export const recipients = sqliteTable(
   'recipients',
   {
-    // Never used again, also when the newest row is deleted: VERP addresses and events refer to it for good.
+    // Never reused, even if the newest row is deleted: VERP addresses and events refer to it permanently.
     id: integer('id').primaryKey({ autoIncrement: true }),
     emailId: integer('email_id')
       .notNull()
@@ -72,21 +72,27 @@ export const recipients = sqliteTable(
     /** Index into RECIPIENT_KINDS: to, cc, bcc. */
     kind: integer('kind').notNull(),
     address: text('address').notNull(),
-    /** Header form when it says more than the address. */
+    /** Header form, if it has more than the address. */
     mailbox: text('mailbox'),
     status: integer('status').notNull(),
-    /** Where it is queued, as `laneOf` returns it: account and domain, or `sandbox`; of broadcasts `bulk:` before it. Null once final. */
+    /**
+     * Its lane, from `laneOf`: account and domain, or `sandbox`; with the prefix `bulk:` for broadcasts. Null once
+     * final.
+     */
     lane: text('lane'),
-    /** When it is due, or while claimed, when it would be due again after a crash. Null once final. */
+    /** When it is due; while claimed, when it is due again after a crash. Null once final. */
     nextAt: time('next_at'),
     attempts: integer('attempts').notNull().default(0),
-    /** When it was put back into the queue, from the dead letters or after a pause: expiry counts from here. Null: from the email's own time. */
+    /**
+     * When it was put back into the queue, from the dead letters or after a hold: expiry starts here. Null: expiry
+     * starts at the email's own time.
+     */
     retryFrom: time('retry_from'),
-    /** Start of the DATA phase whose end is not known, or that ended in acceptance. */
+    /** Start of a DATA phase that ended in acceptance, or whose end is unknown. */
     deliveryStartedAt: time('delivery_started_at'),
     deliveredAt: time('delivered_at'),
     smtpResponse: text('smtp_response'),
-    /** Why the last attempt did not succeed, in words. */
+    /** Why the last attempt failed, as a sentence. */
     lastError: text('last_error'),
     sendingIp: text('sending_ip'),
     bounceType: text('bounce_type'),
@@ -98,7 +104,7 @@ export const recipients = sqliteTable(
   ],
 )
 
-/** A key seen with a single send or a batch item, for good. */
+/** An idempotency key of a single send or a batch item, stored as long as its email. */
 export const idempotencyKeys = sqliteTable(
   'idempotency_keys',
   {

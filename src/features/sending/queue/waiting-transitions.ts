@@ -1,7 +1,7 @@
 /**
- * @module Ends waiting recipients without an attempt: those that may not get mail any more, and those cancelled in
- * time. Each change is a compare-and-set inside the caller's transaction, as `status` says. The caller gives the quota
- * back.
+ * @module Ends waiting recipients without an attempt: those that may no longer get mail, and scheduled ones that were
+ * cancelled. Each change is a compare-and-set inside the caller's transaction, as `status` describes. The caller
+ * refunds the quota.
  */
 
 import { type EventData, record } from '#features/core/events/record.ts'
@@ -30,7 +30,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Ends a waiting recipient without an attempt: one `rejected` event. */
+/** Rejects a waiting recipient without an attempt: one `rejected` event. */
 export function rejectRecipient(
   tx: Tx,
   at: { recipientId: number; emailId: number; now: Millis },
@@ -58,7 +58,7 @@ export function rejectRecipient(
   settleEmail(tx, email, 'rejected', at.now)
 }
 
-/** Cancels a scheduled email. Returns how many recipients that were; 0 when it is not (or no longer) scheduled. */
+/** Cancels a scheduled email. Returns the number of recipients; 0 if it is not (or no longer) scheduled. */
 export function cancelScheduled(tx: Tx, email: EmailRow, now: Millis): number {
   if (statusName(email.status) !== 'scheduled') return 0
   const cancelled = sql(tx.db).cancel.all(statusCode('cancelled'), email.id, statusCode('scheduled'))

@@ -1,9 +1,12 @@
-/** @module Finds mail of the service that is about accounts which are gone: it lies among the mail of the account that it left from. Changes nothing. */
+/**
+ * @module Finds system mail about deleted accounts, which is stored with the mail of the account that sent it. Changes
+ * nothing.
+ */
 import type { Database } from 'bun:sqlite'
 import { prepareStatements } from '#platform/db/open.ts'
 
 const sql = prepareStatements((db) => ({
-  // Few have it, and there is no index: a window of ids at a time.
+  // Few emails match and there is no index: reads a window of row ids at a time.
   about: db.prepare<{ id: number; senderId: number; about: string | null }, [number, number]>(
     `SELECT id, account_id AS senderId, extra ->> '$.about' AS about FROM emails
      WHERE id > ? AND id <= ? AND extra LIKE '%"of_service":true%' ORDER BY id`,
@@ -14,18 +17,18 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Emails looked at at once: some 10 ms. */
+/** Row ids per window: some 10 ms. */
 const ROW_ID_WINDOW = 10_000
 
 export interface FoundSystemMail {
   readonly emailId: number
-  /** Account that it left from. */
+  /** The account that sent it. */
   readonly accountId: number
 }
 
 /**
- * Mail of the service after an email that is about this account, and about no other that is still there.
- * @returns what was found, and where to go on; no `next`: all was looked at
+ * Finds system mail, after a row id, that is about this account and about no other account that still exists.
+ * @returns the mail found, and where to continue; `next` is undefined at the end
  */
 export function findMailAbout(
   db: Database,

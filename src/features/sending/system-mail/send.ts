@@ -1,6 +1,6 @@
 /**
- * @module Mail of the service itself to its users: invitations, password resets, notices. It leaves as an email of the account that has the sender's
- * domain and counts against no quota. Holds no templates: who sends writes the text.
+ * @module Sends system mail to users: invitations, password resets, notices. It is an email of the account that has the
+ * sender's domain, and counts against no quota. Has no templates: the caller writes the text.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -26,9 +26,9 @@ export interface SystemMail {
   readonly subject: string
   readonly text: string
   readonly html?: string
-  /** The same key sends once. */
+  /** Mail with the same key is sent once. */
   readonly idempotencyKey?: string
-  /** Row ids of the accounts that it is about: what it says goes with the last of them. */
+  /** Row ids of the accounts it is about: its content is deleted with the last of them. */
   readonly about: readonly number[]
 }
 
@@ -43,7 +43,7 @@ const sql = prepareStatements((db) => ({
   holders: db.prepare<{ accountId: number; accountUuid: UuidBytes }, []>(
     'SELECT id AS accountId, uuid AS accountUuid FROM accounts WHERE deleted_at IS NULL AND disabled_at IS NULL ORDER BY id',
   ),
-  // One that lacks DNS records, or has lapsed for them, only when there is no other: the mail may be about just that.
+  // Uses a domain that lacks DNS records or has lapsed only if there is no other: the mail may be about just that.
   first: db.prepare<{ accountId: number; accountUuid: UuidBytes; domain: string; isLapsed: number }, []>(
     `SELECT accounts.id AS accountId, accounts.uuid AS accountUuid, domain, verified_at IS NULL AS isLapsed
      FROM domains JOIN accounts ON accounts.id = account_id
@@ -53,20 +53,21 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** RFC 3834 §5, and what Exchange reads: nobody's absence note is wanted. */
+/** RFC 3834 §5 and the equivalent for Exchange: suppress automatic replies. */
 const AUTOMATIC_HEADERS = { 'Auto-Submitted': 'auto-generated', 'X-Auto-Response-Suppress': 'All' }
 
 /**
- * Accepts the email; resolves with true when it is on disk, or was by its key. False, and a line in the log, when there is nobody to send as: neither
- * `systemFrom` at a domain of an account here, nor a domain that is or was verified. Throws what storing throws: a full disk is a 507.
+ * Accepts the email; resolves with true when it is on disk, or was stored before under its key. Logs and resolves with
+ * false if there is no sender: neither an account with the domain of `systemFrom`, nor a domain that is or was
+ * verified. Throws storage errors, such as a 507 when the disk is full.
  */
 export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolean> {
   const sender = findSender(app, app.db)
   if (!sender) {
-    // Never the text: it may hold a link that lets somebody in.
+    // Never logs the text: it may contain a sign-in link.
     app.log.warn(
       { to: mail.to, subject: mail.subject },
-      'mail of the service was not sent: verify a domain, or set TASSIS_SYSTEM_FROM to an address at a verified domain',
+      'system mail not sent: verify a domain, or set TASSIS_SYSTEM_FROM to an address at a verified domain',
     )
     return false
   }
@@ -82,7 +83,7 @@ export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolea
       ...(mail.html !== undefined && { html_body: mail.html }),
       tracking: false,
     },
-    // Hashed, so that it never meets a key of the account's own.
+    // Hashed with a prefix, so that it cannot equal one of the account's own keys.
     mail.idempotencyKey === undefined ? undefined : `system-${sha256(mail.idempotencyKey).toHex()}`,
   )
   if (findReplay(app, actor, draft.idempotency)) {
@@ -98,8 +99,8 @@ export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolea
     }
     const domain = findSendingDomain(tx.db, sender.accountId, draft.fromDomain)
     const streamId = findStreamId(tx.db, sender.accountId, DEFAULT_STREAM)
-    // Lapsed since the sender was chosen: never into the sandbox, and what a look has just ended may still leave.
-    if (!domain || streamId === undefined) throw new Error('the sender of the service is gone')
+    // The domain may have lapsed since the sender was chosen: the mail still leaves, and never goes to the sandbox.
+    if (!domain || streamId === undefined) throw new Error('the sender of system mail no longer exists')
     insertEmail(
       app,
       tx,
@@ -122,8 +123,8 @@ export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolea
 }
 
 /**
- * Sends the same to each of some people, once to an address however it is spelt. One that no mail can be sent to keeps nobody else's waiting: the log has
- * it. Resolves with whether any was accepted. Throws what storing throws.
+ * Sends the same mail to several addresses, once to each regardless of spelling. Logs an address that cannot get mail,
+ * and continues with the others. Resolves with whether any mail was accepted. Throws storage errors.
  * @param createKey the idempotency key of the mail to an address, in lower case
  */
 export async function sendSystemMailToEach(
@@ -138,26 +139,26 @@ export async function sendSystemMailToEach(
       if (await sendSystemMail(app, { ...mail, to, idempotencyKey: createKey(to) })) isAnyAccepted = true
     } catch (error) {
       if (!(error instanceof AppError) || error.status !== 422) throw error
-      app.log.warn({ to, subject: mail.subject, err: error }, 'mail of the service cannot be sent to this address')
+      app.log.warn({ to, subject: mail.subject, err: error }, 'system mail cannot be sent to this address')
     }
   }
   return isAnyAccepted
 }
 
-/** Throws ConfigError when the setting is no mailbox. */
+/** Throws ConfigError if the setting is not a mailbox. */
 export function requireSystemSender({ systemFrom }: Pick<Config, 'systemFrom'>): void {
   if (systemFrom === '') return
   const mailbox = parseMailbox(systemFrom)
   if (mailbox.kind === 'invalid')
     throw new ConfigError(
-      `TASSIS_SYSTEM_FROM is "${systemFrom}", which is no mailbox (${mailbox.reason}); give one such as Tassis <no-reply@example.com>.`,
+      `TASSIS_SYSTEM_FROM must be a mailbox such as Tassis <no-reply@example.com>, but is "${systemFrom}" (${mailbox.reason}).`,
     )
 }
 
 /**
- * The account that has the domain of the setting, verified if any has it so, the oldest first. Without the setting, or
- * when its domain has lapsed, the oldest with a verified domain. Where every domain has lapsed, one of those sends,
- * the domain of the setting first: owners must learn of it.
+ * The oldest account that has the domain of the setting, preferring one that verified it. Without the setting, or if
+ * its domain has lapsed, the oldest account with a verified domain. If every domain has lapsed, one of them still
+ * sends, preferring the domain of the setting: owners must learn of it.
  */
 function findSender({ config, log }: Pick<App, 'config' | 'log'>, db: Database): Sender | undefined {
   const configured = config.systemFrom === '' ? undefined : findConfiguredSender(config.systemFrom, db)
@@ -168,7 +169,7 @@ function findSender({ config, log }: Pick<App, 'config' | 'log'>, db: Database):
   if (configured)
     log.warn(
       { from: config.systemFrom },
-      'the domain of TASSIS_SYSTEM_FROM has lost DNS records: mail of the service leaves from another verified domain',
+      'the domain of TASSIS_SYSTEM_FROM has lost DNS records: system mail is sent from another verified domain',
     )
   return first ? { ...first, from: `no-reply@${first.domain}` } : undefined
 }

@@ -1,11 +1,12 @@
-/** @module Under which URL the links of a message are tracked. */
+/** @module The base URL of tracked links. */
 
-/** The service's own URL without a slash at its end. */
+/** The public URL without trailing slashes. */
 export const trimTrailingSlashes = (publicUrl: string): string => publicUrl.replace(/(?<!\/)\/+$/, '')
 
 /**
- * The base of tracked links: the tracking host of the sending domain with the scheme and port of the public URL, else the public URL itself.
- * @param host verified tracking host; null: there is none
+ * The base of tracked links: the tracking host of the sending domain with the scheme and port of the public URL, else
+ * the public URL itself.
+ * @param host verified tracking host; null if there is none
  */
 export function trackingBaseUrl(publicUrl: string, host: string | null): string {
   if (host === null) return trimTrailingSlashes(publicUrl)

@@ -1,4 +1,7 @@
-/** @module Forgets what was opened and clicked in an email. Its events stay; a pixel or link of it that is used later changes nothing and leads on. */
+/**
+ * @module Deletes the open and click data of an email. Its events stay; its pixel and links still work but record
+ * nothing.
+ */
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 
@@ -8,7 +11,7 @@ const sql = prepareStatements((db) => ({
   links: db.prepare('DELETE FROM link_clicks WHERE email_id = ?'),
 }))
 
-/** Removes the counts of opens and clicks of an email, and what is remembered of its recipients for them. */
+/** Deletes the counts of opens and clicks of an email and its recipients. */
 export function deleteEngagement(tx: Tx, emailId: number, recipientIds: readonly number[]): void {
   const { opens, marks, links } = sql(tx.db)
   links.run(emailId)

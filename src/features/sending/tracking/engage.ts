@@ -1,7 +1,8 @@
 /**
- * @module What an open or a click changes, in one transaction: counts, link statistics, and the event when it is a person's and not too soon after
- * the last. The only writer of `opens`, `link_clicks` and `click_marks`. Anybody who holds a message can repeat its links at will, so events are
- * bounded; of an email or an account that is gone, and of a recipient who was erased, nothing is kept. Who is paused may not send; what was sent still counts.
+ * @module Records an open or a click in one transaction: counts, link statistics, and an event if a person caused it
+ * and the last event is not too recent. The only writer of `opens`, `link_clicks` and `click_marks`. Anyone who has a
+ * message can repeat its links, so the number of events is limited. Records nothing for a deleted email or account, or
+ * an erased recipient. Mail that a paused account sent earlier still counts.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -18,14 +19,14 @@ import { accountTag, dayOf, type TrackedRecipient } from './tokens.ts'
 /** One load of a pixel, or one click. */
 export interface Engagement {
   readonly recipient: TrackedRecipient
-  /** Where a click leads; undefined: an open. */
+  /** The target of a click; undefined for an open. */
   readonly url: string | undefined
   readonly visitor: Visitor
   readonly ipAddress: string | null
   readonly userAgent: string | null
 }
 
-/** Clicks on one link of an email, by people unless it says otherwise. */
+/** Clicks on one link of an email, by people unless stated otherwise. */
 export interface LinkStatistics {
   readonly url: string
   readonly clicks: number
@@ -37,11 +38,11 @@ export interface LinkStatistics {
 
 const OPEN_EVENT_INTERVAL_MS = minutes(5)
 const CLICK_EVENT_INTERVAL_MS = seconds(30)
-/** Opens that are told of a recipient, and clicks over all of his links. */
+/** Open events per recipient, and click events per recipient over all links. */
 const MAX_EVENTS = 1000
 const URL_HASH_BYTES = 8
 
-/** The email that an engagement is with, and who got it. */
+/** The email that was opened or clicked, and its recipient. */
 interface EngagedEmail {
   readonly accountUuid: Uint8Array
   readonly createdAt: Millis
@@ -51,7 +52,7 @@ interface EngagedEmail {
   readonly sandbox: number
   readonly recipientCount: number
   readonly address: string
-  /** Somebody else who got it was erased: its links may name him. */
+  /** Whether another recipient was erased: the links may name that person. */
   readonly hasErased: number
 }
 
@@ -69,7 +70,7 @@ const sql = prepareStatements((db) => ({
      RETURNING events, last_event_at AS lastEventAt`,
   ),
   markOpen: db.prepare('UPDATE opens SET events = events + 1, last_event_at = ? WHERE recipient_id = ?'),
-  // Event times never go back, so a day that is not the last one is a new one.
+  // Event times never go back, so any other day is a new one.
   addHumanClick: db.prepare(
     `INSERT INTO link_clicks (email_id, url_hash, url, human, days, last_day, last_clicked_at) VALUES (?, ?, ?, 1, 1, ?, ?)
      ON CONFLICT DO UPDATE SET human = human + 1, days = days + (last_day IS NOT excluded.last_day), last_day = excluded.last_day,
@@ -81,7 +82,7 @@ const sql = prepareStatements((db) => ({
   clickMark: db.prepare<{ lastEventAt: number }, [number, Uint8Array]>(
     'SELECT last_event_at AS lastEventAt FROM click_marks WHERE recipient_id = ? AND url_hash = ?',
   ),
-  /** Reads as many rows as links were clicked, at most MAX_EVENTS: beyond, none is added. */
+  /** Reads one row per clicked link, at most MAX_EVENTS, since no more are added. */
   clickEvents: db.prepare<{ events: number | null }, [number]>(
     'SELECT SUM(events) AS events FROM click_marks WHERE recipient_id = ?',
   ),
@@ -89,7 +90,7 @@ const sql = prepareStatements((db) => ({
     `INSERT INTO click_marks (recipient_id, url_hash, events, last_event_at) VALUES (?, ?, 1, ?)
      ON CONFLICT DO UPDATE SET events = events + 1, last_event_at = excluded.last_event_at`,
   ),
-  // Whoever else of the email was told of before; as few as an email has recipients.
+  // Other recipients of the email with an event; at most as many as the email has recipients.
   openedBy: db.prepare<{ address: string }, [number, number]>(
     `SELECT address FROM recipients JOIN opens ON recipient_id = recipients.id WHERE email_id = ? AND recipients.id <> ? AND events > 0`,
   ),
@@ -102,7 +103,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Counts an open or a click, and records its event when there is one. */
+/** Counts an open or a click, and records its event if one is due. */
 export function recordEngagement(app: Pick<App, 'eventTime'>, tx: Tx, engagement: Engagement): void {
   const { recipientId } = engagement.recipient
   const email = sql(tx.db).sender.get(recipientId)
@@ -111,7 +112,7 @@ export function recordEngagement(app: Pick<App, 'eventTime'>, tx: Tx, engagement
   const dueEvent = engagement.url === undefined ? countOpen(tx, engagement, at) : countClick(tx, engagement, email, at)
   if (engagement.visitor === 'machine') {
     const metric = engagement.url === undefined ? MACHINE_METRICS.opened : MACHINE_METRICS.clicked
-    // As analytics: mail that was only captured is in no figure.
+    // As in analytics: sandbox mail is in no statistic.
     if (email.sandbox === 0) count(tx, email.accountId, metric, at, 1)
     return
   }
@@ -127,17 +128,17 @@ export function recordEngagement(app: Pick<App, 'eventTime'>, tx: Tx, engagement
   })
 }
 
-/** Not by its number alone: after a restored backup, what was sent since the backup shares its numbers with what is sent later. */
+/** Also compares account and day: after a backup was restored, row ids of mail sent since that backup are reused. */
 const isSameRecipient = ({ accountUuid, createdAt }: EngagedEmail, { account, day }: TrackedRecipient): boolean =>
   accountTag(accountUuid) === account && dayOf(createdAt) === day
 
-/** What was clicked in an email, the most clicked first; links that only machines followed are left out. */
+/** The links clicked in an email, most clicked first; without links that only machines followed. */
 export const readLinkStatistics = (db: Database, emailId: number): LinkStatistics[] => sql(db).links.all(emailId)
 
 /** Whether an event is due, and whether it is the recipient's first of its kind. */
 type DueEvent = 'none' | 'first' | 'again'
 
-/** In the figures of analytics: the event, and the email when nobody had opened, or clicked in, it before. */
+/** Adds to the daily statistics: the event, and the email if this is its first open or click. */
 function addDailyStats(
   tx: Tx,
   { recipient: { recipientId }, url }: Engagement,
@@ -153,7 +154,7 @@ function addDailyStats(
     email.recipientCount === 1 ? [] : (url === undefined ? openedBy : clickedBy).all(email.emailId, recipientId)
   const field = url === undefined ? 'openedEmails' : 'clickedEmails'
   if (others.length === 0) countDaily(tx, domainDay, field, 1)
-  // Each domain says how many emails were opened in it.
+  // Each domain has its own count of opened emails.
   else if (others.every(({ address }) => domainOfAddress(address) !== domainDay.domain))
     countDomainOnly(tx, domainDay, field, 1)
 }

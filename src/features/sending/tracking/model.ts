@@ -1,4 +1,4 @@
-/** @module Wire shape of link statistics. */
+/** @module JSON shape of link statistics. */
 import { type Static, Type } from '@sinclair/typebox'
 import { isoTime } from '#platform/http/envelope.ts'
 import { Timestamp } from '#platform/http/schemas.ts'
@@ -6,11 +6,11 @@ import type { LinkStatistics } from './engage.ts'
 
 export const LinkRecord = Type.Object({
   url: Type.String({ description: 'Where the link leads, as the email has it.' }),
-  clicks: Type.Integer({ description: 'Clicks by people, of all recipients.' }),
+  clicks: Type.Integer({ description: 'Clicks by people, over all recipients.' }),
   unique_clicks: Type.Integer({ description: 'Distinct days (UTC) on which it was clicked.' }),
   machine_clicks: Type.Integer({
     description:
-      'Times that scanners and prefetchers followed it, which count nowhere else. Links that only they followed are left out.',
+      'How often scanners and prefetchers followed it; counted nowhere else. Links that only they followed are omitted.',
   }),
   last_clicked_at: Timestamp({ description: 'The last of these clicks.' }),
 })

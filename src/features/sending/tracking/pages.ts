@@ -1,10 +1,11 @@
 /**
- * @module /t: the pixel and the tracked links, for whoever has a message. Public. An answer needs the key only: no row of the email is read and no commit
- * is waited for, so a link leads on after its email, its account and the time in which it is counted are gone. HEAD answers alike and never counts.
- * The links of an account that was paused for what its mail says, or by the operator, lead on no more: a page names where they lead.
+ * @module /t: the pixel and the tracked links. Public: anyone who has a message may use them. A response needs only the
+ * key: it reads no row of the email and waits for no commit, so a link redirects even after its email, its account and
+ * its counting period are gone. HEAD gets the same response and never counts. If an account was paused for the content
+ * of its mail, or by the operator, its links show a page that names the target instead of redirecting.
  *
- * Under the tracking host of an account only its own links lead on, or anybody with an account here could lead people to where he likes under the name of
- * another. A host that is nobody's leads on for all: a reverse proxy may give us any.
+ * Under the tracking host of an account only its own links redirect; otherwise any account could redirect to any site
+ * under another's name. A host that belongs to no account redirects for all, because a reverse proxy may pass any host.
  */
 import { Elysia } from 'elysia'
 import { listAccountsWithBlockedLinks } from '#features/core/accounts/pause.ts'
@@ -16,12 +17,12 @@ import { classifyVisitor, MAX_USER_AGENT_LENGTH } from './classify.ts'
 import { createRecorder } from './recorder.ts'
 import { accountTag, dayOf, readLink, readPixel, type TrackedRecipient } from './tokens.ts'
 
-/** A transparent picture of 1x1: GIF89a, 43 bytes. */
+/** A transparent 1x1 image: GIF89a, 43 bytes. */
 const PIXEL = Uint8Array.fromBase64('R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAICRAEAOw==')
 
 const hidden = { detail: { hide: true } }
 
-/** Nothing may be kept on the way, or the next load would not be seen. */
+/** Caches must not store the response, or later loads would not be counted. */
 const HEADERS = { 'cache-control': 'no-store', 'referrer-policy': 'no-referrer', 'x-robots-tag': 'noindex, nofollow' }
 
 /** The plugin of /t. */
@@ -39,7 +40,7 @@ export function trackingPages(app: App) {
     return blockedTags.has(account)
   }
 
-  /** Whether the request came under the tracking host of an account that did not send the email. */
+  /** Whether the request used the tracking host of an account that did not send the email. */
   const isForeign = (request: Request, { account }: TrackedRecipient): boolean => {
     const { hostname } = new URL(request.url)
     const holder = hostname === ownHost ? undefined : findTrackingHostAccount(app.db, hostname)
@@ -65,7 +66,7 @@ export function trackingPages(app: App) {
         if (!recipient || isForeign(request, recipient)) return createIncompleteLinkPage()
         recordVisit(request, recipient)
         return new Response(PIXEL, {
-          // Web mail that isolates itself (COEP) shows pictures of others only with this.
+          // Webmail that isolates itself (COEP) shows images of other sites only with this header.
           headers: { ...HEADERS, 'content-type': 'image/gif', 'cross-origin-resource-policy': 'cross-origin' },
         })
       },
@@ -86,26 +87,26 @@ export function trackingPages(app: App) {
     .get('/t/*', createIncompleteLinkPage, hidden)
 }
 
-/** For people who follow a link of a sender who was stopped. It names the target without a link to it. */
+/** For readers who follow a link of a blocked sender. Names the target without linking to it. */
 const createBlockedLinkPage = (target: URL): Response =>
   htmlResponse(
     htmlPage({
       title: 'This link is blocked',
       main: html`<h1>This link is blocked</h1>
-<p>The sender of the message may not send any more, because this mail may be harmful. The link leads to:</p>
+<p>The sender of the message was blocked, because this mail may be harmful. The link leads to:</p>
 <p><strong>${target.href}</strong></p>
 <p>Do not enter passwords or payment details there. If you do not know the sender, delete the message.</p>`,
     }),
     403,
   )
 
-/** For people who follow a link that was cut, at whatever place. */
+/** For readers who follow a truncated link. */
 const createIncompleteLinkPage = (): Response =>
   htmlResponse(
     htmlPage({
-      title: 'This link is not complete',
-      main: html`<h1>This link is not complete</h1>
-<p>It was cut or changed on its way, so it is not known where it leads. Follow it again from the message, or ask its sender.</p>`,
+      title: 'This link is incomplete',
+      main: html`<h1>This link is incomplete</h1>
+<p>It was truncated or changed in transit, so its target is unknown. Open it again from the message, or ask the sender.</p>`,
     }),
     404,
   )

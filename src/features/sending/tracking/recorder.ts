@@ -1,7 +1,7 @@
 /**
- * @module Stores opens and clicks after their answers have left: nobody waits for the disk. A write that a locked
- * database refuses is tried again for a minute; one that fails otherwise is only logged. What waits is bounded; what
- * comes beyond is dropped, because a count is worth less than the service.
+ * @module Stores opens and clicks after their responses were sent, so no reader waits for the disk. Retries a write
+ * that failed because the database was locked for a minute; logs other failures. The number of pending writes is
+ * limited; more are dropped, because availability matters more than a count.
  */
 import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
@@ -11,12 +11,12 @@ import { minutes, seconds } from '#platform/units.ts'
 import { type Engagement, recordEngagement } from './engage.ts'
 
 export const MAX_WAITING = 10_000
-/** A full disk or a flood lasts longer than a moment; the log must not fill with it. */
+/** A full disk or a flood lasts a while; it must not fill the log. */
 const LOG_INTERVAL_MS = minutes(1)
 const MAX_ATTEMPTS = 6
 const RETRY_DELAY_MS = seconds(10)
 
-/** Gives the function that takes what was opened or clicked; it never throws and never waits. */
+/** Returns the function that records an open or a click; it never throws and never blocks. */
 export function createRecorder(
   app: Pick<App, 'clock' | 'log' | 'eventTime'> & { readonly commit: Pick<App['commit'], 'write'> },
 ): (engagement: Engagement) => void {
@@ -27,10 +27,10 @@ export function createRecorder(
   const drop = (error: unknown): void => {
     droppedCount++
     const now = app.clock.now()
-    // Also when the clock was set back: what lies ahead is no reason to be silent.
+    // Also logs if the clock was set back: a last time in the future must not silence it.
     if (loggedAt !== undefined && now >= loggedAt && now - loggedAt < LOG_INTERVAL_MS) return
     loggedAt = now
-    app.log.error({ err: error, dropped: droppedCount }, 'opens and clicks were not counted')
+    app.log.error({ err: error, dropped: droppedCount }, 'opens and clicks not counted')
     droppedCount = 0
   }
 
@@ -38,7 +38,7 @@ export function createRecorder(
     retry(() => app.commit.write((tx) => recordEngagement(app, tx, engagement)), {
       clock: app.clock,
       delayMs: RETRY_DELAY_MS,
-      // A full disk lasts longer than is worth waiting for.
+      // A full disk lasts longer than the retries.
       isRetried: (error, failures) => failures < MAX_ATTEMPTS && !isDiskFull(error) && isTransientError(error),
     })
 

@@ -1,12 +1,14 @@
 /**
- * @module Puts tracking into the HTML of one recipient: links lead by way of us, and a pixel stands at the end. Pure, and the same input gives the
- * same text, so that a retry sends what was sent before as long as the base of its links stays. Runs in the delivery Workers. Whatever it does not have to
- * change stays byte for byte: all but http and https links in `<a href>`, links with `data-tracking="off"`, links to ourselves, what a template left open.
- * In the tag of a link that is tracked, what stands between its attributes becomes one blank.
- * What it cannot read goes out as it is, and so does what is very large: mail without tracking is better than none.
+ * @module Adds tracking to the HTML of one recipient: links redirect through this service, and a pixel is appended.
+ * Runs in the delivery Workers. Pure: the same input gives the same text, so a retry sends the same message while the
+ * base of its links is the same. Tracks only http and https links in `<a href>`; leaves links with
+ * `data-tracking="off"`, links to this service and unfilled template variables unchanged. All other bytes stay the
+ * same, except that white space between the attributes of a tracked link becomes one blank. HTML that cannot be parsed
+ * or is very large is sent unchanged: mail without tracking is better than none.
  *
- * Links inside of comments stay too, so Outlook's conditional comments are not tracked; nor are links inside of `<noscript>`, which a parser takes for text.
- * HTML that ends within a comment, a tag or a `<style>` has its pixel there, where nobody loads it.
+ * Links inside comments stay unchanged, so Outlook's conditional comments are not tracked; nor are links inside
+ * `<noscript>`, which the parser treats as text. If HTML ends within a comment, a tag or a `<style>`, the pixel ends up
+ * there and is never loaded.
  */
 import { decodeHTMLAttribute } from 'entities'
 import { escapeHtml } from '#platform/http/html.ts'
@@ -15,26 +17,29 @@ import { createLinkUrl, createPixelUrl, MAX_TARGET_OCTETS, type TrackedRecipient
 
 export interface Tracking {
   readonly recipient: TrackedRecipient
-  /** Subkey `tracking`. */
+  /** The subkey `tracking`. */
   readonly key: Uint8Array
-  /** Under which links are made, without a slash at the end. */
+  /** Base of the tracked links, without a trailing slash. */
   readonly baseUrl: string
-  /** URLs at which the service is reached, without a slash at the end: links to its own pages are never tracked. */
+  /** URLs of this service, without a trailing slash: links to its own pages are never tracked. */
   readonly ownUrls: readonly string[]
 }
 
-/** In UTF-16 units: the parser needs about 100 bytes for one of the input when all of it is attributes. */
+/** In UTF-16 units: the parser needs about 100 bytes per unit if the HTML is all attributes. */
 const MAX_HTML_LENGTH = MiB
-/** Closing ones too: each that closes nothing makes the parser look through all elements that are open, so that time grows with the square. */
+/** Includes end tags: for each unmatched one the parser searches all open elements, so the time is quadratic. */
 const MAX_TAGS = 20_000
-/** What is beyond stays untracked: it bounds how much a message grows, and the rows of its statistics. */
+/** Further links stay untracked; limits the growth of a message and the rows of its statistics. */
 const MAX_LINKS = 1000
-/** Of a link as it is sent. Windows and Outlook cut longer ones (INTERNET_MAX_URL_LENGTH is 2,083), also those that were shorter before. */
+/**
+ * Length of a tracked link. Windows and Outlook truncate longer ones (INTERNET_MAX_URL_LENGTH is 2,083), even if the
+ * original was shorter.
+ */
 const MAX_LINK_LENGTH = 2048
-/** An `href` as written: a target of 2,000 octets may have all of them as entities. */
+/** An `href` as written: a target of 2,000 octets may be all entities. */
 const MAX_HREF_LENGTH = 20_000
 
-/** The HTML with tracked links and a pixel; the same HTML when it cannot be read or is too large. */
+/** The HTML with tracked links and a pixel; the same HTML if it cannot be parsed or is too large. */
 export function addTracking(html: string, tracking: Tracking): string {
   if (html.length > MAX_HTML_LENGTH || hasTooManyTags(html)) return html
   const pixel = renderPixel(tracking)
@@ -55,7 +60,7 @@ export function addTracking(html: string, tracking: Tracking): string {
     })
     .on('body', {
       element(body) {
-        // HTML has one. Handlers for the ends of many that are nested would cost the square of their number.
+        // HTML has one body. End handlers for many nested ones would take quadratic time.
         if (hasBody) return
         hasBody = true
         body.onEndTag((end) => {
@@ -85,7 +90,10 @@ function hasTooManyTags(html: string): boolean {
   return false
 }
 
-/** Of importance, because many mails stretch all their pictures on a phone, and this one would be a blank as high as the screen is wide. */
+/**
+ * With !important, because many mails stretch all images on phones, which would turn this one into a screen-wide blank
+ * square.
+ */
 const PIXEL_STYLE = [
   'display:block',
   'width:1px',
@@ -103,11 +111,11 @@ const PIXEL_STYLE = [
 const renderPixel = ({ key, baseUrl, recipient }: Tracking): string =>
   `<img src="${escapeHtml(createPixelUrl(key, baseUrl, recipient))}" width="1" height="1" alt="" border="0" style="${PIXEL_STYLE}">`
 
-/** What a template that was filled in elsewhere may have left open; a target with it leads nowhere. */
+/** Template variables that another system left unfilled; such a target is not a working URL. */
 const TEMPLATE_LEFTOVER = /\{\{|%\}|\$\{|<%|\*\|/
 const WEB_URL = /^https?:\/\//i
 
-/** Where a link leads, as it was written; undefined when it is not to be tracked. @param href raw value of the attribute */
+/** The target of a link as written; undefined if the link is not tracked. @param href raw value of the attribute */
 function readTarget(href: string, { ownUrls }: Tracking): string | undefined {
   if (href.length > MAX_HREF_LENGTH) return undefined
   const target = stripWhitespace(decodeHTMLAttribute(href.replaceAll('\0', '\uFFFD')))
@@ -118,10 +126,13 @@ function readTarget(href: string, { ownUrls }: Tracking): string | undefined {
   return target
 }
 
-/** As a browser reads it, which has no NUL any more (WHATWG URL, "URL parsing"): no white space around, no tab or line break inside. */
+/**
+ * Normalises like a browser (WHATWG URL, "URL parsing"), after NUL was replaced: no white space around, no tab or line
+ * break inside.
+ */
 const stripWhitespace = (url: string): string =>
   url.replace(/[\t\r\n]/g, '').replace(/^[\x01- ]+|(?<![\x01- ])[\x01- ]+$/g, '')
 
-/** The pages that recipients get from us: tracked links and pixels, and unsubscribing. */
+/** The pages that this service shows to recipients: tracked links, pixels and unsubscribe pages. */
 const isOwnPage = (href: string, baseUrl: string): boolean =>
   href.startsWith(`${baseUrl}/t/`) || href.startsWith(`${baseUrl}/u/`)

@@ -29,7 +29,7 @@ export const trackingRoutes = (app: Pick<App, 'config' | 'db'>) =>
       detail: {
         summary: 'List the clicked links of an email',
         description:
-          'All tracked links that people have clicked on one page, the most clicked first. Every click counts, also those so close together that they share one `clicked` event; scanners and prefetchers do not. On a plan without tracking the answer is 403 `tracking_not_in_plan`.',
+          'One page with all tracked links that people have clicked, most clicked first. Every click counts, even if several share one `clicked` event; scanners and prefetchers do not count. On a plan without tracking the response is 403 `tracking_not_in_plan`.',
         tags: ['Emails'],
         ...requires('emails:read'),
       },
@@ -40,5 +40,5 @@ const createNotInPlanError = () =>
   new AppError(
     403,
     'tracking_not_in_plan',
-    'The plan of this account has no open and click tracking; change to one that has it.',
+    'The plan of this account has no open and click tracking; change to a plan that has it.',
   )

@@ -7,7 +7,7 @@ export const trackingSettings = {
     730,
     1,
     36_500,
-    'How long after its email an open or click is still counted; links lead on for good.',
+    'How long after its email an open or click is counted; links redirect permanently.',
   ),
 }
 

@@ -4,9 +4,9 @@ import { bytes, time, ZERO } from '#platform/db/columns.ts'
 /** Loads of the pixel of one recipient. */
 export const opens = sqliteTable('opens', {
   recipientId: integer('recipient_id').primaryKey(),
-  /** By people, as far as can be told. */
+  /** Loads by people, as far as known. */
   human: integer('human').notNull().default(ZERO),
-  /** By scanners, prefetchers and proxies. */
+  /** Loads by scanners, prefetchers and proxies. */
   machine: integer('machine').notNull().default(ZERO),
   /** `opened` events recorded, and the time of the last. */
   events: integer('events').notNull().default(ZERO),
@@ -31,7 +31,7 @@ export const linkClicks = sqliteTable(
   (t) => [primaryKey({ columns: [t.emailId, t.urlHash] })],
 )
 
-/** `clicked` events of one recipient and link: what their deduplication asks. */
+/** `clicked` events of one recipient and link, for deduplication. */
 export const clickMarks = sqliteTable(
   'click_marks',
   {

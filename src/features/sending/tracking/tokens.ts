@@ -1,12 +1,12 @@
 /**
- * @module Tokens and URLs of tracking: `{base}/t/o/{token}` is the pixel of a recipient, `{base}/t/c/{token}/{target}` a link. Everything that a
- * request needs is inside and under a MAC, and nothing is stored: accepting an email writes no row for its links, a message may be composed when it
- * is delivered, and a link leads on for good, whatever was removed meanwhile. Without a valid MAC there is no redirect, so a stranger cannot make a
- * link of ours that leads where he likes. Whose mail it is stands inside too, because each account's links have to stay away from the tracking hosts of
- * the others.
+ * @module Tokens and URLs of tracking: `{base}/t/o/{token}` is the pixel of a recipient, `{base}/t/c/{token}/{target}`
+ * a link. The token contains everything that a request needs, protected by a MAC, and nothing is stored: accepting an
+ * email writes no row for its links, messages may be composed at delivery, and a link works permanently, whatever is
+ * deleted. Without a valid MAC there is no redirect, so nobody else can create a link of this service to any target.
+ * The token also names the account, because each account's links must not work under the tracking hosts of others.
  *
- * token: kind (1 byte), account (4 bytes, big-endian), recipient (varint, 7 bits a byte, the lowest first), day of the email (2 bytes, big-endian),
- * MAC (10 bytes)
+ * token: kind (1 byte), account (4 bytes, big-endian), recipient (varint, 7 bits per byte, lowest first), day of the
+ * email (2 bytes, big-endian), MAC (10 bytes)
  */
 import type { Millis } from '#platform/clock.ts'
 import { equalBytes, hmacSha256 } from '#platform/crypto.ts'
@@ -21,15 +21,15 @@ import {
 import { days } from '#platform/units.ts'
 
 export interface TrackedRecipient {
-  /** What `accountTag` gives for the account that sent the email. */
+  /** `accountTag` of the sending account. */
   readonly account: number
   /** Row id of the recipient. */
   readonly recipientId: number
-  /** UTC day on which the email was accepted, in days since the epoch. */
+  /** UTC day of the email's acceptance, in days since the epoch. */
   readonly day: number
 }
 
-/** Octets of the longest target that a link can have. */
+/** Longest target of a link, in octets. */
 export const MAX_TARGET_OCTETS = 2000
 
 const PIXEL = 1
@@ -37,7 +37,7 @@ const LINK = 2
 type Kind = typeof PIXEL | typeof LINK
 
 const MAC_BYTES = 10
-/** Bytes at the end of an account's UUID that tell it apart in a token. */
+/** Bytes at the end of an account's UUID that identify it in a token. */
 export const ACCOUNT_TAG_BYTES = 4
 const DAY_BYTES = 2
 const MAX_TOKEN_LENGTH = base64urlLength(1 + ACCOUNT_TAG_BYTES + MAX_VARINT_BYTES + DAY_BYTES + MAC_BYTES)
@@ -48,26 +48,28 @@ const MAX_DAY = 0xffff
 export const dayOf = (at: Millis): number => Math.floor(at / days(1))
 
 /**
- * Tells accounts apart in a token: the end of the account's UUID, which is random. Not the row id, because that of a deleted account is given out again
- * while its mail is still read.
+ * Identifies an account in a token: the random end of its UUID. Not the row id, because row ids of deleted accounts are
+ * reused while their mail is still read.
  */
 export const accountTag = (uuid: UuidBytes): number => Buffer.from(uuid).readUInt32BE(uuid.length - ACCOUNT_TAG_BYTES)
 
-/** URL of the pixel of a recipient. */
+/** The URL of a recipient's pixel. */
 export const createPixelUrl = (key: Uint8Array, baseUrl: string, recipient: TrackedRecipient): string =>
   `${baseUrl}/t/o/${createToken(key, PIXEL, recipient, NO_TARGET)}`
 
-/** URL that leads to `target` by way of us. @param target absolute URL of at most `MAX_TARGET_OCTETS` */
+/**
+ * The URL that redirects to `target` through this service. @param target absolute URL of at most `MAX_TARGET_OCTETS`
+ */
 export function createLinkUrl(key: Uint8Array, baseUrl: string, recipient: TrackedRecipient, target: string): string {
   const octets = Buffer.from(target)
   return `${baseUrl}/t/c/${createToken(key, LINK, recipient, octets)}/${octets.toString('base64url')}`
 }
 
-/** Whose pixel it is; undefined when we did not make the token. */
+/** The recipient of a pixel; undefined if this service did not create the token. */
 export const readPixel = (key: Uint8Array, token: string): TrackedRecipient | undefined =>
   readToken(key, PIXEL, token, NO_TARGET)
 
-/** Whose link it is and where it leads; undefined when we did not make it. */
+/** The recipient and target of a link; undefined if this service did not create it. */
 export function readLink(
   key: Uint8Array,
   token: string,
@@ -79,8 +81,8 @@ export function readLink(
 }
 
 /**
- * Without what mail programs and people who copy put into a link: a full stop or bracket behind it, blanks, `=` and line breaks of quoted-printable.
- * It has no such character itself, and the MAC is over what stays.
+ * Removes characters that mail programs and copying add to a link: a trailing full stop or bracket, blanks, `=` and
+ * line breaks of quoted-printable. Tokens have none of these, and the MAC covers the rest.
  */
 const stripDamage = (text: string): string => text.replace(/[^\w-]/g, '')
 
@@ -88,7 +90,7 @@ const NO_TARGET = new Uint8Array()
 
 function createToken(key: Uint8Array, kind: Kind, recipient: TrackedRecipient, target: Uint8Array): string {
   const { account, recipientId, day } = recipient
-  if (!Number.isInteger(day) || day < 0 || day > MAX_DAY) throw new RangeError(`no day: ${day}`)
+  if (!Number.isInteger(day) || day < 0 || day > MAX_DAY) throw new RangeError(`invalid day: ${day}`)
   const front = Buffer.alloc(1 + ACCOUNT_TAG_BYTES)
   front[0] = kind
   front.writeUInt32BE(account, 1)
@@ -101,7 +103,7 @@ function readToken(key: Uint8Array, kind: Kind, token: string, target: Uint8Arra
   const head = bytes?.subarray(0, -MAC_BYTES)
   if (!bytes || head?.[0] !== kind || !equalBytes(bytes.subarray(-MAC_BYTES), computeMac(key, head, target)))
     return undefined
-  // What has our MAC has our form.
+  // A token with our MAC is well-formed.
   return {
     account: head.readUInt32BE(1),
     recipientId: decodeVarint(head, 1 + ACCOUNT_TAG_BYTES).value,
@@ -109,6 +111,6 @@ function readToken(key: Uint8Array, kind: Kind, token: string, target: Uint8Arra
   }
 }
 
-/** With the length of the head in front: octets of a target that are moved into the token, or back, make another MAC. */
+/** The MAC includes the length of the head, so octets cannot be moved between token and target. */
 const computeMac = (key: Uint8Array, head: Uint8Array, target: Uint8Array): Uint8Array =>
   hmacSha256(key, Buffer.concat([Buffer.of(head.length), head, target])).subarray(0, MAC_BYTES)

@@ -1,6 +1,7 @@
 /**
- * @module Requests to unsubscribe that come by mail (RFC 2369 §3.2): to the address of one recipient, with the token of List-Unsubscribe in the subject.
- * Who sends it does not matter, since mail is forwarded and the address proves that its sender has the message; neither does what it says.
+ * @module Handles unsubscribe requests by mail (RFC 2369 §3.2): sent to the address of one recipient, with the token of
+ * List-Unsubscribe in the subject. The sender does not matter, since mail is forwarded and the address proves that the
+ * sender has the message; nor does the body.
  */
 import type { App } from '#features/core/app/app.ts'
 import { LOST_RECIPIENT } from '#features/sending/queue/names.ts'
@@ -11,14 +12,14 @@ import { readUnsubscribeFacts } from './headers.ts'
 import { MAX_TOKEN_LENGTH, openUnsubscribeToken, type UnsubscribeFacts } from './token.ts'
 import { unsubscribeInTransaction } from './unsubscribe.ts'
 
-/** What became of a request. `why` is a sentence. */
+/** The result of a request. `why` is a sentence. */
 export type MailRequestResult =
   | { readonly kind: 'unsubscribed'; readonly isNew: boolean }
   | { readonly kind: 'ignored'; readonly why: string }
 
-/** A message to an address for unsubscribing, as far as it counts. */
+/** The relevant parts of a message to an unsubscribe address. */
 export interface MailRequest {
-  /** By the MAC in the address; LOST_RECIPIENT: its row is another one by now. */
+  /** From the authenticated address; LOST_RECIPIENT if the row id now belongs to another recipient. */
   readonly recipientId: number
   readonly subject: string
   /** `''`: the null reverse-path. */
@@ -34,25 +35,25 @@ const sql = prepareStatements((db) => ({
 }))
 
 /**
- * Unsubscribes whom a message asks for, in the caller's transaction, with the event and the audit row of the page. To ask again changes nothing. Never
- * throws for what is in the message.
+ * Unsubscribes the recipient of a request, in the caller's transaction, with the same event and audit row as the page.
+ * Repeating it changes nothing. Never throws because of the content of the message.
  */
 export function unsubscribeByMail(app: App, tx: Tx, request: MailRequest): MailRequestResult {
-  if (isAutomaticReply(request)) return createIgnored('It is an automatic answer or a report, which asks for nothing.')
+  if (isAutomaticReply(request)) return createIgnored('It is an automatic reply or a report.')
   const facts = readFactsFromSubject(app, request.subject) ?? readFactsOfRecipient(tx, request.recipientId)
-  if (!facts)
-    return createIgnored('Its email or the address of its recipient is gone, and no token stands in the subject.')
+  if (!facts) return createIgnored('Its email or recipient was deleted, and the subject has no token.')
   if (request.recipientId !== LOST_RECIPIENT && facts.recipientId !== request.recipientId)
-    return createIgnored('The address is of one recipient, the token in the subject of another one.')
+    return createIgnored('The address and the token in the subject belong to different recipients.')
   const isNew = unsubscribeInTransaction(app, tx, facts, 'mailto')
-  return isNew === undefined ? createIgnored('The account of the email is gone.') : { kind: 'unsubscribed', isNew }
+  return isNew === undefined ? createIgnored('The account of the email was deleted.') : { kind: 'unsubscribed', isNew }
 }
 
 const createIgnored = (why: string): MailRequestResult => ({ kind: 'ignored', why })
 
 /**
- * Whether a program sent it in reply to something: bounces and other reports (RFC 3464, RFC 8098) and answers of absence (RFC 3834 §5). Not whatever a
- * program made: mail programs write such requests by themselves, when somebody presses a button.
+ * Whether the message is an automatic reply: a bounce or other report (RFC 3464, RFC 8098), or an out-of-office reply
+ * (RFC 3834 §5). Other automatic mail counts: mail programs send unsubscribe requests automatically when the user
+ * clicks a button.
  */
 function isAutomaticReply({ mailFrom, headers }: MailRequest): boolean {
   if (mailFrom === '') return true
@@ -62,10 +63,10 @@ function isAutomaticReply({ mailFrom, headers }: MailRequest): boolean {
   })
 }
 
-/** Words that are tried: a mail program may have put some before the token. */
+/** Words of the subject to try: a mail program may put some before the token. */
 const MAX_WORDS = 10
 
-/** What the token in a subject says. A long subject may come back with spaces where it was folded. */
+/** Reads the token in a subject. A long subject may arrive with spaces where it was folded. */
 function readFactsFromSubject({ keys }: App, subject: string): UnsubscribeFacts | undefined {
   const start = subject.slice(0, 2 * MAX_TOKEN_LENGTH)
   const candidates = [...start.split(/\s+/).slice(0, MAX_WORDS), start.replace(/\s+/g, '')]
@@ -76,9 +77,9 @@ function readFactsFromSubject({ keys }: App, subject: string): UnsubscribeFacts 
   return undefined
 }
 
-/** What the token would say, when the mail program has left the subject out: of the rows, while they are there. */
+/** Reads the same data from the rows, if they exist, when the mail program omitted the subject. */
 function readFactsOfRecipient({ db }: Tx, recipientId: number): UnsubscribeFacts | undefined {
   const mail = sql(db).mail.get(recipientId)
-  // Of somebody who was erased nobody knows any more what to stop.
+  // For an erased recipient, the rows no longer say what to unsubscribe.
   return mail && mail.address !== ERASED_ADDRESS ? readUnsubscribeFacts(db, { ...mail, recipientId }) : undefined
 }

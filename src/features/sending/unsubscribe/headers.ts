@@ -1,6 +1,7 @@
 /**
- * @module List-Unsubscribe and List-Unsubscribe-Post of one recipient's message (RFC 2369 §3.2, RFC 8058 §3.1), and the addresses in them. Receivers
- * use the https URL only when DKIM signs both fields, which `dkim/sign.ts` does. Never writes.
+ * @module Builds List-Unsubscribe and List-Unsubscribe-Post of one recipient's message (RFC 2369 §3.2, RFC 8058 §3.1),
+ * and the addresses in them. Receivers use the https URL only if DKIM signs both fields, which `dkim/sign.ts` does.
+ * Never writes.
  */
 import type { App } from '#features/core/app/app.ts'
 import { trimTrailingSlashes } from '#features/sending/tracking/base-url.ts'
@@ -16,12 +17,12 @@ export const UNSUBSCRIBE_PATH = '/u'
 export interface UnsubscribableMail {
   readonly emailId: number
   readonly recipientId: number
-  /** Of the recipient. */
+  /** The recipient's address. */
   readonly address: string
-  /** Mailbox in From, as it was stored. */
+  /** The mailbox in From, as stored. */
   readonly from: string
   readonly emailUuid: UuidBytes
-  /** Host whose MX we are. */
+  /** Host whose MX is this service. */
   readonly returnPathDomain: string
 }
 
@@ -33,8 +34,8 @@ const sql = prepareStatements((db) => ({
 }))
 
 /**
- * The fields of a message with `transactional: false`; the same at every attempt. Mail to a contact list
- * names the list. Other mail of the default stream names no stream, so that unsubscribing from it stops all such mail of the account.
+ * The fields of a message with `transactional: false`; the same at every attempt. Mail to a contact list names the
+ * list. Other mail of the default stream names no stream, so unsubscribing from it stops all such mail of the account.
  */
 export function createUnsubscribeHeaders(
   { config, keys, db }: Pick<App, 'config' | 'keys' | 'db'>,
@@ -47,19 +48,19 @@ export function createUnsubscribeHeaders(
   const mailbox = `${encodeVerp({ recipientId, tag: computeVerpTag(emailUuid) }, keys.subkey('unsubscribe'), 'u-')}@${returnPathDomain}`
   const url = createUnsubscribeUrl(config, token)
   return [
-    // The token is in the subject as well: an address has no room for it, and without rows the address alone says nothing.
-    // The one that answers at once comes first: RFC 2369 §2 has the preferred first.
+    // The subject carries the token too: an address is too short for it, and once the rows are deleted the address
+    // alone says nothing. The URL comes first because it works immediately: RFC 2369 §2 puts the preferred one first.
     ['List-Unsubscribe', `<${url}>, <mailto:${mailbox}?subject=${token}>`],
-    // RFC 8058 §3.1: without an https URL there is no one click.
+    // RFC 8058 §3.1: one-click needs an https URL.
     ...(url.startsWith('https:') ? [['List-Unsubscribe-Post', 'List-Unsubscribe=One-Click'] as const] : []),
   ]
 }
 
-/** Where a token leads people and mail programs. */
+/** The page of a token, for people and mail programs. */
 export const createUnsubscribeUrl = ({ publicUrl }: App['config'], token: string): string =>
   `${trimTrailingSlashes(publicUrl)}${UNSUBSCRIBE_PATH}/${token}`
 
-/** What the token of a recipient says; undefined when the email is gone. */
+/** The data in a recipient's token; undefined if the email does not exist. */
 export function readUnsubscribeFacts(
   db: App['db'],
   { emailId, recipientId, address, from }: Omit<UnsubscribableMail, 'emailUuid' | 'returnPathDomain'>,
@@ -72,12 +73,12 @@ export function readUnsubscribeFacts(
     recipientId,
     address,
     senderDomain: domainOfMailbox(from),
-    // A list is what people put themselves on, so it is what they leave: in whichever stream its mail comes.
+    // People subscribe to a list, so they unsubscribe from the list, whichever stream its mail uses.
     streamId: origin.listId !== null || origin.slug === DEFAULT_STREAM ? 0 : origin.streamId,
     listId: origin.listId ?? 0,
   }
 }
 
-/** Whose address for unsubscribing has this local part, in any case; undefined when we did not make it. */
+/** The recipient of an unsubscribe address, by local part in any case; undefined if this service did not create it. */
 export const decodeUnsubscribeAddress = ({ keys }: Pick<App, 'keys'>, localPart: string): VerpRecipient | undefined =>
   decodeVerp(localPart, keys.subkey('unsubscribe'), 'u-')

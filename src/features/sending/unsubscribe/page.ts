@@ -1,25 +1,25 @@
 /**
- * @module The pages for people who follow an unsubscribe link. Pure: from values to HTML without scripts. They ask, and what they ask is sent by
- * buttons; nothing happens by being looked at. Nothing on them comes from another host.
+ * @module Renders the pages behind an unsubscribe link. Pure: turns values into HTML without scripts. Buttons send the
+ * request; viewing a page changes nothing. Loads nothing from other hosts.
  */
 import { type Html, html, htmlPage } from '#platform/http/html.ts'
 import type { Texts } from './texts.ts'
 
-/** What a button of the page asks for. */
+/** The action of a button. */
 export type PageAction = 'unsubscribe' | 'unsubscribe-all' | 'resubscribe' | 'resubscribe-all'
 
-/** What the page is about. */
+/** What the link is about. */
 export interface Subscription {
   readonly address: string
-  /** Domain of the sender; `''` when it is not known. */
+  /** Domain of the sender; `''` if unknown. */
   readonly senderDomain: string
-  /** Whether the link names a part of the sender's mail: a stream or a list. */
+  /** Whether the link names part of the sender's mail: a stream or a list. */
   readonly isOfPart: boolean
-  /** Name of that part, when it is known. */
+  /** Name of that part, if known. */
   readonly partName: string | null
 }
 
-/** Somebody gets the mail that the link is about: do they want to stop that? */
+/** The address still gets this mail: asks whether to unsubscribe. */
 export const askPage = (texts: Texts, subscription: Subscription): Html =>
   renderPage(
     texts,
@@ -31,7 +31,7 @@ ${subscription.isOfPart && renderAllOffer(texts, subscription)}
 ${renderEssentialNote(texts)}`,
   )
 
-/** Somebody gets no more of the mail that the link is about. */
+/** The address no longer gets this mail. */
 export const stoppedPage = (texts: Texts, subscription: Subscription): Html =>
   renderPage(
     texts,
@@ -44,7 +44,7 @@ ${renderForm(renderButton('resubscribe', texts.subscribeAgain, 'quiet'))}
 ${renderEssentialNote(texts)}`,
   )
 
-/** Somebody gets no mail of this sender but what they need. */
+/** The address gets only transactional mail from this sender. */
 export const allStoppedPage = (texts: Texts, subscription: Subscription): Html =>
   renderPage(
     texts,
@@ -56,7 +56,7 @@ ${renderForm(renderButton('resubscribe-all', texts.subscribeAgain, 'quiet'))}
 ${renderEssentialNote(texts)}`,
   )
 
-/** The way back was taken. */
+/** The recipient subscribed again. */
 export const startedPage = (texts: Texts, subscription: Subscription): Html =>
   renderPage(
     texts,
@@ -69,8 +69,8 @@ ${subscription.isOfPart && renderAllOffer(texts, subscription)}`,
   )
 
 /**
- * The sender sends nothing to the address, whatever is pressed here: only the sender can change that. What this page can still do is to stop what
- * would come again then.
+ * The sender sends nothing to the address, and only the sender can change that. The page can only prevent the mail that
+ * would resume then.
  */
 export const blockedPage = (texts: Texts, subscription: Subscription, isOff: boolean): Html => {
   const title = isOff ? texts.isOff : texts.getsNothing
@@ -86,7 +86,7 @@ ${!isOff && renderPermanentOffer(texts, subscription)}`,
   )
 }
 
-/** The account is gone: no mail comes any more, whatever is pressed. */
+/** The account was deleted: no mail comes any more. */
 export const senderGonePage = (texts: Texts, subscription: Subscription): Html =>
   renderPage(
     texts,
@@ -95,7 +95,7 @@ export const senderGonePage = (texts: Texts, subscription: Subscription): Html =
 <p>${fillSentence(texts, texts.senderGone, subscription)}</p>`,
   )
 
-/** A token that we did not make, or that was changed on its way. */
+/** A token that this service did not create, or that was changed in transit. */
 export const unknownLinkPage = (texts: Texts): Html =>
   renderPage(
     texts,
@@ -105,7 +105,7 @@ export const unknownLinkPage = (texts: Texts): Html =>
 <p>${texts.followAgain}</p>`,
   )
 
-/** The service cannot store anything now, or was asked too often. */
+/** The service cannot store anything now, or there were too many requests. */
 export const notDonePage = (texts: Texts, isTooOften: boolean): Html =>
   renderPage(
     texts,
@@ -115,11 +115,11 @@ export const notDonePage = (texts: Texts, isTooOften: boolean): Html =>
 ${renderForm(renderButton('unsubscribe', texts.unsubscribe))}`,
   )
 
-/** A text with names filled in, each of which is text itself or HTML of ours. */
+/** Fills names into a text; each is a text or HTML. */
 const fillText = (text: string, names: Readonly<Record<string, Html | string>>): Html =>
   html`${text.split(/\{(\w+)\}/).map((piece, i) => (i % 2 === 0 ? piece : names[piece]))}`
 
-/** The same with the names that most texts have. */
+/** Fills in the names that most texts have. */
 const fillSentence = (texts: Texts, text: string, subscription: Subscription): Html =>
   fillText(text, {
     address: renderAddress(subscription),
@@ -129,8 +129,8 @@ const fillSentence = (texts: Texts, text: string, subscription: Subscription): H
 
 const renderAddress = (subscription: Subscription): Html => html`<strong><bdi>${subscription.address}</bdi></strong>`
 
-const renderSender = ({ senderDomain }: Subscription, ifUnknown: string): Html | string =>
-  senderDomain === '' ? ifUnknown : html`<strong><bdi>${senderDomain}</bdi></strong>`
+const renderSender = ({ senderDomain }: Subscription, fallback: string): Html | string =>
+  senderDomain === '' ? fallback : html`<strong><bdi>${senderDomain}</bdi></strong>`
 
 const renderNoMoreMail = (texts: Texts, subscription: Subscription): Html =>
   renderMail(texts, subscription, [texts.noMoreAll, texts.noMorePart, texts.noMoreNamed])
@@ -164,13 +164,13 @@ ${renderForm(renderButton('unsubscribe', texts.unsubscribe, 'quiet'))}`
 const renderEssentialNote = (texts: Texts): Html => html`
 <p class="note">${texts.essentialComes}</p>`
 
-/** Without an action it goes to the page's own URL, whatever stands before its path. */
+/** Without an action, the form posts to the page's own URL, even behind a path prefix. */
 const renderForm = (content: Html): Html => html`<form method="post">${content}</form>`
 
 const renderButton = (action: PageAction, label: string, style: 'strong' | 'quiet' = 'strong'): Html =>
   html`<button class="${style}" name="action" value="${action}">${label}</button>`
 
-/** Contrasts (WCAG 2.2 §1.4.3, §1.4.11) and the size of the buttons (§2.5.5) are measured by the tests of these pages in a browser. */
+/** Browser tests measure the contrasts (WCAG 2.2 §1.4.3, §1.4.11) and the size of the buttons (§2.5.5). */
 const STYLE = `
 h2 { padding-top: 1.5rem; border-top: 1px solid var(--line); }
 form { margin: 1.25rem 0 0; }

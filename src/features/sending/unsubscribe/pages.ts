@@ -1,6 +1,7 @@
 /**
- * @module /u: where List-Unsubscribe leads, for mail programs (RFC 8058) and people. Public: whoever has the token may. POST acts at once; GET and HEAD
- * never do, because scanners and prefetchers follow every link of a message. Neither needs a row of the email, and a paused account changes nothing.
+ * @module /u: the target of List-Unsubscribe, for mail programs (RFC 8058) and people. Public: anyone with the token
+ * may use it. POST acts immediately; GET and HEAD never do, because scanners and prefetchers follow every link of a
+ * message. Needs no row of the email, and works while the account is paused.
  */
 import { domainToUnicode } from 'node:url'
 import { Elysia } from 'elysia'
@@ -34,12 +35,12 @@ import {
 } from './unsubscribe.ts'
 
 /**
- * Of one recipient's link. Only the way back has a limit: without it, going to and fro would make events and audit rows without end, and with it
- * everybody can still unsubscribe at any time.
+ * Per recipient's link. Only resubscribing is limited: alternating requests could otherwise create endless events and
+ * audit rows, and everybody can still unsubscribe at any time.
  */
 const RESUBSCRIBE_RATE: Rate = { burst: 10, ratePerSecond: 10 / 3600 }
 
-/** Of a token with what may have come into it. */
+/** Limit of a token with the characters added to it. */
 const MAX_INPUT_LENGTH = 2 * MAX_TOKEN_LENGTH
 
 const hidden = { hide: true }
@@ -105,24 +106,24 @@ export function unsubscribePages(app: App) {
 }
 
 /**
- * Without what mail programs and people who copy put into a link: a full stop or bracket behind it, blanks, `=` and line breaks of quoted-printable.
- * A token has no such character, and what stays is sealed.
+ * Removes characters that mail programs and copying add to a link: a trailing full stop or bracket, blanks, `=` and
+ * line breaks of quoted-printable. Tokens have none of these, and the seal covers the rest.
  */
 const stripDamage = (token: string): string => (token.length > MAX_INPUT_LENGTH ? '' : token.replace(/[^\w-]/g, ''))
 
 const chooseTextsFor = (request: Request): Texts => chooseTexts(request.headers.get('accept-language'))
 
-/** For people who follow a link that was cut before its token, or has something behind it. */
+/** For readers who follow a link without its token or with an extra path. */
 function createIncompleteLinkPage(request: Request): Response {
   const texts = chooseTextsFor(request)
   return createLocalisedResponse(texts, unknownLinkPage(texts), 404)
 }
 
-/** The link in the text of a welcome names a contact where others name a recipient. */
+/** The link in the text of a welcome names a contact; other links name a recipient. */
 const rateLimitKey = ({ emailId, recipientId }: UnsubscribeFacts): string =>
   `${emailId === 0 ? 'contact' : 'recipient'} ${recipientId}`
 
-/** A page in the language that the reader's browser asks for. */
+/** A page in the reader's language. */
 const createLocalisedResponse = (
   { language }: Texts,
   page: Html,
@@ -132,26 +133,26 @@ const createLocalisedResponse = (
 
 const ACTIONS: readonly PageAction[] = ['unsubscribe', 'unsubscribe-all', 'resubscribe', 'resubscribe-all']
 
-/** The field of a mail program (RFC 8058 §3.2). */
+/** The form field of mail programs (RFC 8058 §3.2). */
 const ONE_CLICK_FIELD = 'List-Unsubscribe'
 
-/** What a button asked for. Every other body is that of a mail program, which has only one thing to say, whatever else it sends. */
+/** The action of a button. Any other body comes from a mail program, which can only unsubscribe. */
 function parseAction(body: unknown): PageAction | undefined {
   if (typeof body !== 'object' || body === null || ONE_CLICK_FIELD in body) return undefined
   const provided = 'action' in body ? body.action : undefined
   return ACTIONS.find((action) => action === provided)
 }
 
-/** The page for how the address stands; `ifOn` when it still gets mail. */
+/** The page for the state of the address; `renderSubscribed` if it still gets mail. */
 function choosePage(
   texts: Texts,
   facts: UnsubscribeFacts,
   state: SubscriptionState | undefined,
-  ifOn: (texts: Texts, subscription: Subscription) => Html,
+  renderSubscribed: (texts: Texts, subscription: Subscription) => Html,
 ): Html {
   const subscription: Subscription = {
     address: facts.address,
-    // As people know it: bücher.example, not xn--bcher-kva.example.
+    // As readers know it: bücher.example, not xn--bcher-kva.example.
     senderDomain: domainToUnicode(facts.senderDomain) || facts.senderDomain,
     isOfPart: isForStreamOrList(facts),
     partName: state?.partName ?? null,
@@ -159,5 +160,5 @@ function choosePage(
   if (!state) return senderGonePage(texts, subscription)
   if (state.isBlocked) return blockedPage(texts, subscription, state.isOffAll || state.isOffNamed)
   if (state.isOffAll) return allStoppedPage(texts, subscription)
-  return state.isOffNamed ? stoppedPage(texts, subscription) : ifOn(texts, subscription)
+  return state.isOffNamed ? stoppedPage(texts, subscription) : renderSubscribed(texts, subscription)
 }

@@ -1,9 +1,12 @@
 /**
- * @module The words of the unsubscribe pages, and what each is for; English. Readers know the sender, not this service. Names in braces are
- * filled in. Never any HTML.
+ * @module The English texts of the unsubscribe pages, and the purpose of each. Readers know the sender, not this
+ * service. Names in braces are filled in. Contains no HTML.
  */
 
-/** The words of all pages in one language. {address}, {sender} and {part} are names; {mail} is one of the `noMore…` or `asBefore…`. */
+/**
+ * The texts of all pages in one language. {address}, {sender} and {part} are names; {mail} is one of the `noMore…` or
+ * `asBefore…`.
+ */
 export interface Texts {
   /** BCP 47. */
   readonly language: string
@@ -12,15 +15,15 @@ export interface Texts {
   readonly unsubscribeAll: string
   readonly subscribeAgain: string
 
-  /** Stands for {sender} where that is not known: in a sentence, and at its start. */
+  /** Replaces an unknown {sender}: within a sentence, and at its start. */
   readonly thisSender: string
   readonly thisSenderAtStart: string
 
-  /** The mail that a link is about, as it stands behind "gets no more": all, a part, a part with a name. */
+  /** The mail of a link, as it follows "gets no more": all of it, a part, a part with a name. */
   readonly noMoreAll: string
   readonly noMorePart: string
   readonly noMoreNamed: string
-  /** The same behind "gets as before". */
+  /** The same as it follows "gets as before". */
   readonly asBeforeAll: string
   readonly asBeforePart: string
   readonly asBeforeNamed: string
@@ -66,21 +69,21 @@ export const english: Texts = {
   subscribeAgain: 'Subscribe again',
   thisSender: 'this sender',
   thisSenderAtStart: 'This sender',
-  noMoreAll: 'newsletters, offers or other mail of that kind from {sender}',
+  noMoreAll: 'newsletters, offers or similar mail from {sender}',
   noMorePart: 'mail like this from {sender}',
   noMoreNamed: 'mail of “{part}” from {sender}',
-  asBeforeAll: 'newsletters, offers or other mail of that kind from {sender}',
+  asBeforeAll: 'newsletters, offers or similar mail from {sender}',
   asBeforePart: 'mail like this from {sender}',
   asBeforeNamed: 'mail of “{part}” from {sender}',
   question: 'Unsubscribe?',
   willStop: '{address} will then get no more {mail}.',
   isOff: 'You are unsubscribed',
   hasStopped: '{address} gets no more {mail}.',
-  mayStillArrive: 'What was sent before may still arrive.',
+  mayStillArrive: 'Mail sent before may still arrive.',
   wasItMistake: 'Was it a mistake?',
-  orAll: 'Or stop all of it',
-  offerAll: 'No newsletters, offers or other mail of that kind from {sender} at all.',
-  essentialComes: 'Mail about something you did yourself, such as a receipt or a new password, still comes.',
+  orAll: 'Or stop all such mail',
+  offerAll: 'No newsletters, offers or similar mail from {sender} at all.',
+  essentialComes: 'You will still get mail about your own actions, such as a receipt or a new password.',
   isOn: 'You are subscribed again',
   hasStarted: '{address} gets {mail} as before.',
   changedMind: 'Changed your mind?',
@@ -88,15 +91,15 @@ export const english: Texts = {
   sendsNothing: '{sender} sends nothing at all to {address}, not even receipts or new passwords.',
   wantMail: 'Do you want mail again?',
   askSender:
-    'That cannot be changed here. Answer a message from {sender}, or write to the sender in another way, and ask for it.',
-  orForGood: 'Or stay unsubscribed for good',
-  offerForGood: 'Then you get no more {mail}, also when the sender sends to you again.',
-  senderGone: '{address} gets no more mail through this service from {sender}. There is nothing left to do.',
-  linkIsCut: 'This unsubscribe link is not complete',
-  whomUnknown: 'It was cut or changed on its way, so it is not known whom to unsubscribe. Nothing was changed.',
+    'This cannot be changed here. Reply to a message from {sender}, or contact the sender in another way, and ask for it.',
+  orForGood: 'Or stay unsubscribed permanently',
+  offerForGood: 'Then you will get no more {mail}, even if the sender sends to you again.',
+  senderGone: '{address} no longer gets mail from {sender} through this service. There is nothing else to do.',
+  linkIsCut: 'This unsubscribe link is incomplete',
+  whomUnknown: 'It was truncated or changed in transit, so the recipient is unknown. Nothing was changed.',
   followAgain:
-    'Follow the link in the message once more. When that does not help, answer the message and ask its sender to take you off the list.',
-  didNotWork: 'That did not work',
-  tooOften: 'This was changed many times within a short while. Try again in an hour.',
-  notStored: 'It could not be stored just now, so nothing was changed. Try again in a few minutes.',
+    'Open the link in the message again. If that does not help, reply to the message and ask the sender to remove you from the list.',
+  didNotWork: 'Something went wrong',
+  tooOften: 'This was changed too often. Try again in an hour.',
+  notStored: 'This could not be stored, so nothing was changed. Try again in a few minutes.',
 }

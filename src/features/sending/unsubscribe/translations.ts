@@ -1,6 +1,6 @@
 /**
- * @module The texts of the unsubscribe pages in other languages than English, which are in texts.ts with what each of them is for. Quotation marks are those of
- * the language; sentences name nobody's sex.
+ * @module The texts of the unsubscribe pages in languages other than English; `texts.ts` describes the purpose of each.
+ * Uses the quotation marks of each language and gender-neutral sentences.
  */
 import type { Texts } from './texts.ts'
 

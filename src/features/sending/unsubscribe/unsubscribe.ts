@@ -1,6 +1,6 @@
 /**
- * @module Unsubscribing and the way back, from what a token says. The only thing it needs is the account: when email, recipient or stream are gone it
- * works all the same, and when the account is gone there is nobody left to send, so there is nothing to write.
+ * @module Unsubscribes and resubscribes the address of a token. Needs only the account: it works if email, recipient or
+ * stream were deleted, and does nothing if the account was deleted, since nobody is left to send.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -29,24 +29,27 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { UnsubscribeFacts } from './token.ts'
 
-/** What is stopped: mail of the stream or list that the token names, or all mail with `transactional: false` of the account. */
+/** What is stopped: mail of the stream or list in the token, or all mail of the account with `transactional: false`. */
 export type Scope = 'named' | 'all'
 
-/** How somebody unsubscribed: by the mail program (RFC 8058), on the page, or by mail (RFC 2369 §3.2). */
+/** How the recipient unsubscribed: with the mail program (RFC 8058), on the page, or by mail (RFC 2369 §3.2). */
 export type UnsubscribeMethod = 'one-click' | 'page' | 'mailto'
 
 /** Whether an address gets mail with `transactional: false`. */
 export interface SubscriptionState {
-  /** No mail of the account is sent to it at all (a complaint, a hard bounce, its own choice), which is not the recipient's to change. */
+  /**
+   * The account may send no mail at all to the address (a complaint, a hard bounce, its own decision); the recipient
+   * cannot change that.
+   */
   readonly isBlocked: boolean
   readonly isOffNamed: boolean
   readonly isOffAll: boolean
-  /** Name of the list or stream that the token names; null when it names none, or that is gone. */
+  /** Name of the list or stream in the token; null if it names none, or that was deleted. */
   readonly partName: string | null
 }
 
 const sql = prepareStatements((db) => ({
-  // One that is being deleted is gone: what was written now might stay.
+  // Excludes accounts that are being deleted: rows written now might remain.
   account: db.prepare<{ id: number }, [Uint8Array]>('SELECT id FROM accounts WHERE uuid = ? AND deleted_at IS NULL'),
   rows: db.prepare<{ streamId: number; listId: number }, [number, string, number, string]>(
     'SELECT stream_id AS streamId, list_id AS listId FROM suppressions WHERE account_id = ? AND address = ? AND covers = ? AND reason = ?',
@@ -68,10 +71,10 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Whether a token names less than all mail of its account. */
+/** Whether a token names a stream or list, instead of all mail of its account. */
 export const isForStreamOrList = ({ streamId, listId }: UnsubscribeFacts): boolean => streamId !== 0 || listId !== 0
 
-/** How the address of a token stands; undefined when the account is gone. */
+/** The state of a token's address; undefined if the account was deleted. */
 export function readSubscriptionState(db: Database, facts: UnsubscribeFacts): SubscriptionState | undefined {
   const accountId = findAccountId(db, facts)
   if (accountId === undefined) return undefined
@@ -92,13 +95,13 @@ export function readSubscriptionState(db: Database, facts: UnsubscribeFacts): Su
 const findStreamName = (db: Database, accountId: number, streamId: number): string | undefined =>
   sql(db).stream.get(streamId, accountId)?.name
 
-/** Whoever left a list that was deleted since then reads its name as long as there is one. */
+/** Also the name of a deleted list, as long as it is stored. */
 const findListName = (db: Database, accountId: number, listId: number): string | undefined =>
   namedList(db, accountId, listId)?.name
 
 /**
- * Unsubscribes the address of a token; resolves with how it stands when that is on disk, undefined when the account is gone. An event tells it the
- * first time. To do it again changes nothing.
+ * Unsubscribes the address of a token; resolves with its new state when this is on disk, or with undefined if the
+ * account was deleted. Records an event the first time. Repeating it changes nothing.
  */
 export function unsubscribe(
   app: App,
@@ -113,7 +116,10 @@ export function unsubscribe(
   )
 }
 
-/** `unsubscribe` inside the caller's transaction. Whether the address was not unsubscribed before; undefined when the account is gone. */
+/**
+ * As `unsubscribe`, inside the caller's transaction. Returns whether the address was subscribed before; undefined if
+ * the account was deleted.
+ */
 export function unsubscribeInTransaction(
   app: App,
   tx: Tx,
@@ -125,11 +131,11 @@ export function unsubscribeInTransaction(
   if (accountId === undefined) return undefined
   const mail = findMail(tx.db, accountId, facts)
   const suppression = toSuppression(accountId, facts, scope)
-  // Whoever confirmed one list after leaving all is on the suppression list already, and leaves that one with this.
+  // An address that left all lists and then confirmed one is already suppressed; this leaves that list too.
   const hasLeftLists = unsubscribeContacts(app, tx, suppression)
   const isListed = suppress(app, tx, {
     ...suppression,
-    // The token outlives an erasure; the address that it brings back is kept as that left it.
+    // The token outlives an erasure; the address it contains is stored in its erased form.
     ...(isErased(tx.db, mail) && { address: prepareErasedKey(tx.db, accountId, toSuppressionKey(facts.address)) }),
     sourceEmailId: mail?.emailId,
   })
@@ -138,7 +144,10 @@ export function unsubscribeInTransaction(
   return isNew
 }
 
-/** Moves the contacts that an unsubscription takes off their lists; whether there were any. Contacts have a list, so a stream alone stops none of them. */
+/**
+ * Unsubscribes the matching contacts; returns whether there were any. Contacts belong to lists, so a stream alone
+ * unsubscribes none.
+ */
 function unsubscribeContacts(
   app: App,
   tx: Tx,
@@ -150,8 +159,8 @@ function unsubscribeContacts(
 }
 
 /**
- * Takes back one unsubscription and nothing else of the suppression list; resolves with how the address stands then, undefined when the account is
- * gone.
+ * Undoes one unsubscription and no other suppression; resolves with the new state of the address, undefined if the
+ * account was deleted.
  */
 export function resubscribe(
   app: App,
@@ -163,7 +172,7 @@ export function resubscribe(
     if (accountId === undefined) return undefined
     const suppression = toSuppression(accountId, facts, scope)
     if (unsuppress(tx, suppression)) {
-      // Contacts have a list, so a stream alone has stopped none of them.
+      // Contacts belong to lists, so a stream alone unsubscribed none.
       if (!suppression.streamId) {
         const addressKey = toSuppressionKey(facts.address)
         resubscribeContacts(app, tx, { accountId, addressKey, listId: suppression.listId || undefined })
@@ -186,16 +195,17 @@ const toSuppression = (accountId: number, { address, streamId, listId }: Unsubsc
   listId: scope === 'named' ? listId : 0,
 })
 
-/** An email and one of its recipients. Row ids. */
+/** Row ids of an email and one of its recipients. */
 interface EmailRecipientIds {
   readonly emailId: number
   readonly recipientId: number
 }
 
 /**
- * The email whose link it is. That in the text of a welcome was made before its email was stored, and names the contact in place of the recipient: it is
- * the email of its list that was accepted when the contact was welcomed. Undefined when that is gone, and when its number is that of another email by
- * now: after a restored backup, what was sent since the backup shares its numbers with what is sent later.
+ * The email of the link. The link in the text of a welcome was created before its email was stored, and names the
+ * contact instead of the recipient: its email is the one of the list that was accepted when the contact was welcomed.
+ * Undefined if it was deleted, and if its row id now belongs to another email: after a backup was restored, row ids of
+ * mail sent since that backup are reused.
  */
 function findMail(db: Database, accountId: number, { emailId, recipientId, listId, address }: UnsubscribeFacts) {
   if (emailId !== 0) {
@@ -213,7 +223,7 @@ function findMail(db: Database, accountId: number, { emailId, recipientId, listI
 const isErased = (db: Database, mail: EmailRecipientIds | undefined): boolean =>
   mail !== undefined && sql(db).recipient.get(mail.recipientId, mail.emailId)?.address === ERASED_ADDRESS
 
-/** In the audit log, as every change, and as an event of its email while that is kept. */
+/** Records the unsubscription in the audit log, and as an event if the email is still stored. */
 function recordUnsubscription(
   app: App,
   tx: Tx,

@@ -1,6 +1,7 @@
 /**
- * @module Reads the feed: every event of an account in one gap-free order, a bounded piece at a time, by primary key. Says where a reader may
- * begin. What it reads may be in a group that is not on disk yet: whoever tells it to a client waits for that first.
+ * @module Reads the event feed: all events of an account in one gap-free order, in limited batches, by primary key.
+ * Checks where a reader may start. Events that it reads may not be durable yet; the caller waits for that before it
+ * returns them to a client.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -26,7 +27,7 @@ interface Row {
 
 const sql = prepareStatements((db) => ({
   first: db.prepare<{ seq: number }, [number]>('SELECT seq FROM events WHERE account_id = ? ORDER BY seq LIMIT 1'),
-  // The bounds on seq are what it costs at most, however few are of a wanted type.
+  // The limits on seq bound the cost, even when few events have a requested type.
   page: db.prepare<Row, [number, number, number, number, number]>(
     `SELECT seq, type, at, data, emails.uuid AS emailUuid, sandbox, recipients.address AS recipient
      FROM events LEFT JOIN emails ON emails.id = events.email_id LEFT JOIN recipients ON recipients.id = events.recipient_id
@@ -34,30 +35,30 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** A bit for each wanted type, at the position of its code. */
+/** One bit per requested type, at the position of its code. */
 export type TypeMask = number
 
 export const ALL_TYPES: TypeMask = (1 << EVENT_TYPES.length) - 1
 
-/** Most events that one call looks at, so that a rare type costs no more than a frequent one. */
+/** Maximum number of events that one call examines, so that a rare type costs no more than a frequent one. */
 export const MAX_EXAMINED = 10_000
-/** The same for what is done without letting others in between: some milliseconds. */
+/** The same for one batch without yielding: some milliseconds. */
 const MAX_EXAMINED_PER_BATCH = 1000
 const MAX_EVENTS_PER_BATCH = 100
-/** Read at once; after each the size is looked at. */
+/** Rows per query; the size limit is checked after each query. */
 const ROWS_PER_QUERY = 20
-/** A page ends early when what its events carry is larger. */
+/** A page ends early when the data of its events exceeds this length. */
 const MAX_PAGE_LENGTH = 2 * MiB
 
-/** What of an account's feed there is. */
+/** The available range of an account's feed. */
 export interface FeedRange {
-  /** The oldest event that is kept; the next one's number while there is none. */
+  /** The oldest retained event; the number of the next one while there is none. */
   readonly firstSeq: number
-  /** The newest; 0 before the first. */
+  /** The newest event; 0 before the first. */
   readonly lastSeq: number
 }
 
-/** Which events of an account the feed can tell, of those that were written; the newest may not be on disk yet. */
+/** The range of recorded events; the newest may not be durable yet. */
 export function readFeedRange(db: Database, accountId: number): FeedRange {
   const lastSeq = readLastSeq(db, accountId)
   return { firstSeq: sql(db).first.get(accountId)?.seq ?? lastSeq + 1, lastSeq }
@@ -65,24 +66,27 @@ export function readFeedRange(db: Database, accountId: number): FeedRange {
 
 export interface FeedBatch {
   readonly events: readonly FeedEvent[]
-  /** Everything up to here was looked at. */
+  /** All events up to here were examined. */
   readonly nextAfter: number
-  /** Of what the events carry. */
+  /** Length of the data of its events. */
   readonly characters: number
 }
 
-/** Which part of a feed is read. */
+/** The part of a feed to read. */
 export interface FeedRequest {
   readonly after: number
   readonly upTo: number
   readonly types: TypeMask
-  /** Most events. */
+  /** Maximum number of events. */
   readonly limit: number
-  /** It ends early when what its events carry is larger. */
+  /** The batch ends early when the data of its events exceeds this length. */
   readonly characters?: number
 }
 
-/** The first events of the wanted types with `after < seq <= upTo`: a slice of some milliseconds, which may be none though more come later. */
+/**
+ * The first events of the requested types with `after < seq <= upTo`: a batch of some milliseconds, which may be empty
+ * although more events follow.
+ */
 export function readFeed(app: Pick<App, 'db' | 'keys'>, owner: EventOwner, query: FeedRequest): FeedBatch {
   const { after, upTo, types, characters: maxCharacters = MAX_PAGE_LENGTH } = query
   const limit = Math.min(query.limit, MAX_EVENTS_PER_BATCH)
@@ -110,12 +114,12 @@ const toFeedWire = (row: Row, owner: EventOwner, { keys }: Pick<App, 'keys'>): F
   }
 }
 
-/** The largest number that a query may give: digits enough for any feed. */
+/** The largest accepted number: enough digits for any feed. */
 const MAX_SEQ = 999_999_999_999_999
 
 /**
- * Where a reader begins: after the event that `text` names, or before the first that is kept.
- * Throws 422 for what is no number and for an event that has not happened yet, 410 when events after it are no longer kept.
+ * Where a reader starts: after the event that `text` names, or before the first retained event. Throws 422 for an
+ * invalid number or a future event, 410 when events after it were deleted.
  */
 export function parseAfter(field: string, text: string | undefined, { firstSeq, lastSeq }: FeedRange): number {
   const after = parseQueryInteger(field, text, { fallback: firstSeq - 1, minimum: 0, maximum: MAX_SEQ })
@@ -123,15 +127,15 @@ export function parseAfter(field: string, text: string | undefined, { firstSeq, 
     throw invalid(
       field,
       lastSeq === 0
-        ? `There is no event ${after}; this account has none yet, so read from 0.`
+        ? `There is no event ${after}; this account has no events yet, so read from 0.`
         : `There is no event ${after} yet; the last one is ${lastSeq}.`,
     )
   if (after < firstSeq - 1)
     throw new AppError(
       410,
       'events_not_kept',
-      `The events after ${after} are no longer all kept; the feed can be read from ${field}=${firstSeq - 1} on.`,
-      // As on a page.
+      `The events after ${after} are no longer complete; read the feed from ${field}=${firstSeq - 1}.`,
+      // The same fields as on a page.
       { facts: { next_after: firstSeq - 1, first_seq: firstSeq } },
     )
   return after
@@ -139,7 +143,10 @@ export function parseAfter(field: string, text: string | undefined, { firstSeq, 
 
 const isEventType = (name: string): name is EventType => (EVENT_TYPES as readonly string[]).includes(name)
 
-/** The types that a comma list names; all when it is missing. Throws 422 `unknown_event`, which lists the known, for another. */
+/**
+ * The types in a comma-separated list; all types when it is missing. Throws 422 `unknown_event`, which lists the known
+ * types, for any other.
+ */
 export function parseTypes(text: string | undefined): TypeMask {
   if (text === undefined) return ALL_TYPES
   let mask: TypeMask = 0
@@ -158,16 +165,17 @@ export function parseTypes(text: string | undefined): TypeMask {
 
 /** A page of the feed. */
 export interface ReadPage {
-  /** JSON of each. */
+  /** Each as JSON. */
   readonly events: readonly string[]
   readonly nextAfter: number
   readonly firstSeq: number
 }
 
 /**
- * A page from the event on that `after` names: as many slices as it takes, each in its turn. Ends early when what comes next was removed meanwhile.
- * @param turn resolves when the next slice may be read
- * @throws as `parseAfter`
+ * A page that starts after the event that `after` names; reads as many batches as needed, each in its turn. Ends early
+ * when the next events were deleted since then.
+ * @param awaitTurn resolves when the next batch may be read
+ * @throws like `parseAfter`
  */
 export async function readPage(
   app: Pick<App, 'db' | 'keys'>,
@@ -184,14 +192,15 @@ export async function readPage(
       { ...query, after, upTo: Math.min(lastSeq, after + MAX_EXAMINED) },
       awaitTurn,
     )
-    // Nothing was looked at though there was something: it was removed before the first turn, and the feed begins elsewhere.
+    // Nothing was examined although there were events: they were deleted before the first turn, so the feed now starts
+    // later.
     if (page.nextAfter > after || after === lastSeq) return { ...page, firstSeq }
   }
 }
 
 /**
- * Reads pages as `readPage` does, those of one account one after the other: a hundred that are asked for together would all lie in memory unfinished.
- * Slices of different accounts take turns.
+ * Reads pages like `readPage`, but those of one account one after another: a hundred concurrent requests would
+ * otherwise all hold unfinished pages in memory. Batches of different accounts take turns.
  */
 export function createPageReader(app: Pick<App, 'db' | 'keys'>) {
   const awaitTurn = createFairYield()

@@ -1,4 +1,4 @@
-/** @module /v1/events: paths, shapes and one call each. */
+/** @module Routes of /v1/events: paths, schemas and one call each. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -16,39 +16,42 @@ const DEFAULT_PER_PAGE = 100
 const FeedQuery = Type.Object({
   after: QueryInteger({
     minimum: 0,
-    description: 'Only events after the one with this `seq`; omitted: from the first that is kept.',
+    description: 'Only events after the one with this `seq`; omitted: from the first retained event.',
   }),
   types: Type.Optional(
-    Type.String({ description: `Only events of these types, a comma list of ${EVENT_TYPES.join(', ')}.` }),
+    Type.String({ description: `Only events of these types, a comma-separated list of ${EVENT_TYPES.join(', ')}.` }),
   ),
   limit: QueryInteger({
     minimum: 1,
     maximum: MAX_PER_PAGE,
     default: DEFAULT_PER_PAGE,
-    description: 'Most events in the answer. Does not count for a stream.',
+    description: 'Maximum number of events in the response. Ignored for a stream.',
   }),
 })
 
-/** A query with an empty value, as forms and templates make it, asks for nothing. */
+/** Forms and templates send empty query values, which count as unset. */
 const emptyToUndefined = (text: string | undefined): string | undefined => (text === '' ? undefined : text)
 
 const StreamHeaders = Type.Object(
   {
     'last-event-id': Type.Optional(
-      Type.String({ description: 'Of a stream: the id of the last event that the client has; wins over `after`.' }),
+      Type.String({ description: 'For a stream: the id of the last event that the client has; overrides `after`.' }),
     ),
   },
   { additionalProperties: true },
 )
 
-/** The plugin of /v1/events. @param streams those that are open, over all requests */
+/**
+ * The plugin of /v1/events.
+ * @param streams the open streams of all requests
+ */
 export const eventRoutes = (app: App, streams: FeedStreams) => {
   const readPage = createPageReader(app)
 
-  /** Made to JSON slice by slice, so it is no value for the framework. */
+  /** Builds the JSON text batch by batch, so the framework does not serialise it. */
   const respondWithPage = async (actor: Actor, request: Parameters<typeof readPage>[1]): Promise<Response> => {
     const { events, nextAfter, firstSeq } = await readPage(actor, request)
-    // Only what is on disk is told: after a crash nobody may know of an event that never was.
+    // Returns only durable events: after a crash, no client may know of an event that was lost.
     await app.commit.barrier()
     const json = `{"data":[${events.join(',')}],"next_after":${nextAfter},"first_seq":${firstSeq}}`
     return new Response(json, { headers: { 'content-type': 'application/json;charset=utf-8' } })
@@ -66,7 +69,7 @@ export const eventRoutes = (app: App, streams: FeedStreams) => {
       if (request.method === 'GET' && acceptsEventStream(request.headers.get('accept'))) {
         const range = readFeedRange(app.db, actor.accountId)
         const lastEventId = headers['last-event-id']
-        // The standard has an empty id for none.
+        // The standard defines an empty id as none.
         const after = lastEventId
           ? parseAfter('Last-Event-ID', lastEventId, range)
           : parseAfter('after', emptyToUndefined(query.after), range)
@@ -81,9 +84,9 @@ export const eventRoutes = (app: App, streams: FeedStreams) => {
       detail: {
         summary: 'Read the event feed',
         description:
-          'Every event of the account in one order without a gap, oldest first. Ask again with `after` = `next_after`. Events that are no longer kept are a 410, whose `next_after` says from where the feed can be read. With `Accept: text/event-stream` it is a stream, which goes on with what happens.',
+          'All events of the account in one gap-free order, oldest first. Continue with `after` = `next_after`. A request for deleted events is a 410, whose `next_after` is where the feed can be read from. With `Accept: text/event-stream` the response is a stream that continues with new events.',
         tags: ['Events'],
-        [EVENT_STREAM]: `Server-sent events: \`id\` is the \`seq\`, \`event\` the type, \`data\` the event as JSON. A comment every ${HEARTBEAT_MS / 1000} seconds without events. At most ${MAX_STREAMS_PER_ACCOUNT} streams an account.`,
+        [EVENT_STREAM]: `Server-sent events: \`id\` is the \`seq\`, \`event\` the type, \`data\` the event as JSON. A comment every ${HEARTBEAT_MS / 1000} seconds without events. At most ${MAX_STREAMS_PER_ACCOUNT} streams per account.`,
         ...requires('emails:read'),
       },
     },

@@ -1,7 +1,7 @@
 /**
- * @module The feed as server-sent events: first what is stored after the given event, then what happens, without a gap or a duplicate at the
- * seam. Tells only what is on disk. A stream remembers nothing but how far it is, so a client that reads slowly is behind in the database, not
- * in memory.
+ * @module Serves the feed as server-sent events: first the stored events after the given one, then new ones, without a
+ * gap or duplicate in between. Sends only durable events. A stream holds nothing but its position, so a slow client
+ * lags behind in the database, not in memory.
  */
 import { listenForAccessChanges } from '#features/core/app/account-changes.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -22,34 +22,34 @@ import { MAX_EXAMINED, readFeed, readFeedRange, type TypeMask } from './feed.ts'
 export const MAX_STREAMS_PER_ACCOUNT = 10
 export const MAX_STREAMS = 1000
 
-/** Below the minute after which proxies and routers give up a connection that is silent. */
+/** Below the minute after which proxies and routers close a silent connection. */
 export const HEARTBEAT_MS = seconds(15)
 const RECONNECT_MS = seconds(3)
-/** When a place may be free again, for who found none. */
+/** When a client that found no free slot may try again. */
 const RETRY_AFTER_SECONDS = 30
 const EVENTS_PER_PIECE = 100
-/** Of what the events of a piece carry: of a client that never reads, one piece is held. */
+/** Limit for the data of the events in one piece; a stream whose client never reads holds one piece. */
 const CHARACTERS_PER_PIECE = 32 * KiB
 
 export interface FeedStreams {
   /**
-   * Answers `request` with a stream of what comes after event `after`. Throws 429 when the account or the service has its most streams, 503 when
-   * the service ends.
+   * Responds to `request` with a stream of the events after event `after`. Throws 429 when the account or the service
+   * has its maximum of streams, 503 when the service is stopping.
    */
   open(request: Request, actor: Actor, from: { after: number; types: TypeMask }): Response
-  /** Open ones, of all accounts. */
+  /** Number of open streams of all accounts. */
   readonly size: number
 }
 
 /** A stream as the registry sees it. */
 interface Listener {
-  /** Events up to here are on disk. */
+  /** Called when all events up to here are durable. */
   onRecorded(lastSeq: number): void
   readonly actor: Actor
   end(): void
 }
 
-/** @param ending aborted when the service ends: all streams end, and none is opened any more */
+/** @param ending aborted when the service stops: all streams end, and no new one is opened */
 export function createFeedStreams(app: App, ending: AbortSignal): FeedStreams {
   const byAccount = new Map<number, Set<Listener>>()
   const awaitTurn = createFairYield()
@@ -85,19 +85,19 @@ export function createFeedStreams(app: App, ending: AbortSignal): FeedStreams {
   return {
     open(request, actor, from) {
       if (ending.aborted)
-        throw new AppError(503, 'stopping', 'The service is about to restart; connect again in a moment.', {
+        throw new AppError(503, 'stopping', 'The service is restarting; connect again in a moment.', {
           retryAfterSeconds: 1,
         })
       if ((byAccount.get(actor.accountId)?.size ?? 0) >= MAX_STREAMS_PER_ACCOUNT)
         throw tooManyRequests(
           'too_many_streams',
-          `This account has ${MAX_STREAMS_PER_ACCOUNT} event streams open, which is the most; close one, or ask for JSON.`,
+          `This account has ${MAX_STREAMS_PER_ACCOUNT} event streams open, the maximum; close one, or request JSON.`,
           RETRY_AFTER_SECONDS,
         )
       if (size >= MAX_STREAMS)
         throw tooManyRequests(
           'too_many_streams',
-          'The service has as many event streams open as it can; ask for JSON, or connect again later.',
+          'The service has its maximum of event streams open; request JSON, or connect again later.',
           RETRY_AFTER_SECONDS,
         )
       const source = new FeedSource(app, actor, { ...from, awaitTurn: awaitTurn })
@@ -121,15 +121,15 @@ export function createFeedStreams(app: App, ending: AbortSignal): FeedStreams {
   }
 }
 
-/** The pieces of one stream. */
+/** Produces the pieces of one stream. */
 class FeedSource {
   readonly #app: App
   readonly #actor: Actor
   readonly #types: TypeMask
   readonly #awaitTurn: () => Promise<void>
-  /** Everything up to here was looked at. */
+  /** All events up to here were examined. */
   #position: number
-  /** The id that the client would come back with. */
+  /** The id with which the client would reconnect. */
   #sentId: number
   /** Undefined until the first piece. */
   #durableSeq: number | undefined
@@ -137,7 +137,7 @@ class FeedSource {
   #wake: (() => void) | undefined
   #isStopped = false
 
-  /** @param from.turn resolves when it is this stream's turn to make a piece */
+  /** @param from.awaitTurn resolves when this stream may produce a piece */
   constructor(app: App, actor: Actor, from: { after: number; types: TypeMask; awaitTurn: () => Promise<void> }) {
     this.#app = app
     this.#actor = actor
@@ -153,7 +153,7 @@ class FeedSource {
     this.#wake?.()
   }
 
-  /** Ends `next`, whose piece nobody wants any more. */
+  /** Ends a pending `next`, whose piece is no longer needed. */
   stop(): void {
     this.#isStopped = true
     this.#wake?.()
@@ -162,15 +162,15 @@ class FeedSource {
   async next(): Promise<string | undefined> {
     const { clock, db } = this.#app
     if (this.#durableSeq === undefined) return this.#start()
-    // From the piece before: events that are not wanted put it off no further.
+    // Counted from the previous piece: events of other types do not delay the heartbeat.
     const heartbeatAtMs = clock.monotonicMs() + HEARTBEAT_MS
     for (;;) {
-      // A long way to catch up is gone in pieces, between which others have their turn.
+      // A stream that lags far behind catches up in pieces, and others have their turn in between.
       await this.#awaitTurn()
       if (this.#isStopped) return undefined
-      // Each time: a session can also expire, which nobody announces.
+      // Checked each time, because a session may also expire, which emits no signal.
       if (this.#actor.mayStillAct?.() === false) return undefined
-      // What it has not told was removed meanwhile: the client comes back and is told so.
+      // Events that were not sent yet were deleted: the client reconnects and gets an error.
       if (this.#position < readFeedRange(db, this.#actor.accountId).firstSeq - 1) return undefined
       const piece = this.#position < this.#durableSeq ? this.#readPiece(this.#durableSeq) : undefined
       if (piece !== undefined) return piece
@@ -182,7 +182,7 @@ class FeedSource {
   }
 
   async #start(): Promise<string> {
-    // What was recorded before the barrier is on disk after it; of what comes later, the signal tells.
+    // Events recorded before the barrier are durable after it; the signal reports later ones.
     const lastSeq = readLastSeq(this.#app.db, this.#actor.accountId)
     await this.#app.commit.barrier()
     this.#durableSeq = Math.max(lastSeq, this.#recordedSeq)
@@ -203,7 +203,7 @@ class FeedSource {
       this.#sentId = newest.seq
       return events.map((event) => formatEvent(event.seq, event.type, JSON.stringify(event))).join('')
     }
-    // Nothing of the wanted types in a long stretch: the client need not go through it again.
+    // A long stretch without requested types: the client need not scan it again after a reconnect.
     return this.#position - this.#sentId >= MAX_EXAMINED ? this.#formatPosition() : undefined
   }
 

@@ -1,6 +1,7 @@
 /**
- * @module Inbound routes: which addresses of a domain belong together, and who is told of their mail. Which route an
- * address falls to is decided in `route-rules/match.ts`; what is told is `webhooks`' work, which keeps a webhook for each route with a URL.
+ * @module Stores inbound routes: which addresses of a domain belong together, and where their mail is posted.
+ * `route-rules/match.ts` matches addresses to routes; `webhooks` delivers events, through a webhook that each route
+ * with a URL owns.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -34,19 +35,19 @@ export interface InboundRoute {
   readonly domainId: number
   readonly domainUuid: UuidBytes
   readonly domain: string
-  /** As `toRouteKey` gives it; `''` for catch_all. */
+  /** In the form of `toRouteKey`; `''` for catch_all. */
   readonly pattern: string
-  /** As its account gave it. */
+  /** As the account wrote it. */
   readonly givenPattern: string
   readonly matchType: MatchType
-  /** Lower first. */
+  /** Lower numbers come first. */
   readonly priority: number
-  /** Null: mail is only kept. */
+  /** Null: mail is only stored. */
   readonly webhookUrl: string | null
   readonly isActive: boolean
   readonly createdAt: Millis
   readonly updatedAt: Millis
-  /** Of the attempts at the URL; null and 0 without one. */
+  /** About attempts at the URL; null and 0 without one. */
   readonly failureCount: number
   readonly lastFailureAt: Millis | null
   readonly lastFailureReason: string | null
@@ -58,10 +59,10 @@ interface Row extends Omit<InboundRoute, 'matchType' | 'isActive'> {
   readonly isActive: number
 }
 
-/** Routes of one account. */
+/** Routes per account. */
 export const MAX_ROUTES = 1000
 
-// Routes of a domain that was deleted are gone for their account; `removeOrphanedRoutes` takes their rows away.
+// Excludes routes of deleted domains, which accounts no longer see; `removeOrphanedRoutes` deletes their rows.
 const FROM = `FROM inbound_routes r JOIN domains ON domains.id = r.domain_id AND domains.deleted_at IS NULL
   LEFT JOIN webhooks w ON w.route_id = r.id AND w.deleted_at IS NULL AND r.webhook_url IS NOT NULL`
 const SELECT = `SELECT r.id, r.uuid, r.account_id AS accountId, r.domain_id AS domainId, domains.uuid AS domainUuid, domain, pattern,
@@ -91,7 +92,7 @@ const toRoute = (row: Row): InboundRoute => ({
   isActive: row.isActive === 1,
 })
 
-/** The account's route; 404 when it has none with this id. */
+/** The account's route; throws 404 when it has none with this id. */
 export function getRoute(db: Database, accountId: number, id: string): InboundRoute {
   const uuid = parseUuid(id)
   const row = uuid && sql(db).byUuid.get(uuid, accountId)
@@ -99,20 +100,20 @@ export function getRoute(db: Database, accountId: number, id: string): InboundRo
   return toRoute(row)
 }
 
-/** The route with a row id, of whatever account; undefined once it is gone. */
+/** The route with a row id, of any account; undefined once it is deleted. */
 export function findRouteById(db: Database, id: number): InboundRoute | undefined {
   const row = sql(db).byId.get(id)
   return row ? toRoute(row) : undefined
 }
 
-/** The webhook of the account's route. 404 when it has no such route, 409 `webhook_inactive` when the route never had a URL. */
+/**
+ * The webhook of the account's route. Throws 404 when there is no such route, 409 `webhook_inactive` when the route
+ * never had a URL.
+ */
 export function getRouteWebhook(db: Database, accountId: number, id: string): Webhook {
   const webhook = findRouteWebhook(db, getRoute(db, accountId, id).id)
   if (!webhook)
-    throw conflict(
-      'webhook_inactive',
-      'The route has no webhook_url, so nothing is sent; give it one with a PUT first.',
-    )
+    throw conflict('webhook_inactive', 'The route has no webhook_url, so nothing is sent; set one with PUT first.')
   return webhook
 }
 
@@ -138,7 +139,7 @@ export interface RouteInput {
   readonly isActive: boolean
 }
 
-/** What is written of a route. */
+/** The checked fields of a route, in stored form. */
 interface CheckedRoute extends Omit<RouteInput, 'domainId' | 'pattern'> {
   readonly domain: Domain
   readonly pattern: string
@@ -146,15 +147,15 @@ interface CheckedRoute extends Omit<RouteInput, 'domainId' | 'pattern'> {
 }
 
 /**
- * Makes a route. 403 for one with a URL when the actor may not read received mail, 422 for a domain, pattern or URL
- * that cannot be, 409 `inbound_route_exists` when the domain has one of the same pattern and match type, 409
- * `inbound_route_limit_reached`.
+ * Creates a route. Throws 403 for a route with a URL when the actor may not read received mail, 422 for an invalid
+ * domain, pattern or URL, 409 `inbound_route_exists` when the domain has a route with the same pattern and match type,
+ * 409 `inbound_route_limit_reached`.
  */
 export async function createRoute(app: App, actor: Actor, input: RouteInput): Promise<InboundRoute> {
   checkRoute(app.db, actor, input)
   if (input.webhookUrl !== null) await requireCallable(app, actor, input.webhookUrl, 'webhook_url')
   return await app.commit.write((tx) => {
-    // Again: the domain may be gone by now.
+    // Checked again, because the domain may have been deleted since then.
     const checked = checkRoute(tx.db, actor, input)
     if (countRoutes(tx.db, actor.accountId) >= MAX_ROUTES)
       throw conflict(
@@ -176,17 +177,20 @@ export async function createRoute(app: App, actor: Actor, input: RouteInput): Pr
   })
 }
 
-/** What is not given keeps its value. */
+/** Undefined fields keep their value. */
 export type RouteChange = { readonly [Field in keyof RouteInput]?: RouteInput[Field] | undefined }
 
 /**
- * Changes the fields that are given; a change of nothing is a 422. Its webhook, when failures have switched it off, is on again after any change.
- * Throws 404, and 403, 422 and 409 as `createRoute`.
+ * Changes the provided fields; throws 422 when there are none. Any change reactivates a webhook that failures
+ * deactivated. Throws 404, and 403, 422 and 409 like `createRoute`.
  */
 export async function changeRoute(app: App, actor: Actor, id: string, change: RouteChange): Promise<InboundRoute> {
   const current = getRoute(app.db, actor.accountId, id)
   if (Object.values(change).every((value) => value === undefined))
-    throw invalid('body', 'Give at least one of domain_id, pattern, match_type, priority, webhook_url and is_active.')
+    throw invalid(
+      'body',
+      'Provide at least one of domain_id, pattern, match_type, priority, webhook_url and is_active.',
+    )
   checkRoute(app.db, actor, applyChange(current, change))
   if (typeof change.webhookUrl === 'string') await requireCallable(app, actor, change.webhookUrl, 'webhook_url')
   await beforeRouteChange(app, current.id)
@@ -208,7 +212,10 @@ export async function changeRoute(app: App, actor: Actor, id: string, change: Ro
   return changed
 }
 
-/** Deletes a route: its mail falls to the next that matches, and nothing more is told of it. Mail that it got is kept. Throws 404. */
+/**
+ * Deletes a route: the next matching route gets its mail, and its webhook gets nothing more. Mail that it received is
+ * kept. Throws 404.
+ */
 export async function deleteRoute(app: App, actor: Actor, id: string): Promise<void> {
   const webhookId = await app.commit.writeFromReserve((tx) =>
     removeRoute(app, tx, actor, getRoute(tx.db, actor.accountId, id)),
@@ -232,10 +239,10 @@ function removeRoute(
   return webhookId
 }
 
-/** Taken in one transaction. */
+/** Routes removed in one transaction. */
 const ORPHAN_BATCH_SIZE = 50
 
-/** Removes the routes of deleted domains. Returns how many. Meant to be called every hour or so, one run at a time. */
+/** Removes the routes of deleted domains. Returns how many. Called about every hour, one run at a time. */
 export async function removeOrphanedRoutes(app: App): Promise<number> {
   for (let removed = 0; ; ) {
     const ended = await app.commit.writeFromReserve((tx) =>
@@ -259,7 +266,7 @@ const applyChange = (route: InboundRoute, change: RouteChange): RouteInput => ({
   isActive: change.isActive ?? route.isActive,
 })
 
-/** Checks all that needs no network. */
+/** Runs all checks that need no network. */
 function checkRoute(db: Database, actor: Actor, { domainId, pattern, ...rest }: RouteInput): CheckedRoute {
   const { accountId } = actor
   if (rest.webhookUrl !== null)
@@ -269,7 +276,7 @@ function checkRoute(db: Database, actor: Actor, { domainId, pattern, ...rest }: 
   if (!domain)
     throw invalid(
       'domain_id',
-      `${uuid ? 'This account has no domain with this id' : 'Give the id of a domain, not its name'}; GET /v1/domains lists them.`,
+      `${uuid ? 'This account has no domain with this id' : 'domain_id must be the id of a domain, not its name'}; GET /v1/domains lists them.`,
       'domain_not_found',
     )
   return {
@@ -302,10 +309,13 @@ function requireUnique(db: Database, { domain, pattern, matchType }: CheckedRout
   if (existing)
     throw conflict(
       'inbound_route_exists',
-      `The domain ${domain.domain} has a ${matchType === 'catch_all' ? 'catch_all route' : 'route with this pattern and match_type'} already; change ${formatUuid(existing.uuid)} in its place.`,
+      `The domain ${domain.domain} has a ${matchType === 'catch_all' ? 'catch_all route' : 'route with this pattern and match_type'} already; change ${formatUuid(existing.uuid)} instead.`,
     )
 }
 
-/** What mail it gets, in one word: `support@example.com`, `sales-*@example.com` for a prefix, `*@example.com` for all. */
+/**
+ * The addresses of a route as one label: `support@example.com`, `sales-*@example.com` for a prefix, `*@example.com` for
+ * all.
+ */
 export const formatRouteLabel = ({ pattern, matchType, domain }: InboundRoute): string =>
   `${pattern}${matchType === 'exact' ? '' : '*'}@${domain}`

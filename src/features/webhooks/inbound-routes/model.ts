@@ -27,20 +27,21 @@ const DEFAULT_PRIORITY = 0
 export const RouteRecord = Type.Object({
   id: Uuid({ description: 'Id of the route.' }),
   account_id: Uuid({ description: 'Account it belongs to.' }),
-  domain_id: Uuid({ description: 'Domain whose mail it is for.' }),
-  pattern: Type.String({ description: 'Which addresses, as it was given; empty for a catch_all without one.' }),
+  domain_id: Uuid({ description: 'Domain of its mail.' }),
+  pattern: Type.String({ description: 'Pattern of its addresses, as provided; empty for a catch_all without one.' }),
   match_type: StringEnum(MATCH_TYPES, { description: 'How the pattern is compared.' }),
   priority: Type.Integer({ description: 'Routes with a lower number are tried first.' }),
-  webhook_url: Nullable(Type.String(), { description: 'Where `email.inbound` is posted; null: mail is only kept.' }),
+  webhook_url: Nullable(Type.String(), { description: 'Where `email.inbound` is posted; null: mail is only stored.' }),
   is_active: Type.Boolean({ description: 'Whether the route gets mail.' }),
-  failure_count: Type.Integer({ description: 'Failed attempts at webhook_url in a row; the tenth is the last.' }),
+  failure_count: Type.Integer({
+    description: 'Consecutive failed attempts at webhook_url; the tenth deactivates the webhook.',
+  }),
   last_failure_at: Nullable(Timestamp(), { description: 'When the last failed attempt was made.' }),
   last_failure_reason: Nullable(Type.String(), {
-    description:
-      'Why it failed, or that the webhook was deactivated by failures; any PUT of the route switches it on again.',
+    description: 'Why it failed, or that failures deactivated the webhook; any PUT of the route reactivates it.',
   }),
-  last_success_at: Nullable(Timestamp(), { description: 'When the last attempt with a 2xx answer was made.' }),
-  created_at: Timestamp({ description: 'When it was made.' }),
+  last_success_at: Nullable(Timestamp(), { description: 'When the last attempt with a 2xx response was made.' }),
+  created_at: Timestamp({ description: 'When it was created.' }),
   updated_at: Timestamp({ description: 'When it was last changed.' }),
 })
 export type RouteRecord = Static<typeof RouteRecord>
@@ -52,7 +53,7 @@ const DomainId = Uuid({ description: 'Id of a domain of the account.' })
 const Pattern = Type.String({
   maxLength: MAX_PATTERN_LENGTH,
   description:
-    'Local part (`support`), `support@`, or the whole address. `prefix` takes it as the beginning of the local part; `catch_all` ignores it. Upper and lower case are the same, and `support` is also `support+anything`.',
+    'Local part (`support`), `support@`, or the whole address. `prefix` matches the start of the local part; `catch_all` ignores the pattern. Case does not matter, and `support` also matches `support+anything`.',
 })
 const MatchTypeField = StringEnum([...MATCH_TYPES, CATCH_ALL_ALIAS], {
   description:
@@ -62,13 +63,13 @@ const MatchTypeField = StringEnum([...MATCH_TYPES, CATCH_ALL_ALIAS], {
 const Priority = Type.Integer({
   minimum: -MAX_PRIORITY,
   maximum: MAX_PRIORITY,
-  description: `Routes with a lower number are tried first; ${DEFAULT_PRIORITY} unless given.`,
+  description: `Routes with a lower number are tried first; default: ${DEFAULT_PRIORITY}.`,
 })
 const WebhookUrl = OptionalNullable(Type.String(), {
   description:
-    'https URL without credentials that leads to a public address; it is told `email.inbound` of the mail of this route.',
+    'https URL without credentials that resolves to a public address; it gets `email.inbound` for the mail of this route.',
 })
-const IsActive = Type.Boolean({ description: 'Whether the route gets mail; true unless given.' })
+const IsActive = Type.Boolean({ description: 'Whether the route gets mail; default: true.' })
 
 export const NewRoute = StrictObject(
   {
@@ -101,7 +102,7 @@ export const RouteChangeBody = StrictObject(
     is_active: Type.Optional(IsActive),
   },
   {
-    description: 'At least one field; those left out keep their value. `webhook_url` null ends the posting.',
+    description: 'At least one field. Omitted fields keep their value; `webhook_url` null stops posting.',
     examples: [{ webhook_url: 'https://example.com/inbound', is_active: true }],
   },
 )
@@ -151,9 +152,9 @@ export const RouteDeliveryQuery = Type.Object({
 
 export const RouteDelivery = Type.Object({
   id: Uuid({ description: 'Id of the delivery.' }),
-  route_id: Uuid({ description: 'Route it is of.' }),
+  route_id: Uuid({ description: 'Route of the delivery.' }),
   inbound_email_id: Nullable(Uuid(), {
-    description: 'Inbound email that is told of; null when its event is not there.',
+    description: 'Inbound email that is posted; null when its event was deleted.',
   }),
   ...DELIVERY_FIELDS,
 })
@@ -161,13 +162,13 @@ export type RouteDelivery = Static<typeof RouteDelivery>
 
 export const toRouteDeliveryWire = (delivery: Delivery, webhook: Webhook, keys: KeyRing): RouteDelivery => ({
   id: formatUuid(delivery.uuid),
-  // A route's webhook has the id of its route.
+  // The webhook of a route has the id of its route.
   route_id: formatUuid(webhook.uuid),
   inbound_email_id: delivery.inboundEmailId,
   ...toDeliveryFields(delivery, webhook, keys),
 })
 
 export const RouteReplayRange = StrictObject(RANGE_FIELDS, {
-  description: `A lower bound at least. At most ${MAX_REPLAYED} messages are told again in one call.`,
+  description: `A lower limit is required. One call replays at most ${MAX_REPLAYED} messages.`,
   examples: [{ from_seq: 1200, to_seq: 1300 }],
 })

@@ -1,4 +1,4 @@
-/** @module Reads the pattern of an inbound route as its account writes it. Pure. */
+/** @module Parses the pattern of an inbound route. Pure. */
 
 import { type MatchType, toRouteKey } from '#features/receiving/route-rules/match.ts'
 import { invalid } from '#platform/errors.ts'
@@ -8,8 +8,9 @@ import { parseMailbox } from '#protocols/address/parse.ts'
 export const MAX_PATTERN_LENGTH = 320
 
 /**
- * The local part, or the beginning of one, that a pattern names, in the form in which `matchRoute` compares; `''` for catch_all, which ignores it.
- * `support`, `support@` and `support@example.com` are the same. Throws 422 for what can be no address of the domain.
+ * The local part, or its prefix, that a pattern names, in the form that `matchRoute` compares; `''` for catch_all,
+ * which ignores it. `support`, `support@` and `support@example.com` are equal. Throws 422 for patterns that match no
+ * valid address of the domain.
  * @param domain of the route, A-labels
  */
 export function parsePattern(pattern: string, matchType: MatchType, domain: string): string {
@@ -18,12 +19,12 @@ export function parsePattern(pattern: string, matchType: MatchType, domain: stri
   if (text === '')
     throw invalid(
       'pattern',
-      `Give the part before the @ of the addresses, such as support; only a route of match_type catch_all needs none.`,
+      `pattern must not be empty unless match_type is catch_all; provide the part of the addresses before the @, such as support.`,
     )
   if (text.includes('*'))
     throw invalid(
       'pattern',
-      'A "*" stands for nothing in a pattern: for all addresses of the domain use match_type catch_all, for all that begin alike prefix, with only their beginning as the pattern.',
+      'Wildcards are not supported; use match_type catch_all for all addresses of the domain, or match_type prefix with the common start of the addresses as the pattern.',
     )
   const at = findLocalPartEnd(text)
   const localPart = text.slice(0, at)
@@ -31,17 +32,19 @@ export function parsePattern(pattern: string, matchType: MatchType, domain: stri
   // A prefix may end where no local part may, for example with a dot.
   const address = parseMailbox(`${localPart}${isPrefix ? 'x' : ''}@${domain}`)
   if (address.kind === 'invalid')
-    throw invalid('pattern', `The pattern names no address: ${lowerFirstLetter(address.reason)}`)
+    throw invalid('pattern', `The pattern is not a valid address: ${lowerFirstLetter(address.reason)}`)
   const namedDomain = text.slice(at + 1)
   if (namedDomain !== '' && parseDomain(namedDomain) !== domain)
     throw invalid(
       'pattern',
-      `The pattern names the domain ${namedDomain.slice(0, 100)}, but the route is of ${domain}; give only the part before the @.`,
+      `The pattern names the domain ${namedDomain.slice(0, 100)}, but the route belongs to ${domain}; provide only the part before the @.`,
     )
   return isPrefix ? toRouteKey(`${localPart}x`).slice(0, -1) : toRouteKey(localPart)
 }
 
-/** Position of the @ behind the local part; that of the end when there is none. A quoted local part may have an @ of its own. */
+/**
+ * Position of the @ after the local part; the end of the text when there is none. A quoted local part may contain an @.
+ */
 function findLocalPartEnd(text: string): number {
   const at = text.lastIndexOf('@')
   return at === -1 || (text.startsWith('"') && text.endsWith('"')) ? text.length : at
@@ -49,7 +52,7 @@ function findLocalPartEnd(text: string): number {
 
 const lowerFirstLetter = (text: string): string => text.charAt(0).toLowerCase() + text.slice(1)
 
-/** A-labels in lower case; undefined: no domain. */
+/** A-labels in lower case; undefined when the text is not a domain. */
 function parseDomain(text: string): string | undefined {
   const parsed = parseMailbox(`x@${text}`)
   return parsed.kind === 'ok' ? parsed.domain : undefined

@@ -1,4 +1,4 @@
-/** @module /v1/inbound-routes: paths, shapes and one call each. */
+/** @module Routes of /v1/inbound-routes: paths, schemas and one call each. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
@@ -69,7 +69,7 @@ export const inboundRouteRoutes = (app: App) =>
         response: { 201: DataBody(RouteRecord) },
         detail: {
           summary: 'Create an inbound route',
-          description: `The domain need not be verified yet. 409 when it has a route with the same pattern and match_type; an account has at most ${MAX_ROUTES} routes. ${URL_SCOPE_NOTE}`,
+          description: `The domain need not be verified yet. 409 when the domain has a route with the same pattern and match_type; an account has at most ${MAX_ROUTES} routes. ${URL_SCOPE_NOTE}`,
           tags,
           ...errorResponses({
             409: ['inbound_route_exists', `${SAME_ROUTE_NOTE}, or the account has ${MAX_ROUTES} routes.`],
@@ -97,7 +97,7 @@ export const inboundRouteRoutes = (app: App) =>
         response: DataBody(RouteRecord),
         detail: {
           summary: 'Change an inbound route',
-          description: `Fields that are left out keep their value. Any change switches on a webhook that failures have switched off. What came while it was off is not posted, but can be replayed. ${URL_SCOPE_NOTE}`,
+          description: `Omitted fields keep their value. Any change reactivates a webhook that failures deactivated. Mail from the inactive time is not posted, but can be replayed. ${URL_SCOPE_NOTE}`,
           tags,
           ...errorResponses({ 409: ['inbound_route_exists', `${SAME_ROUTE_NOTE}.`] }),
           ...requires('inbound:write'),
@@ -114,7 +114,7 @@ export const inboundRouteRoutes = (app: App) =>
         params,
         detail: {
           summary: 'Delete an inbound route',
-          description: 'Mail that it got is kept; nothing more is posted, and its deliveries go with it.',
+          description: 'Its mail is kept; nothing more is posted, and its deliveries are deleted.',
           tags,
           ...requires('inbound:write'),
         },
@@ -156,7 +156,7 @@ export const inboundRouteRoutes = (app: App) =>
         response: { 202: DataBody(RouteDelivery) },
         detail: {
           summary: 'Replay a delivery of an inbound route',
-          description: 'Makes a new delivery with the same body, due now. 409 while nothing is posted.',
+          description: 'Creates a new delivery with the same body, due now. 409 while the route posts nothing.',
           tags,
           ...errorResponses({ 409: ['webhook_inactive', NOTHING_POSTED_NOTE] }),
           ...requires('inbound:write', 'inbound:read'),
@@ -174,7 +174,7 @@ export const inboundRouteRoutes = (app: App) =>
         detail: {
           summary: 'Replay the mail of an inbound route',
           description:
-            'Makes a new delivery of every message of the route among the events of the range, due now. 409 while nothing is posted.',
+            'Creates a new delivery, due now, for every message of the route among the events of the range. 409 while the route posts nothing.',
           tags,
           ...errorResponses({ 409: ['webhook_inactive', NOTHING_POSTED_NOTE] }),
           ...requires('inbound:write', 'inbound:read'),

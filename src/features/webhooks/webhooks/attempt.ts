@@ -1,27 +1,30 @@
-/** @module One attempt at one webhook: signs and posts the body, and says what became of it. Stores nothing and decides nothing about retries. */
+/**
+ * @module Makes one attempt at one webhook: signs and posts the body, and classifies the response. Stores nothing and
+ * decides nothing about retries.
+ */
 import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { FetchFailureCause, FetchOutcome } from '#platform/safe-fetch.ts'
 import { seconds } from '#platform/units.ts'
 import { headersOf, signatureOf } from './signature.ts'
 
-/** From the look-up of the host name to the end of the answer. */
+/** From the lookup of the host name to the end of the response. */
 const ATTEMPT_TIMEOUT_MS = seconds(10)
-/** What the history keeps of an answer. */
+/** The part of a response that the history stores. */
 const MAX_STORED_RESPONSE_BYTES = 1000
 
 export interface AttemptRequest {
   readonly url: string
   readonly secret: string
   readonly event: string
-  /** The JSON that is sent, and signed. */
+  /** The JSON that is signed and sent. */
   readonly body: string
   /** 1 is the first. */
   readonly attempt: number
   readonly signal: AbortSignal
 }
 
-/** `transient`: may be made again; `permanent`: the receiver said no. */
+/** `transient`: may be retried; `permanent`: the receiver rejected it. */
 export interface AttemptResult {
   readonly kind: 'delivered' | 'transient' | 'permanent'
   readonly at: Millis
@@ -29,15 +32,21 @@ export interface AttemptResult {
   /** Null: there was no response. */
   readonly statusCode: number | null
   readonly response: string | null
-  /** Why it did not succeed, in words; null when it did. */
+  /** Why it failed, in words; null when it succeeded. */
   readonly error: string | null
-  /** Why there was no response; null: there was one. */
+  /** Why there was no response; null when there was one. */
   readonly cause: FetchFailureCause | null
-  /** Whether the endpoint may answer otherwise soon, so that it is given a rest: no response, a 5xx, or that it is too busy or too early. */
+  /**
+   * Whether the endpoint may recover soon, so that we back off: no response, a 5xx, or a status that means too busy or
+   * too early.
+   */
   readonly isTemporary: boolean
 }
 
-/** Makes an attempt; its `t` is the time of the attempt, so a retry is signed anew. Never throws for what the network does. */
+/**
+ * Makes an attempt. The `t` of the signature is the time of the attempt, so each retry has a new signature. Never
+ * throws for network failures.
+ */
 export async function makeAttempt(
   app: Pick<App, 'clock' | 'config' | 'fetch'>,
   request: AttemptRequest,
@@ -55,10 +64,12 @@ export async function makeAttempt(
   return { at, durationMs: Math.round(outcome.durationMs), ...classifyResponse(outcome) }
 }
 
-/** Request Timeout, Too Early, Too Many Requests: final for the event, as any 4xx, but no word on the endpoint. */
+/**
+ * Request Timeout, Too Early, Too Many Requests: final for the event like any 4xx, but no sign of a broken endpoint.
+ */
 const TEMPORARY_STATUSES: readonly number[] = [408, 425, 429]
 
-/** Any 2xx is delivered; a 5xx and no response at all are transient; everything else, redirects too, is permanent. */
+/** A 2xx is delivered; a 5xx or no response is transient; everything else, including redirects, is permanent. */
 export function classifyResponse(outcome: FetchOutcome): Omit<AttemptResult, 'at' | 'durationMs'> {
   if (outcome.kind === 'failed') {
     const { reason: error, cause } = outcome
@@ -72,7 +83,7 @@ export function classifyResponse(outcome: FetchOutcome): Omit<AttemptResult, 'at
   return {
     kind: isTransient ? 'transient' : 'permanent',
     ...response,
-    error: `The answer was ${status}${isRedirect ? '; redirects are not followed' : ''}.`,
+    error: `The response status was ${status}${isRedirect ? '; redirects are not followed' : ''}.`,
     isTemporary: isTransient || TEMPORARY_STATUSES.includes(status),
   }
 }

@@ -1,6 +1,6 @@
 /**
- * @module Makes, changes and deletes webhooks. What failures do to a webhook is the dispatcher's; what its user does to it is here, the way back
- * from failures included.
+ * @module Creates, changes and deletes webhooks on behalf of users, including reactivation after failures. The
+ * dispatcher counts failures and deactivates webhooks.
  */
 
 import { prepareCount, requirePlanCapacity } from '#features/core/accounts/limits.ts'
@@ -17,15 +17,15 @@ import { endPending, endPendingBatch } from './pending.ts'
 import { createSealedSecret } from './secret.ts'
 import { countWebhooks, getWebhook, type Webhook } from './webhooks.ts'
 
-/** Webhooks of one account. */
+/** Webhooks per account. */
 const MAX_WEBHOOKS = 100
 
-/** What the history says of deliveries that still waited. */
-export const DEACTIVATED_REASON = 'The webhook was switched off.'
+/** Error in the history of deliveries that were still pending. */
+export const DEACTIVATED_REASON = 'The webhook was deactivated.'
 export const DELETED_REASON = 'The webhook was deleted.'
 
 const sql = prepareStatements((db) => ({
-  // Those of inbound routes come and go with their routes.
+  // Webhooks of inbound routes do not count: their routes create and delete them.
   existing: prepareCount(db, 'webhooks WHERE account_id = ? AND deleted_at IS NULL AND route_id IS NULL'),
   ofAccount: db.prepare<{ id: number }, [number]>(
     'SELECT id FROM webhooks WHERE account_id = ? AND deleted_at IS NULL',
@@ -33,7 +33,8 @@ const sql = prepareStatements((db) => ({
   insert: db.prepare(
     'INSERT INTO webhooks (uuid, account_id, url, events, secret, cursor_seq, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
   ),
-  // Later than before even while the clock stands: by it an attempt knows that the webhook is not what it was when the attempt began.
+  // Always increases, even while the clock stands still: it shows an attempt that the webhook was changed since the
+  // attempt began.
   update: db.prepare(
     'UPDATE webhooks SET url = ?, events = ?, is_active = ?, updated_at = max(?, updated_at + 1) WHERE id = ?',
   ),
@@ -50,9 +51,8 @@ export interface WebhookInput {
 }
 
 /**
- * Makes a webhook that is told what happens from now on; the answer holds its secret in clear, for the only time. 422
- * for a URL that may not be called and for events that do not exist, 403 `plan_limit_reached` and `insufficient_scope`,
- * 409 `webhook_limit_reached`.
+ * Creates a webhook for events from now on. The response is the only one with its secret in clear. Throws 422 for a
+ * forbidden URL or unknown events, 403 `plan_limit_reached` and `insufficient_scope`, 409 `webhook_limit_reached`.
  */
 export async function createWebhook(
   app: App,
@@ -70,7 +70,7 @@ export async function createWebhook(
     if (countWebhooks(tx.db, actor.accountId) >= MAX_WEBHOOKS)
       throw conflict(
         'webhook_limit_reached',
-        `An account has at most ${MAX_WEBHOOKS} webhooks; delete one, or add the events to one that exists.`,
+        `An account has at most ${MAX_WEBHOOKS} webhooks; delete one, or add the events to an existing one.`,
       )
     const now = app.eventTime()
     const cursorSeq = readLastSeq(tx.db, actor.accountId)
@@ -89,8 +89,9 @@ export async function createWebhook(
 }
 
 /**
- * Changes a webhook. One that failures have switched off is active again after any change; otherwise `isActive` is taken as given. What happened
- * while it was off is not told, but can be replayed. Throws 404, and 403 and 422 as `createWebhook`.
+ * Changes a webhook. Any change reactivates a webhook that failures deactivated; otherwise `isActive` is stored as
+ * provided. Events from the inactive time are not sent, but can be replayed. Throws 404, and 403 and 422 like
+ * `createWebhook`.
  */
 export async function changeWebhook(
   app: App,
@@ -98,10 +99,10 @@ export async function changeWebhook(
   id: string,
   input: WebhookInput & { readonly isActive: boolean },
 ): Promise<Webhook> {
-  // A webhook of somebody else is a 404 whatever the input is, and nothing is looked up for it.
+  // The webhook of another account is a 404 whatever the input, without a DNS lookup.
   getWebhook(app.db, actor.accountId, id)
   const events = parseEvents(input.events)
-  // Also where only the URL changes: it is where the bodies go.
+  // Also when only the URL changes, because it decides where the bodies go.
   requireBodyScopes(actor, events)
   await requireCallable(app, actor, input.url)
   await endPendingBeforeChange(app, getWebhook(app.db, actor.accountId, id))
@@ -122,12 +123,17 @@ export async function changeWebhook(
   return changed
 }
 
-/** What waited when a webhook was switched off is ended before it is on again, or it would be told among what is new. */
+/**
+ * Ends the pending deliveries of an inactive webhook before it is reactivated, or they would be sent with the new ones.
+ */
 export async function endPendingBeforeChange(app: App, { id, isActive }: Webhook): Promise<void> {
   if (!isActive) await endPending(app, id, DEACTIVATED_REASON)
 }
 
-/** Writes what a webhook is from now on, the way back from failures included, and tells the dispatcher. After `endPendingBeforeChange`. */
+/**
+ * Writes the new fields of a webhook, reactivates it if needed, and notifies the dispatcher. Call
+ * `endPendingBeforeChange` first.
+ */
 export function writeChange(
   app: App,
   tx: Tx,
@@ -138,12 +144,12 @@ export function writeChange(
   if (!before.isActive) endPendingBatch(app, tx, before.id, DEACTIVATED_REASON)
   statements.update.run(url, JSON.stringify(events), isActive ? 1 : 0, app.eventTime(), before.id)
   if (isActive && !before.isActive) statements.reactivate.run(readLastSeq(tx.db, before.accountId), before.id)
-  // Failures of another endpoint say nothing of this one.
+  // Failures of the previous endpoint say nothing about the new one.
   else if (url !== before.url) statements.forgetFailures.run(before.id)
   tx.afterCommit(() => app.webhookChanged.emit({ webhookId: before.id }))
 }
 
-/** Deletes a webhook: nothing more is sent. Its row and its history go with `purgeWebhookHistory`. Throws 404. */
+/** Deletes a webhook: nothing more is sent. `purgeWebhookHistory` removes its row and history. Throws 404. */
 export async function deleteWebhook(app: App, actor: Actor, id: string): Promise<void> {
   const webhookId = await app.commit.writeFromReserve((tx) => {
     const webhook = getWebhook(tx.db, actor.accountId, id)
@@ -159,58 +165,61 @@ export async function deleteWebhook(app: App, actor: Actor, id: string): Promise
   await tryEndPending(app, webhookId, DELETED_REASON)
 }
 
-/** Marks a webhook as deleted and tells the dispatcher; `tryEndPending` with DELETED comes after it. */
+/** Marks a webhook as deleted and notifies the dispatcher. Call `tryEndPending` with DELETED_REASON afterwards. */
 export function writeDeletion(app: App, tx: Tx, webhookId: number): void {
   sql(tx.db).delete.run(app.eventTime(), webhookId)
   tx.afterCommit(() => app.webhookChanged.emit({ webhookId }))
 }
 
-/** Marks all webhooks of an account as deleted, those of its routes too, because the account is. */
+/** Marks all webhooks of a deleted account as deleted, including those of its routes. */
 export function deleteAccountWebhooks(app: App, tx: Tx, accountId: number): void {
   for (const { id } of sql(tx.db).ofAccount.all(accountId)) writeDeletion(app, tx, id)
 }
 
-/** Ends what waits for a webhook that is off or deleted. That is on disk already; what is left of this is done by `purgeWebhookHistory`. */
+/**
+ * Ends the pending deliveries of an inactive or deleted webhook. That state is already durable, so
+ * `purgeWebhookHistory` can end the rest after an error.
+ */
 export async function tryEndPending(app: App, webhookId: number, error: string): Promise<void> {
   try {
     await endPending(app, webhookId, error)
   } catch (reason) {
     app.log.warn(
       { err: reason, webhook: webhookId },
-      'waiting deliveries of a webhook could not be ended; they are later',
+      'pending deliveries of a webhook not ended; the hourly purge retries',
     )
   }
 }
 
-/** The names without duplicates, in the order given. */
+/** The names without duplicates, in the provided order. */
 function parseEvents(events: readonly string[]): string[] {
   if (events.length === 0)
     throw invalid('events', `Name at least one event; the events are ${WEBHOOK_EVENTS.join(', ')}.`)
   return [...new Set(events.map(requireKnownEvent))]
 }
 
-/** The name; 422 that lists the known ones when it is none. */
+/** The name itself. Throws 422, which lists the known names, for an unknown one. */
 export function requireKnownEvent(name: string): string {
   if (isWebhookEvent(name)) return name
   const problem = EVENT_TYPES.some((type) => type === name)
-    ? `The event "${name}" is only in the feed (GET /v1/events)`
+    ? `The event "${name}" is available only in the feed (GET /v1/events)`
     : `There is no event "${name.slice(0, 60)}"`
-  throw invalid('events', `${problem}; webhooks are told ${WEBHOOK_EVENTS.join(', ')}.`, 'unknown_event')
+  throw invalid('events', `${problem}; webhooks support ${WEBHOOK_EVENTS.join(', ')}.`, 'unknown_event')
 }
 
-/** URLs of one account whose hosts are looked up at the same time: each may wait for seconds for a DNS server that says nothing. */
+/** URLs of one account that are checked at the same time: each may wait seconds for a silent DNS server. */
 const MAX_CONCURRENT_CHECKS = 10
-/** Look-ups that run now, by account. */
+/** Number of running checks by account. */
 const getRunningChecks = perOwner((_: App) => new Map<number, number>())
 
-/** Throws 422 for a URL that may not be called. A name that does not resolve now may do so later, so it is accepted. */
+/** Throws 422 for a URL that may not be called. Accepts a name that does not resolve now, because it may later. */
 export async function requireCallable(app: App, { accountId }: Actor, url: string, field = 'url'): Promise<void> {
   const checks = getRunningChecks(app)
   const running = checks.get(accountId) ?? 0
   if (running >= MAX_CONCURRENT_CHECKS)
     throw tooManyRequests(
       'too_many_checks',
-      `At most ${MAX_CONCURRENT_CHECKS} webhooks and routes of an account are made or changed at the same time; wait a little.`,
+      `At most ${MAX_CONCURRENT_CHECKS} webhooks and routes of an account may be created or changed at the same time; try again shortly.`,
       1,
     )
   checks.set(accountId, running + 1)

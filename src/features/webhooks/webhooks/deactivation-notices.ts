@@ -1,7 +1,8 @@
 /**
- * @module Tells the people of an account by mail that failures have switched a webhook of theirs off: the address of the account and the owners of its team.
- * Once a webhook and day, of the first few of an account only, and of no more than some in a day, whatever its webhooks do. Needs no note of its own: the
- * webhook says that it is off, and since when; the mail's idempotency key says that it was sent. Changes nothing.
+ * @module Notifies an account by mail that failures deactivated one of its webhooks: the account's address and the
+ * owners of its team. At most one notice per webhook and day, for the first few webhooks at a time, and a limited
+ * number per account and day. Stores nothing: the webhook's row has the time of its deactivation, and the idempotency
+ * key of the mail shows that it was sent.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -15,7 +16,10 @@ import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import { days, minutes } from '#platform/units.ts'
 import { ENDED_BY_FAILURES } from './outcome.ts'
 
-/** A webhook that is off, and since when: the failure that was one too many, which nothing changes while it is off. */
+/**
+ * A deactivated webhook, and the time of the failure that deactivated it; that time does not change while it is
+ * inactive.
+ */
 interface Deactivation {
   readonly id: number
   readonly accountId: number
@@ -31,57 +35,64 @@ interface DeactivatedWebhook {
 }
 
 const sql = prepareStatements((db) => ({
-  // By row, a slice at a time: there is no index of those that are off, and of routes an account may have thousands.
+  // Reads by row id in batches: deactivated webhooks have no index, and an account may have thousands of routes.
   off: db.prepare<Deactivation, [number, number, Millis]>(
     `SELECT id, account_id AS accountId, last_failure_at AS since FROM webhooks
      WHERE id > ? AND id <= ? AND off_by_failures = 1 AND deleted_at IS NULL AND last_failure_at > ?`,
   ),
   last: db.prepare<{ id: number | null }, []>('SELECT MAX(id) AS id FROM webhooks'),
-  // Nothing when it was switched on again or deleted meanwhile, or its account is closed.
+  // No row when it was reactivated or deleted since then, or when its account is closed.
   webhook: db.prepare<DeactivatedWebhook, [number, Millis]>(
     `SELECT webhooks.uuid, name, email, url, route_id IS NOT NULL AS isOfRoute FROM webhooks JOIN accounts ON accounts.id = account_id
      WHERE webhooks.id = ? AND off_by_failures = 1 AND webhooks.deleted_at IS NULL AND last_failure_at = ?
        AND accounts.deleted_at IS NULL AND accounts.disabled_at IS NULL`,
   ),
-  // What waited and was ended says so behind its own failure, which is not what is asked here.
+  // Deliveries that were pending at the deactivation have this text after their own error; only that error is wanted
+  // here.
   lastError: db.prepare<{ error: string }, [string, number, Millis]>(
     `SELECT replace(error, ' ' || ?, '') AS error FROM (SELECT * FROM webhook_deliveries WHERE webhook_id = ? ORDER BY id DESC LIMIT 1000)
      WHERE attempted_at = ? AND error IS NOT NULL AND event <> 'test' LIMIT 1`,
   ),
 }))
 
-/** Of an account at the same time, since all may lead to the same server; of the others its list of webhooks tells. */
+/**
+ * Notices per account in one run: webhooks that fail together may share a server, and the list of webhooks shows the
+ * others.
+ */
 const MAX_NOTICES_PER_RUN = 3
-/** Of an account in a day: whoever makes webhooks and lets them fail has no more mails sent. */
+/** Notices per account and day, so that creating failing webhooks does not cause more mail. */
 const MAX_NOTICES_PER_DAY = 10
 const BATCH_SIZE = 5000
 const CHECK_INTERVAL_MS = minutes(1)
-/** What went off before is known by now, or would have been told by another run of the service. */
+/** Older deactivations are known by now, or an earlier run of the service sent their notice. */
 const MAX_NEWS_AGE_MS = days(2)
 
-/** Looks every minute. */
+/** Checks every minute. */
 export function startDeactivationNotices(app: App): DueLoop {
   const sendDueNotices = createDeactivationNotifier(app)
   const step = async (ending: AbortSignal): Promise<Millis> => {
     await sendDueNotices(ending)
     return app.clock.now() + CHECK_INTERVAL_MS
   }
-  return startDueLoop({ name: 'notices of webhooks that are off', clock: app.clock, log: app.log, step })
+  return startDueLoop({ name: 'webhook deactivation notices', clock: app.clock, log: app.log, step })
 }
 
-/** What sends the notices that are due. It remembers those of its own; a new one finds by their keys what was sent before. */
+/**
+ * Creates the function that sends due notices. It caches the notices that it sent; after a restart, idempotency keys
+ * prevent duplicates.
+ */
 export function createDeactivationNotifier(app: App): (ending: AbortSignal) => Promise<void> {
-  /** Since when the webhooks that were told are off, by row id. */
+  /** Deactivation times of webhooks with a sent notice, by row id. */
   let notified = new Map<number, Millis>()
   let day = ''
-  /** Of this day, by account. */
+  /** Notices of this day by account. */
   const noticesByAccount = new Map<number, number>()
   return async (ending) => {
     const today = isoTime(app.clock.now()).slice(0, 10)
     if (today !== day) noticesByAccount.clear()
     day = today
     const deactivations = limitPerAccount(await findRecentDeactivations(app))
-    // What is on again, or no news any more, is forgotten.
+    // Evicts webhooks that were reactivated or whose deactivation is old.
     notified = new Map(
       deactivations.flatMap(({ id, since }) => (notified.get(id) === since ? [[id, since] as const] : [])),
     )
@@ -103,13 +114,13 @@ async function findRecentDeactivations({ db, clock }: App): Promise<Deactivation
   const lastId = sql(db).last.get()?.id ?? 0
   for (let id = 0; id < lastId; id += BATCH_SIZE) {
     if (id > 0) await yieldToEventLoop()
-    for (const deactivations of sql(db).off.all(id, id + BATCH_SIZE, clock.now() - MAX_NEWS_AGE_MS))
-      found.push(deactivations)
+    for (const deactivation of sql(db).off.all(id, id + BATCH_SIZE, clock.now() - MAX_NEWS_AGE_MS))
+      found.push(deactivation)
   }
   return found
 }
 
-/** Those of each account that went off first, and the first of all of them first. */
+/** The earliest deactivations of each account, oldest first. */
 function limitPerAccount(all: readonly Deactivation[]): Deactivation[] {
   const counts = new Map<number, number>()
   return all
@@ -123,7 +134,7 @@ function limitPerAccount(all: readonly Deactivation[]): Deactivation[] {
 
 async function sendNotice(app: App, webhook: Deactivation & DeactivatedWebhook): Promise<void> {
   const { id, accountId, email, since, isOfRoute } = webhook
-  const subject = isOfRoute === 1 ? 'The webhook of an inbound route was switched off' : 'A webhook was switched off'
+  const subject = isOfRoute === 1 ? 'The webhook of an inbound route was deactivated' : 'A webhook was deactivated'
   await sendSystemMailToEach(
     app,
     [email, ...listOwnerEmails(app.db, accountId)],
@@ -141,12 +152,12 @@ function formatNotice(
   const { origin, pathname } = new URL(url)
   const what = isOfRoute === 1 ? 'The webhook of an inbound route' : `The webhook ${formatUuid(uuid)}`
   return [
-    `${what} of the account ${name} was switched off on ${time}, because ten attempts in a row had failed. It led to:`,
+    `${what} of the account ${name} was deactivated on ${time} after ten consecutive failed attempts. Its URL is:`,
     `${origin}${pathname}`,
     ...(last === undefined ? [] : [`The last failure: ${last}`]),
-    'Nothing is lost: events are kept, but this address is told of none until the webhook is switched on again. Mail is sent and received as before.',
+    'No events are lost: they are kept, but none is sent to this URL until the webhook is reactivated. Mail is sent and received as before.',
     isOfRoute === 1
-      ? 'When your server answers again: change the route (PUT /v1/inbound-routes/{id}, even without any change), then replay what was missed (POST /v1/inbound-routes/{id}/replay).'
-      : `When your server answers again: PUT /v1/webhooks/${formatUuid(uuid)} with its url, events and is_active switches it on; POST /v1/webhooks/${formatUuid(uuid)}/replay sends what was missed. GET /v1/webhooks/${formatUuid(uuid)}/deliveries shows what your server answered.`,
+      ? 'When your server responds again, update the route (PUT /v1/inbound-routes/{id}, even without a change), then replay missed mail (POST /v1/inbound-routes/{id}/replay).'
+      : `When your server responds again: PUT /v1/webhooks/${formatUuid(uuid)} with its url, events and is_active reactivates it; POST /v1/webhooks/${formatUuid(uuid)}/replay sends missed events. GET /v1/webhooks/${formatUuid(uuid)}/deliveries shows the responses of your server.`,
   ].join('\n\n')
 }

@@ -1,9 +1,9 @@
 /**
- * @module Tells webhooks what happened: reads the events of their accounts, makes the attempts, has the outcomes written, and repeats what may be
- * repeated. An event is told at least once: what was under way when the process died is told again.
+ * @module Delivers events to webhooks: reads the events of their accounts, makes attempts, stores the outcomes, and
+ * retries. Delivery is at least once: attempts in flight at a crash are repeated.
  *
- * A slow endpoint delays nobody else: it has few attempts of its own under way, one of them whatever the others do, and nothing of the mail waits
- * for it.
+ * A slow endpoint delays nobody else: it has few concurrent attempts, one of them guaranteed, and mail delivery never
+ * waits for it.
  */
 import type { App } from '#features/core/app/app.ts'
 import { readLastSeq } from '#features/core/events/record.ts'
@@ -23,13 +23,18 @@ import { PUT_BACK, type Task, type TaskResult, TaskRunner } from './task.ts'
 import { WebhookQueue } from './webhook-queue.ts'
 import { findWebhookById, listActiveWebhooks, type Webhook } from './webhooks.ts'
 
-/** How long a cursor that moved over unwanted events may stay unstored. */
+/** How long a cursor that skipped unsubscribed events may stay unstored. */
 const CURSOR_STORE_DELAY_MS = seconds(10)
-/** Attempts that are begun in one turn of the event loop, some ms: an event may be for a hundred webhooks, and a thousand retries due together. */
+/**
+ * Attempts begun in one tick, some ms: an event may be for a hundred webhooks, and a thousand retries may be due
+ * together.
+ */
 const MAX_BEGUN_PER_TICK = 32
-/** Events that cost as much to read as an attempt to begin: a hundred webhooks may each have a long way through what they do not want. */
+/**
+ * Events read at the cost of beginning one attempt: a hundred webhooks may each have many unsubscribed events to skip.
+ */
 const EVENTS_READ_PER_ATTEMPT = 50
-/** Webhooks that are looked after together at the start. */
+/** Webhooks loaded together at the start. */
 const LOADED_PER_BATCH = 50
 const STOP_GRACE_MS = seconds(8)
 
@@ -44,12 +49,12 @@ export class WebhookDispatcher {
   readonly #registry: WebhookRegistry
   readonly #slots: Slots
   readonly #tasks: TaskRunner
-  /** The last event of an account that is known to be on disk. */
+  /** The last durable event of each account. */
   readonly #durableSeq = new Map<number, number>()
   readonly #running = new Set<Promise<void>>()
-  /** What was done in this turn of the event loop, in attempts begun. */
+  /** Work of the current tick, in attempts begun. */
   #costInTick = 0
-  /** Webhooks that go on when everybody else has had a turn, in order. */
+  /** Webhooks that continue in the next tick, in order. */
   readonly #nextTick = new Set<number>()
   #isStopping = false
   #stopListening: (() => void)[] = []
@@ -58,13 +63,16 @@ export class WebhookDispatcher {
     this.#app = app
     this.#registry = new WebhookRegistry(app)
     this.#slots = new Slots(app.config.webhookConcurrency)
-    // Whatever waited for that goes on.
+    // Webhooks that waited for the storage continue.
     this.#tasks = new TaskRunner(app, () => {
       for (const entry of this.#registry.all()) this.#pump(entry)
     })
   }
 
-  /** Takes up what the last run left, then listens. Before anything else writes events, so that all there is is on disk. */
+  /**
+   * Resumes the work of the last run, then listens. Call before anything else writes events, so that all existing
+   * events are durable.
+   */
   start(): void {
     const { db, eventsRecorded, webhookChanged } = this.#app
     this.#stopListening = [
@@ -81,7 +89,7 @@ export class WebhookDispatcher {
     this.#track(this.#loadAll([...new Set([...active, ...pending].map((row) => row.id))]))
   }
 
-  /** Some at a time: each begins an attempt, and thousands at once would hold up everybody else. */
+  /** Loads in batches: each webhook begins an attempt, and thousands together would hold up everybody else. */
   async #loadAll(ids: readonly number[]): Promise<void> {
     for (const [index, id] of ids.entries()) {
       if (index > 0 && index % LOADED_PER_BATCH === 0) await yieldToEventLoop()
@@ -91,8 +99,8 @@ export class WebhookDispatcher {
   }
 
   /**
-   * Begins nothing more and waits for the attempts under way; those that take longer than `graceMs` are given up, and made again after the next
-   * start.
+   * Begins nothing more and waits for the attempts in flight. Those that exceed `graceMs` are aborted, and repeated
+   * after the next start.
    */
   async stop(graceMs = STOP_GRACE_MS): Promise<void> {
     this.#isStopping = true
@@ -109,12 +117,12 @@ export class WebhookDispatcher {
     await Promise.all(this.#registry.all().map((entry) => this.#storeCursor(entry)))
   }
 
-  /** Attempts under way now. */
+  /** Attempts in flight now. */
   get inFlight(): number {
     return this.#slots.attempts
   }
 
-  /** A webhook is new or was changed, or something of it is due. Never throws: it is called by a signal. */
+  /** Loads a webhook that is new, was changed, or has a due delivery. Never throws, because a signal calls it. */
   #load(id: number): void {
     const { clock, db, log } = this.#app
     if (this.#isStopping) return
@@ -123,7 +131,7 @@ export class WebhookDispatcher {
       if (webhook && webhook.deletedAt === null) this.#register(webhook)
       else this.#registry.remove(id)
     } catch (error) {
-      log.error({ err: error, webhook: id }, 'a webhook could not be read; it is tried again')
+      log.error({ err: error, webhook: id }, 'webhook not read; retrying')
       clock.after(STORAGE_RETRY_MS, () => this.#load(id))
     }
     this.#pumpId(id)
@@ -134,11 +142,11 @@ export class WebhookDispatcher {
     const { id } = webhook
     const secret = this.#tryOpenSecret(webhook)
     if (secret === undefined) {
-      log.error({ webhook: id }, 'a webhook is told nothing, because its secret cannot be opened')
+      log.error({ webhook: id }, 'webhook skipped: cannot decrypt its secret')
       this.#registry.remove(id)
       return
     }
-    // Also what a crash left of it; nothing, for a webhook that its user switched off.
+    // Ends what a crash left pending, too. Does nothing for a webhook that its user deactivated.
     if (webhook.offByFailures) this.#track(endPending(this.#app, id, ENDED_BY_FAILURES))
     const entry = this.#registry.get(id)
     const streak = new Streak(webhook, clock.now(), clock.monotonicMs())
@@ -147,7 +155,7 @@ export class WebhookDispatcher {
       return
     }
     entry.queue.update(webhook, secret, streak)
-    // Replays reach up to the stored cursor: what was passed over before the change is theirs.
+    // Replays reach up to the stored cursor, and cover the events that were skipped before the change.
     this.#track(this.#storeCursor(entry))
   }
 
@@ -164,7 +172,10 @@ export class WebhookDispatcher {
     if (entry) this.#pump(entry)
   }
 
-  /** Begins whatever may be begun now, and looks again when more may be. Never throws: it is called by signals and timers. */
+  /**
+   * Begins all attempts that may begin now, and schedules the next check. Never throws, because signals and timers call
+   * it.
+   */
   #pump(entry: RegistryEntry): void {
     if (this.#isStopping) return
     const { clock, db, log } = this.#app
@@ -174,17 +185,17 @@ export class WebhookDispatcher {
     try {
       dueAt = readSnapshot(db, () => this.#beginDue(entry))
     } catch (error) {
-      log.error(
-        { err: error, webhook: queue.webhook.id },
-        'a webhook could not be told what is next; it is tried again',
-      )
+      log.error({ err: error, webhook: queue.webhook.id }, 'webhook dispatch failed; retrying')
       dueAt = clock.now() + STORAGE_RETRY_MS
     }
     if (dueAt !== undefined) entry.timer = wakeAt(clock, dueAt, () => this.#pump(entry))
     this.#storeCursorLater(entry)
   }
 
-  /** Begins stored deliveries that are due and new events, in turn. Gives when the next is due that is not yet; undefined: none is known. */
+  /**
+   * Begins due stored deliveries and new events alternately. Returns when the next future one is due; undefined when
+   * none is known.
+   */
   #beginDue(entry: RegistryEntry): Millis | undefined {
     const { queue } = entry
     if (this.#waitsForNextTick(queue)) return undefined
@@ -215,7 +226,8 @@ export class WebhookDispatcher {
       this.#begin(entry, task)
     }
     if (isBackingOff) dueAt = Math.min(dueAt ?? Number.POSITIVE_INFINITY, now + backoffLeftMs)
-    // What is due and cannot be begun is begun when something is over; should nothing be under way, it is looked at again.
+    // A due delivery that cannot begin now begins when an attempt ends. Without any attempt in flight, a timer checks
+    // again.
     if (hasStored && queue.running === 0) dueAt ??= Number.POSITIVE_INFINITY
     return dueAt
   }
@@ -234,13 +246,16 @@ export class WebhookDispatcher {
     this.#track(this.#run(entry, task, slot))
   }
 
-  /** Something was done in this turn of the event loop: after it comes another. @param cost in attempts begun */
+  /**
+   * Counts work in the current tick, and schedules the next one.
+   * @param cost in attempts begun
+   */
   #addCost(cost: number): void {
     if (this.#costInTick === 0 && cost > 0) void yieldToEventLoop().then(() => this.#startTick())
     this.#costInTick += cost
   }
 
-  /** As much was done as may be in this turn of the event loop: the lane goes on in the next. */
+  /** When the work limit of this tick is reached, the queue continues in the next one. */
   #waitsForNextTick({ webhook }: WebhookQueue): boolean {
     if (this.#costInTick < MAX_BEGUN_PER_TICK) return false
     this.#nextTick.add(webhook.id)
@@ -250,7 +265,7 @@ export class WebhookDispatcher {
   #startTick(): void {
     this.#costInTick = 0
     for (const id of this.#nextTick) {
-      // What is begun here has the turn after this one called.
+      // Any work begun here schedules another tick.
       if (this.#costInTick >= MAX_BEGUN_PER_TICK) return
       this.#nextTick.delete(id)
       this.#pumpId(id)
@@ -265,16 +280,19 @@ export class WebhookDispatcher {
     )
   }
 
-  /** What `stop` waits for. */
+  /** Registers work that `stop` waits for. */
   #track(work: Promise<void>): void {
     const logged = work.catch((error: unknown) => {
-      this.#app.log.error({ err: error }, 'something of the webhooks failed in an unexpected way')
+      this.#app.log.error({ err: error }, 'unexpected error in webhook background work')
     })
     this.#running.add(logged)
     void logged.finally(() => this.#running.delete(logged))
   }
 
-  /** Makes an attempt, then gives back its place. What did not come to a stored outcome stays begun: the cursor never passes it. */
+  /**
+   * Makes an attempt, then releases its slot. An attempt without a stored outcome stays begun, so the cursor never
+   * passes it.
+   */
   async #run(entry: RegistryEntry, task: Task, slot: Slot): Promise<void> {
     const { queue } = entry
     try {
@@ -302,7 +320,9 @@ export class WebhookDispatcher {
     this.#load(webhook.id)
   }
 
-  /** Events that nobody wants move the cursor too; stored now and then, so that a restart need not look at them again. */
+  /**
+   * Unsubscribed events move the cursor too. It is stored occasionally, so that a restart need not examine them again.
+   */
   #storeCursorLater(entry: RegistryEntry): void {
     if (entry.cursorTimer || entry.queue.cursor <= entry.storedCursor) return
     entry.cursorTimer = this.#app.clock.after(CURSOR_STORE_DELAY_MS, () => {
@@ -318,7 +338,7 @@ export class WebhookDispatcher {
       await this.#app.commit.writeFromReserve((tx) => moveCursor(tx, webhook.id, cursor))
       entry.storedCursor = cursor
     } catch (error) {
-      this.#app.log.warn({ err: error }, 'how far a webhook was told could not be stored; a restart looks at more')
+      this.#app.log.warn({ err: error }, 'webhook cursor not stored; a restart reads more events again')
     }
   }
 }

@@ -1,6 +1,7 @@
 /**
- * @module Takes a person out of the history of webhooks: what was answered and what went wrong with events that told of him, and whatever else names him.
- * What is still to be told is made of rows that no longer have him.
+ * @module Erases a person from the history of webhooks: responses and errors of events about that person, and any other
+ * text that names them. Pending deliveries need nothing, because their bodies are built from rows that are already
+ * erased.
  */
 import type { Database } from 'bun:sqlite'
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
@@ -25,20 +26,20 @@ const sql = prepareStatements((db) => ({
     `SELECT d.id, w.id IS NOT NULL AS isOwn, payload, response, error FROM webhook_deliveries d
      LEFT JOIN webhooks w ON w.id = webhook_id AND account_id = ?2 WHERE d.id > ?1 ORDER BY d.id LIMIT ?3`,
   ),
-  // An attempt takes seconds: what it has told may be erased, or deleted, when its answer comes.
+  // An attempt takes seconds, so the person or mail it was about may be erased before its response arrives.
   isGone: db.prepare<{ isGone: number }, [string, number, number]>(
     `SELECT EXISTS (SELECT 1 FROM recipients WHERE email_id = events.email_id AND address = ?1) OR (json_valid(data) AND (
      (data ->> 'inbound_email_id' IS NOT NULL AND NOT EXISTS (SELECT 1 FROM inbound_emails WHERE uuid = unhex(data ->> 'inbound_email_id', '-')))
      OR (data ->> 'mailbox_message_id' IS NOT NULL AND NOT EXISTS (SELECT 1 FROM mailbox_messages WHERE uuid = unhex(data ->> 'mailbox_message_id', '-')))))
      AS isGone FROM events WHERE account_id = ?2 AND seq = ?3`,
   ),
-  // A payload that is there is of no event: without it nothing can be sent any more.
+  // A stored payload belongs to no event, and without it nothing could be sent.
   erase: db.prepare(
     `UPDATE webhook_deliveries SET response = NULL, error = NULL, payload = iif(payload IS NULL, NULL, '{}') WHERE id = ?`,
   ),
 }))
 
-/** Erases what was answered to some events of an account. Returns how many deliveries that were. */
+/** Erases the stored responses to some events of an account. Returns the number of deliveries. */
 export function eraseEventDeliveries(tx: Tx, accountId: number, seqs: readonly number[]): number {
   if (seqs.length === 0) return 0
   let erased = 0
@@ -47,16 +48,16 @@ export function eraseEventDeliveries(tx: Tx, accountId: number, seqs: readonly n
   return erased
 }
 
-/** Whether an event tells, or has told, of somebody who was erased, or of received mail that is gone: what is answered to it may repeat that. */
+/** Whether an event is, or was, about an erased person or deleted received mail: the response may repeat that data. */
 export const isAboutErased = (db: Database, accountId: number, seq: number): boolean =>
   sql(db).isGone.get(ERASED_ADDRESS, accountId, seq)?.isGone === 1
 
-/** Rows that are looked at in one transaction: some 3 ms. */
+/** Rows examined in one transaction: some 3 ms. */
 const BATCH_SIZE = 500
 
 /**
- * Looks at some deliveries after a row, and erases in those of the account what matches.
- * @returns `next` where to go on; undefined: all were looked at
+ * Scans a batch of deliveries after a row, and erases matching ones of the account.
+ * @returns `next` the row to continue after; undefined at the end
  */
 export function eraseDeliveries(
   tx: Tx,

@@ -1,9 +1,9 @@
-/** @module The names of what a webhook can be told, and how a delivery can stand. */
+/** @module Names of webhook events, and statuses of a delivery. */
 import type { Actor } from '#features/core/app/app.ts'
 import { requireScope } from '#features/setup/api-keys/scopes.ts'
 import { codesOf } from '#platform/db/codes.ts'
 
-/** What `events` of a webhook may name. `test` is none of them: it comes when it is asked for. */
+/** Names that `events` of a webhook may contain. `test` is not among them, because it is sent only on request. */
 export const WEBHOOK_EVENTS = [
   'sent',
   'delivered',
@@ -29,13 +29,13 @@ type WebhookEvent = (typeof WEBHOOK_EVENTS)[number]
 
 export const isWebhookEvent = (name: string): name is WebhookEvent => WEBHOOK_EVENTS.some((event) => event === name)
 
-/** The events that carry the bodies of received mail, with the scope that reads them. */
+/** Events that carry the bodies of received mail, with the scope that reads them. */
 const BODY_SCOPES: ReadonlyMap<string, string> = new Map([
   ['email.inbound', 'inbound:read'],
   ['mailbox.message.received', 'mailboxes:read'],
 ])
 
-/** For the description of routes. */
+/** For the descriptions of routes. */
 export const BODY_SCOPES_NOTE = `${[...BODY_SCOPES].map(([event, scope]) => `\`${event}\` also needs the scope \`${scope}\``).join(', ')}, because it carries received mail.`
 
 /** Throws 403 unless the actor may read the bodies that these events carry. */
@@ -49,13 +49,13 @@ export function requireBodyScopes(actor: Actor, events: readonly string[]): void
 /** Name of a test event. */
 export const TEST_EVENT = 'test'
 
-/** How a delivery stands. Position = the stored code: only ever append. */
+/** Statuses of a delivery. The position is the stored code, so only append. */
 export const DELIVERY_STATUSES = ['pending', 'delivered', 'undeliverable'] as const
 
 export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number]
 
 const CODES = codesOf<DeliveryStatus>('delivery status', DELIVERY_STATUSES)
-/** The stored code of how a delivery stands. */
+/** The stored code of a delivery status. */
 export const deliveryStatusCode = CODES.codeOf
-/** How a delivery with this stored code stands; throws for one that no version of ours has stored. */
+/** The delivery status of a stored code; throws for an unknown code. */
 export const deliveryStatusName = CODES.nameOf

@@ -1,6 +1,6 @@
 /**
- * @module The history of a webhook: every delivery with its last attempt. Reads only. Pages and totals stay within the newest deliveries, so that a
- * history of millions costs no more than a short one.
+ * @module Reads the history of a webhook: every delivery with its last attempt. Never writes. Pages and totals cover
+ * only the newest deliveries, so that a history of millions costs no more than a short one.
  */
 import type { Database, Statement } from 'bun:sqlite'
 import { toEventCode } from '#features/core/events/record.ts'
@@ -18,13 +18,13 @@ import {
 } from './event-names.ts'
 import type { Webhook } from './webhooks.ts'
 
-/** A delivery with what its event refers to. */
+/** A delivery with the objects that its event refers to. */
 export interface Delivery {
   readonly id: number
   readonly uuid: UuidBytes
   readonly seq: number | null
   readonly event: string
-  /** JSON of the body; null: made of the event. */
+  /** JSON of the body; null when it is built from the event. */
   readonly payload: string | null
   readonly status: DeliveryStatus
   readonly attempts: number
@@ -36,7 +36,7 @@ export interface Delivery {
   readonly error: string | null
   readonly createdAt: Millis
   readonly emailUuid: UuidBytes | null
-  /** Public id of the inbound email that the event is of; null: of none. */
+  /** Public id of the event's inbound email; null when it has none. */
   readonly inboundEmailId: string | null
 }
 
@@ -44,10 +44,10 @@ interface Row extends Omit<Delivery, 'status'> {
   readonly status: number
 }
 
-/** What `?event=` may name. */
+/** Values that `?event=` accepts. */
 export const HISTORY_EVENTS = [...WEBHOOK_EVENTS, TEST_EVENT] as const
 
-/** Deliveries that lists reach and totals count, under each filter. */
+/** Deliveries that lists and totals cover, per filter. */
 export const MAX_LISTED = 10_000
 
 const SELECT = `SELECT d.id, d.uuid, d.seq, d.event, d.payload, d.status, attempts, next_at AS nextAt, attempted_at AS attemptedAt,
@@ -55,7 +55,9 @@ const SELECT = `SELECT d.id, d.uuid, d.seq, d.event, d.payload, d.status, attemp
   CASE WHEN events.type = ${toEventCode('email.inbound')} AND json_valid(events.data) THEN events.data ->> 'inbound_email_id' END AS inboundEmailId
   FROM webhook_deliveries d LEFT JOIN events ON events.account_id = ?1 AND events.seq = d.seq LEFT JOIN emails ON emails.id = events.email_id`
 
-/** One condition, or several that exclude each other; each is found in order of the id by index, and SQLite merges them. */
+/**
+ * One condition, or several that exclude each other. Each is read from an index in id order, and SQLite merges them.
+ */
 const selectIds = (conditions: readonly string[]): string =>
   conditions
     .map((condition) => `SELECT id FROM webhook_deliveries WHERE webhook_id = ?2 ${condition}`)
@@ -66,7 +68,7 @@ const preparePage = (db: Database, conditions: readonly string[]): Statement<Row
     `${SELECT} WHERE d.id IN (SELECT id FROM (${selectIds(conditions)} ORDER BY id DESC LIMIT ?3 OFFSET ?4)) ORDER BY d.id DESC`,
   )
 
-/** ?1 only keeps the numbers of the other parameters the same. */
+/** ?1 is there only to keep the numbers of the other parameters. */
 const prepareCount = (db: Database, conditions: readonly string[]): Statement<{ n: number }, (number | string)[]> =>
   db.prepare(`SELECT COUNT(*) AS n FROM (${selectIds(conditions)} LIMIT ?3) WHERE ?1 IS NOT NULL`)
 
@@ -74,7 +76,7 @@ const ALL = ['']
 const BY_EVENT = DELIVERY_STATUSES.map((_, code) => `AND event = ?5 AND status = ${code}`)
 const BY_STATUS = HISTORY_EVENTS.map((event) => `AND event = '${event}' AND status = ?5`)
 const BY_BOTH = ['AND event = ?5 AND status = ?6']
-/** The same without a page, whose parameters come before. */
+/** The same without the page parameters, which come earlier. */
 const withoutPageParameters = (conditions: readonly string[]): string[] =>
   conditions.map((condition) => condition.replace('?5', '?4').replace('?6', '?5'))
 
@@ -97,7 +99,9 @@ export interface DeliveryFilter {
   readonly event?: string | undefined
 }
 
-/** A page of a webhook's deliveries, newest first. Neither pages nor total go beyond the newest MAX_LISTED under the filter. */
+/**
+ * A page of a webhook's deliveries, newest first. Pages and total cover only the newest MAX_LISTED under the filter.
+ */
 export function listDeliveries(
   db: Database,
   { id, accountId }: Pick<Webhook, 'id' | 'accountId'>,
@@ -121,7 +125,7 @@ export function listDeliveries(
   }
 }
 
-/** A webhook's delivery; 404 when it has none with this id. */
+/** A webhook's delivery; throws 404 when it has none with this id. */
 export function getDelivery(
   db: Database,
   webhook: Pick<Webhook, 'id' | 'accountId'>,

@@ -1,6 +1,6 @@
 /**
- * @module What the webhooks of an account's inbound routes are signed with: one secret for all of them, made when the first route gets a URL or the
- * operator asks for it, sealed for its account. Only the operator sees it.
+ * @module The inbound secret of an account, which signs the requests of all its route webhooks. It is created when the
+ * first route gets a URL or the operator asks for it, and sealed for its account. Only the operator can see it.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -20,13 +20,13 @@ const sql = prepareStatements((db) => ({
     `INSERT INTO inbound_secrets (account_id, secret, created_at, updated_at) VALUES (?1, ?2, ?3, ?3)
      ON CONFLICT DO UPDATE SET secret = excluded.secret, updated_at = excluded.updated_at`,
   ),
-  // So that an attempt that was signed with the old secret counts for nothing.
+  // Invalidates the results of attempts signed with the old secret.
   touchRoutes: db.prepare<{ id: number }, [number, number]>(
     'UPDATE webhooks SET updated_at = max(?, updated_at + 1) WHERE account_id = ? AND route_id IS NOT NULL AND deleted_at IS NULL RETURNING id',
   ),
 }))
 
-/** What an inbound secret is sealed for, so that it opens for no other account. */
+/** Seal context of an inbound secret, so that it opens for no other account. */
 const toSealContext = (accountUuid: string): string => `inbound:${accountUuid}`
 
 function openInboundSecret(db: Database, keys: KeyRing, accountId: number): string | undefined {
@@ -34,7 +34,7 @@ function openInboundSecret(db: Database, keys: KeyRing, accountId: number): stri
   return row ? keys.unsealText(row.secret, toSealContext(formatUuid(row.accountUuid))) : undefined
 }
 
-/** What a webhook's requests are signed with. Throws when it cannot be opened with this master key, or is not there. */
+/** The secret that signs a webhook's requests. Throws when it is missing or cannot be opened with this master key. */
 export function signingSecret({ db, keys }: Pick<App, 'db' | 'keys'>, webhook: Webhook): string {
   if (webhook.routeId === null) return openSecret(keys, webhook)
   const secret = openInboundSecret(db, keys, webhook.accountId)
@@ -55,18 +55,20 @@ const auditSecret = (app: App, tx: Tx, actor: Actor, action: 'revealed' | 'rotat
     resourceId: actor.accountUuid,
   })
 
-/** The account's inbound secret in clear; it is made when there is none yet, as a part of what needs it. */
+/** The account's inbound secret in clear, created in the caller's transaction when there is none yet. */
 export const ensureInboundSecret = (app: App, tx: Tx, actor: Actor): string =>
   openInboundSecret(tx.db, app.keys, actor.accountId) ?? storeNewSecret(app, tx, actor)
 
-/** The account's inbound secret in clear; an audit row says that it was shown. */
+/** The account's inbound secret in clear; writes an audit entry. */
 export const revealInboundSecret = (app: App, actor: Actor): Promise<string> =>
   app.commit.write((tx) => {
     auditSecret(app, tx, actor, 'revealed')
     return ensureInboundSecret(app, tx, actor)
   })
 
-/** Replaces the account's inbound secret and returns the new one: every later attempt is signed with it, retries included. */
+/**
+ * Replaces the account's inbound secret and returns the new one, which signs every later attempt, including retries.
+ */
 export const rotateInboundSecret = (app: App, actor: Actor): Promise<string> =>
   app.commit.write((tx) => {
     const clear = storeNewSecret(app, tx, actor)

@@ -17,15 +17,15 @@ const WEBHOOK_FIELDS = {
   id: Uuid({ description: 'Id of the webhook.' }),
   account_id: Uuid({ description: 'Account it belongs to.' }),
   url: Type.String({ description: 'Where events are posted.' }),
-  events: Type.Array(Type.String(), { description: 'Names of the events that it is told.' }),
+  events: Type.Array(Type.String(), { description: 'Names of the events that it gets.' }),
   is_active: Type.Boolean({ description: 'Whether anything is posted.' }),
-  failure_count: Type.Integer({ description: 'Failed attempts in a row; the tenth switches it off.' }),
+  failure_count: Type.Integer({ description: 'Consecutive failed attempts; the tenth deactivates it.' }),
   last_failure_at: Nullable(Timestamp(), { description: 'When the last failed attempt was made.' }),
   last_failure_reason: Nullable(Type.String(), {
-    description: 'Why it failed, or that the webhook was deactivated by failures.',
+    description: 'Why it failed, or that failures deactivated the webhook.',
   }),
-  last_success_at: Nullable(Timestamp(), { description: 'When the last attempt with a 2xx answer was made.' }),
-  created_at: Timestamp({ description: 'When it was made.' }),
+  last_success_at: Nullable(Timestamp(), { description: 'When the last attempt with a 2xx response was made.' }),
+  created_at: Timestamp({ description: 'When it was created.' }),
   updated_at: Timestamp({ description: 'When it was last changed.' }),
 }
 
@@ -39,7 +39,7 @@ export const CreatedWebhook = Type.Object({
 export type CreatedWebhook = Static<typeof CreatedWebhook>
 
 const url = (more = {}) =>
-  Type.String({ description: 'https URL without credentials that leads to a public address.', ...more })
+  Type.String({ description: 'https URL without credentials that resolves to a public address.', ...more })
 const events = (more = {}) =>
   Type.Array(Type.String(), {
     maxItems: MAX_EVENT_NAMES,
@@ -49,7 +49,7 @@ const events = (more = {}) =>
 
 export const NewWebhook = StrictObject({ url: url(), events: events() })
 
-/** Who only wants to switch a webhook on or off leaves out the others. */
+/** Clients that only want to change is_active tend to omit the other fields. */
 const PUT_HINT = { 'x-missing': 'a PUT sends all of url, events and is_active' }
 
 export const WebhookChange = StrictObject({
@@ -57,7 +57,7 @@ export const WebhookChange = StrictObject({
   events: events(PUT_HINT),
   is_active: Type.Boolean({
     ...PUT_HINT,
-    description: 'Whether anything is posted. A webhook that failures have switched off becomes active in any case.',
+    description: 'Whether anything is posted. A webhook that failures deactivated becomes active in any case.',
   }),
 })
 
@@ -67,9 +67,9 @@ export const TestResult = Type.Object({
     {
       event: Type.Literal(TEST_EVENT, { description: 'Name of the event.' }),
       account_id: Uuid({ description: 'Account of the webhook.' }),
-      timestamp: Timestamp({ description: 'When the test was asked for.' }),
+      timestamp: Timestamp({ description: 'When the test was requested.' }),
       data: Type.Object(
-        { message: Type.String({ description: 'Says that this is a test.' }) },
+        { message: Type.String({ description: 'States that this is a test.' }) },
         { description: 'What the event carries.' },
       ),
     },
@@ -83,29 +83,31 @@ export const DeliveryQuery = Type.Object({
   event: Type.Optional(StringEnum(HISTORY_EVENTS, { description: 'Only deliveries of this event.' })),
 })
 
-/** What deliveries of all kinds of webhooks have, beside their id, their webhook and what they tell of. */
+/** Fields that deliveries of all webhooks share, apart from id, webhook and subject. */
 export const DELIVERY_FIELDS = {
   event: Type.String({ description: 'Name of the event.' }),
-  event_id: Nullable(Uuid(), { description: 'Id of the event in the event feed; null when it is not there.' }),
-  seq: Nullable(Type.Integer(), { description: 'Position of the event in the event feed; null when it is not there.' }),
+  event_id: Nullable(Uuid(), { description: 'Id of the event in the event feed; null when it is not in the feed.' }),
+  seq: Nullable(Type.Integer(), {
+    description: 'Position of the event in the event feed; null when it is not in the feed.',
+  }),
   status: Type.String({
     description:
-      'pending: an attempt is still to come; delivered: answered with a 2xx; undeliverable: there is no further attempt.',
+      'pending: another attempt follows; delivered: the response was a 2xx; undeliverable: no further attempt follows.',
   }),
   attempts: Type.Integer({ description: 'Attempts made so far.' }),
   next_attempt_at: Nullable(Timestamp(), { description: 'When the next attempt is due; null when there is none.' }),
   attempted_at: Nullable(Timestamp(), { description: 'When the last attempt was made.' }),
   duration_ms: Nullable(Type.Integer(), { description: 'How long the last attempt took, in milliseconds.' }),
-  status_code: Nullable(Type.Integer(), { description: 'Status of the last answer; null when there was none.' }),
-  response: Nullable(Type.String(), { description: 'The first 1 kB of the last answer.' }),
-  error: Nullable(Type.String(), { description: 'Why the last attempt did not succeed, or why there is none.' }),
-  created_at: Timestamp({ description: 'When the delivery came into being.' }),
+  status_code: Nullable(Type.Integer(), { description: 'Status of the last response; null when there was none.' }),
+  response: Nullable(Type.String(), { description: 'The first 1 kB of the last response.' }),
+  error: Nullable(Type.String(), { description: 'Why the last attempt failed, or why there is none.' }),
+  created_at: Timestamp({ description: 'When the delivery was created.' }),
 }
 
 export const DeliveryRecord = Type.Object({
   id: Uuid({ description: 'Id of the delivery.' }),
   webhook_id: Uuid({ description: 'Webhook it is for.' }),
-  email_id: Nullable(Uuid(), { description: 'Email that the event is of; null when it is of none.' }),
+  email_id: Nullable(Uuid(), { description: 'Email of the event; null when it has none.' }),
   ...DELIVERY_FIELDS,
 })
 export type DeliveryRecord = Static<typeof DeliveryRecord>
@@ -124,23 +126,26 @@ export const ReplayRange = StrictObject(
   {
     ...RANGE_FIELDS,
     events: Type.Optional(
-      Type.Array(Type.String(), { maxItems: MAX_EVENT_NAMES, description: 'Only these of its events; default: all.' }),
+      Type.Array(Type.String(), {
+        maxItems: MAX_EVENT_NAMES,
+        description: 'Only these events; default: all that it subscribes to.',
+      }),
     ),
   },
-  { description: `A lower bound at least. At most ${MAX_REPLAYED} events are replayed in one call.` },
+  { description: `A lower limit is required. One call replays at most ${MAX_REPLAYED} events.` },
 )
 
 export const ReplayResult = Type.Object({
   deliveries: Type.Integer({ description: 'Deliveries that were queued.' }),
   from_seq: Nullable(Type.Integer(), {
-    description: 'Position of the first event among them; null when there is none.',
+    description: 'Position of their first event; null when there is none.',
   }),
-  to_seq: Nullable(Type.Integer(), { description: 'Position of the last one.' }),
+  to_seq: Nullable(Type.Integer(), { description: 'Position of their last event.' }),
 })
 export type ReplayResult = Static<typeof ReplayResult>
 
-/** For the description of the list. */
-export const HISTORY_LIMIT_NOTE = `The list and its total reach the newest ${MAX_LISTED} deliveries under the filter.`
+/** For the descriptions of lists. */
+export const HISTORY_LIMIT_NOTE = `The list and its total cover only the newest ${MAX_LISTED} deliveries under the filter.`
 
 export const toWebhookWire = (webhook: Webhook, accountUuid: string): WebhookRecord => ({
   id: formatUuid(webhook.uuid),

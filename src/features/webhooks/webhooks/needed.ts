@@ -1,4 +1,4 @@
-/** @module Which events webhooks are still to be told of: those are kept longer than others. Reads only. */
+/** @module Finds the events that webhooks still need, so that retention keeps them longer. Never writes. */
 import type { Database } from 'bun:sqlite'
 import { prepareStatements } from '#platform/db/open.ts'
 
@@ -6,7 +6,7 @@ const sql = prepareStatements((db) => ({
   cursor: db.prepare<{ seq: number | null }, [number]>(
     'SELECT min(cursor_seq) AS seq FROM webhooks WHERE account_id = ? AND is_active = 1 AND deleted_at IS NULL AND route_id IS NULL',
   ),
-  // By index: each route costs one look, whatever its mail.
+  // By index: one lookup per route, however much mail it has.
   ofRoutes: db.prepare<{ seq: number | null }, [number]>(
     `SELECT min((SELECT event_seq FROM inbound_emails i WHERE i.route_id = w.route_id AND event_seq > cursor_seq ORDER BY event_seq LIMIT 1)) AS seq
      FROM webhooks w WHERE account_id = ? AND is_active = 1 AND deleted_at IS NULL AND route_id IS NOT NULL`,
@@ -18,8 +18,8 @@ const sql = prepareStatements((db) => ({
 }))
 
 /**
- * Number of the first event of an account that a webhook may still have to be told of; undefined: none of those that there are. A webhook that is off is
- * told nothing of what happened meanwhile, so it needs none.
+ * Number of the first event of an account that a webhook may still need; undefined when none is needed. Inactive
+ * webhooks need none, because events from the inactive time are not sent.
  */
 export function findFirstNeededSeq(db: Database, accountId: number): number | undefined {
   const { cursor, ofRoutes, pending } = sql(db)

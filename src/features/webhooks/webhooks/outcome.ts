@@ -1,6 +1,6 @@
 /**
- * @module Writes how an attempt ended: one transaction with the delivery's row, the webhook's count of failures and its cursor, and the end of a
- * webhook that failed too often. The only writer of a delivery after its first attempt.
+ * @module Writes the outcome of an attempt: one transaction with the delivery, the webhook's failure count and cursor,
+ * and the deactivation of a webhook that failed too often. The only writer of a delivery after its first attempt.
  */
 import type { App } from '#features/core/app/app.ts'
 import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
@@ -16,11 +16,11 @@ import { endPendingBatch } from './pending.ts'
 import { computeRetryDelayMs, MAX_ATTEMPTS, MAX_CONSECUTIVE_FAILURES } from './retry-schedule.ts'
 import type { Webhook } from './webhooks.ts'
 
-/** What was tried. */
+/** What the attempt was made for. */
 export type AttemptOrigin =
-  /** An event for the first time: it has no row yet. */
+  /** The first attempt for an event, which has no delivery row yet. */
   | { readonly kind: 'event'; readonly seq: number; readonly event: string }
-  /** A stored delivery. `test` ones count for nothing and are not repeated. */
+  /** A stored delivery. Tests count for nothing and are not retried. */
   | {
       readonly kind: 'stored'
       readonly deliveryId: number
@@ -29,7 +29,7 @@ export type AttemptOrigin =
       readonly isTest: boolean
     }
 
-/** Whose delivery it is, and of which inbound route. */
+/** The webhook of a delivery, and its inbound route. */
 type DeliveryTarget = Pick<Webhook, 'id' | 'accountId' | 'routeId'>
 
 interface State {
@@ -72,24 +72,24 @@ const sql = prepareStatements((db) => ({
   moveCursor: db.prepare('UPDATE webhooks SET cursor_seq = max(cursor_seq, ?) WHERE id = ? AND is_active = 1'),
 }))
 
-/** What `last_failure_reason` says of a webhook that failures have switched off. */
+/** `last_failure_reason` of a webhook that failures deactivated. */
 export const DEACTIVATION_REASON = `deactivated after ${MAX_CONSECUTIVE_FAILURES} consecutive failures`
 
-/** What the history says of deliveries that waited when failures switched their webhook off. */
+/** Error in the history of deliveries that were pending when failures deactivated their webhook. */
 export const ENDED_BY_FAILURES = `The webhook was ${DEACTIVATION_REASON}.`
 
 export interface WriteResult {
-  /** This failure was one too many: the webhook is off. */
+  /** This failure deactivated the webhook. */
   readonly isDeactivated: boolean
 }
 
 const NOT_DEACTIVATED: WriteResult = { isDeactivated: false }
 
 /**
- * Writes an attempt's outcome.
- * @param webhook as it was when the attempt began
- * @param isFailure whether it is one more failure in a row, as `Streak` has it
- * @param cursor every event of the account up to it has its row, or is not wanted by this webhook
+ * Writes the outcome of an attempt.
+ * @param webhook its state when the attempt began
+ * @param isFailure whether it counts as another consecutive failure, as `Streak` decides
+ * @param cursor all events of the account up to it have a delivery, or are not subscribed
  */
 export function writeAttempt(
   app: App,
@@ -101,13 +101,13 @@ export function writeAttempt(
   cursor: number,
 ): WriteResult {
   const webhook = sql(tx.db).state.get(webhookId)
-  // Deleted while the attempt was under way.
+  // The webhook was deleted during the attempt.
   if (!webhook) return NOT_DEACTIVATED
   const attempts = origin.kind === 'event' ? 1 : origin.attempts + 1
   const isTest = origin.kind === 'stored' && origin.isTest
   const isActive = webhook.isActive === 1
   const failures = webhook.failureCount + (isFailure ? 1 : 0)
-  // Of a webhook that was changed meanwhile an attempt says nothing: it went to what it was before.
+  // An attempt does not count for a webhook that was changed since then, because it used the old URL or secret.
   const isCounted = isActive && !isTest && webhook.updatedAt === updatedAt
   const isDeactivated = isCounted && isFailure && failures >= MAX_CONSECUTIVE_FAILURES
   const isEnded = origin.kind === 'stored' && !sql(tx.db).isWaiting.get(origin.deliveryId)
@@ -157,7 +157,7 @@ function writeDelivery(
   } else sql(tx.db).update.run(deliveryStatusCode(status), attempts, nextAt ?? null, ...columns, origin.deliveryId)
 }
 
-/** The inbound email learns how the webhook of its route took it; other webhooks, and other events, say nothing of it. */
+/** Updates the inbound email with the result of its route's webhook. Does nothing for other webhooks and events. */
 function updateInboundEmail(
   app: App,
   tx: Tx,
@@ -171,8 +171,9 @@ function updateInboundEmail(
 }
 
 /**
- * Writes that an event could not be read, which counts for nothing. It stays in the history, from which it can be replayed.
- * @param retryAt when it is read again, if the trouble may pass; undefined: it is given up
+ * Records that an event could not be read, without counting a failure. It stays in the history, where it can be
+ * replayed.
+ * @param retryAt when it is read again, for a transient error; undefined: it is given up
  */
 export function writeUnreadable(
   app: App,
@@ -182,13 +183,13 @@ export function writeUnreadable(
   retryAt: Millis | undefined,
 ): void {
   const state = sql(tx.db).state.get(webhook.id)
-  // Deleted meanwhile: nobody would take the row away again.
+  // The webhook was deleted since then, and nothing would purge the row.
   if (!state) return
   const isEnded = state.isActive === 0 || (origin.kind === 'stored' && !sql(tx.db).isWaiting.get(origin.deliveryId))
   const nextAt = isEnded ? undefined : retryAt
   const isGivenUp = nextAt === undefined
   const attempts = origin.kind === 'stored' ? origin.attempts : isGivenUp ? 1 : 0
-  const error = `The event could not be read${isGivenUp ? '' : ' for the moment; it is tried again'}.`
+  const error = `The event could not be read${isGivenUp ? '' : '; it will be tried again'}.`
   const kind = isGivenUp ? 'permanent' : 'transient'
   const at = app.clock.now()
   writeDelivery(
@@ -202,7 +203,10 @@ export function writeUnreadable(
   )
 }
 
-/** Too many failures in a row: no more attempts, and what waits for one is undeliverable; all of it, once the caller has ended the rest. */
+/**
+ * Deactivates a webhook after too many consecutive failures: no more attempts, and pending deliveries become
+ * undeliverable. The caller ends those beyond the first batch.
+ */
 function deactivate(app: App, tx: Tx, webhookId: number, webhook: State): void {
   sql(tx.db).switchOff.run(DEACTIVATION_REASON, app.eventTime(), webhookId)
   endPendingBatch(app, tx, webhookId, ENDED_BY_FAILURES)
@@ -215,7 +219,7 @@ function deactivate(app: App, tx: Tx, webhookId: number, webhook: State): void {
   })
 }
 
-/** Ends a delivery that cannot be made, because what it was to tell is gone. */
+/** Ends a delivery that cannot be made, because its event was deleted. */
 export function endDelivery(
   app: App,
   tx: Tx,
@@ -227,6 +231,6 @@ export function endDelivery(
   updateInboundEmail(app, tx, webhook, seq, { status: 'undeliverable', at: app.clock.now(), error })
 }
 
-/** Stores how far a webhook has come while there was nothing for it, so that a restart need not look at all that again. */
+/** Stores the cursor of a webhook that skipped events, so that a restart need not examine them again. */
 export const moveCursor = (tx: Tx, webhookId: number, cursor: number): void =>
   void sql(tx.db).moveCursor.run(cursor, webhookId)

@@ -1,17 +1,21 @@
 /**
- * @module Tells trouble of this service's own DNS and network from that of endpoints: it counts against no webhook, and is logged once. It is the network's
- * when several hosts that took events lately fail without a response, and no endpoint has responded since. In memory only.
+ * @module Distinguishes failures of this service's own DNS and network from those of endpoints; own failures count
+ * against no webhook and are logged once. The network is considered the cause when several hosts that accepted events
+ * recently fail without a response, and no endpoint has responded since then. In memory only.
  */
 import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { FetchOutcome } from '#platform/safe-fetch.ts'
 import { days, minutes } from '#platform/units.ts'
 
-/** Hosts that have to fail together. Two may share a data centre by chance, or be all that there is. */
+/** Hosts that must fail together. Two may share a data centre, or be the only hosts. */
 const MIN_SILENT_HOSTS = 3
-/** A host that took nothing for longer is dead by itself. It also ends the excuse: endpoints that all stay silent for longer count. */
+/**
+ * A host without success for longer is itself dead. This also limits the excuse: when all endpoints stay silent for
+ * longer, failures count.
+ */
 const MAX_SUCCESS_AGE_MS = days(1)
-/** Longer than a webhook rests and an attempt takes: while trouble goes on it is seen more often. */
+/** Exceeds the longest backoff plus an attempt, so a continuing failure recurs within this time. */
 const REPORT_INTERVAL_MS = minutes(2)
 
 /** Why there was no response. */
@@ -20,9 +24,9 @@ type FetchFailure = Pick<FetchOutcome & { readonly kind: 'failed' }, 'cause' | '
 type FailureSource = 'own' | 'network'
 
 const MESSAGES: Readonly<Record<FailureSource, string>> = {
-  own: 'webhooks wait, no failure is counted: this service can look up no name or open no connection; check its DNS servers (TASSIS_DNS_SERVERS, /etc/resolv.conf) and its limit of open files',
+  own: 'webhooks wait, failures are not counted: this service cannot resolve names or open connections; check its DNS servers (TASSIS_DNS_SERVERS, /etc/resolv.conf) and its limit of open files',
   network:
-    'webhooks wait, no failure is counted: no endpoint responds any more, so the network of this service is taken to be the cause; check its way out',
+    'webhooks wait, failures are not counted: no endpoint responds, so the network of this service is probably down; check its outbound connectivity',
 }
 
 export class OwnFailureDetector {
@@ -35,21 +39,21 @@ export class OwnFailureDetector {
     this.#app = app
   }
 
-  /** An endpoint responded, in whatever way. */
+  /** Records that an endpoint responded, with any status. */
   recordResponse(): void {
     this.#silentHosts.clear()
   }
 
   /**
    * Whether an attempt without a response failed because of us.
-   * @param lastSuccessAt when the webhook last took an event; null: never
+   * @param lastSuccessAt when the webhook last accepted an event; null: never
    */
   isOwnFailure(url: string, { cause, reason }: FetchFailure, lastSuccessAt: Millis | null): boolean {
     if (cause === 'own') {
       this.#report('own', reason)
       return true
     }
-    // The address may not be called: that is so whatever the network does.
+    // The address may not be called, whatever the state of the network.
     if (cause === 'refused') return false
     if (lastSuccessAt !== null && this.#app.clock.now() - lastSuccessAt < MAX_SUCCESS_AGE_MS)
       this.#silentHosts.add(new URL(url).hostname)

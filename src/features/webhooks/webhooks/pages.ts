@@ -1,6 +1,7 @@
 /**
- * @module /webhooks: who is signed in sees and replaces the signing secrets of the account's webhooks, and sends test events. GET shows no secret and changes
- * nothing, but asks before one is replaced; a POST of the page itself does, and each is in the audit log.
+ * @module Serves /webhooks, where signed-in users see and replace the signing secrets of the account's webhooks and
+ * send test events. GET shows no secret and changes nothing, but asks for confirmation before a replacement. A POST
+ * from the page itself acts, and each is in the audit log.
  */
 import { Elysia } from 'elysia'
 import { getAccount } from '#features/core/accounts/accounts.ts'
@@ -30,7 +31,7 @@ import { getWebhook, listWebhooks } from './webhooks.ts'
 
 const MAX_SHOWN = 100
 
-/** What a button did, to be shown with its webhook. */
+/** The result of a button, shown with its webhook. */
 type PageNotice = Pick<WebhookView, 'id' | 'secret' | 'isRotated' | 'isTested'>
 
 export function webhookPages(app: App, people: AuthContext) {
@@ -59,7 +60,7 @@ export function webhookPages(app: App, people: AuthContext) {
     )
   }
 
-  /** Runs what the page does for whoever is signed in; others are sent to sign in, and a refusal becomes a page. */
+  /** Runs a page function for the signed-in user. Redirects others to the sign-in page, and renders errors as pages. */
   const forUser = async (request: Request, work: (actor: Actor) => Response | Promise<Response>): Promise<Response> => {
     try {
       people.requireOwnHost(request)
@@ -96,7 +97,7 @@ export function webhookPages(app: App, people: AuthContext) {
           people.requireOwnOrigin(request)
           const [id, action] = [readField(body, 'id'), readField(body, 'action')]
           if (!isValidCsrfToken(app, requireSessionId(actor), readField(body, 'csrf_token')))
-            throw new AppError(403, 'csrf_failed', 'The page is too old; open it again.')
+            throw new AppError(403, 'csrf_failed', 'The page has expired; open it again.')
           requireSecretsAccess(actor)
           if (action === TEST) {
             await sendTestEvent(app, actor, id)
@@ -105,11 +106,11 @@ export function webhookPages(app: App, people: AuthContext) {
           if (action === REVEAL)
             return respondWithPage(actor, { id, secret: await revealSecret(app, actor, id), isRotated: false })
           if (action === ROTATE) {
-            // A second click, or a page that is loaded again, replaces nothing: somebody has noted the new one already.
+            // A repeated click or reload replaces nothing, because the user may have copied the new secret already.
             const seen = Number(readField(body, 'version'))
             return respondWithPage(actor, { id, secret: await rotateSecret(app, actor, id, seen), isRotated: true })
           }
-          throw new AppError(404, 'page_not_found', 'There is no such button; open the page again.')
+          throw new AppError(404, 'page_not_found', 'Unknown action; open the page again.')
         }),
       { detail: { hide: true, ...acceptsBody('json-or-form') } },
     )
@@ -117,7 +118,7 @@ export function webhookPages(app: App, people: AuthContext) {
 
 const MAX_FIELD_LENGTH = 1000
 
-/** A field of the form, or of the query; empty when it was not sent, or cannot be one. */
+/** A field of the form or query; empty when it is missing or invalid. */
 function readField(fields: unknown, name: string): string {
   const value =
     typeof fields === 'object' && fields !== null && Object.hasOwn(fields, name) ? Reflect.get(fields, name) : ''

@@ -1,6 +1,6 @@
 /**
- * @module What a webhook is told of an event of the feed. Made of what is stored and of nothing else, so that every attempt and every replay
- * sends the same body. Never signs, never sends.
+ * @module Builds the body that a webhook gets for an event of the feed. Uses stored data only, so that every attempt
+ * and replay sends the same body. Never signs or sends.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -23,7 +23,7 @@ interface Row {
   readonly accountUuid: Uint8Array
 }
 
-/** The email that an event is of, and its recipient. */
+/** The email of an event, and its recipient. */
 interface EmailRow {
   readonly emailId: number
   readonly emailUuid: Uint8Array
@@ -50,7 +50,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** What the body of an event is made of. */
+/** The data from which a body is built. */
 interface EventContext {
   readonly emailId: string
   /** From header, as the API returns it. */
@@ -59,14 +59,14 @@ interface EventContext {
   readonly messageId: string
   readonly recipient: string | null
   readonly data: EventData
-  /** The To addresses, in their order. */
+  /** The To addresses in order. */
   to(): readonly string[]
 }
 
-/** Fields of a payload beside those that all have. */
+/** Fields specific to an event, beyond those of all payloads. */
 type Body = Readonly<Record<string, string | null>>
 
-/** The fields of `delivered`: all strings, empty where nothing is known. */
+/** The fields of `delivered`: all strings, empty when unknown. */
 const toOutcomeBody = (context: EventContext): Body => ({
   email_id: context.emailId,
   from: context.from,
@@ -77,7 +77,7 @@ const toOutcomeBody = (context: EventContext): Body => ({
   ip_address: context.data.ip_address ?? '',
 })
 
-/** The rejection text is the reply; where nobody replied, for example when retries ran out, it is what ended them. */
+/** The rejection text is the SMTP reply. Without one, for example after the last retry, it is the stored reason. */
 const toBounceBody = (context: EventContext): Body => {
   const body = toOutcomeBody(context)
   return { ...body, smtp_response: body['smtp_response'] || (context.data.reason ?? '') }
@@ -85,7 +85,7 @@ const toBounceBody = (context: EventContext): Body => {
 
 const toReasonBody = (context: EventContext): Body => ({ ...toOutcomeBody(context), reason: context.data.reason ?? '' })
 
-/** The types of an email's events that webhooks are told of, each with its own fields; the others are not in it. */
+/** Bodies of the email events that webhooks get; other events are handled elsewhere or not sent. */
 const BODIES: { readonly [Type in EventType]?: (context: EventContext) => Body } = {
   sent: (context) => ({ ...toOutcomeBody(context), smtp_response: null, ip_address: null }),
   delivered: toOutcomeBody,
@@ -100,7 +100,7 @@ const BODIES: { readonly [Type in EventType]?: (context: EventContext) => Body }
   }),
   opened: ({ emailId }) => ({ email_id: emailId }),
   clicked: ({ emailId, data }) => ({ email_id: emailId, link_url: data.link_url ?? '' }),
-  // Whoever complained may be a Cc or Bcc recipient; `to_address` is the email's, as its detail has it.
+  // The complainer may be a Cc or Bcc recipient; `to_address` is the first To address of the email, as in its details.
   complained: ({ emailId, recipient, messageId, data, to }) => ({
     email_id: emailId,
     to_address: to()[0] ?? '',
@@ -118,14 +118,14 @@ const BODIES: { readonly [Type in EventType]?: (context: EventContext) => Body }
 }
 
 export interface Payload {
-  /** Name of the event; one of WEBHOOK_EVENTS. */
+  /** Name of the event, one of WEBHOOK_EVENTS. */
   readonly event: string
   readonly body: Record<string, unknown>
 }
 
 /**
- * The payload of an account's event; `JSON.stringify` of its body gives the same bytes at every call. Undefined when the event, or what it is of, is
- * gone, or when it is of a type that webhooks are not told of. Throws when a part of it cannot be read.
+ * The payload of an account's event; `JSON.stringify` of its body always gives the same bytes. Undefined when the event
+ * or its subject was deleted, or when webhooks do not get its type. Throws when a part cannot be read.
  */
 export function buildPayload(app: App, accountId: number, seq: number): Payload | undefined {
   const { db, keys } = app
@@ -148,7 +148,7 @@ export function buildPayload(app: App, accountId: number, seq: number): Payload 
     return body && { event, body: { ...head, ...body } }
   }
   if (event === 'mailbox.message.received') {
-    // The only event without the fields that all others begin with.
+    // The only event without the common fields.
     const body = buildMailboxPayload(app, accountId, data.mailbox_message_id ?? '')
     return body && { event, body: { event, ...body } }
   }

@@ -1,6 +1,6 @@
 /**
- * @module Deliveries that wait for an attempt without having had one: made by hand (tests, replays), and ended without one when their webhook no
- * longer wants them.
+ * @module Creates pending deliveries by hand (tests, replays), and ends pending deliveries that their webhook no longer
+ * needs.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -13,10 +13,10 @@ import { deliveryStatusCode, TEST_EVENT } from './event-names.ts'
 
 export interface NewDelivery {
   readonly webhookId: number
-  /** Position of the event in the feed; null: `payload` has all of it. */
+  /** Position of the event in the feed; null when `payload` has everything. */
   readonly seq: number | null
   readonly event: string
-  /** JSON of the body; null: made of the event. */
+  /** JSON of the body; null when it is built from the event. */
   readonly payload: string | null
 }
 
@@ -38,7 +38,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Ended in one transaction: a few milliseconds. */
+/** Deliveries ended in one transaction: a few milliseconds. */
 const BATCH_SIZE = 200
 
 /** Stores a delivery that is due at `now`. Returns its public id. */
@@ -49,19 +49,20 @@ export function insertPending(tx: Tx, delivery: NewDelivery, now: Millis): UuidB
   return uuid
 }
 
-/** Deliveries of a webhook that wait for an attempt. */
+/** Number of a webhook's pending deliveries. */
 export const countPending = (db: Database, webhookId: number): number => sql(db).count.get(webhookId)?.n ?? 0
 
 /**
- * Ends what still waits for a webhook that was switched off or deleted, slice by slice; tests go on, because they are told to inactive webhooks too.
- * @param error what the history says of it, behind what was wrong with the last attempt
+ * Ends the pending deliveries of a deactivated or deleted webhook, batch by batch. Tests stay pending, because inactive
+ * webhooks get them too.
+ * @param error added to the error of the last attempt in the history
  */
 export async function endPending(app: App, webhookId: number, error: string): Promise<void> {
   for (let ended = BATCH_SIZE; ended === BATCH_SIZE; )
     ended = await app.commit.writeFromReserve((tx) => endPendingBatch(app, tx, webhookId, error))
 }
 
-/** Ends up to a slice of them, and none of a webhook that is active (again); returns how many. */
+/** Ends one batch, and none while the webhook is active. Returns how many. */
 export function endPendingBatch(app: App, tx: Tx, webhookId: number, error: string): number {
   const ended = sql(tx.db).end.all(deliveryStatusCode('undeliverable'), error, webhookId, TEST_EVENT, BATCH_SIZE)
   const webhook = ended.length > 0 ? sql(tx.db).route.get(webhookId) : null

@@ -1,4 +1,7 @@
-/** @module Takes away what webhooks leave behind: old history, deleted webhooks, and waiting deliveries whose ending was cut short. */
+/**
+ * @module Purges old webhook history and deleted webhooks, and ends pending deliveries that an interrupted deactivation
+ * left.
+ */
 import type { App } from '#features/core/app/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -28,12 +31,13 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Removed in one transaction: a few milliseconds. */
+/** Rows deleted in one transaction: a few milliseconds. */
 const BATCH_SIZE = 200
 
 /**
- * Removes deleted webhooks with their history, and finished deliveries older than `webhookHistoryDays`; ends what waits for webhooks that are off.
- * Returns how many deliveries of the living were removed. Meant to be called every hour or so, one run at a time.
+ * Deletes the rows of deleted webhooks with their history, and finished deliveries older than `webhookHistoryDays`;
+ * ends pending deliveries of inactive webhooks. Returns the number of deleted deliveries of existing webhooks. Called
+ * about every hour, one run at a time.
  */
 export async function purgeWebhookHistory(app: App): Promise<number> {
   for (const { id } of sql(app.db).inactiveWithPending.all()) await endPending(app, id, DEACTIVATED_REASON)
@@ -53,7 +57,7 @@ export async function purgeWebhookHistory(app: App): Promise<number> {
   }
 }
 
-/** True when nothing is left, the webhook itself included. */
+/** True once nothing is left, including the webhook itself. */
 function deleteBatch(tx: Tx, webhookId: number): boolean {
   const { changes } = sql(tx.db).deleteOfWebhook.run(webhookId, BATCH_SIZE)
   if (changes === BATCH_SIZE) return false

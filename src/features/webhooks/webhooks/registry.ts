@@ -1,21 +1,24 @@
-/** @module The webhooks that are looked after: found by row, and by whom an account's events concern. Reads the database, sends and writes nothing. */
+/**
+ * @module The webhooks that the dispatcher serves: finds them by row id, and by the events of an account. Reads the
+ * database; sends and writes nothing.
+ */
 import type { App } from '#features/core/app/app.ts'
 import { toEventCode } from '#features/core/events/record.ts'
 import type { Timer } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { WebhookQueue } from './webhook-queue.ts'
 
-/** A webhook that is looked after. */
+/** A webhook that the dispatcher serves. */
 export interface RegistryEntry {
   readonly queue: WebhookQueue
   timer: Timer | undefined
-  /** Where the cursor is stored. */
+  /** The cursor in the database. */
   storedCursor: number
   cursorTimer: Timer | undefined
 }
 
 const sql = prepareStatements((db) => ({
-  // The routes that got mail among some events; by the primary key of events, so that it costs as much as there are.
+  // The routes with mail among some events. Reads events by primary key, so the cost depends on their number.
   routesWithMail: db.prepare<{ routeId: number }, [number, number, number, number]>(
     `SELECT DISTINCT route_id AS routeId FROM events JOIN inbound_emails ON uuid = unhex(data ->> 'inbound_email_id', '-')
      WHERE events.account_id = ? AND seq > ? AND seq <= ? AND type = ? AND route_id IS NOT NULL`,
@@ -25,9 +28,9 @@ const sql = prepareStatements((db) => ({
 export class WebhookRegistry {
   readonly #app: Pick<App, 'db' | 'log'>
   readonly #entries = new Map<number, RegistryEntry>()
-  /** Webhooks that are told of whatever happens in an account. */
+  /** Webhooks that get any events of an account. */
   readonly #byAccount = new Map<number, Set<number>>()
-  /** Webhooks of inbound routes, by the row of the route. An account may have many, so each is woken by its own mail only. */
+  /** Route webhooks by the row id of the route. An account may have many, so each is woken only by its own mail. */
   readonly #routesOfAccount = new Map<number, Map<number, number>>()
 
   constructor(app: Pick<App, 'db' | 'log'>) {
@@ -38,7 +41,7 @@ export class WebhookRegistry {
     return this.#entries.get(id)
   }
 
-  /** All of them now: safe to walk while some come or go. */
+  /** A copy, so that entries may be added or removed during iteration. */
   all(): RegistryEntry[] {
     return [...this.#entries.values()]
   }
@@ -51,7 +54,7 @@ export class WebhookRegistry {
     else this.#byAccount.set(accountId, (this.#byAccount.get(accountId) ?? new Set()).add(id))
   }
 
-  /** Ends its timers too; nothing for one that is not there. */
+  /** Cancels its timers too. Ignores an unknown id. */
   remove(id: number): void {
     const entry = this.#entries.get(id)
     if (!entry) return
@@ -63,12 +66,15 @@ export class WebhookRegistry {
     if (routeId !== null) this.#routesOfAccount.get(accountId)?.delete(routeId)
   }
 
-  /** Whom an account's events after `before`, up to `lastSeq`, may concern. Never throws: a signal calls it. */
+  /**
+   * Webhooks that an account's events after `before`, up to `lastSeq`, may concern. Never throws, because a signal
+   * calls it.
+   */
   findConcerned(accountId: number, before: number | undefined, lastSeq: number): readonly number[] {
     return [...(this.#byAccount.get(accountId) ?? []), ...this.#findRoutesWithMail(accountId, before, lastSeq)]
   }
 
-  /** The webhooks of an account's routes that got mail among its events after `before`, up to `lastSeq`. */
+  /** Webhooks of the account's routes with mail among its events after `before`, up to `lastSeq`. */
   #findRoutesWithMail(accountId: number, before: number | undefined, lastSeq: number): readonly number[] {
     const routes = this.#routesOfAccount.get(accountId)
     if (!routes || routes.size === 0) return []
@@ -78,7 +84,7 @@ export class WebhookRegistry {
         .routesWithMail.all(accountId, before, lastSeq, toEventCode('email.inbound'))
         .flatMap(({ routeId }) => routes.get(routeId) ?? [])
     } catch (error) {
-      this.#app.log.error({ err: error }, 'which routes got mail could not be read; all of the account are looked at')
+      this.#app.log.error({ err: error }, 'routes with new mail not read; checking all routes of the account')
       return [...routes.values()]
     }
   }

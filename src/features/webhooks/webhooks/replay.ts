@@ -1,6 +1,6 @@
 /**
- * @module Tells a webhook again: one delivery, or every event of a range that it subscribes to. A replay is a delivery of its own, with the same
- * body and a ladder of its own.
+ * @module Replays events to a webhook: one delivery, or all subscribed events of a range. A replay is a new delivery
+ * with the same body and its own retry schedule.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -21,17 +21,20 @@ import { countPending, insertPending } from './pending.ts'
 import { requireTestAllowed } from './test-event.ts'
 import { type FindWebhook, getWebhook, type Webhook } from './webhooks.ts'
 
-/** Deliveries that one call may make. */
+/** Maximum number of deliveries that one call creates. */
 export const MAX_REPLAYED = 10_000
-/** Events that one call may look through. */
+/** Maximum number of events that one call scans. */
 const MAX_RANGE_EVENTS = 1_000_000
-/** Deliveries of one webhook that may wait: what replays can pile up. */
+/** Maximum number of pending deliveries per webhook, which limits what replays can accumulate. */
 const MAX_PENDING = 100_000
-/** Events read without letting requests in between. */
+/** Events read before yielding to requests. */
 const READ_BATCH_SIZE = 5000
-/** Deliveries made in one transaction: a few milliseconds. */
+/** Deliveries inserted in one transaction: a few milliseconds. */
 const WRITE_BATCH_SIZE = 200
-/** How far an event's time may lie behind that of an earlier one: it is taken before the event waits for its transaction. */
+/**
+ * How far an event's time may lie behind that of an earlier event: the time is taken before the event waits for its
+ * transaction.
+ */
 const MAX_DISORDER_MS = minutes(1)
 
 interface EventRow {
@@ -43,7 +46,7 @@ const sql = prepareStatements((db) => ({
   atOrAfter: db.prepare<{ at: Millis }, [number, number]>(
     'SELECT at FROM events WHERE account_id = ? AND seq >= ? ORDER BY seq LIMIT 1',
   ),
-  // What comes after the cursor and has no delivery yet is told anyway.
+  // Events after the cursor without a delivery are sent anyway.
   wanted: db.prepare<EventRow, [number, number, number, Millis, Millis, string, number, number, number | null]>(
     `SELECT seq, type FROM events WHERE account_id = ?1 AND seq BETWEEN ?2 AND ?3 AND at BETWEEN ?4 AND ?5
      AND type IN (SELECT value FROM json_each(?6))
@@ -54,8 +57,8 @@ const sql = prepareStatements((db) => ({
 
 /**
  * Queues a delivery of the webhook again, due now. Throws 404, 403 when the actor may not read the mail that it
- * carries, 409 `webhook_inactive`, 409 `event_not_subscribed` when the webhook is not told such events any more, 409
- * `event_gone` when nothing is left to tell, and 429 for a test event as `sendTestEvent`.
+ * carries, 409 `webhook_inactive`, 409 `event_not_subscribed` when the webhook no longer subscribes to the event, 409
+ * `event_gone` when the event was deleted, and 429 for a test event like `sendTestEvent`.
  * @param find finds the webhook of `id`
  */
 export async function replayDelivery(
@@ -86,16 +89,19 @@ export async function replayDelivery(
   })
 }
 
-/** An attempt at anything else would end before it began. */
+/** An attempt for an unsubscribed event would end before it began. */
 function requireSubscribed(webhook: Webhook, event: string): void {
   if (event !== TEST_EVENT && !webhook.events.includes(event))
     throw conflict(
       'event_not_subscribed',
-      `The webhook does not subscribe to "${event}" any more; add it to its events with a PUT, then this can be sent again.`,
+      `The webhook no longer subscribes to "${event}"; add it to its events with PUT, then replay again.`,
     )
 }
 
-/** Before the transaction, since a payload may be read from files. Should it go right after, the attempt says so. */
+/**
+ * Runs before the transaction, because a payload may be read from files. If the event is deleted after that, the
+ * attempt reports it.
+ */
 function requireReplayable(app: App, actor: Actor, webhook: Webhook, deliveryId: string): void {
   const { seq, event, payload } = getDelivery(app.db, webhook, deliveryId)
   requireBodyScopes(actor, [event])
@@ -105,26 +111,26 @@ function requireReplayable(app: App, actor: Actor, webhook: Webhook, deliveryId:
     throw conflict('event_gone', 'The event of this delivery is no longer kept, so there is nothing to send again.')
 }
 
-/** A range of events by position and by time, all bounds included; at least a lower one. */
+/** A range of events by position and by time, with inclusive limits; a lower limit is required. */
 export interface ReplayInput {
   readonly from_seq?: number | undefined
   readonly to_seq?: number | undefined
   readonly from?: string | undefined
   readonly to?: string | undefined
-  /** Only these; none given: all that the webhook subscribes to. */
+  /** Only these events; omitted: all that the webhook subscribes to. */
   readonly events?: readonly string[] | undefined
 }
 
 export interface ReplayOutcome {
   readonly deliveries: number
-  /** Position of the first event that is sent again; null: there is none. */
+  /** Position of the first replayed event; null when there is none. */
   readonly fromSeq: number | null
   readonly toSeq: number | null
 }
 
 /**
- * Queues the events of a range again, in their order. Events that are still to be told for the first time are left out. Throws 404, 409
- * `webhook_inactive` and `too_many_pending`, and 422 for a range that is wrong or holds more than MAX_REPLAYED.
+ * Queues the events of a range again, in order. Skips events whose first attempt is still to come. Throws 404, 409
+ * `webhook_inactive` and `too_many_pending`, and 422 for an invalid range or one of more than MAX_REPLAYED events.
  * @param find finds the webhook of `id`
  */
 export async function replayRange(
@@ -144,11 +150,11 @@ export async function replayRange(
     to_seq: events.at(-1)?.seq ?? null,
     deliveries: events.length,
   }
-  // Once at least: the audit log tells of a replay of nothing too.
+  // Runs at least once, because an empty replay is audited too.
   for (let start = 0; start === 0 || start < events.length; start += WRITE_BATCH_SIZE) {
     const batch = events.slice(start, start + WRITE_BATCH_SIZE)
     await app.commit.write((tx) => {
-      // It may have been switched off or deleted since the last slice.
+      // The webhook may have been deactivated or deleted since the last batch.
       requireActive(find(tx.db, actor.accountId, id))
       if (start === 0) {
         requirePendingCapacity(tx, webhook, events.length)
@@ -179,7 +185,7 @@ async function readReplayEvents(
   if (toSeq - fromSeq >= MAX_RANGE_EVENTS)
     throw invalid(
       'to_seq',
-      `The range spans ${toSeq - fromSeq + 1} events, and one call looks through at most ${MAX_RANGE_EVENTS}; narrow it, for example to from_seq ${fromSeq} and to_seq ${fromSeq + MAX_RANGE_EVENTS - 1}.`,
+      `The range spans ${toSeq - fromSeq + 1} events, but one call scans at most ${MAX_RANGE_EVENTS}; narrow it, for example to from_seq ${fromSeq} and to_seq ${fromSeq + MAX_RANGE_EVENTS - 1}.`,
       'replay_too_large',
     )
   const events: EventRow[] = []
@@ -201,19 +207,19 @@ async function readReplayEvents(
     if (events.length > MAX_REPLAYED && lastAllowed)
       throw invalid(
         'to_seq',
-        `The range holds more than ${MAX_REPLAYED} events, which is the most of one call; the first ${MAX_REPLAYED} end with to_seq ${lastAllowed.seq}.`,
+        `The range holds more than ${MAX_REPLAYED} events, the maximum for one call; the first ${MAX_REPLAYED} end with to_seq ${lastAllowed.seq}.`,
         'replay_too_large',
       )
-    // Lets requests in between the slices.
+    // Lets requests run between batches.
     await yieldToEventLoop()
   }
   return events
 }
 
-/** The names to replay: those asked for, or all of the webhook's. */
+/** The names to replay: the requested ones, or all that the webhook subscribes to. */
 function resolveEventNames(webhook: Webhook, requested: readonly string[] | undefined): readonly string[] {
   if (requested === undefined) return webhook.events
-  if (requested.length === 0) throw invalid('events', 'Name at least one event, or leave out events for all of them.')
+  if (requested.length === 0) throw invalid('events', 'events must not be empty; omit it to replay all events.')
   const unsubscribed = requested.map(requireKnownEvent).find((name) => !webhook.events.includes(name))
   if (unsubscribed !== undefined)
     throw invalid(
@@ -230,15 +236,15 @@ interface Range {
   readonly to: Millis
 }
 
-/** What to look through: positions that hold all of the asked times, and the times themselves. */
+/** The range to scan: positions that cover the requested times, and the times themselves. */
 function resolveRange(db: Database, accountId: number, input: ReplayInput): Range {
   if (input.from_seq === undefined && input.from === undefined)
-    throw invalid('from_seq', 'Give from_seq or from, the first event or time to replay.')
+    throw invalid('from_seq', 'Provide from_seq or from, the first event or time to replay.')
   const from = input.from === undefined ? 0 : parseTime('from', input.from)
   const to = input.to === undefined ? Number.MAX_SAFE_INTEGER : parseTime('to', input.to)
-  if (from > to) throw invalid('to', 'to lies before from.')
+  if (from > to) throw invalid('to', 'to must not be before from.')
   if ((input.from_seq ?? 1) > (input.to_seq ?? Number.MAX_SAFE_INTEGER))
-    throw invalid('to_seq', 'to_seq is less than from_seq.')
+    throw invalid('to_seq', 'to_seq must not be less than from_seq.')
   const last = readLastSeq(db, accountId)
   const firstBy = input.from === undefined ? 1 : findFirstSeqAt(db, accountId, last, from - MAX_DISORDER_MS)
   const lastBy = input.to === undefined ? last : findFirstSeqAt(db, accountId, last, to + MAX_DISORDER_MS + 1) - 1
@@ -252,11 +258,14 @@ function resolveRange(db: Database, accountId: number, input: ReplayInput): Rang
 
 function parseTime(field: string, text: string): Millis {
   const time = parseDateTime(text, 'any')
-  if (time === undefined) throw invalid(field, `${field} is no date-time such as 2026-01-31T09:30:00Z.`)
+  if (time === undefined) throw invalid(field, `${field} must be a date-time such as 2026-01-31T09:30:00Z.`)
   return time
 }
 
-/** The first position whose event happened at `time` or later; `last + 1` when there is none. Found by halves, since times grow with positions. */
+/**
+ * The first position whose event happened at `time` or later; `last + 1` when there is none. A binary search, because
+ * times grow with positions.
+ */
 function findFirstSeqAt(db: Database, accountId: number, last: number, time: Millis): number {
   let low = 1
   let high = last + 1
@@ -274,8 +283,8 @@ function requireActive({ isActive, routeId }: Webhook): void {
     throw conflict(
       'webhook_inactive',
       routeId === null
-        ? 'The webhook is off, so nothing is sent to it; switch it on first with a PUT of url, events and is_active true.'
-        : 'The webhook of the route is off, so nothing is sent to it; switch it on first with a PUT of is_active true and a webhook_url.',
+        ? 'The webhook is inactive; activate it first with PUT, with url, events and is_active true.'
+        : 'The webhook of the route is inactive; activate it first with PUT, with is_active true and a webhook_url.',
     )
 }
 
@@ -283,6 +292,6 @@ function requirePendingCapacity(tx: Tx, webhook: Webhook, count: number): void {
   if (countPending(tx.db, webhook.id) + count > MAX_PENDING)
     throw conflict(
       'too_many_pending',
-      `At most ${MAX_PENDING} deliveries of a webhook may wait; replay again when fewer do.`,
+      `At most ${MAX_PENDING} deliveries of a webhook may be pending; replay again later.`,
     )
 }

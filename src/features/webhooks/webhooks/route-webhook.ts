@@ -1,6 +1,7 @@
 /**
- * @module The webhook of an inbound route: a row of `webhooks` that its route makes, changes and ends, with the route's public id and one event.
- * It is never seen under /v1/webhooks. Everything that tells webhooks tells it too.
+ * @module The webhook of an inbound route: a row of `webhooks` that its route creates, changes and deletes, with the
+ * route's public id and a single event. It never appears under /v1/webhooks, but the dispatcher treats it like any
+ * other.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { readLastSeq } from '#features/core/events/record.ts'
@@ -18,7 +19,7 @@ import {
 import { ensureInboundSecret } from './inbound-secret.ts'
 import { findRouteWebhook } from './webhooks.ts'
 
-/** What a route's webhook is told. */
+/** The events of a route's webhook. */
 export const ROUTE_EVENTS = ['email.inbound'] as const
 
 const sql = prepareStatements((db) => ({
@@ -29,23 +30,24 @@ const sql = prepareStatements((db) => ({
     `INSERT INTO webhooks (uuid, account_id, url, events, secret, cursor_seq, created_at, updated_at, is_active, route_id)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
   ),
-  // Off by its user, whatever it was before.
+  // Deactivated by its user, even if failures had deactivated it before.
   forgetOff: db.prepare('UPDATE webhooks SET off_by_failures = 0 WHERE id = ?'),
 }))
 
-/** The route as its webhook needs it. */
+/** The fields of a route that its webhook needs. */
 export interface RouteTarget {
   readonly id: number
   readonly uuid: UuidBytes
   readonly accountId: number
-  /** Null: nobody is told; what waits is ended, the history stays. */
+  /** Null: nothing is posted; pending deliveries are ended, and the history stays. */
   readonly url: string | null
   readonly isActive: boolean
 }
 
 /**
- * Makes the webhook of a route what the route says it is: told, told elsewhere, or off. Failures are forgotten when it comes on again: what happened
- * while it was off is not told, but can be replayed. After `beforeRouteChange`, before `afterRouteChange`.
+ * Makes the webhook of a route match the route: new URL, active or inactive. Reactivation resets its failures; events
+ * from the inactive time are not sent, but can be replayed. Call `beforeRouteChange` first and `afterRouteChange`
+ * later.
  */
 export function setRouteWebhook(app: App, tx: Tx, actor: Actor, route: RouteTarget): void {
   const before = findRouteWebhook(tx.db, route.id)
@@ -74,26 +76,26 @@ function insertWebhook(app: App, tx: Tx, { id, uuid, accountId, isActive }: Rout
   if (created) tx.afterCommit(() => app.webhookChanged.emit({ webhookId: created.id }))
 }
 
-/** Ends what waits for a route's webhook that is off, before the route is changed. */
+/** Ends the pending deliveries of an inactive route webhook, before the route is changed. */
 export async function beforeRouteChange(app: App, routeId: number): Promise<void> {
   const webhook = findRouteWebhook(app.db, routeId)
   if (webhook) await endPendingBeforeChange(app, webhook)
 }
 
-/** Ends what waits for a route's webhook that the change has switched off. Never throws. */
+/** Ends the pending deliveries of a route webhook that the change deactivated. Never throws. */
 export async function afterRouteChange(app: App, routeId: number): Promise<void> {
   const webhook = findRouteWebhook(app.db, routeId)
   if (webhook && !webhook.isActive) await tryEndPending(app, webhook.id, DEACTIVATED_REASON)
 }
 
-/** Ends the webhook of a route that is deleted. Gives its row id for `endRouteWebhook`; undefined: it had none. */
+/** Deletes the webhook of a deleted route. Returns its row id for `endRouteWebhook`; undefined when it had none. */
 export function deleteRouteWebhook(app: App, tx: Tx, routeId: number): number | undefined {
   const webhook = findRouteWebhook(tx.db, routeId)
   if (webhook) writeDeletion(app, tx, webhook.id)
   return webhook?.id
 }
 
-/** Ends what waited for the webhook of a route that was deleted. Never throws. */
+/** Ends the pending deliveries of a deleted route's webhook. Never throws. */
 export async function endRouteWebhook(app: App, webhookId: number | undefined): Promise<void> {
   if (webhookId !== undefined) await tryEndPending(app, webhookId, DELETED_REASON)
 }

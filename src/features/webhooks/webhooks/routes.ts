@@ -1,4 +1,4 @@
-/** @module /v1/webhooks: paths, shapes and one call each. */
+/** @module Routes of /v1/webhooks: paths, schemas and one call each. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
@@ -62,7 +62,7 @@ export const webhookRoutes = (app: App) =>
         response: { 201: DataBody(CreatedWebhook) },
         detail: {
           summary: 'Create a webhook',
-          description: `It is told what happens from now on. The signing secret is in this answer only. ${BODY_SCOPES_NOTE}`,
+          description: `It gets events from now on. Only this response contains the signing secret. ${BODY_SCOPES_NOTE}`,
           tags,
           ...requires('webhooks:write'),
         },
@@ -90,7 +90,7 @@ export const webhookRoutes = (app: App) =>
         response: DataBody(WebhookRecord),
         detail: {
           summary: 'Change a webhook',
-          description: `Any change reactivates a webhook that failures have switched off. What happened while a webhook was off is not sent, but can be replayed. ${BODY_SCOPES_NOTE}`,
+          description: `Any change reactivates a webhook that failures deactivated. Events from the inactive time are not sent, but can be replayed. ${BODY_SCOPES_NOTE}`,
           tags,
           ...requires('webhooks:write'),
         },
@@ -106,7 +106,7 @@ export const webhookRoutes = (app: App) =>
         params,
         detail: {
           summary: 'Delete a webhook',
-          description: 'Nothing more is sent; its history goes with it.',
+          description: 'Nothing more is sent, and its history is deleted.',
           tags,
           ...requires('webhooks:write'),
         },
@@ -117,7 +117,7 @@ export const webhookRoutes = (app: App) =>
       async ({ actor, params }) => {
         const { payload } = await sendTestEvent(app, actor, params.id)
         return dataBody({
-          message: 'The test event is queued; the deliveries of the webhook show how it ends.',
+          message: 'The test event is queued; the deliveries of the webhook show its result.',
           payload,
         })
       },
@@ -126,7 +126,7 @@ export const webhookRoutes = (app: App) =>
         response: DataBody(TestResult),
         detail: {
           summary: 'Send a test event',
-          description: `At most ${MAX_TESTS} a minute. It is signed and kept in the history like any other, but neither retried nor counted as a failure.`,
+          description: `At most ${MAX_TESTS} a minute. It is signed and stored in the history like any other, but neither retried nor counted as a failure.`,
           tags,
           ...requires('webhooks:write'),
         },
@@ -166,7 +166,7 @@ export const webhookRoutes = (app: App) =>
         response: { 202: DataBody(DeliveryRecord) },
         detail: {
           summary: 'Replay a delivery',
-          description: `Makes a new delivery with the same body, due now. 409 while the webhook is off, or does not subscribe to the event any more. ${BODY_SCOPES_NOTE}`,
+          description: `Creates a new delivery with the same body, due now. 409 while the webhook is inactive, or when it no longer subscribes to the event. ${BODY_SCOPES_NOTE}`,
           tags,
           ...requires('webhooks:write'),
         },
@@ -182,7 +182,7 @@ export const webhookRoutes = (app: App) =>
         response: { 202: DataBody(ReplayResult) },
         detail: {
           summary: 'Replay a range of events',
-          description: `Makes a new delivery of every event in the range that the webhook subscribes to, due now. 409 while the webhook is off. ${BODY_SCOPES_NOTE}`,
+          description: `Creates a new delivery, due now, for every event in the range that the webhook subscribes to. 409 while the webhook is inactive. ${BODY_SCOPES_NOTE}`,
           tags,
           ...requires('webhooks:write'),
         },

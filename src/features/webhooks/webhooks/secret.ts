@@ -1,5 +1,6 @@
 /**
- * @module The signing secret of a webhook: made, sealed for its row, opened and replaced. It is shown at creation, and later only to the operator.
+ * @module Creates, seals, reveals and rotates the signing secret of a webhook. The secret is shown at creation, and
+ * later only on the page of its team and to the operator.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
@@ -14,20 +15,21 @@ const SECRET_PREFIX = 'whsec_'
 const RANDOM_LENGTH = 32
 
 const sql = prepareStatements((db) => ({
-  // Later than before even while the clock stands: it tells attempts that began with the old secret, and the version that somebody saw.
+  // Always increases, even while the clock stands still: it distinguishes attempts signed with the old secret, and
+  // outdated versions of the page.
   setSecret: db.prepare('UPDATE webhooks SET secret = ?, updated_at = max(?, updated_at + 1) WHERE id = ?'),
 }))
 
 /** A new secret in clear: `whsec_` and 32 random characters. */
 export const generateSecret = (): string => `${SECRET_PREFIX}${randomBase62(RANDOM_LENGTH)}`
 
-/** A new secret for the webhook with this id: in clear, and sealed as its row keeps it. */
+/** A new secret for the webhook with this id: in clear, and sealed for its row. */
 export function createSealedSecret(keys: KeyRing, uuid: UuidBytes): { clear: string; sealed: Uint8Array } {
   const clear = generateSecret()
   return { clear, sealed: keys.seal(clear, toSealContext(uuid)) }
 }
 
-/** The secret of the account's webhook in clear; an audit row says that it was shown. Throws 404. */
+/** The secret of the account's webhook in clear; writes an audit entry. Throws 404. */
 export function revealSecret(app: App, actor: Actor, id: string): Promise<string> {
   return app.commit.write((tx) => {
     const webhook = getWebhook(tx.db, actor.accountId, id)
@@ -41,8 +43,9 @@ export function revealSecret(app: App, actor: Actor, id: string): Promise<string
 }
 
 /**
- * Replaces the secret and returns the new one: every later attempt is signed with it, retries included. Throws 404.
- * @param seen `updatedAt` of the webhook as whoever asks saw it: 409 `webhook_changed` when it is another by now. Default: any
+ * Replaces the secret and returns the new one, which signs every later attempt, including retries. Throws 404.
+ * @param expectedUpdatedAt `updatedAt` of the webhook as the user saw it; throws 409 `webhook_changed` when it differs.
+ * Default: any
  */
 export function rotateSecret(app: App, actor: Actor, id: string, expectedUpdatedAt?: Millis): Promise<string> {
   return app.commit.write((tx) => {
@@ -50,7 +53,7 @@ export function rotateSecret(app: App, actor: Actor, id: string, expectedUpdated
     if (expectedUpdatedAt !== undefined && expectedUpdatedAt !== updatedAt)
       throw conflict(
         'webhook_changed',
-        'The webhook was changed meanwhile, so its secret stays as it is; open the page again.',
+        'The webhook was changed since the page was opened, so its secret was not replaced; open the page again.',
       )
     const { clear, sealed } = createSealedSecret(app.keys, uuid)
     sql(tx.db).setSecret.run(sealed, app.eventTime(), webhookId)

@@ -7,19 +7,15 @@ export const webhookSettings = {
     10,
     1,
     1000,
-    'Requests to one webhook at the same time; at most five while it takes over a second, one while it does not answer well.',
+    'Requests to one webhook at the same time; at most five while it responds slower than a second, one while it fails.',
   ),
-  webhookHistoryDays: integer(30, 1, 3650, 'Age at which finished webhook deliveries leave the history.'),
+  webhookHistoryDays: integer(30, 1, 3650, 'Age at which finished webhook deliveries are deleted from the history.'),
   compatHeaderPrefixes: list(
-    'Further prefixes under which the X-Service-* headers of webhooks are repeated.',
-    'a comma list of header prefixes such as X-Example',
+    'Extra prefixes under which the X-Service-* headers of webhooks are repeated.',
+    'a comma-separated list of header prefixes such as X-Example',
     (v) => /^[A-Za-z][A-Za-z0-9-]{0,39}$/.test(v),
   ),
-  extraCaFile: text(
-    '',
-    'PEM file of further certificate authorities that webhook endpoints may have their certificates from.',
-    'a path',
-  ),
+  extraCaFile: text('', 'PEM file of additional certificate authorities for webhook endpoints.', 'a path'),
 }
 
 declare module '#platform/config.ts' {

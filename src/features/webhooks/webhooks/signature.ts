@@ -2,14 +2,17 @@
 import { createHmac } from 'node:crypto'
 
 /**
- * `t=<unix seconds>,v1=<hex>`: HMAC-SHA256 keyed by the secret, as the receiver was given it, over `<t>.<body>`.
+ * `t=<unix seconds>,v1=<hex>`: HMAC-SHA256 with the secret in the form that the receiver has, over `<t>.<body>`.
  * @param t seconds since the epoch
  * @param body exactly what is sent
  */
 export const signatureOf = (secret: string, t: number, body: string): string =>
   `t=${t},v1=${createHmac('sha256', secret).update(`${t}.${body}`).digest('hex')}`
 
-/** The headers of an attempt. `prefixes` repeat those that begin with `X-Service-`, for receivers that were built for another service. */
+/**
+ * The headers of an attempt. `prefixes` repeat the `X-Service-` headers for receivers that were built for another
+ * service.
+ */
 export function headersOf(
   request: { readonly event: string; readonly attempt: number; readonly signature: string },
   prefixes: readonly string[],

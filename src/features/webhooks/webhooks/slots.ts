@@ -1,64 +1,72 @@
 /**
- * @module How much may be under way at the same time: over one webhook, over those of one account, over all. Says who may begin and who waits until
- * somebody else is done; begins nothing itself.
+ * @module Limits how many attempts run concurrently: per webhook, per account and in total. Decides which webhook may
+ * begin and which waits for a slot; begins nothing itself.
  */
 import { Counts } from '#platform/queue/counts.ts'
 import { KiB, MiB } from '#platform/units.ts'
 import type { LatencyClass, WebhookQueue } from './webhook-queue.ts'
 
-/** Of what pace attempts beyond the first of a webhook are; an unproven one has none. */
+/** Latency class of attempts beyond the first of a webhook; an unproven webhook has none. */
 type ExtraLatencyClass = Exclude<LatencyClass, 'unproven'>
 
 /**
- * Attempts under way over all webhooks, beyond the one that each may always have: those take no place from anybody. Late endpoints share places of their
- * own, or they would hold those of all others.
+ * Concurrent attempts of all webhooks beyond the first of each, which is always allowed. Slow endpoints share their own
+ * slots, or they would occupy those of all others.
  */
 const MAX_EXTRA_ATTEMPTS: Readonly<Record<ExtraLatencyClass, number>> = { fast: 500, slow: 250 }
-/** The same over the webhooks of one account, so that no tenant takes all. */
+/** The same per account, so that no tenant occupies all slots. */
 const MAX_EXTRA_ATTEMPTS_PER_ACCOUNT: Readonly<Record<ExtraLatencyClass, number>> = { fast: 50, slow: 10 }
-/** Attempts under way of a late endpoint: enough for 200,000 events a day at two seconds each. */
+/** Concurrent attempts of a slow endpoint: enough for 200,000 events a day at two seconds each. */
 const MAX_PER_SLOW_WEBHOOK = 5
-/** Inbound routes are too many for one attempt each: over those of an account this is the most, and who finds no place waits for one. */
+/**
+ * Concurrent attempts of all inbound routes of an account: routes are too many to allow each an attempt, so others
+ * wait.
+ */
 const MAX_ROUTE_ATTEMPTS_PER_ACCOUNT = 50
-/** Characters of the bodies under way over the webhooks of one account: what came in by mail may be large. Who finds no room waits for it. */
+/**
+ * Length of the bodies in flight per account, because received mail may be large. Webhooks beyond it wait for capacity.
+ */
 const MAX_BODY_LENGTH_PER_ACCOUNT = 8 * MiB
-/** Over all accounts there are no more than these, */
+/** Length of the bodies in flight over all accounts. */
 const MAX_TOTAL_BODY_LENGTH = 32 * MiB
-/** but for those of accounts that have less than this under way: many events, which are small, or one mail. */
+/** Length that each account may use even when the total is exhausted: many events, which are small, or one mail. */
 const GUARANTEED_BODY_LENGTH = 256 * KiB
 
-/** What an attempt takes of what all share. */
+/** The part of the shared limits that an attempt uses. */
 export interface Slot {
-  /** Its body is in memory. */
+  /** Counts the length of its body. */
   holdBody(characters: number): void
-  /** It is over; called again it does nothing. */
+  /** Called when the attempt has ended; repeated calls have no effect. */
   release(): void
 }
 
 export class Slots {
   readonly #maxPerWebhook: number
   #attempts = 0
-  /** Attempts beyond the first of each webhook, by account and by lane, and by the pace that it had when they began. */
+  /** Attempts beyond the first of each webhook, by account and by queue, and by the latency class at their begin. */
   readonly #extra = { fast: new Counts(), slow: new Counts() }
   readonly #extraByQueue = { fast: new Counts<WebhookQueue>(), slow: new Counts<WebhookQueue>() }
-  /** Attempts of inbound routes, first and further, by account. */
+  /** Attempts of inbound routes by account, including first ones. */
   readonly #routeAttempts = new Counts()
-  /** Of the bodies under way, by account. */
+  /** Length of the bodies in flight by account. */
   readonly #characters = new Counts()
-  /** Webhooks without an attempt under way that wait for a place in their account, in order. */
+  /** Webhooks with no attempt in flight that wait for a slot in their account, in order. */
   readonly #waiting = new Map<number, Set<number>>()
 
-  /** @param maxPerWebhook attempts under way of one webhook */
+  /** @param maxPerWebhook concurrent attempts of one webhook */
   constructor(maxPerWebhook: number) {
     this.#maxPerWebhook = maxPerWebhook
   }
 
-  /** Attempts under way now. */
+  /** Attempts in flight now. */
   get attempts(): number {
     return this.#attempts
   }
 
-  /** Whether a lane may begin one attempt more; one with nothing under way that may not is remembered, for `pumpWaiting`. */
+  /**
+   * Whether a queue may begin another attempt. A queue with none in flight that may not is remembered for
+   * `pumpWaiting`.
+   */
   hasCapacity(queue: WebhookQueue): boolean {
     const { id, accountId, routeId } = queue.webhook
     const isFree = this.#hasBodyCapacity(accountId) && (routeId === null || this.#hasRouteCapacity(accountId))
@@ -67,7 +75,7 @@ export class Slots {
     return isFree
   }
 
-  /** Takes a place for an attempt that begins. `onReleased` is called once, when it is given back. */
+  /** Acquires a slot for an attempt. `onReleased` is called once, when it is released. */
   acquire(queue: WebhookQueue, onReleased: () => void): Slot {
     const { accountId, routeId } = queue.webhook
     const extra = queue.running > 0 && queue.latencyClass !== 'unproven' ? queue.latencyClass : undefined
@@ -96,7 +104,7 @@ export class Slots {
     }
   }
 
-  /** Has those begin that waited for a place in an account, before whoever has just given one back takes it again. */
+  /** Starts the webhooks that wait for a slot in an account, before the one that released a slot can take it again. */
   pumpWaiting(accountId: number, isOfRoute: (id: number) => boolean, pump: (id: number) => void): void {
     const waiting = this.#waiting.get(accountId)
     if (!waiting) return
@@ -130,7 +138,10 @@ export class Slots {
     )
   }
 
-  /** The class that gets a place back: that of the attempt; of the first one, whichever others of its webhook go on. */
+  /**
+   * The latency class whose slot is released: that of the attempt, or for a first attempt, of any other attempt of its
+   * webhook.
+   */
   #findClassToRelease(queue: WebhookQueue, own: ExtraLatencyClass | undefined): ExtraLatencyClass | undefined {
     const hasLeft = (latencyClass: ExtraLatencyClass): boolean => this.#extraByQueue[latencyClass].of(queue) > 0
     return own !== undefined && hasLeft(own) ? own : (['slow', 'fast'] as const).find(hasLeft)

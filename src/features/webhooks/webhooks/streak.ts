@@ -1,33 +1,36 @@
 /**
- * @module Decides which failed attempts at a webhook count, and how long the webhook rests after one. The invariant: a failure counts only when no
- * success of its webhook began after it, and attempts that were in flight together count once. So ten counted failures are ten attempts one after the
- * other, and what may pass within seconds never makes ten of them. Pure; stores nothing.
+ * @module Decides which failed attempts of a webhook count, and how long to back off after one. The invariant: a
+ * failure counts only if no success began after it, and attempts in flight together count once. So ten counted failures
+ * are ten successive attempts, and a disturbance of a few seconds never counts as ten. Pure; stores nothing.
  */
 import type { Millis } from '#platform/clock.ts'
 import { backoffDelayMs } from '#platform/queue/backoff.ts'
 import { seconds } from '#platform/units.ts'
 import type { Webhook } from './webhooks.ts'
 
-/** A webhook rests 1, 2, 4 … 60 seconds. */
+/** Backoff of 1, 2, 4 … 60 seconds. */
 const BACKOFF = { minMs: seconds(1), maxMs: seconds(60) }
 
 /**
- * What a failure means. `refuted`: a success began after it. `known`: it was in flight when a failure before it became known. `new`: the endpoint fails, or
- * still fails.
+ * The meaning of a failure. `refuted`: a later attempt succeeded. `known`: it was in flight when an earlier failure
+ * became known. `new`: the endpoint fails, or still fails.
  */
 export type FailureKind = 'refuted' | 'known' | 'new'
 
 export class Streak {
-  /** Attempts begun so far; each has its number. */
+  /** Number of attempts begun; also the number of the latest. */
   #begun = 0
-  /** The last to begin of those that succeeded. */
+  /** Number of the latest successful attempt. */
   #lastSuccess = 0
-  /** Attempts up to this one began before the last new failure was known. */
+  /** Attempts up to this number began before the last new failure was known. */
   #known = 0
   #backoffs = 0
   #backoffUntilMs = Number.NEGATIVE_INFINITY
 
-  /** A restart finds the failures in the row, and rests for what is left: otherwise a service that dies again and again would try without a rest. */
+  /**
+   * Restores failures and the remaining backoff from the row after a restart, or a service that crashes repeatedly
+   * would retry without a backoff.
+   */
   constructor(
     { failureCount, lastFailureAt }: Pick<Webhook, 'failureCount' | 'lastFailureAt'>,
     now: Millis,
@@ -41,12 +44,12 @@ export class Streak {
     this.#backoffUntilMs = nowMs + Math.min(leftMs, backoffMs)
   }
 
-  /** An attempt begins. Returns its number. */
+  /** Begins an attempt. Returns its number. */
   begin(): number {
     return ++this.#begun
   }
 
-  /** Any success ends the streak and the rest. */
+  /** Any success ends the streak and the backoff. */
   succeed(attemptNumber: number): void {
     this.#lastSuccess = Math.max(this.#lastSuccess, attemptNumber)
     this.#known = 0
@@ -54,7 +57,7 @@ export class Streak {
     this.#backoffUntilMs = Number.NEGATIVE_INFINITY
   }
 
-  /** @param rests whether it may pass, so that the next attempt has to wait */
+  /** @param shouldBackOff whether the failure is temporary, so that the next attempt must wait */
   fail(attemptNumber: number, shouldBackOff: boolean, nowMs: number): FailureKind {
     if (attemptNumber < this.#lastSuccess) return 'refuted'
     if (attemptNumber <= this.#known) return 'known'

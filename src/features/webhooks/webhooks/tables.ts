@@ -3,11 +3,11 @@ import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqli
 import { accounts } from '#features/core/accounts/tables.ts'
 import { bytes, flag, time, uuid, ZERO } from '#platform/db/columns.ts'
 
-/** Where an account wants to be told of events. */
+/** Where an account receives events. */
 export const webhooks = sqliteTable(
   'webhooks',
   {
-    /** Never given twice: deliveries name it after the row is gone. */
+    /** Never reused: deliveries refer to it after the row is deleted. */
     id: integer('id').primaryKey({ autoIncrement: true }),
     uuid: uuid('uuid').notNull().unique(),
     accountId: integer('account_id')
@@ -17,7 +17,7 @@ export const webhooks = sqliteTable(
     /** JSON array of names in WEBHOOK_EVENTS. */
     events: text('events').notNull(),
     isActive: flag('is_active').notNull().default(true),
-    /** Switched off by consecutive failures, not by its user. */
+    /** Deactivated by consecutive failures, not by its user. */
     offByFailures: flag('off_by_failures').notNull().default(false),
     /** Sealed with context `webhook:{uuid}`. */
     secret: bytes('secret').notNull(),
@@ -26,13 +26,16 @@ export const webhooks = sqliteTable(
     lastFailureAt: time('last_failure_at'),
     lastFailureReason: text('last_failure_reason'),
     lastSuccessAt: time('last_success_at'),
-    /** Every event of the account up to this sequence number has its delivery, or is not wanted here. */
+    /** All events of the account up to this sequence number have a delivery, or are not subscribed. */
     cursorSeq: integer('cursor_seq').notNull(),
     createdAt: time('created_at').notNull(),
     updatedAt: time('updated_at').notNull(),
-    /** Set when deleted; the row goes with the last of its deliveries. */
+    /** Set when deleted; the row is removed after the last of its deliveries. */
     deletedAt: time('deleted_at'),
-    /** The inbound route whose mail it is told of, signed with the account's inbound secret; null: one that the account made. */
+    /**
+     * The inbound route whose mail it gets, signed with the account's inbound secret; null for a webhook that the
+     * account created.
+     */
     routeId: integer('route_id'),
   },
   (t) => [
@@ -41,7 +44,7 @@ export const webhooks = sqliteTable(
   ],
 )
 
-/** What an account's route webhooks are signed with. */
+/** The secret that signs requests of an account's route webhooks. */
 export const inboundSecrets = sqliteTable('inbound_secrets', {
   accountId: integer('account_id').primaryKey(),
   /** Sealed with context `inbound:{account uuid}`. */
@@ -51,8 +54,8 @@ export const inboundSecrets = sqliteTable('inbound_secrets', {
 })
 
 /**
- * One event for one webhook: what was tried, and when it is tried again. Written with the outcome of the first attempt; until then the webhook's
- * cursor stands before the event.
+ * One event for one webhook: its attempts, and the time of the next. Written with the outcome of the first attempt;
+ * until then the webhook's cursor stands before the event.
  */
 export const webhookDeliveries = sqliteTable(
   'webhook_deliveries',
@@ -60,24 +63,24 @@ export const webhookDeliveries = sqliteTable(
     id: integer('id').primaryKey({ autoIncrement: true }),
     uuid: uuid('uuid').notNull().unique(),
     webhookId: integer('webhook_id').notNull(),
-    /** The event's position in the account's feed; null: it is not in the feed, `payload` has it. */
+    /** The event's position in the account's feed; null when it is not in the feed and `payload` has it. */
     seq: integer('seq'),
     /** Name of the event, as in the payload. */
     event: text('event').notNull(),
-    /** JSON of the body; null: made of the event. */
+    /** JSON of the body; null when it is built from the event. */
     payload: text('payload'),
     /** Index into DELIVERY_STATUSES. */
     status: integer('status').notNull(),
     attempts: integer('attempts').notNull(),
-    /** When it is tried next; null: never again. */
+    /** Time of the next attempt; null when there is none. */
     nextAt: time('next_at'),
-    /** Of the last attempt. */
+    /** Time of the last attempt. */
     attemptedAt: time('attempted_at'),
     durationMs: integer('duration_ms'),
     statusCode: integer('status_code'),
-    /** The first 1 kB of the last answer's body, as text. */
+    /** The first 1 kB of the last response body, as text. */
     response: text('response'),
-    /** Why the last attempt did not succeed. */
+    /** Why the last attempt failed. */
     error: text('error'),
     createdAt: time('created_at').notNull(),
   },

@@ -1,6 +1,7 @@
 /**
- * @module One task of a webhook from its payload to its stored outcome: reads what is to be told, makes the attempt, has the outcome written, again and
- * again while the database refuses. Knows no order and no bounds: when it is begun is the dispatcher's.
+ * @module Runs one task of a webhook from its payload to its stored outcome: builds the body, makes the attempt, and
+ * writes the outcome, repeatedly while the database refuses. Knows neither order nor limits; the dispatcher decides
+ * when a task begins.
  */
 import { SQLiteError } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -19,24 +20,26 @@ import type { FailureKind, Streak } from './streak.ts'
 import type { DueDelivery, WaitingEvent, WebhookQueue } from './webhook-queue.ts'
 import type { Webhook } from './webhooks.ts'
 
-/** An endpoint that takes longer than this has few attempts at a time; one that failed has one. */
+/** An endpoint that takes longer than this has few concurrent attempts; one that failed has one. */
 const SLOW_MS = seconds(1)
-/** Times that an event is read before it counts as damaged, and that an outcome is written which the database takes from nobody. */
+/**
+ * Maximum number of reads before an event counts as corrupt, and of writes when the database rejects only this outcome.
+ */
 const MAX_ATTEMPTS = 5
-/** After as many tries a read that may succeed later makes room for others so long. */
+/** Pause before an event is read again after that many transient failures. */
 const UNREAD_RETRY_DELAY_MS = minutes(1)
 
-/** What is under way for a lane: an event for the first time, or a stored delivery. */
+/** The work in flight for a queue: the first attempt for an event, or a stored delivery. */
 export type Task =
   | { readonly kind: 'event'; readonly event: WaitingEvent }
   | { readonly kind: 'stored'; readonly delivery: DueDelivery }
 
-/** What was written, and the cursor that was stored with it; without `written` the task ended without an attempt. */
+/** The written outcome, and the cursor stored with it; without `written` the task ended without an attempt. */
 export interface TaskResult {
   readonly written?: WriteResult & { readonly cursor: number }
 }
 
-/** The attempt failed because of us: nothing is stored, and it is made again after the webhook's rest. */
+/** The attempt failed because of us: nothing is stored, and it is repeated after the webhook's backoff. */
 export const PUT_BACK = 'put-back'
 
 interface EventBody {
@@ -45,7 +48,7 @@ interface EventBody {
   readonly text: string
 }
 
-/** What the tasks of one run of the service share. */
+/** The state that all tasks of one service run share. */
 export class TaskRunner {
   readonly #app: App
   readonly #aborting = new AbortController()
@@ -60,34 +63,36 @@ export class TaskRunner {
     this.#ownFailures = new OwnFailureDetector(app)
   }
 
-  /** The database refuses outcomes: nothing more is to be begun meanwhile. */
+  /** The database refuses outcomes, so nothing more may begin. */
   get isStorageFailing(): boolean {
     return this.#retries.refusedCount > 0
   }
 
-  /** From now on nothing is tried twice. */
+  /** From now on nothing is retried. */
   stop(): void {
     this.#isStopping = true
   }
 
-  /** Ends the attempts under way; nothing is stored of them. */
+  /** Aborts the attempts in flight; nothing is stored for them. */
   abort(): void {
     this.#aborting.abort()
   }
 
-  /** An attempt from its payload to its stored outcome; undefined when there is none, because the service ends. */
+  /**
+   * Runs a task from its payload to its stored outcome; undefined when there is none, because the service is stopping.
+   */
   async run(queue: WebhookQueue, task: Task, slot: Slot): Promise<TaskResult | typeof PUT_BACK | undefined> {
     const { commit } = this.#app
     const stored = task.kind === 'stored' ? task.delivery : undefined
     if (stored && stored.event !== TEST_EVENT && !queue.webhook.events.includes(stored.event))
-      return await this.#endStored(queue.webhook, stored, `The webhook no longer asks for ${stored.event}.`)
+      return await this.#endStored(queue.webhook, stored, `The webhook no longer subscribes to ${stored.event}.`)
     const webhook = queue.webhook
     const body = await this.#readBody(queue, task, slot)
     if (body === 'damaged') return await this.#writeUnreadable(webhook, task, undefined)
     if (body === 'unread')
       return await this.#writeUnreadable(webhook, task, this.#app.clock.now() + UNREAD_RETRY_DELAY_MS)
-    // What was to be told is gone, for example erased. An event without a delivery is passed over.
-    if (body === undefined) return stored ? await this.#endStored(webhook, stored, 'The event is gone.') : {}
+    // The subject of the event is deleted, for example erased. An event without a delivery is skipped.
+    if (body === undefined) return stored ? await this.#endStored(webhook, stored, 'The event was deleted.') : {}
     const isTest = stored?.event === TEST_EVENT
     const { streak } = queue
     const attemptNumber = isTest ? undefined : streak.begin()
@@ -99,12 +104,13 @@ export class TaskRunner {
       attempt: (stored?.attempts ?? 0) + 1,
       signal: this.#aborting.signal,
     })
-    // Given up because the service ends: nothing is known of it, so nothing is stored.
+    // Aborted by the shutdown: the result is unknown, so nothing is stored.
     if (result.kind === 'transient' && this.#aborting.signal.aborted) return undefined
     const failure = attemptNumber === undefined ? undefined : this.#recordResult(queue, streak, attemptNumber, result)
     if (result.kind !== 'delivered') this.#logFailure(webhook, task, result)
     if (failure === PUT_BACK) return PUT_BACK
-    // A failure keeps its place until it is counted: the one that switches the webhook off must be the last.
+    // A failure keeps its slot until it is counted, so that no attempt begins after the one that deactivates the
+    // webhook.
     if (result.kind === 'delivered') slot.release()
     return await this.#store(() =>
       commit.writeFromReserve((tx): TaskResult => {
@@ -120,7 +126,7 @@ export class TaskRunner {
     )
   }
 
-  /** What an attempt says of its webhook: the streak, the rest and the pace follow it. Undefined: it succeeded. */
+  /** Updates streak, backoff and latency class of the webhook. Returns undefined after a success. */
   #recordResult(
     queue: WebhookQueue,
     streak: Streak,
@@ -145,7 +151,7 @@ export class TaskRunner {
     return isOwnFailure ? PUT_BACK : failure
   }
 
-  /** Undefined when it is left to the next start, because the service ends. */
+  /** Returns undefined when the service is stopping; the next start tries again. */
   async #writeUnreadable(webhook: Webhook, task: Task, retryAt: Millis | undefined): Promise<TaskResult | undefined> {
     if (this.#isStopping) return undefined
     return await this.#store(() =>
@@ -156,7 +162,9 @@ export class TaskRunner {
     )
   }
 
-  /** Ends a stored delivery without an attempt; undefined when that could not be stored, because the service ends. */
+  /**
+   * Ends a stored delivery without an attempt; undefined when that could not be stored because the service is stopping.
+   */
   async #endStored(webhook: Webhook, delivery: DueDelivery, reason: string): Promise<TaskResult | undefined> {
     return await this.#store(() =>
       this.#app.commit.writeFromReserve((tx): TaskResult => {
@@ -166,7 +174,10 @@ export class TaskRunner {
     )
   }
 
-  /** What is sent; read again when the database fails, for a while. Counted at once, before another attempt is begun. */
+  /**
+   * The body to send; read again for a while when the database fails. Its length is counted immediately, before another
+   * attempt begins.
+   */
   async #readBody(queue: WebhookQueue, task: Task, slot: Slot): Promise<EventBody | 'damaged' | 'unread' | undefined> {
     const read = (): EventBody | undefined => {
       const body = this.#buildBody(queue, task)
@@ -175,11 +186,8 @@ export class TaskRunner {
     }
     const isRetried = (error: unknown, failures: number): boolean => {
       const isLast = failures >= MAX_ATTEMPTS || this.#isStopping
-      const nextStep = isLast && !isTransientError(error) ? 'it is given up' : 'it is tried again'
-      this.#app.log.error(
-        { err: error, webhook: queue.webhook.id },
-        `an event could not be read for a webhook; ${nextStep}`,
-      )
+      const nextStep = isLast && !isTransientError(error) ? 'giving up' : 'retrying'
+      this.#app.log.error({ err: error, webhook: queue.webhook.id }, `event not read for a webhook; ${nextStep}`)
       return !isLast
     }
     try {
@@ -197,15 +205,16 @@ export class TaskRunner {
   }
 
   /**
-   * Writes an outcome, again and again while the database refuses. What it refuses of this outcome alone holds up nobody else, and is given up after a
-   * while. Undefined: given up, or the service ends; the next start makes the attempt again.
+   * Writes an outcome, repeatedly while the database refuses. An error of this outcome alone holds up nothing else, and
+   * is given up after some tries. Undefined when given up or when the service is stopping; the next start repeats the
+   * attempt.
    */
   #store<T>(write: () => Promise<T>): Promise<T | undefined> {
     return this.#retries.store(write, (error, failures): WriteFailure => {
       const isOwn = isDataError(error)
       const isLast = this.#isStopping || (isOwn && failures >= MAX_ATTEMPTS)
-      const nextStep = isLast ? 'the next start makes it again' : 'it is tried again'
-      this.#app.log.error({ err: error }, `the outcome of a webhook attempt could not be stored; ${nextStep}`)
+      const nextStep = isLast ? 'the next start repeats it' : 'retrying'
+      this.#app.log.error({ err: error }, `webhook outcome not stored; ${nextStep}`)
       if (isLast) return 'given-up'
       return isOwn ? 'own' : 'storage'
     })
@@ -232,7 +241,7 @@ const toAttemptOrigin = (task: Task): AttemptOrigin =>
         isTest: task.delivery.event === TEST_EVENT,
       }
 
-/** Whether what was written is wrong, and not the database that refused it: another try, or another outcome, would tell. */
+/** Whether the written data is at fault and not the database: another outcome would succeed. */
 const isDataError = (error: unknown): boolean =>
   error instanceof SyntaxError ||
   error instanceof TypeError ||

@@ -1,4 +1,7 @@
-/** @module The test event of a webhook: a delivery like others, but asked for, not retried, and limited to a few a minute. */
+/**
+ * @module Sends the test event of a webhook: a delivery like others, but sent only on request, not retried, and limited
+ * to a few a minute.
+ */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import type { Millis } from '#platform/clock.ts'
@@ -12,7 +15,7 @@ import { TEST_EVENT } from './event-names.ts'
 import { insertPending } from './pending.ts'
 import { type FindWebhook, getWebhook } from './webhooks.ts'
 
-/** Test events that a webhook is sent in a minute at most. */
+/** Maximum number of test events per webhook and minute. */
 export const MAX_TESTS = 5
 const WINDOW_MS = minutes(1)
 
@@ -24,7 +27,7 @@ export interface TestPayload {
 }
 
 const sql = prepareStatements((db) => ({
-  // Newest first, of each status by index: rows of the last minute are few, but a webhook may have a long history of tests.
+  // Newest first and by index for each status, because a webhook may have a long history of tests.
   recent: db.prepare<{ createdAt: Millis }, [number, string, Millis, number]>(
     `SELECT created_at AS createdAt FROM (${[0, 1, 2]
       .map(
@@ -36,9 +39,10 @@ const sql = prepareStatements((db) => ({
 }))
 
 /**
- * Queues a test event for the webhook, active or not. Throws 404, and 429 `too_many_tests` for the sixth within a minute, wherever they came from.
+ * Queues a test event for the webhook, active or not. Throws 404, and 429 `too_many_tests` for the sixth within a
+ * minute, whoever sent the others.
  * @param find finds the webhook of `id`
- * @returns what is sent, and the public id of its delivery
+ * @returns the payload, and the public id of its delivery
  */
 export function sendTestEvent(
   app: App,
@@ -69,18 +73,18 @@ export function sendTestEvent(
   })
 }
 
-/** Throws 429 when the webhook has had its tests of the last minute. */
+/** Throws 429 when the webhook has had its maximum of tests in the last minute. */
 export function requireTestAllowed(tx: Tx, webhookId: number, now: Millis): void {
   const recent = sql(tx.db)
     .recent.all(webhookId, TEST_EVENT, now - WINDOW_MS, MAX_TESTS)
-    // What was made before the clock was set back does not count, or nobody could test until it has caught up.
+    // Tests from before the clock was set back do not count, or no test would be possible until the clock catches up.
     .filter(({ createdAt }) => createdAt <= now)
   const oldest = recent.at(-1)
   if (!oldest || recent.length < MAX_TESTS) return
   const waitSeconds = Math.max(1, Math.ceil((oldest.createdAt + WINDOW_MS - now) / 1000))
   throw tooManyRequests(
     'too_many_tests',
-    `A webhook is sent at most ${MAX_TESTS} test events a minute; the next can be sent in ${waitSeconds} s.`,
+    `A webhook is sent at most ${MAX_TESTS} test events a minute; try again in ${waitSeconds} s.`,
     waitSeconds,
   )
 }

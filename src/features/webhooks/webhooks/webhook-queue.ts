@@ -1,9 +1,10 @@
 /**
- * @module One webhook's way through its account's events: which is next, which are under way, how far everything is told. The webhook of an inbound
- * route goes through the mail of its route alone. Reads the database, sends and writes nothing.
+ * @module The progress of one webhook through its account's events: the next event, the attempts in flight, and the
+ * cursor. The webhook of an inbound route sees only the mail of its route. Reads the database; sends and writes
+ * nothing.
  *
- * The events after the cursor are told in order, several at the same time, but those of one recipient one after the other. Whoever starts again
- * at the cursor may find events after it that have a row already: they are left out.
+ * Events after the cursor are delivered in order, several concurrently, but those of one recipient one after another.
+ * After a restart at the cursor, later events may already have a delivery; those are skipped.
  */
 import type { Database } from 'bun:sqlite'
 import { toEventType } from '#features/core/events/record.ts'
@@ -15,13 +16,13 @@ import { MAX_DELAY_MS } from './retry-schedule.ts'
 import type { Streak } from './streak.ts'
 import type { Webhook } from './webhooks.ts'
 
-/** Clients store the id of an email before they can make sense of its events. */
+/** Gives clients time to store the id of an email before its first events arrive. */
 const NEW_EMAIL_HOLD_MS = seconds(2)
 const PAGE_SIZE = 200
-/** Pages of events that nobody wants are passed over so many at a time. */
+/** Pages of unsubscribed events that are skipped before yielding. */
 const PAGES_PER_BATCH = 10
 const STORED_PAGE_SIZE = 10
-/** What waits for others of its recipient, beyond which no more is read. */
+/** Events that may wait for others of their recipient before reading stops. */
 const MAX_WAITING = 1000
 
 interface EventRow {
@@ -58,7 +59,7 @@ const sql = prepareStatements((db) => ({
      FROM webhook_deliveries LEFT JOIN events ON events.account_id = ? AND events.seq = webhook_deliveries.seq
      WHERE webhook_id = ? AND next_at <= ? AND event <> 'test' ORDER BY next_at, id LIMIT ?`,
   ),
-  // By event and status, never through all that is due: replays may have left 100,000.
+  // By event and status, without scanning all due deliveries: replays may have left 100,000.
   dueTests: db.prepare<StoredRow, [number, number, number]>(
     `SELECT id, seq, event, payload, attempts, NULL AS emailId, NULL AS recipientId FROM webhook_deliveries INDEXED BY webhook_deliveries_filter
      WHERE webhook_id = ? AND event = 'test' AND status = ${deliveryStatusCode('pending')} AND next_at <= ? ORDER BY next_at, id LIMIT ?`,
@@ -72,51 +73,54 @@ const sql = prepareStatements((db) => ({
 export interface WaitingEvent {
   readonly seq: number
   readonly event: string
-  /** Events with the same key are told one after the other. */
+  /** Events with the same key are delivered one after another. */
   readonly key: string
-  /** Not begun before. */
+  /** The attempt does not begin earlier. */
   readonly notBefore: Millis
 }
 
-/** A delivery that is due (again). */
+/** A delivery that is due, for the first time or again. */
 export interface DueDelivery {
   readonly id: number
   readonly seq: number | null
   readonly event: string
   readonly payload: string | null
   readonly attempts: number
-  /** As that of its event. */
+  /** The key of its event. */
   readonly key: string
 }
 
-/** How the last attempt was answered: well and soon, well but late, or not well, or not yet. It decides how many may be under way. */
+/**
+ * The last attempt succeeded quickly, succeeded slowly, or failed or was not made yet. It limits the number of
+ * concurrent attempts.
+ */
 export type LatencyClass = 'fast' | 'slow' | 'unproven'
 
 export class WebhookQueue {
   webhook: Webhook
   secret: string
-  /** Tests say nothing of it. */
+  /** Tests do not change it. */
   latencyClass: LatencyClass = 'unproven'
-  /** A new one when the webhook leads elsewhere or is switched on again: what began before says nothing of it. */
+  /** Replaced when the URL changes or the webhook is reactivated, because earlier attempts say nothing about it. */
   streak: Streak
-  /** When it last took an event; null: never. */
+  /** When the webhook last accepted an event; null: never. */
   lastSuccessAt: Millis | null
   /** Stored deliveries and new events take turns. */
   isStoredNext = true
-  /** Attempts under way. */
+  /** Attempts in flight. */
   running = 0
-  /** Events that were read so far, also those that nobody wants: what it costs. */
+  /** Number of events read, including unsubscribed ones; a measure of cost. */
   rowsRead = 0
   readonly #db: Database
-  /** Read up to here. */
+  /** Events are read up to here. */
   #readSeq: number
   #waiting: WaitingEvent[] = []
-  /** First attempts that are under way, or whose outcome is not on disk yet. */
+  /** Events whose first attempt is in flight, or whose outcome is not durable yet. */
   readonly #begun = new Set<number>()
   readonly #busyKeys = new Set<string>()
-  /** After the cursor, but told already. */
+  /** Events after the cursor that already have a delivery. */
   #recordedSeqs: Set<number>
-  /** Stored deliveries under way. */
+  /** Stored deliveries in flight. */
   readonly #storedInFlight = new Set<number>()
 
   constructor(db: Database, webhook: Webhook, secret: string, streak: Streak) {
@@ -129,7 +133,7 @@ export class WebhookQueue {
     this.#recordedSeqs = new Set(findSeqsAfter(db, webhook.id, webhook.cursorSeq))
   }
 
-  /** The webhook was changed. What it no longer wants, or was switched off for, is not told. */
+  /** Applies a change of the webhook. Drops events that it no longer subscribes to, or all while it is inactive. */
   update(webhook: Webhook, secret: string, streak: Streak): void {
     const before = this.webhook
     this.webhook = webhook
@@ -143,7 +147,10 @@ export class WebhookQueue {
     else this.#waiting = this.#waiting.filter(({ event }) => webhook.events.includes(event))
   }
 
-  /** From the cursor on, for what was passed over: replays leave to the lane what comes after the cursor. */
+  /**
+   * Reads again from the cursor for events that were skipped, because replays leave events after the cursor to the
+   * queue.
+   */
   #readAgain(): void {
     const from = this.cursor
     this.#waiting = []
@@ -151,7 +158,7 @@ export class WebhookQueue {
     this.#recordedSeqs = new Set([...findSeqsAfter(this.#db, this.webhook.id, from), ...this.#begun])
   }
 
-  /** Every event up to it has its row, or is not wanted here. */
+  /** All events up to here have a delivery, or are not subscribed. */
   get cursor(): number {
     let first = this.#waiting[0]?.seq ?? this.#readSeq + 1
     for (const seq of this.#begun) first = Math.min(first, seq)
@@ -159,15 +166,16 @@ export class WebhookQueue {
   }
 
   /**
-   * The next event that may be begun now; a time when there is one that has to wait until then, or `now` when there is so much to pass over that others
-   * should have their turn first; undefined when there is none, or none before one that is under way is over.
-   * @param durableSeq the account's events up to here are on disk
+   * The next event that may begin now. Returns a time when the next one must wait until then, or `now` when many events
+   * were skipped and others should run first; undefined when there is none, or none before an attempt in flight has
+   * ended.
+   * @param durableSeq the account's events up to here are durable
    */
   nextEvent(durableSeq: number, now: Millis): WaitingEvent | Millis | undefined {
     for (let pages = 0; ; pages++) {
       const found = this.#takeFirstReady(now)
       if (typeof found === 'object') return found
-      // As much as is remembered waits, for its time or for what is under way: the rest is left where it is.
+      // As many events as allowed wait for their time or for attempts in flight, so no more are read.
       if (this.#waiting.length >= MAX_WAITING) return found
       if (pages === PAGES_PER_BATCH) return now
       if (!this.#read(durableSeq, now)) return found
@@ -175,15 +183,16 @@ export class WebhookQueue {
   }
 
   /**
-   * Takes the first event that waits neither for its time nor for another of its recipient. An email's first events hold up nothing else: an open of
-   * an older one is told before them.
-   * @returns when the next may be begun where there is none; undefined: not before one that is under way is over
+   * Takes the first event that waits neither for its time nor for another of its recipient. The hold of a new email's
+   * events delays no others: an open of an older email is delivered before them.
+   * @returns without such an event, when the next may begin; undefined: not before an attempt in flight has ended
    */
   #takeFirstReady(now: Millis): WaitingEvent | Millis | undefined {
     let soonest: Millis | undefined
     for (const [index, event] of this.#waiting.entries()) {
       if (this.#busyKeys.has(event.key)) continue
-      // Made anew, since the clock may have been set back after it was read. Of a recipient none is held longer than what comes after it.
+      // Computed again, because the clock may have been set back since it was read. No event is held longer than a
+      // later one of its recipient.
       const notBefore = Math.min(event.notBefore, now + NEW_EMAIL_HOLD_MS)
       if (notBefore <= now) {
         this.#waiting.splice(index, 1)
@@ -195,7 +204,7 @@ export class WebhookQueue {
     return soonest
   }
 
-  /** Reads a page; false when there is nothing more. */
+  /** Reads a page; false at the end. */
   #read(durableSeq: number, now: Millis): boolean {
     if (this.#readSeq >= durableSeq) return false
     const { accountId, events, routeId } = this.webhook
@@ -209,7 +218,7 @@ export class WebhookQueue {
         seq: row.seq,
         event,
         key: toOrderKey(row),
-        // Event times are held while a clock that was ahead is corrected; nothing waits for that.
+        // Event times stand still while a fast clock is corrected; nothing waits for that.
         notBefore: row.createdAt === null ? 0 : Math.min(row.createdAt, now) + NEW_EMAIL_HOLD_MS,
       })
     }
@@ -217,7 +226,7 @@ export class WebhookQueue {
     return true
   }
 
-  /** The same of the mail of a route, whatever else happened in the account. */
+  /** The same for the mail of a route, whatever else happens in the account. */
   #readRoute(routeId: number, durableSeq: number): true {
     const rows = sql(this.#db).ofRoute.all(routeId, this.#readSeq, durableSeq, PAGE_SIZE)
     this.rowsRead += rows.length
@@ -238,29 +247,32 @@ export class WebhookQueue {
     this.#busyKeys.add(key)
   }
 
-  /** The attempt is over: the next event of the recipient may be told. */
+  /** The attempt has ended, so the next event of the recipient may begin. */
   freeKey({ key }: Pick<WaitingEvent, 'key'>): void {
     this.#busyKeys.delete(key)
   }
 
-  /** Its outcome is on disk. */
+  /** Its outcome is durable. */
   end({ seq }: WaitingEvent): void {
     this.#begun.delete(seq)
   }
 
-  /** It was not told, and nothing is stored of it: it is the next again, unless the webhook no longer wants it. */
+  /**
+   * Puts back an event that was not delivered and has no stored outcome; it is next again, if the webhook still
+   * subscribes to it.
+   */
   putBack(event: WaitingEvent): void {
     this.#begun.delete(event.seq)
     const { isActive, events, cursorSeq } = this.webhook
-    // Not after the webhook was off: what happened before is not told then.
+    // Not after a deactivation: events from before are not sent then.
     if (!isActive || !events.includes(event.event) || event.seq <= cursorSeq) return
     const index = this.#waiting.findIndex(({ seq }) => seq > event.seq)
     this.#waiting.splice(index === -1 ? this.#waiting.length : index, 0, event)
   }
 
   /**
-   * The next stored delivery that may be begun now: tests first, since somebody waits for them, then what is longest due and of no recipient that is
-   * under way. Of a webhook that is off or rests only tests.
+   * The next stored delivery that may begin now: tests first, because somebody waits for them, then the one due longest
+   * whose recipient has no attempt in flight. Only tests for a webhook that is inactive or backing off.
    */
   nextStored(now: Millis, isBackingOff = false): DueDelivery | undefined {
     const { id, accountId } = this.webhook
@@ -268,11 +280,11 @@ export class WebhookQueue {
     const until = this.#dueUntil(now)
     const findFree = (rows: readonly StoredRow[]): StoredRow | undefined =>
       rows.find((row) => !this.#storedInFlight.has(row.id) && !this.#busyKeys.has(toOrderKey(row)))
-    // One more than are under way is enough to find one that is not.
+    // One more than are in flight suffices to find one that is not.
     const page = this.#storedInFlight.size + STORED_PAGE_SIZE
     const test = findFree(sql(this.#db).dueTests.all(id, until, page))
     if (test) return { ...test, key: toOrderKey(test) }
-    // Mostly among the first; only where many are of a recipient that is under way it is looked for among more.
+    // Usually one of the first is free. More are read only when many belong to a recipient with an attempt in flight.
     for (const limit of isActive ? [page, MAX_WAITING] : []) {
       const rows = sql(this.#db).due.all(accountId, id, until, limit)
       const found = findFree(rows)
@@ -282,13 +294,13 @@ export class WebhookQueue {
     return undefined
   }
 
-  /** When the next stored delivery is due, at `now` or before if it is; undefined: there is none. */
+  /** When the next stored delivery is due, possibly before `now`; undefined when there is none. */
   firstDue(now: Millis): Millis | undefined {
     const at = sql(this.#db).firstDue.get(this.webhook.id)?.at ?? undefined
     return at !== undefined && isBeyondRetrySchedule(at, now) ? now : at
   }
 
-  /** A time that no ladder gives was stored under a clock that was ahead: it is due. */
+  /** A time beyond the retry schedule was stored under a fast clock, so it counts as due. */
   #dueUntil(now: Millis): Millis {
     const at = sql(this.#db).firstDue.get(this.webhook.id)?.at
     return typeof at === 'number' && isBeyondRetrySchedule(at, now) ? at : now
@@ -304,7 +316,7 @@ export class WebhookQueue {
   }
 }
 
-/** Events after one that have a row already. */
+/** Events after `seq` that have a delivery. */
 const findSeqsAfter = (db: Database, webhookId: number, seq: number): number[] =>
   sql(db)
     .told.all(webhookId, seq)
@@ -312,7 +324,10 @@ const findSeqsAfter = (db: Database, webhookId: number, seq: number): number[] =
 
 const isBeyondRetrySchedule = (at: Millis, now: Millis): boolean => at - now > MAX_DELAY_MS
 
-/** Events of one recipient have the same key, and those of an email that are of no recipient; what is of no email stands alone. */
+/**
+ * Events of one recipient share a key, as do those of an email without a recipient; an event without an email has its
+ * own.
+ */
 const toOrderKey = ({
   seq,
   id,

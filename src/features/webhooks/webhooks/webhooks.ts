@@ -1,6 +1,6 @@
 /**
- * @module Webhooks: where an account wants to be told of events, and those of its inbound routes. Reads them and opens their secrets. Changes are in
- * `change.ts` and `route-webhook.ts`, attempts in the dispatcher.
+ * @module Reads webhooks, including those of inbound routes, and opens their secrets. Changes are in `change.ts` and
+ * `route-webhook.ts`, attempts in the dispatcher.
  */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
@@ -18,22 +18,25 @@ export interface Webhook {
   /** Names in WEBHOOK_EVENTS. */
   readonly events: readonly string[]
   readonly isActive: boolean
-  /** Switched off by consecutive failures, not by its user. */
+  /** Deactivated by consecutive failures, not by its user. */
   readonly offByFailures: boolean
-  /** Sealed; `openSecret` opens it. Empty for that of an inbound route, which is signed with the account's inbound secret. */
+  /** Sealed; `openSecret` opens it. Empty for a route webhook, which is signed with the account's inbound secret. */
   readonly secret: Uint8Array
   /** Consecutive failed attempts, over all events. */
   readonly failureCount: number
   readonly lastFailureAt: Millis | null
   readonly lastFailureReason: string | null
   readonly lastSuccessAt: Millis | null
-  /** Every event of the account up to this one has its delivery, or is not wanted. */
+  /** All events of the account up to this one have a delivery, or are not subscribed. */
   readonly cursorSeq: number
   readonly createdAt: Millis
   readonly updatedAt: Millis
-  /** Null: it exists. */
+  /** Null while it exists. */
   readonly deletedAt: Millis | null
-  /** Row of the inbound route whose mail alone it is told of; its public id is the webhook's too. Null: one that the account made. */
+  /**
+   * Row id of the inbound route whose mail it gets; the route's public id is the webhook's too. Null for a webhook that
+   * the account created.
+   */
   readonly routeId: number | null
 }
 
@@ -76,7 +79,7 @@ const statsSql = prepareStatements((db) => ({
 
 const NO_WEBHOOKS = { total: 0, offByFailures: 0, failing: 0, maxFailures: 0 }
 
-/** How many webhooks an account has, those of its inbound routes too, and how they work. */
+/** Numbers of an account's webhooks, including those of its inbound routes, and of their failures. */
 export const readWebhookStats = (db: Database, accountId: number) =>
   statsSql(db).ofAccount.get(accountId) ?? NO_WEBHOOKS
 
@@ -87,29 +90,29 @@ const toWebhook = (row: Row): Webhook => ({
   offByFailures: row.offByFailures === 1,
 })
 
-/** The webhook of a row id, also when it is inactive or deleted. */
+/** The webhook of a row id, even if inactive or deleted. */
 export function findWebhookById(db: Database, id: number): Webhook | undefined {
   const row = sql(db).byId.get(id)
   return row ? toWebhook(row) : undefined
 }
 
-/** The webhook of an inbound route; undefined: the route never had a URL. */
+/** The webhook of an inbound route; undefined when the route never had a URL. */
 export function findRouteWebhook(db: Database, routeId: number): Webhook | undefined {
   const row = sql(db).ofRoute.get(routeId)
   return row ? toWebhook(row) : undefined
 }
 
-/** The webhook with a public id, of whatever account, those of inbound routes too: for the operator only. */
+/** The webhook with a public id, of any account, including those of inbound routes; for the operator only. */
 export function findWebhook(db: Database, id: string): Webhook | undefined {
   const uuid = parseUuid(id)
   const row = uuid && sql(db).byUuidOfAll.get(uuid)
   return row ? toWebhook(row) : undefined
 }
 
-/** All webhooks that want to be told, of all accounts, those of inbound routes too. */
+/** All active webhooks of all accounts, including those of inbound routes. */
 export const listActiveWebhooks = (db: Database): Webhook[] => sql(db).active.all().map(toWebhook)
 
-/** The webhook that the account made; 404 when it has none with this id. */
+/** The webhook that the account created; throws 404 when it has none with this id. */
 export function getWebhook(db: Database, accountId: number, id: string): Webhook {
   const uuid = parseUuid(id)
   const row = uuid && sql(db).byUuid.get(uuid, accountId)
@@ -117,14 +120,14 @@ export function getWebhook(db: Database, accountId: number, id: string): Webhook
   return toWebhook(row)
 }
 
-/** Finds the webhook of an id: `getWebhook`, or one that finds that of an inbound route. Throws 404. */
+/** Finds the webhook of an id: `getWebhook`, or a function for route webhooks. Throws 404. */
 export type FindWebhook = (db: Database, accountId: number, id: string) => Webhook
 
-/** The account's newest webhooks, those of its inbound routes too: for the operator only. */
+/** The account's newest webhooks, including those of its inbound routes; for the operator only. */
 export const listWebhooksWithRoutes = (db: Database, accountId: number, limit: number): Webhook[] =>
   sql(db).withRoutes.all(accountId, limit).map(toWebhook)
 
-/** A page of the webhooks that the account made, newest first. */
+/** A page of the webhooks that the account created, newest first. */
 export const listWebhooks = (
   db: Database,
   accountId: number,
@@ -134,12 +137,12 @@ export const listWebhooks = (
   total: countWebhooks(db, accountId),
 })
 
-/** Webhooks that an account made, the inactive ones too. */
+/** Number of webhooks that an account created, including inactive ones. */
 export const countWebhooks = (db: Database, accountId: number): number => sql(db).count.get(accountId)?.n ?? 0
 
-/** What the secret of a webhook is sealed for, so that it opens in no other row. */
+/** Seal context of a webhook's secret, so that it opens in no other row. */
 export const toSealContext = (uuid: UuidBytes): string => `webhook:${formatUuid(uuid)}`
 
-/** The signing secret in clear, `whsec_…`, of a webhook that an account made. Throws when the master key is not the one it was sealed with. */
+/** The signing secret in clear, `whsec_…`, of a webhook that an account created. Throws for another master key. */
 export const openSecret = (keys: KeyRing, webhook: Pick<Webhook, 'secret' | 'uuid'>): string =>
   keys.unsealText(webhook.secret, toSealContext(webhook.uuid))

@@ -12,14 +12,14 @@ import {
 } from '#test/support/browser.ts'
 import { type ConfirmingService, createConfirmingService, leave } from './confirmation-fixture.ts'
 
-// A browser begins slowly on a machine that is busy.
+// A browser starts slowly on a busy machine.
 setDefaultTimeout(120_000)
 
-/** WCAG 2.2 §1.4.3 for text, §2.5.5 for what is pressed. */
+/** WCAG 2.2 §1.4.3 for text, §2.5.5 for the button. */
 const MIN_CONTRAST = 4.5
 const MIN_BUTTON_PX = 44
 
-/** What must be so on every page, for every eye and hand. */
+/** Requirements for every page, for sight and for motor control. */
 async function inspectPage(page: Page) {
   const texts = await seenTexts(page)
   const buttons = await Promise.all((await page.getByRole('button').all()).map((button) => button.boundingBox()))
@@ -55,7 +55,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
 
   describe.each([...SCREENS])('on a $name of $width x $height', (screen) => {
     // Proves: contact-16
-    test('a person confirms, and comes back to the link', async () => {
+    test('a person confirms, and returns to the link', async () => {
       const { path } = await asked(`ada-${screen.name}@receiver.test`, `Weekly news ${screen.name}`)
       await using opened = await openPage(browser, screen)
       const { page, requested, complaints, picture } = opened
@@ -80,15 +80,15 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
       await picture('confirm-3-already')
       expect(await inspectPage(page)).toEqual({
         ...WELL,
-        title: 'Your subscription is confirmed already',
-        headings: ['Your subscription is confirmed already'],
+        title: 'Your subscription was already confirmed',
+        headings: ['Your subscription was already confirmed'],
         buttons: [],
       })
       expect(new Set(requested.map((url) => new URL(url).pathname))).toEqual(new Set([path]))
       expect(complaints).toEqual([])
     })
 
-    test('links that no longer work, and the longest names, fit and can be read', async () => {
+    test('invalid links and the longest names fit the screen and are readable', async () => {
       const name = `${'W'.repeat(100)} ${'<b>&"\u202e'.repeat(8)}`
       const long = `${'a'.repeat(64)}@${screen.name}-${'b'.repeat(40)}.${'c'.repeat(60)}.test`
       const { path, list } = await asked(long, `${name}${screen.name}`)
@@ -115,15 +115,15 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
       expect(await page.getByRole('link').getAttribute('href')).toMatch(/\/subscribe\/[\w-]+$/)
       await leave(service, list, long)
       await see('7-refused', newest, 'This link no longer works')
-      await see('8-damaged', path.slice(0, -1), 'This link is not complete')
+      await see('8-damaged', path.slice(0, -1), 'This link is incomplete')
       await service.api('DELETE', `/v1/contact-lists/${list}`)
-      await see('9-gone', path, 'There is nothing to confirm any more')
+      await see('9-gone', path, 'There is nothing left to confirm')
       expect(complaints.filter((text) => !/status of 4(04|10)/.test(text))).toEqual([])
     })
   })
 
   // Proves: contact-16
-  test('the keyboard is enough, and shows where it is', async () => {
+  test('the page works with the keyboard alone, and shows the focus', async () => {
     for (const screen of SCREENS.slice(0, 2)) {
       const { path } = await asked(`keys-${screen.name}@receiver.test`, `Keys ${screen.name}`)
       await using opened = await openPage(browser, screen)

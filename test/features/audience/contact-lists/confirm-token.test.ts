@@ -18,7 +18,7 @@ const FACTS: ConfirmFacts = {
   senderDomain: 'sender.test',
 }
 
-test('a token says what it was made of, and the same facts give the same token', () => {
+test('opening a token returns its facts, and the same facts give the same token', () => {
   const token = sealConfirmToken(keys, FACTS)
   expect(openConfirmToken(keys, token)).toEqual(FACTS)
   expect(sealConfirmToken(keys, FACTS)).toBe(token)
@@ -34,7 +34,7 @@ test('the largest facts fit the longest token; a longer domain is left out', () 
   expect(openConfirmToken(keys, long)).toEqual({ ...FACTS, senderDomain: '' })
 })
 
-test('no change of a single character, no cut, no other key and no other purpose opens', () => {
+test('a token with a changed or missing character, or of another key or purpose, does not open', () => {
   const token = sealConfirmToken(keys, FACTS)
   const changed = [...token].map(
     (character, at) => `${token.slice(0, at)}${character === 'A' ? 'B' : 'A'}${token.slice(at + 1)}`,

@@ -1,4 +1,7 @@
-/** @module An account with contact lists whose confirmations and welcomes are sent, and a look at what waits, what was sent and what the links do. */
+/**
+ * @module An account with contact lists whose confirmations and welcomes are sent, and access to waiting mail, sent
+ * mail and the confirmation pages.
+ */
 import { type SubscribeInput, subscribe } from '#features/audience/contact-lists/subscribe.ts'
 import { unsubscribe } from '#features/sending/unsubscribe/unsubscribe.ts'
 import { getList } from '#features/setup/contact-store/lists.ts'
@@ -12,7 +15,7 @@ export const ADDRESS = 'bob@receiver.test'
 
 type Json = Record<string, unknown>
 
-/** An email that was accepted, oldest first. */
+/** An accepted email, oldest first. */
 export interface SentMail {
   readonly from: string
   readonly to: string
@@ -20,16 +23,16 @@ export interface SentMail {
 }
 
 export interface ConfirmingService extends EmailApi {
-  /** Makes a list and gives its id; double opt-in unless `body` says otherwise. */
+  /** Creates a list and returns its id; double opt-in unless `body` says otherwise. */
   list(body?: Json, options?: ApiOptions): Promise<string>
   add(listId: string, body: Json, options?: ApiOptions): Promise<ApiResponse>
   contact(listId: string, email?: string): Promise<Json>
-  /** Kinds and addresses of what waits, in the order in which it was scheduled. */
+  /** Kinds and addresses of waiting mail, in the order in which it was scheduled. */
   waiting(): { kind: string; email: string | null }[]
   /** Waits until nothing is due. */
   drained(): Promise<void>
   sent(): SentMail[]
-  /** Waits for the nth confirmation to an address (default the first) and gives the path of its link. */
+  /** Waits for the nth confirmation to an address (default the first) and returns the path of its link. */
   link(email?: string, nth?: number): Promise<string>
   /** Metadata of the audit rows with an action, oldest first. */
   audited(action: string): Json[]
@@ -111,7 +114,7 @@ export interface Page {
   readonly buttons: readonly string[]
 }
 
-/** Asks a page as a browser does. */
+/** Requests a page as a browser does. */
 export async function ask(service: Pick<EmailApi, 'url'>, method: string, path: string): Promise<Page> {
   const response = await fetch(`${service.url}${path}`, { method, redirect: 'manual' })
   const text = await response.text()
@@ -122,7 +125,7 @@ export async function ask(service: Pick<EmailApi, 'url'>, method: string, path: 
   }
 }
 
-/** Puts an address on a list as a form does. */
+/** Subscribes an address as a form does. */
 export const sign = (service: EmailApi, list: string, input: Partial<SubscribeInput> = {}) =>
   subscribe(service.app, {
     list: getList(service.app.db, service.actor.accountId, list),

@@ -6,16 +6,16 @@ import { ADDRESS, ask, type ConfirmingService, createConfirmingService, leave, s
 
 const ASKS = { status: 200, heading: 'Confirm your subscription?', buttons: ['Confirm'] }
 const CONFIRMED = { status: 200, heading: 'Your subscription is confirmed', buttons: [] }
-const ALREADY = { status: 200, heading: 'Your subscription is confirmed already', buttons: [] }
+const ALREADY = { status: 200, heading: 'Your subscription was already confirmed', buttons: [] }
 const EXPIRED = { status: 410, heading: 'This link has expired', buttons: [] }
 const REPLACED = { status: 410, heading: 'There is a newer link', buttons: [] }
 const REFUSED = { status: 410, heading: 'This link no longer works', buttons: [] }
-const GONE = { status: 410, heading: 'There is nothing to confirm any more', buttons: [] }
-const UNKNOWN = { status: 404, heading: 'This link is not complete', buttons: [] }
+const GONE = { status: 410, heading: 'There is nothing left to confirm', buttons: [] }
+const UNKNOWN = { status: 404, heading: 'This link is incomplete', buttons: [] }
 
 describe('on a list with double opt-in', () => {
   // Proves: contact-15
-  test('a single contact is pending and gets one confirmation at once, in our words, without tracking', async () => {
+  test('a single contact is pending and gets one confirmation immediately, in our words, without tracking', async () => {
     await using service = await createConfirmingService()
     const list = await service.list({ name: 'Weekly <news>' })
     const answer = await service.add(list, { email: 'Bob@Receiver.test' })
@@ -43,7 +43,7 @@ describe('on a list with double opt-in', () => {
     const path = await service.link('Bob@receiver.test')
     expect(detail['text_body']).toBe(`Hello,
 
-Bob@receiver.test was entered for "Weekly <news>" of sender.test.
+Someone entered Bob@receiver.test to subscribe to "Weekly <news>" of sender.test.
 
 If that was you, confirm it here:
 
@@ -51,7 +51,7 @@ https://mail.tassis.test${path}
 
 The link works for 7 days.
 
-If it was not you, do nothing: you can ignore this message, and no more mail of this list will come.
+If it was not you, ignore this message: you will get no more mail of this list.
 `)
     expect(String(detail['html_body'])).toContain('Weekly &lt;news&gt;')
     expect(String(detail['html_body']).split(`href="https://mail.tassis.test${path}"`)).toHaveLength(3)
@@ -59,7 +59,7 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
   })
 
   // Proves: contact-16
-  test('the link asks, and only the button confirms; a second click finds it done', async () => {
+  test('the link asks, and only the button confirms; a second click finds it confirmed', async () => {
     await using service = await createConfirmingService()
     const list = await service.list()
     await service.add(list, { email: ADDRESS })
@@ -84,7 +84,7 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
   })
 
   // Proves: contact-16
-  test('20 clicks at once confirm once, and schedule one welcome', async () => {
+  test('20 concurrent clicks confirm once, and schedule one welcome', async () => {
     await using service = await createConfirmingService()
     const list = await service.list({
       welcome_email_enabled: true,
@@ -104,7 +104,7 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
   })
 
   // Proves: contact-16
-  test('a link expires confirmationDays after its email was made, not before', async () => {
+  test('a link expires confirmationDays after its email was created, not before', async () => {
     await using service = await createConfirmingService({ settings: { TASSIS_CONFIRMATION_DAYS: '2' } })
     const list = await service.list()
     await service.add(list, { email: ADDRESS })
@@ -116,7 +116,7 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
     expect(await service.contact(list)).toMatchObject({ status: 'pending' })
   })
 
-  test('the page of an expired link leads to the form of the list while that is active', async () => {
+  test('the page of an expired link leads to the form of the list while the form is active', async () => {
     await using service = await createConfirmingService()
     const list = await service.list()
     const form = await service.api('POST', '/v1/signup-forms', { list_id: list, title: 'Join' })
@@ -131,7 +131,7 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
   })
 
   // Proves: contact-16
-  test('a forged, cut or foreign token is a 404 page and changes nothing', async () => {
+  test('a forged, truncated or foreign token is a 404 page and changes nothing', async () => {
     await using service = await createConfirmingService()
     await using other = await createConfirmingService()
     const list = await service.list()
@@ -151,14 +151,14 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
     ]
     for (const bad of paths)
       expect([await ask(service, 'GET', bad), await ask(service, 'POST', bad)]).toEqual([UNKNOWN, UNKNOWN])
-    // A token of another purpose is none of ours either.
+    // A token of another purpose is unknown as well.
     const sealed = Buffer.from(service.app.keys.sealDeterministically('confirm', 'unsubscribe')).toString('base64url')
     expect(await ask(service, 'POST', `/confirm/${sealed}`)).toEqual(UNKNOWN)
     expect(await service.contact(list)).toMatchObject({ status: 'pending' })
   })
 
   // Proves: contact-16
-  test('a link that is replayed after unsubscribing is refused and brings nobody back', async () => {
+  test('a link that is replayed after unsubscribing is rejected and does not resubscribe the contact', async () => {
     await using service = await createConfirmingService()
     const list = await service.list()
     await service.add(list, { email: ADDRESS })
@@ -169,7 +169,7 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
     expect(await service.contact(list)).toMatchObject({ status: 'unsubscribed' })
   })
 
-  test('of two confirmations only the link of the later one counts', async () => {
+  test('of two confirmations only the link of the later one is valid', async () => {
     await using service = await createConfirmingService()
     const list = await service.list()
     await service.add(list, { email: ADDRESS })
@@ -180,7 +180,7 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
     expect([await ask(service, 'POST', first), await ask(service, 'POST', second)]).toEqual([REPLACED, CONFIRMED])
   })
 
-  test('a contact or a list that is gone has a page of its own', async () => {
+  test('a deleted contact or list has a page of its own', async () => {
     await using service = await createConfirmingService()
     const [list, other] = [await service.list(), await service.list()]
     await service.add(list, { email: ADDRESS })
@@ -189,16 +189,16 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
     await service.api('DELETE', `/v1/contact-lists/${list}/contacts/${ADDRESS}`)
     await service.api('DELETE', `/v1/contact-lists/${other}`)
     expect([await ask(service, 'GET', path), await ask(service, 'POST', otherPath)]).toEqual([GONE, GONE])
-    // The same address again is another contact: the link of the old one does not confirm it.
+    // The same address added again is another contact: the link of the old one does not confirm it.
     await service.add(list, { email: ADDRESS })
     expect(await ask(service, 'POST', path)).toEqual(GONE)
-    // An account that got the row id of one that is gone is another one.
+    // An account that got the row id of a deleted one is a different account.
     const again = await service.link(ADDRESS, 2)
     service.app.db.run('UPDATE accounts SET uuid = randomblob(16)')
     expect(await ask(service, 'POST', again)).toEqual(GONE)
   })
 
-  test('an address that nothing is sent to any more cannot be confirmed: its link says that it no longer works', async () => {
+  test('a suppressed address cannot be confirmed: its link says that it no longer works', async () => {
     await using service = await createConfirmingService()
     const list = await service.list({
       welcome_email_enabled: true,
@@ -214,7 +214,7 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
     expect(await ask(service, 'POST', path)).toEqual(CONFIRMED)
   })
 
-  test('a paused account changes nothing for whoever confirms', async () => {
+  test('a contact can confirm while the account is paused', async () => {
     await using service = await createConfirmingService()
     const list = await service.list()
     await service.add(list, { email: ADDRESS })
@@ -224,7 +224,7 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
   })
 
   // Proves: contact-19
-  test('without any verified domain the add is a 422 no_verified_domain and leaves nothing', async () => {
+  test('without a verified domain, adding a contact is a 422 no_verified_domain and stores nothing', async () => {
     await using service = await createConfirmingService()
     const list = await service.list()
     service.app.db.run('UPDATE domains SET verified_at = NULL')
@@ -236,7 +236,7 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
     expect([added.status, at(added.body, 'data')]).toEqual([201, { inserted: 2, duplicates: 0, total_requested: 2 }])
   })
 
-  test('the word of the account is no confirmed_at; a later click is, and one after that in its place', async () => {
+  test('a contact confirmed by the account has no confirmed_at; a later click sets it, and another click replaces it', async () => {
     await using service = await createConfirmingService()
     const list = await service.list()
     await service.add(list, { email: ADDRESS, confirmed: true })
@@ -256,7 +256,7 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
   })
 
   // Proves: contact-15
-  test('many at once are pending and asked; those that have confirmed already are active and not asked', async () => {
+  test('contacts added in bulk are pending and get confirmation requests; confirmed ones are active and get none', async () => {
     await using service = await createConfirmingService()
     const list = await service.list()
     await service.add(list, { contacts: [{ email: 'a@receiver.test' }, { email: 'b@receiver.test' }] })
@@ -274,7 +274,7 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
 const resend = (service: ConfirmingService, list: string, email = ADDRESS) =>
   service.api('POST', `/v1/contact-lists/${list}/contacts/${encodeURIComponent(email)}/confirmation`)
 
-describe('asking once more', () => {
+describe('repeating a confirmation request', () => {
   // Proves: contact-17
   test('POST …/confirmation sends another link, with an audit row', async () => {
     await using service = await createConfirmingService()
@@ -283,13 +283,16 @@ describe('asking once more', () => {
     await service.link()
     service.clock.advance(hours(1))
     const answer = await resend(service, list, 'BOB@receiver.test')
-    expect([answer.status, answer.body]).toEqual([202, { data: { message: 'The contact is asked to confirm.' } }])
+    expect([answer.status, answer.body]).toEqual([
+      202,
+      { data: { message: 'A confirmation request is being sent to the contact.' } },
+    ])
     await service.link(ADDRESS, 2)
     expect(service.audited('contact.confirmation_requested')).toEqual([{ list_id: list }])
   })
 
   // Proves: contact-17
-  test('one is sent an hour and three a day; more are a 429 that says when', async () => {
+  test('one request an hour and three a day are sent; more are a 429 with the time to wait', async () => {
     await using service = await createConfirmingService()
     const list = await service.list()
     await service.add(list, { email: ADDRESS })
@@ -300,21 +303,21 @@ describe('asking once more', () => {
       await service.drained()
       return [status, headers.get('retry-after')]
     }
-    // At 0:00 the first was sent.
+    // The first was sent at 0:00.
     expect(await tryAfter(hours(1) - 1)).toEqual([429, '1'])
     expect(await tryAfter(1)).toEqual([202, null])
     expect(await tryAfter(hours(1))).toEqual([202, null])
     expect(await tryAfter(hours(1))).toEqual([429, String(21 * 3600)])
     expect(await tryAfter(hours(21) - 1)).toEqual([429, '1'])
     expect(await tryAfter(1)).toEqual([202, null])
-    // The second of the day before was at 1:00.
+    // The second of the day before was sent at 1:00.
     expect(await tryAfter(hours(1) - 1)).toEqual([429, '1'])
     expect(await tryAfter(1)).toEqual([202, null])
     expect(service.sent()).toHaveLength(5)
     expectError(await resend(service, list), 429, 'confirmation_too_often')
   })
 
-  test('one that still waits is sent once, at once', async () => {
+  test('a request that still waits is sent once, immediately', async () => {
     await using service = await createConfirmingService({ runsTasks: false })
     const list = await service.list()
     await service.add(list, { contacts: [{ email: ADDRESS }] })
@@ -324,7 +327,7 @@ describe('asking once more', () => {
   })
 
   // Proves: contact-17
-  test('an active contact is a 409, and so is one that gets no mail', async () => {
+  test('is a 409 for an active contact, and for one that gets no mail', async () => {
     await using service = await createConfirmingService()
     const list = await service.list()
     await service.add(list, { email: ADDRESS })
@@ -341,7 +344,7 @@ describe('asking once more', () => {
     expectError(await resend(service, list, 'ann@receiver.test'), 422, 'no_verified_domain')
   })
 
-  test('who left is not for its account to ask; the person is asked by a form, and confirming takes the unsubscription off', async () => {
+  test('a contact that left cannot be asked by its account; a form can ask, and confirming removes the unsubscription', async () => {
     await using service = await createConfirmingService()
     const list = await service.list()
     await service.add(list, { email: ADDRESS })

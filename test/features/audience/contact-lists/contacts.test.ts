@@ -5,7 +5,7 @@ import { expectError, NOW, UUID, VERIFIED } from '#test/support/email-api.ts'
 import { createListApi, expectCounts } from './fixture.ts'
 
 // Proves: contact-8, contact-10, contact-11, contact-12, contact-13
-test('a contact is added, read, changed and taken off, each with an audit row that has no address', async () => {
+test('a contact is added, read, changed and removed, each with an audit row that has no address', async () => {
   await using service = await createListApi()
   const { api, actor } = service
   const list = await service.newList()
@@ -90,7 +90,7 @@ describe('metadata', () => {
   })
 })
 
-test('contacts without any is a 422 on a list of the account, and a 404 on that of another', async () => {
+test('an empty array of contacts is a 422 on a list of the account, and a 404 on that of another', async () => {
   await using service = await createListApi()
   const list = await service.newList()
   expectError(await service.add(list, { contacts: [] }), 422, 'validation_failed', 'contacts')
@@ -100,7 +100,7 @@ test('contacts without any is a 422 on a list of the account, and a 404 on that 
 
 describe('one contact', () => {
   // Proves: contact-8
-  test('that is on the list already, in any spelling, is a 409 and stays as it is', async () => {
+  test('that is already on the list, in any spelling, is a 409 and stays as it is', async () => {
     await using service = await createListApi()
     const list = await service.newList()
     await service.add(list, { email: 'Bob@x.test', metadata: { a: 1 } })
@@ -112,7 +112,7 @@ describe('one contact', () => {
   })
 
   // Proves: contact-8
-  test('is added once by 100 requests at the same time, and counted once', async () => {
+  test('is added once by 100 concurrent requests, and counted once', async () => {
     await using service = await createListApi()
     const list = await service.newList()
     const answers = await Promise.all(
@@ -141,7 +141,7 @@ describe('one contact', () => {
   })
 
   // Proves: contact-8
-  test('that is neither email nor contacts, or both, or has unknown fields, is a 422', async () => {
+  test('that has neither email nor contacts, or both, or unknown fields, is a 422', async () => {
     await using service = await createListApi()
     const list = await service.newList()
     const contacts = [{ email: 'b@x.test' }]
@@ -169,7 +169,7 @@ describe('one contact', () => {
   })
 
   // Proves: contact-8
-  test('that is on the suppression list may be added, and is not taken off it', async () => {
+  test('that is on the suppression list may be added, and stays suppressed', async () => {
     await using service = await createListApi()
     const list = await service.newList()
     await service.api('POST', '/v1/suppressions', { email_address: 'a@x.test' })
@@ -182,7 +182,7 @@ describe('one contact', () => {
     ['unsubscribe', 'unsubscribed'],
     ['hard_bounce', 'bounced'],
     ['complaint', 'complained'],
-  ])('that is on the suppression list as %s is %s from the beginning, alone and among many', async (reason, status) => {
+  ])('that is on the suppression list as %s is %s from the start, alone and in bulk', async (reason, status) => {
     await using service = await createListApi()
     const list = await service.newList()
     for (const name of ['a', 'b'])
@@ -195,7 +195,7 @@ describe('one contact', () => {
 
 describe('many contacts', () => {
   // Proves: list-13, contact-9
-  test('are added in one request; those on the list are left alone, faults are told by their index', async () => {
+  test('are added in one request; those on the list stay as they are, and problems are reported by index', async () => {
     await using service = await createListApi()
     const list = await service.newList()
     await service.add(list, { email: 'old@x.test', metadata: { old: true } })
@@ -237,7 +237,7 @@ describe('many contacts', () => {
   })
 
   // Proves: contact-9
-  test('may be 10,000, whose count is exact; one more is a 422 that adds none', async () => {
+  test('may be 10,000, with an exact count; one more is a 422 that adds none', async () => {
     await using service = await createListApi()
     const list = await service.newList()
     const contacts = Array.from({ length: 10_000 }, (_, i) => ({ email: `u${i}@x.test`, metadata: { i } }))
@@ -252,7 +252,7 @@ describe('many contacts', () => {
   })
 
   // Proves: contact-9
-  test('that are wrong anywhere among them are told by their place in the request', async () => {
+  test('that are invalid are reported by their position in the request', async () => {
     await using service = await createListApi()
     const list = await service.newList()
     const contacts = Array.from({ length: 600 }, (_, i) => ({ email: i % 299 === 298 ? `u${i}` : `u${i}@x.test` }))
@@ -262,7 +262,7 @@ describe('many contacts', () => {
   })
 
   // Proves: contact-9
-  test('let other requests in between', async () => {
+  test('let other requests run in between', async () => {
     await using service = await createListApi()
     const list = await service.newList()
     const contacts = Array.from({ length: 10_000 }, (_, i) => ({ email: `u${i}@x.test` }))
@@ -276,13 +276,13 @@ describe('many contacts', () => {
       if (!isOver) seen.push(Number(at(answer.body, 'data', 'contact_count')))
     }
     expect((await adding).status).toBe(201)
-    // Each slice of 250 is there before the next; some were seen on their way.
+    // Each batch of 250 is visible before the next; some were seen on their way.
     expect(seen.filter((count) => count > 0 && count < 10_000).length).toBeGreaterThan(2)
     expect(seen.every((count) => count % 250 === 0)).toBe(true)
   })
 
   // Proves: contact-9
-  test('from several requests at once are each on the list once', async () => {
+  test('in several concurrent requests are each on the list once', async () => {
     await using service = await createListApi()
     const list = await service.newList()
     const contacts = Array.from({ length: 1_000 }, (_, i) => ({ email: `u${i}@x.test` }))
@@ -299,7 +299,7 @@ describe('many contacts', () => {
 })
 
 describe('on a list with double opt-in', () => {
-  test('one that is added is pending, and is asked', async () => {
+  test('an added contact is pending, and gets a confirmation request', async () => {
     await using service = await createListApi()
     const list = await service.newList({ double_opt_in: true })
     const added = await service.add(list, { email: 'a@x.test' })
@@ -309,7 +309,7 @@ describe('on a list with double opt-in', () => {
     expectBalanced(service)
   })
 
-  test('many are pending, and are asked as many', async () => {
+  test('many contacts are pending, and get bulk confirmation requests', async () => {
     await using service = await createListApi()
     const list = await service.newList({ double_opt_in: true })
     await service.add(list, { contacts: [{ email: 'a@x.test' }, { email: 'b@x.test' }, { email: 'a@x.test' }] })
@@ -320,7 +320,7 @@ describe('on a list with double opt-in', () => {
     await expectCounts(service, list, { pending: 2 })
   })
 
-  test('those that have confirmed are active, nobody asks them, and they are welcomed', async () => {
+  test('confirmed contacts are active, get no confirmation request, and are welcomed', async () => {
     await using service = await createListApi()
     const list = await service.newList({
       double_opt_in: true,
@@ -339,7 +339,7 @@ describe('on a list with double opt-in', () => {
     ])
   })
 
-  test('an account without a verified domain adds nobody who would be asked: 422, and nothing is stored', async () => {
+  test('an account without a verified domain cannot add contacts that have to confirm: 422, and nothing is stored', async () => {
     await using service = await createListApi()
     const list = await service.newList({ double_opt_in: true })
     service.app.db.run('UPDATE domains SET verified_at = NULL')
@@ -354,7 +354,7 @@ describe('on a list with double opt-in', () => {
   })
 })
 
-test('without double opt-in a contact is active at once, and welcomed where the list has a welcome', async () => {
+test('without double opt-in a contact is active immediately, and welcomed if the list has a welcome', async () => {
   await using service = await createListApi()
   const plain = await service.newList()
   const welcoming = await service.newList({
@@ -373,7 +373,7 @@ test('without double opt-in a contact is active at once, and welcomed where the 
 
 describe('the list of contacts', () => {
   // Proves: contact-7
-  test('has pages, newest first, of all, of one status, of one address', async () => {
+  test('has pages, newest first, of all contacts, of one status, of one address', async () => {
     await using service = await createListApi()
     const { api } = service
     const list = await service.newList()
@@ -404,7 +404,7 @@ describe('the list of contacts', () => {
   })
 
   // Proves: contact-7
-  test('under a status that there is not is a 422 that names those there are; of no list a 404', async () => {
+  test('is a 422 that lists the statuses for an unknown one, and a 404 for an unknown list', async () => {
     await using service = await createListApi()
     const list = await service.newList()
     const refused = await service.api('GET', `/v1/contact-lists/${list}/contacts?status=asleep`)
@@ -417,7 +417,7 @@ describe('the list of contacts', () => {
 })
 
 // Proves: contact-10
-test('a contact that is taken off gets nothing that it was still to get, and may be added again as a new one', async () => {
+test('a removed contact gets no waiting mail, and can be added again as a new one', async () => {
   await using service = await createListApi()
   const list = await service.newList({ double_opt_in: true })
   const first = await service.add(list, { email: 'a@x.test' })
@@ -430,7 +430,7 @@ test('a contact that is taken off gets nothing that it was still to get, and may
 })
 
 // Proves: contact-10
-test('an address in a path whose encoding is broken is a 404', async () => {
+test('an address in a path with broken encoding is a 404', async () => {
   await using service = await createListApi()
   const list = await service.newList()
   expect((await service.api('DELETE', `/v1/contact-lists/${list}/contacts/%E0%A4%A`)).status).toBe(404)

@@ -10,7 +10,7 @@ import { completed, createList, exportFile, imported, listContacts } from './fil
 const AT = new Date(NOW).toISOString()
 
 // Proves: contact-21
-test('an export has its columns, is a download, and escapes what a spreadsheet would take for a formula', async () => {
+test('an export has its columns, is a download, and escapes values that a spreadsheet would treat as a formula', async () => {
   await using service = await createEmailApi()
   const list = await createList(service)
   const contacts: [email: string, metadata: Record<string, unknown>, line: string][] = [
@@ -32,7 +32,7 @@ test('an export has its columns, is a download, and escapes what a spreadsheet w
 })
 
 // Proves: contact-21
-test('an export and its import into another list are the identity but for the times, whatever the cells begin with', async () => {
+test('an export imported into another list gives the same contacts except for the times, whatever the cells begin with', async () => {
   await using service = await createEmailApi({ runsTasks: true })
   const { app, actor } = service
   const list = await createList(service)
@@ -53,7 +53,7 @@ test('an export and its import into another list are the identity but for the ti
   const before = await listContacts(service, list)
   expect(before).toHaveLength(starts.length)
   const file = await (await exportFile(service, list)).text()
-  // However the file is parted.
+  // In chunks of any size.
   for (const cell of file.split(/[,;|\t\r\n]/)) expect(cell).not.toMatch(/^[ "]*[=+\-@\uff1d]/)
   const other = await createList(service, { name: 'Others' })
   expect(await imported(service, other, file)).toEqual(completed(starts.length))
@@ -65,7 +65,7 @@ test('an export and its import into another list are the identity but for the ti
 })
 
 // Proves: contact-21
-test('an export of many has each once, oldest first, all or those in one status', async () => {
+test('an export of many contacts has each once, oldest first, all or those with one status', async () => {
   await using service = await createEmailApi({ runsTasks: true })
   const list = await createList(service)
   const count = 2_345
@@ -85,7 +85,7 @@ test('an export of many has each once, oldest first, all or those in one status'
   expect(service.app.memory.inUseBytes).toBe(0)
 })
 
-test('an export of another account, of no list and of no status is refused', async () => {
+test("an export of another account's list, an unknown list or an unknown status is rejected", async () => {
   await using service = await createEmailApi()
   const list = await createList(service)
   const key = await service.newKey([], await service.newAccount())
@@ -95,7 +95,7 @@ test('an export of another account, of no list and of no status is refused', asy
   expectError(await service.api('GET', `${path}?status=gone`), 422, 'validation_failed', 'status')
 })
 
-test('an export of long metadata is written in small pieces, and has each contact once', async () => {
+test('an export of long metadata is written in small chunks, and has each contact once', async () => {
   await using service = await createEmailApi()
   const { app, actor } = service
   const list = getList(app.db, actor.accountId, await createList(service))
@@ -108,7 +108,7 @@ test('an export of long metadata is written in small pieces, and has each contac
   })
   for (const status of [undefined, 'active'] as const) {
     const pieces = [...exportChunks(app.db, list.id, status)]
-    // The heading, eight pieces of 256 KiB at most and a row, and the end.
+    // The header, eight chunks of 256 KiB at most and a row, and the end.
     expect([pieces.length, Math.max(...pieces.map(({ length }) => length)) < 280 * KiB]).toEqual([9, true])
     const lines = Buffer.concat(pieces).toString().trimEnd().split('\r\n').slice(1)
     expect(lines.map((line) => line.split(',')[0])).toEqual(emails)

@@ -1,4 +1,4 @@
-/** @module Files of contacts for tests: lists, uploads, operations, and what is on a list and on disk. */
+/** @module Contact files for tests: lists, uploads, operations, and the contacts and files that are stored. */
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { type ApiResponse, at, type TestApi } from '#test/support/api.ts'
@@ -6,7 +6,7 @@ import { eventually } from '#test/support/app.ts'
 
 type Json = Record<string, unknown>
 
-/** Makes a list; gives its id. */
+/** Creates a list; returns its id. */
 export async function createList({ api }: Pick<TestApi, 'api'>, fields: Json = {}): Promise<string> {
   const answer = await api('POST', '/v1/contact-lists', { name: 'People', ...fields })
   return String(at(answer.body, 'data', 'id'))
@@ -27,7 +27,7 @@ export async function postFile(
   return { status: response.status, headers: response.headers, body: await response.json() }
 }
 
-/** The operation of an accepted import, once it is over. */
+/** The operation of an accepted import, once it has ended. */
 export async function waitForEnd(service: Pick<TestApi, 'api'>, posted: ApiResponse): Promise<Json> {
   if (posted.status !== 202) throw new Error(`refused: ${JSON.stringify(posted.body)}`)
   const id = String(at(posted.body, 'data', 'operation_id'))
@@ -37,7 +37,7 @@ export async function waitForEnd(service: Pick<TestApi, 'api'>, posted: ApiRespo
   })
 }
 
-/** Posts a file and waits for the end of its import; gives what the operation says. */
+/** Posts a file and waits for the end of its import; returns its operation. */
 export async function imported(
   service: TestApi,
   list: string,
@@ -58,7 +58,7 @@ export async function imported(
   }
 }
 
-/** What a completed import without errors says. */
+/** The operation of a completed import without errors. */
 export const completed = (inserted: number, duplicates = 0) => ({
   operation_type: 'bulk_import',
   status: 'completed',
@@ -80,13 +80,13 @@ export async function listContacts({ api }: Pick<TestApi, 'api'>, list: string):
   }
 }
 
-/** Files that wait to be imported, or were left. */
+/** Files that wait to be imported, or were left over. */
 export const spooledFiles = ({ dataDir }: Pick<TestApi, 'dataDir'>): string[] => {
   const folder = join(dataDir, 'imports')
   return existsSync(folder) ? readdirSync(folder) : []
 }
 
-/** The file of a list. */
+/** The export of a list. */
 export async function exportFile({ url, key }: TestApi, list: string, query = ''): Promise<Response> {
   return fetch(`${url}/v1/contact-lists/${list}/contacts/export${query}`, {
     headers: { authorization: `Bearer ${key}` },

@@ -1,4 +1,4 @@
-/** @module An account with contact lists, for tests, and a look at what is stored of its contacts. */
+/** @module An account with contact lists, for tests, and access to what is stored of its contacts. */
 import { expect } from 'bun:test'
 import { toContactStatus } from '#features/setup/contact-store/status.ts'
 import type { ApiOptions, ApiResponse } from '#test/support/api.ts'
@@ -7,7 +7,7 @@ import type { TestAppOptions } from '#test/support/app.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 
 export interface ListApi extends EmailApi {
-  /** Makes a list; its id. */
+  /** Creates a list; returns its id. */
   newList(fields?: Record<string, unknown>, options?: ApiOptions): Promise<string>
   /** Adds one contact with these fields, or several with `contacts`. */
   add(list: string, body: Record<string, unknown>, options?: ApiOptions): Promise<ApiResponse>
@@ -15,7 +15,7 @@ export interface ListApi extends EmailApi {
   statuses(list: string): Promise<Record<string, string>>
   /** Row id of a list. */
   rowOf(list: string): number
-  /** Emails that contacts are yet to get: address and kind. */
+  /** Waiting mail: address and kind. */
   waiting(): { address: string; kind: string }[]
 }
 
@@ -55,7 +55,7 @@ export async function createListApi(options: TestAppOptions = {}): Promise<ListA
   }
 }
 
-/** Expects that a list's `contact_count`, and the total under each status, are what its contacts add up to. */
+/** Asserts that a list's `contact_count`, and the total of each status, match its contacts. */
 export async function expectCounts(service: ListApi, list: string, counts: Record<string, number>): Promise<void> {
   const { api, app } = service
   const rows = app.db

@@ -6,14 +6,14 @@ import { prepareDataDirectory } from '#test/kill/service.ts'
 import { eventually } from '#test/support/app.ts'
 
 const LINES = 20_000
-/** Contacts that are on the list when the service is killed. */
+/** Contacts on the list when the service is killed. */
 const KILLED_AT = [1_000, 7_000, 13_000]
 
-/** Every 50th line is no address, and every 70th one that was there before. */
+/** Every 50th line is invalid, and every 70th one was on the list before. */
 const lineOf = (i: number): string => (i % 50 === 0 ? `nobody ${i}` : i % 70 === 0 ? 'u1@x.test' : `u${i}@x.test`)
 
 // Proves: contact-20
-test('kill -9 at any moment of an import neither skips a line nor does one twice, and what was coming in is removed', async () => {
+test('kill -9 at any moment of an import neither skips a line nor imports one twice, and a partly received file is deleted', async () => {
   const folder = createFolder()
   const service = await KilledService.make(folder, 'serve', {})
   try {
@@ -47,7 +47,7 @@ test('kill -9 at any moment of an import neither skips a line nor does one twice
       killed.push(there())
       await service.start()
     }
-    // Each of them in the middle of it.
+    // Each kill comes in the middle of the import.
     expect(killed.every((count) => count < LINES * 0.95)).toBe(true)
 
     const operation = await eventually(async () => {
@@ -73,7 +73,7 @@ test('kill -9 at any moment of an import neither skips a line nor does one twice
       expect(stored.map(({ address }) => address)).toEqual(addresses)
       expect((await ask('GET', `/v1/contact-lists/${list}`))['contact_count']).toBe(addresses.length)
     }
-    // Stops it, and checks the books.
+    // Stops it, and checks the consistency rules.
     expect(await service.stop()).toEqual([])
   } finally {
     await service.running?.kill()

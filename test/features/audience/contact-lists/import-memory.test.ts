@@ -6,10 +6,10 @@ import { createList } from './files.ts'
 
 const CHILD = new URL('../../../support/service-process.ts', import.meta.url).pathname
 const FILE_BYTES = 256 * MiB
-/** With the garbage that may pile up before it is collected: a quarter of the memory for bodies. */
+/** With the garbage that may accumulate before a collection: a quarter of the memory for bodies. */
 const MAX_GROWN_BYTES = 100 * MiB
 
-/** Posts a file over a socket of its own: other clients mend the path. Gives the first line of the answer. */
+/** Posts a file over a raw socket, since other clients normalise the path. Returns the status line of the response. */
 function post(url: string, path: string, key: string, file: Uint8Array): Promise<string> {
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
   socket.write(
@@ -28,7 +28,7 @@ function post(url: string, path: string, key: string, file: Uint8Array): Promise
 test.each([
   ['', '/v1'],
   [' through a base URL with a slash at its end', '//v1'],
-])('a file of 256 MiB that is uploaded%s is never in memory', async (_, prefix) => {
+])('a file of 256 MiB that is uploaded%s is never in memory as a whole', async (_, prefix) => {
   const child = Bun.spawn([process.execPath, CHILD], {
     env: { PATH: process.env['PATH'] ?? '', HOME: process.env['HOME'] ?? '' },
     stdin: 'pipe',

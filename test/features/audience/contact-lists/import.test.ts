@@ -12,7 +12,7 @@ import { createTestDisk } from '#test/support/disk.ts'
 import { createEmailApi, expectError } from '#test/support/email-api.ts'
 import { completed, createList, imported, listContacts, postFile, spooledFiles, waitForEnd } from './files.ts'
 
-/** A service that imports. */
+/** A service that runs imports. */
 const createImportService = (settings: Record<string, string> = {}) => createEmailApi({ runsTasks: true, settings })
 
 const two = [
@@ -20,7 +20,7 @@ const two = [
   ['B@x.test', 'active', {}],
 ]
 
-const NOT_AN_OBJECT = 'Its metadata is not a JSON object, or is nested deeper than 64 levels.'
+const NOT_AN_OBJECT = 'The metadata is not a JSON object, or is nested deeper than 64 levels.'
 
 describe('an import', () => {
   const files: [string, string][] = [
@@ -56,7 +56,7 @@ describe('an import', () => {
   })
 
   // Proves: operation-6, operation-8, contact-20
-  test('is an operation: pending when the whole file is stored, then completed; begun once in the audit log', async () => {
+  test('is an operation: pending when the whole file is stored, then completed; audited once', async () => {
     await using service = await createEmailApi()
     const list = await createList(service)
     const posted = await postFile(service, list, 'email,n\na@x.test,1\nnobody,2\na@X.test,3\n')
@@ -107,7 +107,7 @@ describe('an import', () => {
     ])
   })
 
-  test('leaves contacts of the list as they are, whatever the file says of them, and counts them as completed', async () => {
+  test('leaves contacts of the list as they are, whatever the file says, and counts them as completed', async () => {
     await using service = await createImportService()
     const list = await createList(service)
     expect(await imported(service, list, 'email,status,n\na@x.test,,1\nb@x.test,unsubscribed,1\n')).toEqual(
@@ -123,7 +123,7 @@ describe('an import', () => {
     expectBalanced(service)
   })
 
-  test('puts who left, bounced or complained on the list as such, by the file or by the suppression list', async () => {
+  test('keeps the status of contacts that left, bounced or complained, from the file or from the suppression list', async () => {
     await using service = await createImportService()
     const list = await createList(service, {
       welcome_email_enabled: true,
@@ -155,7 +155,7 @@ describe('an import', () => {
         ['m@here.test', 'active'],
       ].map((row) => [...row, {}]),
     )
-    // Welcomes that are being accepted take memory, and the books are read row by row.
+    // Accepting welcomes takes memory, and the consistency check reads row by row.
     await eventually(
       () =>
         service.app.memory.inUseBytes === 0 &&
@@ -165,7 +165,7 @@ describe('an import', () => {
   })
 
   // Proves: operation-6
-  test('tells the first 100 wrong lines and counts all', async () => {
+  test('reports the first 100 invalid lines and counts all', async () => {
     await using service = await createImportService()
     const list = await createList(service)
     const result = await imported(service, list, `email\n${'nobody\n'.repeat(1000)}a@x.test\n`)
@@ -178,7 +178,7 @@ describe('an import', () => {
     )
   })
 
-  test('keeps who left, bounced or complained elsewhere on the suppression list, so that no way back of other lists brings it back', async () => {
+  test('suppresses contacts that left, bounced or complained elsewhere, so that other lists cannot reactivate them', async () => {
     await using service = await createImportService()
     const { app, actor, api } = service
     const [list, other] = [
@@ -204,7 +204,7 @@ describe('an import', () => {
       ['unsubscribed', 'bounced', 'complained', 'complained'],
       ['active', 'bounced', 'complained'],
     ])
-    // Who is sent to again was never active here, and has still to confirm.
+    // A contact that is unsuppressed was never active here, and still has to confirm.
     for (const name of names) await api('DELETE', `/v1/suppressions/${name}@x.test`)
     expect([await statuses(list), await statuses(other)]).toEqual([
       ['pending', 'pending', 'pending', 'complained'],
@@ -213,7 +213,7 @@ describe('an import', () => {
     expectBalanced(service)
   })
 
-  test('takes metadata that is nested as deep as a body may be, and no deeper', async () => {
+  test('accepts metadata nested as deep as in a request body, and no deeper', async () => {
     await using service = await createImportService()
     const list = await createList(service)
     const nested = (depth: number) => `"{""a"":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}"`
@@ -229,16 +229,16 @@ describe('an import', () => {
   })
 
   // Proves: contact-20
-  test('tells what is wrong with each kind of line, and imports the others', async () => {
+  test('reports what is wrong with each kind of invalid line, and imports the others', async () => {
     await using service = await createImportService({ TASSIS_MAX_METADATA_BYTES: '1KiB' })
     const list = await createList(service)
     const lines: [line: number, text: string, error?: string][] = [
       [5, 'a@x.test,,,'],
-      [6, 'b@x.test,gold,,', expect.stringMatching(/"gold" is no status: a status is active, pending, /)],
+      [6, 'b@x.test,gold,,', expect.stringMatching(/"gold" is not a status; use one of active, pending, /)],
       [7, 'c@x.test,,[1],', NOT_AN_OBJECT],
       [8, 'd@x.test,,{,', NOT_AN_OBJECT],
-      [9, `e@x.test,,,${'x'.repeat(2000)}`, 'Its metadata has more than 1024 bytes of JSON.'],
-      [10, 'f@x.test,,,,more', 'It has 5 fields instead of 4.'],
+      [9, `e@x.test,,,${'x'.repeat(2000)}`, 'The metadata has more than 1024 bytes of JSON.'],
+      [10, 'f@x.test,,,,more', 'The line has 5 fields instead of 4.'],
       [11, '"g@x.test,,,', 'A quote that begins in it is not closed within 64 KiB.'],
       [12, 'h@x.test,,,"two\nlines"'],
       [14, `i@x.test,,,${'x'.repeat(70_000)}`, 'It is longer than 64 KiB.'],
@@ -249,7 +249,7 @@ describe('an import', () => {
       [19, 'm@x.test,,"{""__proto__"":{""x"":1},""b"":2}",=1'],
     ]
     const file = Buffer.from(`email,status,metadata,b\n\n\n\n${lines.map(([, text]) => text).join('\n')}`)
-    // A byte that begins no character.
+    // A byte that starts no character.
     file[file.indexOf(2)] = 0xe9
     const errors = lines.flatMap(([line, , error]) => (error === undefined ? [] : [{ line, error }]))
     expect(await imported(service, list, file)).toEqual({
@@ -267,7 +267,7 @@ describe('an import', () => {
   })
 
   // Proves: contact-20
-  test('of a list with double opt-in asks everybody, at the rate of many, unless they have confirmed', async () => {
+  test('into a list with double opt-in sends confirmation requests at the bulk rate, except to confirmed contacts', async () => {
     await using service = await createEmailApi()
     const list = await createList(service, { double_opt_in: true })
     const importer = startImporter(service.app)
@@ -300,7 +300,7 @@ describe('an import', () => {
     ])
   })
 
-  test('of a list with double opt-in is a 422 while there is no domain to ask from, and stores nothing', async () => {
+  test('into a list with double opt-in is a 422 while no domain is verified, and stores nothing', async () => {
     await using service = await createEmailApi()
     const list = await createList(service, { double_opt_in: true })
     service.app.db.run('UPDATE domains SET verified_at = NULL')
@@ -309,7 +309,7 @@ describe('an import', () => {
     expect((await postFile(service, list, 'a@x.test\n', { query: '?confirmed=true' })).status).toBe(202)
   })
 
-  test('welcomes each new contact once, where the list has a welcome', async () => {
+  test('welcomes each new contact once, if the list has a welcome', async () => {
     await using service = await createEmailApi()
     const list = await createList(service, {
       welcome_email_enabled: true,
@@ -327,7 +327,7 @@ describe('an import', () => {
     expect(service.app.db.query('SELECT kind FROM contact_mails').values()).toEqual([[1], [1]])
   })
 
-  test('of many lines lets others in between', async () => {
+  test('lets other requests run in between when it has many lines', async () => {
     await using service = await createImportService()
     const list = await createList(service)
     const count = 20_000
@@ -348,7 +348,7 @@ describe('an import', () => {
   })
 
   // Proves: operation-8
-  test('of one account does not hold up the import of another', async () => {
+  test('of one account does not delay the import of another', async () => {
     await using service = await createEmailApi()
     const other = await service.newAccount()
     const otherApi = { ...service, key: await service.newKey([], other) }
@@ -369,7 +369,7 @@ describe('an import', () => {
   })
 
   // Proves: operation-8
-  test('ends as failed when its list is deleted, and what was imported is counted', async () => {
+  test('fails when its list is deleted, and counts the contacts imported so far', async () => {
     await using service = await createEmailApi()
     const list = await createList(service)
     const posted = await postFile(service, list, Array.from({ length: 20_000 }, (_, i) => `u${i}@x.test`).join('\n'))
@@ -393,7 +393,7 @@ describe('an import', () => {
   test.each([
     ['gone', (path: string) => rmSync(path)],
     ['cut', (path: string) => truncateSync(path, 3)],
-  ])('ends as failed when its file is %s', async (_, damage) => {
+  ])('fails when its file is %s', async (_, damage) => {
     await using service = await createEmailApi()
     const list = await createList(service)
     const posted = await postFile(service, list, 'email\na@x.test\n')
@@ -402,14 +402,14 @@ describe('an import', () => {
     const importer = startImporter(service.app)
     expect(await waitForEnd(service, posted)).toMatchObject({
       status: 'failed',
-      error_summary: { message: 'The file is not there any more; import it again.' },
+      error_summary: { message: 'The file is missing; import it again.' },
     })
     expect(await imported(service, list, 'b@x.test')).toEqual(completed(1))
     await importer.stop()
     expect(spooledFiles(service)).toEqual([])
   })
 
-  test('goes on after the end of the service where it was, and what the end left half done is removed', async () => {
+  test('continues where it was when the service starts again, and deletes leftover files', async () => {
     await using service = await createEmailApi()
     const list = await createList(service)
     const count = 5_000
@@ -436,7 +436,7 @@ describe('an import', () => {
 const contactCount = ({ app }: TestApi): number =>
   app.db.query<{ n: number }, []>('SELECT COUNT(*) AS n FROM contacts').get()?.n ?? 0
 
-describe('a file that is no file of contacts', () => {
+describe('a file that is not a contact file', () => {
   const unreadable: [string, string | Uint8Array, RegExp][] = [
     ['nothing', '', /empty.*must name the columns: email/],
     ['empty lines', '\r\n\r\n', /empty/],
@@ -451,15 +451,15 @@ describe('a file that is no file of contacts', () => {
       `${Array.from({ length: 12 }, (_, i) => `c${i}`)}\n`,
       /"c9" and 2 more\./,
     ],
-    ['columns parted by tabs', 'E-Mail\tName\nada@x.test\tAda\n', /Tabs part .* commas or semicolons/],
-    ['columns parted by tabs without a header', 'ada@x.test\tAda\n', /Tabs part .* commas or semicolons/],
+    ['tab-separated columns', 'E-Mail\tName\nada@x.test\tAda\n', /tab-separated.* commas or semicolons/],
+    ['tab-separated columns without a header', 'ada@x.test\tAda\n', /tab-separated.* commas or semicolons/],
     ['a workbook', Buffer.from('PK\x03\x04\x14\0\x06\0[Content_Types].xml'), /workbook.*save it as "CSV UTF-8"/],
     ['an old workbook', Buffer.from('d0cf11e0a1b11ae1', 'hex'), /workbook.*save it as "CSV UTF-8"/],
     ['two columns without a header', 'a@x.test,Ada\n', /no column email/],
-    ['a column twice', 'email,a,a\na@x.test,a,b\n', /column "a" is there twice/],
+    ['a column twice', 'email,a,a\na@x.test,a,b\n', /column "a" occurs twice/],
     ['the address twice under two names', 'email,Address\na@x.test,b@x.test\n', /twice/],
     ['a column without a name', 'email,,b\na@x.test,a,b\n', /Column 2 has no name/],
-    ['a name that is too long', `email,${'n'.repeat(65)}\n`, /Column 2 has a name of more than 64/],
+    ['a name that is too long', `email,${'n'.repeat(65)}\n`, /The name of column 2 is longer than 64/],
     [
       'too many columns',
       `email,${Array.from({ length: 50 }, (_, i) => `c${i}`).join(',')}\n`,
@@ -473,7 +473,7 @@ describe('a file that is no file of contacts', () => {
     ['a picture', Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex'), /UTF-8/],
   ]
   // Proves: contact-20
-  test.each(unreadable)('%s is a 422 that says what is expected, and nothing stays', async (_, file, message) => {
+  test.each(unreadable)('%s is a 422 that says what is expected, and nothing is stored', async (_, file, message) => {
     await using service = await createEmailApi()
     const list = await createList(service)
     const before = service.stored()
@@ -485,7 +485,7 @@ describe('a file that is no file of contacts', () => {
     expect(service.app.memory.inUseBytes).toBe(0)
   })
 
-  test('is refused when its beginning shows it, before the rest is there', async () => {
+  test('is rejected as soon as its beginning shows it, before the rest has arrived', async () => {
     await using service = await createEmailApi()
     const list = await createList(service)
     const socket = await upload(service, list, { contentLength: 100_000_000 })
@@ -496,7 +496,7 @@ describe('a file that is no file of contacts', () => {
   })
 })
 
-/** A request on a socket of its own, whose body is written piece by piece. */
+/** A request on a raw socket, whose body is written in chunks. */
 async function upload({ url, key }: TestApi, list: string, { contentLength }: { contentLength?: number } = {}) {
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
   let received = ''
@@ -538,7 +538,7 @@ describe('an upload', () => {
     expect(spooledFiles(service)).toEqual([])
   })
 
-  test('to a list of another account, or to none, is a 404', async () => {
+  test('to an unknown list, or to one of another account, is a 404', async () => {
     await using service = await createEmailApi()
     const list = await createList(service)
     const stranger = { url: service.url, key: await service.newKey([], await service.newAccount()) }
@@ -547,7 +547,7 @@ describe('an upload', () => {
     expect(spooledFiles(service)).toEqual([])
   })
 
-  test('above the limit is a 413, said by its length or found out on the way, and nothing stays', async () => {
+  test('above the limit is a 413, by its declared length or while it arrives, and stores nothing', async () => {
     await using service = await createEmailApi({ settings: { TASSIS_IMPORT_MAX_BYTES: '1MiB' } })
     const list = await createList(service)
     const line = Buffer.from('somebody@x.test\n')
@@ -561,7 +561,7 @@ describe('an upload', () => {
     expectError(await postFile(service, list, unknown), 413, 'payload_too_large')
     expect(spooledFiles(service)).toEqual([])
     expect((await postFile(service, list, Buffer.alloc(2 ** 20, line))).status).toBe(202)
-    // Of other bodies the limit is another.
+    // Other bodies have another limit.
     expect(service.app.config.maxBodyBytes).toBeGreaterThan(2 ** 20)
   })
 
@@ -571,13 +571,13 @@ describe('an upload', () => {
     })
     const file = Buffer.alloc(24 * 2 ** 20, 'somebody@x.test\n')
     expect((await postFile(service, await createList(service), file)).status).toBe(202)
-    // Whatever the base URL of the client ends with.
+    // Whatever the client's base URL ends with.
     const list = await createList(service, { name: 'Others' })
     expect((await postFile({ ...service, url: `${service.url}/` }, list, file)).status).toBe(202)
     expect(service.app.memory.inUseBytes).toBe(0)
   })
 
-  test('while the disk is nearly full is a 507, and nothing stays', async () => {
+  test('while the disk is nearly full is a 507, and stores nothing', async () => {
     let isLow = true
     await using service = await createEmailApi({ disk: createTestDisk(() => isLow) })
     const list = await createList(service)
@@ -596,7 +596,7 @@ describe('an upload', () => {
   test.each([
     ['of known length', { contentLength: 100 }, 'a@x.test\n'],
     ['of unknown length', {}, '9\r\na@x.test\n\r\n'],
-  ])('%s whose client goes away leaves nothing', async (_, length, piece) => {
+  ])('%s whose client disconnects stores nothing', async (_, length, piece) => {
     await using service = await createEmailApi()
     const list = await createList(service)
     const before = service.stored()
@@ -609,7 +609,7 @@ describe('an upload', () => {
     await eventually(() => service.app.memory.inUseBytes === 0)
   })
 
-  test('that stands still for a minute is a 408, and nothing stays; one that goes on may take as long as it needs', async () => {
+  test('that stalls for a minute is a 408, and stores nothing; one that keeps arriving may take as long as it needs', async () => {
     await using service = await createEmailApi()
     const { clock } = service
     const list = await createList(service)
@@ -622,7 +622,7 @@ describe('an upload', () => {
       await eventually(() => sizes(service).includes(i * step.length))
       if (i < 3) clock.advance(seconds(50))
     }
-    // What passes before a piece is waited for does not count, so that it may take somewhat longer than a minute.
+    // Time before the server waits for a chunk does not count, so this may take somewhat longer than a minute.
     for (let more = seconds(50); more > 0 && !still.isAnswered(); more -= 100) {
       clock.advance(100)
       await Bun.sleep(1)
@@ -640,7 +640,7 @@ describe('an upload', () => {
     const { clock } = service
     const socket = await upload(service, await createList(service), { contentLength: 10_000 })
     let pieces = 0
-    // What passes before a piece is waited for does not count, so that it may be some pieces more than a minute has.
+    // Time before the server waits for a chunk does not count, so this may be some chunks more than a minute has.
     while (!socket.isAnswered() && pieces < 100) {
       socket.write('a@x.test\n')
       pieces++
@@ -654,7 +654,7 @@ describe('an upload', () => {
     expect(spooledFiles(service)).toEqual([])
   })
 
-  test('is a 429 while four of its account come in, and not for others', async () => {
+  test('is a 429 while four files of its account arrive, and accepted for others', async () => {
     await using service = await createEmailApi()
     const list = await createList(service)
     const sockets = await Promise.all(Array.from({ length: 4 }, () => upload(service, list, { contentLength: 100 })))
@@ -671,7 +671,7 @@ describe('an upload', () => {
     expect((await postFile(service, list, 'a@x.test')).status).toBe(202)
   })
 
-  test('is a 503 while there is no memory for one more, and takes what it held back', async () => {
+  test('is a 503 while there is no memory for one more, and succeeds when memory is free again', async () => {
     await using service = await createEmailApi({ settings: { TASSIS_MEMORY_BUDGET: '16MiB' } })
     const list = await createList(service)
     const sockets = await Promise.all(Array.from({ length: 3 }, () => upload(service, list, { contentLength: 100 })))
@@ -683,7 +683,7 @@ describe('an upload', () => {
     expect((await postFile(service, list, 'a@x.test')).status).toBe(202)
   })
 
-  test('is a 429 while the files that wait take four times the limit', async () => {
+  test('is a 429 while the waiting files take four times the limit', async () => {
     await using service = await createEmailApi({ settings: { TASSIS_IMPORT_MAX_BYTES: '1MiB' } })
     const list = await createList(service)
     const file = Buffer.alloc(2 ** 20, 'somebody@x.test\n')
@@ -691,7 +691,7 @@ describe('an upload', () => {
     expectError(await postFile(service, list, 'a@x.test'), 429, 'too_many_imports')
   })
 
-  test('to a list that is deleted meanwhile is a 404, and nothing stays', async () => {
+  test('to a list that is deleted meanwhile is a 404, and stores nothing', async () => {
     await using service = await createEmailApi()
     const list = await createList(service)
     const socket = await upload(service, list, { contentLength: 18 })

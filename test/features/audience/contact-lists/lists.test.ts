@@ -18,7 +18,7 @@ const EVERY_FIELD = {
 }
 
 // Proves: contact-1, contact-2, contact-3, contact-4, contact-5, contact-6
-test('a list is made, read, listed, changed and deleted, each change with an audit row', async () => {
+test('a list is created, read, listed, changed and deleted, each change with an audit row', async () => {
   await using service = await createListApi()
   const { api, actor, clock } = service
   const created = await api('POST', '/v1/contact-lists', { name: ' Friends ' })
@@ -69,7 +69,7 @@ test('a list is made, read, listed, changed and deleted, each change with an aud
 })
 
 // Proves: contact-1, contact-2, contact-6
-test('a list is made with every field at once; contact_count is in every answer', async () => {
+test('a list is created with every field set; contact_count is in every response', async () => {
   await using service = await createListApi()
   const { api } = service
   const created = await api('POST', '/v1/contact-lists', EVERY_FIELD)
@@ -86,7 +86,7 @@ test('a list is made with every field at once; contact_count is in every answer'
 })
 
 // Proves: contact-4
-test('PUT keeps every field that is left out; null takes one away', async () => {
+test('PUT keeps every field that is left out; null clears one', async () => {
   await using service = await createListApi()
   const { api } = service
   const id = await service.newList(EVERY_FIELD)
@@ -121,7 +121,7 @@ test('PUT keeps every field that is left out; null takes one away', async () => 
 })
 
 // Proves: contact-2, contact-4
-test('a name is of one list of an account: 409 names it; after a deletion it is free again', async () => {
+test('a name is unique among the lists of an account: a duplicate is a 409 with the name; after a deletion it is free again', async () => {
   await using service = await createListApi()
   const { api } = service
   const first = await service.newList({ name: 'News' })
@@ -136,7 +136,7 @@ test('a name is of one list of an account: 409 names it; after a deletion it is 
 })
 
 // Proves: contact-2
-test('a name is taken once by 20 requests at the same time', async () => {
+test('a name is used once by 20 concurrent requests', async () => {
   await using service = await createListApi()
   const answers = await Promise.all(
     Array.from({ length: 20 }, () => service.api('POST', '/v1/contact-lists', { name: 'News' })),
@@ -153,7 +153,7 @@ describe('422, and nothing is stored, for', () => {
     ['a name of 201 characters', { name: 'n'.repeat(201) }, 'name', 'validation_failed'],
     ['a name of two lines', { name: 'a\nb' }, 'name', 'validation_failed'],
     ['a long description', { description: long }, 'description', 'validation_failed'],
-    ['a field that there is not', { colour: 'red' }, 'colour', 'validation_failed'],
+    ['an unknown field', { colour: 'red' }, 'colour', 'validation_failed'],
     ['text for a flag', { double_opt_in: 'yes' }, 'double_opt_in', 'validation_failed'],
     [
       'a delay of 31 days',
@@ -204,7 +204,12 @@ describe('422, and nothing is stored, for', () => {
       'welcome_email_html_body',
       'template_error',
     ],
-    ['a welcome of nothing', { welcome_email_enabled: true }, 'welcome_email_enabled', 'validation_failed'],
+    [
+      'a welcome without subject and body',
+      { welcome_email_enabled: true },
+      'welcome_email_enabled',
+      'validation_failed',
+    ],
     [
       'a welcome without a body',
       { welcome_email_enabled: true, welcome_email_subject: 'Hello' },
@@ -223,7 +228,7 @@ describe('422, and nothing is stored, for', () => {
 })
 
 // Proves: contact-2
-test('a welcome may be a template of the account in place of bodies; one of another account is none', async () => {
+test('a welcome may use a template of the account in place of bodies, but not one of another account', async () => {
   await using service = await createListApi()
   const { api } = service
   const template = { alias: 'welcome', name: 'Welcome', subject: 'Hello', text_body: 'Hello' }
@@ -236,13 +241,13 @@ test('a welcome may be a template of the account in place of bodies; one of anot
   const other = await service.newKey([], await service.newAccount())
   const theirs = await api('POST', '/v1/contact-lists', { name: 'X', welcome_email_template_id: id }, { key: other })
   expectError(theirs, 422, 'template_not_found', 'welcome_email_template_id')
-  // What was right when it was given does not stand in the way of another change.
+  // A value that was valid when it was set does not prevent another change.
   await api('DELETE', `/v1/templates/${id}`)
   expect((await api('PUT', `/v1/contact-lists/${list}`, { name: 'Renamed' })).status).toBe(200)
 })
 
 // Proves: contact-1
-test('bodies of more than 64 KiB are left out of the list of lists, which says so', async () => {
+test('bodies of more than 64 KiB are left out of the list of lists, and marked as such', async () => {
   await using service = await createListApi()
   const html = 'h'.repeat(64 * 1024 + 1)
   const id = await service.newList({ welcome_email_html_body: html, welcome_email_text_body: 'short' })
@@ -256,7 +261,7 @@ test('bodies of more than 64 KiB are left out of the list of lists, which says s
 })
 
 // Proves: contact-5
-test('a deleted list is gone at once; its contacts, and what they were to get, go bit by bit, and nothing of another list', async () => {
+test('a deleted list is gone immediately; its contacts and their waiting mail are deleted in batches, and nothing of another list', async () => {
   await using service = await createListApi()
   const { api, app } = service
   const list = await service.newList({ double_opt_in: true })
@@ -269,7 +274,7 @@ test('a deleted list is gone at once; its contacts, and what they were to get, g
   expectError(await service.add(list, { email: 'new@x.test' }), 404, 'contact_list_not_found')
   expectBalanced(service)
   const left = () => app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM contacts').get()?.n
-  // A service that ends stops between the pieces; the next run goes on.
+  // A service that ends stops between the batches; the next run continues.
   let asked = 0
   const ending = Object.defineProperty(new AbortController().signal, 'aborted', { get: () => ++asked > 1 })
   expect([await removeDeletedLists(app, ending), left()]).toEqual([0, 352])

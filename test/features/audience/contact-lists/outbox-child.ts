@@ -1,4 +1,4 @@
-/** @module A process that only sends what waits for contacts, to be killed: its data directory comes from the environment. */
+/** @module A process that only sends subscription mail, to be killed: its data directory comes from the environment. */
 import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'
 import { SubscriptionMailLoop } from '#features/audience/contact-lists/subscription-mail-loop.ts'

@@ -17,8 +17,8 @@ const refusal = async (answer: Promise<unknown>) => {
 const SINGLE = { double_opt_in: false }
 const WELCOME = { welcome_email_enabled: true, welcome_email_subject: 'Hi', welcome_email_text_body: 'Hi' }
 
-describe('who types an address into a form', () => {
-  test('is subscribed and welcomed on a list with single opt-in, once', async () => {
+describe('an address entered in a form', () => {
+  test('is subscribed once, and welcomed, on a list with single opt-in', async () => {
     await using service = await createConfirmingService()
     const list = await service.list({ ...SINGLE, ...WELCOME })
     expect(await sign(service, list, { metadata: { first_name: 'Bob' } })).toBe('subscribed')
@@ -31,7 +31,7 @@ describe('who types an address into a form', () => {
     expect(service.audited('contact.created')).toEqual([{ list_id: list, by: 'form', status: 'active' }])
   })
 
-  test('is asked on a list with double opt-in, from the sender of the form', async () => {
+  test('gets a confirmation request on a list with double opt-in, from the sender of the form', async () => {
     await using service = await createConfirmingService()
     const list = await service.list({ name: 'News' })
     expect(await sign(service, list, { from: 'Ada <ada@sender.test>' })).toBe('confirmation_sent')
@@ -44,14 +44,14 @@ describe('who types an address into a form', () => {
     expect(await sign(service, list)).toBe('already_subscribed')
   })
 
-  test('is asked by no-reply at the first verified domain when the domain of the form is verified no more', async () => {
+  test('gets it from no-reply at the first verified domain when the domain of the form is no longer verified', async () => {
     await using service = await createConfirmingService()
     expect(await sign(service, await service.list(), { from: 'ada@sandbox.test' })).toBe('confirmation_sent')
     await service.drained()
     expect(service.sent().map(({ from }) => from)).toEqual(['no-reply@sender.test'])
   })
 
-  test('again and again makes no flood: one email an hour, three in all, then one a week, then one a month', async () => {
+  test('again and again gets no flood: one email an hour, three in all, then one a week, then one a month', async () => {
     await using service = await createConfirmingService()
     const list = await service.list()
     const begin = service.clock.now()
@@ -67,11 +67,11 @@ describe('who types an address into a form', () => {
       if (service.sent().length > before) sentAt.push((service.clock.now() - begin) / hours(1))
     }
     expect([...answers]).toEqual(['confirmation_pending'])
-    // Tried at each hour of the first day, then each day at the same hour, of which the eighth is the first after a week.
+    // Tries each hour of the first day, then each day at the same hour, of which the eighth is the first after a week.
     expect(sentAt).toEqual([1, 2, 8 * 24, 15 * 24, 22 * 24, 29 * 24, 59 * 24, 89 * 24])
   })
 
-  test('and answers may be asked three times anew', async () => {
+  test('can get three requests again once it has answered', async () => {
     await using service = await createConfirmingService()
     const list = await service.list()
     for (let n = 0; n < 3; n++) {
@@ -90,7 +90,7 @@ describe('who types an address into a form', () => {
     expect(service.sent()).toHaveLength(5)
   })
 
-  test('of a contact that is pending changes nothing that is known of it, and adds what is not, within the bound', async () => {
+  test('of a pending contact keeps its metadata, and adds new keys, within the limit', async () => {
     await using service = await createConfirmingService({ settings: { TASSIS_MAX_METADATA_BYTES: '1KiB' } })
     const list = await service.list()
     const known = { customer: 7, plan: 'gold' }
@@ -103,7 +103,7 @@ describe('who types an address into a form', () => {
   })
 
   // Proves: form-12
-  test('with other words behind a plus is one mailbox: ten emails a day, twenty a week, thirty a month', async () => {
+  test('with different texts after a plus is one mailbox: ten emails a day, twenty a week, thirty a month', async () => {
     await using service = await createConfirmingService()
     const list = await service.list()
     const counts: number[] = []
@@ -115,14 +115,14 @@ describe('who types an address into a form', () => {
       service.clock.advance(days(1))
     }
     expect(counts).toEqual([10, ...Array(6).fill(20), ...Array(23).fill(30)])
-    // A plus elsewhere is none of that.
+    // A plus elsewhere does not count.
     for (const email of ['ann@receiver.test', '+bob@receiver.test']) await sign(service, list, { email })
     await service.drained()
     expect(service.sent()).toHaveLength(32)
   })
 
   // Proves: form-12
-  test('with dots in a Gmail address, or by its other domain, is one mailbox', async () => {
+  test("with dots in a Gmail address, or with Gmail's other domain, is one mailbox", async () => {
     await using service = await createConfirmingService()
     const list = await service.list()
     const spellings = Array.from({ length: 40 }, (_, index) => {
@@ -135,7 +135,7 @@ describe('who types an address into a form', () => {
   })
 
   // Proves: form-12
-  test('fills no mailbox by the forms of many accounts: ten emails an hour and twenty a day from all together', async () => {
+  test('gets limited mail from the forms of many accounts: ten emails an hour and twenty a day from all together', async () => {
     await using service = await createConfirmingService()
     const lists: ContactList[] = []
     for (let index = 0; index < 5; index++) {
@@ -167,7 +167,7 @@ describe('who types an address into a form', () => {
     expect([new Set(answers), service.sent().length]).toEqual([new Set(['subscribed']), 10])
   })
 
-  test('on very many lists fills no mailbox: ten of an account ask an address in a day', async () => {
+  test('on very many lists gets limited mail: ten lists of an account send a request in a day', async () => {
     await using service = await createConfirmingService()
     const answers: string[] = []
     for (let n = 0; n < 12; n++) answers.push(await sign(service, await service.list()))
@@ -179,7 +179,7 @@ describe('who types an address into a form', () => {
     expect(service.sent()).toHaveLength(11)
   })
 
-  test('brings nobody back who left: only the click does, also on a list with single opt-in', async () => {
+  test('that left is not resubscribed: only the click does that, also on a list with single opt-in', async () => {
     await using service = await createConfirmingService()
     const list = await service.list(SINGLE)
     await sign(service, list, { metadata: { first_name: 'Bob' } })
@@ -193,7 +193,7 @@ describe('who types an address into a form', () => {
     expect(await service.contact(list)).toMatchObject({ status: 'active' })
   })
 
-  test('asks whoever left all lists, or this list before the contact was removed', async () => {
+  test('that left all lists, or this list before its contact was removed, gets a confirmation request', async () => {
     await using service = await createConfirmingService()
     const { app, actor } = service
     const [list, other] = [await service.list(SINGLE), await service.list(SINGLE)]
@@ -213,7 +213,7 @@ describe('who types an address into a form', () => {
     expect(await service.contact(other, 'ann@receiver.test')).toMatchObject({ status: 'pending' })
   })
 
-  test('of an address that bounced, complained or is suppressed reads what others read, and nothing is sent or stored', async () => {
+  test('that bounced, complained or is suppressed gets the usual response, and nothing is sent or stored', async () => {
     await using service = await createConfirmingService()
     const { app, actor } = service
     const list = await service.list()
@@ -246,7 +246,7 @@ describe('who types an address into a form', () => {
   })
 
   // Proves: contact-19
-  test('gets a 422 for what is no address, a 422 no_verified_domain and a 404, and nothing is stored', async () => {
+  test('is a 422 when it is invalid, a 422 no_verified_domain and a 404, and nothing is stored', async () => {
     await using service = await createConfirmingService()
     const [list, gone] = [await service.list(), await service.list()]
     const deleted = getList(service.app.db, service.actor.accountId, gone)
@@ -259,7 +259,7 @@ describe('who types an address into a form', () => {
     expect(service.stored()).toEqual(before)
   })
 
-  test('100 times at once is one contact and one email', async () => {
+  test('100 times concurrently is one contact and one email', async () => {
     await using service = await createConfirmingService()
     const list = await service.list()
     const answers = await Promise.all(Array.from({ length: 100 }, () => sign(service, list)))

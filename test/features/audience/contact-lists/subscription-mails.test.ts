@@ -14,13 +14,13 @@ const CHILD = join(import.meta.dir, 'outbox-child.ts')
 const addresses = (count: number, prefix = 'c') =>
   Array.from({ length: count }, (_, n) => ({ email: `${prefix}${n}@receiver.test` }))
 
-/** How many emails were sent, once these are and the loop has looked again for what else is due. */
+/** Number of emails sent, once these are sent and the loop has checked for others that are due. */
 const sentNow = async (service: ConfirmingService, expected: number): Promise<number> => {
   const { app, clock } = service
   await eventually(() => service.sent().length >= expected)
   for (let round = 0; round < 3; round++) {
     app.contactMailDue.emit()
-    // Behind the content and the row of whatever it has begun.
+    // Waits behind the content and the row of anything it has started.
     await app.content.put([Buffer.of(round)], clock.now())
     await app.commit.barrier()
   }
@@ -29,7 +29,7 @@ const sentNow = async (service: ConfirmingService, expected: number): Promise<nu
 
 describe('the outbox', () => {
   // Proves: contact-15
-  test('confirmations of many contacts leave at confirmationsPerMinute, and a single one does not wait for them', async () => {
+  test('bulk confirmations are sent at confirmationsPerMinute, and a single one does not wait for them', async () => {
     await using service = await createConfirmingService({ settings: { TASSIS_CONFIRMATIONS_PER_MINUTE: '120' } })
     const list = await service.list()
     await service.add(list, { contacts: addresses(10) })
@@ -44,7 +44,7 @@ describe('the outbox', () => {
     expect(service.sent()[2]?.to).toBe(ADDRESS)
   })
 
-  test('no more leave at once after a pause than before it', async () => {
+  test('a pause does not raise the number that are sent at a time', async () => {
     await using service = await createConfirmingService({ settings: { TASSIS_CONFIRMATIONS_PER_MINUTE: '60' } })
     service.app.db.run('UPDATE accounts SET paused_at = 1')
     const list = await service.list()
@@ -57,7 +57,7 @@ describe('the outbox', () => {
     expect([before, await sentNow(service, before + 1)]).toEqual([1, 2])
   })
 
-  test('each account has a queue of its own: one with very many contacts holds up nobody', async () => {
+  test('each account has a queue of its own: one with very many contacts delays no other', async () => {
     await using service = await createConfirmingService({ runsTasks: false })
     const { app, actor } = service
     const other = await service.newAccount()
@@ -80,11 +80,11 @@ describe('the outbox', () => {
       .map(({ accountId }) => accountId)
     expect(order).toHaveLength(1001)
     expect(order.filter((id) => id !== actor.accountId)).toEqual([other.accountId])
-    // Two batches of 25 at most went before.
+    // Two batches of at most 25 went before.
     expect(order.indexOf(other.accountId)).toBeLessThan(50)
   })
 
-  test('what a paused account or a used-up quota holds back leaves when that is over', async () => {
+  test('mail held by a paused account or an exhausted quota is sent when that has ended', async () => {
     await using service = await createConfirmingService()
     const { app, clock } = service
     const list = await service.list()
@@ -103,7 +103,7 @@ describe('the outbox', () => {
     expect(service.sent().map(({ to }) => to)).toEqual([ADDRESS])
   })
 
-  test('what an account cannot send for three days is given up, with one audit row for all of it', async () => {
+  test('mail that an account cannot send for three days is given up, with one audit row for all of it', async () => {
     await using service = await createConfirmingService({ runsTasks: false })
     const { app, clock } = service
     const list = await service.list()
@@ -125,7 +125,7 @@ describe('the outbox', () => {
     expect(await service.contact(list, 'c0@receiver.test')).toMatchObject({ status: 'pending' })
   })
 
-  test('what an account was still to send when it was taken away goes some at a time, and nothing of another', async () => {
+  test('waiting mail of a deleted account is deleted in batches, and nothing of another', async () => {
     await using service = await createConfirmingService({ runsTasks: false })
     const { app, actor } = service
     const other = await service.newAccount()
@@ -152,7 +152,7 @@ describe('the outbox', () => {
     expect([slices, service.sent().length]).toEqual([[500, 500, 201], 1])
   })
 
-  test('a confirmation waits for a verified domain that went in between', async () => {
+  test('a confirmation waits for a verified domain if the last one was deleted meanwhile', async () => {
     await using service = await createConfirmingService({ runsTasks: false })
     const { app, clock } = service
     const list = await service.list()
@@ -167,7 +167,7 @@ describe('the outbox', () => {
     expect(service.sent().map(({ from }) => from)).toEqual(['no-reply@sandbox.test'])
   })
 
-  test('nothing is sent to who left, was taken off or was suppressed before its turn', async () => {
+  test('nothing is sent to a contact that left, was removed or was suppressed before its turn', async () => {
     await using service = await createConfirmingService({ runsTasks: false })
     const { app } = service
     const list = await service.list()
@@ -182,7 +182,7 @@ describe('the outbox', () => {
   })
 
   // Proves: contact-15
-  test('each contact gets exactly one email though the process is killed in the middle, again and again', async () => {
+  test('each contact gets exactly one email although the process is killed in the middle, again and again', async () => {
     const dataDir = mkdtempSync(join(tmpdir(), 'tassis-test-'))
     const settings = {
       TASSIS_CONFIRMATIONS_PER_MINUTE: '1000000',

@@ -35,7 +35,7 @@ const change = async (service: ConfirmingService, list: string, body: Record<str
 
 describe('a welcome', () => {
   // Proves: contact-18
-  test('leaves once the delay of the list is over, as mail of the list, and shows in the contact', async () => {
+  test('is sent after the delay of the list, as mail of the list, and shows in the contact', async () => {
     await using service = await createConfirmingService()
     const { clock, app } = service
     const list = await createWelcomeList(service, {
@@ -67,7 +67,7 @@ describe('a welcome', () => {
     // The link in the body is one of the list, without any row of the email.
     await fetch(`${service.url}${new URL(String(url)).pathname}`, { method: 'POST' })
     expect(await service.contact(list)).toMatchObject({ status: 'unsubscribed' })
-    // The email is found all the same, and so the event has what a webhook is told.
+    // The email is found all the same, so the event has the data for webhooks.
     const events = at((await service.api('GET', '/v1/events?types=unsubscribed')).body, 'data') as Record<
       string,
       unknown
@@ -81,7 +81,7 @@ describe('a welcome', () => {
     expect(suppressed).toBe(String(detail['id']))
   })
 
-  test('that was begun while the clock was 40 days ahead leaves after its delay when the clock is right', async () => {
+  test('that was scheduled while the clock was 40 days ahead is sent after its delay once the clock is right', async () => {
     await using service = await createConfirmingService()
     const { clock, app } = service
     await addContactNamed(service, await createWelcomeList(service, { welcome_email_delay_seconds: 3600 }))
@@ -95,7 +95,7 @@ describe('a welcome', () => {
     expect(service.sent()).toEqual([WELCOMED])
   })
 
-  test('is sent after the confirmation where one is needed, and never before', async () => {
+  test('is sent after the confirmation if one is needed, and never before', async () => {
     await using service = await createConfirmingService()
     const list = await createWelcomeList(service, { double_opt_in: true })
     await addContactNamed(service, list)
@@ -109,7 +109,7 @@ describe('a welcome', () => {
   })
 
   // Proves: contact-18
-  test('is sent once in the life of a contact, also when it leaves and comes back', async () => {
+  test('is sent once in the life of a contact, even when it leaves and resubscribes', async () => {
     await using service = await createConfirmingService()
     const list = await createWelcomeList(service)
     await addContactNamed(service, list)
@@ -123,7 +123,7 @@ describe('a welcome', () => {
     expect(service.sent().filter(({ subject }) => subject === WELCOMED.subject)).toHaveLength(1)
   })
 
-  test('goes to nobody who left before it was due; who came back in time gets one', async () => {
+  test('is not sent to a contact that left before it was due; one that resubscribed in time gets it', async () => {
     await using service = await createConfirmingService()
     const list = await createWelcomeList(service, { welcome_email_delay_seconds: 7200 })
     const ann = 'ann@receiver.test'
@@ -139,7 +139,7 @@ describe('a welcome', () => {
     expect(service.waiting()).toEqual([])
   })
 
-  test('is as the list is when it leaves: other words, or none when it was switched off', async () => {
+  test('follows the current list when it is sent: changed texts, or none when it was disabled', async () => {
     await using service = await createConfirmingService()
     const list = await createWelcomeList(service, { welcome_email_delay_seconds: 60 })
     await addContactNamed(service, list)
@@ -154,7 +154,7 @@ describe('a welcome', () => {
     expect(await service.contact(list, 'ann@receiver.test')).toMatchObject({ welcome_email_sent_at: null })
   })
 
-  test('is not sent to an address that is suppressed, nor to a contact or of a list that is gone', async () => {
+  test('is not sent to a suppressed address, nor to a deleted contact or list', async () => {
     await using service = await createConfirmingService()
     const lists = [
       await createWelcomeList(service),
@@ -207,7 +207,7 @@ describe('a welcome', () => {
     ],
     ['that gives an empty subject', { welcome_email_subject: '{% if false %}x{% endif %}' }, 'A subject is required'],
   ]
-  test.each(FAULTS)('%s is given up at once, with an audit row that says why', async (_, body, reason) => {
+  test.each(FAULTS)('%s is given up immediately, with an audit row that says why', async (_, body, reason) => {
     await using service = await createConfirmingService()
     const list = await createWelcomeList(service, body)
     await addContactNamed(service, list)
@@ -217,7 +217,7 @@ describe('a welcome', () => {
     expect(await service.contact(list)).toMatchObject({ status: 'active', welcome_email_sent_at: null })
   })
 
-  test('whose template was deleted is given up; of very many failures some are told', async () => {
+  test('whose template was deleted is given up; of very many failures some are reported', async () => {
     await using service = await createConfirmingService()
     const template = await service.api('POST', '/v1/templates', {
       alias: 'welcome',
@@ -236,7 +236,7 @@ describe('a welcome', () => {
     expect([service.sent(), service.waiting()]).toEqual([[], []])
   })
 
-  test('whose sender has lost its domain is tried again with longer waits, for three days', async () => {
+  test('whose sender has lost its domain is retried with increasing delays, for three days', async () => {
     await using service = await createConfirmingService()
     const list = await createWelcomeList(service, { welcome_email_from_address: 'ada@sender.test' })
     service.app.db.run("UPDATE domains SET deleted_at = 1 WHERE domain = 'sender.test'")

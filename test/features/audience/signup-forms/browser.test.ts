@@ -13,19 +13,19 @@ import {
 } from '#test/support/browser.ts'
 import { createFormApi, type FormApi } from './fixture.ts'
 
-// A browser begins slowly on a machine that is busy.
+// A browser starts slowly on a busy machine.
 setDefaultTimeout(120_000)
 
-/** WCAG 2.2 §1.4.3 for text, §1.4.11 for the borders of fields, §2.5.5 for what is pressed. */
+/** WCAG 2.2 §1.4.3 for text, §1.4.11 for the borders of fields, §2.5.5 for buttons. */
 const MIN_CONTRAST = 4.5
 const MIN_BORDER_CONTRAST = 3
 const MIN_TARGET_PX = 44
 
-// Runs in the page. What is hidden from everybody is no field.
+// Runs in the page. A field hidden from everyone does not count.
 const FIELDS = `[...document.querySelectorAll('input, textarea')].filter((e) => !e.closest('[aria-hidden]'))`
 const UNLABELLED = `${FIELDS}.filter((e) => e.labels.length !== 1 || e.labels[0].innerText.trim() === '').map((e) => e.name)`
 const TWICE = `[...document.querySelectorAll('[id]')].map((e) => e.id).filter((id, i, all) => all.indexOf(id) !== i)`
-/** Faults that are not tied to their field, and ties that lead nowhere. */
+/** Problems that are not tied to their field, and ties to missing elements. */
 const UNASSOCIATED = `[
   ...[...document.querySelectorAll('.fault')].filter((e) => !document.querySelector('[aria-invalid=true][aria-describedby="' + e.id + '"]')),
   ...[...document.querySelectorAll('[aria-describedby]')].filter((e) => !document.getElementById(e.getAttribute('aria-describedby'))),
@@ -34,12 +34,12 @@ const UNASSOCIATED = `[
 const SMALL = `[...${FIELDS}.map((e) => (e.type === 'checkbox' ? e.labels[0] : e)), ...document.querySelectorAll('button')]
   .filter((e) => e.getBoundingClientRect().height < ${MIN_TARGET_PX} || e.getBoundingClientRect().width < ${MIN_TARGET_PX}).length`
 const BORDERS = `${FIELDS}.filter((e) => e.type !== 'checkbox').map((e) => [getComputedStyle(e).borderTopColor, getComputedStyle(e).backgroundColor])`
-/** The mark of what has the focus, and what is behind it. */
+/** The focus outline, and its background. */
 const OUTLINE = `({
   outline: getComputedStyle(document.activeElement).outlineColor,
   behind: getComputedStyle(document.querySelector('main')).backgroundColor,
 })`
-/** Whether a field that only programs fill in takes room, can be reached by Tab, or is read out. */
+/** Whether the field that only bots fill in takes space, can be reached by Tab, or is read out. */
 const TRAP = `(() => {
   const trap = document.querySelector('[name=homepage-url]')
   const { width, height } = trap.parentElement.getBoundingClientRect()
@@ -57,7 +57,7 @@ const readContrast = ([one, other]: readonly [string, string]): number => {
   return (light + 0.05) / (dark + 0.05)
 }
 
-/** What must be so on every page, for every eye and hand. */
+/** Requirements for every page, for sight and for motor control. */
 async function inspectPage(page: Page) {
   const borders = await page.evaluate<[string, string][]>(BORDERS)
   return {
@@ -146,7 +146,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
 
   describe('on every screen', () => {
     // Proves: form-10
-    test('a person signs up with nothing but an address, after one that was wrong', async () => {
+    test('a person signs up with only an address, after an invalid one', async () => {
       const { path } = await service.form({ description: 'Once a month, and never more.\nYou can leave at any time.' })
       const email = 'plain@reader.test'
       await using opened = await openPage(browser, PHONE)
@@ -160,7 +160,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
         'email',
       ])
 
-      // Browsers take it for an address.
+      // Browsers accept it as an address.
       await address.fill('ada@reader')
       await page.getByRole('button', { name: 'Subscribe' }).click()
       await page.getByRole('alert').waitFor()
@@ -176,12 +176,12 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
       expect(await page.getByRole('status').textContent()).toBe('You are subscribed.')
       expect(contactOf(email)).toEqual({ email, status: 0, metadata: null })
       expect(new Set(requested.map((url) => new URL(url).pathname))).toEqual(new Set([path]))
-      // The 422, which a browser notes by itself.
+      // The 422, which a browser logs itself.
       expect(complaints.filter((text) => !text.includes('422'))).toEqual([])
     })
 
     // Proves: form-14
-    test('a person fills in every kind of field, and what was right stays after what was wrong', async () => {
+    test('a person fills in every kind of field, and valid values stay after invalid ones', async () => {
       const { path } = await service.form({
         custom_fields: FIELD_KINDS,
         list_id: service.list({ doubleOptIn: true }),
@@ -192,7 +192,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
       await page.goto(service.url + path)
       expect(await inspectAll(opened, '4-fields')).toEqual(repeatForScreens(WELL))
       await page.getByLabel('Email address').fill(email)
-      // A space is something to a browser.
+      // A browser accepts a space as a value.
       await page.getByLabel('First name').fill(' ')
       await page.getByLabel('What do you want to read about?').fill('Engines\nand numbers')
       await page.getByLabel('Birthday').fill('1815-12-10')
@@ -209,7 +209,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
       await page.getByRole('status').waitFor()
       await picture('6-asked')
       expect(await page.getByRole('status').textContent()).toBe(
-        'Please confirm your subscription: a message with a link is on its way to you.',
+        'Please confirm your subscription: we are sending you a message with a link.',
       )
       expect(contactOf(email)).toEqual({
         email,
@@ -218,7 +218,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
       })
     })
 
-    test('the longest texts, and a form that is not there, fit and can be read', async () => {
+    test('the longest texts, and an unknown form, fit the screen and are readable', async () => {
       const { path } = await service.form({
         title: 'Donaudampfschifffahrtsgesellschaft'.repeat(5),
         description: 'x'.repeat(2000),
@@ -246,7 +246,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
       ['of a button alone', { button_color: 'gold' }],
       ['of an accent alone', { accent_color: '#7b1fa2', border_radius: 0 }],
       ['of a bright background', { bg_color: '#fffbe6', font_family: 'Georgia, serif', border_radius: '1.5rem' }],
-    ])('%s gets the colours that can be read with it, by day and by night', async (name, theme) => {
+    ])('%s gets readable colours, by day and by night', async (name, theme) => {
       const { path } = await service.form({ theme, custom_fields: FIELD_KINDS })
       await using opened = await openPage(browser, DESKTOP)
       const { page, picture } = opened
@@ -271,7 +271,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
     })
 
     // Proves: form-8
-    test('that is ugly is shown as it was asked for', async () => {
+    test('that is ugly is shown as configured', async () => {
       const theme = {
         bg_color: 'lime',
         text_color: 'magenta',
@@ -316,7 +316,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
     })
   })
 
-  test('the keyboard is enough, and shows where it is', async () => {
+  test('the page works with the keyboard alone, and shows the focus', async () => {
     const { path } = await service.form({ custom_fields: FIELD_KINDS })
     for (const screen of SCREENS.slice(0, 2)) {
       await using opened = await openPage(browser, screen)
@@ -410,7 +410,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
       ['a short form', 'bottom', {}],
       ['a form that is higher than the window', 'bottom', { custom_fields: FIELD_KINDS }],
     ] as const)(
-      'what is said of %s is seen where its button was pressed, at the %s of the window',
+      'the result of %s is visible where its button was pressed, at the %s of the window',
       async (...given) => {
         const [name, edge, fields] = given
         const list_id = service.list({ doubleOptIn: true })
@@ -429,7 +429,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
             const frame = page.frameLocator('iframe')
             const button = frame.getByRole('button', { name: 'Subscribe' })
             const email = frame.getByLabel('Email address')
-            /** Presses the button at the edge of the window; then says what is seen of the answer. */
+            /** Presses the button at the edge of the window; returns what is visible of the result. */
             const press = async (role: 'alert' | 'status') => {
               await button.scrollIntoViewIfNeeded()
               const before = await button.boundingBox()
@@ -462,7 +462,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
             expect(await press('alert')).toEqual(SEEN)
             await fill(`seen-${screen.name}-${edge}-${name.length}@reader.test`)
             expect(await press('status')).toEqual(SEEN)
-            // What was sent stays to be read, and cannot be sent again.
+            // The submitted values stay readable, and cannot be sent again.
             expect([await button.count(), await email.isDisabled()]).toEqual([0, true])
             const paper = await frame.locator('main').boundingBox()
             const room = await page.locator('iframe').boundingBox()
@@ -474,7 +474,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
       },
     )
 
-    test('a form with redirect_url offers the way, which leads the whole page there', async () => {
+    test('a form with redirect_url offers a link, which redirects the whole page', async () => {
       const shop = serveForeign(() => '')
       const code = await embedded({ redirect_url: `${shop.url.href}away` })
       const foreign = serveForeign(() => code)
@@ -510,7 +510,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
       }
     })
 
-    test('a script of its own may post JSON and read the answer', async () => {
+    test('a script of its own may post JSON and read the response', async () => {
       const { path } = await service.form()
       const foreign = serveForeign(() => '<h1>A shop</h1>')
       const context = await browser.newContext()
@@ -534,7 +534,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
     })
   })
 
-  test('redirect_url leads away, also over further redirects', async () => {
+  test('redirect_url redirects the visitor, also over further redirects', async () => {
     const shop = serveForeign(() => '')
     try {
       const { path } = await service.form({ redirect_url: `${shop.url.href}away` })
@@ -551,7 +551,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
   })
 
   // Proves: form-10
-  test('no text of an account or a visitor becomes markup, also in a browser that runs scripts and knows no policy', async () => {
+  test('no text of an account or a visitor becomes markup, also in a browser that runs scripts and ignores the policy', async () => {
     const evils = [
       '<script>evil()</script>',
       '<img src=x onerror=evil()>',

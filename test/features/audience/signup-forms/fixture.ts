@@ -1,4 +1,7 @@
-/** @module An account with contact lists and forms on them, their pages on a real socket, and a look at who is on a list. */
+/**
+ * @module An account with contact lists and forms on them, their pages on a real socket, and access to the contacts of
+ * a list.
+ */
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import { at } from '#test/support/api.ts'
 import type { TestAppOptions } from '#test/support/app.ts'
@@ -11,7 +14,7 @@ type Json = Record<string, unknown>
 export interface FormApi extends EmailApi {
   /** Id of a new contact list of the first account. */
   list(options?: { readonly doubleOptIn?: boolean; readonly name?: string }): string
-  /** The record of a new form; without a list of its own it gets a new one. Fails on any answer but 201. */
+  /** The record of a new form; by default on a new list. Fails on any response but 201. */
   form(fields?: Json): Promise<FormJson>
   /** Contacts of all lists, oldest first. */
   contacts(): { email: string; status: number; metadata: unknown }[]
@@ -62,7 +65,7 @@ export async function createFormApi(options: TestAppOptions = {}): Promise<FormA
   }
 }
 
-/** Asks a page as a browser does. */
+/** Requests a page as a browser does. */
 export const ask = (
   { url }: Pick<EmailApi, 'url'>,
   method: string,
@@ -80,7 +83,7 @@ export const submit = (
   headers?: Record<string, string>,
 ): Promise<Response> => ask(service, 'POST', path, new URLSearchParams(fields), headers)
 
-/** Posts JSON as a front end of its own does. */
+/** Posts JSON as an account's own front end does. */
 export const submitJson = (
   service: Pick<EmailApi, 'url'>,
   path: string,

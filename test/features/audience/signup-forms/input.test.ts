@@ -14,7 +14,7 @@ const fields = async (method: string, path: string, body: unknown) => {
   return (at(answer.body, 'details') as { field: string }[]).map(({ field }) => field)
 }
 
-describe('what cannot be is a 422 that names its field, at creation and in a change', () => {
+describe('an invalid value is a 422 that names its field, at creation and in a change', () => {
   const names = ['bg_color', 'text_color', 'button_color', 'button_text_color', 'border_color', 'accent_color']
   const field = { name: 'city', label: 'City' }
   const cases: [unknown, string][] = [
@@ -136,7 +136,7 @@ describe('what cannot be is a 422 that names its field, at creation and in a cha
 })
 
 // Proves: form-8
-test('a theme keeps what it was given, in every form that a colour, a radius and a font can have', async () => {
+test('a theme keeps its values, in every form that a colour, a radius and a font can have', async () => {
   const themes = [
     { bg_color: '#abc', text_color: '#ABCD', button_color: '#a1b2c3', button_text_color: '#a1b2c3d4' },
     { bg_color: 'rgb(1, 2, 3)', text_color: 'rgba(1,2,3,.5)', border_color: 'rgb(1 2 3 / 50%)' },

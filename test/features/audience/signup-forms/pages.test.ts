@@ -52,7 +52,7 @@ describe('the page of a form', () => {
   })
 
   // Proves: form-8
-  test('says what its messages say, in place of the English', async () => {
+  test("shows the account's texts in place of the English ones", async () => {
     const messages = {
       email_label: 'E-Mail-Adresse',
       email_placeholder: 'du@example.de',
@@ -75,7 +75,7 @@ describe('the page of a form', () => {
     })
   })
 
-  test('forbids scripts, everything from other hosts and frames, and is kept by nobody', async () => {
+  test('forbids scripts, everything from other hosts and frames, and is not cached', async () => {
     const { path } = await service.form()
     const { headers } = await ask(service, 'GET', path)
     expect({
@@ -99,7 +99,7 @@ describe('the page of a form', () => {
   })
 
   // Proves: http-8
-  test('and every other answer tell browsers to come by https alone, since the public URL says so', async () => {
+  test('and every other response tell browsers to use https only, since the public URL does', async () => {
     const { path } = await service.form()
     for (const asked of [path, '/login', '/docs', '/v1/emails', '/v1/nothing', '/nothing', '/healthz', '/t/o/x'])
       expect([asked, (await ask(service, 'GET', asked)).headers.get('strict-transport-security')]).toEqual([
@@ -108,7 +108,7 @@ describe('the page of a form', () => {
       ])
   })
 
-  test('may stand in another page with ?embed=1, or where its theme says so, and nowhere else', async () => {
+  test('can be embedded in another page with ?embed=1, or if its theme says so, and not otherwise', async () => {
     const { path } = await service.form()
     const { path: made } = await service.form({ theme: { embed: true } })
     const ancestors = async (method: string, at: string) =>
@@ -124,15 +124,15 @@ describe('the page of a form', () => {
   })
 
   // Proves: form-10
-  test('is a polite 404 when there is no such form, when it is switched off, deleted, or its list is gone', async () => {
-    const [off, deleted, listless] = [await service.form(), await service.form(), await service.form()]
+  test('is a polite 404 when the form is unknown, inactive or deleted, or its list is', async () => {
+    const [off, deleted, withoutList] = [await service.form(), await service.form(), await service.form()]
     await toggle(off.id)
     await service.api('DELETE', `/v1/signup-forms/${deleted.id}`)
     service.app.db.run('UPDATE contact_lists SET deleted_at = 1 WHERE id = (SELECT max(id) FROM contact_lists)')
-    const paths = [off.path, deleted.path, listless.path, '/subscribe/none', '/subscribe/%00', '/subscribe/%C3']
+    const paths = [off.path, deleted.path, withoutList.path, '/subscribe/none', '/subscribe/%00', '/subscribe/%C3']
     const gone = {
       status: 404,
-      text: 'This form is not available It was switched off, or it has moved. Ask whoever gave you its address.',
+      text: 'This form is not available It was deactivated or has moved. Ask the person who gave you its address.',
     }
     for (const path of [
       ...paths,
@@ -152,7 +152,7 @@ describe('the page of a form', () => {
     expect((await ask(service, 'GET', off.path)).status).toBe(200)
   })
 
-  test('is not there under the tracking host of another account', async () => {
+  test('does not exist under the tracking host of another account', async () => {
     const { path } = await service.form()
     const other = await service.newAccount()
     await service.addDomain(other, 'other.test')
@@ -169,7 +169,7 @@ describe('the page of a form', () => {
     ])
   })
 
-  test('answers HEAD as GET, without a body, and takes nobody by it or by a query', async () => {
+  test('answers HEAD as GET, without a body, and neither HEAD nor a query subscribes anyone', async () => {
     const { path } = await service.form()
     const head = await ask(service, 'HEAD', path)
     expect([head.status, await head.text()]).toEqual([200, ''])
@@ -178,9 +178,9 @@ describe('the page of a form', () => {
   })
 })
 
-describe('who signs up', () => {
+describe('a visitor who signs up', () => {
   // Proves: form-10
-  test('is on the list at once when it has no double opt-in; a second time changes nothing', async () => {
+  test('is on the list immediately without double opt-in; a second time changes nothing', async () => {
     const { path } = await service.form()
     expect(await read(await submit(service, path, { email: ` ${ADA} ` }))).toEqual({
       status: 200,
@@ -188,25 +188,26 @@ describe('who signs up', () => {
     })
     expect(await read(await submit(service, path, { email: ADA.toUpperCase() }))).toEqual({
       status: 200,
-      text: 'Our newsletter This address is subscribed already. Made with Tassis',
+      text: 'Our newsletter This address is already subscribed. Made with Tassis',
     })
     expect(service.contacts()).toEqual([{ email: ADA, status: ACTIVE, metadata: null }])
   })
 
   // Proves: form-10
-  test('is asked to confirm when it has, and told so, whatever the success message says', async () => {
+  test('gets a confirmation request with double opt-in, and sees that, whatever the success message says', async () => {
     const { path } = await service.form({ list_id: service.list({ doubleOptIn: true }), success_message: 'Thank you!' })
     expect(await json(await submitJson(service, path, { email: ADA }))).toEqual({
       status: 200,
       body: {
-        message: 'Thank you! Please confirm your subscription: a message with a link is on its way to you.',
+        message: 'Thank you! Please confirm your subscription: we are sending you a message with a link.',
         status: 'confirmation_sent',
       },
     })
     expect(await json(await submitJson(service, path, { email: ADA }))).toEqual({
       status: 200,
       body: {
-        message: 'This address still waits to be confirmed. Look for the message with the link, also among the spam.',
+        message:
+          'This address has not been confirmed yet. Look for the message with the link, and check your spam folder.',
         status: 'confirmation_pending',
       },
     })
@@ -217,7 +218,7 @@ describe('who signs up', () => {
   })
 
   // Proves: form-9
-  test('is asked from the sender of the form, or from no-reply at the first verified domain', async () => {
+  test('gets the request from the sender of the form, or from no-reply at the first verified domain', async () => {
     await using working = await createFormApi({ runsTasks: true })
     const list = () => working.list({ doubleOptIn: true })
     const named = await working.form({ list_id: list(), from_address: 'Ada <news@sender.test>' })
@@ -237,7 +238,7 @@ describe('who signs up', () => {
     ])
   })
 
-  test('reads the success message, or is led to redirect_url', async () => {
+  test('sees the success message, or is redirected to redirect_url', async () => {
     const { path: said } = await service.form({ success_message: 'Thank you.\nSee you.' })
     expect((await read(await submit(service, said, { email: ADA }))).text).toContain('Thank you. See you.')
     const redirect_url = 'https://shop.test/dänke?a=1&b="2"'
@@ -256,14 +257,14 @@ describe('who signs up', () => {
     })
   })
 
-  test('in a frame is offered the way, because a frame cannot lead the page around it', async () => {
+  test('in a frame gets a link, because a frame cannot navigate the page around it', async () => {
     const { path } = await service.form({ redirect_url: 'https://shop.test/a' })
     const answer = await submit(service, `${path}?embed=1`, { email: ADA })
     expect(answer.status).toBe(200)
     expect(await answer.text()).toContain('<a href="https://shop.test/a" target="_top">Continue to shop.test</a>')
   })
 
-  test('may be sent on by redirects that answer the form, which form-action holds as well', async () => {
+  test('may pass through further redirects, to which form-action applies as well', async () => {
     const actionOf = async (redirect_url: string, query = '') => {
       const { path } = await service.form({ redirect_url })
       const { headers } = await ask(service, 'GET', path + query)
@@ -276,14 +277,14 @@ describe('who signs up', () => {
     ]).toEqual(["'self' https:", "'self' http: https:", "'self'"])
   })
 
-  test('is taken while the account is paused', async () => {
+  test('is accepted while the account is paused', async () => {
     const { path } = await service.form({ list_id: service.list({ doubleOptIn: true }) })
     service.app.db.run('UPDATE accounts SET paused_at = 1')
     expect((await submit(service, path, { email: ADA })).status).toBe(200)
     expect(service.contacts()).toEqual([{ email: ADA, status: PENDING, metadata: null }])
   })
 
-  test('reads the same whether the address may be sent to or not', async () => {
+  test('sees the same whether or not the address is suppressed', async () => {
     const { app, actor } = service
     const { path } = await service.form({ list_id: service.list({ doubleOptIn: true }) })
     await app.commit.write((tx) =>
@@ -297,7 +298,7 @@ describe('who signs up', () => {
     expect(service.contacts().map(({ email }) => email)).toEqual(['bob@reader.test'])
   })
 
-  test('is told that it did not work when the account can send no confirmation, and nothing is stored', async () => {
+  test('sees an error when the account can send no confirmation, and nothing is stored', async () => {
     const { path } = await service.form({ list_id: service.list({ doubleOptIn: true }), messages: { error: 'Sorry.' } })
     service.app.db.run('UPDATE domains SET verified_at = NULL')
     const page = await submit(service, path, { email: ADA })
@@ -313,7 +314,7 @@ describe('who signs up', () => {
     expect(service.contacts()).toEqual([])
   })
 
-  test('20 times at once is one contact', async () => {
+  test('20 times concurrently is one contact', async () => {
     const { path } = await service.form()
     const answers = await Promise.all(
       Array.from({ length: 20 }, async () => (await json(await submitJson(service, path, { email: ADA }))).body),
@@ -324,9 +325,9 @@ describe('who signs up', () => {
   })
 })
 
-describe('what cannot be', () => {
+describe('invalid input', () => {
   // One service for all of them, a minute apart: a start costs more than all posts.
-  test('as an address is a 422 with the form, the value kept and the fault named', async () => {
+  test('as an address is a 422 with the form, the value kept and the problem named', async () => {
     const { path } = await service.form()
     for (const email of [
       '',
@@ -365,7 +366,7 @@ describe('what cannot be', () => {
     }
   })
 
-  test('as JSON is a 422 of the address', async () => {
+  test('as JSON is a 422 for the address', async () => {
     const { path } = await service.form()
     for (const body of [
       null,
@@ -388,7 +389,7 @@ describe('what cannot be', () => {
     }
   })
 
-  test('of custom fields are all named at once, each with its label, and what was right is kept', async () => {
+  test('in custom fields is all reported together, each problem with its label, and valid values are kept', async () => {
     const { path } = await service.form({
       custom_fields: [...FIELDS, { name: 'terms', label: 'I agree', type: 'checkbox', required: true }],
     })
@@ -407,14 +408,14 @@ describe('what cannot be', () => {
     const source = await answer.text()
     expect(answer.status).toBe(422)
     expect([...source.matchAll(/<li><a href="#field-(\w+)">([^<]*)</g)].map(([, name, text]) => [name, text])).toEqual([
-      ['first_name', 'First name: This has to be filled in.'],
-      ['about', 'About you: This has more than 1000 characters.'],
+      ['first_name', 'First name: This field is required.'],
+      ['about', 'About you: This must have at most 1000 characters.'],
       ['work', 'Work address: This is not an email address.'],
       ['age', 'Age: This is not a number.'],
       ['phone', 'Telephone: This is not a telephone number.'],
       ['site', 'Web site: This is not a web address.'],
       ['born', 'Birthday: This is not a date such as 2026-01-31.'],
-      ['terms', 'I agree: This has to be ticked.'],
+      ['terms', 'I agree: This box must be ticked.'],
     ])
     expect(source).toContain(`value="${ADA}"`)
     expect(source).toContain('value="ten" id="field-age" name="age" aria-invalid="true"')
@@ -424,14 +425,14 @@ describe('what cannot be', () => {
     const { body } = await json(await submitJson(service, path, wrong))
     expect(body).toMatchObject({
       code: 'validation_failed',
-      message: 'first_name: This has to be filled in.',
-      details: expect.arrayContaining([{ field: 'terms', message: 'This has to be ticked.' }]),
+      message: 'first_name: This field is required.',
+      details: expect.arrayContaining([{ field: 'terms', message: 'This box must be ticked.' }]),
     })
     expect(service.contacts()).toEqual([])
   })
 
   // Proves: form-13
-  test('is longer than what is looked at: 422 names the field, also of a box', async () => {
+  test('above the length limit is a 422 that names the field, also for a box', async () => {
     const { path } = await service.form({
       custom_fields: [
         { name: 'city', label: 'City' },
@@ -443,7 +444,7 @@ describe('what cannot be', () => {
       const { status, body } = await json(await submitJson(service, path, { email: ADA, ...fields }))
       return [status, at(body, 'details')]
     }
-    const message = 'This has more than 1000 characters.'
+    const message = 'This must have at most 1000 characters.'
     expect(await answer({ terms: `${blanks}x` })).toEqual([422, [{ field: 'terms', message }]])
     expect(await answer({ city: `${blanks}x` })).toEqual([422, [{ field: 'city', message }]])
     expect(at(await answer({ email: `${blanks}x` }), 1, 0, 'field')).toBe('email')
@@ -453,7 +454,7 @@ describe('what cannot be', () => {
   })
 
   // Proves: form-13
-  test('is a form of very many fields: 400', async () => {
+  test('with very many fields is a 400', async () => {
     const { path } = await service.form()
     const post = async (count: number) =>
       (
@@ -464,7 +465,7 @@ describe('what cannot be', () => {
     expect([await post(400), await post(30_000)]).toEqual([422, 400])
   })
 
-  test('is all fields together above the bound of metadata', async () => {
+  test('includes fields that together exceed the limit of metadata', async () => {
     const names = Array.from({ length: 20 }, (_, index) => `f${index}`)
     const { path } = await service.form({ custom_fields: names.map((name) => ({ name, label: name })) })
     const long = Object.fromEntries(names.map((name) => [name, 'é'.repeat(900)]))
@@ -475,7 +476,7 @@ describe('what cannot be', () => {
     })
   })
 
-  test('is a body that is no form and no JSON: 415, and 400 for JSON that is broken', async () => {
+  test('that is neither form nor JSON is a 415, and invalid JSON a 400', async () => {
     const { path } = await service.form()
     expect((await ask(service, 'POST', path, 'x', { 'content-type': 'text/plain' })).status).toBe(415)
     expect((await ask(service, 'POST', path, '{', { 'content-type': 'application/json' })).status).toBe(400)
@@ -509,7 +510,7 @@ describe('custom fields', () => {
   }
 
   // Proves: form-14
-  test('go into the metadata of the contact under their names, from a form, a form with parts, and JSON', async () => {
+  test('become metadata of the contact under their names, from a form, a multipart form, and JSON', async () => {
     const { path } = await service.form({ custom_fields: FIELDS })
     const parts = new FormData()
     for (const [name, value] of Object.entries({ ...ANSWERS, email: 'b@reader.test' })) parts.append(name, value)
@@ -525,7 +526,7 @@ describe('custom fields', () => {
     )
   })
 
-  test('that are left empty are left out, a box that is not ticked is false, and fields that nobody asked for are passed over', async () => {
+  test('that are empty are left out, an unticked box is false, and unknown fields are ignored', async () => {
     const { path } = await service.form({ custom_fields: FIELDS })
     await submit(service, path, { email: ADA, first_name: 'Ada', about: '', age: '', admin: 'yes', status: 'active' })
     await submitJson(service, path, {
@@ -541,7 +542,7 @@ describe('custom fields', () => {
     ])
   })
 
-  test('with names of the language itself are names like others', async () => {
+  test('named like properties of the language are ordinary fields', async () => {
     const custom_fields = ['constructor', 'hasownproperty', 'valueof'].map((name) => ({ name, label: name }))
     const { path } = await service.form({ custom_fields })
     expect((await submitJson(service, path, { email: ADA, constructor: 'x' })).status).toBe(200)
@@ -549,8 +550,8 @@ describe('custom fields', () => {
   })
 })
 
-describe('programs that fill in everything', () => {
-  test('are answered as people are, and nothing is stored', async () => {
+describe('bots that fill in everything', () => {
+  test('get the same response as people, and nothing is stored', async () => {
     const filled = { email: ADA, 'homepage-url': 'https://spam.test' }
     for (const fields of [
       {},
@@ -576,7 +577,7 @@ describe('programs that fill in everything', () => {
 
 describe('other sites', () => {
   // Proves: form-10
-  test('may post JSON and read the answer, without credentials', async () => {
+  test('may post JSON and read the response, without credentials', async () => {
     const { path } = await service.form()
     const before = await ask(service, 'OPTIONS', path, undefined, {
       origin: 'https://shop.test',
@@ -601,7 +602,7 @@ describe('other sites', () => {
     }
   })
 
-  test('may post a form and ask for JSON, which needs no question before', async () => {
+  test('may post a form and accept JSON, without a preflight request', async () => {
     const { path } = await service.form()
     const answer = await submit(service, path, { email: ADA }, { accept: 'application/json' })
     expect(answer.headers.get('access-control-allow-origin')).toBe('*')
@@ -616,9 +617,9 @@ describe('other sites', () => {
   })
 })
 
-describe('mail that posts cause', () => {
+describe('mail caused by posts', () => {
   // Proves: form-12
-  test('is bounded for a form and for its account: beyond that a post is a 429 in the words of the form, whoever is entered', async () => {
+  test("is limited per form and per account: beyond that a post is a 429 in the form's texts, whatever the address", async () => {
     await using few = await createFormApi({ settings: { TASSIS_FORM_CONFIRMATIONS_PER_HOUR: '4' } })
     const list = () => few.list({ doubleOptIn: true })
     const messages = { error: 'Not now.' }
@@ -640,7 +641,7 @@ describe('mail that posts cause', () => {
       (await post(path)).status,
       (await post(path)).status,
     ]
-    // Of four an hour a form has two, and comes to its third half an hour later.
+    // Of four an hour a form has two, and its third is half an hour later.
     expect(await statuses(first.path)).toEqual([200, 200, 429])
     expect(await statuses(second.path)).toEqual([200, 200, 429])
     const refused = await post(third.path, address)
@@ -655,9 +656,9 @@ describe('mail that posts cause', () => {
 
   // Proves: form-12
   test.each([
-    ['an hour', { TASSIS_FORM_NETWORK_MAILS_PER_HOUR: '2' }, hours(1) / 2],
-    ['a day', { TASSIS_FORM_NETWORK_MAILS_PER_DAY: '2' }, days(1) / 2],
-  ])('from one network is limited to so much %s over all forms, whoever is entered', async (_, settings, waitMs) => {
+    ['hour', { TASSIS_FORM_NETWORK_MAILS_PER_HOUR: '2' }, hours(1) / 2],
+    ['day', { TASSIS_FORM_NETWORK_MAILS_PER_DAY: '2' }, days(1) / 2],
+  ])('from one network is limited per %s over all forms, whatever the address', async (_, settings, waitMs) => {
     await using few = await createFormApi({ settings: { ...settings, TASSIS_TRUSTED_PROXIES: '127.0.0.1' } })
     const paths = await Promise.all(
       [1, 2, 3].map(async () => (await few.form({ list_id: few.list({ doubleOptIn: true }) })).path),
@@ -699,14 +700,14 @@ describe('mail that posts cause', () => {
       return statuses
     }
     for (const path of paths.slice(0, 4)) expect(await posted(path, '192.0.2.1', 3)).toEqual([200, 200, 429])
-    // What an account refuses takes nothing from the others.
+    // Posts that one account rejects use nothing of the others' limits.
     expect(await posted(paths[4] ?? '', '192.0.2.1', 2)).toEqual([200, 200])
     expect(await posted(paths[5] ?? '', '192.0.2.1', 1)).toEqual([429])
     expect(await posted(paths[5] ?? '', '192.0.2.2', 1)).toEqual([200])
   })
 })
 
-describe('posts of one address', () => {
+describe('posts from one address', () => {
   let limited: FormApi
   beforeEach(async () => {
     limited = await createFormApi({
@@ -717,7 +718,7 @@ describe('posts of one address', () => {
   const from = (ip: string) => ({ 'x-forwarded-for': ip })
 
   // Proves: form-10, form-11
-  test('beyond the rate are a 429 that says when to come back and looks at nothing posted; the rate comes back by the minute', async () => {
+  test('above the rate are a 429 with Retry-After that does not read the fields; the rate refills by the minute', async () => {
     const { path } = await limited.form({ custom_fields: [{ name: 'city', label: 'City' }] })
     const post = (index: number) =>
       submit(limited, path, { email: `a${index}@reader.test`, city: 'Paris' }, from('192.0.2.1'))
@@ -725,7 +726,7 @@ describe('posts of one address', () => {
     const refused = await post(4)
     expect({ status: refused.status, after: refused.headers.get('retry-after') }).toEqual({ status: 429, after: '20' })
     const source = await refused.text()
-    expect(source).toContain('There were too many attempts from your network. Please try again in a minute.')
+    expect(source).toContain('Too many attempts from your network. Please try again in a minute.')
     expect(source).not.toContain('<form')
     expect(source).not.toContain('a4@reader.test')
     expect(await json(await submitJson(limited, path, { email: ADA }, from('192.0.2.1')))).toMatchObject({
@@ -738,7 +739,7 @@ describe('posts of one address', () => {
   })
 
   // Proves: form-10
-  test('are counted over all forms, in whatever form they come, whether they are right or not, and by the /64 of IPv6', async () => {
+  test('are counted over all forms, in every format, valid or not, and by the /64 of IPv6', async () => {
     const forms = [await limited.form(), await limited.form()]
     const [first, second] = [forms[0]?.path ?? '', forms[1]?.path ?? '']
     const statuses = [
@@ -754,7 +755,7 @@ describe('posts of one address', () => {
   })
 
   // Proves: form-11
-  test('from every /64 of a /56 have four times the rate, from every /64 of a /48 sixteen times', async () => {
+  test('and every /64 of its /56 have four times the rate, with every /64 of a /48 sixteen times', async () => {
     const { path } = await limited.form()
     const accepted = async (count: number, address: (index: number) => string) => {
       const statuses: number[] = []
@@ -769,7 +770,7 @@ describe('posts of one address', () => {
     ]).toEqual([12, 36])
   })
 
-  test('cannot be given another address by who is no trusted proxy', async () => {
+  test('count under that address unless a trusted proxy forwards another', async () => {
     await using direct = await createFormApi({ settings: { TASSIS_FORM_POSTS_PER_MINUTE: '1' } })
     const { path } = await direct.form()
     const post = async (ip: string) => (await submit(direct, path, { email: ADA }, from(ip))).status

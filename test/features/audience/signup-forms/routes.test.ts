@@ -65,7 +65,7 @@ describe('/v1/signup-forms', () => {
   })
 
   // Proves: form-7
-  test('of a title alone, a form has the defaults: nothing, as null or empty', async () => {
+  test('a form with only a title has the defaults: nothing, as null or empty', async () => {
     const { path, ...record } = await service.form({ title: 'News' })
     expect(path).toBe(`/subscribe/${record.slug}`)
     expect(record).toEqual({
@@ -95,7 +95,7 @@ describe('/v1/signup-forms', () => {
     { theme: null, messages: null, custom_fields: null },
     { theme: { bg_color: '', border_radius: null }, messages: { error: '', submit_button: null } },
     { description: '', from_address: '', redirect_url: ' ', success_message: null, custom_fields: [] },
-  ])('%j says nothing: the defaults', async (nothing) => {
+  ])('%j sets nothing: the defaults', async (nothing) => {
     expect(await service.form(nothing)).toMatchObject({
       description: null,
       from_address: null,
@@ -124,7 +124,7 @@ describe('/v1/signup-forms', () => {
   })
 
   // Proves: form-2, form-5
-  test('a list has one form: 409 names the one there is, also for 20 requests at once; after its deletion it may have another', async () => {
+  test('a list has one form: 409 names the existing one, also for 20 concurrent requests; after its deletion another can be created', async () => {
     const listId = service.list()
     const create = () => service.api('POST', '/v1/signup-forms', { list_id: listId, title: 'x' })
     const answers = await Promise.all(Array.from({ length: 20 }, create))
@@ -140,7 +140,7 @@ describe('/v1/signup-forms', () => {
   })
 
   // Proves: form-3, form-4, form-5, form-6
-  test('what is unknown, or of another account, is a 404', async () => {
+  test('an unknown form, or one of another account, is a 404', async () => {
     const { id } = await service.form()
     const key = await service.newKey([], await service.newAccount())
     for (const [method, path, body] of [
@@ -160,7 +160,7 @@ describe('/v1/signup-forms', () => {
   })
 
   // Proves: form-4
-  test('a change keeps what it does not name, and replaces theme, messages and custom fields as a whole', async () => {
+  test('a change keeps fields that are left out, and replaces theme, messages and custom fields as a whole', async () => {
     const { id, path: _, ...before } = await service.form(FULL)
     const path = `/v1/signup-forms/${id}`
     const changed = await service.api('PUT', path, {
@@ -190,14 +190,14 @@ describe('/v1/signup-forms', () => {
   })
 
   // Proves: form-4
-  test('a change of nothing, or of what cannot be changed, is a 422', async () => {
+  test('a change of nothing, or of a read-only field, is a 422', async () => {
     const { id } = await service.form()
     for (const body of [{}, [], null, { list_id: service.list() }, { slug: 'x' }, { is_active: false }, { title: ' ' }])
       expect((await service.api('PUT', `/v1/signup-forms/${id}`, body)).status).toBe(422)
   })
 
   // Proves: form-6
-  test('toggle switches off and on again, and is told by is_active', async () => {
+  test('toggle deactivates and activates the form, and is_active shows it', async () => {
     const { id } = await service.form()
     const toggle = async () =>
       at((await service.api('POST', `/v1/signup-forms/${id}/toggle`)).body, 'data', 'is_active')
@@ -228,12 +228,12 @@ describe('/v1/signup-forms', () => {
     ['a'.repeat(200), /^a{40}-[a-z0-9]{6}$/],
     [`${'a'.repeat(39)} b`, /^a{39}-[a-z0-9]{6}$/],
     ['--- 2026 ---', /^2026-[a-z0-9]{6}$/],
-  ])('the slug of "%s" is of small ASCII letters and digits', async (title, slug) => {
+  ])('the slug of "%s" has only lower-case ASCII letters and digits', async (title, slug) => {
     expect((await service.form({ title })).slug).toMatch(slug)
   })
 
   // Proves: form-5
-  test('a form goes with its list at once, and its row by the recurring task', async () => {
+  test('a form is gone with its list immediately, and the recurring task deletes its row', async () => {
     const [gone, kept] = [await service.form(), await service.form()]
     service.app.db.run('UPDATE contact_lists SET deleted_at = 1 WHERE id = (SELECT min(id) FROM contact_lists)')
     expect((await service.api('GET', `/v1/signup-forms/${gone.id}`)).status).toBe(404)
@@ -255,7 +255,7 @@ describe('/v1/signup-forms', () => {
 })
 
 describe('the sender of confirmations', () => {
-  test('stands as a header has it', async () => {
+  test('is stored in header form', async () => {
     expect(await service.form({ from_address: `Doe, Jane <News@${VERIFIED.toUpperCase()}>` })).toMatchObject({
       from_address: `"Doe, Jane" <News@${VERIFIED}>`,
     })
@@ -277,7 +277,7 @@ describe('the sender of confirmations', () => {
   })
 
   // Proves: form-9
-  test('must be there on a double opt-in list: without one, while no domain is verified, 422 no_verified_domain', async () => {
+  test('is required on a double opt-in list: without one, while no domain is verified, 422 no_verified_domain', async () => {
     const doubled = () => ({ list_id: service.list({ doubleOptIn: true }), title: 'x' })
     const { id } = await service.form({ ...doubled(), from_address: `ada@${VERIFIED}` })
     service.app.db.run('UPDATE domains SET verified_at = NULL')

@@ -10,7 +10,7 @@ const variablesOf = (theme: Theme): Record<string, string> =>
   )
 
 describe('the CSS of a theme', () => {
-  test('is none for the default', () => {
+  test('is empty for the default', () => {
     expect(themeStyle({})).toBe('')
     expect(themeStyle({ embed: true, hide_branding: true })).toBe('')
   })
@@ -33,7 +33,7 @@ describe('the CSS of a theme', () => {
 
   // Such values are refused when they come in; what is in the database is read again all the same.
   // Proves: form-8
-  test('has nothing of a value that is not of its kind, whoever stored it', () => {
+  test('has nothing of an invalid value, even if it was stored', () => {
     const evil = 'red; } </style><script>alert(1)</script>'
     expect(
       themeStyle({
@@ -60,7 +60,7 @@ describe('the CSS of a theme', () => {
     'navy',
     'rgb(255 0 0 / 50%)',
     'transparent',
-  ])('has text, borders and buttons that can be read on %s', (bg_color) => {
+  ])('has readable text, borders and buttons on %s', (bg_color) => {
     const variables = variablesOf({ bg_color })
     const against = (name: string, behind: string): number =>
       computeContrast(
@@ -76,7 +76,7 @@ describe('the CSS of a theme', () => {
     }).toEqual({ text: true, error: true, edge: true, button: true, focus: true })
   })
 
-  test('leaves by night what is seen on dark paper, and takes its place where it is not', () => {
+  test('at night keeps colours that are visible on a dark background, and replaces the others', () => {
     const night = (theme: Theme) =>
       /@media \(prefers-color-scheme: dark\) \{ :root \{(.*?)\}/.exec(themeStyle(theme))?.[1]
     expect(night({ accent_color: 'gold', border_color: 'white' })).toBeUndefined()

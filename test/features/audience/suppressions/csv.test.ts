@@ -29,7 +29,7 @@ describe('an import', () => {
     ['with empty lines and spaces', '\n\nemail_address , reason\n a@x.test , complaint \n\n   \nb@x.test,\n\n'],
     ['without a header', 'a@x.test,COMPLAINT\nb@x.test, manual\n'],
     ['without a header, one of whose lines has an address alone', 'a@x.test;complaint\nb@x.test\n'],
-    ['with empty cells behind the last', 'email_address,reason\na@x.test,complaint,,\nb@x.test,,\n'],
+    ['with empty cells after the last', 'email_address,reason\na@x.test,complaint,,\nb@x.test,,\n'],
     ['with names before the addresses', 'email_address,reason\nAda <A@x.test>,complaint\n"""B, b"" <b@X.test>",\n'],
   ]
   // Proves: suppress-10
@@ -53,7 +53,7 @@ describe('an import', () => {
     expect(rows(service).map(([address]) => address)).toEqual(['a@x.test', 'b@x.test', 'c@x.test'])
   })
 
-  test('of unsubscriptions stops only marketing, of a stream where it is named', async () => {
+  test('of unsubscriptions stops only marketing, of a stream if one is named', async () => {
     await using service = await createTestApi()
     await service.api('POST', '/v1/streams', { slug: 'news', name: 'News' })
     const file =
@@ -71,15 +71,15 @@ describe('an import', () => {
   })
 
   // Proves: suppress-10
-  test('tells what is new, what was there, what is wrong and where; the first reason stays', async () => {
+  test('reports new, existing and invalid lines with their positions; the first reason stays', async () => {
     await using service = await createTestApi()
     await service.api('POST', '/v1/suppressions', { email_address: 'a@x.test', reason: 'complaint' })
     const file = `email_address,reason,stream,list\nA@X.test,manual\nb@x.test,one\nb@x.test,two\nnobody\nc@x.test,too,,,much\nd@x.test,${'r'.repeat(201)}\n`
     expect(pickStatusAndBody(await importCsv(service, file))).toEqual(
       imported({ imported: 1, already_suppressed: 2, invalid: 3 }, [
         { line: 5, error: '"nobody" is not an address: it has no @ after a local part.' },
-        { line: 6, error: 'It has 5 fields instead of 4.' },
-        { line: 7, error: 'A reason has at most 200 characters.' },
+        { line: 6, error: 'The line has 5 fields instead of 4.' },
+        { line: 7, error: 'A reason must have at most 200 characters.' },
       ]),
     )
     expect(rows(service)).toEqual([
@@ -91,7 +91,7 @@ describe('an import', () => {
     expectBalanced(service)
   })
 
-  test('tells at most 100 wrong lines and counts all', async () => {
+  test('reports at most 100 invalid lines and counts all', async () => {
     await using service = await createTestApi()
     const { body } = await importCsv(service, `email_address\n${'nobody\n'.repeat(1000)}a@x.test\n`)
     expect(at(body, 'data')).toEqual({
@@ -106,7 +106,7 @@ describe('an import', () => {
     )
   })
 
-  test('of many lines lets others in between, and imports again without harm', async () => {
+  test('of many lines lets other requests run in between, and can be repeated without harm', async () => {
     await using service = await createTestApi()
     const count = 20_000
     const file = `email_address,reason\n${Array.from({ length: count }, (_, i) => `user${i}@x${i % 100}.test,old list`).join('\n')}`
@@ -126,7 +126,7 @@ describe('an import', () => {
     expectBalanced(service)
   })
 
-  test('takes the reasons of its own export literally, and a default that is none is a 422', async () => {
+  test('uses the reasons of its own export literally, and rejects an invalid default with a 422', async () => {
     await using service = await createTestApi()
     const file = 'email_address,reason,stream,list\na@x.test,550 gone,,\nb@x.test,Bounce,,\n'
     await importCsv(service, file)
@@ -144,7 +144,7 @@ describe('an import', () => {
   })
 
   // Proves: suppress-10
-  test('leaves what is on the list as it is, also against a complaint, and ends when the account is deleted', async () => {
+  test('keeps existing suppressions, also against a complaint, and ends when the account is deleted', async () => {
     await using service = await createTestApi()
     await service.api('POST', '/v1/suppressions', { email_address: 'a@x.test' })
     expect(pickStatusAndBody(await importCsv(service, 'a@x.test,complaint\n'))).toEqual(
@@ -171,8 +171,8 @@ describe('an import', () => {
       'colour,size\nred,5\n',
       /no column email_address among "colour","size".*must name the columns/,
     ],
-    ['columns that tabs part', 'email_address\treason\na@x.test\tmanual\n', /Tabs part the columns/],
-    ['51 columns', `email${',x'.repeat(50)}\na@x.test\n`, /There are 51 columns; at most 50 can be/],
+    ['tab-separated columns', 'email_address\treason\na@x.test\tmanual\n', /The file is tab-separated/],
+    ['51 columns', `email${',x'.repeat(50)}\na@x.test\n`, /The file has 51 columns; at most 50 are allowed/],
     ['a column twice', 'email_address,reason,reason\na@x.test,a,b\n', /twice/],
     ['a column twice under two names', 'email_address,email\na@x.test,b@x.test\n', /twice/],
     ['three columns without a header', 'a@x.test,manual,news\n', /must name the columns/],
@@ -182,7 +182,7 @@ describe('an import', () => {
       `email_address\na@x.test\n"b@x.test\n${'c@x.test\n'.repeat(5000)}`,
       /after line 2: a quote is not closed/,
     ],
-    ['an endless line', `email_address\na@x.test\n${'b'.repeat(100_000)}`, /after line 2:.* far too long/],
+    ['an endless line', `email_address\na@x.test\n${'b'.repeat(100_000)}`, /after line 2:.* too long/],
     [
       'what is not UTF-8',
       new Uint8Array([...Buffer.from('email_address\njos'), 0xe9, ...Buffer.from('@x.test\n')]),
@@ -231,7 +231,7 @@ describe('an import', () => {
     expect(rows(service)).toEqual([])
   })
 
-  test('gives the memory of its body back', async () => {
+  test('releases the memory of its body', async () => {
     await using service = await createTestApi()
     await importCsv(service, `email_address\n${'a@x.test\n'.repeat(50_000)}`)
     await importCsv(service, 'nothing\nlike it')
@@ -241,7 +241,7 @@ describe('an import', () => {
 
 describe('an export', () => {
   // Proves: suppress-11
-  test('has its columns, is a download, and escapes what a spreadsheet would take for a formula', async () => {
+  test('has its columns, is a download, and escapes values that a spreadsheet would treat as a formula', async () => {
     await using service = await createTestApi()
     const reasons: [address: string, reason: string, line: string][] = [
       ['a@x.test', '=1+1', "a@x.test,'=1+1,"],
@@ -254,7 +254,7 @@ describe('an export', () => {
       ['h@x.test', 'x,=1;"+2;; -3', `h@x.test,"x,'=1;'""+2;;' -3",`],
       ['i@x.test', 'x\t@a|-b\n=c', `i@x.test,"x\t'@a|'-b\n'=c",`],
       ['"j;=k"@x.test', 'a=b; c-d', `"""j;'=k""@x.test",a=b; c-d,`],
-      // What nobody sees, and spreadsheets pass over: NBSP, BOM, VT, ZWSP and others of their kinds.
+      // Characters that are invisible, and that spreadsheets skip: NBSP, BOM, VT, ZWSP and similar ones.
       ...['\u00a0', '\ufeff', '\v', '\u200b', '\f', '\u3000', '\u2060', '\u00ad', '\u202e', '\0', ' \u200b"'].map(
         (start, i): [string, string, string] => {
           const cell = `'${start}=1+1`.replaceAll('"', '""')
@@ -275,7 +275,7 @@ describe('an export', () => {
   })
 
   // Proves: suppress-11
-  test('and its import into an empty list are the identity, whatever the cells begin with', async () => {
+  test('imported into an empty list gives the same list, whatever the cells begin with', async () => {
     await using service = await createTestApi()
     const { app, actor } = service
     await service.api('POST', '/v1/streams', { slug: 'news', name: 'News' })
@@ -331,7 +331,7 @@ describe('an export', () => {
     })
     const before = rows(service)
     const file = await (await exportCsv(service)).text()
-    // However the file is parted.
+    // In chunks of any size.
     for (const cell of file.split(/[,;|\t\r\n]/)) expect(cell).not.toMatch(/^[ "]*[=+\-@\uff1d]/)
     for (const [address] of before)
       await service.api('DELETE', `/v1/suppressions/${encodeURIComponent(String(address))}`)
@@ -342,7 +342,7 @@ describe('an export', () => {
     expectBalanced(service)
   })
 
-  test('of many has each once', async () => {
+  test('of many suppressions has each once', async () => {
     await using service = await createTestApi()
     const lines = Array.from({ length: 4321 }, (_, i) => `u${i}@x.test`)
     await importCsv(service, lines.join('\n'))
@@ -350,7 +350,7 @@ describe('an export', () => {
     expect(exported.slice(1)).toEqual(lines.map((address) => `${address},manual,,`))
   })
 
-  test('reads on only when the client has taken what it got, and tells when it takes nothing for a minute', async () => {
+  test('continues only when the client has read the last batch, and reports a client that reads nothing for a minute', async () => {
     const clock = new ManualClock(Date.UTC(2026, 2, 15))
     await using service = await createTestApi({ clock })
     const { app, actor } = service
@@ -367,7 +367,7 @@ describe('an export', () => {
         .trimEnd()
         .split('\r\n').length
     expect(await linesOf()).toBe(251)
-    // What is not read yet can still change.
+    // Rows that are not read yet can still change.
     await service.api('DELETE', '/v1/suppressions/u500%40x.test')
     clock.advance(seconds(59))
     expect(await linesOf()).toBe(250)
@@ -381,7 +381,7 @@ describe('an export', () => {
     expect(stalls).toBe(1)
   })
 
-  test('ends with the access of its client', async () => {
+  test('ends when its client loses access', async () => {
     await using service = await createTestApi()
     const { app, actor } = service
     await importCsv(service, Array.from({ length: 600 }, (_, i) => `u${i}@x.test`).join('\n'))
@@ -391,12 +391,12 @@ describe('an export', () => {
     const reader = createExportStream(app, actor.accountId, on).getReader()
     await reader.read()
     isRevoked = true
-    await expect(reader.read()).rejects.toThrow('the export is over')
+    await expect(reader.read()).rejects.toThrow('the export was cut off')
     expect(cuts).toBe(1)
   })
 
   // Proves: suppress-11
-  test('of which many are read at once leaves each turn of the event loop to one of them', async () => {
+  test('leaves each tick of the event loop to one of many concurrent exports', async () => {
     await using service = await createTestApi()
     const { app, actor } = service
     await importCsv(service, 'a@x.test\n')

@@ -31,7 +31,7 @@ export const imported = (
 
 export const pickStatusAndBody = ({ status, body }: ApiResponse) => ({ status, body })
 
-/** Address, reason and stream of all, in the order in which they came. */
+/** Address, reason and stream of all suppressions, in the order in which they were added. */
 export const rows = ({ app }: TestApi) =>
   app.db
     .query<Record<string, unknown>, []>('SELECT address, reason, covers, stream_id FROM suppressions ORDER BY id')

@@ -90,7 +90,7 @@ const exports: { from: string; file: string; query?: string; rows: (string | num
   },
 ]
 // Proves: suppress-10
-test.each(exports)('reads an export of $from without editing', async ({ file, query = '', rows: wanted, ignored }) => {
+test.each(exports)('reads an unedited export of $from', async ({ file, query = '', rows: wanted, ignored }) => {
   await using service = await createTestApi()
   const answer = await importCsv(service, file, undefined, query)
   expect(pickStatusAndBody(answer)).toEqual(imported({ imported: wanted.length, ignored_columns: ignored }))

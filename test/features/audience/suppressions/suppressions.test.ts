@@ -20,7 +20,7 @@ async function addresses({ api }: TestApi, query = ''): Promise<unknown[]> {
 }
 
 // Proves: suppress-1, suppress-2, suppress-4, suppress-5
-test('an address is suppressed, listed and released; both changes are audited', async () => {
+test('an address is suppressed, listed and unsuppressed; both changes are audited', async () => {
   await using service = await createTestApi({ clock: new ManualClock(NOW) })
   const created = await add(service, 'Bob@Bücher.test')
   const record = {
@@ -77,14 +77,14 @@ describe('POST of an address that is on the list', () => {
   })
 
   // Proves: suppress-3
-  test('makes one of 20 parallel requests', async () => {
+  test('creates one suppression for 20 concurrent requests', async () => {
     await using service = await createTestApi()
     const answers = await Promise.all(Array.from({ length: 20 }, () => add(service, 'bob@x.test')))
     expect(new Set(answers.map(({ status, body }) => `${status} ${at(body, 'data', 'id')}`)).size).toBe(1)
     expectBalanced(service)
   })
 
-  test('that only unsubscribed suppresses it for all mail as well; a removal takes both away', async () => {
+  test('that only unsubscribed suppresses it for all mail as well; a removal removes both', async () => {
     await using service = await createTestApi()
     await add(service, 'bob@x.test', 'unsubscribe')
     await add(service, 'bob@x.test', 'hard_bounce')
@@ -108,7 +108,7 @@ test.each([
   ' = 1',
   'a'.repeat(200),
   '\u{1f4a9}',
-])('the reason %j is kept as given, and can be asked for', async (reason) => {
+])('the reason %j is stored as provided, and can be filtered by', async (reason) => {
   await using service = await createTestApi()
   expect(at((await add(service, 'bob@x.test', reason)).body, 'data', 'reason')).toBe(reason)
   await add(service, 'carol@x.test', 'another')
@@ -125,7 +125,7 @@ test.each(['', null])('the reason %j is none: manual', async (reason) => {
 })
 
 test.each(['unsubscribed', 'Unsubscribe', ' UNSUBSCRIBED ', 'list-unsubscribe'])(
-  'the reason %j, as lists of other services have it, is unsubscribe: receipts still go',
+  'the reason %j, which other services use, is unsubscribe: receipts are still sent',
   async (reason) => {
     await using service = await createEmailApi()
     const { api, accepted } = service
@@ -169,7 +169,7 @@ describe('422 and nothing is stored for', () => {
   })
 })
 
-test('a reason that is too long is told so, not that it is no string', async () => {
+test('a reason that is too long is reported as such, not as a wrong type', async () => {
   await using service = await createTestApi()
   const answer = await add(service, 'bob@x.test', 'r'.repeat(201))
   expect(at(answer.body, 'message')).toBe('reason must have at most 200 characters.')
@@ -187,7 +187,7 @@ describe('DELETE', () => {
     },
   )
 
-  test('takes an address in the forms in which it can be added, and so does the filter of the list', async () => {
+  test('accepts an address in every form in which it can be added, as does the filter of the list', async () => {
     await using service = await createTestApi()
     await add(service, 'Bob <Bob@X.test>')
     expect(await addresses(service, `?email=${encodeURIComponent('Bob <bob@x.test>')}`)).toEqual(['bob@x.test'])
@@ -241,7 +241,7 @@ test('the list is newest first, in pages, and filtered by reason and address', a
 })
 
 // Proves: suppress-1
-test("another account's suppressions are neither seen nor removed", async () => {
+test("another account's suppressions are neither visible nor removable", async () => {
   await using service = await createTestApi()
   await add(service, 'bob@x.test')
   const key = await service.newKey([], await service.newAccount())

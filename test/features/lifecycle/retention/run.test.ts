@@ -132,7 +132,7 @@ test('retrying a dead letter without content is a 409 with the reason', async ()
     status: 409,
     error: expect.objectContaining({
       code: 'content_not_kept',
-      message: 'The content of this email is no longer kept, so it cannot be sent again; send a new email.',
+      message: 'The content of this email is no longer stored, so it cannot be sent again; send a new email.',
     }),
   })
 })

@@ -12,7 +12,7 @@ const portal = { return_url: 'https://app.test/account' }
 
 describe('GET /v1/billing/plans', () => {
   // Proves: list-28, auth-15, billing-1
-  test('is open, ignores any key, and lists all plans with what the settings say of them', async () => {
+  test('is public, ignores any key, and lists all plans as configured', async () => {
     await using billing = await createBillingApi({
       TASSIS_PLANS:
         'pro.stripe_price_id=price_pro,pro.price_cents=4900,free.max_domains=2,free.max_sub_accounts=2147483647',
@@ -54,7 +54,7 @@ describe('GET /v1/billing/plans', () => {
 
 describe('GET /v1/billing/subscription', () => {
   // Proves: list-28, billing-2
-  test('tells plan, quota, use and limits of an account that never bought anything', async () => {
+  test('returns plan, quota, use and limits of an account that never bought anything', async () => {
     await using billing = await createBillingApi()
     expect((await billing.api('GET', '/v1/billing/subscription')).body).toEqual({
       data: {
@@ -68,7 +68,7 @@ describe('GET /v1/billing/subscription', () => {
 
 describe('POST /v1/billing/checkout', () => {
   // Proves: billing-3
-  test('makes the account a customer once and answers with the page of Stripe', async () => {
+  test('makes the account a customer once and returns the Stripe page', async () => {
     await using billing = await createBillingApi()
     const first = await billing.checkout()
     expect({ status: first.status, body: first.body }).toEqual({
@@ -96,7 +96,7 @@ describe('POST /v1/billing/checkout', () => {
     )
   })
 
-  test('of many at once makes one customer', async () => {
+  test('creates one customer for many concurrent calls', async () => {
     await using billing = await createBillingApi()
     const answers = await Promise.all(Array.from({ length: 20 }, () => billing.checkout()))
     expect(answers.map(({ body }) => at(body, 'data', 'checkout_url'))).toEqual(
@@ -105,7 +105,7 @@ describe('POST /v1/billing/checkout', () => {
     expect([...billing.stripe.customers.keys()]).toEqual([CUSTOMER])
   })
 
-  test('makes another customer when Stripe knows the old one no more', async () => {
+  test('creates another customer when Stripe no longer knows the old one', async () => {
     await using billing = await createBillingApi()
     await billing.checkout()
     billing.stripe.customers.delete(CUSTOMER)
@@ -120,16 +120,13 @@ describe('POST /v1/billing/checkout', () => {
     expectError(await billing.checkout({ plan: 'starter' }), 409, 'subscription_exists')
   })
 
-  test.each(['business2', 'free', 'enterprise', 'PRO'])(
-    'is a 422 for plan %p, which cannot be bought',
-    async (plan) => {
-      await using billing = await createBillingApi()
-      const answer = await billing.checkout({ plan })
-      expectError(answer, 422, 'plan_not_for_sale', 'plan')
-      expect(at(answer.body, 'message')).toContain('one of starter, pro, business can')
-      expect(billing.stripe.requests).toEqual([])
-    },
-  )
+  test.each(['business2', 'free', 'enterprise', 'PRO'])('is a 422 for plan %p, which is not for sale', async (plan) => {
+    await using billing = await createBillingApi()
+    const answer = await billing.checkout({ plan })
+    expectError(answer, 422, 'plan_not_for_sale', 'plan')
+    expect(at(answer.body, 'message')).toContain('one of starter, pro, business.')
+    expect(billing.stripe.requests).toEqual([])
+  })
 
   test.each(['javascript:alert(1)', '/relative', 'https://user:pass@app.test/', 'ftp://app.test/'])(
     'is a 422 for the URL %p',
@@ -146,7 +143,7 @@ describe('POST /v1/billing/checkout', () => {
     },
   )
 
-  test('is a 403 for a sub-account, which its parent pays for', async () => {
+  test('is a 403 for a sub-account, whose parent pays', async () => {
     await using billing = await createBillingApi()
     const { app, actor } = billing.service
     app.db.run('UPDATE accounts SET parent_id = ? WHERE id = ?', [actor.accountId, billing.actor.accountId])
@@ -155,7 +152,7 @@ describe('POST /v1/billing/checkout', () => {
     expect(billing.stripe.requests).toEqual([])
   })
 
-  test('is a 429 when it is asked for too often', async () => {
+  test('is a 429 after too many calls', async () => {
     await using billing = await createBillingApi()
     for (let i = 0; i < 30; i++) expect((await billing.checkout()).status).toBe(200)
     expectError(await billing.checkout(), 429, 'rate_limited')
@@ -165,7 +162,7 @@ describe('POST /v1/billing/checkout', () => {
 
 describe('POST /v1/billing/portal', () => {
   // Proves: billing-3
-  test('answers with the page of Stripe', async () => {
+  test('returns the Stripe page', async () => {
     await using billing = await createBillingApi()
     await billing.checkout()
     const answer = await billing.api('POST', '/v1/billing/portal', portal)
@@ -176,7 +173,7 @@ describe('POST /v1/billing/portal', () => {
     expect(billing.stripe.requests.at(-1)?.fields).toEqual({ customer: CUSTOMER, ...portal })
   })
 
-  test('is a 409 for who never began to buy, and for a customer whom Stripe does not know', async () => {
+  test('is a 409 without a purchase, and for a customer that Stripe does not know', async () => {
     await using billing = await createBillingApi()
     expectError(await billing.api('POST', '/v1/billing/portal', portal), 409, 'no_subscription')
     await billing.checkout()
@@ -185,7 +182,7 @@ describe('POST /v1/billing/portal', () => {
   })
 })
 
-describe('while Stripe cannot be used', () => {
+describe('while Stripe fails', () => {
   const refusal = (type: string, more: object = {}, status = 400) =>
     Response.json({ error: { type, message: `It is wrong: ${STRIPE_KEY}`, ...more } }, { status })
 
@@ -199,14 +196,14 @@ describe('while Stripe cannot be used', () => {
       502,
       'billing_failed',
     ],
-    ['answers no JSON', () => new Response('<html>'), 503, 'billing_unavailable'],
-    ['answers nothing', () => Response.json(null), 503, 'billing_unavailable'],
-    ['leads elsewhere', () => Response.redirect('http://127.0.0.1:9/', 302), 503, 'billing_unavailable'],
-    ['answers without end', () => new Response(new Uint8Array(5 * 1024 * 1024)), 503, 'billing_unavailable'],
-    ['gives no URL', () => Response.json({ id: 'cs', url: null }), 502, 'billing_failed'],
-    ['gives a URL that is none', () => Response.json({ id: 'cs', url: 'javascript:alert(1)' }), 502, 'billing_failed'],
+    ['returns no JSON', () => new Response('<html>'), 503, 'billing_unavailable'],
+    ['returns null', () => Response.json(null), 503, 'billing_unavailable'],
+    ['redirects elsewhere', () => Response.redirect('http://127.0.0.1:9/', 302), 503, 'billing_unavailable'],
+    ['returns a body without end', () => new Response(new Uint8Array(5 * 1024 * 1024)), 503, 'billing_unavailable'],
+    ['returns no URL', () => Response.json({ id: 'cs', url: null }), 502, 'billing_failed'],
+    ['returns an invalid URL', () => Response.json({ id: 'cs', url: 'javascript:alert(1)' }), 502, 'billing_failed'],
   ] as const)(
-    'the client hears so, and neither client nor log hears a secret: it %s',
+    'the client gets an error, and neither client nor log gets a secret: it %s',
     async (_, interfere, status, code) => {
       const lines: string[] = []
       const log = createLog('debug', { write: (line) => lines.push(line) })
@@ -224,19 +221,19 @@ describe('while Stripe cannot be used', () => {
         type: 'server_error',
       })
       expect(answer.headers.get('retry-after')).toBe(status === 503 ? '30' : null)
-      expect(lines.join('')).toContain('the payment provider ')
+      expect(lines.join('')).toContain('payment provider ')
       expect(JSON.stringify(answer.body) + lines.join('')).not.toContain(STRIPE_KEY)
     },
   )
 
-  test('a URL that Stripe does not take is a 422 that names the field', async () => {
+  test('a URL that Stripe rejects is a 422 that names the field', async () => {
     await using billing = await createBillingApi()
     billing.stripe.interfere = ({ path }) =>
       path === '/v1/checkout/sessions' ? refusal('invalid_request_error', { param: 'cancel_url' }) : undefined
     expectError(await billing.checkout(), 422, 'invalid_url', 'cancel_url')
   })
 
-  test('the client waits 20 seconds and no more', async () => {
+  test('the client waits at most 20 seconds', async () => {
     await using billing = await createBillingApi()
     const { asked, release } = billing.stripe.hold()
     const answer = billing.checkout()
@@ -246,7 +243,7 @@ describe('while Stripe cannot be used', () => {
     release()
   })
 
-  test('more than 32 calls at once are not begun', async () => {
+  test('at most 32 calls run at the same time', async () => {
     await using billing = await createBillingApi()
     await billing.checkout()
     const gate = Promise.withResolvers<void>()
@@ -272,9 +269,9 @@ describe('while Stripe cannot be used', () => {
   })
 })
 
-describe('who bills nobody', () => {
+describe('without billing', () => {
   // Proves: billing-3
-  test('has no page for Stripe, and routes that say so before anything else', async () => {
+  test('there is no page for Stripe, and the routes answer 503 before any other check', async () => {
     await using service = await createEmailApi()
     const page = await fetch(`${service.url}/billing/stripe`, { method: 'POST', body: '{}' })
     expect(page.status).toBe(404)
@@ -297,19 +294,19 @@ describe('who bills nobody', () => {
   test.each([
     [
       { TASSIS_STRIPE_KEY: 'sk_test_1' },
-      'TASSIS_STRIPE_KEY is set but TASSIS_STRIPE_WEBHOOK_SECRET is not; set it to the signing secret of the endpoint {public_url}/billing/stripe, which tells of payments.',
+      'TASSIS_STRIPE_KEY is set but TASSIS_STRIPE_WEBHOOK_SECRET is not; set it to the signing secret of the endpoint {public_url}/billing/stripe, which reports payments.',
     ],
     [
       { TASSIS_STRIPE_URL: 'http://127.0.0.1:1/api' },
-      'TASSIS_STRIPE_URL is "http://127.0.0.1:1/api"; allowed is a URL of host and port only, such as https://api.stripe.com.',
+      'TASSIS_STRIPE_URL is "http://127.0.0.1:1/api"; it must be a URL of host and port only, such as https://api.stripe.com.',
     ],
-  ])('half a configuration stops the start with one sentence: %j', async (settings, sentence) => {
+  ])('incomplete settings stop the start with one sentence: %j', async (settings, sentence) => {
     await expect(createTestApp({ settings })).rejects.toThrow(new ConfigError(sentence))
   })
 })
 
 describe('the end of an account', () => {
-  test('ends its subscription by deleting the customer, and is fine when that is gone already', async () => {
+  test('ends its subscription by deleting the customer, and succeeds when that is already deleted', async () => {
     await using billing = await createBillingApi()
     const { app } = billing.service
     await endBilling(app, billing.actor.accountId)
@@ -324,7 +321,7 @@ describe('the end of an account', () => {
     })
   })
 
-  test('is to be tried again while Stripe cannot be asked, and until then nothing that is bought changes it', async () => {
+  test('is retried while Stripe is unavailable, and no purchase changes the account until then', async () => {
     await using billing = await createBillingApi()
     const { app } = billing.service
     await billing.buy({ paid: [4900] })

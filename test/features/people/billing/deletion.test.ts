@@ -4,7 +4,9 @@ import { days } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { type BillingApi, CUSTOMER, createBillingApi } from '#test/support/billing.ts'
 
-/** Deletes the account, and works the deletion off until `isEnough`, with the clock put forward only while nothing can be done. */
+/**
+ * Deletes the account and runs the deletion until `isEnough`, moving the clock forward only when nothing can be done.
+ */
 async function deleteAccount({ service, actor }: BillingApi, isEnough: () => boolean): Promise<void> {
   const { app, clock, url } = service
   const key = await service.newKey([], actor)
@@ -28,8 +30,8 @@ const stripeColumns = ({ service, actor }: BillingApi): unknown =>
     .query('SELECT stripe_customer_id AS customer, stripe_subscription_id AS subscription FROM accounts WHERE id = ?')
     .get(actor.accountId)
 
-describe('an account that is deleted', () => {
-  test('pays no more: its customer is deleted at Stripe, as often as it takes, before what names it is gone', async () => {
+describe('a deleted account', () => {
+  test('pays no more: its customer is deleted at Stripe, with retries, before the customer id is deleted', async () => {
     await using billing = await createBillingApi()
     const { app } = billing.service
     await billing.buy({ paid: [4900] })
@@ -45,7 +47,7 @@ describe('an account that is deleted', () => {
     })
   })
 
-  test('is gone after three days when Stripe cannot be asked, and not before', async () => {
+  test('is deleted after three days, not before, when Stripe is unavailable', async () => {
     await using billing = await createBillingApi()
     const { app, clock } = billing.service
     await billing.buy({ paid: [4900] })

@@ -10,7 +10,7 @@ const ENDED = { ...NOTHING_BOUGHT, subscription_status: 'canceled', billing_emai
 
 describe('a subscription', () => {
   // Proves: account-3, billing-2
-  test('gives its plan at once, and the quota of the plan when an invoice over more than zero is paid', async () => {
+  test("grants its plan immediately, and the plan's quota when an invoice over more than zero is paid", async () => {
     await using billing = await createBillingApi()
     const subscription = await billing.buy()
     expect(await billing.state()).toEqual(NOTHING_BOUGHT)
@@ -40,7 +40,7 @@ describe('a subscription', () => {
   })
 
   // Proves: account-3
-  test('has the quota of plan free in its trial and after an invoice over zero', async () => {
+  test('has the quota of plan free during its trial and after an invoice over zero', async () => {
     await using billing = await createBillingApi()
     const trialEnd = 1_775_000_000
     const subscription = await billing.buy({ status: 'trialing', trialEnd, paid: [0] })
@@ -58,7 +58,7 @@ describe('a subscription', () => {
   })
 
   // Proves: account-3
-  test('lets no more be sent than plan free allows until it is paid, and says so', async () => {
+  test('limits sending to plan free until it is paid, and says so', async () => {
     await using billing = await createBillingApi({ TASSIS_PLAN_QUOTA_FREE: '2' })
     await billing.service.addDomain(billing.actor, 'plan.test')
     const email = { from: 'a@plan.test', to: 'b@receiver.test', subject: 'S', text_body: 'T' }
@@ -76,14 +76,14 @@ describe('a subscription', () => {
     expect((await send()).status).toBe(202)
   })
 
-  test('that is held never has more than its own plan where free has more', async () => {
+  test('on hold never grants more than its own plan where free has more', async () => {
     await using billing = await createBillingApi({ TASSIS_PLAN_QUOTA_FREE: '500', TASSIS_PLAN_QUOTA_PRO: '200' })
     await billing.buy()
     await billing.tell('customer.subscription.created')
     expect(await billing.state()).toEqual({ ...HELD, monthly_quota: 200 })
   })
 
-  test('that is changed keeps the quota that was settled, of the new plan', async () => {
+  test('keeps the settled quota after a change, with the new plan', async () => {
     await using billing = await createBillingApi()
     const subscription = await billing.buy({ paid: [4900] })
     await billing.tell('invoice.paid')
@@ -92,7 +92,7 @@ describe('a subscription', () => {
     expect(await billing.state()).toEqual({ ...PRO, plan: 'business', monthly_quota: 500_000 })
   })
 
-  test('whose payment fails keeps its plan while Stripe tries again, and loses it when Stripe gives up', async () => {
+  test('keeps its plan while Stripe retries a failed payment, and loses it when Stripe gives up', async () => {
     await using billing = await createBillingApi()
     const subscription = await billing.buy({ paid: [4900] })
     await billing.tell('invoice.paid')
@@ -104,7 +104,7 @@ describe('a subscription', () => {
     expect(await billing.state()).toEqual(ENDED)
   })
 
-  test('that ends takes the account back to plan free; the next one is held again', async () => {
+  test('returns the account to plan free when it ends; the next one is held again', async () => {
     await using billing = await createBillingApi()
     const first = await billing.buy({ paid: [4900] })
     await billing.tell('invoice.paid')
@@ -116,14 +116,14 @@ describe('a subscription', () => {
     expect(await billing.state()).toEqual({ ...HELD, stripe_subscription_id: 'sub_2' })
   })
 
-  test('of a price that no plan has leaves the plan as it is', async () => {
+  test('leaves the plan as it is when no plan has its price', async () => {
     await using billing = await createBillingApi()
     await billing.buy({ price: 'price_of_something_else', paid: [100] })
     await billing.tell('customer.subscription.created')
     expect(await billing.state()).toEqual({ ...PRO, plan: 'free', monthly_quota: 3000 })
   })
 
-  test('of two, the one that was begun last counts, and the other when that has ended', async () => {
+  test('counts if it is the newest of two; the other counts when that has ended', async () => {
     await using billing = await createBillingApi()
     await billing.buy({ paid: [4900] })
     const second = await billing.buy({ price: 'price_business', paid: [9900] })
@@ -134,7 +134,7 @@ describe('a subscription', () => {
     expect(await billing.state()).toEqual(PRO)
   })
 
-  test('a plan that the operator gave is not taken away by a customer without a subscription', async () => {
+  test('does not remove a plan assigned by the operator when the customer has no subscription', async () => {
     await using billing = await createBillingApi()
     await billing.checkout()
     billing.service.app.db.run("UPDATE accounts SET plan = 'business' WHERE id = ?", [billing.actor.accountId])
@@ -143,7 +143,7 @@ describe('a subscription', () => {
     expect(await billing.state()).toEqual({ ...NOTHING_BOUGHT, plan: 'business', monthly_quota: 500_000 })
   })
 
-  test('a quota that the operator gave the account holds whatever is paid', async () => {
+  test('does not change a quota that the operator set, whatever is paid', async () => {
     await using billing = await createBillingApi()
     billing.service.app.db.run('UPDATE accounts SET monthly_quota = 77 WHERE id = ?', [billing.actor.accountId])
     const subscription = await billing.buy()
@@ -155,7 +155,7 @@ describe('a subscription', () => {
   })
 })
 
-test('an account that the operator put on a plan has the quota of it at once', async () => {
+test('an account has the quota of a plan assigned by the operator immediately', async () => {
   await using billing = await createBillingApi()
   billing.service.app.db.run("UPDATE accounts SET plan = 'pro' WHERE id = ?", [billing.actor.accountId])
   expect(await billing.state()).toEqual({ ...NOTHING_BOUGHT, plan: 'pro', monthly_quota: 100_000 })
@@ -171,14 +171,14 @@ describe('events', () => {
   const ORDERS = [ALL, ALL.toReversed(), [ALL[3], ALL[0], ALL[2], ALL[1]], [ALL[2], ALL[3], ALL[1], ALL[0]]] as const
 
   // Proves: billing-4
-  test.each(ORDERS)('in the order %s, %s, %s, %s lead to the same', async (...order) => {
+  test.each(ORDERS)('in the order %s, %s, %s, %s have the same result', async (...order) => {
     await using billing = await createBillingApi()
     await billing.buy({ paid: [4900] })
     for (const type of order) expect(await billing.tell(type)).toBe(200)
     expect(await billing.state()).toEqual(PRO)
   })
 
-  test('that come all at once lead to the same, with one entry in the audit log', async () => {
+  test('have the same result when they arrive at the same time, with one entry in the audit log', async () => {
     await using billing = await createBillingApi()
     await billing.buy({ paid: [4900] })
     const types = Array.from({ length: 40 }, (_, i) => ALL[i % ALL.length] ?? 'invoice.paid')
@@ -187,7 +187,7 @@ describe('events', () => {
     expect(billing.audited()).toHaveLength(1)
   })
 
-  test('of an old state, told after the end, bring nothing back', async () => {
+  test('of an old state restore nothing when they arrive after the end', async () => {
     await using billing = await createBillingApi()
     const subscription = await billing.buy({ paid: [4900] })
     await billing.tell('invoice.paid')
@@ -198,7 +198,7 @@ describe('events', () => {
     expect(await billing.state()).toEqual(ENDED)
   })
 
-  test('whose answer of Stripe was overtaken by a newer one change nothing back', async () => {
+  test("restore nothing when Stripe's response to a newer event overtakes theirs", async () => {
     await using billing = await createBillingApi()
     const subscription = await billing.buy({ paid: [4900] })
     const { asked, release } = billing.stripe.hold()
@@ -212,7 +212,7 @@ describe('events', () => {
   })
 
   // Proves: billing-4
-  test('are applied once: one that comes again asks Stripe nothing', async () => {
+  test('are applied once: a repeated one sends Stripe no request', async () => {
     await using billing = await createBillingApi()
     await billing.buy()
     await billing.tell('invoice.paid', { id: 'evt_same' })
@@ -221,7 +221,7 @@ describe('events', () => {
     expect(billing.stripe.requests).toHaveLength(asked)
   })
 
-  test('of unknown kinds and of customers who are not ours are answered with 200 and change nothing', async () => {
+  test('of unknown kinds and of unknown customers get a 200 and change nothing', async () => {
     await using billing = await createBillingApi()
     await billing.buy({ paid: [4900] })
     const asked = billing.stripe.requests.length
@@ -238,7 +238,7 @@ describe('events', () => {
     expect(await billing.state()).toEqual(NOTHING_BOUGHT)
   })
 
-  test('are not believed: a forged sum, plan or status inside of one changes nothing', async () => {
+  test('are not trusted: a forged sum, plan or status in one changes nothing', async () => {
     await using billing = await createBillingApi()
     await billing.buy()
     const object = {
@@ -264,14 +264,14 @@ describe('events', () => {
     expect(app.db.query('SELECT id FROM billing_events').all()).toEqual([{ id: 'evt_new' }])
   })
 
-  test('that never came are made good by asking for every customer', async () => {
+  test('that never arrived are made up for by reconciling every customer', async () => {
     await using billing = await createBillingApi()
     await billing.buy({ paid: [4900] })
     await reconcileAll(billing.service.app, new AbortController().signal)
     expect(await billing.state()).toEqual(PRO)
   })
 
-  test('that never came are made good for the others when Stripe answers nonsense for one customer', async () => {
+  test("that never arrived are made up for even if Stripe's response for one customer is invalid", async () => {
     await using billing = await createBillingApi()
     const { app, actor } = billing.service
     await billing.buy({ paid: [4900] })
@@ -282,7 +282,7 @@ describe('events', () => {
   })
 })
 
-test('a key of another account of Stripe, which knows none of the customers, takes no plan away; an event that says so does', async () => {
+test('a key of another Stripe account, which knows none of the customers, takes no plan away; an event that says so does', async () => {
   await using billing = await createBillingApi()
   await billing.buy({ paid: [4900] })
   await reconcileAll(billing.service.app, new AbortController().signal)
@@ -293,7 +293,7 @@ test('a key of another account of Stripe, which knows none of the customers, tak
   expect(await billing.state()).toMatchObject({ plan: 'free' })
 })
 
-describe('what is not signed by Stripe is a 400 and changes nothing:', () => {
+describe("events without Stripe's signature are a 400 and change nothing:", () => {
   // Proves: billing-4
   test.each([
     ['another secret', { secret: 'whsec_of_somebody_else' }, 0],
@@ -310,7 +310,7 @@ describe('what is not signed by Stripe is a 400 and changes nothing:', () => {
   // Proves: billing-4
   test.each([
     ['no signature', {}, '{}'],
-    ['a signature of nonsense', { 'stripe-signature': 't=x,v1=y' }, '{}'],
+    ['a malformed signature', { 'stripe-signature': 't=x,v1=y' }, '{}'],
     ['nothing', { 'stripe-signature': 't=1,v1=00' }, ''],
   ])('%s', async (_, headers, body) => {
     await using billing = await createBillingApi()
@@ -321,7 +321,7 @@ describe('what is not signed by Stripe is a 400 and changes nothing:', () => {
     })
   })
 
-  test('more than 256 KiB is a 413, in one piece and in chunks', async () => {
+  test('a body of more than 256 KiB is a 413, in one piece and in chunks', async () => {
     await using billing = await createBillingApi()
     const post = (bytes: number) =>
       fetch(`${billing.service.url}/billing/stripe`, { method: 'POST', body: 'x'.repeat(bytes) })
@@ -342,16 +342,16 @@ describe('what is not signed by Stripe is a 400 and changes nothing:', () => {
   })
 })
 
-describe('while Stripe cannot be asked', () => {
+describe('while Stripe is unavailable', () => {
   // Proves: billing-4
   test.each([
     ['fails', () => new Response('oops', { status: 500 })],
     ['is overloaded', () => Response.json({ error: { type: 'rate_limit' } }, { status: 429 })],
-    ['answers no JSON', () => new Response('<html>', { status: 200 })],
-    ['answers something else', () => Response.json({ object: 'list', data: 'none' })],
-    ['answers subscriptions without items', () => Response.json({ data: [{ id: 'sub_1', status: 'active' }] })],
-    ['leads elsewhere', () => Response.redirect('http://127.0.0.1:9/', 302)],
-  ])('an event is not noted, so that Stripe tells it again: it %s', async (_, interfere) => {
+    ['returns no JSON', () => new Response('<html>', { status: 200 })],
+    ['returns another object', () => Response.json({ object: 'list', data: 'none' })],
+    ['returns subscriptions without items', () => Response.json({ data: [{ id: 'sub_1', status: 'active' }] })],
+    ['redirects elsewhere', () => Response.redirect('http://127.0.0.1:9/', 302)],
+  ])('an event is not recorded, so that Stripe repeats it: it %s', async (_, interfere) => {
     await using billing = await createBillingApi()
     await billing.buy({ paid: [4900] })
     billing.stripe.interfere = interfere
@@ -374,7 +374,7 @@ describe('while Stripe cannot be asked', () => {
     expect(await billing.state()).toEqual(NOTHING_BOUGHT)
   })
 
-  test('subscriptions of another customer in the answer are passed over', async () => {
+  test('subscriptions of another customer in the response are ignored', async () => {
     await using billing = await createBillingApi()
     await billing.buy()
     billing.stripe.interfere = ({ path }) =>

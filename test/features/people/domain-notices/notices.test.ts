@@ -15,7 +15,7 @@ let loop: DueLoop
 
 beforeEach(async () => {
   t = await startDomainTest()
-  // Has a domain that stays verified: mail of the service leaves from there.
+  // Has a domain that stays verified: mail of the service is sent from there.
   const operator = await createTestAccount(t.app)
   const { id, domain } = await t.register('service.test', operator)
   t.publish(domain)
@@ -51,7 +51,9 @@ const dueCount = (): number =>
     .query<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM domains WHERE loss_notice_due_at <= ?')
     .get(t.clock.now())?.n ?? 0
 
-/** Lets time pass as the service does: a look at what is due each few minutes, and the mails that follow. */
+/**
+ * Advances the clock as the service would see it: a check for due notices every few minutes, and the mails that follow.
+ */
 async function passTime(ms: number): Promise<void> {
   for (const until = t.clock.now() + ms; t.clock.now() < until; ) {
     t.clock.advance(Math.min(minutes(30), until - t.clock.now()))
@@ -68,10 +70,10 @@ const sendDueNotices = (): Promise<unknown> =>
 
 const LOST = 'DNS records of example.com are missing'
 const ENDED = 'Mail from example.com is refused: DNS records are missing'
-const RESTORED = 'The DNS records of example.com are there again'
+const RESTORED = 'The DNS records of example.com are back'
 
 // Proves: send-9
-test('owners are mailed at once when a verified domain loses records, each day while it sends, and when that ends', async () => {
+test('owners are mailed immediately when a verified domain loses records, each day while it sends, and when that ends', async () => {
   const { domain } = await registerVerified('example.com')
   t.break('NXDOMAIN', dkimHost(domain))
   await passTime(hours(6))
@@ -88,7 +90,7 @@ test('owners are mailed at once when a verified domain loses records, each day w
 })
 
 // Proves: send-9
-test('an owner whose only domain has lapsed is mailed from that domain that its mail is refused', async () => {
+test('an owner whose only domain has lapsed gets the notice that its mail is refused from that domain', async () => {
   t.app.db.run("UPDATE domains SET deleted_at = 1 WHERE domain = 'service.test'")
   const { domain } = await registerVerified('example.com')
   t.break('NXDOMAIN', dkimHost(domain))
@@ -111,7 +113,7 @@ test('owners of domains that had lapsed before an upgrade are mailed once at the
 })
 
 // Proves: send-9
-test('a mail that nobody could be sent stays due, and is tried again after a day', async () => {
+test('a mail that could be sent to no one stays due, and is retried after a day', async () => {
   await loop.stop()
   loop = startLossNotices({ ...t.app, config: { ...t.app.config, systemFrom: 'desk@unknown.test' } })
   const { id, domain } = await registerVerified('example.com')
@@ -126,7 +128,7 @@ test('a mail that nobody could be sent stays due, and is tried again after a day
   expect(subjects()).toEqual([LOST])
 })
 
-test('the mail goes to the address of the account, and says which records are missing, since when, and until when it sends', async () => {
+test("the mail goes to the account's address, and says which records are missing, since when, and until when the domain sends", async () => {
   const { id, domain } = await registerVerified('example.com')
   t.break('NXDOMAIN', dkimHost(domain))
   await verifyDomain(t.app, t.actor, id)
@@ -142,7 +144,7 @@ test('the mail goes to the address of the account, and says which records are mi
   expect(text).toContain('POST /v1/domains/{id}/verify')
 })
 
-test('the mail says under which verified domain above the mail of a domain goes on', async () => {
+test("the mail says which verified parent domain still sends a domain's mail", async () => {
   await registerVerified('example.com')
   const { id, domain } = await registerVerified('sub.example.com')
   t.break('NXDOMAIN', dkimHost(domain))
@@ -150,12 +152,12 @@ test('the mail says under which verified domain above the mail of a domain goes 
   await sendDueNotices()
   const row = t.app.db.query<{ ref: number }, []>('SELECT text_ref AS ref FROM emails').get()
   expect(new TextDecoder().decode(t.app.content.get(row?.ref ?? 0))).toContain(
-    'sends until 2026-01-04 00:00 UTC; its mail goes on under example.com\n',
+    'sends until 2026-01-04 00:00 UTC; its mail is still sent under example.com\n',
   )
 })
 
 // Proves: send-9
-test('records that come and go cause one mail of loss a day, and one that they are back for each', async () => {
+test('records that come and go cause one loss mail a day, and one recovery mail for each', async () => {
   const { id, domain } = await registerVerified('example.com')
   for (let flap = 0; flap < 12; flap++) {
     t.break('NXDOMAIN', dkimHost(domain))
@@ -169,7 +171,7 @@ test('records that come and go cause one mail of loss a day, and one that they a
 })
 
 // Proves: send-9
-test('domains of an account that lose records together are named in one mail; an account gets one an hour', async () => {
+test('domains of an account that lose records together are in one mail; an account gets one an hour', async () => {
   const all = await Promise.all(['a.example', 'b.example', 'c.example'].map(registerVerified))
   for (const { domain } of all.slice(0, 2)) t.break('NXDOMAIN', dkimHost(domain))
   await loop.stop()
@@ -187,7 +189,7 @@ test('domains of an account that lose records together are named in one mail; an
   expect(subjects().slice(1)).toEqual(['DNS records of c.example are missing'])
 })
 
-test('a domain that is deleted while it lacks records is mailed about no more', async () => {
+test('a domain deleted while it lacks records causes no more mail', async () => {
   const { id, domain } = await registerVerified('example.com')
   await loop.stop()
   t.break('NXDOMAIN', dkimHost(domain))

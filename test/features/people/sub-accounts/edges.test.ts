@@ -10,7 +10,7 @@ import { createFamily, type Family, PASSWORD, subAccount } from './fixture.ts'
 
 const LATER = new Date(NOW + 3_600_000).toISOString()
 
-/** Works off all deletions, with the clock put forward only while nothing can be done. */
+/** Runs all deletions, moving the clock forward only when nothing can be done. */
 async function deletionsEnd({ app, clock }: Family): Promise<void> {
   const removal = startAccountRemoval(app)
   await eventually(() => {
@@ -22,7 +22,7 @@ async function deletionsEnd({ app, clock }: Family): Promise<void> {
   await removal.stop()
 }
 
-test('what the quota of the parent refuses stores nothing: of a sub-account, and of the parent', async () => {
+test("a send over the parent's quota stores nothing, for a sub-account and for the parent", async () => {
   await using service = await createFamily({ quota: 3 })
   const [one, other] = [await service.sender('one'), await service.sender('other')]
   expect((await one.send({ to: ['a@r.test', 'b@r.test', 'c@r.test'] })).status).toBe(202)
@@ -32,7 +32,7 @@ test('what the quota of the parent refuses stores nothing: of a sub-account, and
   expect(service.stored()).toEqual(before)
 })
 
-test('what a deleted sub-account did not send comes back to its parent: scheduled mail, and broadcasts that wait', async () => {
+test("unsent mail of a deleted sub-account, scheduled or in waiting broadcasts, is returned to the parent's quota", async () => {
   await using service = await createFamily({ quota: 30 })
   const shop = await service.sender('shop')
   expect((await shop.send({ to: ['a@r.test', 'b@r.test'] })).status).toBe(202)
@@ -54,7 +54,7 @@ test('what a deleted sub-account did not send comes back to its parent: schedule
   expect(answers.filter(({ status }) => status === 202).length).toBe(30)
 })
 
-test('no sub-account outlives a parent that is deleted while it is being made', async () => {
+test('no sub-account outlives a parent that is deleted during its creation', async () => {
   await using service = await createFamily()
   // The hash of its password waits for these.
   const before = Array.from({ length: 8 }, () => hashPassword(PASSWORD, 'somebody'))
@@ -69,7 +69,7 @@ test('no sub-account outlives a parent that is deleted while it is being made', 
   ).toEqual([])
 })
 
-test('the quota that a sub-account is told is never over what its parent has', async () => {
+test('the quota shown to a sub-account never exceeds that of its parent', async () => {
   await using service = await createFamily({ quota: 500, settings: { TASSIS_PLAN_QUOTA_FREE: '20' } })
   const [none, own] = [await service.sender('none'), await service.sender('own', { monthly_quota: 400 })]
   const told = async () =>

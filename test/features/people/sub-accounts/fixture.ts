@@ -10,11 +10,11 @@ export const PASSWORD = 'four words that fit'
 export interface Family extends EmailApi {
   readonly parent: Actor
   readonly parentKey: string
-  /** Asks as the parent. */
+  /** Sends a request as the parent. */
   ask(method: string, path: string, body?: unknown): Promise<ApiResponse>
-  /** Makes a sub-account with `request` over a valid one; gives its record. */
+  /** Creates a sub-account with `request` over a valid one; returns its record. */
   made(request?: Record<string, unknown>): Promise<Record<string, unknown> & { id: string }>
-  /** Makes a sub-account that can send from `{name}.test`. */
+  /** Creates a sub-account that can send from `{name}.test`. */
   sender(name: string, request?: Record<string, unknown>): Promise<Sender>
   /** Sends as the parent, from a domain of its own. */
   sendAsParent(request?: Record<string, unknown>): Promise<ApiResponse>

@@ -1,4 +1,4 @@
-/** @module What becomes of a sub-account's mail, plan and abuse figures through what happens to it or to its parent. */
+/** @module Effects on a sub-account's mail, plan and abuse stats of changes to it or to its parent. */
 import { expect, test } from 'bun:test'
 import { setSubscription } from '#features/core/accounts/subscription.ts'
 import type { App } from '#features/core/app/app.ts'
@@ -22,7 +22,7 @@ const ZONE = {
 const lastError = (app: App): string | null | undefined =>
   app.db.query<{ error: string | null }, []>('SELECT last_error AS error FROM recipients').get()?.error
 
-test('mail of a sub-account that is switched off is held, and sent when it is switched on', async () => {
+test('mail of a disabled sub-account is held, and sent when it is enabled', async () => {
   const clock = new ManualClock(NOW)
   await using sink = await startSink()
   await using flow = await startMailFlow({ zone: ZONE, smtpPort: sink.port, clock })
@@ -67,7 +67,7 @@ test('the plan of a sub-account follows that of its parent, its own quota stays'
   ])
 })
 
-test('a burst of sub-accounts pauses the account that made them', async () => {
+test('a burst of sub-accounts pauses the account that created them', async () => {
   await using service = await createFamily({
     settings: { TASSIS_ABUSE_SUB_ACCOUNTS_PER_HOUR: '3', TASSIS_ABUSE_PLANS: 'pro' },
   })

@@ -16,14 +16,14 @@ import {
 } from '#test/support/users.ts'
 import { createFamily, PASSWORD, subAccount } from './fixture.ts'
 
-/** The entries that an account has, newest first, as far as they say who did what. */
+/** The entries of an account's audit log, newest first, with action and actor. */
 const toLogLines = (body: unknown): string[] =>
   (at(body, 'data') as { action: string; actor_type: string; ip_address: string | null }[]).map(
     ({ action, actor_type, ip_address }) => `${action} ${actor_type} ${ip_address}`,
   )
 
 // Proves: sub-1
-test('a sub-account is made with the plan of its parent, and listed, read and counted', async () => {
+test('a sub-account is created with the plan of its parent, and listed, read and counted', async () => {
   await using service = await createFamily()
   const answer = await service.ask(
     'POST',
@@ -50,14 +50,14 @@ test('a sub-account is made with the plan of its parent, and listed, read and co
   })
 })
 
-test('without a quota of its own a sub-account has that of its parent', async () => {
+test('a sub-account without a quota of its own has that of its parent', async () => {
   await using service = await createFamily({ quota: 777 })
   expect(await service.made()).toMatchObject({ monthly_quota: 777 })
   expect(await service.made({ monthly_quota: null })).toMatchObject({ monthly_quota: 777 })
 })
 
 // Proves: sub-2
-test('a key of a sub-account acts in it alone, with at most the scopes of its maker', async () => {
+test('a key of a sub-account acts only in it, with at most the scopes of its creator', async () => {
   await using service = await createFamily()
   const { id } = await service.made({ name: 'Shop' })
   const narrow = await service.newKey(['sub_accounts:manage', 'emails:send'], service.parent)
@@ -81,7 +81,7 @@ test('a key of a sub-account acts in it alone, with at most the scopes of its ma
   expect(at((await service.ask('GET', '/v1/api-keys')).body, 'pagination', 'total')).toBe(2)
 })
 
-test('the owner of a sub-account signs in with its password, and finds that account only', async () => {
+test('the owner of a sub-account signs in with its password, and finds only that account', async () => {
   await using service = await createFamily()
   const { id } = await service.made({ email: 'owner@own.test' })
   const login = await service.api(
@@ -98,7 +98,7 @@ test('the owner of a sub-account signs in with its password, and finds that acco
 })
 
 // Proves: sub-4
-test('a sub-account has no sub-accounts of its own', async () => {
+test('a sub-account cannot have sub-accounts', async () => {
   await using service = await createFamily()
   const { key } = await service.sender('shop')
   expectError(await service.api('POST', '/v1/accounts', subAccount(), { key }), 403, 'sub_accounts_not_allowed')
@@ -106,7 +106,7 @@ test('a sub-account has no sub-accounts of its own', async () => {
 })
 
 // Proves: sub-1
-test('another account, the sub-account itself, and a text that is no id are a 404 everywhere', async () => {
+test('another account, the sub-account itself, and an invalid id are a 404 everywhere', async () => {
   await using service = await createFamily()
   const { id, key } = await service.sender('shop')
   const other = await service.newKey([], await createTestAccount(service.app))
@@ -131,12 +131,12 @@ test('another account, the sub-account itself, and a text that is no id are a 40
 // Proves: sub-1
 test.each([
   ['a weak password', { password: 'short' }, 422, 'weak_password', 'password'],
-  ['no address', { email: 'nobody' }, 422, 'validation_failed', 'email'],
+  ['an invalid address', { email: 'nobody' }, 422, 'validation_failed', 'email'],
   ['a name of spaces', { name: '  ' }, 422, 'validation_failed', 'name'],
   ['a quota over that of the parent', { monthly_quota: 1001 }, 422, 'validation_failed', 'monthly_quota'],
   ['a negative quota', { monthly_quota: -1 }, 422, 'validation_failed', 'monthly_quota'],
   ['an unknown field', { plan: 'unlimited' }, 422, 'validation_failed', 'plan'],
-])('refused, and nothing is stored: %s', async (_, request, status, code, field) => {
+])('rejected, and nothing is stored: %s', async (_, request, status, code, field) => {
   await using service = await createFamily()
   const before = service.stored()
   expectError(await service.ask('POST', '/v1/accounts', subAccount(request)), status, code, field)
@@ -144,7 +144,7 @@ test.each([
 })
 
 // Proves: sub-1
-test('the answer is the same whether the address is that of a user, who keeps the password and is invited to own the account', async () => {
+test('the response is the same if the address belongs to a user, who keeps the password and is invited to own the account', async () => {
   await using service = await createFamily(CAPTURE_OPTIONS)
   const { app, url } = service
   const other = await createTestAccount(app)
@@ -156,7 +156,7 @@ test('the answer is the same whether the address is that of a user, who keeps th
   const [fresh, known] = [await made('new@people.test'), await made('Bob@people.test')]
   expect(known.slice(0, 2)).toEqual(fresh.slice(0, 2))
   expect(known[0]).toBe(201)
-  // The password that the parent gave opens nothing of the user's.
+  // The password that the parent set does not sign the user in.
   const login = { email: 'bob@people.test', password: PASSWORD }
   expectError(await post(url, '/v1/auth/login', login), 401, 'invalid_login')
   const token = findToken(await readMailText(service, 1))
@@ -168,7 +168,7 @@ test('the answer is the same whether the address is that of a user, who keeps th
   ])
 })
 
-test('the invitation of an owner counts no longer when the key that made the sub-account is deleted', async () => {
+test('the invitation of an owner is invalid once the key that created the sub-account is deleted', async () => {
   await using service = await createFamily(CAPTURE_OPTIONS)
   const { app, url } = service
   await createTestUser(app, await createTestAccount(app), 'bob@people.test', 'owner')
@@ -178,7 +178,7 @@ test('the invitation of an owner counts no longer when the key that made the sub
   expectError(await post(url, '/v1/auth/join', { token, password: USER_PASSWORD }), 422, 'invalid_token')
 })
 
-test('of 12 sub-accounts asked for at once on a plan with room for 4, exactly 4 are made', async () => {
+test('of 12 concurrent requests on a plan with capacity for 4 sub-accounts, exactly 4 succeed', async () => {
   await using service = await createFamily({ settings: { TASSIS_PLANS: 'pro.max_sub_accounts=4' } })
   const answers = await Promise.all(Array.from({ length: 12 }, () => service.ask('POST', '/v1/accounts', subAccount())))
   expect(answers.map(({ status }) => status).toSorted()).toEqual([...Array(4).fill(201), ...Array(8).fill(403)])
@@ -186,7 +186,7 @@ test('of 12 sub-accounts asked for at once on a plan with room for 4, exactly 4 
 })
 
 // Proves: sub-1
-test('switched off, keys and sessions are a 401 at once; switched on, the same keys work again', async () => {
+test('keys and sessions of a disabled sub-account are a 401 immediately; once it is enabled, the same keys work again', async () => {
   await using service = await createFamily()
   const { id, key } = await service.sender('shop', { email: 'owner@own.test' })
   const login = await service.api(
@@ -207,7 +207,7 @@ test('switched off, keys and sessions are a 401 at once; switched on, the same k
 })
 
 // Proves: sub-1
-test('a change of name or quota changes nothing else, and a change of nothing is a 422', async () => {
+test('a change of name or quota changes nothing else, and an empty change is a 422', async () => {
   await using service = await createFamily()
   const made = await service.made({ monthly_quota: 10 })
   const path = `/v1/accounts/${made.id}`
@@ -215,7 +215,7 @@ test('a change of name or quota changes nothing else, and a change of nothing is
   expect((await service.ask('PATCH', path, { monthly_quota: 0 })).body).toEqual({
     data: { ...made, name: 'New', monthly_quota: 0 },
   })
-  // Without one of its own it has that of its parent.
+  // Without a quota of its own it has that of its parent.
   expect((await service.ask('PATCH', path, { monthly_quota: null })).body).toEqual({
     data: { ...made, name: 'New', monthly_quota: 1000 },
   })
@@ -224,7 +224,7 @@ test('a change of name or quota changes nothing else, and a change of nothing is
 })
 
 // Proves: sub-1
-test('deleted, a sub-account is gone at once with its keys; of two deletions at once one succeeds', async () => {
+test('a deleted sub-account and its keys are gone immediately; of two concurrent deletions one succeeds', async () => {
   await using service = await createFamily()
   const { id, key } = await service.sender('shop')
   const both = await Promise.all([1, 2].map(() => service.ask('DELETE', `/v1/accounts/${id}`)))
@@ -237,7 +237,7 @@ test('deleted, a sub-account is gone at once with its keys; of two deletions at 
   expect((await service.ask('GET', '/v1/accounts')).body).toMatchObject({ data: [], pagination: { total: 0 } })
 })
 
-test('every change stands in the logs of both, with who made it and from where, and without the password', async () => {
+test('every change is in the audit logs of both, with actor and address, and without the password', async () => {
   await using service = await createFamily()
   const { id, key } = await service.sender('shop', { email: 'somebody@own.test', name: 'Somebody & Sons' })
   await service.ask('PATCH', `/v1/accounts/${id}`, { name: 'Somebody' })
@@ -259,12 +259,12 @@ test('every change stands in the logs of both, with who made it and from where, 
     'sub_account.created api_key 127.0.0.1',
   ])
   expect(JSON.stringify([own.body, ofParent.body])).not.toContain(PASSWORD)
-  // Of a deleted sub-account nothing is to stay, and this log does.
+  // No data of a deleted sub-account may remain, and this log does.
   expect(JSON.stringify((await service.ask('GET', '/v1/audit-logs')).body)).not.toMatch(/somebody/i)
   expect(verifyAuditLog(service.app.db).broken).toEqual([])
 })
 
-test('a sub-account may not send more than its own quota', async () => {
+test('a sub-account cannot send more than its own quota', async () => {
   await using service = await createFamily()
   const shop = await service.sender('shop', { monthly_quota: 2 })
   expect((await shop.send()).status).toBe(202)
@@ -278,7 +278,7 @@ test('a sub-account may not send more than its own quota', async () => {
 })
 
 // Proves: sub-3
-test('of 120 sends at once by a parent and two sub-accounts, exactly the quota of the parent is accepted', async () => {
+test("of 120 concurrent sends by a parent and two sub-accounts, exactly the parent's quota is accepted", async () => {
   await using service = await createFamily({ quota: 50 })
   const [one, two] = [await service.sender('one'), await service.sender('two', { monthly_quota: 5 })]
   const send = [() => one.send(), () => two.send(), () => service.sendAsParent()]
@@ -291,7 +291,7 @@ test('of 120 sends at once by a parent and two sub-accounts, exactly the quota o
 })
 
 // Proves: sub-3
-test('what a sub-account gives back is free for the others, what a deleted one has sent stays used, and the next month is new', async () => {
+test('quota returned by a sub-account is free for the others, quota used by a deleted one stays used, and a new month starts at zero', async () => {
   await using service = await createFamily({ quota: 3 })
   const [one, two] = [await service.sender('one'), await service.sender('two')]
   const later = { send_at: new Date(NOW + 3_600_000).toISOString() }
@@ -314,7 +314,7 @@ test('what a sub-account gives back is free for the others, what a deleted one h
 })
 
 // Proves: analytics-5, sub-2
-test('figures of a sub-account, and of all together with a row each', async () => {
+test('stats show one sub-account, and all together with a row each', async () => {
   await using service = await createFamily()
   const [one, two] = [await service.sender('one'), await service.sender('two')]
   await Promise.all([
@@ -345,7 +345,7 @@ test('figures of a sub-account, and of all together with a row each', async () =
   expect((await service.ask('GET', '/v1/analytics/aggregate?from=2026-03-01')).status).toBe(400)
 })
 
-test('an account has a few aggregates at a time, and the next is told to wait', async () => {
+test('an account runs a few aggregates at a time, and the next is a 429', async () => {
   await using service = await createFamily()
   await service.made()
   const period = parsePeriod({ period: '7d' }, NOW)
@@ -359,7 +359,7 @@ test('an account has a few aggregates at a time, and the next is told to wait', 
 })
 
 // Proves: analytics-5
-test('the aggregate needs analytics:read and sub_accounts:manage', async () => {
+test('the aggregate requires analytics:read and sub_accounts:manage', async () => {
   await using service = await createFamily()
   for (const scope of ['analytics:read', 'sub_accounts:manage']) {
     const key = await service.newKey([scope], service.parent)
@@ -367,7 +367,7 @@ test('the aggregate needs analytics:read and sub_accounts:manage', async () => {
   }
 })
 
-test('mail of a sub-account is not seen by its parent', async () => {
+test('mail of a sub-account is invisible to its parent', async () => {
   await using service = await createFamily()
   const shop = await service.sender('shop')
   const id = String(at((await shop.send(EMAIL_OF_SHOP)).body, 'data', 'id'))

@@ -16,7 +16,7 @@ test('a flood of networks does not lift the limit of a /48', async () => {
     }).reduce<number>((sum, one) => sum + one, 0)
   const elsewhereIn48 = (from: number) => (index: number) => `2001:db8:0:${(from + index * 256).toString(16)}::1`
   expect(accepted(20, elsewhereIn48(0))).toBe(16)
-  // More than the limiter remembers.
+  // More than the limiter holds in memory.
   expect(accepted(100_001, (index) => `10.${index >> 16}.${(index >> 8) & 255}.${index & 255}`)).toBe(100_001)
   expect(accepted(20, elsewhereIn48(1))).toBe(0)
 })

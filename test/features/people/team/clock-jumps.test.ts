@@ -1,4 +1,7 @@
-/** @module Clocks that were wrong for a while, as of a machine that starts before it has asked for the time: what people hold ends when it should. */
+/**
+ * @module Clocks that were wrong for a while, such as those of machines that start before they synchronise: sessions
+ * and links still end when they should.
+ */
 import { expect, test } from 'bun:test'
 import { createUserResetLink } from '#features/people/team/user-admin.ts'
 import { days, hours, minutes } from '#platform/units.ts'
@@ -23,7 +26,7 @@ async function createService(): Promise<Service> {
   return { ...service, clock }
 }
 
-test('a session that was made while the clock was years ahead is over when it is right again, and a new one lasts as long as any', async () => {
+test('a session created while the clock was years ahead ends once it is corrected, and a new one lasts as long as any', async () => {
   await using service = await createService()
   const { app, clock } = service
   const made = await signIn(service, ADA)
@@ -38,7 +41,7 @@ test('a session that was made while the clock was years ahead is over when it is
   expect((await after.ask('GET', '/v1/account')).status).toBe(401)
 })
 
-test('a link for a new password and an invitation end in time, whatever the clock said before', async () => {
+test('a password link and an invitation expire in time, whatever the clock showed before', async () => {
   await using service = await createService()
   const { app, clock, url } = service
   app.eventTime()

@@ -23,7 +23,7 @@ import {
 const ADA = 'ada@people.test'
 const OTHER = 'violin carpet thunder mug'
 const MANY_LOGINS = { TASSIS_LOGINS_PER_MINUTE: '1000' }
-/** Longer than anybody has to wait after wrong ones. */
+/** Longer than the longest wait after wrong passwords. */
 const WAIT_MS = minutes(2)
 
 async function createService(options: TestAppOptions = {}): Promise<EmailApi> {
@@ -35,7 +35,7 @@ async function createService(options: TestAppOptions = {}): Promise<EmailApi> {
 const login = ({ url }: EmailApi, given: object) =>
   post(url, '/v1/auth/login', { email: ADA, password: PASSWORD, ...given })
 
-/** Actions of the audit log about the user, in order; none of them holds a secret. */
+/** Actions of the audit log about the user, in order; asserts that none of them holds a secret. */
 function auditedActions({ app }: EmailApi, ...secrets: string[]): string[] {
   const rows = app.db
     .query<{ action: string }, []>("SELECT * FROM audit_logs WHERE action LIKE 'user.%' ORDER BY id")
@@ -45,7 +45,7 @@ function auditedActions({ app }: EmailApi, ...secrets: string[]): string[] {
   return rows.map(({ action }) => action)
 }
 
-/** Where the entries of an action, or of those like it, came from. */
+/** Client addresses in the entries of an action, or of those with its prefix. */
 const listAuditAddresses = ({ app }: EmailApi, action: string) =>
   app.db
     .query<{ ip: string | null }, [string]>('SELECT ip_address AS ip FROM audit_logs WHERE action LIKE ? ORDER BY id')
@@ -54,7 +54,7 @@ const listAuditAddresses = ({ app }: EmailApi, action: string) =>
 
 describe('a password', () => {
   // Proves: user-7
-  test('that is short, long, the address or well known is refused with how to mend it', () => {
+  test('that is short, long, the address or well known is rejected with a hint', () => {
     const refused = [
       'short',
       'x'.repeat(201),
@@ -70,7 +70,7 @@ describe('a password', () => {
       expect(() => requireStrongPassword(password, ADA)).not.toThrow()
   })
 
-  test('is hashed a few at a time: of more than may wait the rest is told to come again', async () => {
+  test('is hashed a few at a time: requests beyond the queue get a 503', async () => {
     const many = Array.from({ length: MAX_WAITING_HASHES + 10 }, (_, i) =>
       verifyPassword('x', undefined, { isKnown: false, owner: `192.0.2.${i}` }),
     )
@@ -82,7 +82,7 @@ describe('a password', () => {
   })
 
   // Proves: user-7
-  test('is changed by who knows it; all other sessions end', async () => {
+  test('can be changed by a user who knows it; all other sessions end', async () => {
     await using service = await createService()
     const [mine, other] = [await signIn(service, ADA), await signIn(service, ADA)]
     const change = (current_password: string, password: string) =>
@@ -104,7 +104,7 @@ describe('a link for a new password', () => {
     post(url, '/v1/auth/password-reset/confirm', { token, password })
 
   // Proves: user-8, user-9
-  test('comes by mail through our own pipeline, to users alone, and the answer does not tell whether there is one', async () => {
+  test('is sent by mail through our own pipeline, only to users, and the response does not show whether the user exists', async () => {
     await using service = await createService({
       ...CAPTURE_OPTIONS,
       settings: { ...CAPTURE_OPTIONS.settings, ...MANY_LOGINS },
@@ -117,7 +117,7 @@ describe('a link for a new password', () => {
     const token = findToken(text)
     const session = await signIn(service, ADA)
     const done = await confirm(service, token)
-    // It signs nobody in.
+    // It signs no one in.
     expect([done.status, done.headers.get('set-cookie')]).toEqual([204, null])
     expect((await session.ask('GET', '/v1/account')).status).toBe(401)
     expect((await login(service, { password: OTHER })).status).toBe(200)
@@ -132,7 +132,7 @@ describe('a link for a new password', () => {
   })
 
   // Proves: user-9
-  test('is good for an hour, and void once another has set the password', async () => {
+  test('is valid for an hour, and invalid once another has set the password', async () => {
     await using service = await createService()
     const link = async () => findToken(await createUserResetLink(service.app, ADA))
     const [first, second] = [await link(), await link()]
@@ -149,7 +149,7 @@ describe('a link for a new password', () => {
   })
 
   // Proves: user-9
-  test('that is used many times at once sets one password', async () => {
+  test('that is used many times at the same time sets one password', async () => {
     await using service = await createService()
     const token = findToken(await createUserResetLink(service.app, ADA))
     const passwords = Array.from({ length: 8 }, (_, i) => `${OTHER} ${i}`)
@@ -162,7 +162,7 @@ describe('a link for a new password', () => {
   })
 
   // Proves: user-8
-  test('is asked for as rarely as signing in, and sent to one address five times an hour', async () => {
+  test('is limited like signing in, and to five mails an hour to one address', async () => {
     await using service = await createService({ settings: { TASSIS_LOGINS_PER_MINUTE: '10' } })
     const statuses: number[] = []
     for (let i = 0; i < 11; i++) statuses.push((await ask(service, ADA)).status)
@@ -178,14 +178,14 @@ interface Factor extends AsyncDisposable {
   readonly session: BrowserSession
   readonly secret: string
   readonly recoveryCodes: readonly string[]
-  /** The code of now, or of steps before and after it. */
+  /** The current code, or that of a step before or after it. */
   code(offsetSteps?: number): string
 }
 
 const codeAt = (secret: string, when: Millis): string =>
   new TOTP({ secret: Secret.fromBase32(secret) }).generate({ timestamp: when })
 
-/** A user who uses an authenticator app, and is signed in. No code of now was used. */
+/** A signed-in user with an authenticator app. The current code is unused. */
 async function createFactor(options: TestAppOptions = {}): Promise<Factor> {
   const service = await createService(options)
   const session = await signIn(service, ADA)
@@ -207,7 +207,7 @@ async function createFactor(options: TestAppOptions = {}): Promise<Factor> {
 
 describe('the second factor', () => {
   // Proves: user-10
-  test('is set up with the password and confirmed with a code, which is not taken again', async () => {
+  test('is set up with the password and confirmed with a code, which is not accepted again', async () => {
     await using service = await createService()
     const session = await signIn(service, ADA)
     expectError(await session.ask('POST', '/v1/auth/totp/confirm', { code: '123456' }), 409, 'totp_not_begun')
@@ -234,7 +234,7 @@ describe('the second factor', () => {
   })
 
   // Proves: user-10
-  test('takes a code once, of a step before or after at most, and none that is older than the last', async () => {
+  test('accepts a code once, of one step before or after at most, and none older than the last', async () => {
     await using factor = await createFactor()
     const { service, code } = factor
     for (const wrong of [() => code(3), () => code(-3), () => '000000x', () => '٠١٢٣٤٥']) {
@@ -250,7 +250,7 @@ describe('the second factor', () => {
   })
 
   // Proves: user-10
-  test('gives way to each recovery code once, also when one is used many times at once', async () => {
+  test('accepts each recovery code once, also when one is used many times at the same time', async () => {
     await using factor = await createFactor()
     const { service, session, recoveryCodes } = factor
     const [used = ''] = recoveryCodes
@@ -265,7 +265,7 @@ describe('the second factor', () => {
     expect(listAuditAddresses(service, 'user.recovery_code_used')).toEqual(['127.0.0.1'])
   })
 
-  test('is not found out by who has the password and tries codes from many networks; a new password ends the wait', async () => {
+  test('cannot be guessed by someone with the password who tries codes from many networks; a new password ends the wait', async () => {
     await using factor = await createFactor({ settings: { ...MANY_LOGINS, TASSIS_TRUSTED_PROXIES: '127.0.0.1' } })
     const { service, code } = factor
     const from = (ip: string, given: object) =>
@@ -274,7 +274,7 @@ describe('the second factor', () => {
       expect((await from(`198.51.100.${i}`, { code: '000000' })).status).toBe(401)
       service.clock.advance(minutes(1))
     }
-    // The eleventh is wrong like those before; the next, though right, is not looked at.
+    // The eleventh is as wrong as those before; the next, though right, is not checked.
     const wrong = await from('198.51.100.77', { code: '000000' })
     const right = await from('198.51.100.78', { code: code() })
     const answers = [wrong, right].map(({ status, body }) => ({ status, code: at(body, 'code') }))
@@ -286,7 +286,7 @@ describe('the second factor', () => {
   })
 
   // Proves: user-9
-  test('stays in use when the password is set by a link', async () => {
+  test('stays in use when a link sets the password', async () => {
     await using factor = await createFactor()
     const { service, code } = factor
     const token = findToken(await createUserResetLink(service.app, ADA))
@@ -312,7 +312,7 @@ describe('the second factor', () => {
   })
 
   // Proves: user-10
-  test('is switched off with password and code', async () => {
+  test('can be disabled with password and code', async () => {
     await using factor = await createFactor()
     const { service, session, secret, code, recoveryCodes } = factor
     const off = (given: object) =>

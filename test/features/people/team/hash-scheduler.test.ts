@@ -3,7 +3,7 @@ import { createHashScheduler } from '#features/people/team/hash-scheduler.ts'
 import { yieldToEventLoop } from '#platform/clock.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
-/** Hashes of 50 ms each, which end one at a time, the one that began first first. */
+/** Runs hashes of 50 ms each; they end one at a time, in the order in which they began. */
 function startHashes(maxConcurrent: number) {
   const clock = new ManualClock()
   const run = createHashScheduler(maxConcurrent, clock)
@@ -29,7 +29,7 @@ function startHashes(maxConcurrent: number) {
   }
 }
 
-test('known and unknown ones together never have more hashes than the limit', async () => {
+test('known and unknown owners together never run more hashes than the limit', async () => {
   const { ask, endOne, running } = startHashes(2)
   const all = [...'abcd'].flatMap((owner) => [ask(owner), ask(`known ${owner}`, { isKnown: true })])
   for (let ended = 0; ended < 8; ended++) {
@@ -39,7 +39,7 @@ test('known and unknown ones together never have more hashes than the limit', as
   await Promise.all(all)
 })
 
-test('each known one waits for at most one hash of unknown ones, whose networks take turns meanwhile', async () => {
+test('each known owner waits for at most one hash of unknown ones, whose networks are served round-robin', async () => {
   const { ask, endOne, begun } = startHashes(1)
   const unknown = [ask('a'), ask('a'), ask('a'), ask('a'), ask('b'), ask('c')]
   const known = [ask('ada', { isKnown: true })]

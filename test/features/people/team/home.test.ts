@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import { createTestApi, type TestApi } from '#test/support/api.ts'
 import { createEmailApi } from '#test/support/email-api.ts'
 
-/** What a browser sends when somebody opens an address (Chromium, Firefox). */
+/** The Accept header of a browser that opens an address (Chromium, Firefox). */
 const BROWSER = 'text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8'
 
 const open = (url: string, headers: Record<string, string>, method = 'GET') =>
@@ -14,19 +14,19 @@ const redirectTarget = async ({ url }: Pick<TestApi, 'url'>, headers: Record<str
 }
 
 // Proves: user-16
-test('whoever opens a server in a browser comes to sign in', async () => {
+test('a browser that opens a server is redirected to sign in', async () => {
   await using service = await createEmailApi()
   service.app.db.run(
     "UPDATE domains SET tracking_domain = 'links.sender.test', tracking_verified_at = 1 WHERE verified_at IS NOT NULL",
   )
   expect(await redirectTarget(service, { accept: BROWSER })).toEqual([303, '/login', 'accept'])
   expect(await redirectTarget(service, { accept: BROWSER }, 'HEAD')).toEqual([303, '/login', 'accept'])
-  // Nobody is led to sign in under the name of another.
+  // No one is redirected to sign in under another party's name.
   expect(await redirectTarget(service, { accept: BROWSER, host: 'links.sender.test' })).toEqual([404, null, null])
 })
 
 // Proves: user-16
-test('whoever tries the service out is led to the captured mail, the documentation and the way in, which are there', async () => {
+test('a browser that opens a capture server gets working links to captured mail, documentation and signing in', async () => {
   await using service = await createTestApi({
     settings: { TASSIS_DELIVERY: 'capture', TASSIS_HTTP_ADDR: '127.0.0.1:0' },
   })
@@ -48,7 +48,7 @@ test('whoever tries the service out is led to the captured mail, the documentati
 })
 
 // Proves: user-16
-test('programs get what they get at any address where nothing is', async () => {
+test('programs get the same as at any unknown address', async () => {
   await using service = await createTestApi()
   const answerTo = async (headers: Record<string, string>) => {
     const response = await open(service.url, headers)

@@ -1,11 +1,14 @@
-/** @module Requests whose body comes late: what their sender may do is what holds when it is there, not when the request began. */
+/**
+ * @module Requests whose body arrives late: the sender's rights at that time count, not those at the start of the
+ * request.
+ */
 import { expect, test } from 'bun:test'
 import { formatUuid } from '#platform/ids.ts'
 import { openRawConnection, parseStatuses } from '#test/platform/http/raw-client.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { type BrowserSession, createTestUser, signIn, type TestUser } from '#test/support/users.ts'
 
-/** Begins a request, lets `meanwhile` happen, then sends its body; resolves with the status of the answer. */
+/** Begins a request, runs `meanwhile`, then sends its body; resolves with the status of the response. */
 async function askSlowly(
   { url }: TestApi,
   request: {
@@ -20,7 +23,7 @@ async function askSlowly(
   const headers = { host: 'x', 'content-type': 'application/json', 'content-length': body.length, ...request.headers }
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
   connection.send(`POST ${request.path} HTTP/1.1\r\n${lines.join('')}expect: 100-continue\r\n\r\n${body.slice(0, 3)}`)
-  // The server says so when it reads the body, so the request has begun.
+  // The server sends this when it reads the body, so the request has begun.
   await connection.until((received) => received.includes('100 Continue'))
   const status = await meanwhile()
   connection.send(body.slice(3))
@@ -39,7 +42,7 @@ async function createTeam(
   return { eve, evesSession: await signIn(service, eve.email), owner: await signIn(service, 'ada@people.test') }
 }
 
-test('a member who is removed while the body is on its way makes no key that would outlive it', async () => {
+test('a member who is removed while the body arrives cannot create a key that would outlive the membership', async () => {
   await using service = await createTestApi()
   const { eve, evesSession, owner } = await createTeam(service)
   const asked = { path: '/v1/api-keys', body: { name: 'kept' }, headers: evesSession.headers }
@@ -47,7 +50,7 @@ test('a member who is removed while the body is on its way makes no key that wou
   expect(await askSlowly(service, asked, removed)).toEqual({ meanwhile: 204, status: 401 })
 })
 
-test('an owner who is made a developer or an admin meanwhile has the new role when the body is there', async () => {
+test('an owner who becomes a developer or an admin meanwhile has the new role when the body arrives', async () => {
   await using service = await createTestApi()
   const { eve, evesSession, owner } = await createTeam(service)
   const become = (role: string) => async () =>
@@ -59,7 +62,7 @@ test('an owner who is made a developer or an admin meanwhile has the new role wh
   expect(await askSlowly(service, key, become('developer'))).toEqual({ meanwhile: 200, status: 403 })
 })
 
-test('a key that is deleted while the body is on its way makes no other', async () => {
+test('a key that is deleted while the body arrives cannot create another', async () => {
   await using service = await createTestApi()
   const { body } = await service.api('POST', '/v1/api-keys', { name: 'leaked' })
   const headers = { authorization: `Bearer ${String(at(body, 'data', 'key'))}` }
@@ -68,7 +71,7 @@ test('a key that is deleted while the body is on its way makes no other', async 
   expect(await askSlowly(service, asked, deleted)).toEqual({ meanwhile: 204, status: 401 })
 })
 
-test('a file of contacts whose key is deleted while it is on its way is not imported', async () => {
+test('a contact file is not imported if its key is deleted while it arrives', async () => {
   await using service = await createTestApi()
   const list = await service.api('POST', '/v1/contact-lists', { name: 'News' })
   const { body } = await service.api('POST', '/v1/api-keys', { name: 'leaked' })

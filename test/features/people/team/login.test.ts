@@ -30,7 +30,7 @@ const actions = ({ app }: TestApi): string[] =>
 
 describe('signing in', () => {
   // Proves: user-1
-  test('answers who is signed in and sets a cookie that scripts and other sites do not get', async () => {
+  test('returns the signed-in user and sets a cookie that scripts and other sites do not get', async () => {
     await using service = await createService()
     const answer = await post(service.url, '/v1/auth/login', { email: ' ADA@people.test', password: PASSWORD })
     const account = { id: service.actor.accountUuid, name: 'Test', role: 'owner' }
@@ -59,7 +59,7 @@ describe('signing in', () => {
   })
 
   // Proves: user-1
-  test('over https the cookie is Secure and of this host alone', async () => {
+  test('sets a cookie over https that is Secure and limited to this host', async () => {
     await using service = await createService({ settings: { TASSIS_PUBLIC_URL: 'https://mail.tassis.test' } })
     const session = await signIn(service, ADA)
     expect(session.setCookie).toMatch(
@@ -71,7 +71,7 @@ describe('signing in', () => {
   })
 
   // Proves: user-2
-  test('a Cookie header that is too long is a 431 that says so, before anything looks at it', async () => {
+  test('is a 431 with a reason for a Cookie header that is too long, before any other check', async () => {
     await using service = await createService()
     const { url } = service
     for (const path of ['/v1/account', '/login']) {
@@ -83,7 +83,7 @@ describe('signing in', () => {
   })
 
   // Proves: user-1
-  test('gives one and the same answer whatever is wrong or missing', async () => {
+  test('gives the same response whatever is wrong or missing', async () => {
     await using service = await createService({ settings: { TASSIS_LOGINS_PER_MINUTE: '1000' } })
     const { app, actor } = service
     const stranger = toOperatorActor(
@@ -113,7 +113,7 @@ describe('signing in', () => {
   })
 
   // Proves: user-1
-  test('takes the time of a hash whether there is such a user or not', async () => {
+  test('takes the time of a hash whether or not the user exists', async () => {
     await using service = await createService({ settings: { TASSIS_LOGINS_PER_MINUTE: '1000' } })
     const fastest = new Map<string, number>()
     for (let i = 0; i < 7; i++) {
@@ -130,7 +130,7 @@ describe('signing in', () => {
     expect(ratio).toBeLessThan(2.5)
   })
 
-  test('a wrong password is told in the audit log of the account once a minute, an unknown user nowhere', async () => {
+  test("writes a wrong password to the account's audit log once a minute, and an unknown user nowhere", async () => {
     await using service = await createService({ settings: { TASSIS_LOGINS_PER_MINUTE: '1000' } })
     const wrong = (email: string) => post(service.url, '/v1/auth/login', { email, password: 'wrong' })
     for (const email of [ADA, ADA, 'nobody@people.test']) await wrong(email)
@@ -142,7 +142,7 @@ describe('signing in', () => {
   })
 
   // Proves: user-3
-  test('takes JSON from pages of our own and from programs, nothing from elsewhere', async () => {
+  test('accepts JSON from our own pages and from programs, nothing from elsewhere', async () => {
     await using service = await createService()
     const { url } = service
     const body = { email: ADA, password: PASSWORD }
@@ -161,7 +161,7 @@ describe('signing in', () => {
   })
 
   // Proves: user-3
-  test('a session that was there before is not the one that is signed in, and ends', async () => {
+  test('starts a new session and ends the previous one', async () => {
     await using service = await createService()
     const before = await signIn(service, ADA)
     const body = { email: ADA, password: PASSWORD }
@@ -175,7 +175,7 @@ describe('signing in', () => {
   })
 })
 
-describe('how often', () => {
+describe('rate limits', () => {
   // Proves: user-1
   test('one network may try as often as the setting says, an IPv6 /64 counting as one', async () => {
     await using service = await createService({ settings: { TASSIS_TRUSTED_PROXIES: '127.0.0.1' } })
@@ -193,7 +193,7 @@ describe('how often', () => {
     post(url, '/v1/auth/login', { email, password }, { 'x-forwarded-for': ip })
 
   // Proves: user-1
-  test('one user, known or not, is tried half as often from one network, an IPv6 /48 counting as one', async () => {
+  test('one user, known or not, can be tried half as often from one network, an IPv6 /48 counting as one', async () => {
     await using service = await createService({ settings: { TASSIS_TRUSTED_PROXIES: '127.0.0.1' } })
     for (const email of [ADA, 'nobody@people.test']) {
       const statuses: number[] = []
@@ -203,7 +203,7 @@ describe('how often', () => {
   })
 
   // Proves: user-1
-  test('a stranger who tries all he can keeps the user neither from signing in elsewhere nor from a new password', async () => {
+  test('a remote client who tries all it can keeps the user neither from signing in elsewhere nor from a new password', async () => {
     await using service = await createService({ settings: { TASSIS_TRUSTED_PROXIES: '127.0.0.1' } })
     const statuses = new Set<number>()
     for (let second = 0; second < 600; second += 5) {
@@ -217,7 +217,7 @@ describe('how often', () => {
   })
 
   // Proves: user-1
-  test('one user, known or not, is tried fifty times from all networks together; from where he is signed in he still gets in', async () => {
+  test('one user, known or not, can be tried fifty times from all networks together; from a known network the user still gets in', async () => {
     await using service = await createService({ settings: { TASSIS_TRUSTED_PROXIES: '127.0.0.1' } })
     expect((await tryFrom(service, '192.0.2.200', ADA, PASSWORD)).status).toBe(200)
     for (const email of [ADA, 'nobody@people.test']) {
@@ -230,7 +230,7 @@ describe('how often', () => {
   }, 30_000)
 
   // Proves: user-1
-  test('one IPv6 /56 may try four times as often as a /64, a /48 sixteen times, and no further network is slowed by that', async () => {
+  test('one IPv6 /56 may try four times as often as a /64, a /48 sixteen times, and no other network is slowed by that', async () => {
     await using service = await createService({
       settings: { TASSIS_TRUSTED_PROXIES: '127.0.0.1', TASSIS_LOGINS_PER_MINUTE: '2' },
     })
@@ -246,17 +246,17 @@ describe('how often', () => {
       Array.from({ length: count }, (_, i) => `${prefix}${i.toString(16).padStart(2, '0')}`)
     expect(await accepted(Array(4).fill('2001:db8:0:aa00'))).toBe(2)
     expect(await accepted(within('2001:db8:0:aa', 20))).toBe(6)
-    // Those that were refused took nothing from the /48.
+    // The rejected attempts used nothing of the /48's limit.
     expect(await accepted(['bb', 'cc', 'dd', 'ee'].flatMap((part) => within(`2001:db8:0:${part}`, 10)))).toBe(24)
     expect(await accepted(['2001:db8:1:aa00'])).toBe(1)
     service.clock.advance(minutes(1))
     expect(await accepted(within('2001:db8:0:aa', 20))).toBe(8)
   }, 30_000)
 
-  /** Limits so high that only the queue for hashes is in the way. */
+  /** Limits so high that only the hash queue is in the way. */
   const UNLIMITED = { TASSIS_TRUSTED_PROXIES: '127.0.0.1', TASSIS_LOGINS_PER_MINUTE: '100000' }
 
-  /** Attempts from as many addresses as there are, until some are refused because the queue is full. */
+  /** Attempts from as many addresses as there are, until some are rejected because the queue is full. */
   async function fillQueue(service: Service, count: number, address: (i: number) => string) {
     let isFull = false
     const attempts = Array.from({ length: count }, async (_, i) => {
@@ -269,7 +269,7 @@ describe('how often', () => {
   }
 
   // Proves: user-1
-  test('many attempts from one IPv6 /56 at once keep nobody elsewhere from signing in', async () => {
+  test('many concurrent attempts from one IPv6 /56 keep no one elsewhere from signing in', async () => {
     await using service = await createService({ settings: UNLIMITED })
     const attack = fillQueue(service, 400, (i) => `2001:db8:0:aa${(i & 255).toString(16).padStart(2, '0')}::1`)
     await eventually(
@@ -280,7 +280,7 @@ describe('how often', () => {
   }, 30_000)
 
   // Proves: user-1
-  test('attempts from very many networks keep nobody from signing in where he was signed in before', async () => {
+  test('attempts from very many networks keep no user from signing in from a known network', async () => {
     await using service = await createService({ settings: UNLIMITED })
     const before = await tryFrom(service, '2001:db8:0:1::1', ADA, PASSWORD)
     const cookie = before.headers.get('set-cookie')?.split(';')[0] ?? ''
@@ -294,7 +294,7 @@ describe('how often', () => {
   }, 30_000)
 
   // Proves: user-1
-  test('a user signs in where he was signed in before even when others there have used up the limits, within 90 days', async () => {
+  test('a user signs in from a known network, within 90 days, even when others there have used up the limits', async () => {
     await using service = await createService({ settings: { TASSIS_TRUSTED_PROXIES: '127.0.0.1' } })
     const { app, clock } = service
     const signInAndOut = async () => {
@@ -320,7 +320,7 @@ describe('how often', () => {
     expect(app.db.query('SELECT * FROM known_networks').all()).toEqual([])
   }, 30_000)
 
-  test('networks of a user who leaves the last team are forgotten; of each the fifty seen last are kept', async () => {
+  test('networks of a user who leaves the last team are deleted; the fifty seen last of each user are kept', async () => {
     await using service = await createService({ settings: UNLIMITED })
     const { app, actor, clock } = service
     for (let i = 0; i < 52; i++) {
@@ -335,7 +335,7 @@ describe('how often', () => {
   }, 30_000)
 
   // Proves: user-1
-  test('after five wrong ones each next has to wait longer, up to a minute', async () => {
+  test('after five failures each further attempt has to wait longer, up to a minute', async () => {
     await using service = await createService({ settings: { TASSIS_LOGINS_PER_MINUTE: '1000' } })
     const { url, clock } = service
     const body = { email: 'nobody@people.test', password: 'wrong' }
@@ -353,7 +353,7 @@ describe('how often', () => {
   })
 
   // Proves: user-1
-  test('1,000 sign-ins at once are all answered, and others are served meanwhile', async () => {
+  test('1,000 concurrent sign-ins all get a response, and other requests are served meanwhile', async () => {
     await using service = await createService({
       settings: { TASSIS_TRUSTED_PROXIES: '127.0.0.1', TASSIS_LOGINS_PER_MINUTE: '1000' },
     })
@@ -389,7 +389,7 @@ describe('how often', () => {
 
 describe('a session', () => {
   // Proves: auth-52
-  test('stands for its user beside API keys; a key in a header wins', async () => {
+  test('authenticates its user as API keys do; a key in a header takes precedence', async () => {
     await using service = await createService()
     const { url } = service
     const session = await signIn(service, ADA)
@@ -411,7 +411,7 @@ describe('a session', () => {
   })
 
   // Proves: user-4
-  test('changes nothing without its token, with that of another, or from a page elsewhere', async () => {
+  test("changes nothing without its token, with that of another, or from another site's page", async () => {
     await using service = await createService()
     const { url } = service
     const session = await signIn(service, ADA)
@@ -433,7 +433,7 @@ describe('a session', () => {
   })
 
   // Proves: user-4
-  test('a GET that changes something needs the token as well', async () => {
+  test('requires the token for a GET that changes something as well', async () => {
     await using service = await createService()
     const session = await signIn(service, ADA)
     const path = '/v1/agent-mailboxes/01234567-89ab-7def-8123-456789abcdef/messages/next'
@@ -469,7 +469,7 @@ describe('a session', () => {
   })
 
   // Proves: user-5
-  test('is listed, and dead at once when it is ended; that of somebody else is not there', async () => {
+  test("is listed, and invalid immediately once ended; another user's session is a 404", async () => {
     await using service = await createService()
     await createTestUser(service.app, service.actor, 'bob@people.test', 'viewer')
     const bob = await signIn(service, 'bob@people.test')
@@ -500,7 +500,7 @@ describe('a session', () => {
   })
 
   // Proves: user-5
-  test.each(['disabled_at', 'deleted_at'])('is dead at once when %s of the account is set', async (column) => {
+  test.each(['disabled_at', 'deleted_at'])('is invalid immediately when %s of the account is set', async (column) => {
     await using service = await createService()
     const session = await signIn(service, ADA)
     service.app.db.run(`UPDATE accounts SET ${column} = 1`)
@@ -521,7 +521,7 @@ describe('a session', () => {
   })
 
   // Proves: user-6
-  test('moves to another account of the user, and to none that is not his', async () => {
+  test('switches to another account of the user, and to no other account', async () => {
     await using service = await createService()
     const { app, actor } = service
     const second = toOperatorActor(
@@ -545,7 +545,7 @@ describe('a session', () => {
   })
 
   // Proves: user-6
-  test('routes about a session are a 403 to API keys', async () => {
+  test('routes that require a session are a 403 for API keys', async () => {
     await using service = await createService()
     expectError(await service.api('GET', '/v1/auth/session'), 403, 'session_required')
   })

@@ -15,7 +15,7 @@ import {
 import { createEmailApi } from '#test/support/email-api.ts'
 import { CAPTURE_OPTIONS, createTestUser, findToken, PASSWORD, readMailText, signIn } from '#test/support/users.ts'
 
-// A browser begins slowly on a machine that is busy.
+// A browser starts slowly on a busy machine.
 setDefaultTimeout(120_000)
 
 const ADA = 'ada@people.test'
@@ -27,7 +27,7 @@ async function createService(options: TestAppOptions = {}): Promise<TestApi> {
   return service
 }
 
-/** Posts a form as a browser on a page of ours does. */
+/** Posts a form as a browser on one of our pages does. */
 const send = (
   { url }: Pick<TestApi, 'url'>,
   path: string,
@@ -43,9 +43,9 @@ const send = (
 
 const sessions = ({ app }: TestApi): number => app.db.query('SELECT id FROM sessions').all().length
 
-describe('the pages of people', () => {
+describe('the pages of users', () => {
   // Proves: user-15
-  test('have no script, nothing from elsewhere, and are kept by nobody', async () => {
+  test('have no script and no external resources, and are not cached', async () => {
     await using service = await createService()
     const token = findToken(await createUserResetLink(service.app, ADA))
     for (const [path, status] of [
@@ -71,7 +71,7 @@ describe('the pages of people', () => {
     }
   })
 
-  test('show what somebody wrote as text', async () => {
+  test('show user input as text', async () => {
     await using service = await createService()
     const response = await send(service, '/login', { email: '"><script>alert(1)</script>', password: 'x' })
     const text = await response.text()
@@ -81,7 +81,7 @@ describe('the pages of people', () => {
   })
 
   // Proves: user-15
-  test('act for pages of our own only', async () => {
+  test('act for our own pages only', async () => {
     await using service = await createService()
     const fields = { email: ADA, password: PASSWORD }
     for (const headers of [
@@ -95,13 +95,13 @@ describe('the pages of people', () => {
     const signedIn = await send(service, '/login', fields)
     expect([signedIn.status, signedIn.headers.get('location')]).toEqual([303, '/login'])
     const cookie = signedIn.headers.get('set-cookie')?.split(';')[0] ?? ''
-    // Without the token of the page nobody is signed out.
+    // Without the token of the page no one is signed out.
     const forged = await send(service, '/logout', {}, { cookie })
     expect([forged.status, forged.headers.get('set-cookie'), sessions(service)]).toEqual([303, null, 1])
   })
 
   // Proves: user-15
-  test('are not there under the tracking host of an account', async () => {
+  test('do not exist under the tracking host of an account', async () => {
     await using service = await createEmailApi()
     service.app.db.run(
       "UPDATE domains SET tracking_domain = 'links.sender.test', tracking_verified_at = 1 WHERE verified_at IS NOT NULL",
@@ -170,7 +170,7 @@ describe.if(isChromiumAvailable())('in a browser', () => {
       await page.getByLabel('Email address').fill(ADA)
       await look('ask')
       await page.getByRole('button', { name: 'Send the link' }).click()
-      await arrive('Look into your mailbox')
+      await arrive('Check your inbox')
       await look('asked')
       await page.goto(`${service.url}/reset-password?token=${findToken(await readMailText(service, 1))}`)
       await page.getByLabel('New password').fill('password123')
@@ -181,7 +181,7 @@ describe.if(isChromiumAvailable())('in a browser', () => {
       expect(await page.getByRole('alert').textContent()).toContain('attackers')
       await page.getByLabel('New password').fill(NEW_PASSWORD)
       await page.getByRole('button', { name: 'Set the password' }).click()
-      await arrive('The password is set')
+      await arrive('Password set')
       await look('password-set')
 
       await service.api('POST', '/v1/team/invitations', { email: 'bob@people.test', role: 'viewer' })
@@ -195,7 +195,7 @@ describe.if(isChromiumAvailable())('in a browser', () => {
       expect(await page.textContent('main')).toContain('As bob@people.test, viewer of Test.')
       await page.goto(invitation)
       await look('join-void')
-      await arrive('This link is not good any more')
+      await arrive('This link is no longer valid')
       expect(open.requested.filter((url) => !url.startsWith(service.url) && !url.startsWith('data:'))).toEqual([])
     })
   }
@@ -203,10 +203,10 @@ describe.if(isChromiumAvailable())('in a browser', () => {
   // Proves: user-4
   test.each([
     ['of another site', '127.0.0.2'],
-    // To which browsers do send the cookie.
+    // Browsers do send the cookie there.
     ['of another port of this host', '127.0.0.1'],
   ])(
-    'a page %s changes nothing with the session of its visitor, and cannot sign him in',
+    "a page %s changes nothing with its visitor's session, and cannot sign the visitor in",
     async (_, hostname) => {
       await using service = await createService()
       const { url, app, actor } = service
@@ -246,7 +246,7 @@ describe.if(isChromiumAvailable())('in a browser', () => {
       for (const path of ['login', 'logout']) {
         await page.click(`#${path}`)
         await page.waitForURL(`${url}/${path}`)
-        expect(await page.textContent('h1')).toBe('This did not work')
+        expect(await page.textContent('h1')).toBe('Something went wrong')
         await visit()
       }
       const account = app.db

@@ -40,7 +40,7 @@ const team = ({ app, actor }: EmailApi) =>
 
 describe('an invitation', () => {
   // Proves: user-11, user-12
-  test('leads a new user into the team and signs him in; it is used up then', async () => {
+  test('adds a new user to the team and signs them in; that consumes it', async () => {
     await using service = await createMailService()
     const { owner, url } = service
     const invited = await owner.ask('POST', '/v1/team/invitations', { email: ' Bob@People.test', role: 'developer' })
@@ -85,7 +85,7 @@ describe('an invitation', () => {
   })
 
   // Proves: user-12
-  test('of a user there is asks for the password, or for the browser in which that user is signed in', async () => {
+  test('of an existing user requires the password, or the browser in which that user is signed in', async () => {
     await using service = await createMailService()
     const { owner, url, app } = service
     await createTestUser(app, await otherAccount(service), BOB, 'owner')
@@ -98,7 +98,7 @@ describe('an invitation', () => {
     const join = (body: object, headers = {}) => post(url, '/v1/auth/join', { token, ...body }, headers)
     expectError(await join({}), 401, 'invalid_login')
     expectError(await join({ password: 'wrong' }), 401, 'invalid_login')
-    // Neither the cookie alone, nor somebody else's.
+    // Neither the cookie alone, nor another user's.
     expectError(await join({}, { cookie: bob.cookie }), 401, 'invalid_login')
     expectError(await join({}, owner.headers), 401, 'invalid_login')
     expectError(await join({}, { ...bob.headers, origin: 'https://evil.test' }), 403, 'csrf_failed')
@@ -109,7 +109,7 @@ describe('an invitation', () => {
   })
 
   // Proves: user-12
-  test('that is accepted many times at once is accepted once', async () => {
+  test('that is accepted many times at the same time is accepted once', async () => {
     await using service = await createMailService()
     await service.owner.ask('POST', '/v1/team/invitations', { email: BOB, role: 'viewer' })
     const token = findToken(await readMailText(service, 1))
@@ -120,7 +120,7 @@ describe('an invitation', () => {
   })
 
   // Proves: user-11
-  test('gives way to the next one of its address, can be taken back, and ends after 7 days', async () => {
+  test('is replaced by the next one of its address, can be revoked, and expires after 7 days', async () => {
     await using service = await createMailService()
     const { owner, url, app, actor, clock } = service
     const invite = () => owner.ask('POST', '/v1/team/invitations', { email: BOB, role: 'viewer' })
@@ -142,7 +142,7 @@ describe('an invitation', () => {
     expect(app.db.query('SELECT id FROM invitations').all()).toEqual([])
   })
 
-  test('of a key is void once that key is deleted, and is listed no longer', async () => {
+  test('of a key is invalid once that key is deleted, and no longer listed', async () => {
     await using service = await createMailService()
     const { app, actor, clock, owner } = service
     const leaked = await owner.ask('POST', '/v1/api-keys', { name: 'leaked' })
@@ -159,7 +159,7 @@ describe('an invitation', () => {
   })
 
   // Proves: user-11
-  test('cannot be made by the dozen: 50 are open, 5 mails an hour go to one address, 50 of one account', async () => {
+  test('is rate limited: 50 are open, 5 mails an hour go to one address, 50 for one account', async () => {
     await using service = await createService()
     const { owner, clock } = service
     const invite = (email: string) => owner.ask('POST', '/v1/team/invitations', { email, role: 'viewer' })
@@ -173,7 +173,7 @@ describe('an invitation', () => {
   })
 
   // Proves: user-11
-  test('says nothing that a mail program makes a link of, whatever the account is called, and tells when no mail can leave', async () => {
+  test("contains no text that a mail program turns into a link, whatever the account's name, and reports when no mail can be sent", async () => {
     await using service = await createMailService()
     await service.owner.ask('PATCH', '/v1/account', { name: 'Win at https://evil.test/?a=1 now\n\nBuy' })
     await service.owner.ask('POST', '/v1/team/invitations', { email: BOB, role: 'viewer' })
@@ -188,7 +188,7 @@ describe('an invitation', () => {
 
 describe('owners', () => {
   // Proves: auth-51, user-14
-  test('are made and unmade by owners who are signed in, not by admins and not by keys', async () => {
+  test('are added and removed by signed-in owners, not by admins and not by keys', async () => {
     await using service = await createService()
     const { owner, app, actor, api } = service
     const { user: admin } = await createTestUser(app, actor, 'admin@people.test', 'admin')
@@ -210,7 +210,7 @@ describe('owners', () => {
   })
 
   // Proves: user-13
-  test('never run out: the last one neither leaves nor gets another role', async () => {
+  test('never run out: the last one can neither leave nor get another role', async () => {
     await using service = await createService()
     const { owner, app, actor } = service
     const ada = formatUuid(findUserByEmail(app.db, 'ada@people.test')?.uuid ?? new Uint8Array())
@@ -222,7 +222,7 @@ describe('owners', () => {
       owner.ask('PATCH', `/v1/team/members/${formatUuid(second.uuid)}`, { role: 'viewer' }),
       bob.ask('PATCH', `/v1/team/members/${ada}`, { role: 'viewer' }),
     ])
-    // Whoever comes second is told that he is no owner any more, or that he would be the last one to go.
+    // The second one gets an error: no longer an owner, or the last one left.
     const [first, refusal] = both.map(({ status }) => status).toSorted()
     expect([first, [403, 409].includes(refusal ?? 0)]).toEqual([200, true])
     expect(listOwnerEmails(app.db, actor.accountId)).toHaveLength(1)
@@ -243,7 +243,7 @@ describe('a member', () => {
   })
 
   // Proves: user-13
-  test('who is removed is out at once, with the invitations he made; who belongs nowhere else is gone', async () => {
+  test('loses access immediately when removed, with their invitations; a user without another team is deleted', async () => {
     await using service = await createService()
     const { app, actor, owner } = service
     const { user } = await createTestUser(app, actor, BOB, 'admin')
@@ -269,7 +269,7 @@ describe('a member', () => {
   })
 })
 
-test('with its account a team goes, but for users who belong elsewhere', async () => {
+test('the team of an account is deleted with it, except for users who belong to another account', async () => {
   await using service = await createService()
   const { app, actor } = service
   const other = await otherAccount(service)

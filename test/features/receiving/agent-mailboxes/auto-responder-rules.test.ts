@@ -22,7 +22,7 @@ const decide = (
 const no = (reason: string) => ({ kind: 'no', reason })
 
 describe('RFC 3834: a message', () => {
-  test('of a person to the mailbox is answered at the sender of the envelope, not at Reply-To or From', () => {
+  test('of a person to the mailbox is answered at the envelope sender, not at Reply-To or From', () => {
     expect(
       decide(
         { replyTo: 'else@receiver.test', from: 'Bob <b@other.test>', fromAddresses: ['b@other.test'] },
@@ -36,7 +36,7 @@ describe('RFC 3834: a message', () => {
   })
 
   test.each(['no-at-sign', 'a b@receiver.test', 'bob@[127.0.0.1]', `${'x'.repeat(300)}@receiver.test`])(
-    'with a sender that is no address (%s) is not answered',
+    'with an invalid sender (%s) is not answered',
     (mailFrom) => {
       expect(decide({}, mailFrom)).toEqual(no('no_address') as never)
     },
@@ -84,27 +84,27 @@ describe('RFC 3834: a message', () => {
     'postmasters-wife',
     'daemonica',
     'prvs=1234abcdef=bob',
-  ])('of a person whose address (%s) only looks like it is answered', (localPart) => {
+  ])('of a person whose address (%s) only looks similar is answered', (localPart) => {
     expect(decide({}, `${localPart}@receiver.test`)).toEqual({ kind: 'yes', to: `${localPart}@receiver.test` })
   })
 
-  test('whose sender is a return path like ours is not answered: nobody reads what comes there', () => {
+  test('from a return path like ours is not answered: no person reads its mail', () => {
     expect(decide({}, `b-${'a2'.repeat(16)}@mail.other.test`)).toEqual(no('return_path') as never)
   })
 
-  test('that says that a program made it is not answered', () => {
+  test('marked as automatic is not answered', () => {
     expect(decide({ isAutomatic: true })).toEqual(no('automatic') as never)
   })
 
   test.each(['List-Id', 'List-Unsubscribe', 'list-post', 'LIST-HELP'])(
-    'with %s is of a mailing list and not answered',
+    'with %s is from a mailing list and not answered',
     (name) => {
       expect(decide({ headers: [...createMessage().headers, [name, 'x']] })).toEqual(no('mailing_list') as never)
     },
   )
 
   test.each([MAILBOX_ADDRESS, `Agent@SENDER.test`, `agent+tag@${MAILBOX_DOMAIN}`])(
-    'from the mailbox itself (%s) is not answered, be it in the envelope or in From',
+    'from the mailbox itself (%s), by envelope or From, is not answered',
     (address) => {
       expect([decide({}, address), decide({ fromAddresses: [address] })]).toEqual([
         no('own_address'),
@@ -113,14 +113,14 @@ describe('RFC 3834: a message', () => {
     },
   )
 
-  test('that names the mailbox in neither To nor Cc is not answered', () => {
+  test('with the mailbox in neither To nor Cc is not answered', () => {
     expect(decide({ to: 'crowd@receiver.test', toAddresses: ['crowd@receiver.test'] })).toEqual(
       no('not_addressed') as never,
     )
     expect(decide({ to: null, toAddresses: [], cc: 'not a list, <of' })).toEqual(no('not_addressed') as never)
   })
 
-  test('that names it in Cc, with a plus or in capitals is answered', () => {
+  test('with the mailbox in Cc, with a plus or in capitals, is answered', () => {
     const yes = { kind: 'yes', to: 'bob@receiver.test' }
     expect([
       decide({ toAddresses: [], cc: `Eve <eve@receiver.test>, Agent <${MAILBOX_ADDRESS}>` }),
@@ -148,7 +148,7 @@ describe('RFC 3834: a message', () => {
     })
   }
 
-  test('whatever its headers hold never makes the decision throw', () => {
+  test('with any headers never makes the decision throw', () => {
     const nasty = [
       '',
       '@',
@@ -169,7 +169,7 @@ describe('RFC 3834: a message', () => {
   })
 })
 
-describe('of the rules the first that matches answers', () => {
+describe('the first matching rule answers:', () => {
   const rule = (match: AutoResponderRule['match'], textBody: string): AutoResponderRule => ({
     ...(match && { match }),
     reply: { text_body: textBody },
@@ -182,7 +182,7 @@ describe('of the rules the first that matches answers', () => {
     expect(answerTo([rule({}, 'all')])).toBe('all')
   })
 
-  test('the order decides, and without a match there is no answer', () => {
+  test('the order decides, and without a match there is no reply', () => {
     const rules = [rule({ subject_contains: 'price' }, 'first'), rule({ subject_contains: 'a question' }, 'second')]
     expect(answerTo([...rules, rule(undefined, 'third')], { subject: 'A QUESTION of price' })).toBe('first')
     expect(answerTo([...rules, rule(undefined, 'third')])).toBe('second')
@@ -190,7 +190,7 @@ describe('of the rules the first that matches answers', () => {
     expect(answerTo([])).toBeUndefined()
   })
 
-  test('from is one address or all of a domain, in any spelling, and never part of one', () => {
+  test('from is one address or a whole domain, in any spelling, and never part of one', () => {
     const of = (from: string, sender: string) =>
       answerTo([rule({ from }, 'yes')], { fromAddresses: [sender] }) === 'yes'
     expect({
@@ -214,14 +214,14 @@ describe('of the rules the first that matches answers', () => {
     })
   })
 
-  test('text_contains looks at the first 100,000 characters of the text, whatever the case', () => {
+  test('text_contains searches the first 100,000 characters of the text, ignoring case', () => {
     const rules = [rule({ text_contains: 'REFUND' }, 'yes')]
     expect(answerTo(rules, { text: `${'x'.repeat(99_994)}refund` })).toBe('yes')
     expect(answerTo(rules, { text: `${'x'.repeat(99_995)}refund` })).toBeUndefined()
     expect(answerTo(rules, { text: null })).toBeUndefined()
   })
 
-  test('all that a match gives must hold', () => {
+  test('all conditions of a match must hold', () => {
     const rules = [rule({ from: '@receiver.test', subject_contains: 'question', text_contains: 'begin' }, 'yes')]
     expect(answerTo(rules)).toBe('yes')
     expect(answerTo(rules, { fromAddresses: ['bob@other.test'] })).toBeUndefined()

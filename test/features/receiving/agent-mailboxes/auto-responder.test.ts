@@ -29,7 +29,7 @@ const setUp = async (service: MailboxApi, settings: unknown = { enabled: true, r
   expect([answer.status, answer.body]).toEqual([200, expect.anything()])
 }
 
-/** A message comes in and is answered or not; gives how many emails went out for it. */
+/** Receives a message; returns the number of replies to it. */
 async function countRepliesTo(service: MailboxApi, ...given: Parameters<typeof createReceived>): Promise<number> {
   const received = createReceived(...given)
   const before = countEmails(service)
@@ -46,7 +46,7 @@ const readReplyRows = ({ app }: MailboxApi): unknown[] =>
 
 describe('the settings', () => {
   // Proves: mailbox-12
-  test('are off and empty at first, change field by field, and show in the mailbox, with an audit row each', async () => {
+  test('are initially disabled and empty, change field by field, and appear in the mailbox, with an audit row each', async () => {
     await using service = await createMailboxApi()
     const { api, path } = service
     expect((await api('GET', path)).body).toMatchObject({ data: { auto_responder: null } })
@@ -86,7 +86,7 @@ describe('the settings', () => {
   const BAD: readonly (readonly [what: string, body: unknown, field: string])[] = [
     ['nothing', {}, 'body'],
     ['an unknown field', { enable: true }, 'enable'],
-    ['rules that are no list', { rules: {} }, 'rules'],
+    ['rules other than a list', { rules: {} }, 'rules'],
     ['21 rules', { rules: Array.from({ length: 21 }, () => ({ reply: text })) }, 'rules'],
     ['a rule without a reply', { rules: [{}] }, 'rules.0.reply'],
     ['a reply without a text', { rules: [{ reply: { html_body: '<p>x</p>' } }] }, 'rules.0.reply.text_body'],
@@ -98,11 +98,7 @@ describe('the settings', () => {
     ],
     ['an unknown field of a rule', { rules: [{ reply: text, action: 'stop' }] }, 'rules.0.action'],
     ['an unknown match', { rules: [{ match: { to: 'x' }, reply: text }] }, 'rules.0.match.to'],
-    [
-      'a sender that is no address',
-      { rules: [{ reply: text }, { match: { from: 'bob' }, reply: text }] },
-      'rules.1.match.from',
-    ],
+    ['an invalid sender', { rules: [{ reply: text }, { match: { from: 'bob' }, reply: text }] }, 'rules.1.match.from'],
     ['a sender with a name', { rules: [{ match: { from: 'Bob <bob@x.test>' }, reply: text }] }, 'rules.0.match.from'],
     ['a domain that is none', { rules: [{ match: { from: '@x' }, reply: text }] }, 'rules.0.match.from'],
     ['a subject of two lines', { rules: [{ reply: { ...text, subject: 'a\r\nBcc: x' } }] }, 'rules.0.reply.subject'],
@@ -121,7 +117,7 @@ describe('the settings', () => {
     expect(service.mailbox()).toEqual(before)
   })
 
-  test('are of the account alone, and want mailboxes:write', async () => {
+  test('belong to the account alone, and require mailboxes:write', async () => {
     await using service = await createMailboxApi()
     const change = { enabled: true }
     const other = await service.newKey([], await service.newAccount())
@@ -135,7 +131,7 @@ describe('the settings', () => {
 
 describe('a message is answered', () => {
   // Proves: mailbox-12
-  test('by the first rule that matches, marked, in the thread, without tracking', async () => {
+  test('by the first matching rule, marked, in the thread, without tracking', async () => {
     await using service = await createMailboxApi()
     const { api, app, path } = service
     expect((await api('PATCH', '/v1/account', { tracking_default: true })).status).toBe(200)
@@ -184,7 +180,7 @@ describe('a message is answered', () => {
     ['', undefined, 'Auto: your message'],
     ['Two\r\nBcc: eve@x.test', undefined, 'Auto: Two Bcc: eve@x.test'],
     ['x'.repeat(5000), undefined, `Auto: ${'x'.repeat(900)}`],
-  ])('of the subject %#', async (subject, ruled, expected) => {
+  ])('with the subject %#', async (subject, ruled, expected) => {
     await using service = await createMailboxApi()
     const reply = { text_body: 'x', ...(ruled !== undefined && { subject: ruled }) }
     await setUp(service, { enabled: true, rules: [{ reply }] })
@@ -193,7 +189,7 @@ describe('a message is answered', () => {
   })
 
   // Proves: mailbox-12
-  test('once a day a sender, in any spelling, and each mailbox for itself', async () => {
+  test('once per sender and day, in any spelling, by each mailbox', async () => {
     await using service = await createMailboxApi()
     const { app, actor, clock } = service
     await setUp(service)
@@ -215,7 +211,7 @@ describe('a message is answered', () => {
     expect(countEmails(service) - before).toBe(1)
   })
 
-  test('once, though ten messages of a sender come at the same time', async () => {
+  test('once, even if ten messages of a sender arrive together', async () => {
     await using service = await createMailboxApi()
     await setUp(service)
     const mailbox = service.mailbox()
@@ -227,7 +223,7 @@ describe('a message is answered', () => {
     expect([countEmails(service), service.used(), readReplyRows(service).length]).toEqual([1, 1, 1])
   })
 
-  test('by 5 mailboxes of an account in a day, for a message may name many and its sender be forged', async () => {
+  test('by at most 5 mailboxes of an account a day, because a message may name many and forge its sender', async () => {
     await using service = await createMailboxApi()
     const { app, actor, clock } = service
     const stranger = await service.newAccount()
@@ -253,7 +249,7 @@ describe('a message is answered', () => {
     expect(await come()).toEqual([10, 2])
   })
 
-  test('up to 100 times an hour a mailbox; the notes of days past go', async () => {
+  test('at most 100 times an hour per mailbox; expired records are deleted', async () => {
     await using service = await createMailboxApi()
     const { app, clock } = service
     await setUp(service)
@@ -275,11 +271,11 @@ describe('a message is answered', () => {
   })
 })
 
-describe('a message is not answered, and nothing is noted,', () => {
+describe('a message is not answered, and nothing is recorded,', () => {
   const RECEIVED: readonly (readonly [what: string, given: Parameters<typeof createReceived>])[] = [
     ['with the null sender', [{}, { mailFrom: '' }]],
     ['of a program', [{}, { mailFrom: 'MAILER-DAEMON@receiver.test' }]],
-    ['that says it is automatic', [{ isAutomatic: true }]],
+    ['that is marked as automatic', [{ isAutomatic: true }]],
     ['of a mailing list', [{ headers: [['List-Id', '<x.test>']] }]],
     ['from the mailbox itself', [{}, { mailFrom: MAILBOX_ADDRESS }]],
     ['that came by Bcc', [{ toAddresses: ['eve@receiver.test'] }]],
@@ -295,12 +291,12 @@ describe('a message is not answered, and nothing is noted,', () => {
       })
       expect(await countRepliesTo(service, ...given)).toBe(0)
       expect(readReplyRows(service)).toEqual([])
-      // The one that differs in nothing is.
+      // The unchanged one is.
       expect(await countRepliesTo(service)).toBe(1)
     })
   }
 
-  test('when the responder is off, has no rules, was never set, or the mailbox is deleted', async () => {
+  test('when the responder is disabled, without rules or unset, or the mailbox is deleted', async () => {
     await using service = await createMailboxApi()
     expect(await countRepliesTo(service)).toBe(0)
     await setUp(service, { enabled: true })
@@ -315,7 +311,7 @@ describe('a message is not answered, and nothing is noted,', () => {
     expect([countEmails(service) - before, readReplyRows(service)]).toEqual([0, []])
   })
 
-  test('when it was switched off after the message came', async () => {
+  test('when it was disabled after the message arrived', async () => {
     await using service = await createMailboxApi()
     await setUp(service)
     const mailbox = service.mailbox()
@@ -334,7 +330,7 @@ describe('a message is not answered, and nothing is noted,', () => {
     expect(await countRepliesTo(service)).toBe(1)
   })
 
-  test('when the account is paused, above its quota or without its domain; and later it is', async () => {
+  test('when the account is paused, above its quota or without its domain; later it is', async () => {
     await using service = await createMailboxApi()
     const { app } = service
     await setUp(service)
@@ -357,7 +353,7 @@ describe('a message is not answered, and nothing is noted,', () => {
     expect(countEmails(service)).toBe(1)
   })
 
-  test('whatever a stranger puts into it, and it never throws', async () => {
+  test('whatever its content, which never makes it throw', async () => {
     await using service = await createMailboxApi()
     await setUp(service)
     const nasty = ['', '\0', '\r\nBcc: eve@x.test', '<'.repeat(50_000), '😀'.repeat(5000), '\ud800', '=?utf-8?q?x?=']
@@ -374,8 +370,8 @@ describe('a message is not answered, and nothing is noted,', () => {
   })
 })
 
-describe('between two mailboxes that both answer', () => {
-  /** What comes out of the service goes back into it, as if it were the next server. */
+describe('between two mailboxes with automatic replies', () => {
+  /** Feeds sent mail back into the service, like the next server. */
   async function circle(mailFrom: string) {
     const sink = await startSink()
     const flow = await startMailFlow({
@@ -409,7 +405,7 @@ describe('between two mailboxes that both answer', () => {
   const headerOf = ({ raw }: SinkMessage, name: string): string | undefined =>
     new RegExp(`^${name}: (.*)\r$`, 'm').exec(raw)?.[1]
 
-  test('a message from one to the other is answered once, and the answer is not', async () => {
+  test('a message from one to the other is answered once, and the reply is not', async () => {
     const { sink, flow, one, come } = await circle('one@sender.test')
     try {
       const answer = await eventually(() => sink.messages[0])
@@ -432,7 +428,7 @@ describe('between two mailboxes that both answer', () => {
         references: '<question@receiver.test>',
         signature: 'pass',
       })
-      // Even with a parser that missed Auto-Submitted: nobody writes to a return path.
+      // Even if a parser missed Auto-Submitted: a return path is never answered.
       for (const isAutomatic of [true, false])
         await come(
           one,
@@ -449,7 +445,7 @@ describe('between two mailboxes that both answer', () => {
     }
   })
 
-  test('even if the mark and the return path got lost on the way, each answers once and then it ends', async () => {
+  test('even if the mark and the return path are lost, each answers once', async () => {
     const { sink, flow, one, two, come } = await circle('one@sender.test')
     try {
       for (let round = 0; round < 3; round++) {
@@ -473,7 +469,7 @@ describe('between two mailboxes that both answer', () => {
   })
 })
 
-test('an answer is of the stream transactional, whatever other streams there are', async () => {
+test('a reply belongs to the transactional stream, whatever other streams exist', async () => {
   await using service = await createMailboxApi()
   await createStream(service.app, service.actor, { slug: 'news', name: 'News' })
   await setUp(service)

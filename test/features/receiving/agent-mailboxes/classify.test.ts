@@ -19,11 +19,11 @@ interface RecordedRequest {
 interface Endpoint extends AsyncDisposable {
   readonly url: string
   readonly asked: RecordedRequest[]
-  /** What it answers from now on. */
+  /** Its response from now on. */
   answer: (request: Request) => Response | Promise<Response>
 }
 
-/** An endpoint as servers of language models have it, on a real socket. */
+/** An endpoint like those of model servers, on a real socket. */
 function startEndpoint(content: unknown = { label: 'support', confidence: 0.9 }): Endpoint {
   const asked: RecordedRequest[] = []
   const endpoint = { answer: () => replyWith(content) } as Pick<Endpoint, 'answer'>
@@ -59,12 +59,12 @@ const createClassifier = (url: string, options: TestAppOptions = {}): Promise<Te
   })
 
 // Proves: mailbox-13
-test('without an endpoint nothing is asked and there is no classification', async () => {
+test('without an endpoint there is no request and no classification', async () => {
   await using service = await createTestApp()
   expect(await classifyMessage(service.app, createMessage())).toBeUndefined()
 })
 
-test('an endpoint that the operator lets be used for other things is not asked', async () => {
+test('an endpoint enabled for other uses only gets no request', async () => {
   await using endpoint = startEndpoint()
   for (const uses of ['insights', 'insights,phishing']) {
     await using service = await createClassifier(endpoint.url, { settings: { TASSIS_LLM_USES: uses } })
@@ -78,7 +78,7 @@ test('an endpoint that the operator lets be used for other things is not asked',
 })
 
 // Proves: mailbox-13
-test('the endpoint is asked for the message as data, with model and key, and its label is the classification', async () => {
+test('the endpoint gets the message as data, with model and key, and its label is the classification', async () => {
   await using endpoint = startEndpoint()
   await using service = await createClassifier(endpoint.url)
   expect(await classifyMessage(service.app, createMessage({ subject: 'Help', text: 'It is broken.' }))).toEqual({
@@ -116,7 +116,7 @@ test('without key and model neither is sent; the path of the URL stays', async (
   ).toEqual([{ path: '/v1/deep/chat/completions', authorization: null, hasModel: false }])
 })
 
-test('of a text 4,000 characters are sent; of a message with HTML alone, the text of it', async () => {
+test('4,000 characters of a text are sent; for a message with HTML alone, the text in it', async () => {
   await using endpoint = startEndpoint()
   await using service = await createClassifier(endpoint.url)
   await classifyMessage(service.app, createMessage({ text: 'x'.repeat(5000) }))
@@ -132,7 +132,7 @@ test('of a text 4,000 characters are sent; of a message with HTML alone, the tex
 const classification = { label: 'billing', confidence: 1 }
 const GOOD = JSON.stringify(classification)
 
-describe('an answer', () => {
+describe('a response', () => {
   const CASES: readonly (readonly [what: string, content: unknown, classification: unknown])[] = [
     ['that is the object', { label: 'billing', confidence: 1 }, classification],
     ['between fences', '```json\n{"label": "billing", "confidence": 1}\n```', classification],
@@ -144,10 +144,10 @@ describe('an answer', () => {
     ['with a confidence above 1', { label: 'billing', confidence: 1.01 }, undefined],
     ['with a confidence below 0', { label: 'billing', confidence: -0.01 }, undefined],
     ['with a confidence that is text', { label: 'billing', confidence: '1' }, undefined],
-    ['that is a label alone', 'billing', undefined],
+    ['with only a label', 'billing', undefined],
     ['that is empty', '', undefined],
     ['of two objects', '{"label": "billing"} {"confidence": 1}', undefined],
-    ['that is nothing', null, undefined],
+    ['that is null', null, undefined],
   ]
   for (const [what, content, expected] of CASES) {
     test(`${what} is ${expected ? 'the classification' : 'none'}`, async () => {
@@ -165,7 +165,7 @@ describe('an answer', () => {
     ['of status 500', () => new Response(replyWith(classification).body, { status: 500 })],
     ['of status 429', () => new Response(replyWith(classification).body, { status: 429 })],
     [
-      'compressed though that was not asked for',
+      'compressed without being requested',
       () =>
         new Response(Bun.gzipSync(JSON.stringify({ choices: [{ message: { content: GOOD } }] })), {
           headers: { 'content-encoding': 'gzip' },
@@ -181,7 +181,7 @@ describe('an answer', () => {
     })
   }
 
-  test('of 64 KiB is read; of one byte more it is not, and its rest is left', async () => {
+  test('of 64 KiB is read; with one byte more it is not, and the rest is discarded', async () => {
     await using endpoint = startEndpoint()
     await using service = await createClassifier(endpoint.url)
     const body = JSON.stringify({ choices: [{ message: { content: JSON.stringify(classification) } }] })
@@ -193,7 +193,7 @@ describe('an answer', () => {
     endpoint.answer = () =>
       new Response(
         new ReadableStream({
-          // Endless, until the other side leaves.
+          // Endless, until the client disconnects.
           async pull(controller) {
             await Bun.sleep(0)
             controller.enqueue(new Uint8Array(16_384))
@@ -217,7 +217,7 @@ test('a redirect is not followed', async () => {
   expect({ asked: endpoint.asked.length, elsewhere: elsewhere.asked.length }).toEqual({ asked: 1, elsewhere: 0 })
 })
 
-test('an endpoint that does not answer is given up after 10 seconds, body included', async () => {
+test('a slow endpoint times out after 10 seconds, body included', async () => {
   const clock = new ManualClock()
   await using endpoint = startEndpoint()
   await using service = await createClassifier(endpoint.url, { clock })
@@ -245,7 +245,7 @@ test('an endpoint that does not answer is given up after 10 seconds, body includ
   }
 })
 
-test('at most 4 are asked at once, 16 more wait for their turn in order, and the others go without', async () => {
+test('at most 4 requests run, 16 more wait in order, and the others are skipped', async () => {
   await using endpoint = startEndpoint()
   const open: (() => void)[] = []
   let most = 0
@@ -275,7 +275,7 @@ test('at most 4 are asked at once, 16 more wait for their turn in order, and the
   )
 })
 
-test('a wait for a place ends with the 10 seconds too, and is no failure of the endpoint', async () => {
+test('waiting for a slot is limited to the 10 seconds too, and is no failure of the endpoint', async () => {
   const clock = new ManualClock()
   await using endpoint = startEndpoint()
   endpoint.answer = () => new Promise<Response>(() => undefined)
@@ -289,7 +289,7 @@ test('a wait for a place ends with the 10 seconds too, and is no failure of the 
   expect(await classifyMessage(service.app, createMessage())).toEqual({ label: 'sales', confidence: 0.5 })
 })
 
-test('after 5 failures in a row the endpoint rests for 60 seconds; then one more failure is enough', async () => {
+test('after 5 failures in a row requests back off for 60 seconds; then one more failure suffices', async () => {
   const clock = new ManualClock()
   await using endpoint = startEndpoint()
   await using service = await createClassifier(endpoint.url, { clock })
@@ -297,7 +297,7 @@ test('after 5 failures in a row the endpoint rests for 60 seconds; then one more
   const fails = () => new Response('', { status: 503 })
   endpoint.answer = fails
   for (let i = 0; i < 4; i++) await classifyMessage(app, createMessage())
-  // A success ends the row.
+  // A success resets the count.
   endpoint.answer = () => replyWith({ label: 'other', confidence: 0 })
   expect(await classifyMessage(app, createMessage())).toEqual({ label: 'other', confidence: 0 })
   endpoint.answer = fails
@@ -315,7 +315,7 @@ test('after 5 failures in a row the endpoint rests for 60 seconds; then one more
   expect(await classifyMessage(app, createMessage())).toEqual({ label: 'spam', confidence: 0.4 })
 })
 
-test('those that wait for their turn when the endpoint begins to rest are not asked for', async () => {
+test('waiting requests are skipped when the backoff begins', async () => {
   await using endpoint = startEndpoint()
   const open: (() => void)[] = []
   endpoint.answer = async () => {
@@ -324,7 +324,7 @@ test('those that wait for their turn when the endpoint begins to rest are not as
   }
   await using service = await createClassifier(endpoint.url)
   const all = Promise.all(Array.from({ length: 20 }, () => classifyMessage(service.app, createMessage())))
-  // One after the other: the fifth failure is the last that asks for one more.
+  // One after the other: the fifth failure is the last of the requests.
   for (let failure = 1; failure <= 8; failure++) {
     await eventually(() => open.length > 0)
     await eventually(() => endpoint.asked.length === Math.min(3 + failure, 8))
@@ -335,14 +335,14 @@ test('those that wait for their turn when the endpoint begins to rest are not as
 })
 
 // Proves: mailbox-13
-test('an endpoint where nobody listens costs nothing but the classification', async () => {
+test('an unreachable endpoint costs only the classification', async () => {
   const gone = startEndpoint()
   await gone[Symbol.asyncDispose]()
   await using service = await createClassifier(gone.url)
   expect(await classifyMessage(service.app, createMessage())).toBeUndefined()
 })
 
-test('failures are logged once a minute, with how many were left out, and never with the key or the message', async () => {
+test('failures are logged once a minute, with the number of omitted ones, and never with the key or the message', async () => {
   const clock = new ManualClock()
   const lines: string[] = []
   await using endpoint = startEndpoint()
@@ -357,8 +357,8 @@ test('failures are logged once a minute, with how many were left out, and never 
   expect(
     lines.map((line) => JSON.parse(line)).map(({ reason, isResting, notLogged }) => ({ reason, isResting, notLogged })),
   ).toEqual([
-    { reason: 'it answered 500', isResting: false, notLogged: 0 },
-    { reason: 'it answered 500', isResting: true, notLogged: 3 },
+    { reason: 'it responded with 500', isResting: false, notLogged: 0 },
+    { reason: 'it responded with 500', isResting: true, notLogged: 3 },
   ])
   expect(lines.join('')).not.toContain('secret')
 })

@@ -19,12 +19,12 @@ const end = ({ api, path }: MailboxApi, mailbox: Mailbox, verb: 'ack' | 'nack', 
 const unread = async ({ api, path }: MailboxApi, mailbox: Mailbox) =>
   at((await api('GET', path(mailbox))).body, 'data', 'unread_count')
 
-/** Lets what was begun come to its end: a group of commits, and what it woke. */
+/** Waits for pending work: a group of commits, and everything that it woke. */
 const settle = async ({ app }: MailboxApi) => {
   for (let turn = 0; turn < 3; turn++) await app.commit.barrier()
 }
 
-/** Asks, and resolves when the request waits: its time has a timer of its own. */
+/** Sends a request and resolves when it waits, which sets a timer. */
 async function waitForRequest(
   service: MailboxApi,
   ask: () => Promise<ApiResponse>,
@@ -35,10 +35,10 @@ async function waitForRequest(
   return { answer }
 }
 
-/** Waiting rooms without HTTP, so that a test knows when somebody waits. */
+/** Long polls without HTTP, so that a test knows when a request waits. */
 function openLongPolls({ app }: MailboxApi) {
   const ending = new AbortController()
-  return { rooms: new LongPolls(app, ending.signal), ending }
+  return { longPolls: new LongPolls(app, ending.signal), ending }
 }
 
 const waiting = (longPolls: LongPolls, service: MailboxApi, mailbox: Mailbox, waitMs = seconds(28)) => {
@@ -50,21 +50,21 @@ const waiting = (longPolls: LongPolls, service: MailboxApi, mailbox: Mailbox, wa
   return { outcome, leave: () => leaving.abort() }
 }
 
-test('a lease that was given while the clock was 40 days ahead is over when it is right', async () => {
+test('a lease granted while the clock was 40 days ahead is expired once it is right', async () => {
   await using service = await createMailboxApi()
   const mailbox = await service.newMailbox({ local_part: 'support' })
   const id = await service.deliver(mailbox, { subject: 'First' })
   expect(idOf(await next(service, mailbox))).toBe(id)
   service.clock.jumpTo(service.clock.now() - days(40))
   expect(idOf(await next(service, mailbox))).toBe(id)
-  // A correction of the clock takes no lease away.
+  // A clock correction ends no valid lease.
   service.clock.jumpTo(service.clock.now() - seconds(50))
   expectRefused408(await next(service, mailbox))
 })
 
 describe('the next message', () => {
   // Proves: list-18, mailbox-3
-  test('is the oldest one that nobody holds, whole, leased for 5 minutes', async () => {
+  test('is the oldest available one, complete, leased for 5 minutes', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox({ local_part: 'support' })
     const first = await service.deliver(mailbox, { subject: 'First', html: '<p>Hello</p>', strippedText: 'Hello' })
@@ -93,7 +93,7 @@ describe('the next message', () => {
   })
 
   // Proves: mailbox-3, mailbox-4
-  test('comes again when its lease is over, before what came later', async () => {
+  test('is available again when its lease expires, before later ones', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const ids = [await service.deliver(mailbox), await service.deliver(mailbox), await service.deliver(mailbox)]
@@ -101,7 +101,7 @@ describe('the next message', () => {
     service.clock.advance(minutes(1))
     await next(service, mailbox)
     service.clock.advance(minutes(4))
-    // Only the first lease is over; nobody has the message yet, but whoever held it does not any more.
+    // Only the first lease has expired; the message has no new lease, but its former holder has lost it.
     expectError(await end(service, mailbox, 'ack', ids[0], tokenOf(held)), 409, 'lease_lost')
     expect(idOf(await next(service, mailbox))).toBe(ids[0])
     expect(idOf(await next(service, mailbox))).toBe(ids[2])
@@ -111,7 +111,7 @@ describe('the next message', () => {
   })
 
   // Proves: mailbox-3
-  test('is never held by two of 40 consumers that ask at once, and each message is held by one', async () => {
+  test('is never leased to two of 40 concurrent consumers, and each message is leased to one', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const ids = await Promise.all(Array.from({ length: 30 }, () => service.deliver(mailbox)))
@@ -148,7 +148,7 @@ describe('the next message', () => {
     expect(idOf(await next(service, mailbox))).toBe(id)
   })
 
-  test('is not one that was sent from the mailbox, and not that of another mailbox', async () => {
+  test('is neither a sent one nor one of another mailbox', async () => {
     await using service = await createMailboxApi()
     const [mailbox, other] = [await service.newMailbox(), await service.newMailbox()]
     const id = await service.deliver(other)
@@ -159,7 +159,7 @@ describe('the next message', () => {
 
 describe('an ack', () => {
   // Proves: mailbox-4
-  test('reads the message for good; the same ack again is fine, and a nack after it is a 409', async () => {
+  test('marks the message as read permanently; it may be repeated, and a nack after it is a 409', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const id = await service.deliver(mailbox)
@@ -178,7 +178,7 @@ describe('an ack', () => {
   })
 
   // Proves: mailbox-4
-  test('or nack with what is no token of the lease is a 409 and changes nothing', async () => {
+  test('or nack with an invalid token is a 409 and changes nothing', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const [id, other] = [await service.deliver(mailbox), await service.deliver(mailbox)]
@@ -192,7 +192,7 @@ describe('an ack', () => {
     expect((await end(service, mailbox, 'nack', other, otherToken)).status).toBe(204)
   })
 
-  test('of a message that is not there is a 404, of one that was never leased a 409', async () => {
+  test('of an unknown message is a 404, of one that was never leased a 409', async () => {
     await using service = await createMailboxApi()
     const [mailbox, other] = [await service.newMailbox(), await service.newMailbox()]
     const id = await service.deliver(mailbox)
@@ -205,7 +205,7 @@ describe('an ack', () => {
 })
 
 // Proves: mailbox-4
-test('a nack gives the message to the next consumer at once, with a token of its own', async () => {
+test('a nack lets the next consumer have the message immediately, with its own token', async () => {
   await using service = await createMailboxApi()
   const mailbox = await service.newMailbox()
   const id = await service.deliver(mailbox)
@@ -218,7 +218,7 @@ test('a nack gives the message to the next consumer at once, with a token of its
   expect((await end(service, mailbox, 'ack', id, tokenOf(again))).status).toBe(204)
 })
 
-describe('whoever waits', () => {
+describe('a waiting request', () => {
   // Proves: mailbox-3
   test.each([
     [60, 58],
@@ -226,7 +226,7 @@ describe('whoever waits', () => {
     [4, 2],
     [3, 1.5],
     [1, 0.5],
-  ])('with a timeout of %d s hears nothing until %d s, then 408', async (timeout, waits) => {
+  ])('with a timeout of %d s gets nothing until %d s, then 408', async (timeout, waits) => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const { answer } = await waitForRequest(service, () => next(service, mailbox, timeout))
@@ -246,7 +246,7 @@ describe('whoever waits', () => {
   })
 
   // Proves: mailbox-3
-  test('gets a message that comes, over HTTP', async () => {
+  test('gets a message that arrives, over HTTP', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const before = service.clock.running
@@ -256,9 +256,9 @@ describe('whoever waits', () => {
     expect(service.clock.running).toBe(before)
   })
 
-  test('is served in the order of coming', async () => {
+  test('is served in order of arrival', async () => {
     await using service = await createMailboxApi()
-    const { rooms: longPolls } = openLongPolls(service)
+    const { longPolls } = openLongPolls(service)
     const mailbox = await service.newMailbox()
     const order: number[] = []
     const waiters = Array.from({ length: 5 }, (_, index) => {
@@ -278,14 +278,14 @@ describe('whoever waits', () => {
     expect(longPolls.size).toBe(0)
   })
 
-  test('is served also when the message came in the moment after the last look at the mailbox', async () => {
+  test('is served even if the message arrived just after the last query', async () => {
     await using service = await createMailboxApi()
-    const { rooms: longPolls } = openLongPolls(service)
+    const { longPolls } = openLongPolls(service)
     const mailbox = await service.newMailbox()
     await service.deliver(mailbox)
     await next(service, mailbox)
     const first = waiting(longPolls, service, mailbox, 0)
-    // Its look is over by now, but the room is not left yet.
+    // Its query has ended, but the queue is still open.
     service.app.db.run('UPDATE mailbox_messages SET lease_expires_at = NULL')
     const second = waiting(longPolls, service, mailbox, 0)
     expect([await first.outcome, await second.outcome]).toEqual([
@@ -294,9 +294,9 @@ describe('whoever waits', () => {
     ])
   })
 
-  test('gets what another gives back, and what another held too long', async () => {
+  test('gets a message that another consumer returned or held too long', async () => {
     await using service = await createMailboxApi()
-    const { rooms: longPolls } = openLongPolls(service)
+    const { longPolls } = openLongPolls(service)
     const mailbox = await service.newMailbox()
     const id = await service.deliver(mailbox)
     const held = await next(service, mailbox)
@@ -315,7 +315,7 @@ describe('whoever waits', () => {
   })
 
   // Proves: mailbox-3
-  test('and goes away is forgotten: the message goes to the next one, untouched', async () => {
+  test('whose client disconnects gets nothing: the message goes to the next one unchanged', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const leaving = new AbortController()
@@ -334,9 +334,9 @@ describe('whoever waits', () => {
     expect(idOf(await next(service, mailbox))).toBe(id)
   })
 
-  test('and goes away while the lease is written leaves the message to the next one', async () => {
+  test('whose client disconnects while the lease is written leaves the message to the next one', async () => {
     await using service = await createMailboxApi()
-    const { rooms: longPolls } = openLongPolls(service)
+    const { longPolls } = openLongPolls(service)
     const mailbox = await service.newMailbox()
     const gone = waiting(longPolls, service, mailbox)
     const stays = waiting(longPolls, service, mailbox)
@@ -346,7 +346,7 @@ describe('whoever waits', () => {
     commit.writeFromReserve = (run) =>
       write((tx) => {
         const value = run(tx)
-        // The lease is in the database, but nobody has been told of it yet.
+        // The lease is in the database, but its client has no response yet.
         if (db.query('SELECT 1 FROM mailbox_messages WHERE lease_token IS NOT NULL').get()) gone.leave()
         return value
       })
@@ -358,9 +358,9 @@ describe('whoever waits', () => {
     expect(longPolls.size).toBe(0)
   })
 
-  test('hears 404 when the mailbox is deleted, and 503 when the service ends', async () => {
+  test('gets 404 when the mailbox is deleted, and 503 when the service stops', async () => {
     await using service = await createMailboxApi()
-    const { rooms: longPolls, ending } = openLongPolls(service)
+    const { longPolls, ending } = openLongPolls(service)
     const [mailbox, other] = [await service.newMailbox(), await service.newMailbox()]
     const first = waiting(longPolls, service, mailbox)
     await deleteMailbox(service.app, service.actor, formatUuid(mailbox.uuid))
@@ -371,7 +371,7 @@ describe('whoever waits', () => {
     expect(await waiting(longPolls, service, other).outcome).toEqual({ status: 503, code: 'stopping' })
   })
 
-  test('does not hold the end of the server up', async () => {
+  test('does not delay the stop of the server', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const http = createHttp(service.opened)
@@ -385,7 +385,7 @@ describe('whoever waits', () => {
     expect((await answer).status).toBe(503)
   })
 
-  test('hears 401 at once when its key is deleted, and gets no message', async () => {
+  test('gets 401 immediately when its key is deleted, and no message', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const made = (await service.api('POST', '/v1/api-keys', { name: 'soon gone' })).body
@@ -399,7 +399,7 @@ describe('whoever waits', () => {
     expect(idOf(await next(service, mailbox))).toBe(id)
   })
 
-  test('hears 401 at once when its account is switched off, though its key is there', async () => {
+  test('gets 401 immediately when its account is disabled, even with its key', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const { answer } = await waitForRequest(service, () => service.api('GET', service.path(mailbox, '/messages/next')))
@@ -409,9 +409,9 @@ describe('whoever waits', () => {
     expectError(await answer, 401, 'invalid_api_key')
   })
 
-  test('is one of 2,000 of an account at most; one more is a 429 until another leaves', async () => {
+  test('is one of at most 2,000 of an account; one more is a 429 until another ends', async () => {
     await using service = await createMailboxApi()
-    const { rooms: longPolls } = openLongPolls(service)
+    const { longPolls } = openLongPolls(service)
     const mailbox = await service.newMailbox()
     const all = Array.from({ length: MAX_WAITING_PER_ACCOUNT }, () => waiting(longPolls, service, mailbox))
     expect(await waiting(longPolls, service, mailbox).outcome).toEqual({ status: 429, code: 'too_many_waiting' })
@@ -424,9 +424,9 @@ describe('whoever waits', () => {
     expect([longPolls.size, longPolls.mailboxCount]).toEqual([0, 0])
   })
 
-  test('asks the database for nothing while nothing happens, and 100 messages are a few transactions', async () => {
+  test('does not query the database while idle, and 100 messages take a few transactions', async () => {
     await using service = await createMailboxApi()
-    const { rooms: longPolls } = openLongPolls(service)
+    const { longPolls } = openLongPolls(service)
     const mailbox = await service.newMailbox()
     const all = Array.from({ length: 300 }, () => waiting(longPolls, service, mailbox))
     await settle(service)
@@ -447,19 +447,19 @@ describe('whoever waits', () => {
     })
     const ids = await Promise.all(served.map(({ outcome }) => outcome))
     expect(new Set(ids.map((id) => JSON.stringify(id))).size).toBe(100)
-    // The three while it was idle are those with which this test waits.
+    // The three while idle are the test's own.
     expect({ idle, served: served.length, inOrder: all.slice(0, 100).every((one) => served.includes(one)) }).toEqual({
       idle: 3,
       served: 100,
       inOrder: true,
     })
-    // The deliveries themselves are not among them: these wait for room on the disk.
+    // The deliveries themselves do not count: they wait for disk space.
     expect(writes - idle).toBeLessThan(20)
   })
 })
 
 function expectRefused408(answer: ApiResponse): void {
-  const refusal = { code: 'no_message', message: 'No message came in this time; ask again.', type: 'timeout' }
+  const refusal = { code: 'no_message', message: 'No message arrived in this time; ask again.', type: 'timeout' }
   expect({ status: answer.status, body: answer.body }).toEqual({
     status: 408,
     body: { error: { ...refusal, docs_url: null }, ...refusal, request_id: answer.headers.get('x-request-id') },

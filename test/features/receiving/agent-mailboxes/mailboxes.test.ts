@@ -16,7 +16,7 @@ const domainId = async ({ api }: MailboxApi, name: string) => {
 }
 
 // Proves: mailbox-1, mailbox-14
-test('a mailbox is made, read, listed and deleted, each change with an audit row', async () => {
+test('a mailbox is created, read, listed and deleted, with an audit row for each change', async () => {
   await using service = await createMailboxApi()
   const { api, actor } = service
   const created = await create(service, { local_part: 'Support', display_name: ' Support Team ' })
@@ -56,7 +56,7 @@ test('a mailbox is made, read, listed and deleted, each change with an audit row
 })
 
 describe('a local part', () => {
-  test('that is left out is a random one that can be read, another one each time', async () => {
+  test('is a readable random one by default, a new one each time', async () => {
     await using service = await createMailboxApi()
     const parts = [partOf(await create(service)), partOf(await create(service, { local_part: null }))]
     for (const part of parts) expect(part).toMatch(/^[a-z]+-[a-z]+-\d{4}$/)
@@ -70,7 +70,7 @@ describe('a local part', () => {
     ['x'.repeat(64), 'x'.repeat(64)],
     ['b-short', 'b-short'],
     ['abuse-desk', 'abuse-desk'],
-  ])('%j is kept as %j', async (given, kept) => {
+  ])('%j is stored as %j', async (given, kept) => {
     await using service = await createMailboxApi()
     expect(partOf(await create(service, { local_part: given }))).toBe(kept)
   })
@@ -91,12 +91,12 @@ describe('a local part', () => {
     'ABUSE',
     `b-${'a'.repeat(32)}`,
     `U-${'7'.repeat(32)}`,
-  ])('%j cannot be had: 422', async (local_part) => {
+  ])('%j is not allowed: 422', async (local_part) => {
     await using service = await createMailboxApi()
     expectError(await create(service, { local_part }), 422, 'invalid_local_part', 'local_part')
   })
 
-  test('names one mailbox of a domain: 409; after a deletion it is free again', async () => {
+  test('identifies one mailbox of a domain: 409; after a deletion it is free again', async () => {
     await using service = await createMailboxApi()
     const first = await create(service, { local_part: 'support' })
     expectError(await create(service, { local_part: 'SUPPORT' }), 409, 'mailbox_exists')
@@ -112,7 +112,7 @@ describe('a display name', () => {
     [null, null],
     ['Zoë "Z" <x>', 'Zoë "Z" <x>'],
     ['x'.repeat(200), 'x'.repeat(200)],
-  ])('%j is kept as %j', async (given, kept) => {
+  ])('%j is stored as %j', async (given, kept) => {
     await using service = await createMailboxApi()
     expect(at((await create(service, { display_name: given })).body, 'data', 'display_name')).toBe(kept)
   })
@@ -127,7 +127,7 @@ describe('a display name', () => {
 })
 
 describe('the domain of a mailbox', () => {
-  test('is the first verified one that receives, unless another is named', async () => {
+  test('is the first verified one that receives, unless another is specified', async () => {
     await using service = await createMailboxApi()
     await service.addDomain(service.actor, 'second.test')
     service.app.db.run("UPDATE domains SET inbound_enabled = 1 WHERE domain = 'second.test'")
@@ -137,7 +137,7 @@ describe('the domain of a mailbox', () => {
   })
 
   // Proves: mailbox-1
-  test('must be there, verified and receiving: 422 that says what to do', async () => {
+  test('must exist, be verified and receive: 422 with the fix', async () => {
     await using service = await createMailboxApi()
     const refused = async (name: string, code: string) =>
       expectError(await create(service, { domain_id: await domainId(service, name) }), 422, code, 'domain_id')
@@ -148,7 +148,7 @@ describe('the domain of a mailbox', () => {
     for (const domain_id of ['x', '01234567-89ab-7def-8123-456789abcdef'])
       expectError(await create(service, { domain_id }), 422, 'domain_not_found', 'domain_id')
     expect(at((await create(service, { domain_id: VERIFIED })).body, 'message')).toBe(
-      'Give the id of a domain, not its name; GET /v1/domains lists them.',
+      'domain_id must be the id of a domain, not its name; GET /v1/domains lists all domains.',
     )
     service.app.db.run('UPDATE domains SET inbound_enabled = 0')
     const none = await create(service)
@@ -165,8 +165,8 @@ describe('the domain of a mailbox', () => {
   })
 })
 
-describe('mail for an address finds', () => {
-  test('its mailbox, whatever its case or its quotes, and without the part after a plus', async () => {
+describe('mail for an address reaches', () => {
+  test('its mailbox, ignoring case, quotes and the part after a plus', async () => {
     await using service = await createMailboxApi()
     const { app } = service
     await service.newMailbox({ local_part: 'support' })
@@ -195,7 +195,7 @@ describe('mail for an address finds', () => {
     })
   })
 
-  test('none that is deleted, and none whose domain is gone or not verified any more', async () => {
+  test('no deleted mailbox, and none whose domain was deleted or is no longer verified', async () => {
     await using service = await createMailboxApi()
     const { app, api } = service
     const mailbox = await service.newMailbox({ local_part: 'support' })
@@ -207,11 +207,11 @@ describe('mail for an address finds', () => {
     const id = await domainId(service, VERIFIED)
     expect((await api('DELETE', `/v1/domains/${id}`)).status).toBe(204)
     expect(isFound()).toBe(false)
-    // It can still be read, and deleted.
+    // It can still be read and deleted.
     expect((await api('GET', service.path(mailbox))).status).toBe(200)
   })
 
-  test('the mailbox of the account that has the domain now, not that of the one that had it', async () => {
+  test("the mailbox of the domain's current account, not of its former one", async () => {
     await using service = await createMailboxApi()
     const { app, api } = service
     const old = await service.newMailbox({ local_part: 'support' })
@@ -230,7 +230,7 @@ describe('mail for an address finds', () => {
 })
 
 // Proves: mailbox-1
-test('a deleted mailbox takes no mail at once; its rows go in slices, and those of others stay', async () => {
+test('a deleted mailbox receives nothing; its rows are deleted in batches, and those of others stay', async () => {
   await using service = await createMailboxApi()
   const { app, api, path, deliver } = service
   const [mailbox, other] = [await service.newMailbox({ local_part: 'gone' }), await service.newMailbox()]
@@ -261,7 +261,7 @@ test('a deleted mailbox takes no mail at once; its rows go in slices, and those 
 
 describe('a list by limit and offset', () => {
   // Proves: list-6, mailbox-1
-  test('has the rows that are asked for, and says which page that is', async () => {
+  test('has the requested rows and its page number', async () => {
     await using service = await createMailboxApi()
     const ids: string[] = []
     for (let n = 0; n < 5; n++) ids.unshift(String(at((await create(service)).body, 'data', 'id')))
@@ -299,7 +299,7 @@ describe('a list by limit and offset', () => {
     ['offset=1e3', 'offset'],
     ['limit=10&page=1', 'page'],
     ['offset=0&per_page=10', 'per_page'],
-  ])('refuses %s', async (query, field) => {
+  ])('rejects %s', async (query, field) => {
     await using service = await createMailboxApi()
     expectError(await service.api('GET', `/v1/agent-mailboxes?${query}`), 422, 'validation_failed', field)
   })

@@ -26,7 +26,7 @@ async function consume(service: MailboxApi, mailbox: Mailbox): Promise<string> {
   return id
 }
 
-/** An email that was sent from the mailbox, kept in its thread; gives its Message-ID. */
+/** Stores an email sent from the mailbox in its thread; returns its Message-ID. */
 async function sendReply(service: MailboxApi, mailbox: Mailbox, inReplyTo: string): Promise<string> {
   const sent = await service.accepted({ ...EMAIL, subject: 'Re: Hello', text_body: 'Our pelican answer.' })
   const row = service.app.db
@@ -44,14 +44,14 @@ async function sendReply(service: MailboxApi, mailbox: Mailbox, inReplyTo: strin
         text: 'Our pelican answer.',
       }),
     )
-  // Again, as a repeated request would: there is one row.
+  // Again, like a repeated request: there is one row.
   expect((await stored()).id).toBe((await stored()).id)
   return messageId
 }
 
 describe('a message', () => {
   // Proves: list-27, mailbox-2, mailbox-14
-  test('has everything in its detail, and all but the authentication in the list; neither reads it', async () => {
+  test('has all fields in its detail, and all but the authentication in the list; neither marks it as read', async () => {
     await using service = await createMailboxApi()
     const { actor } = service
     const mailbox = await service.newMailbox({ local_part: 'support' })
@@ -121,10 +121,10 @@ describe('a message', () => {
     expect(await countsOf(service, mailbox)).toEqual([1, 1, 1])
   })
 
-  test('in a list and a search has the first 32 KiB of each body, and says so; by itself it has all', async () => {
+  test('in a list or search has the first 32 KiB of each body and states it; the single message is complete', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
-    // The bound falls into the middle of a character.
+    // The limit falls within a character.
     const [text, html] = [`pelican ${'x'.repeat(32 * KiB - 9)}ü`, `<p>${'y'.repeat(300 * KiB)}`]
     const whole = await service.deliver(mailbox, { text: 'pelican', html: 'y'.repeat(32 * KiB) })
     const long = await service.deliver(mailbox, { text, html })
@@ -143,7 +143,7 @@ describe('a message', () => {
     expect(await detailOf(service, mailbox, `/messages/${long}`)).toMatchObject({ text_body: text, html_body: html })
   })
 
-  test('whose bodies are not kept any more is listed without them, and says so', async () => {
+  test('whose bodies were deleted is listed without them, and states it', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const id = await service.deliver(mailbox, { text: 'Hello, pelican.' })
@@ -155,7 +155,7 @@ describe('a message', () => {
     expect(await detailOf(service, mailbox, `/threads/${thread?.['id']}`)).toMatchObject({ messages: [row] })
   })
 
-  test('with nothing but an envelope is kept too, under the envelope’s sender', async () => {
+  test('with only an envelope is stored too, under the envelope sender', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const received = await service.deliver(mailbox, {
@@ -176,7 +176,7 @@ describe('a message', () => {
     expect(await rowsOf(service, mailbox, '/contacts')).toMatchObject([{ address: 'ada@example.com' }])
   })
 
-  test('is told by one event, with the ids of both', async () => {
+  test('emits one event, with the ids of both', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const id = await service.deliver(mailbox)
@@ -191,7 +191,7 @@ describe('a message', () => {
   })
 
   // Proves: mailbox-2
-  test('is deleted with its place in every count; the thread goes with its last message', async () => {
+  test('is deleted from every count; the last message takes its thread with it', async () => {
     await using service = await createMailboxApi()
     const { api, path } = service
     const mailbox = await service.newMailbox()
@@ -222,7 +222,7 @@ describe('a message', () => {
   })
 })
 
-test('a message whose content is missing is a 200 that says so, and so is the payload that webhooks get', async () => {
+test('a message with missing content is a 200 that states it, and so does the webhook payload', async () => {
   await using service = await createMailboxApi()
   const mailbox = await service.newMailbox()
   const attachments = [{ filename: 'a.csv', contentType: 'text/csv', content: Buffer.from('a,b') }]
@@ -270,7 +270,7 @@ describe('the list of messages', () => {
     ['all', ''],
     ['unread', ' AND read_at IS NULL'],
     ['read', ' AND read_at IS NOT NULL'],
-  ])('of status %s is found in one index alone, in its order', async (status, where) => {
+  ])('of status %s is found with one index alone, in its order', async (status, where) => {
     await using service = await createMailboxApi()
     const index = `mailbox_messages_${status === 'all' ? 'mailbox' : status}`
     const plan = service.app.db
@@ -280,7 +280,7 @@ describe('the list of messages', () => {
       )
       .all(1)
     expect(plan.map(({ detail }) => detail).join()).toMatch(
-      // Those of one millisecond may be sorted.
+      // Rows of one millisecond may be sorted.
       new RegExp(
         `^SEARCH mailbox_messages USING COVERING INDEX ${index} \\([^)]*\\)(,USE TEMP B-TREE FOR LAST TERM OF ORDER BY)?$`,
       ),
@@ -290,7 +290,7 @@ describe('the list of messages', () => {
 
 describe('labels', () => {
   // Proves: mailbox-8
-  test('take the place of those that are there, each once', async () => {
+  test('replace the existing ones, without duplicates', async () => {
     await using service = await createMailboxApi()
     const { api, path } = service
     const mailbox = await service.newMailbox()
@@ -327,7 +327,7 @@ describe('labels', () => {
 
 describe('a thread', () => {
   // Proves: mailbox-6
-  test('joins what answers by In-Reply-To or References, received and sent, and nothing by its subject', async () => {
+  test('joins answers by In-Reply-To or References, received and sent, never by subject', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const first = await service.deliver(mailbox, { messageId: '<1@x>', subject: 'Hello' })
@@ -366,7 +366,7 @@ describe('a thread', () => {
     })
     const page = await detailOf(service, mailbox, `/threads/${oldest?.['id']}?limit=2&offset=3`)
     expect((page['messages'] as Json[]).map(({ id }) => id)).toEqual([byReferences, copy])
-    // What was sent counts in the thread alone.
+    // Sent messages count in the thread alone.
     expect(await countsOf(service, mailbox)).toEqual([5, 5, 2])
     expect((await rowsOf(service, mailbox, '/messages')).map(({ id }) => id)).toEqual([
       stranger,
@@ -377,7 +377,7 @@ describe('a thread', () => {
     ])
   })
 
-  test('of one mailbox is not joined from another, even by the same Message-ID', async () => {
+  test('of one mailbox is never joined from another, even by the same Message-ID', async () => {
     await using service = await createMailboxApi()
     const [mailbox, other] = [await service.newMailbox(), await service.newMailbox()]
     await service.deliver(mailbox, { messageId: '<1@x>' })
@@ -388,7 +388,7 @@ describe('a thread', () => {
     ])
   })
 
-  test('keeps the answers to its messages, though a stranger uses their Message-ID again in a thread of his own', async () => {
+  test('keeps the answers to its messages, even if another sender reuses their Message-ID in another thread', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     await service.deliver(mailbox, { messageId: '<1@x>', subject: 'Ours' })
@@ -402,7 +402,7 @@ describe('a thread', () => {
     ])
   })
 
-  test('shows a long body cut, and says so', async () => {
+  test('truncates a long body, and states it', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     await service.deliver(mailbox, { text: `${'x'.repeat(64 * KiB - 1)}ü…` })
@@ -414,7 +414,7 @@ describe('a thread', () => {
 
 describe('a search', () => {
   // Proves: mailbox-7
-  test('finds all its words in subject, sender and text, whatever their case and accents, newest first', async () => {
+  test('finds all its words in subject, sender and text, ignoring case and accents, newest first', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const subject = await service.deliver(mailbox, { subject: 'Invoice for March' })
@@ -470,7 +470,7 @@ describe('a search', () => {
     "'; DROP TABLE mailbox_messages; --",
     'in\u0000voice',
     '🦆 invoice',
-  ])('of %j is no syntax: it never fails, and never leaves the mailbox', async (q) => {
+  ])('for %j is no syntax: it never fails, and never leaves the mailbox', async (q) => {
     await using service = await createMailboxApi()
     const [mailbox, other] = [await service.newMailbox(), await service.newMailbox()]
     const theirs = await service.deliver(other, { text: 'invoice m1 m2 a OR NOT AND NEAR subject mailbox DROP TABLE' })
@@ -481,7 +481,7 @@ describe('a search', () => {
     expect((await rowsOf(service, other, '/messages/search?q=invoice')).map(({ id }) => id)).toEqual([theirs])
   })
 
-  test('shows nothing of another mailbox, whatever the index says, and never finds the words of the index itself', async () => {
+  test('shows nothing of another mailbox, whatever the index contains, and never finds words of the index itself', async () => {
     await using service = await createMailboxApi()
     const [mailbox, other] = [await service.newMailbox(), await service.newMailbox()]
     await service.deliver(mailbox)
@@ -504,7 +504,7 @@ describe('a search', () => {
     expectError(await service.api('GET', service.path(mailbox, '/messages/search')), 422, 'validation_failed', 'q')
   })
 
-  test('looks at the text of the HTML when a message has no other, and at no tags', async () => {
+  test('searches the text of the HTML when a message has no other, and no tags', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const html = '<style>.stork{}</style><p class="heron">A <b>peli</b>can &amp; a t&euml;rn</p><script>ibis()</script>'
@@ -519,7 +519,7 @@ describe('a search', () => {
     for (const word of ['stork', 'heron', 'ibis', 'class']) expect(await found(word)).toEqual([])
   })
 
-  test('looks at the first 65,536 characters of a text', async () => {
+  test('searches the first 65,536 characters of a text', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const id = await service.deliver(mailbox, { text: `${'x '.repeat(32_760)} early ${'x '.repeat(100)} late` })
@@ -531,7 +531,7 @@ describe('a search', () => {
 
 describe('the raw form of a message', () => {
   // Proves: mailbox-10
-  test('is what came in, below the trace fields of this host and without results that claim to be ours', async () => {
+  test('is the received message, below the trace fields of this host and without results that claim to be ours', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const raw = [
@@ -567,7 +567,7 @@ describe('the raw form of a message', () => {
   })
 
   // Proves: mailbox-10
-  test('is a 404 for one that was sent, and for one that is older than raw messages are kept', async () => {
+  test('is a 404 for a sent message, and for one past the retention of raw messages', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const received = await service.deliver(mailbox, { messageId: '<1@x>', raw: 'A: 1\r\n\r\n' })
@@ -589,7 +589,7 @@ describe('attachments', () => {
     ['x', 'application/xhtml+xml', 'application/octet-stream', 'attachment; filename="x"'],
     ['run.js', 'text/javascript', 'application/octet-stream', 'attachment; filename="run.js"'],
     [null, 'image/png', 'image/png', 'attachment'],
-  ])('%j of type %s comes as %s to be saved, byte for byte', async (filename, contentType, served, disposition) => {
+  ])('%j of type %s is a download as %s, byte for byte', async (filename, contentType, served, disposition) => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const content = Uint8Array.from({ length: 1000 }, (_, n) => (n * 7) % 256)
@@ -616,7 +616,7 @@ describe('attachments', () => {
   })
 
   // Proves: mailbox-9
-  test('are listed in their order, in pages; there is none with another number', async () => {
+  test('are listed in order, in pages; other numbers do not exist', async () => {
     await using service = await createMailboxApi()
     const { api, path } = service
     const mailbox = await service.newMailbox()
@@ -641,7 +641,7 @@ describe('attachments', () => {
   })
 })
 
-test('of very many attachments lists, threads and searches have the first 20, and the message by itself all', async () => {
+test('lists, threads and searches show the first 20 of very many attachments, the single message all', async () => {
   await using service = await createMailboxApi()
   const mailbox = await service.newMailbox()
   const content = Buffer.from('x')
@@ -669,7 +669,7 @@ test('of very many attachments lists, threads and searches have the first 20, an
 })
 
 // Proves: mailbox-9
-test('contacts are the senders, by address, with how often and when last', async () => {
+test('contacts are the senders, by address, with their number of messages and the last time', async () => {
   await using service = await createMailboxApi()
   const mailbox = await service.newMailbox()
   await service.deliver(mailbox, { from: 'Ada <ADA@Example.com>', fromAddress: 'ADA@Example.com' })
@@ -677,7 +677,7 @@ test('contacts are the senders, by address, with how often and when last', async
   await service.deliver(mailbox, { from: 'bob@example.com', fromAddress: 'bob@example.com' })
   service.clock.advance(1000)
   await service.deliver(mailbox, { from: 'ada@example.com', fromAddress: 'ada@example.com' })
-  // What was sent from here makes nobody a contact.
+  // Sent messages create no contacts.
   await sendReply(service, mailbox, '<none@x>')
   expect((await service.api('GET', service.path(mailbox, '/contacts'))).body).toEqual({
     data: [
@@ -694,7 +694,7 @@ test('contacts are the senders, by address, with how often and when last', async
 })
 
 // Proves: mailbox-9
-test('analytics count what was received: in all, unread, since midnight, and in seven days', async () => {
+test('analytics count received messages: total, unread, since midnight, and in seven days', async () => {
   await using service = await createMailboxApi()
   const mailbox = await service.newMailbox()
   const midnight = NOW - (NOW % days(1))
@@ -766,7 +766,7 @@ describe('the payload of mailbox.message.received', () => {
   })
 
   // Proves: mailbox-13
-  test('leaves out what there is none of, and cuts a body at 256 KiB', async () => {
+  test('omits absent fields, and truncates a body after 256 KiB', async () => {
     await using service = await createMailboxApi()
     const { app, actor } = service
     const mailbox = await service.newMailbox()
@@ -793,7 +793,7 @@ describe('the payload of mailbox.message.received', () => {
     })
   })
 
-  test('is nothing once the message or its mailbox is gone, and for another account', async () => {
+  test('is undefined for a deleted message or mailbox, and for another account', async () => {
     await using service = await createMailboxApi()
     const { app, actor, api, path } = service
     const mailbox = await service.newMailbox()
@@ -809,7 +809,7 @@ describe('the payload of mailbox.message.received', () => {
   })
 })
 
-test('what a stranger sends is kept within bounds and never fails', async () => {
+test('untrusted input is truncated and never fails', async () => {
   await using service = await createMailboxApi()
   const { app, actor } = service
   const mailbox = await service.newMailbox({ local_part: 'support' })

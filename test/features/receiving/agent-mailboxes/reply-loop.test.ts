@@ -1,6 +1,6 @@
 /**
- * @module Two mailboxes of one service that write to each other over real sockets: what one sends leaves by SMTP, comes back in at the listener, is parsed
- * and put into the other.
+ * @module Two mailboxes of one service that write to each other over real sockets: mail of one leaves by SMTP, returns
+ * through the listener, is parsed and delivered to the other.
  */
 import { expect, test } from 'bun:test'
 import { createTransport } from 'nodemailer'
@@ -19,7 +19,7 @@ interface ReplyLoop extends EmailApi {
   /** Paths of the mailboxes one@sender.test and two@sender.test. */
   readonly one: string
   readonly two: string
-  /** Hands a message from one to two in at the listener, as another server would. */
+  /** Submits a message from one to two at the listener, like another server. */
   comesToTwo(headers?: Readonly<Record<string, string>>): Promise<void>
 }
 
@@ -69,7 +69,7 @@ async function startReplyLoop(): Promise<ReplyLoop> {
   }
 }
 
-/** The newest message of a mailbox with so many of them. */
+/** The newest message of a mailbox, once it has this many. */
 const newest = ({ api }: ReplyLoop, mailbox: string, count: number): Promise<Json> =>
   eventually(async () => {
     const { body } = await api('GET', `${mailbox}/messages`)
@@ -77,7 +77,7 @@ const newest = ({ api }: ReplyLoop, mailbox: string, count: number): Promise<Jso
   })
 
 // Proves: mailbox-5
-test('a question, its reply and the reply to that are one thread in each mailbox', async () => {
+test('a question, its reply and the answer to that are one thread in each mailbox', async () => {
   await using loop = await startReplyLoop()
   const { api, one, two } = loop
   await loop.comesToTwo()
@@ -104,7 +104,7 @@ test('a question, its reply and the reply to that are one thread in each mailbox
 })
 
 // Proves: mailbox-12
-test('when both answer by themselves, a message from one to the other is answered once, and the answer is not', async () => {
+test('when both reply automatically, a message from one to the other gets one reply, and the reply none', async () => {
   await using loop = await startReplyLoop()
   const { api, app, one, two } = loop
   for (const mailbox of [one, two])
@@ -115,14 +115,14 @@ test('when both answer by themselves, a message from one to the other is answere
     from_header: 'two@sender.test',
     in_reply_to: '<question@elsewhere.test>',
   })
-  // Whoever would be answered has been by the time that the processing of what came in has ended.
+  // Any reply has been sent when the processing of received mail has ended.
   await loop.inbound?.stop()
   expect(app.db.query('SELECT from_address AS "from", subject FROM emails').all()).toEqual([
     { from: 'two@sender.test', subject: 'Auto: A question' },
   ])
 })
 
-test('an automatic answer to a message without a usable Message-ID stands in the thread of the message', async () => {
+test('an automatic reply to a message without a usable Message-ID is in the thread of the message', async () => {
   await using loop = await startReplyLoop()
   const { api, app, two } = loop
   await api('PATCH', `${two}/auto-responder`, { enabled: true, rules: [{ reply: { text_body: 'I am away.' } }] })
@@ -133,7 +133,7 @@ test('an automatic answer to a message without a usable Message-ID stands in the
 })
 
 // Proves: mailbox-12
-test('a message that a program made is received and not answered', async () => {
+test('an automatic message is received and not answered', async () => {
   await using loop = await startReplyLoop()
   const { api, app, two } = loop
   await api('PATCH', `${two}/auto-responder`, { enabled: true, rules: [{ reply: { text_body: 'I am away.' } }] })

@@ -1,6 +1,6 @@
 /**
- * @module Messages as they come in, for tests of what mailboxes answer: a small one from a person, with what a test changes over it; and a service with
- * a mailbox that they can be put into.
+ * @module Received messages for tests of replies: a small one from a person, with overrides; and a service with a
+ * mailbox to deliver them to.
  */
 
 import type { App } from '#features/core/app/app.ts'
@@ -62,7 +62,7 @@ const AUTHENTIC: AuthenticationResult = {
   },
 }
 
-/** What authentication says, with DMARC's policy beside its verdict. */
+/** Authentication results, with DMARC's policy next to its result. */
 export const createAuthentication = (
   change: Partial<Omit<AuthenticationResult, 'details'>>,
   policy: string | null = null,
@@ -93,7 +93,7 @@ export const createReceived = (
   report: undefined,
 })
 
-/** Puts a message into a mailbox as the processing of received mail does; gives its public id. */
+/** Delivers a message to a mailbox like the processing of received mail; returns its public id. */
 export async function deliver(app: App, mailbox: Mailbox, received: ReceivedMessage): Promise<string> {
   const { uuid } = await app.commit.write((tx) => deliverToMailbox(app, tx, mailbox, received))
   return formatUuid(uuid)
@@ -102,9 +102,9 @@ export async function deliver(app: App, mailbox: Mailbox, received: ReceivedMess
 export interface MailboxApi extends EmailApi {
   /** Path of the mailbox agent@sender.test. */
   readonly path: string
-  /** As it is now. */
+  /** Its current state. */
   mailbox(): Mailbox
-  /** Puts a message into it; gives the message's path. */
+  /** Delivers a message to it; returns the path of the message. */
   receive(...given: Parameters<typeof createReceived>): Promise<string>
 }
 

@@ -26,24 +26,24 @@ describe('In-Reply-To and References (RFC 5322 §3.6.4)', () => {
   const headers = (messageId: string | null, references: readonly string[] = [], inReplyTo: string | null = null) =>
     buildThreadHeaders({ messageId, inReplyTo, references })
 
-  test('of an answer to a first message name that message', () => {
+  test('of a reply to a first message name that message', () => {
     expect(headers('<a@x.test>')).toEqual({ 'In-Reply-To': '<a@x.test>', References: '<a@x.test>' })
   })
 
   // Proves: mailbox-5
-  test('go on with the references of the message, in whatever form they are given', () => {
+  test('continue the references of the message, in any form', () => {
     const expected = { 'In-Reply-To': '<c@x.test>', References: '<a@x.test> <b@x.test> <c@x.test>' }
     expect(headers('<c@x.test>', ['<a@x.test>', '<b@x.test>'])).toEqual(expected)
     expect(headers('<c@x.test>', ['<a@x.test> <b@x.test>'], '<other@x.test>')).toEqual(expected)
     expect(headers('<c@x.test>', ['<a@x.test>', '<c@x.test>', '<b@x.test>'])).toEqual(expected)
   })
 
-  test('of a message without references begin with what it answers, unless it answers several', () => {
+  test('of a message without references begin with the one that it answers, unless it answers several', () => {
     expect(headers('<b@x.test>', [], '<a@x.test>').References).toBe('<a@x.test> <b@x.test>')
     expect(headers('<c@x.test>', [], '<a@x.test> <b@x.test>').References).toBe('<c@x.test>')
   })
 
-  test('are none when the message has no Message-ID, or one that no header can carry', () => {
+  test('are absent when the message has no Message-ID, or one that no header can carry', () => {
     for (const id of [
       null,
       '',
@@ -57,12 +57,12 @@ describe('In-Reply-To and References (RFC 5322 §3.6.4)', () => {
       expect(headers(id, ['<a@x.test>'])).toEqual({})
   })
 
-  test('leave out references that no header can carry', () => {
+  test('skip references that no header can carry', () => {
     const references = ['nonsense', '<ä@x.test>', '<a@x.test>', `<${'b'.repeat(600)}>`, '<c\r\nBcc: eve@x.test>']
     expect(headers('<d@x.test>', references).References).toBe('<a@x.test> <d@x.test>')
   })
 
-  test('fill a line of 998 octets at most: the first stays, and of the others the last', () => {
+  test('fill a line of at most 998 octets: with the first and the last ones', () => {
     const ids = Array.from({ length: 100 }, (_, index) => `<${String(index).padStart(10, '0')}@x.test>`)
     const { References: value = '' } = headers('<parent@x.test>', ids)
     const kept = value.split(' ')
@@ -80,17 +80,17 @@ test.each([
   ['', 'Re: (no subject)'],
   ['Re:', 'Re: (no subject)'],
   ['Two\r\nBcc: eve@x.test\u0000\u2028lines', 'Re: Two Bcc: eve@x.test lines'],
-])('the subject %j is answered with %j', (subject, expected) => {
+])('the reply to subject %j has %j', (subject, expected) => {
   expect(formatReplySubject(subject)).toBe(expected)
 })
 
-test('a subject of any length is answered with one that a header can carry', () => {
+test('the reply to a subject of any length has one that a header can carry', () => {
   expect(formatReplySubject('x'.repeat(5000))).toBe(`Re: ${'x'.repeat(900)}`)
   expect(formatReplySubject('😀'.repeat(1000)).isWellFormed()).toBe(true)
 })
 
 // Proves: mailbox-5
-test('a reply goes from the mailbox to From, as an ordinary email that stands in the thread', async () => {
+test('a reply goes from the mailbox to From, as an ordinary email in the thread', async () => {
   await using service = await createMailboxApi()
   const { api } = service
   const message = await service.receive({ references: ['<first@receiver.test>'] })
@@ -136,11 +136,11 @@ test('a reply goes from the mailbox to From, as an ordinary email that stands in
       html_body: '<p>Begin.</p>',
     },
   ])
-  // It is no message that came in.
+  // It is not a received message.
   expect((await api('GET', service.path)).body).toMatchObject({ data: { message_count: 1, unread_count: 1 } })
 })
 
-test('what comes back to a reply joins the thread, and so does the reply to that', async () => {
+test('an answer to a reply joins the thread, and so does the reply to it', async () => {
   await using service = await createMailboxApi()
   const first = await service.receive()
   const reply = at((await service.api('POST', `${first}/reply`, BODY)).body, 'data', 'message_id') as string
@@ -158,12 +158,12 @@ describe('a reply is addressed', () => {
   const CASES: readonly (readonly [what: string, message: Parameters<typeof createReceived>[0], to: string])[] = [
     ['to Reply-To where there is one', { replyTo: 'Desk <desk@receiver.test>' }, 'desk@receiver.test'],
     [
-      'to all of Reply-To',
+      'to all addresses of Reply-To',
       { replyTo: '"Doe, Jane" <jane@receiver.test>, desk@receiver.test, jane@receiver.test' },
       'jane@receiver.test, desk@receiver.test',
     ],
     [
-      'to 10 addresses at most',
+      'to at most 10 addresses',
       { replyTo: Array.from({ length: 50 }, (_, index) => `u${index}@receiver.test`).join(', ') },
       Array.from({ length: 10 }, (_, index) => `u${index}@receiver.test`).join(', '),
     ],
@@ -171,7 +171,7 @@ describe('a reply is addressed', () => {
     ['to From where Reply-To is the mailbox itself', { replyTo: `agent+x@sender.test` }, 'bob@receiver.test'],
     ['without the mailbox itself', { replyTo: `${MAILBOX_ADDRESS}, desk@receiver.test` }, 'desk@receiver.test'],
     [
-      'to the address of From where the header cannot be read',
+      'to the address of From if the header is unreadable',
       { from: 'Bob (home) bob', fromAddresses: ['bob@receiver.test'] },
       'bob@receiver.test',
     ],
@@ -185,13 +185,13 @@ describe('a reply is addressed', () => {
     })
   }
 
-  test('to From though the sender of the envelope is null', async () => {
+  test('to From even if the envelope sender is null', async () => {
     await using service = await createMailboxApi()
     const message = await service.receive({}, { mailFrom: '' })
     expect(at((await service.api('POST', `${message}/reply`, BODY)).body, 'data', 'to')).toBe('bob@receiver.test')
   })
 
-  test('to nobody when there is no address but its own: 422', async () => {
+  test('to no one if the only address is its own: 422', async () => {
     await using service = await createMailboxApi()
     for (const message of [
       { from: 'nobody', fromAddresses: [] },
@@ -203,7 +203,7 @@ describe('a reply is addressed', () => {
   })
 })
 
-test('a reply to a message without Message-ID is sent without threading headers', async () => {
+test('a reply to a message without Message-ID has no threading headers', async () => {
   await using service = await createMailboxApi()
   const message = await service.receive({ messageId: null })
   const answer = await service.api('POST', `${message}/reply`, BODY)
@@ -214,30 +214,24 @@ test.each([
   ['without a Message-ID', null],
   ['with a Message-ID that no header of ours can carry', `<${'a'.repeat(600)}@x.test>`],
   ['with the Message-ID of another thread', '<earlier@x.test>'],
-])(
-  'a reply to a message %s stands in the thread of the message, as does what comes back to it',
-  async (_, messageId) => {
-    await using service = await createMailboxApi()
-    const { api, path } = service
-    await service.receive({ messageId: '<beginning@x.test>', subject: 'Ours' })
-    const message = await service.receive({ messageId, inReplyTo: '<beginning@x.test>', subject: 'Ours' })
-    await service.receive({ messageId: '<other@x.test>', subject: 'Not ours' })
-    await service.receive({ messageId: '<earlier@x.test>', inReplyTo: '<other@x.test>', subject: 'Not ours' })
-    const answer = await api('POST', `${message}/reply`, BODY)
-    await service.receive({ messageId: null, inReplyTo: String(at(answer.body, 'data', 'message_id')) })
-    const threads = (await api('GET', `${path}/threads`)).body
-    const counts = (at(threads, 'data') as Record<string, unknown>[]).map((row) => [
-      row['subject'],
-      row['message_count'],
-    ])
-    expect(counts.toSorted()).toEqual([
-      ['Not ours', 2],
-      ['Ours', 4],
-    ])
-  },
-)
+])('a reply to a message %s is in the thread of the message, and so is the answer to it', async (_, messageId) => {
+  await using service = await createMailboxApi()
+  const { api, path } = service
+  await service.receive({ messageId: '<beginning@x.test>', subject: 'Ours' })
+  const message = await service.receive({ messageId, inReplyTo: '<beginning@x.test>', subject: 'Ours' })
+  await service.receive({ messageId: '<other@x.test>', subject: 'Not ours' })
+  await service.receive({ messageId: '<earlier@x.test>', inReplyTo: '<other@x.test>', subject: 'Not ours' })
+  const answer = await api('POST', `${message}/reply`, BODY)
+  await service.receive({ messageId: null, inReplyTo: String(at(answer.body, 'data', 'message_id')) })
+  const threads = (await api('GET', `${path}/threads`)).body
+  const counts = (at(threads, 'data') as Record<string, unknown>[]).map((row) => [row['subject'], row['message_count']])
+  expect(counts.toSorted()).toEqual([
+    ['Not ours', 2],
+    ['Ours', 4],
+  ])
+})
 
-test('a reply whose thread goes while it is accepted begins one', async () => {
+test('a reply whose thread is deleted while it is accepted starts one', async () => {
   await using service = await createMailboxApi()
   const { api, app, actor, mailbox, path } = service
   const message = await service.receive({ messageId: null })
@@ -254,8 +248,8 @@ test('a reply whose thread goes while it is accepted begins one', async () => {
   expect((await api('GET', path)).body).toMatchObject({ data: { thread_count: 1, message_count: 0 } })
 })
 
-describe('a reply is refused, and nothing is stored,', () => {
-  test('without a body, with an unknown field, or for what does not exist', async () => {
+describe('a reply is rejected, and nothing is stored,', () => {
+  test('without a body, with an unknown field, or to an unknown message', async () => {
     await using service = await createMailboxApi()
     const { api, path } = service
     const message = await service.receive()
@@ -282,7 +276,7 @@ describe('a reply is refused, and nothing is stored,', () => {
     expect(service.stored()).toEqual(before)
   })
 
-  test('to a message that was sent', async () => {
+  test('to a sent message', async () => {
     await using service = await createMailboxApi()
     await service.api('POST', `${await service.receive()}/reply`, BODY)
     const sent = (await conversation(service))[1]?.['id']
@@ -322,7 +316,7 @@ describe('a reply is refused, and nothing is stored,', () => {
     expect(at((await service.api('GET', '/v1/emails')).body, 'pagination', 'total')).toBe(0)
   })
 
-  test('faster than the account may send', async () => {
+  test("above the account's rate", async () => {
     await using service = await createMailboxApi({
       settings: { TASSIS_SEND_RATE_PER_SECOND: '1', TASSIS_SEND_BURST: '2' },
     })
@@ -335,7 +329,7 @@ describe('a reply is refused, and nothing is stored,', () => {
   })
 })
 
-test('a reply counts in the quota; one to a suppressed address is rejected and counts nothing; one of a domain that is not verified is captured', async () => {
+test('a reply counts in the quota; one to a suppressed address is rejected and not counted; one of an unverified domain is captured', async () => {
   await using service = await createMailboxApi()
   const { api, app } = service
   const message = await service.receive()
@@ -350,7 +344,7 @@ test('a reply counts in the quota; one to a suppressed address is rejected and c
   expect(app.db.query('SELECT sandbox FROM emails ORDER BY id DESC LIMIT 1').get()).toEqual({ sandbox: 1 })
 })
 
-test('a reply of a domain that was verified and has lost its records for good is a 422, and is not captured', async () => {
+test('a reply of a domain that has permanently lost its records is a 422, and is not captured', async () => {
   await using service = await createMailboxApi()
   const message = await service.receive()
   service.app.db.run('UPDATE domains SET verified_at = NULL, records_lost_at = 1')
@@ -365,7 +359,7 @@ describe('with an Idempotency-Key', () => {
   })
 
   // Proves: mailbox-5
-  test('a reply that is repeated is sent once and answered alike', async () => {
+  test('a repeated reply is sent once and gets the same response', async () => {
     await using service = await createMailboxApi()
     const message = await service.receive()
     const first = await service.api('POST', `${message}/reply`, BODY, { headers })
@@ -375,7 +369,7 @@ describe('with an Idempotency-Key', () => {
     expect(service.used()).toBe(1)
   })
 
-  test('ten at once are one', async () => {
+  test('ten concurrent ones are one', async () => {
     await using service = await createMailboxApi()
     const message = await service.receive()
     const answers = await Promise.all(
@@ -386,7 +380,7 @@ describe('with an Idempotency-Key', () => {
     expect((await conversation(service)).length).toBe(2)
   })
 
-  test('a reply that is repeated is answered though the account may not send any more', async () => {
+  test('a repeated reply gets its response even if the account may no longer send', async () => {
     await using service = await createMailboxApi()
     const message = await service.receive()
     const first = await service.api('POST', `${message}/reply`, BODY, { headers })
@@ -396,7 +390,7 @@ describe('with an Idempotency-Key', () => {
   })
 
   // Proves: idem-3
-  test('another body or another message is told as a mismatch, with the first reply', async () => {
+  test('another body or message is reported as a mismatch, with the first reply', async () => {
     await using service = await createMailboxApi()
     const [message, other] = [await service.receive(), await service.receive({ messageId: '<b@x.test>' })]
     const first = await service.api('POST', `${message}/reply`, BODY, { headers })

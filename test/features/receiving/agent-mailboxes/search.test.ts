@@ -1,4 +1,4 @@
-/** @module The search index forgets the words of messages that were taken out, once it is compacted. */
+/** @module A compacted search index does not contain the words of deleted messages. */
 import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ import {
 } from '#features/receiving/agent-mailboxes/search.ts'
 import { createTestApp } from '#test/support/app.ts'
 
-test('a compacted index has no word of messages that were taken out, and finds the others', async () => {
+test('a compacted index has no word of deleted messages, and finds the others', async () => {
   await using service = await createTestApp()
   const { app, dataDir } = service
   await app.commit.write((tx) => {

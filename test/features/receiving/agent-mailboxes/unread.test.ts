@@ -18,7 +18,7 @@ import { createMailboxApi, createReceivedMessage, type MailboxApi } from '#test/
 const MAILBOX_FULL = { code: 452, text: '4.2.2 Mailbox full' }
 const MESSAGES_OF_ACCOUNT = MAX_UNREAD_BYTES_PER_ACCOUNT / MAX_UNREAD_BYTES_PER_MAILBOX
 
-/** Puts a message of so many octets into a mailbox; gives its public id. */
+/** Delivers a message of this size to a mailbox; returns its public id. */
 async function deliverSized({ app }: MailboxApi, mailbox: Mailbox, sizeBytes: number): Promise<string> {
   const received = await createReceivedMessage(app)
   const envelope = { ...received.envelope, sizeBytes }
@@ -27,7 +27,7 @@ async function deliverSized({ app }: MailboxApi, mailbox: Mailbox, sizeBytes: nu
 }
 
 // Proves: inbound-9
-test('a mailbox with as many octets unread as it may have is full until some are acknowledged or deleted', async () => {
+test('a mailbox at its limit of unread octets is full until some are acknowledged or deleted', async () => {
   await using service = await createMailboxApi()
   const { app, api, newMailbox, path } = service
   const [mailbox, other] = [await newMailbox({ local_part: 'jobs' }), await newMailbox({ local_part: 'other' })]
@@ -58,7 +58,7 @@ test('a mailbox with as many octets unread as it may have is full until some are
 })
 
 // Proves: inbound-9
-test('a mailbox with as many messages unread as it may have is full', async () => {
+test('a mailbox at its limit of unread messages is full', async () => {
   await using service = await createMailboxApi()
   const { app, newMailbox } = service
   const mailbox = await newMailbox()
@@ -67,7 +67,7 @@ test('a mailbox with as many messages unread as it may have is full', async () =
 })
 
 // Proves: inbound-9
-test('all mailboxes of an account are full when together they have as much unread as they may have', async () => {
+test('all mailboxes of an account at its limit of unread mail are full', async () => {
   await using service = await createMailboxApi()
   const { app, api, newMailbox, path } = service
   const decide = createRecipientDecider(app)
@@ -84,7 +84,7 @@ test('all mailboxes of an account are full when together they have as much unrea
   expectBalanced(service)
 })
 
-test('the migration counts the octets of what is unread already: received, and not acknowledged', () => {
+test('the migration counts the octets of unread messages: received and not acknowledged', () => {
   using db = new Database(':memory:')
   migrate(
     db,

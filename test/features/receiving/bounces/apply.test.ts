@@ -28,7 +28,7 @@ const AS_SENT = {
 }
 
 // Proves: status-30
-test('a late hard bounce takes the delivery back, tells one event and suppresses the address', async () => {
+test('a late hard bounce reverts the delivery, emits one event and suppresses the address', async () => {
   await using post = await startBounceFixture()
   const email = await post.email(['Bob@Receiver.test'])
   const result = await post.report(reportOf({ finalRecipient: 'bob@receiver.test' }), { recipientId: idOf(email) })
@@ -68,28 +68,28 @@ test('a late hard bounce takes the delivery back, tells one event and suppresses
       diagnostic_code: 'smtp; 550 5.1.1 User unknown',
       bounce_type: 'hard',
       bounce_category: 'invalid_recipient',
-      reason: 'The receiver reported later that it was not delivered: 550 5.1.1 User unknown',
+      reason: 'The receiver reported later that delivery failed: 550 5.1.1 User unknown',
     },
   })
   expectBalanced(post.service)
 })
 
 // Proves: status-30
-test('the same report again changes nothing', async () => {
+test('a repeated report changes nothing', async () => {
   await using post = await startBounceFixture()
   const email = await post.email(['bob@receiver.test'])
   await post.report(reportOf({}), { recipientId: idOf(email) })
   const before = stateOf(post, email)
   expect(await post.report(reportOf({ status: '5.2.2' }), { recipientId: idOf(email) })).toEqual({
     kind: 'ignored',
-    why: 'The recipient is bounced already.',
+    why: 'The recipient is already bounced.',
   })
   expect(stateOf(post, email)).toEqual(before)
   expectBalanced(post.service)
 })
 
 // Proves: status-30
-test('what the receiver gave up after trying is a soft bounce without suppression, and no dead letter', async () => {
+test('a failure after retries is a soft bounce without suppression or dead letter', async () => {
   await using post = await startBounceFixture()
   const email = await post.email(['bob@receiver.test'])
   await post.report(reportOf({ status: '4.4.7', diagnostic: null }), { recipientId: idOf(email) })
@@ -114,7 +114,7 @@ test('what the receiver gave up after trying is a soft bounce without suppressio
 
 describe('an uncertain recipient', () => {
   // Proves: status-31
-  test('bounces, and is no dead letter any more', async () => {
+  test('bounces and is no longer a dead letter', async () => {
     await using post = await startBounceFixture()
     const email = await post.email(['bob@receiver.test'], 'uncertain')
     expect(stateOf(post, email).deadLetters).toBe(1)
@@ -130,7 +130,7 @@ describe('an uncertain recipient', () => {
   })
 
   // Proves: status-31
-  test.each(['delivered', 'relayed', 'expanded'] as const)('that is reported %s is sent', async (action) => {
+  test.each(['delivered', 'relayed', 'expanded'] as const)('reported as %s becomes sent', async (action) => {
     await using post = await startBounceFixture()
     const email = await post.email(['bob@receiver.test'], 'uncertain')
     const report = reportOf({ action, status: '2.0.0', diagnostic: '250 2.0.0 Saved' })
@@ -156,21 +156,21 @@ describe('an uncertain recipient', () => {
   })
 
   // Proves: status-31
-  test('that is reported delayed stays uncertain', async () => {
+  test('reported as delayed stays uncertain', async () => {
     await using post = await startBounceFixture()
     const email = await post.email(['bob@receiver.test'], 'uncertain')
     const before = stateOf(post, email)
     const report = reportOf({ action: 'delayed', status: '4.2.0' })
     expect(await post.report(report, { recipientId: idOf(email) })).toEqual({
       kind: 'ignored',
-      why: 'It tells of a delay only.',
+      why: 'The report announces a delay only.',
     })
     expect(stateOf(post, email)).toEqual(before)
   })
 })
 
-describe('of several recipients', () => {
-  test('one bounces: the email is bounced, and delivered when the first of the others was', async () => {
+describe('an email with several recipients', () => {
+  test('with one bounce has the status bounced, and delivered_at of the first other delivery', async () => {
     await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test', 'carol@b.test'])
     await post.report(reportOf({}), { recipientId: idOf(email) })
@@ -185,8 +185,7 @@ describe('of several recipients', () => {
     expectBalanced(post.service)
   })
 
-  // Each of them knows the Message-ID and the others' names, and what a report returns can be made up.
-  // Proves: status-32
+  // Every recipient knows the Message-ID and the other recipients, and a returned message can be forged.
   test.each<[string, (email: SentEmail) => Dsn]>([
     [
       'names one of them',
@@ -194,14 +193,14 @@ describe('of several recipients', () => {
     ],
     ['names none of them', (email) => reportOf({}, { originalMessageId: email.messageId })],
     [
-      'says that an uncertain one has it',
+      'states that an uncertain one has it',
       (email) =>
         reportOf(
           { action: 'delivered', status: '2.0.0', finalRecipient: 'carol@b.test' },
           { originalMessageId: email.messageId },
         ),
     ],
-  ])('a report that only has the Message-ID and %s changes and suppresses nothing', async (_, make) => {
+  ])('a report with only the Message-ID and %s changes and suppresses nothing', async (_, make) => {
     await using post = await startBounceFixture()
     for (const ended of ['sent', 'uncertain'] as const) {
       const email = await post.email([`bob@a.test`, 'carol@b.test'], ended)
@@ -209,7 +208,7 @@ describe('of several recipients', () => {
       for (const at of [{}, { accountId: post.actor.accountId }])
         expect(await post.report(make(email), at)).toEqual({
           kind: 'unmatched',
-          why: 'The email has several recipients, and nothing proves which of them the report is about.',
+          why: 'The email has several recipients, and nothing proves which one the report is about.',
         })
       expect(stateOf(post, email)).toEqual(before)
     }
@@ -219,7 +218,7 @@ describe('of several recipients', () => {
 
 describe('without a proven return path', () => {
   // Proves: status-32
-  test('the returned return path is as good as the one it came to', async () => {
+  test('a returned return path proves as much as the receiving one', async () => {
     await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test', 'carol@b.test'])
     const report = reportOf({}, { originalReturnPath: email.recipients[1]?.verp.toUpperCase() ?? '' })
@@ -228,32 +227,32 @@ describe('without a proven return path', () => {
   })
 
   // Proves: status-32
-  test('a returned return path whose MAC is wrong is none', async () => {
+  test('a returned return path with a wrong MAC is ignored', async () => {
     await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test'])
     const verp = email.recipients[0]?.verp ?? ''
     const forged = verp.replace(/(.)@/, (_, last) => `${last === 'a' ? 'b' : 'a'}@`)
     expect(await post.report(reportOf({ finalRecipient: 'bob@a.test' }, { originalReturnPath: forged }))).toEqual({
       kind: 'unmatched',
-      why: 'It names no email of ours.',
+      why: 'The report names no email of this service.',
     })
     expect(stateOf(post, email).status).toBe('sent')
   })
 
-  test('the return path of an email that was lost with a restored backup is nobody, though another email has its row', async () => {
+  test('the return path of an email lost with a restored backup matches nothing, even if another email has its row', async () => {
     await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test'])
     post.service.app.db.run('UPDATE emails SET uuid = zeroblob(16) WHERE id = ?', [email.emailId])
     const report = reportOf({ finalRecipient: 'bob@a.test' }, { originalReturnPath: email.recipients[0]?.verp ?? '' })
     expect(await post.report(report)).toEqual({
       kind: 'unmatched',
-      why: 'The recipient that the return path names is no longer there.',
+      why: 'The recipient that the return path names no longer exists.',
     })
     expect(stateOf(post, email).status).toBe('sent')
   })
 
   // Proves: status-32
-  test('the Message-ID of an email to one recipient needs no name', async () => {
+  test('the Message-ID of an email with one recipient suffices', async () => {
     await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test'])
     expect((await post.report(reportOf({}, { originalMessageId: email.messageId }))).kind).toBe('applied')
@@ -270,13 +269,13 @@ describe('without a proven return path', () => {
     await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test'])
     const report = reportOf({ finalRecipient: 'bob@a.test' }, { originalMessageId: change(email.messageId) })
-    expect(await post.report(report)).toEqual({ kind: 'unmatched', why: 'It names no email of ours.' })
+    expect(await post.report(report)).toEqual({ kind: 'unmatched', why: 'The report names no email of this service.' })
     expect(stateOf(post, email).status).toBe('sent')
   })
 })
 
 describe('with a proven return path', () => {
-  test('the failed address may be another one: the mail was forwarded', async () => {
+  test('a different failed address is accepted: the mail was forwarded', async () => {
     await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test'])
     await post.report(reportOf({ finalRecipient: 'elsewhere@x.test' }), { recipientId: idOf(email) })
@@ -285,37 +284,37 @@ describe('with a proven return path', () => {
   })
 
   // Proves: status-32
-  test('the returned message of another email is ignored', async () => {
+  test('a returned message of another email makes the report ignored', async () => {
     await using post = await startBounceFixture()
     const [email, other] = [await post.email(['bob@a.test']), await post.email(['bob@a.test'])]
     expect(
       await post.report(reportOf({}, { originalMessageId: other.messageId }), { recipientId: idOf(email) }),
     ).toEqual({
       kind: 'ignored',
-      why: 'The return path is of one email, the returned message is another one.',
+      why: 'The return path belongs to one email, the returned message is another.',
     })
     expect([stateOf(post, email).status, stateOf(post, other).status]).toEqual(['sent', 'sent'])
   })
 
-  test('the returned message for another recipient is ignored', async () => {
+  test('a returned message for another recipient makes the report ignored', async () => {
     await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test', 'carol@b.test'])
     const report = reportOf({}, { originalReturnPath: email.recipients[1]?.verp ?? '' })
     expect(await post.report(report, { recipientId: idOf(email) })).toEqual({
       kind: 'ignored',
-      why: 'It came to the return path of one recipient, the returned message was for another one.',
+      why: 'The report came to the return path of one recipient, but returns the message of another.',
     })
     expect(stateOf(post, email).status).toBe('sent')
   })
 
-  test('a Message-ID that is none of ours is no objection', async () => {
+  test('a foreign Message-ID is no obstacle', async () => {
     await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test'])
     await post.report(reportOf({}, { originalMessageId: '<rewritten@gateway.test>' }), { recipientId: idOf(email) })
     expect(stateOf(post, email).status).toBe('bounced')
   })
 
-  test('of several addresses the one we sent to counts', async () => {
+  test('the address that we sent to wins over others', async () => {
     await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test'], 'uncertain')
     const recipients = [
@@ -326,7 +325,7 @@ describe('with a proven return path', () => {
     expect(stateOf(post, email).status).toBe('sent')
   })
 
-  test('several other addresses that ended differently are ignored', async () => {
+  test('several other addresses with different outcomes are ignored', async () => {
     await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test'])
     const recipients = [
@@ -335,26 +334,26 @@ describe('with a proven return path', () => {
     ]
     expect(await post.report({ ...reportOf({}), recipients }, { recipientId: idOf(email) })).toEqual({
       kind: 'ignored',
-      why: 'It tells differently of several addresses, and none of them is the one we sent to.',
+      why: 'The report states different outcomes for several addresses, none of which we sent to.',
     })
     expect(stateOf(post, email).status).toBe('sent')
   })
 
-  test('a recipient that is no longer there matches nothing', async () => {
+  test('a deleted recipient matches nothing', async () => {
     await using post = await startBounceFixture()
     expect(await post.report(reportOf({}), { recipientId: 4711 })).toEqual({
       kind: 'unmatched',
-      why: 'The recipient that the return path names is no longer there.',
+      why: 'The recipient that the return path names no longer exists.',
     })
   })
 })
 
 // Proves: status-32
-test('a report that came to an address of one account never touches the email of another', async () => {
+test('a report to an address of one account never changes the email of another', async () => {
   await using post = await startBounceFixture()
   const email = await post.email(['bob@a.test'])
   const { accountId } = await post.createOtherAccount()
-  const foreign = { kind: 'unmatched', why: 'It is about an email of another account.' }
+  const foreign = { kind: 'unmatched', why: 'The report is about an email of another account.' }
   for (const report of [
     reportOf({}, { originalMessageId: email.messageId }),
     reportOf({}, { originalReturnPath: email.recipients[0]?.verp ?? '' }),
@@ -365,7 +364,7 @@ test('a report that came to an address of one account never touches the email of
   expect((await post.report(reportOf({}, { originalMessageId: email.messageId }), own)).kind).toBe('applied')
 })
 
-test('the account of the sender suppresses the address; another that sends there does not', async () => {
+test('only the sending account suppresses the address', async () => {
   await using post = await startBounceFixture()
   const other = await post.createOtherAccount()
   const own = await post.email(['bob@a.test'])
@@ -377,11 +376,11 @@ test('the account of the sender suppresses the address; another that sends there
 describe('a recipient in delivery', () => {
   const early = {
     kind: 'early',
-    why: 'The receiver has its message, and the end of our session with it is not known yet.',
+    why: 'The receiver has the message, and our session with it has not ended yet.',
   }
 
   test.each(['failed', 'delivered', 'relayed', 'expanded'] as const)(
-    'whose message has begun: a report of %s is early and changes nothing',
+    'whose message has begun defers a report of %s',
     async (action) => {
       await using post = await startBounceFixture()
       const email = await post.email(['bob@a.test'], 'queued')
@@ -393,44 +392,44 @@ describe('a recipient in delivery', () => {
     },
   )
 
-  test('whose message has begun: a report of a delay is none that anybody waits for', async () => {
+  test('whose message has begun ignores a report of a delay, without a retry', async () => {
     await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test'], 'queued')
     await claimInFlight(post, 'a.test')
     expect(await post.report(reportOf({ action: 'delayed' }), { recipientId: idOf(email) })).toEqual({
       kind: 'ignored',
-      why: 'It tells of a delay only.',
+      why: 'The report announces a delay only.',
     })
   })
 
-  test('whose message has not begun is not what a report is about', async () => {
+  test('whose message has not begun ignores a report', async () => {
     await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test'], 'queued')
     await claimInFlight(post, 'a.test', { hasBegun: false })
     expect(await post.report(reportOf({}), { recipientId: idOf(email) })).toEqual({
       kind: 'ignored',
-      why: 'The recipient is processing already.',
+      why: 'The recipient is already processing.',
     })
   })
 })
 
-test('a recipient that still waits is not bounced by a report', async () => {
+test('a report does not bounce a queued recipient', async () => {
   await using post = await startBounceFixture()
   const email = await post.email(['bob@a.test'], 'queued')
   expect(await post.report(reportOf({}), { recipientId: idOf(email) })).toEqual({
     kind: 'ignored',
-    why: 'The recipient is queued already.',
+    why: 'The recipient is already queued.',
   })
   expect(stateOf(post, email).status).toBe('queued')
   expectBalanced(post.service)
 })
 
-test('sandbox mail is not bounced by a report', async () => {
+test('a report does not bounce sandbox mail', async () => {
   await using post = await startBounceFixture()
   const email = await post.email(['bob@a.test'], 'sent', { sandbox: true })
   expect(await post.report(reportOf({}), { recipientId: idOf(email) })).toEqual({
     kind: 'ignored',
-    why: 'It is about sandbox mail, which nobody outside has seen.',
+    why: 'The report is about sandbox mail, which was never sent.',
   })
   expect(stateOf(post, email).status).toBe('sent')
 })

@@ -1,4 +1,4 @@
-/** @module A service that delivers nothing by itself, whose emails end as a test says, and a reader of what became of them. */
+/** @module A service that delivers nothing itself: a test decides how its emails end, and reads the results. */
 import type { Actor, App } from '#features/core/app/app.ts'
 import type { EventData } from '#features/core/events/record.ts'
 import { toEventType } from '#features/core/events/record.ts'
@@ -36,7 +36,7 @@ export interface BounceFixture extends AsyncDisposable {
   readonly app: App
   readonly actor: Actor
   readonly clock: ManualClock
-  /** An email whose recipients all ended so; `queued`: left in the queue. */
+  /** An email whose recipients all ended this way; `queued`: left in the queue. */
   email(
     to: readonly string[],
     ended?: keyof typeof VERDICTS | 'queued',
@@ -117,7 +117,7 @@ const endAttempts = (app: App, lane: string, verdict: Verdict): Promise<void> =>
       writeOutcome(app, tx, { ...attempt, startedAt: now }, verdict, undefined)
   })
 
-/** Claims the recipients of a lane, with the message under way to the receiver unless told otherwise; gives what ends them. */
+/** Claims the recipients of a lane, by default with transmission begun; returns a function that ends their attempts. */
 export async function claimInFlight(
   { app }: Pick<BounceFixture, 'app'>,
   lane: string,
@@ -136,7 +136,7 @@ export async function claimInFlight(
     })
 }
 
-/** A report of one recipient; what is not given is the usual failure without anything returned. */
+/** A report about one recipient; by default a usual failure without a returned message. */
 export const reportOf = (recipient: Partial<DsnRecipient>, more: Partial<Omit<Dsn, 'recipients'>> = {}): Dsn => ({
   form: 'standard',
   reportingMta: 'mx.receiver.test',
@@ -164,7 +164,7 @@ interface RecipientRow {
   readonly bounceCategory: string | null
 }
 
-/** What is stored of an email: its status, recipients, events after `queued`, and the addresses that its account suppresses. */
+/** Stored state of an email: status, recipients, events after `queued`, and its account's suppressed addresses. */
 export function stateOf({ app }: BounceFixture, { emailId }: SentEmail) {
   const email = app.db
     .query<{ status: number; deliveredAt: number | null; accountId: number }, [number]>(

@@ -37,7 +37,7 @@ const counted = (email: DeliveredEmail) => ({
 const ignored = { kind: 'ignored' as const, why: expect.stringMatching(/^[A-Z].*\.$/) }
 const unmatched = { kind: 'unmatched' as const, why: expect.stringMatching(/^[A-Z].*\.$/) }
 
-/** Expects that this recipient, and nobody else, has complained. */
+/** Expects a complaint of this recipient only. */
 function expectComplaint(email: DeliveredEmail, index = 0): void {
   const { id, address = '' } = email.recipients[index] ?? {}
   expect(complaints.events()).toEqual([
@@ -59,7 +59,7 @@ const rate = () => {
 }
 
 // Proves: notify-26, notify-39
-test('a complaint is told and counted once a recipient; another recipient of the email has one of his own', async () => {
+test('a complaint is emitted and counted once per recipient; another recipient may complain too', async () => {
   const email = await complaints.delivered(TO_MANY)
   const report = await complaints.report('standard', email, 1)
   expect(await complaints.apply(report)).toEqual(applied(email, 1))
@@ -71,7 +71,7 @@ test('a complaint is told and counted once a recipient; another recipient of the
   expect(rate()).toEqual({ delivered: 4, complaints: 2, rate: 0.5 })
 })
 
-test('a complaint about an address that was suppressed by hand takes the place of that, and is told', async () => {
+test('a complaint replaces a manual suppression, and is emitted', async () => {
   const { service } = complaints
   const email = await complaints.delivered(TO_BOB)
   await service.api('POST', '/v1/suppressions', { email_address: 'Bob@provider.test', reason: 'manual' })
@@ -104,16 +104,16 @@ test('the suppression is in the audit log, by the system', async () => {
   ])
 })
 
-describe('a complaint that names none of several recipients', () => {
+describe('a complaint that identifies none of several recipients', () => {
   // Proves: notify-43
-  test('sends no event and suppresses nobody, but counts toward the rate', async () => {
+  test('emits no event and suppresses no address, but counts towards the rate', async () => {
     const email = await complaints.delivered(TO_MANY)
     expect(await complaints.apply(await complaints.report('comcast', email))).toEqual(counted(email))
     expectNothing()
     expect(rate()).toEqual({ delivered: 4, complaints: 1, rate: 0.25 })
   })
 
-  test('counts once a report, and no more often than the email has recipients', async () => {
+  test('counts once per report, at most as often as the email has recipients', async () => {
     const email = await complaints.delivered(TO_MANY)
     const report = await complaints.report('comcast', email)
     expect(await complaints.apply(report, { rawRef: 1001 })).toEqual(counted(email))
@@ -124,7 +124,7 @@ describe('a complaint that names none of several recipients', () => {
     expect(rate()).toEqual({ delivered: 4, complaints: 4, rate: 1 })
   })
 
-  test('takes a place of those that the email has recipients for; reports of not-spam take none', async () => {
+  test('counts against the number of recipients; not-spam reports do not', async () => {
     const email = await complaints.delivered(TO_MANY)
     await complaints.apply(await complaints.report('standard', email, 1))
     const report = await complaints.report('comcast', email)
@@ -135,7 +135,7 @@ describe('a complaint that names none of several recipients', () => {
     expect(rate()).toEqual({ delivered: 4, complaints: 4, rate: 1 })
   })
 
-  test('gives its place to one that names a recipient, which is told and suppresses whatever came before', async () => {
+  test('is replaced by one that identifies a recipient, which is emitted and suppresses', async () => {
     const email = await complaints.delivered(TO_MANY)
     const report = await complaints.report('comcast', email)
     for (let i = 0; i < 4; i++) await complaints.apply({ ...report, feedbackType: 'fraud' })
@@ -169,7 +169,7 @@ describe('a complaint that names none of several recipients', () => {
   })
 })
 
-test('the name in a report of a known loop finds the recipient in any spelling; a name that is none of them finds nobody', async () => {
+test('a name in a report of a known loop matches a recipient in any spelling; an unknown name matches none', async () => {
   const email = await complaints.delivered({ ...TO_MANY, to: ['bob@provider.test', 'Carl@bücher.test'] })
   const report = await complaints.report('gmail-like', email)
   const apply = (...originalRcptTo: string[]) =>
@@ -179,14 +179,14 @@ test('the name in a report of a known loop finds the recipient in any spelling; 
 })
 
 // Proves: notify-42
-test('a recipient cannot complain in the name of another: nobody is suppressed by a name in an unproven report', async () => {
+test('a recipient cannot complain for another: a name in an unproven report suppresses no address', async () => {
   const email = await complaints.delivered(TO_MANY)
   const report = await complaints.report('gmail-like', email)
   expect(await complaints.apply({ ...report, originalRcptTo: ['carl@provider.test'] })).toEqual(counted(email))
   expectNothing()
 })
 
-test('reports that anybody can make up keep out none of a known loop: it proves what they have stored', async () => {
+test('forged reports do not displace those of a known loop, whose proof they take over', async () => {
   const email = await complaints.delivered({ ...TO_MANY, cc: [], bcc: [] })
   const [nameless, named] = [await complaints.report('comcast', email), await complaints.report('standard', email, 1)]
   const loops = () =>
@@ -213,7 +213,7 @@ test('reports that anybody can make up keep out none of a known loop: it proves 
   expect(rate()).toEqual({ delivered: 2, complaints: 2, rate: 1 })
 })
 
-test('the address for unsubscribing alone finds its recipient', async () => {
+test('the unsubscribe address alone identifies its recipient', async () => {
   const email = await complaints.delivered(TO_MANY)
   const report = await complaints.report('unsubscribe-link-only', email)
   const local = complaints.copy(email, 3).unsubscribe_address.split('@').slice(0, 1)
@@ -222,9 +222,9 @@ test('the address for unsubscribing alone finds its recipient', async () => {
   expectComplaint(email, 3)
 })
 
-describe('a report of not-spam', () => {
+describe('a not-spam report', () => {
   // Proves: notify-27
-  test('is kept once, and is no complaint; one may still come', async () => {
+  test('is stored once and is no complaint; a complaint may follow', async () => {
     const email = await complaints.delivered(TO_BOB)
     const report = await complaints.report('not-spam', email)
     expect(await complaints.apply(report)).toEqual(ignored)
@@ -238,7 +238,7 @@ describe('a report of not-spam', () => {
     expect(rate()).toEqual({ delivered: 1, complaints: 1, rate: 1 })
   })
 
-  test('takes no complaint back', async () => {
+  test('reverts no complaint', async () => {
     const email = await complaints.delivered(TO_BOB)
     await complaints.apply(await complaints.report('standard', email))
     expect(await complaints.apply(await complaints.report('not-spam', email))).toEqual(ignored)
@@ -246,7 +246,7 @@ describe('a report of not-spam', () => {
     expect(rate()).toEqual({ delivered: 1, complaints: 1, rate: 1 })
   })
 
-  test('that names nobody is kept no more often than the email has recipients', async () => {
+  test('without a name is stored at most as often as the email has recipients', async () => {
     const email = await complaints.delivered(TO_MANY)
     const report = { ...(await complaints.report('comcast', email)), feedbackType: 'not-spam' as const }
     for (let i = 0; i < 6; i++) expect(await complaints.apply(report)).toEqual(ignored)
@@ -255,8 +255,8 @@ describe('a report of not-spam', () => {
   })
 })
 
-describe('nobody can complain about what nobody got:', () => {
-  test('an email that waits, or ended before it was taken', async () => {
+describe('a report is ignored about', () => {
+  test('an email that is queued, or ended before it was accepted', async () => {
     const email = await complaints.accepted(TO_BOB)
     expect(await complaints.apply(await complaints.report('standard', email))).toEqual(ignored)
     await complaints.deliver('failed')
@@ -267,20 +267,23 @@ describe('nobody can complain about what nobody got:', () => {
     expect(complaints.rows()).toEqual([])
   })
 
-  test.each(['uncertain', 'bounced'] as const)('but one that is %s may have arrived', async (status) => {
-    const email = await complaints.accepted(TO_BOB)
-    await complaints.deliver(status)
-    expect(await complaints.apply(await complaints.report('standard', email))).toEqual(applied(email))
-  })
+  test.each(['uncertain', 'bounced'] as const)(
+    'but not about one that is %s, which may have arrived',
+    async (status) => {
+      const email = await complaints.accepted(TO_BOB)
+      await complaints.deliver(status)
+      expect(await complaints.apply(await complaints.report('standard', email))).toEqual(applied(email))
+    },
+  )
 
-  test('mail of the sandbox', async () => {
+  test('sandbox mail', async () => {
     const email = await complaints.delivered({ ...TO_BOB, from: 'ada@sandbox.test' })
     expect(await complaints.apply(await complaints.report('nothing-returned', email))).toEqual(ignored)
     expectNothing()
   })
 })
 
-describe('a report that does not fit is', () => {
+describe('a mismatching report is', () => {
   test('unmatched when it names nothing of ours', async () => {
     const email = await complaints.delivered(TO_BOB)
     const report = { ...(await complaints.report('gmail-like', email)), originalRcptTo: ['bob@provider.test'] }
@@ -317,7 +320,7 @@ describe('a report that does not fit is', () => {
     expectNothing()
   })
 
-  test('unmatched when the email of its address or link was lost with a restored backup, though another has its row', async () => {
+  test('unmatched when the email of its address or link was lost with a restored backup, even if another has its row', async () => {
     const email = await complaints.delivered(TO_BOB)
     const report = await complaints.report('unsubscribe-link-only', email)
     const local = complaints.copy(email).return_path.split('@')[0] ?? ''
@@ -330,7 +333,7 @@ describe('a report that does not fit is', () => {
     expectNothing()
   })
 
-  test('ignored when its address is of one email and the returned message another one', async () => {
+  test('ignored when its address and its returned message belong to different emails', async () => {
     const [one, other] = [await complaints.delivered(TO_BOB), await complaints.delivered(TO_BOB)]
     const recipientId = one.recipients[0]?.id ?? 0
     for (const name of ['comcast', 'standard', 'unsubscribe-link-only'])
@@ -340,7 +343,7 @@ describe('a report that does not fit is', () => {
     expectNothing()
   })
 
-  test('unmatched when it came to a tenant and is about mail of another one', async () => {
+  test('unmatched when it reached one tenant and concerns mail of another', async () => {
     const email = await complaints.delivered(TO_BOB)
     const { app, actor } = complaints.service
     const { accountId } = await createTestAccount(app)
@@ -352,7 +355,7 @@ describe('a report that does not fit is', () => {
     )
   })
 
-  test('unmatched when its recipient is gone', async () => {
+  test('unmatched when its recipient was deleted', async () => {
     const email = await complaints.delivered(TO_BOB)
     const report = await complaints.report('nothing-returned', email)
     expect(await complaints.apply(report, { recipientId: 987_654 })).toEqual(unmatched)
@@ -360,7 +363,7 @@ describe('a report that does not fit is', () => {
   })
 })
 
-test('a write that fails after it leaves nothing of the complaint', async () => {
+test('a failed write after it leaves nothing of the complaint', async () => {
   const email = await complaints.delivered(TO_BOB)
   const report = await complaints.report('standard', email)
   const { app } = complaints.service

@@ -42,17 +42,13 @@ test.each([
   ['the signature is not aligned', { from: [YAHOO], dkim: 'pass', aligned: false }, undefined],
   ['From has two addresses', { from: [YAHOO, 'a@mallory.test'], dkim: 'pass' }, undefined],
   [
-    'a mailbox that anybody can have there',
+    'a mailbox that the public can have there',
     { from: ['mallory@hotmail.com'], mailFrom: 'mallory@hotmail.com', spf: 'pass', dkim: 'pass' },
     undefined,
   ],
-  [
-    'another address of a domain whose address is in the setting',
-    { mailFrom: 'a@provider.test', spf: 'pass' },
-    undefined,
-  ],
+  ['another address of the domain of a configured address', { mailFrom: 'a@provider.test', spf: 'pass' }, undefined],
 ] as const satisfies readonly (readonly [string, Sender, string | undefined])[])(
-  'a feedback loop is known: %s',
+  'finds the feedback loop: %s',
   (_, sender, loop) => {
     expect(loopOf(sender)).toBe(loop)
   },

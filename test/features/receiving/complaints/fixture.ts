@@ -1,4 +1,4 @@
-/** @module Emails that were delivered, reports about them, and a look at what the reports have left. */
+/** @module Delivered emails, reports about them, and the state that the reports leave. */
 import { applyComplaint, type ComplaintResult, type ReportOrigin } from '#features/receiving/complaints/apply.ts'
 import { finishRecipient } from '#features/sending/queue/attempt-transitions.ts'
 import { claimDue } from '#features/sending/queue/queue.ts'
@@ -20,16 +20,16 @@ export interface DeliveredEmail {
   readonly recipients: readonly { readonly id: number; readonly address: string }[]
 }
 
-/** What a recipient's copy says, and reports about it repeat. */
+/** Values in a recipient's copy that reports repeat. */
 export type CopyValues = Omit<ShapeValues, 'other_recipient' | 'to'>
 
 export interface Complaints<Service extends EmailApi> {
   readonly service: Service
-  /** Accepts an email that is not delivered yet. */
+  /** Accepts an email without delivering it. */
   accepted(request?: Record<string, unknown>): Promise<DeliveredEmail>
-  /** Accepts an email and ends every recipient as sent. */
+  /** Accepts an email and marks every recipient as sent. */
   delivered(request?: Record<string, unknown>): Promise<DeliveredEmail>
-  /** Ends what is due. */
+  /** Ends all due recipients. */
   deliver(status?: 'sent' | 'bounced' | 'failed' | 'uncertain'): Promise<void>
   /** Values of the copy of a recipient. */
   copy(email: DeliveredEmail, index?: number): CopyValues

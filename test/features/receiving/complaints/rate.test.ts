@@ -13,7 +13,7 @@ const toMany = (domain: string) => ({
 })
 
 // Proves: notify-40
-test('the rate of a window is its complaints by its delivered recipients, at the time when each happened', async () => {
+test('the rate of a period divides its complaints by its deliveries, each at its own time', async () => {
   await using complaints = await createComplaints()
   const { app, actor, clock } = complaints.service
   const rate = (from: number, to: number) => readComplaintRate(app.db, actor.accountId, { from, to })
@@ -67,7 +67,7 @@ test('the newest complaints come first, of one account or of all', async () => {
   expect(listNewestComplaints(app.db, 10, (await createTestAccount(app)).accountId)).toEqual([])
 })
 
-test('sandbox mail, which nobody got, does not make the rate look better', async () => {
+test('sandbox mail does not lower the rate', async () => {
   await using complaints = await createComplaints()
   const { app, actor } = complaints.service
   await complaints.delivered({ ...toMany('one.test'), from: `ada@${UNVERIFIED}` })

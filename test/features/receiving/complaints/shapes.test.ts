@@ -3,7 +3,7 @@ import { readComplaintRate } from '#features/receiving/complaints/rate.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { createComplaints } from './fixture.ts'
 
-/** By which sign each shape finds the copy of the last of four recipients, a Bcc; `email`: only the email. */
+/** How each shape identifies the last of four recipients, a Bcc; `email`: only the email. */
 const SHAPES: Readonly<Record<string, 'address' | 'link' | 'name' | 'email'>> = {
   standard: 'address',
   'headers-only': 'address',
@@ -28,7 +28,7 @@ const SHAPES: Readonly<Record<string, 'address' | 'link' | 'name' | 'email'>> = 
 }
 const TYPES: Readonly<Record<string, string>> = { fraud: 'fraud', virus: 'virus', 'opt-out': 'other' }
 
-// One service for all: every test has emails and addresses of its own.
+// One service for all: every test has its own emails and addresses.
 let complaints: Awaited<ReturnType<typeof createComplaints>>
 beforeAll(async () => {
   complaints = await createComplaints()
@@ -38,12 +38,12 @@ afterAll(async () => {
   await complaints[Symbol.asyncDispose]()
 })
 
-/** What a complaint of a recipient leaves, and what it answers. */
+/** State after a complaint of a recipient, and its result. */
 const LEFT = { result: 'applied' as const, complaints: 1 }
 
 /**
- * Sends an email, applies the report of a shape about the copy of one of its recipients, and gives what it has left.
- * @param place `proven`: it came from a feedback loop that is known
+ * Sends an email, applies a report of a shape about a recipient's copy, and returns the resulting state.
+ * @param place `proven`: from a known feedback loop
  */
 async function outcome(
   name: string,
@@ -70,7 +70,7 @@ async function outcome(
     events: complaints.events().filter(isOf),
     suppressions: complaints.suppressions().filter(({ sourceEmailId }) => sourceEmailId === email.emailId),
     rows: complaints.rows().filter(isOf),
-    /** What a complaint of the recipient should have left. */
+    /** Expected state after a complaint of the recipient. */
     ofRecipient: {
       events: [
         {
@@ -95,7 +95,7 @@ async function outcome(
 
 describe('a report in the shape', () => {
   // Proves: status-21, notify-27
-  test.each(Object.keys(SHAPES))('%s suppresses the only recipient of its email, and tells it', async (name) => {
+  test.each(Object.keys(SHAPES))('%s suppresses the only recipient of its email, with an event', async (name) => {
     const { ofRecipient, ofNobody: _, ...left } = await outcome(name, 1, 0)
     expect(left).toEqual({ ...LEFT, ...ofRecipient })
   })
@@ -110,7 +110,7 @@ describe('a report in the shape', () => {
 
   // Proves: notify-42
   test.each(Object.entries(SHAPES).filter(([, sign]) => sign === 'name'))(
-    '%s from an unproven sender finds only the email by its %s, which the other recipients know',
+    '%s from an unproven sender matches only the email by its %s, which the other recipients know',
     async (name) => {
       const { ofNobody, ofRecipient: _, ...left } = await outcome(name, 4, 3)
       expect(left).toEqual({ result: 'counted' as const, complaints: 1, ...ofNobody })
@@ -118,7 +118,7 @@ describe('a report in the shape', () => {
   )
 
   // Proves: notify-39
-  test.each(Object.keys(SHAPES))('%s that came to the return path of a recipient is of this one', async (name) => {
+  test.each(Object.keys(SHAPES))('%s to the return path of a recipient concerns that recipient', async (name) => {
     const { ofRecipient, ofNobody: _, ...left } = await outcome(name, 4, 2, 'return path')
     expect(left).toEqual({ ...LEFT, ...ofRecipient })
   })

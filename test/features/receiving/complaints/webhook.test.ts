@@ -1,11 +1,11 @@
-/** A complaint from its report to the endpoint of the tenant, over TLS, and what it stops. */
+/** A complaint from its report to the tenant's endpoint, over TLS, and its effects. */
 import { expect, test } from 'bun:test'
 import { UUID } from '#test/support/email-api.ts'
 import { startWebhookService } from '#test/support/webhooks.ts'
 import { addComplaints } from './fixture.ts'
 
 // Proves: status-21, notify-26
-test('a complaint of a Bcc recipient is told to the webhook with its fields, and stops all mail to whoever complained', async () => {
+test("a Bcc recipient's complaint reaches the webhook with its fields, and stops all mail to that address", async () => {
   await using service = await startWebhookService({ settings: { TASSIS_PUBLIC_URL: 'https://mail.tassis.test' } })
   const complaints = addComplaints(service)
   const webhook = await service.addWebhook(['complained'])

@@ -43,7 +43,7 @@ async function registered(app: App, ...domains: readonly string[]): Promise<Acto
 const ids = (app: App): string[] => listReports(app.db, { limit: 100 }).map(({ reportId }) => reportId)
 
 // Proves: inbound-33
-test('a report is stored with what it says of itself, and found again by its id', async () => {
+test('a report is stored with its metadata and found by its id', async () => {
   const clock = new ManualClock()
   await using service = await createTestApp({ clock })
   const { app } = service
@@ -70,7 +70,7 @@ test('a report is stored with what it says of itself, and found again by its id'
     )
 })
 
-test('a report that is sent again is not stored again, whatever else it says; another kind, organisation, id or domain is another report', async () => {
+test('a repeated report is not stored again; another kind, organisation, id or domain is another report', async () => {
   await using service = await createTestApp()
   const { app } = service
   await registered(app, 'sender.test', 'other.test')
@@ -86,7 +86,7 @@ test('a report that is sent again is not stored again, whatever else it says; an
   expect(listReports(app.db, { limit: 100 }).map(({ contentRef }) => contentRef)).toEqual([7, 7, 7, 7, 7])
 })
 
-test('the account is that of the nearest verified domain at or above; nobody for a domain that is registered only, and for those of the host', async () => {
+test('a report belongs to the account of the nearest verified domain at or above its own; none for the host and unverified domains', async () => {
   await using service = await createTestApp()
   const { app } = service
   const second = await createTestAccount(app)
@@ -100,7 +100,7 @@ test('the account is that of the nearest verified domain at or above; nobody for
   await createDomain(app, second, 'news.sender.test')
   await createDomain(app, second, 'new.test')
   app.db.run(`UPDATE domains SET verified_at = 1 WHERE domain = 'news.sender.test'`)
-  const REFUSED = 'It is a report about a domain that nobody has here.'
+  const REFUSED = 'The report is about a domain that no account here has.'
   const expected = {
     'sender.test': 'Test',
     'a.b.sender.test': 'Test',
@@ -125,7 +125,7 @@ test('the account is that of the nearest verified domain at or above; nobody for
   expect(told).toEqual(expected)
 })
 
-test('of a domain and all below it 1,000 are taken within a day, and those of others all the same', async () => {
+test('a domain and its subdomains are limited to 1,000 reports within a day, without affecting other domains', async () => {
   const clock = new ManualClock()
   await using service = await createTestApp({ clock })
   const { app } = service
@@ -134,7 +134,7 @@ test('of a domain and all below it 1,000 are taken within a day, and those of ot
     for (let number = 0; number < 999; number++)
       storeDomainReport(app, tx, { ...dmarc, reportId: `r${number}`, domain: `d${number}.sender.test` }, clock.now())
   })
-  const full = 'It is a report about sender.test, of which 1000 came within a day.'
+  const full = 'The report is about sender.test, which already has 1000 reports within a day.'
   const results = [await store(app), await store(app, { reportId: 'next' }), await store(app, { domain: 'other.test' })]
   const refusal = findReportRefusal(app, { domain: 'x.sender.test' }, clock.now())
   clock.advance(days(1))
@@ -142,7 +142,7 @@ test('of a domain and all below it 1,000 are taken within a day, and those of ot
   expect({ results, refusal }).toEqual({ results: ['stored', full, 'stored', 'stored'], refusal: full })
 })
 
-test('lists are newest first, of one domain when asked, and end at the limit', async () => {
+test('lists are newest first, filtered by domain if requested, and limited', async () => {
   const clock = new ManualClock()
   await using service = await createTestApp({ clock })
   const { app } = service
@@ -165,7 +165,7 @@ test('lists are newest first, of one domain when asked, and end at the limit', a
   ]).toEqual([['3', '2', '1'], ['3', '2'], ['3', '1'], ['3'], []])
 })
 
-test('reports of over 400 days go, however many, and the others stay', async () => {
+test('reports older than 400 days are deleted; others stay', async () => {
   const clock = new ManualClock()
   await using service = await createTestApp({ clock })
   const { app } = service

@@ -27,14 +27,14 @@ beforeAll(async () => {
   await add(owner, 'bücher.test', 'verified_at = 1, inbound_enabled = 1')
   await add(owner, 'closed.test', 'verified_at = 1')
   await add(owner, 'unverified.test', 'inbound_enabled = 1')
-  // Registered first by somebody who cannot verify it.
+  // Registered first by an account that cannot verify it.
   await add(other, 'twice.test', 'inbound_enabled = 1')
   await add(owner, 'twice.test', 'verified_at = 1, inbound_enabled = 1')
   await add(owner, 'gone.test', 'verified_at = 1, inbound_enabled = 1, deleted_at = 2')
 })
 afterAll(() => service[Symbol.asyncDispose]())
 
-/** An email in the queue. */
+/** A queued email. */
 async function storedEmail(): Promise<{ recipientId: number; uuid: Uint8Array }> {
   const { app } = service
   const actor = await createTestAccount(app)
@@ -57,7 +57,7 @@ const atDomain = (address: string, name: string) => ({
   domainId: ids.get(name) ?? 0,
 })
 
-describe('a domain that is verified and takes mail', () => {
+describe('a verified domain with inbound mail', () => {
   // Proves: inbound-35
   test.each([
     ['support@inbound.test', 'inbound.test'],
@@ -67,12 +67,12 @@ describe('a domain that is verified and takes mail', () => {
     ['grüße@bücher.test', 'bücher.test'],
     ['grüße@xn--bcher-kva.test', 'bücher.test'],
     ['support@twice.test', 'twice.test'],
-  ])('takes %s', (address, name) => {
+  ])('accepts %s', (address, name) => {
     expect(decide(address)).toEqual(atDomain(address, name) as Destination)
   })
 })
 
-describe('what nobody here takes is refused in the session', () => {
+describe('an unknown destination is rejected in the session', () => {
   // Proves: suppress-14, inbound-29
   test.each([
     ['a domain that was deleted', 'support@gone.test', 550, '5.7.1'],
@@ -92,13 +92,13 @@ describe('what nobody here takes is refused in the session', () => {
   })
 })
 
-describe('strangers do not learn whether a domain is registered', () => {
+describe('replies do not reveal registered domains', () => {
   // Proves: inbound-30
   test.each([
     ['that does not take mail', 'support@closed.test'],
     ['that is not verified', 'support@unverified.test'],
     ['that is not verified, for the postmaster of its return path', 'postmaster@send.unverified.test'],
-  ])('a domain %s has the reply of one that nobody registered', (_, address) => {
+  ])('a domain %s gets the reply for an unknown domain', (_, address) => {
     expect(decide(address)).toEqual(decide(address.replace(/[a-z]+\.test$/, 'unknown.test')))
   })
 })
@@ -115,12 +115,12 @@ describe('our own addresses', () => {
     expect(decide(address)).toEqual({ kind: 'host', address })
   })
 
-  test('postmaster needs no domain (RFC 5321 §4.1.1.3)', () => {
+  test('postmaster may lack a domain (RFC 5321 §4.1.1.3)', () => {
     expect(decide('Postmaster')).toEqual({ kind: 'host', address: 'postmaster@mail.tassis.test' })
   })
 
   // Proves: status-32
-  test('a return path that we made names its recipient, in any case and under any domain; a letter changed and it is refused', () => {
+  test('our return path identifies its recipient, in any case and under any domain; an altered one is rejected', () => {
     const verp = encodeVerp({ recipientId: 4711, tag: 0 }, service.app.keys.subkey('verp'))
     for (const address of [`${verp}@send.inbound.test`, `${verp.toUpperCase()}@send.gone.test`])
       expect(decide(address)).toEqual({ kind: 'bounce', address, recipientId: 4711 })
@@ -128,7 +128,7 @@ describe('our own addresses', () => {
     expect(decide(`${verp.slice(0, -1)}${last}@send.inbound.test`)).toMatchObject({ code: 550 })
   })
 
-  test('addresses of an email that was lost with a restored backup name nobody, though another email has its row', async () => {
+  test('addresses of an email lost with a restored backup match no recipient, even if another email has its row', async () => {
     const { app } = service
     const { recipientId, uuid } = await storedEmail()
     for (const [kind, subkey, prefix] of [
@@ -147,7 +147,7 @@ describe('our own addresses', () => {
     }
   })
 
-  test('an address for unsubscribing that we made names its recipient', () => {
+  test('our unsubscribe address identifies its recipient', () => {
     const local = encodeVerp({ recipientId: 4711, tag: 0 }, service.app.keys.subkey('unsubscribe'), 'u-')
     expect(decide(`${local}@send.inbound.test`)).toEqual({
       kind: 'unsubscribe',

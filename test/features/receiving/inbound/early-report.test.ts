@@ -1,4 +1,4 @@
-/** Reports of a delivery that come while our own session with the receiver is still open. */
+/** Reports about a delivery that arrive while our own session with the receiver is open. */
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import type { Parser } from '#features/receiving/inbound/parser.ts'
 import { InboundProcessor } from '#features/receiving/inbound/process.ts'
@@ -72,7 +72,7 @@ const returnPath = (email: SentEmail, index = 0): Destination => {
   return { kind: 'bounce', address: verp, recipientId: id }
 }
 
-/** Takes a message that the parser of these tests makes a report of; the HELO brings it there. */
+/** Receives a message that the parser of these tests turns into a report, identified by its HELO. */
 const take = (destinations: readonly Destination[], report = reportOf({})) =>
   receiveMessage(post.app, {
     mailFrom: '',
@@ -84,7 +84,7 @@ const take = (destinations: readonly Destination[], report = reportOf({})) =>
     content: { kind: 'bytes', bytes: Buffer.from('A: b\n') },
   })
 
-/** Lets time pass in steps until something is so. */
+/** Advances the clock in steps until a condition holds. */
 const passUntil = (condition: () => boolean) =>
   eventually(() => {
     if (condition()) return true
@@ -104,7 +104,7 @@ test.each([
   ['sent', SENT, ['sent', 'delivered', 'bounced']],
   ['uncertain', UNCERTAIN, ['uncertain', 'bounced']],
 ] as const)(
-  'a report that comes before our session has ended is kept, and bounces what turns out to be %s',
+  'a report that arrives before our session has ended waits, and bounces a recipient that becomes %s',
   async (_, verdict, events) => {
     const email = await post.email(['bob@a.test'], 'queued')
     const end = await claimInFlight(post, 'a.test')
@@ -117,7 +117,7 @@ test.each([
   },
 )
 
-test('a report of a session that does not end is applied after a quarter of an hour, and then changes nothing', async () => {
+test('a report about a session that does not end is applied after a quarter of an hour, and then changes nothing', async () => {
   const email = await post.email(['bob@a.test'], 'queued')
   await claimInFlight(post, 'a.test')
   const takenAt = post.clock.now()
@@ -133,7 +133,7 @@ test('a report of a session that does not end is applied after a quarter of an h
   })
 })
 
-test('of one message about two recipients nothing is done twice', async () => {
+test('a message about two recipients has no effect twice', async () => {
   const early = await post.email(['bob@a.test'], 'queued')
   const end = await claimInFlight(post, 'a.test')
   const gone: Destination = { kind: 'bounce', address: 'b-gone@send.sender.test', recipientId: 4711 }
@@ -145,7 +145,7 @@ test('of one message about two recipients nothing is done twice', async () => {
   expect([ofEmail(early).status, listOperatorMail(post.app.db, { limit: 10 }).total]).toEqual(['bounced', 1])
 })
 
-test('what is for somebody else as well does not wait', async () => {
+test('a message for another recipient too does not wait', async () => {
   const email = await post.email(['bob@a.test'], 'queued')
   await claimInFlight(post, 'a.test')
   const { domain } = await createDomain(post.app, post.actor, 'inbound.test')
@@ -155,7 +155,7 @@ test('what is for somebody else as well does not wait', async () => {
   expect([parses, ofEmail(email).status]).toEqual([1, 'processing'])
 })
 
-test('those that wait hold nobody up, and end with the service', async () => {
+test('waiting reports delay no others, and end with the service', async () => {
   const email = await post.email(['bob@a.test'], 'queued')
   const other = await post.email(['carol@b.test'])
   await claimInFlight(post, 'a.test')

@@ -21,7 +21,7 @@ const apply = (app: App, destinations: readonly Destination[], received: Receive
     }),
   )
 
-test('mail for the operator is kept once for each kind, whatever the number of its addresses', async () => {
+test('operator mail is stored once for each kind, whatever the number of addresses', async () => {
   await using service = await createTestApp()
   const { app } = service
   const addresses = [
@@ -48,7 +48,7 @@ test('mail for the operator is kept once for each kind, whatever the number of i
   ])
 })
 
-test('the operator is told why a bounce or a complaint could not be matched, wherever it came', async () => {
+test('the operator sees why a bounce or complaint did not match, at any of our addresses', async () => {
   await using service = await createTestApp()
   const { app } = service
   const received = await createTestReceived(app)
@@ -76,14 +76,14 @@ test('the operator is told why a bounce or a complaint could not be matched, whe
       await apply(app, [destination], { ...received, report })
   const { mail } = listOperatorMail(app.db, { limit: 100 })
   expect(mail.map(({ kind, reason }) => [kind, reason]).toReversed()).toEqual([
-    ['bounce', 'The recipient that the return path names is no longer there.'],
-    ['bounce', 'It names no email of ours.'],
-    ['complaint', 'The recipient that its address names is no longer there.'],
-    ['complaint', 'It names no email of ours.'],
+    ['bounce', 'The recipient that the return path names no longer exists.'],
+    ['bounce', 'The report names no email of this service.'],
+    ['complaint', 'The recipient that the address names no longer exists.'],
+    ['complaint', 'The report names no email of this service.'],
   ])
 })
 
-test('mail that was taken for one account stays with it when the domain is another account’s by the time it is processed', async () => {
+test('mail accepted for one account stays with it if its domain has a new owner when it is processed', async () => {
   await using service = await createTestApp()
   const { app } = service
   const [before, after] = [await createTestAccount(app), await createTestAccount(app)]

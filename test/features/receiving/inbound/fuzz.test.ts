@@ -4,7 +4,7 @@ import { startWorker } from '#platform/workers.ts'
 import { type Random, seededRandom } from '#test/kill/random.ts'
 import { type ListenerFixture, sendMessage, startTestListener } from './listener-fixture.ts'
 
-/** What sessions are put together from: commands, their parts, every kind of line end, and what no client should say. */
+/** Building blocks of sessions: commands, their parts, every kind of line end, and invalid input. */
 const PIECES = [
   ...['EHLO a.test', 'MAIL FROM:<a@b.test>', 'RCPT TO:<c@d.test>', 'RCPT TO:<nobody@d.test>', 'DATA', 'RSET', 'NOOP'],
   ...['AUTH PLAIN', 'BDAT 5', 'VRFY a', 'HELP', 'constructor', '__proto__', 'toString', 'MAIL FROM:', 'RCPT TO:'],
@@ -16,7 +16,7 @@ const PIECES = [
 const randomBytes = (random: Random, count: number): Uint8Array =>
   Uint8Array.from({ length: count }, () => random.between(0, 255))
 
-/** A session that says these things, some at once, some after a turn; gives everything it was told until it was over. */
+/** Runs a session that sends these pieces, some together, some after a tick; returns all replies. */
 async function converse(port: number, says: readonly (string | Uint8Array)[], leaves: boolean): Promise<string> {
   let told = ''
   const socket: Socket = connect(port, '127.0.0.1')
@@ -63,7 +63,7 @@ async function runWithWorker(run: (fixture: ListenerFixture) => Promise<string[]
   return {
     reply,
     workers,
-    // Whatever is said, a line of ours begins with a reply code and has no control characters in it.
+    // Whatever the input, each reply line begins with a code and has no control characters.
     oddLines: lines.filter((line) => !/^[2345]\d\d[ -][^\0-\x1f\x7f]*$/.test(line)),
     withoutRecipient: fixture.received.filter(({ destinations }) => destinations.length === 0),
     troubles: fixture.logged.filter(({ level }) => level !== 'debug' && level !== 'info'),
@@ -72,7 +72,7 @@ async function runWithWorker(run: (fixture: ListenerFixture) => Promise<string[]
 }
 
 const UNHARMED = {
-  reply: '250 2.6.0 The message is taken in',
+  reply: '250 2.6.0 Message accepted',
   workers: 1,
   oddLines: [],
   withoutRecipient: [],
@@ -80,8 +80,8 @@ const UNHARMED = {
   spooled: [],
 }
 
-describe('a listener is not harmed by', () => {
-  test.each([1, 2, 3])('sessions of random pieces of SMTP (seed %d)', async (seed) => {
+describe('the listener withstands', () => {
+  test.each([1, 2, 3])('sessions with random pieces of SMTP (seed %d)', async (seed) => {
     const random = seededRandom(seed)
     const sessions = Array.from({ length: 80 }, () => ({
       leaves: random.chance(0.3),
@@ -96,7 +96,7 @@ describe('a listener is not harmed by', () => {
     ).toEqual(UNHARMED)
   })
 
-  test.each([4, 5])('sessions of random octets (seed %d)', async (seed) => {
+  test.each([4, 5])('sessions with random octets (seed %d)', async (seed) => {
     const random = seededRandom(seed)
     const sessions = Array.from({ length: 80 }, () =>
       Array.from({ length: random.between(1, 10) }, () => randomBytes(random, random.between(1, 4_000))),
@@ -106,14 +106,14 @@ describe('a listener is not harmed by', () => {
     ).toEqual(UNHARMED)
   })
 
-  test('random octets in messages, all of which are taken as they are sent', async () => {
+  test('random octets in messages, which are all stored unchanged', async () => {
     const random = seededRandom(6)
     await using fixture = await startTestListener()
     await using client = await fixture.connectGreeted()
     const replies: string[] = []
     const sent: string[] = []
     for (let i = 0; i < 30; i++) {
-      // Lines end in CRLF only, as RFC 5321 §2.3.8 wants; all else is chance.
+      // Lines end in CRLF only, as RFC 5321 §2.3.8 requires; the rest is random.
       const lines = Array.from({ length: random.between(1, 20) }, () =>
         Buffer.from(randomBytes(random, random.between(0, 300)))
           .toString('latin1')
@@ -126,10 +126,10 @@ describe('a listener is not harmed by', () => {
     expect({
       replies: new Set(replies),
       areSame: fixture.received.every(({ text }, index) => text === sent[index]),
-    }).toEqual({ replies: new Set(['250 2.6.0 The message is taken in']), areSame: true })
+    }).toEqual({ replies: new Set(['250 2.6.0 Message accepted']), areSame: true })
   })
 
-  test('handshakes of garbage after STARTTLS', async () => {
+  test('garbage handshakes after STARTTLS', async () => {
     const random = seededRandom(7)
     expect(
       await runWithWorker((fixture) =>
@@ -139,7 +139,7 @@ describe('a listener is not harmed by', () => {
             await using client = await fixture.connectGreeted()
             const reply = await client.say('STARTTLS')
             await client.write(garbage)
-            // Of short garbage the end of a handshake is awaited.
+            // With short garbage the test waits for the handshake timeout.
             if (random.chance(0.5)) client.socket.end()
             else client.socket.resetAndDestroy()
             await client.closed()
@@ -157,7 +157,7 @@ describe('a listener is not harmed by', () => {
     const line = `${'x'.repeat(1_000_000)}\r\n`
     const replies = [await sendMessage(client, header), await sendMessage(client, line)]
     expect({ replies, areSame: fixture.received.map(({ text }) => text === header || text === line) }).toEqual({
-      replies: ['250 2.6.0 The message is taken in', '250 2.6.0 The message is taken in'],
+      replies: ['250 2.6.0 Message accepted', '250 2.6.0 Message accepted'],
       areSame: [true, true],
     })
   })

@@ -69,7 +69,7 @@ const mixed = (...parts: readonly string[]): string =>
   `Subject: large\r\nContent-Type: multipart/mixed; boundary=x\r\n\r\n${parts.join('')}--x--\r\n`
 
 describe('large attachments', () => {
-  test('are stored octet by octet beside small ones, in their order, and leave no file behind', async () => {
+  test('are stored octet by octet with small ones, in order, and leave no files', async () => {
     const contents = [1000, 300_000, 1, 2_000_000, 300_000].map((size) => randomBytes(size))
     await process(mixed(...contents.map((content) => attached(content))))
     const attachments = newest()?.attachments ?? []
@@ -82,7 +82,7 @@ describe('large attachments', () => {
     await isClean()
   })
 
-  test('in many groups come to their own references', async () => {
+  test('in many batches keep their own references', async () => {
     const contents = Array.from({ length: 50 }, () => randomBytes(60_000))
     await process(mixed(...contents.map((content) => attached(content))))
     const attachments = newest()?.attachments ?? []
@@ -91,7 +91,7 @@ describe('large attachments', () => {
     )
   })
 
-  test('of mail that nobody keeps, or that cannot be parsed, leave no file behind', async () => {
+  test('of discarded or unparseable mail leave no files', async () => {
     const content = randomBytes(1_000_000)
     await process(mixed(attached(content)), HOST)
     await isClean()
@@ -103,14 +103,14 @@ describe('large attachments', () => {
     await isClean()
   })
 
-  test('that an earlier run left are removed when this one parses its first message', async () => {
+  test('of an earlier run are removed when the first message is parsed', async () => {
     mkdirSync(incoming(), { recursive: true })
     writeFileSync(join(incoming(), '7-0.zst'), 'left')
     await process('Subject: x\r\n\r\nHello.\r\n')
     expect(existsSync(join(incoming(), '7-0.zst'))).toBe(false)
   })
 
-  test('that a Worker had begun when it died are removed', async () => {
+  test('of a dead Worker are removed', async () => {
     const { promise: begun, resolve } = Promise.withResolvers<Worker>()
     begin(
       createParser(service.app, () => {
@@ -128,7 +128,7 @@ describe('large attachments', () => {
   })
 })
 
-test('a report of more than 256 KiB is read from its file, packed or not', async () => {
+test('a report of more than 256 KiB is read from its file, compressed or not', async () => {
   const padding = randomBytes(250_000).toString('hex')
   const xml = (id: number) =>
     `<feedback><report_metadata><org_name>a.test</org_name><report_id>${id}</report_id><date_range><begin>1790000000</begin><end>1790086400</end></date_range></report_metadata><policy_published><domain>inbound.test</domain></policy_published><record>${padding}</record></feedback>`
@@ -137,7 +137,7 @@ test('a report of more than 256 KiB is read from its file, packed or not', async
   expect(listReports(service.app.db, { limit: 10 }).map(({ reportId }) => reportId)).toEqual(['2', '1'])
 })
 
-test('a text of more than 2 MiB is shown as far as that, and is whole as an attachment', async () => {
+test('a text of more than 2 MiB is truncated, and complete as an attachment', async () => {
   const text = `${'a'.repeat(98)}\r\n`.repeat(30_000)
   await process(`Subject: x\r\n\r\n${text}`)
   const email = newest()
@@ -148,7 +148,7 @@ test('a text of more than 2 MiB is shown as far as that, and is whole as an atta
   expect(service.app.content.get(email?.textRef ?? 0).length).toBe(20_971 * 99)
 })
 
-test('what was parsed of a message is let go when it is processed', async () => {
+test('the parsed message is freed when it has been processed', async () => {
   const answers: WeakRef<ParseResult>[] = []
   begin({
     parse: async () => {
@@ -163,6 +163,6 @@ test('what was parsed of a message is let go when it is processed', async () => 
     Bun.gc(true)
     return answers.filter((answer) => answer.deref() !== undefined).length
   }
-  // The collector looks at the stack as well, where the last ones may still lie.
+  // The collector also scans the stack, which may still refer to the last ones.
   expect(await eventually(() => isHeld() <= 5)).toBe(true)
 })

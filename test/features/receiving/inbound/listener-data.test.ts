@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { DataDecoder } from '#features/receiving/inbound/listener-data.ts'
 
-/** Feeds octets in pieces of a size; gives the message, and what followed its end, if it ended. */
+/** Decodes octets in pieces of a size; returns the message, and the octets after its end, if it ended. */
 function decode(octets: string, pieceBytes: number): { content: string; rest: string | undefined } {
   const decoder = new DataDecoder()
   const bytes = Buffer.from(octets, 'latin1')
@@ -33,7 +33,7 @@ describe('the octets after DATA', () => {
     ['CR, dot, CR ends nothing', 'a\r.\rb\r\n.\r\n', { content: 'a\r.\rb\r\n', rest: '' }],
     ['CR, dot, CRLF ends nothing', 'a\r.\r\nb\r\n.\r\n', { content: 'a\r.\r\nb\r\n', rest: '' }],
     [
-      'CR, LF with NUL between, dot ends nothing',
+      'CR, LF with NUL between, dot does not end the message',
       'a\r\0\n.\r\nb\r\n.\r\n',
       { content: 'a\r\0\r\n.\r\nb\r\n', rest: '' },
     ],
@@ -48,8 +48,8 @@ describe('the octets after DATA', () => {
     expect([1, 2, 3, 4, 5, 64].map((pieceBytes) => decode(octets, pieceBytes))).toEqual(Array(6).fill(expected))
   })
 
-  test('what a sender stuffs comes out as it was, whatever its lines', () => {
-    // Every line of up to three of these characters, thrice in a row.
+  test('dot-stuffed content is restored, whatever its lines', () => {
+    // Every line of up to three of these characters, three times in a row.
     const characters = ['.', '\r', 'x', '']
     const lines = characters.flatMap((a) => characters.flatMap((b) => characters.flatMap((c) => [`${a}${b}${c}`])))
     const wrong = lines.filter((line) => {

@@ -1,4 +1,4 @@
-/** @module The SMTP listener with its Worker on a free port of the loopback address, and what it handed over. For tests. */
+/** @module The SMTP listener with its Worker on a free loopback port, and the messages that it received. For tests. */
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -13,13 +13,13 @@ export interface ListenerFixture extends AsyncDisposable {
   readonly listener: Listener
   readonly port: number
   readonly dataDir: string
-  /** Messages that were taken, with their content as it is, wherever it came. */
+  /** Received messages, with their uncompressed content. */
   readonly received: (Omit<CompleteMessage, 'content'> & { readonly kind: string; readonly text: string })[]
-  /** Lines of the log, as objects. */
+  /** Log lines as objects. */
   readonly logged: Record<string, unknown>[]
-  /** Files of messages that arrive. */
+  /** Files of arriving messages. */
   listSpooled(): string[]
-  /** A connection whose greeting was read and that said EHLO. */
+  /** A connection after its greeting and EHLO. */
   connectGreeted(options?: RawSmtpOptions): Promise<RawSmtp>
   connect(options?: RawSmtpOptions): Promise<RawSmtp>
 }
@@ -63,9 +63,7 @@ export async function startTestListener(options: ListenerFixtureOptions = {}): P
       decide:
         decide ??
         ((address) =>
-          address.startsWith('nobody')
-            ? { code: 550, text: '5.1.1 There is no such address here' }
-            : { kind: 'host', address }),
+          address.startsWith('nobody') ? { code: 550, text: '5.1.1 User unknown' } : { kind: 'host', address }),
       async receive(message) {
         await receive?.(message)
         const { content, ...others } = message
@@ -99,18 +97,18 @@ export async function startTestListener(options: ListenerFixtureOptions = {}): P
   }
 }
 
-/** The message as it came. */
+/** The content of a message. */
 export const readContent = ({ content }: CompleteMessage): Buffer =>
   Buffer.from(content.kind === 'bytes' ? content.bytes : Bun.zstdDecompressSync(readFileSync(content.path)))
 
-/** MAIL, RCPT and DATA up to the 354; gives the reply to DATA. */
+/** Sends MAIL, RCPT and DATA up to the 354; returns the reply to DATA. */
 export async function beginMessage(client: RawSmtp, to = 'postmaster@tassis.test'): Promise<string> {
   await client.say('MAIL FROM:<ada@sender.test>')
   await client.say(`RCPT TO:<${to}>`)
   return client.say('DATA')
 }
 
-/** A whole transaction; gives the reply to the final dot. */
+/** Runs a complete transaction; returns the reply to the final dot. */
 export async function sendMessage(client: RawSmtp, message: string | Uint8Array): Promise<string> {
   const reply = await beginMessage(client)
   if (!reply.startsWith('354')) return reply

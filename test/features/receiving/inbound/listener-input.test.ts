@@ -4,7 +4,7 @@ import { seededRandom } from '#test/kill/random.ts'
 
 const MAX_LINE_BYTES = 20
 
-/** The lines of an input that comes in these pieces, and what remains. */
+/** The lines of an input that arrives in these pieces, and the rest. */
 function readLines(pieces: readonly Buffer[]): { lines: string[]; rest: string } {
   const input = new CommandInput(MAX_LINE_BYTES)
   const lines: string[] = []
@@ -24,7 +24,7 @@ test.each([
   ['a line is UTF-8, also where a piece divides a character', 'jürgen 😀\r\n', ['jürgen 😀'], ''],
   ['a line of the largest size is read', `${'x'.repeat(20)}\r\n${'y'.repeat(20)}`, ['x'.repeat(20)], 'y'.repeat(20)],
   ['one octet more is too long', `NOOP\r\n${'x'.repeat(21)}\r\n`, ['NOOP', 'too long'], ''],
-])('%s, wherever the input is divided', (_, text, lines, rest) => {
+])('%s, wherever the input is split', (_, text, lines, rest) => {
   const octets = Buffer.from(text)
   const random = seededRandom(1)
   const results = Array.from({ length: 50 }, () => {
@@ -39,7 +39,7 @@ test.each([
   expect([readLines([octets]), ...results]).toEqual(Array.from({ length: 51 }, () => ({ lines, rest })))
 })
 
-test('a line without end is too long as soon as it is longer than a line may be', () => {
+test('an endless line is too long as soon as it exceeds the limit', () => {
   const input = new CommandInput(MAX_LINE_BYTES)
   input.add(Buffer.from('x'.repeat(20)))
   const before = input.takeLine()

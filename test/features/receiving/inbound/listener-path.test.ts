@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { parsePath } from '#features/receiving/inbound/listener-path.ts'
 
-/** What was read: the address, then the parameters; or why nothing was. */
+/** The address, then the parameters; or the kind of error. */
 function read(command: 'MAIL' | 'RCPT', line: string): unknown {
   const path = parsePath(command, line)
   if (path.kind === 'syntax') return 'syntax'

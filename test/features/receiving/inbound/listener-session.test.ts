@@ -14,7 +14,7 @@ import { connectSmtp } from '#test/support/smtp-client.ts'
 
 const { idleMs, sweepMs } = LISTENER_LIMITS
 
-test('the time that a client waits for a reply is no idle time of its own, whatever the reply is', async () => {
+test('waiting for a reply, of any kind, does not count as idle time', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'tassis-session-'))
   const spoolFolder = join(dataDir, 'spool')
   mkdirSync(spoolFolder)

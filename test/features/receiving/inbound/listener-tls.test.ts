@@ -11,7 +11,7 @@ import { type ListenerFixture, startTestListener } from './listener-fixture.ts'
 
 const authority = createCertificateAuthority()
 
-/** A folder with the files of a certificate, gone at the end. */
+/** A folder with the files of a certificate, removed at the end. */
 function certificateFiles(names: readonly string[], times: CertificateOptions = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'tassis-tls-'))
   const files = { tlsCertFile: join(folder, 'cert.pem'), tlsKeyFile: join(folder, 'key.pem') }
@@ -21,7 +21,7 @@ function certificateFiles(names: readonly string[], times: CertificateOptions = 
   return { ...files, files, folder, [Symbol.dispose]: () => rmSync(folder, { recursive: true }) }
 }
 
-/** The name in the certificate that a new session gets. */
+/** The name in the certificate of a new session. */
 async function nameAt(fixture: ListenerFixture): Promise<string> {
   await using client = await fixture.connectGreeted()
   const socket = await client.startTls()
@@ -31,7 +31,7 @@ async function nameAt(fixture: ListenerFixture): Promise<string> {
 
 describe('the certificate', () => {
   // Proves: inbound-31
-  test('is self-signed when none is given, made once, and readable by the owner only', async () => {
+  test('is self-signed if none is configured, created once, and readable by the owner only', async () => {
     const dataDir = mkdtempSync(join(tmpdir(), 'tassis-tls-'))
     const file = join(dataDir, 'inbound-tls.pem')
     const names: string[] = []
@@ -61,7 +61,7 @@ describe('the certificate', () => {
   })
 
   // Proves: inbound-31
-  test('is read again when its files change, and sessions go on', async () => {
+  test('is reloaded when its files change, without ending sessions', async () => {
     using given = certificateFiles(['first.test'])
     const clock = new ManualClock()
     await using fixture = await startTestListener({ config: given.files, clock })
@@ -78,12 +78,12 @@ describe('the certificate', () => {
     ])
   })
 
-  test('of files that cannot be used stays the one before, which is said once, until they are whole', async () => {
+  test('stays the previous one while its files are unusable, which is logged once', async () => {
     using given = certificateFiles(['first.test'])
     const clock = new ManualClock()
     await using fixture = await startTestListener({ config: given.files, clock })
     const renewed = authority.issue(['second.test'])
-    // The certificate is there before its key, then half of the key, then nothing.
+    // First the certificate without its key, then half of the key, then nothing.
     writeFileSync(given.tlsCertFile, renewed.cert)
     clock.advance(minutes(10))
     const names = [await nameAt(fixture)]
@@ -100,7 +100,7 @@ describe('the certificate', () => {
     expect({ names, reasons }).toEqual({
       names: ['DNS:first.test', 'DNS:first.test', 'DNS:first.test', 'DNS:second.test'],
       reasons: [
-        `The key in "${given.tlsKeyFile}" is not that of the first certificate in "${given.tlsCertFile}".`,
+        `The key in "${given.tlsKeyFile}" does not match the first certificate in "${given.tlsCertFile}".`,
         `TASSIS_TLS_KEY_FILE is "${given.tlsKeyFile}", which holds no private key in PEM form without a passphrase.`,
         `TASSIS_TLS_KEY_FILE is "${given.tlsKeyFile}", which cannot be read; give the path of a readable PEM file.`,
       ],
@@ -110,8 +110,8 @@ describe('the certificate', () => {
   test.each([
     ['for another name', ['first.test'], {}, ['names']],
     ['that has expired', ['mx.tassis.test'], { notAfter: new Date(Date.UTC(2021, 0, 1)) }, ['validTo']],
-    ['that is in order', ['mx.tassis.test'], {}, []],
-  ] as const)('%s is used; what is wrong with it is said at the start', async (_, names, times, expected) => {
+    ['without problems', ['mx.tassis.test'], {}, []],
+  ] as const)('%s is used; its problems are logged at the start', async (_, names, times, expected) => {
     using given = certificateFiles(names, times)
     await using fixture = await startTestListener({ config: given.files, clock: new ManualClock() })
     const facts = fixture.logged.flatMap((line) =>
@@ -132,18 +132,18 @@ describe('the certificate', () => {
       'TASSIS_TLS_KEY_FILE is set but TASSIS_TLS_CERT_FILE is not; set both, or none for a self-signed certificate.',
     ],
     [
-      'a file that is not there',
+      'a missing file',
       (files: { tlsKeyFile: string }) => ({ tlsCertFile: '/nowhere/cert.pem', tlsKeyFile: files.tlsKeyFile }),
       'TASSIS_TLS_CERT_FILE is "/nowhere/cert.pem", which cannot be read; give the path of a readable PEM file.',
     ],
-  ])('of %s ends the start with a sentence', async (_, configOf, expected) => {
+  ])('of %s fails the start with a sentence', async (_, configOf, expected) => {
     using given = certificateFiles(['first.test'])
     expect(await startTestListener({ config: configOf(given) }).catch((error: Error) => error.message)).toBe(expected)
   })
 })
 
 describe('TLS', () => {
-  test('before 1.2 is refused, 1.2 is spoken and written down', async () => {
+  test('before 1.2 is rejected; 1.2 is accepted and recorded', async () => {
     await using fixture = await startTestListener()
     const speak = async (version: string) => {
       const client = Bun.spawn(
@@ -176,7 +176,7 @@ describe('TLS', () => {
     })
   })
 
-  test('forgets what was said in clear (RFC 3207 §4.2), and is begun once', async () => {
+  test('discards clear text (RFC 3207 §4.2), and starts once', async () => {
     await using fixture = await startTestListener()
     await using client = await fixture.connectGreeted()
     const replies = [await client.say('STARTTLS now'), await client.say('MAIL FROM:<ada@sender.test>')]
@@ -196,7 +196,7 @@ describe('TLS', () => {
     ])
   })
 
-  test('that fails is no error of ours', async () => {
+  test('that fails is no local error', async () => {
     await using fixture = await startTestListener()
     await using client = await fixture.connectGreeted()
     await client.say('STARTTLS')

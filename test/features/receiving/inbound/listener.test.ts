@@ -9,7 +9,7 @@ import { beginMessage, readContent, sendMessage, startTestListener } from './lis
 
 const MESSAGE = 'Subject: Hello\r\n\r\nHello.\r\n'
 
-/** What a session says, line by line, and what it is told. */
+/** Runs a session: lines sent, and expected replies. */
 async function dialogue(
   fixture: Awaited<ReturnType<typeof startTestListener>>,
   lines: readonly string[],
@@ -21,7 +21,7 @@ async function dialogue(
 }
 
 describe('a session', () => {
-  test('is greeted, offers what is obeyed, and STARTTLS only in clear', async () => {
+  test('is greeted, gets the supported extensions, and STARTTLS only without TLS', async () => {
     await using fixture = await startTestListener({ config: { inboundMaxMessageBytes: MiB } })
     await using client = await fixture.connect()
     const greeting = await client.reply()
@@ -52,23 +52,23 @@ describe('a session', () => {
     ['RCPT needs MAIL', ['RCPT TO:<a@b.test>'], ['503 5.5.1']],
     ['DATA needs MAIL', ['DATA'], ['503 5.5.1']],
     [
-      'DATA needs a recipient that was accepted',
+      'DATA needs an accepted recipient',
       ['MAIL FROM:<>', 'RCPT TO:<nobody@b.test>', 'DATA'],
       ['250 2.1.0', '550 5.1.1', '554 5.5.1'],
     ],
     [
-      'RSET forgets the transaction',
+      'RSET resets the transaction',
       ['MAIL FROM:<>', 'RCPT TO:<a@b.test>', 'RSET', 'DATA'],
       ['250 2.1.0', '250 2.1.5', '250 2.0.0', '503 5.5.1'],
     ],
     ['postmaster has no domain', ['MAIL FROM:<>', 'RCPT TO:<postmaster>'], ['250 2.1.0', '250 2.1.5']],
     [
-      'a declared size over the limit is refused at MAIL',
+      'a declared size over the limit is rejected at MAIL',
       ['MAIL FROM:<> SIZE=2097153', 'MAIL FROM:<> SIZE=2097152'],
       ['552 5.3.4', '250 2.1.0'],
     ],
     [
-      'too many recipients are told so',
+      'too many recipients are rejected',
       ['MAIL FROM:<>', 'RCPT TO:<a@b.test>', 'RCPT TO:<b@b.test>', 'RCPT TO:<c@b.test>', 'RCPT TO:<d@b.test>'],
       ['250 2.1.0', '250 2.1.5', '250 2.1.5', '250 2.1.5', '452 4.5.3'],
     ],
@@ -79,12 +79,12 @@ describe('a session', () => {
     ],
     ['also a recipient', ['MAIL FROM:<>', 'RCPT TO:<jürgen@b.test>'], ['250 2.1.0', '553 5.6.7']],
     [
-      'unknown parameters are refused (RFC 5321 §4.1.1.11)',
+      'unknown parameters are rejected (RFC 5321 §4.1.1.11)',
       ['MAIL FROM:<> RET=HDRS', 'MAIL FROM:<> BODY=BINARYMIME', 'MAIL FROM:<>', 'RCPT TO:<a@b.test> NOTIFY=NEVER'],
       ['555 5.5.4', '501 5.5.4', '250 2.1.0', '555 5.5.4'],
     ],
     [
-      'addresses that are none',
+      'invalid addresses are rejected',
       ['MAIL FROM:a@b.test', 'MAIL FROM:<a b@c.test>', 'MAIL FROM:<>', 'RCPT TO:<>'],
       ['501 5.1.7', '501 5.1.7', '250 2.1.0', '501 5.1.3'],
     ],
@@ -96,7 +96,7 @@ describe('a session', () => {
 })
 
 describe('a message', () => {
-  test('is handed over with its envelope, over TLS as well as in clear', async () => {
+  test('is passed on with its envelope, with TLS and without', async () => {
     await using fixture = await startTestListener()
     await using client = await fixture.connectGreeted()
     const replies = [
@@ -119,16 +119,16 @@ describe('a message', () => {
       replies: [
         '250 2.1.0 Accepted',
         '250 2.1.5 Accepted',
-        '550 5.1.1 There is no such address here',
+        '550 5.1.1 User unknown',
         '250 2.1.5 Accepted',
         '250 2.1.5 Accepted',
         '354 End data with <CR><LF>.<CR><LF>',
-        '250 2.6.0 The message is taken in',
-        '250 2.6.0 The message is taken in',
+        '250 2.6.0 Message accepted',
+        '250 2.6.0 Message accepted',
       ],
       first: {
         mailFrom: '"a b"@sender.test',
-        // The same address twice is one recipient.
+        // A repeated address is one recipient.
         destinations: [
           { kind: 'host', address: 'bob@x.test' },
           { kind: 'host', address: 'postmaster' },
@@ -154,7 +154,7 @@ describe('a message', () => {
   })
 
   // Proves: inbound-21
-  test('gets no reply before it is on disk, while other sessions go on', async () => {
+  test('gets no reply before it is on disk, while other sessions continue', async () => {
     const arrived = Promise.withResolvers<void>()
     const onDisk = Promise.withResolvers<void>()
     await using fixture = await startTestListener({
@@ -177,7 +177,7 @@ describe('a message', () => {
     await replied
     expect({ meanwhile, reply }).toEqual({
       meanwhile: ['250 2.0.0 OK', '354 End data with <CR><LF>.<CR><LF>', undefined],
-      reply: '250 2.6.0 The message is taken in',
+      reply: '250 2.6.0 Message accepted',
     })
   })
 
@@ -187,7 +187,7 @@ describe('a message', () => {
     ['a locked database', () => Object.assign(new Error('database is locked'), { code: 'SQLITE_BUSY' }), '452 4.3.1'],
     ['a bug', () => new TypeError('undefined is not a function'), '451 4.3.0'],
     ['what a client of the API would be told', () => new AppError(422, 'validation_failed', 'No'), '451 4.3.0'],
-  ])('meets a trouble of ours (%s) with a reply that makes the sender try again', async (_, error, expected) => {
+  ])('gets a temporary rejection on a local failure (%s)', async (_, error, expected) => {
     let calls = 0
     await using fixture = await startTestListener({
       async receive() {
@@ -204,28 +204,28 @@ describe('a message', () => {
 
   // Proves: inbound-21
   test.each([
-    ['a low disk', { isDiskLow: async () => true }, '452 4.3.1 There is no room for mail; try again later'],
+    ['a low disk', { isDiskLow: async () => true }, '452 4.3.1 Insufficient system storage; try again later'],
     [
-      'a decision that fails',
+      'a failed decision',
       {
         decide: (): never => {
           throw new Error('database is locked')
         },
       },
-      '451 4.3.0 The message could not be stored; try again later',
+      '451 4.3.0 Local error in processing; try again later',
     ],
     ['a refusal of its own', { decide: () => ({ code: 450, text: '4.2.1 Not\r\n250 now' }) }, '450 4.2.1 Not  250 now'],
-  ])('meets %s at RCPT', async (_, options, expected) => {
+  ])('is rejected at RCPT: %s', async (_, options, expected) => {
     await using fixture = await startTestListener(options)
     const [, reply] = await dialogue(fixture, ['MAIL FROM:<>', 'RCPT TO:<a@b.test>'])
     expect(reply).toBe(expected)
   })
 
   test.each([
-    ['is handed over in memory up to 256 KiB', 256 * KiB, 'bytes'],
-    ['is handed over in a file above', 256 * KiB + 1, 'file'],
-    ['is handed over in a file of many blocks', 2 * MiB, 'file'],
-  ])('%s, and no file is left', async (_, sizeBytes, kind) => {
+    ['is passed in memory up to 256 KiB', 256 * KiB, 'bytes'],
+    ['is passed in a file above 256 KiB', 256 * KiB + 1, 'file'],
+    ['is passed in a file of many blocks', 2 * MiB, 'file'],
+  ])('%s, and no file remains', async (_, sizeBytes, kind) => {
     let hash: string | undefined
     await using fixture = await startTestListener({
       async receive({ content }: CompleteMessage) {
@@ -233,7 +233,7 @@ describe('a message', () => {
       },
     })
     await using client = await fixture.connectGreeted()
-    // No line ends but the last, and nothing that compresses.
+    // One long line of incompressible octets.
     const line = randomBytes(sizeBytes)
       .toString('base64')
       .slice(0, sizeBytes - 2)
@@ -248,7 +248,7 @@ describe('a message', () => {
       hash,
       spooled: fixture.listSpooled(),
     }).toEqual({
-      reply: '250 2.6.0 The message is taken in',
+      reply: '250 2.6.0 Message accepted',
       kind,
       sizeBytes,
       isWhole: true,
@@ -257,7 +257,7 @@ describe('a message', () => {
     })
   })
 
-  test('over the largest size is refused after its dot, nothing of it is kept, and the next one is taken', async () => {
+  test('above the size limit is rejected after its dot and not stored, and the next one is accepted', async () => {
     await using fixture = await startTestListener({ config: { inboundMaxMessageBytes: MiB } })
     await using client = await fixture.connectGreeted()
     const line = `${'x'.repeat(1022)}\r\n`
@@ -272,17 +272,17 @@ describe('a message', () => {
       spooled: fixture.listSpooled(),
     }).toEqual({
       replies: [
-        '250 2.6.0 The message is taken in',
+        '250 2.6.0 Message accepted',
         '552 5.3.4 Error: message exceeds fixed maximum message size 1048576',
-        '250 2.6.0 The message is taken in',
+        '250 2.6.0 Message accepted',
       ],
       sizes: [MiB, MESSAGE.length],
       spooled: [],
     })
   })
 
-  describe('that is for no tenant', () => {
-    const TOO_LARGE = '552 5.3.4 A message to this address may have 1 MiB at most'
+  describe("without a tenant's recipient", () => {
+    const TOO_LARGE = '552 5.3.4 Message size exceeds the limit of 1 MiB for this recipient'
     const line = `${'x'.repeat(1022)}\r\n`
     const startSmall = () =>
       startTestListener({
@@ -300,7 +300,7 @@ describe('a message', () => {
       await client.say('DATA')
     }
 
-    test('may be smaller than others, is refused after its dot, and leaves nothing', async () => {
+    test('has a lower size limit, is rejected after its dot and leaves nothing behind', async () => {
       await using fixture = await startSmall()
       await using client = await fixture.connectGreeted()
       const replies: string[] = []
@@ -314,7 +314,7 @@ describe('a message', () => {
         await client.write(line.repeat(lines))
         replies.push(await client.say('.'))
       }
-      const taken = '250 2.6.0 The message is taken in'
+      const taken = '250 2.6.0 Message accepted'
       expect({
         replies,
         sizes: fixture.received.map(({ sizeBytes }) => sizeBytes),
@@ -336,7 +336,7 @@ describe('a message', () => {
       expect([before, await eventually(() => fixture.listSpooled().length === 0)]).toEqual([true, true])
     })
 
-    test('is refused at RCPT when its size is declared, and a tenant beside it still gets it', async () => {
+    test("is rejected at RCPT if its declared size is too large, while a tenant's recipient still gets it", async () => {
       await using fixture = await startSmall()
       expect(
         await dialogue(fixture, [
@@ -360,7 +360,7 @@ describe('a message', () => {
     })
   })
 
-  test('that has grown too large leaves the disk before its end', async () => {
+  test('above the size limit leaves the disk before its end', async () => {
     await using fixture = await startTestListener({ config: { inboundMaxMessageBytes: MiB } })
     await using client = await fixture.connectGreeted()
     await beginMessage(client)
@@ -371,32 +371,32 @@ describe('a message', () => {
     expect([before, await eventually(() => fixture.listSpooled().length === 0)]).toEqual([true, true])
   })
 
-  test('of twice the largest size is not read to its end', async () => {
+  test('of twice the size limit is not read to its end', async () => {
     await using fixture = await startTestListener({ config: { inboundMaxMessageBytes: MiB } })
     await using client = await fixture.connectGreeted()
     await beginMessage(client)
     const line = `${'x'.repeat(1022)}\r\n`.repeat(64)
     for (let i = 0; i < 33; i++) void client.write(line)
     expect([await client.reply(), await client.closed(), fixture.received]).toEqual([
-      '552 5.3.4 The message is far too large',
+      '552 5.3.4 Message size exceeds limit',
       '',
       [],
     ])
   })
 
-  test('whose client leaves before its end is forgotten, with its file', async () => {
+  test('whose client disconnects early is dropped, with its file', async () => {
     await using fixture = await startTestListener()
     const client = await fixture.connectGreeted()
     await beginMessage(client)
     await client.write(`${'x'.repeat(1022)}\r\n`.repeat(512))
     client.destroy()
-    // The Worker takes what happens in order: another whole message comes after the end of that connection.
+    // The Worker handles events in order: another complete message follows the end of that connection.
     await using next = await fixture.connectGreeted()
     await sendMessage(next, MESSAGE)
     expect({ taken: fixture.received.length, spooled: fixture.listSpooled() }).toEqual({ taken: 1, spooled: [] })
   })
 
-  test('whose client leaves while it is stored is stored', async () => {
+  test('whose client disconnects while it is stored is stored', async () => {
     const arrived = Promise.withResolvers<void>()
     const onDisk = Promise.withResolvers<void>()
     await using fixture = await startTestListener({
@@ -413,10 +413,10 @@ describe('a message', () => {
     onDisk.resolve()
     await using next = await fixture.connectGreeted()
     const reply = await sendMessage(next, MESSAGE)
-    expect({ reply, taken: fixture.received.length }).toEqual({ reply: '250 2.6.0 The message is taken in', taken: 2 })
+    expect({ reply, taken: fixture.received.length }).toEqual({ reply: '250 2.6.0 Message accepted', taken: 2 })
   })
 
-  test('that the memory for arriving messages has no room for goes into a file, however small', async () => {
+  test('goes to a file when the memory for arriving messages is full, however small', async () => {
     await using fixture = await startTestListener({ limits: { bufferBytes: 6 * KiB } })
     await using first = await fixture.connectGreeted()
     await using second = await fixture.connectGreeted()
@@ -433,7 +433,7 @@ describe('a message', () => {
     })
   })
 
-  test('that the room for files has no place for is told so, and the room is free again', async () => {
+  test('is rejected temporarily when the spool is full, and the space is freed again', async () => {
     await using fixture = await startTestListener({ limits: { spoolBytes: MiB } })
     await using client = await fixture.connectGreeted()
     const large = (sizeBytes: number) => `${randomBytes(sizeBytes).toString('base64').slice(0, sizeBytes)}\r\n`
@@ -444,27 +444,27 @@ describe('a message', () => {
     ]
     expect({ replies, spooled: fixture.listSpooled() }).toEqual({
       replies: [
-        '452 4.3.1 There is no room for the message; try again later',
-        '250 2.6.0 The message is taken in',
-        '250 2.6.0 The message is taken in',
+        '452 4.3.1 Insufficient system storage; try again later',
+        '250 2.6.0 Message accepted',
+        '250 2.6.0 Message accepted',
       ],
       spooled: [],
     })
   })
 
-  test('that began while there was room gets no further into what is reserved of the disk', async () => {
+  test('in progress cannot use the disk reserve', async () => {
     await using fixture = await startTestListener({ config: { minFreeDisk: 1024 * 1024 * GiB } })
     await using client = await fixture.connectGreeted()
     const large = randomBytes(MiB).toString('base64').slice(0, MiB)
     const replies = [await sendMessage(client, `${large}\r\n`), await sendMessage(client, MESSAGE)]
     expect({ replies, spooled: fixture.listSpooled() }).toEqual({
-      replies: ['452 4.3.1 There is no room for the message; try again later', '250 2.6.0 The message is taken in'],
+      replies: ['452 4.3.1 Insufficient system storage; try again later', '250 2.6.0 Message accepted'],
       spooled: [],
     })
   })
 
   // Proves: inbound-19
-  test('finds room for files that another address has most of: the largest message of that one is refused', async () => {
+  test('gets spool space from the network with the most: the largest message of that one is rejected', async () => {
     await using fixture = await startTestListener({ limits: { spoolBytes: 3 * MiB } })
     const large = (sizeBytes: number) => randomBytes(sizeBytes).toString('base64').slice(0, sizeBytes)
     const begun = async (localAddress: string, sizeBytes: number) => {
@@ -478,13 +478,13 @@ describe('a message', () => {
     await using honest = await fixture.connectGreeted({ localAddress: '127.0.1.2' })
     const reply = await sendMessage(honest, `${large(1.5 * MiB)}\r\n`)
     expect([reply, await largest.say('\r\n.'), await second.say('\r\n.')]).toEqual([
-      '250 2.6.0 The message is taken in',
-      '452 4.3.1 There is no room for the message; try again later',
-      '250 2.6.0 The message is taken in',
+      '250 2.6.0 Message accepted',
+      '452 4.3.1 Insufficient system storage; try again later',
+      '250 2.6.0 Message accepted',
     ])
   })
 
-  test('comes through swaks, with STARTTLS and pipelining', async () => {
+  test('from swaks is accepted, with STARTTLS and pipelining', async () => {
     await using fixture = await startTestListener()
     const swaks = Bun.spawn(
       [
@@ -498,19 +498,19 @@ describe('a message', () => {
     const [taken] = fixture.received
     expect({
       code: await swaks.exited,
-      said: output.includes('250 2.6.0 The message is taken in'),
+      said: output.includes('250 2.6.0 Message accepted'),
       destinations: taken?.destinations.map(({ address }) => address),
       text: taken?.text,
     }).toEqual({
       code: 0,
       said: true,
       destinations: ['bob@x.test', 'eve@x.test'],
-      // swaks ends every message with a line of its own.
+      // swaks appends a line to every message.
       text: 'Subject: Swaks\r\n\r\n.dot\r\n\r\n',
     })
   })
 
-  test('handed over is what a reader of the content gets back, bit by bit', async () => {
+  test('reaches a reader of its content bit by bit', async () => {
     let content: Buffer | undefined
     await using fixture = await startTestListener({
       async receive(message) {
@@ -518,7 +518,7 @@ describe('a message', () => {
       },
     })
     await using client = await fixture.connectGreeted()
-    // Every octet but those that end lines.
+    // Every octet except line ends.
     const octets = Buffer.from(
       Array.from({ length: 256 }, (_, octet) => octet).filter((octet) => octet !== 10 && octet !== 13),
     )

@@ -15,7 +15,7 @@ import { ManualClock } from '#test/support/manual-clock.ts'
 
 const NEVER = Promise.withResolvers<never>().promise
 
-/** Knows what a test says; names with `silent` in them are never answered. */
+/** Resolves the names of a test; names with `silent` in them get no answer. */
 function createStubResolver(texts: Readonly<Record<string, string>> = {}): Resolver & { readonly asked: string[] } {
   const asked: string[] = []
   const ask = (name: string): Promise<Answer<never>> => {
@@ -44,10 +44,10 @@ interface Bench extends AsyncDisposable {
   readonly app: App
   readonly parser: Parser
   readonly clock: ManualClock
-  /** Every Worker that was started, in order. */
+  /** All started Workers, in order. */
   readonly workers: readonly Worker[]
   readonly resolver: ReturnType<typeof createStubResolver>
-  /** Stores a message and gives the request to parse it. */
+  /** Stores a message and returns the request to parse it. */
   request(raw: string | Uint8Array, more?: Partial<ParseRequest>): Promise<ParseRequest>
   /** Stores and parses a message. */
   parse(raw: string | Uint8Array, more?: Partial<ParseRequest>): Promise<ParseResult>
@@ -98,15 +98,15 @@ async function createBench(texts?: Readonly<Record<string, string>>): Promise<Be
 const message = (subject: string, from = 'ann@sender.example'): string =>
   `From: ${from}\r\nSubject: ${subject}\r\n\r\nhello\r\n`
 
-/** Half a minute in which the main thread hears nothing, because it hears nothing before the test awaits something. */
+/** Half a minute without messages for the main thread, because the test does not yield. */
 function passHalfMinute(clock: ManualClock): void {
   for (let look = 0; look < 3; look++) clock.advance(seconds(10))
 }
 
-const TOO_SLOW = 'It takes longer than 30 seconds to parse.'
+const TOO_SLOW = 'Parsing takes longer than 30 seconds.'
 
 // Proves: inbound-32
-test('a message is read from the store, parsed, freed of quotations and authenticated', async () => {
+test('a message is read from the store, parsed, stripped of quotations and authenticated', async () => {
   await using bench = await createBench({
     'sender.example': 'v=spf1 ip4:192.0.2.1 -all',
     '_dmarc.sender.example': 'v=DMARC1; p=reject',
@@ -153,7 +153,7 @@ test('a message is read from the store, parsed, freed of quotations and authenti
   expect(bench.resolver.asked).toContain('sender.example')
 })
 
-test('what cannot be parsed is answered with the reason, and still authenticated', async () => {
+test('an unparseable message gets a reason, and is still authenticated', async () => {
   await using bench = await createBench({ 'sender.example': 'v=spf1 ip4:192.0.2.1 -all' })
   const answer = await bench.parse('X:\r\n'.repeat(100_001))
   expect({ ...answer, authentication: answer.authentication.spf }).toEqual({
@@ -163,7 +163,7 @@ test('what cannot be parsed is answered with the reason, and still authenticated
   })
 })
 
-test('a message that is not in the store rejects', async () => {
+test('a message missing from the store rejects', async () => {
   await using bench = await createBench()
   const request = await bench.request(message('there'))
   await expect(bench.parser.parse({ ...request, rawRef: request.rawRef + 1 })).rejects.toThrow(
@@ -172,7 +172,7 @@ test('a message that is not in the store rejects', async () => {
   expect((await bench.parser.parse(request)).message?.subject).toBe('there')
 })
 
-test('a message that is damaged in the store rejects as unreadable, one whose attachments cannot be written does not', async () => {
+test('a message corrupt in the store rejects as unreadable; one whose attachments cannot be written does not', async () => {
   await using bench = await createBench()
   const large = `Content-Type: a/b\r\nContent-Transfer-Encoding: base64\r\n\r\n${randomBytes(3_000_000).toString('base64')}\r\n`
   const damaged = await bench.request(large)
@@ -185,14 +185,14 @@ test('a message that is damaged in the store rejects as unreadable, one whose at
 
   writeFileSync(join(month, name), whole)
   const incoming = join(bench.app.config.dataDir, 'content', 'incoming')
-  // As the second message's first attachment will be named.
+  // The path of the second message's first attachment.
   writeFileSync(join(incoming, `${filePrefix(2)}0.zst`), '')
   expect(await nameOf(bench.parser.parse(damaged))).toBe('Error')
   const { message: parsed } = await bench.parser.parse(damaged)
   expect(parsed?.attachments.length).toBe(1)
 })
 
-test('waits for DNS as long as it is told', async () => {
+test('DNS has the requested time limit', async () => {
   await using bench = await createBench()
   const from = 'ann@silent.example'
   const { message: parsed, authentication } = await bench.parse(message('slow', from), {
@@ -202,7 +202,7 @@ test('waits for DNS as long as it is told', async () => {
   expect([parsed?.subject, authentication.spf]).toEqual(['slow', 'temperror'])
 })
 
-test('attachments of every encoding arrive byte for byte, whatever they share a buffer with in the Worker', async () => {
+test('attachments of every encoding arrive byte for byte, even if they share a buffer in the Worker', async () => {
   await using bench = await createBench()
   const large = Buffer.alloc(8_000_000, 'tassis')
   const part = (encoding: string, body: string) =>
@@ -213,7 +213,7 @@ test('attachments of every encoding arrive byte for byte, whatever they share a 
   expect(
     parsed?.attachments.map(({ content, file }) => [content.length, content.buffer.byteLength, file?.sizeBytes]),
   ).toEqual([
-    // A large one comes in a file.
+    // A large one is in a file.
     [0, 0, 8_000_000],
     [5, 5, undefined],
     [0, 0, undefined],
@@ -225,7 +225,7 @@ test('attachments of every encoding arrive byte for byte, whatever they share a 
   expect(large.subarray(0, 200_000).equals(parsed?.attachments[4]?.content ?? new Uint8Array())).toBe(true)
 })
 
-test('messages that are parsed wait for DNS beside each other, and each gets its own answer', async () => {
+test('parsed messages wait for DNS concurrently, and each gets its own answer', async () => {
   await using bench = await createBench()
   const slow = bench.parse(message('slow', 'ann@silent.example'), { mailFrom: 'ann@silent.example' })
   const subjects = await Promise.all(
@@ -257,7 +257,7 @@ test('small messages do not wait for large ones, and large ones wait for each ot
 })
 
 describe('a Worker that dies', () => {
-  test('30 seconds without a word end it: the message that it parses is a problem, and the next one gets a new Worker', async () => {
+  test('after 30 silent seconds is ended: its message has a problem, and the next one gets a new Worker', async () => {
     await using bench = await createBench()
     await bench.parse(message('first'))
     const request = await bench.request(message('endless'))
@@ -268,7 +268,7 @@ describe('a Worker that dies', () => {
     expect(bench.workers.length).toBe(2)
   })
 
-  test('20 seconds without a word do not, nor does one long pause of the process', async () => {
+  test('survives 20 silent seconds and one long pause of the process', async () => {
     await using bench = await createBench()
     await bench.parse(message('first'))
     const request = await bench.request(message('slow'))
@@ -282,7 +282,7 @@ describe('a Worker that dies', () => {
     expect(bench.workers.length).toBe(1)
   })
 
-  test('messages that came in meanwhile do not put the end off', async () => {
+  test('is ended even if messages keep arriving', async () => {
     await using bench = await createBench()
     await bench.parse(message('first'))
     const request = await bench.request(message('endless'))
@@ -298,11 +298,11 @@ describe('a Worker that dies', () => {
     )
   })
 
-  test('those that are authenticated keep what was parsed; the one that was being parsed is tried once more, alone', async () => {
+  test('keeps the results of messages being authenticated; the one being parsed is retried alone', async () => {
     await using bench = await createBench()
     await bench.parse(message('first'))
     const silent = bench.parse(message('silent', 'ann@silent.example'), { mailFrom: 'ann@silent.example' })
-    // Parsed: DNS is asked after that.
+    // Parsed: the DNS query follows.
     while (!bench.resolver.asked.some((name) => name.includes('silent'))) await Bun.sleep(1)
     const request = await bench.request(message('innocent'))
     const innocent = bench.parser.parse(request)
@@ -313,7 +313,7 @@ describe('a Worker that dies', () => {
     expect(bench.workers.length).toBe(2)
   })
 
-  test('one that was tried alone and ends the Worker again is a problem', async () => {
+  test('ended again by a message parsed alone makes that one a problem', async () => {
     await using bench = await createBench()
     await bench.parse(message('first'))
     const silent = bench.parse(message('silent', 'ann@silent.example'), { mailFrom: 'ann@silent.example' })
@@ -324,23 +324,23 @@ describe('a Worker that dies', () => {
     await silent
     const again = bench.workers[1]
     if (!again) throw new Error('no second Worker')
-    // It starts before it is ended, as one that a message ends does.
+    // It starts before it is ended, as when a message ends it.
     await new Promise((resolve) => again.addEventListener('message', resolve, { once: true }))
     passHalfMinute(bench.clock)
     expect((await guilty).problem).toBe(TOO_SLOW)
   })
 
-  test('a Worker that ends by itself is replaced', async () => {
+  test('that ends by itself is replaced', async () => {
     await using bench = await createBench()
     await bench.parse(message('first'))
     const request = await bench.request(message('deadly'))
     const deadly = bench.parser.parse(request)
     bench.workers[0]?.terminate()
-    expect((await deadly).problem).toBe('The parser broke down over it.')
+    expect((await deadly).problem).toBe('The parser crashed on it.')
     expect((await bench.parse(message('next'))).message?.subject).toBe('next')
   })
 
-  test('one that cannot even be started rejects, and condemns no message', async () => {
+  test('that cannot start rejects, and blames no message', async () => {
     await using bench = await createBench()
     const request = await bench.request(message('first'))
     const first = bench.parser.parse(request)
@@ -350,7 +350,7 @@ describe('a Worker that dies', () => {
   })
 })
 
-test('a Worker that has had nothing to do for a minute ends, and the next message starts another', async () => {
+test('a Worker idle for a minute ends, and the next message starts another', async () => {
   await using bench = await createBench()
   await bench.parse(message('first'))
   bench.clock.advance(seconds(59))
@@ -361,7 +361,7 @@ test('a Worker that has had nothing to do for a minute ends, and the next messag
   expect(bench.workers.length).toBe(2)
 })
 
-test('a closed parser rejects what waits and what comes', async () => {
+test('a closed parser rejects waiting and new messages', async () => {
   await using bench = await createBench()
   const request = await bench.request(message('late'))
   const waiting = [bench.parser.parse(request), bench.parser.parse(request)]
@@ -399,13 +399,13 @@ describe('reports', () => {
     expect((await bench.parse(raw, { mailFrom: '' })).report?.kind).toBe(kind as never)
   })
 
-  test('nobody looks for one when none is wanted', async () => {
+  test('a report is not looked for unless requested', async () => {
     await using bench = await createBench()
     expect((await bench.parse(DELIVERY, { mailFrom: '', wantsReport: false })).report).toBeUndefined()
   })
 })
 
-test('a message of the corpus comes through the Worker as it was parsed', async () => {
+test('a message of the corpus passes the Worker unchanged', async () => {
   await using bench = await createBench()
   const raw = readFileSync(join(import.meta.dir, '../../../corpus/messages/outlook-desktop.eml'))
   const { message: parsed } = await bench.parse(raw)

@@ -62,7 +62,7 @@ const MESSAGE: ParsedMessage = {
 }
 const PARSED: ParseResult = { message: MESSAGE, strippedText: null, authentication: UNKNOWN_AUTHENTICATION }
 
-/** A parser that answers what the test wants. */
+/** A parser with the results of the test. */
 function createStubParser(
   answer: (request: ParseRequest) => Promise<ParseResult>,
 ): Parser & { readonly asked: ParseRequest[] } {
@@ -137,7 +137,7 @@ function begin(parser: Parser): InboundProcessor {
   return processor
 }
 
-/** Runs a test in which what waits for another try waits for milliseconds. */
+/** Runs a test with retry delays of milliseconds. */
 async function runOutOfTime(run: () => Promise<void>): Promise<void> {
   const { clock } = service.app
   const { after } = clock
@@ -154,14 +154,14 @@ async function runOutOfTime(run: () => Promise<void>): Promise<void> {
   }
 }
 
-/** As the queue has them, in its order. */
+/** Attempts of the queue entries, in order. */
 const attempts = () =>
   service.app.db
     .query<{ attempts: number }, []>('SELECT attempts FROM inbound_receipts ORDER BY id')
     .all()
     .map((row) => row.attempts)
 
-/** Ends a processor as the death of the process would: what it had counted stays. */
+/** Ends a processor like the death of the process: counted attempts stay. */
 async function kill(processor: InboundProcessor): Promise<void> {
   const { commit } = service.app
   const { writeFromReserve } = commit
@@ -173,7 +173,7 @@ async function kill(processor: InboundProcessor): Promise<void> {
   Object.defineProperty(commit, 'writeFromReserve', { configurable: true, value: writeFromReserve })
 }
 
-/** The process dies while so many messages are being parsed; gives how many those were. */
+/** The process dies with this many messages being parsed; returns their actual number. */
 async function die(inHand: number): Promise<number> {
   const stuck = createStubParser(() => new Promise(() => {}))
   const processor = begin(stuck)
@@ -200,7 +200,7 @@ const inboundEvents = () =>
 
 describe('a message for a domain', () => {
   // Proves: inbound-7
-  test('is stored under its route with all its parts, and told by one event', async () => {
+  test('is stored under its route with all parts, and emits one event', async () => {
     await route('support')
     begin(createStubParser(async () => PARSED))
     await accept(to('support'))
@@ -224,7 +224,7 @@ describe('a message for a domain', () => {
   })
 
   // Proves: inbound-7
-  test('without a route is kept, and nobody is told', async () => {
+  test('without a route is stored without an event', async () => {
     begin(createStubParser(async () => PARSED))
     await accept(to('nobody'))
     expect(await processed(1)).toEqual([
@@ -233,7 +233,7 @@ describe('a message for a domain', () => {
     expect(inboundEvents()).toEqual([])
   })
 
-  test('is one inbound email for each route, however many of its recipients fall to it', async () => {
+  test('is one inbound email for each route, however many recipients match it', async () => {
     await route('support')
     await route('sales')
     begin(createStubParser(async () => PARSED))
@@ -253,7 +253,7 @@ describe('a message for a domain', () => {
   })
 
   // Proves: list-27, inbound-7, inbound-24
-  test('that cannot be parsed reaches its route and its mailbox with its header, its reason and its raw form', async () => {
+  test('that cannot be parsed reaches its route and its mailbox with its header, the reason and its raw form', async () => {
     await agentMailbox()
     await route('support')
     begin(
@@ -294,14 +294,14 @@ describe('a message for a domain', () => {
 
 const agentMailbox = () => createMailbox(service.app, actor, { local_part: 'agent', domain_id: domainUuid })
 
-/** What is in the mailbox `agent`. */
+/** Messages in the mailbox `agent`. */
 function inMailbox() {
   const mailbox = findMailbox(service.app.db, 'inbound.test', 'agent')
   if (!mailbox) throw new Error('there is no mailbox')
   return listMessages(service.app.db, mailbox, 'all', { limit: 100, offset: 0 }).messages
 }
 
-/** What the account was told of received mail, in no order. */
+/** The account's events about received mail, unordered. */
 const types = () =>
   service.app.db
     .query<{ data: string }, []>(
@@ -311,13 +311,13 @@ const types = () =>
     .map(({ data }) => (data.includes('inbound_email_id') ? 'email.inbound' : 'mailbox.message.received'))
     .toSorted()
 
-describe('a domain with as many messages without a route as it may have', () => {
+describe('a domain at its limit of unrouted messages', () => {
   const unrouted = () => rowsWhere('route_id IS NULL')
   const rowsWhere = (condition: string): number =>
     service.app.db.query<{ n: number }, []>(`SELECT count(*) AS n FROM inbound_emails WHERE ${condition}`).get()?.n ?? 0
   const settled = () => eventually(() => countQueueEntries(service.app.db) === 0)
 
-  /** One that came in, and as many more of so many octets that together they are `count`. */
+  /** One received message, and as many more of this size that together there are `count`. */
   async function fill(count: number, sizeBytes: number): Promise<void> {
     begin(createStubParser(async () => PARSED))
     await accept(to('nobody'))
@@ -336,7 +336,7 @@ describe('a domain with as many messages without a route as it may have', () => 
   }
 
   // Proves: inbound-11
-  test('drops the oldest for the newest, counts them, and keeps nothing of what they brought', async () => {
+  test('drops the oldest for the newest, counts them, and deletes their content', async () => {
     await fill(MAX_UNROUTED, 100)
     for (const name of ['invented', 'made-up']) await accept(to(name))
     await settled()
@@ -378,7 +378,7 @@ describe('a domain with as many messages without a route as it may have', () => 
   })
 
   // Proves: inbound-11
-  test('stores what a route matches, what is for a mailbox, and the mail of other domains', async () => {
+  test('still stores mail for routes, mailboxes and other domains', async () => {
     await route('support')
     await createMailbox(service.app, actor, { local_part: 'agent', domain_id: domainUuid })
     await fill(MAX_UNROUTED, 100)
@@ -437,20 +437,20 @@ describe('a report about the mail of a domain', () => {
     operator: listOperatorMail(service.app.db, { limit: 10 }).mail.map(({ kind, reason }) => [kind, reason]),
   })
 
-  test('of ours is stored, and nobody has to read it', async () => {
+  test('of ours is stored and not shown to the operator', async () => {
     expect([await handIn('inbound.test'), kept()]).toEqual([1, { reports: ['inbound.test'], operator: [] }])
   })
 
-  test('of nobody here is left to the operator, and nothing of it is unpacked onto the disk', async () => {
+  test('of unknown owner goes to the operator, and is not unpacked to disk', async () => {
     expect([await handIn('example.org'), kept()]).toEqual([
       0,
-      { reports: [], operator: [['report', 'It is a report about a domain that nobody has here.']] },
+      { reports: [], operator: [['report', 'The report is about a domain that no account here has.']] },
     ])
   })
 })
 
 describe('a message is processed once', () => {
-  test('whatever was in the queue at the start is taken up', async () => {
+  test('messages queued before the start are processed', async () => {
     await accept(to('a'))
     await accept(to('b'))
     begin(createStubParser(async () => PARSED))
@@ -458,19 +458,19 @@ describe('a message is processed once', () => {
   })
 
   // Proves: inbound-28
-  test('when the service ends in the middle, nothing of it has happened, and the next start does it', async () => {
+  test('a message interrupted by a stop has no effects, and is processed after the next start', async () => {
     await accept(to('a'))
     const stuck = createStubParser(() => new Promise(() => {}))
     const first = begin(stuck)
     await eventually(() => stuck.asked.length === 1)
-    // The parser never answers: what was in hand is left as it is.
+    // The parser never responds: the message in progress stays unchanged.
     await first.stop(0)
     expect([countQueueEntries(service.app.db), stored()]).toEqual([1, []])
     begin(createStubParser(async () => PARSED))
     expect(await processed(1)).toHaveLength(1)
   })
 
-  test('what could not be stored is stored later, once, and is not looked upon as damaged', async () => {
+  test('a message that could not be stored is stored once later, and not treated as corrupt', async () => {
     const { app } = service
     const put = app.content.put.bind(app.content)
     let failures = 4
@@ -487,7 +487,7 @@ describe('a message is processed once', () => {
     })
   })
 
-  test('one that can never be read holds nobody up, and is stored as failed in the end', async () => {
+  test('an unreadable message delays no other, and is finally stored as failed', async () => {
     const { app } = service
     await accept(to('broken'))
     await runOutOfTime(async () => {
@@ -507,7 +507,7 @@ describe('a message is processed once', () => {
     })
   })
 
-  test('many that fail again and again hold nobody up, and are kept without being looked into', async () => {
+  test('many failing messages delay no other, and are stored unparsed', async () => {
     const { app } = service
     app.db.run(
       "CREATE TRIGGER bad BEFORE INSERT ON inbound_emails WHEN new.subject = 'bad' BEGIN SELECT RAISE(ABORT, 'a bug'); END",
@@ -523,14 +523,14 @@ describe('a message is processed once', () => {
         ),
       )
       const all = await processed(41)
-      // The oldest comes last in the list.
+      // The list ends with the oldest.
       expect(all.at(-1)).toEqual({ rcptTo: ['good@inbound.test'], status: 'no_route', route: false, subject: 'Hello' })
       expect(all.filter(({ status }) => status === 'failed')).toHaveLength(40)
     })
   })
 
   // Proves: inbound-23
-  test('ends of the service in order count for nothing, however often a message was in hand', async () => {
+  test('regular stops do not count against a message, however often it was in progress', async () => {
     await accept(to('a'))
     for (let times = 0; times < 4; times++) {
       const stuck = createStubParser(() => new Promise(() => {}))
@@ -542,7 +542,7 @@ describe('a message is processed once', () => {
     expect(await processed(1)).toMatchObject([{ status: 'no_route' }])
   })
 
-  test('those with which the process died are tried one by one, so that none is given up for another', async () => {
+  test('suspects are processed one by one, so that none is given up for another', async () => {
     for (const name of ['a', 'b', 'c']) await accept(to(name))
     service.app.db.run('UPDATE inbound_receipts SET attempts = 2')
     for (const name of ['d', 'e', 'f']) await accept(to(name))
@@ -561,7 +561,7 @@ describe('a message is processed once', () => {
   })
 
   // Proves: inbound-24
-  test('one with which alone the service died three times is given up: stored with its header, told and logged, not answered', async () => {
+  test('a message alone in progress at three deaths is given up: stored with its header, notified, logged, not answered', async () => {
     const lines: Record<string, unknown>[] = []
     const log = createLog('error', { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) })
     Object.defineProperty(service.app, 'log', { configurable: true, value: log })
@@ -571,18 +571,18 @@ describe('a message is processed once', () => {
       rules: [{ reply: { text_body: 'Thanks.' } }],
     })
     await accept(to('agent'))
-    // The first time nobody had found out that it was alone.
+    // The first attempt was not known to be alone.
     for (let times = 0; times < 4; times++) await die(1)
     const parser = createStubParser(async () => PARSED)
     const processor = begin(parser)
     await eventually(() => countQueueEntries(service.app.db) === 0)
-    // Whoever answers has done so by then.
+    // An automatic reply would have been sent by now.
     await processor.stop()
     const [message] = inMailbox()
     expect([parser.asked, message?.subject, message?.parseError]).toEqual([
       [],
       'Hello',
-      'The service ended several times while it was parsed.',
+      'The service crashed several times while parsing it.',
     ])
     expect(types()).toEqual(['mailbox.message.received'])
     expect(lines).toEqual([
@@ -590,13 +590,13 @@ describe('a message is processed once', () => {
         level: 'error',
         receipt: 1,
         messages: [formatUuid(message?.uuid ?? new Uint8Array())],
-        problem: 'The service ended several times while it was parsed.',
+        problem: 'The service crashed several times while parsing it.',
       }),
     ])
     expect(service.app.db.query('SELECT count(*) AS n FROM emails').get()).toEqual({ n: 0 })
   })
 
-  test('one over whose header too the service dies is stored without it', async () => {
+  test('a message that also kills the process with its header is stored without it', async () => {
     await accept(to('a'))
     service.app.db.run('UPDATE inbound_receipts SET attempts = 6')
     begin(createStubParser(async () => PARSED))
@@ -604,12 +604,12 @@ describe('a message is processed once', () => {
   })
 
   // Proves: inbound-23
-  test('deaths of the process count for a message only when it was in hand alone, however many there are', async () => {
+  test('deaths count against a message only when it was alone in progress, however many there are', async () => {
     for (const name of ['a', 'b', 'c', 'd']) await accept(to(name))
-    // All four in hand together: one death that counts for none of them.
+    // All four in progress together: one death that counts against none of them.
     await die(4)
     expect(attempts()).toEqual([1, 1, 1, 1])
-    // From now on one at a time, and each death meets another one.
+    // From now on one at a time, and each death hits another one.
     const together: number[] = []
     for (let times = 0; times < 8; times++) together.push(await die(1))
     expect({ together, attempts: attempts() }).toEqual({
@@ -621,7 +621,7 @@ describe('a message is processed once', () => {
   })
 
   // Proves: inbound-23
-  test('one that kills the process whenever it is parsed is given up alone, after the others have passed', async () => {
+  test('a message that kills the process whenever it is parsed is given up alone, after the others have passed', async () => {
     await accept(to('poison'), 'Subject: poison\r\n\r\nx\r\n')
     for (const name of ['a', 'b', 'c']) await accept(to(name))
     const [poison] = service.app.db
@@ -633,7 +633,7 @@ describe('a message is processed once', () => {
       const processor = begin(
         createStubParser(({ rawRef }) => {
           if (rawRef === poison?.ref) died.resolve()
-          // What is parsed beside it is cut off with it.
+          // Concurrently parsed messages are cut off with it.
           return rawRef === poison?.ref || starts === 0 ? new Promise(() => {}) : Promise.resolve(PARSED)
         }),
       )
@@ -652,7 +652,7 @@ describe('a message is processed once', () => {
 
   // Proves: inbound-23
   test.each(['ENOSPC', 'EMFILE', 'EIO', 'SQLITE_BUSY', 'SQLITE_FULL', 'SQLITE_IOERR_WRITE'])(
-    'an attempt that ends with %s counts for nothing, though the process dies before the next one',
+    'an attempt that ends with %s does not count, even if the process dies before the next one',
     async (code) => {
       await accept(to('a'))
       await die(1)
@@ -664,7 +664,7 @@ describe('a message is processed once', () => {
     },
   )
 
-  test('a disk that fails and a parser that cannot be started are no fault of a message, however long it takes', async () => {
+  test('a failing disk or an unstartable parser never counts against a message, however long it lasts', async () => {
     await runOutOfTime(async () => {
       const failures = [
         ...Array.from({ length: 10 }, () => Object.assign(new Error('no space left on device'), { code: 'ENOSPC' })),
@@ -684,7 +684,7 @@ describe('a message is processed once', () => {
     })
   })
 
-  test('a message whose domain was deleted meanwhile leaves the queue', async () => {
+  test('a message whose domain was deleted in the meantime leaves the queue', async () => {
     await accept(to('a'))
     service.app.db.run('PRAGMA foreign_keys = OFF')
     service.app.db.run('DELETE FROM domains')
@@ -693,11 +693,11 @@ describe('a message is processed once', () => {
   })
 })
 
-describe('turns', () => {
-  /** A message for an account that has no more than its number. */
+describe('fairness', () => {
+  /** A message for an account that exists only as an id. */
   const handIn = (mailFrom: string, sourceIp: string, accountId: number, text?: string) =>
     accept([{ kind: 'domain', address: 'a@inbound.test', accountId, domainId }], text, { mailFrom, sourceIp })
-  /** Who sent what the parser got, in order. Nothing is ever parsed. */
+  /** Senders of the messages that the parser got, in order. Parsing never ends. */
   const order = async (count: number): Promise<string[]> => {
     const mailFrom: string[] = []
     const processor = begin({
@@ -717,7 +717,7 @@ describe('turns', () => {
     ['source network', (n: number) => ['2001:db8:1::1', n]],
     ['network of 65,536 networks', (n: number) => [`2001:db8:1:${n.toString(16)}::1`, n]],
     ['destination account', (n: number) => [`198.51.100.${n}`, 1]],
-  ] as const)('are taken by %s: who brings one message does not wait for who brings many', async (_, many) => {
+  ] as const)('is by %s: one message does not wait for the many of another', async (_, many) => {
     for (let n = 1; n <= 20; n++) {
       const [sourceIp, accountId] = many(n)
       await handIn('many@sender.test', String(sourceIp), Number(accountId))
@@ -726,7 +726,7 @@ describe('turns', () => {
     expect((await order(21)).indexOf('one@sender.test')).toBe(1)
   })
 
-  test('are by size: five small messages of one network come before the second of half a megabyte of another', async () => {
+  test('is by size: five small messages of one network precede the second of half a megabyte of another', async () => {
     const text = `Subject: x\r\n\r\n${'x'.repeat(500_000)}`
     for (let n = 0; n < 3; n++) await handIn('heavy@sender.test', '192.0.2.1', 1, text)
     for (let n = 0; n < 5; n++) await handIn('light@sender.test', '192.0.2.2', 2)
@@ -734,7 +734,7 @@ describe('turns', () => {
   })
 
   // Proves: inbound-10
-  test('are for everybody: a network with a long queue is told to come back, others are not', async () => {
+  test('limits queued messages per network: one with a long queue is rejected temporarily, others are not', async () => {
     await handIn('many@sender.test', '127.0.0.1', 1)
     service.app.db.run(
       `INSERT INTO inbound_receipts (mail_from, destinations, source_ip, helo, raw_ref, size_bytes, received_at)
@@ -759,14 +759,14 @@ describe('turns', () => {
     await eventually(() => countQueueEntries(service.app.db) === 0)
     replies.push(await rcpt(client))
     expect(replies).toEqual([
-      '452 4.3.2 Too many messages from your network wait to be processed; try again later',
+      '452 4.3.2 Too many queued messages from your network; try again later',
       '250 2.1.5 Accepted',
       '250 2.1.5 Accepted',
     ])
   })
 
   // Proves: inbound-22
-  test('of large messages are their own: they wait neither for small ones nor these for them', async () => {
+  test('is separate for large messages: they and small ones do not wait for each other', async () => {
     const large = `Subject: x\r\n\r\n${'x'.repeat(30_000_000)}`
     await handIn('small@sender.test', '192.0.2.1', 1)
     for (let n = 0; n < 2; n++) await handIn('large@sender.test', '192.0.2.1', 1, large)
@@ -775,7 +775,7 @@ describe('turns', () => {
   })
 })
 
-describe('DNS that says nothing', () => {
+describe('silent DNS', () => {
   test('has 20 seconds for a message, and less the more messages wait for it', async () => {
     const parser = createStubParser(() => new Promise(() => {}))
     const processor = begin(parser)
@@ -787,7 +787,7 @@ describe('DNS that says nothing', () => {
     )
   })
 
-  test('leaves a quarter of the places to networks whose mail does not wait for it', async () => {
+  test('leaves a quarter of the slots to networks whose mail does not wait for it', async () => {
     const parser = createStubParser(() => new Promise(() => {}))
     begin(parser)
     const count = async (sourceIp: string, expected: number) => {
@@ -805,7 +805,7 @@ describe('DNS that says nothing', () => {
     ])
   })
 
-  test('has 2 seconds for a message with which the process died, because all others wait', async () => {
+  test('has 2 seconds for a suspect, because all others wait', async () => {
     await accept(to('a'))
     service.app.db.run('UPDATE inbound_receipts SET attempts = 1')
     const parser = createStubParser(async () => PARSED)

@@ -59,7 +59,7 @@ const MESSAGE = [
   '',
 ].join('\r\n')
 
-/** A message that the process died over, so that it was given up. */
+/** Stores a message as given up, as after deaths of the process. */
 async function giveUp(localParts: readonly string[], attempts = 4, raw = MESSAGE): Promise<void> {
   await receiveMessage(service.app, {
     mailFrom: 'ada@sender.test',
@@ -79,7 +79,7 @@ async function giveUp(localParts: readonly string[], attempts = 4, raw = MESSAGE
   const processor = new InboundProcessor(service.app, service.opened.parser)
   processor.start()
   await eventually(() => countQueueEntries(service.app.db) === 0)
-  // Without closing the parser, which the retry needs.
+  // Does not close the parser, which the retry needs.
   await eventually(() => unparsed().length === localParts.length)
 }
 
@@ -97,7 +97,7 @@ const messages = () => listMessages(service.app.db, mailbox(), 'all', { limit: 1
 const events = () => service.app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM events').get()?.n
 
 // Proves: inbound-25
-test('a message that was given up gets its content under its route, its domain and in its mailbox; nothing is told twice', async () => {
+test('a given-up message gets its content under its route, its domain and in its mailbox, without new events', async () => {
   await giveUp(['agent', 'support', 'nobody'])
   const before = { events: events(), ids: [...inbound(), ...messages()].map(({ uuid }) => formatUuid(uuid)) }
   expect(unparsed().map(({ kind, to, from, subject, problem }) => ({ kind, to, from, subject, problem }))).toEqual(
@@ -110,7 +110,7 @@ test('a message that was given up gets its content under its route, its domain a
       to: to ?? '',
       from: 'Ada <ada@sender.test>',
       subject: 'Hello',
-      problem: 'The service ended several times while it was parsed.',
+      problem: 'The service crashed several times while parsing it.',
     })),
   )
   expect(await retryAll()).toEqual([undefined, undefined, undefined])
@@ -136,7 +136,7 @@ test('a message that was given up gets its content under its route, its domain a
   expect(mailbox()).toMatchObject({ messageCount: 1, unreadCount: 1, threadCount: 1 })
 })
 
-test('one that was stored without its header gets that too, and its sender is counted once', async () => {
+test('a message stored without its header gets that too, and its sender is counted once', async () => {
   await giveUp(['agent'], 6)
   expect(messages()[0]).toMatchObject({ subject: '', fromHeader: 'ada@sender.test' })
   await retryAll()
@@ -146,7 +146,7 @@ test('one that was stored without its header gets that too, and its sender is co
   ])
 })
 
-test('one whose webhook took it stays delivered', async () => {
+test('a message that its webhook accepted stays delivered', async () => {
   await giveUp(['support'])
   const { seq } = service.app.db.query<{ seq: number }, []>('SELECT event_seq AS seq FROM inbound_emails').get() ?? {
     seq: 0,
@@ -156,7 +156,7 @@ test('one whose webhook took it stays delivered', async () => {
   expect(inbound().map(({ status }) => inboundStatusName(status))).toEqual(['delivered'])
 })
 
-test('one that cannot be parsed this time either stays as it is, with its reason', async () => {
+test('a message that still cannot be parsed stays unchanged, with its reason', async () => {
   await giveUp(['agent'])
   const parser: Parser = {
     parse: async () => ({ problem: 'Too deep.', strippedText: null, authentication: UNKNOWN_AUTHENTICATION }),
@@ -168,7 +168,7 @@ test('one that cannot be parsed this time either stays as it is, with its reason
   expect(messages()).toEqual(message ? [message] : [])
 })
 
-test('one that was retried, and one that never was, is a 404', async () => {
+test('a retried message and a parsed one are a 404', async () => {
   await giveUp(['support'])
   const id = formatUuid(inbound()[0]?.uuid ?? new Uint8Array())
   const retries = await Promise.allSettled([1, 2].map(() => retryUnparsed(service.app, service.opened.parser, id)))
@@ -179,7 +179,7 @@ test('one that was retried, and one that never was, is a 404', async () => {
 })
 
 // Proves: inbound-26
-test('mail for the operator that was given up is processed again, and what it is about happens', async () => {
+test('given-up operator mail is processed again and takes effect', async () => {
   const { app } = service
   const postmaster = { kind: 'host', address: 'postmaster@mail.tassis.test' } as const
   const raw = 'From: a@b.test\r\nSubject: Hello\r\n\r\nHello.\r\n'
@@ -198,10 +198,10 @@ test('mail for the operator that was given up is processed again, and what it is
   const mail = () => listOperatorMail(app.db, { limit: 10 }).mail.map(({ uuid, reason }) => [formatUuid(uuid), reason])
   await eventually(() => mail().length === 1)
   const [[id = '', reason] = []] = mail()
-  expect(reason).toBe('The service ended several times while it was parsed.')
+  expect(reason).toBe('The service crashed several times while parsing it.')
   await retryOperatorMail(app, id)
   await eventually(() => countQueueEntries(app.db) === 0 && mail().length === 1)
-  expect(mail()).toEqual([[expect.not.stringMatching(id), 'It is addressed to the operator.']])
+  expect(mail()).toEqual([[expect.not.stringMatching(id), 'The message is addressed to the operator.']])
   await expect(retryOperatorMail(app, id)).rejects.toMatchObject({ status: 404 })
   app.db.run(`UPDATE operator_mail SET rcpt_to = '["x@elsewhere.test"]'`)
   const [[other = ''] = []] = mail()

@@ -31,7 +31,7 @@ afterAll(() => service[Symbol.asyncDispose]())
 const stored = (given?: TestInbound) =>
   storeTestInbound(service.app, { accountId: service.actor.accountId, domainId }, given)
 
-/** An id that names nothing. */
+/** An unknown id. */
 const UNKNOWN = '01234567-89ab-7def-8123-456789abcdef'
 
 const get = (path: string) => fetch(`${service.url}${path}`, { headers: { authorization: `Bearer ${service.key}` } })
@@ -45,7 +45,7 @@ const HEADERS = [
 
 describe('an inbound email', () => {
   // Proves: inbound-1, inbound-2, inbound-6, inbound-32
-  test('has every field in its detail, and no body and no headers in the list', async () => {
+  test('has every field in its detail, and no bodies or headers in the list', async () => {
     const id = await stored({ text: 'Hello, Grüße', html: '<p>Hi</p>', headers: HEADERS, rcptTo: ['a@inbound.test'] })
     const { status, body } = await service.api('GET', `/v1/inbound/${id}`)
     const time = expect.stringMatching(/^2026-0[34]-15T/) as string
@@ -89,7 +89,7 @@ describe('an inbound email', () => {
   })
 
   // Proves: inbound-2, inbound-3
-  test('is gone after its deletion, with an audit row, and the total falls', async () => {
+  test('disappears when deleted, with an audit row and a lower total', async () => {
     const id = await stored()
     const total = () => service.api('GET', '/v1/inbound').then(({ body }) => Number(at(body, 'pagination', 'total')))
     const before = await total()
@@ -102,8 +102,8 @@ describe('an inbound email', () => {
   })
 })
 
-describe('the list under a filter', () => {
-  /** Mail of two domains, one with two routes, in every status; the newest last. */
+describe('the filtered list', () => {
+  /** Mail to two domains, one with two routes, in every status; the newest last. */
   async function filled() {
     const service = await createEmailApi()
     const { app, actor, api } = service
@@ -139,7 +139,7 @@ describe('the list under a filter', () => {
     await add('two, failed', 1, undefined, 2)
     await add('two, no route', 1)
     await add('one, a, failed', 0, 0, 2)
-    // The route was of the other domain before.
+    // The route belonged to the other domain before.
     await add('two, a, received', 1, 0)
     const list = async (query: string) => {
       const { status, body } = await api('GET', `/v1/inbound?${query}`)
@@ -151,7 +151,7 @@ describe('the list under a filter', () => {
   }
 
   // Proves: inbound-1
-  test('has the mail of a status, a domain, a route, and of all that are given, newest first, in pages with its total', async () => {
+  test('contains the mail with the given status, domain and route, newest first, in pages with a total', async () => {
     await using service = await filled()
     const { list, uuids, routes } = service
     const [one, two] = uuids
@@ -184,7 +184,7 @@ describe('the list under a filter', () => {
   })
 
   // Proves: inbound-1
-  test('counts what is deleted no more, and has nothing of another account', async () => {
+  test('excludes deleted mail and mail of other accounts', async () => {
     await using service = await filled()
     const { api, add, list, uuids, routes, newAccount, newKey } = service
     const id = await add('two, new', 1)
@@ -221,12 +221,12 @@ describe('the list under a filter', () => {
   })
 
   // Proves: inbound-1
-  test('that cannot be is a 422 that says what can', async () => {
+  test('with an invalid filter is a 422 that lists valid ones', async () => {
     for (const [query, field, message] of [
       ['status=lost', 'status', 'status must be one of received, delivered, failed, no_route.'],
       ['status=', 'status', 'status must be one of received, delivered, failed, no_route.'],
-      ['domain_id=example.com', 'domain_id', 'domain_id must be an id; GET /v1/domains lists those that there are.'],
-      ['route_id=', 'route_id', 'route_id must be an id; GET /v1/inbound-routes lists those that there are.'],
+      ['domain_id=example.com', 'domain_id', 'domain_id must be an id; GET /v1/domains lists all ids.'],
+      ['route_id=', 'route_id', 'route_id must be an id; GET /v1/inbound-routes lists all ids.'],
     ] as const) {
       const answer = await service.api('GET', `/v1/inbound?${query}`)
       expectError(answer, 422, 'validation_failed', field)
@@ -235,8 +235,8 @@ describe('the list under a filter', () => {
   })
 })
 
-describe('what a stranger writes at length', () => {
-  test('of very many attachments the list has the first 20, the detail all', async () => {
+describe('oversized input', () => {
+  test('a list shows the first 20 of very many attachments, the detail all', async () => {
     const attachments = Array.from({ length: 1000 }, (_, n) => ({
       filename: `${n}${'ü'.repeat(250)}`,
       contentType: 'text/plain',
@@ -250,7 +250,7 @@ describe('what a stranger writes at length', () => {
     expect((await get(`/v1/inbound/${id}/attachments/999`)).status).toBe(200)
   })
 
-  test('headers end after 10,000 characters, and To after 100 addresses; raw_headers has all', async () => {
+  test('headers end after 10,000 characters, To after 100 addresses; raw_headers is complete', async () => {
     const long = `${'x'.repeat(9999)}😀`
     const toAddresses = Array.from({ length: 1000 }, (_, n) => `${n}@customer.test`)
     const id = await stored({
@@ -269,7 +269,7 @@ describe('what a stranger writes at length', () => {
   })
 })
 
-test('raw_headers have no results that claim to be ours, in whatever way, and those of others', async () => {
+test('raw_headers exclude results that claim to be ours, in any form, and keep those of others', async () => {
   const id = await stored({
     headers: [
       ['Authentication-Results', 'mail.tassis.test; dmarc=pass header.from=bank.test'],
@@ -285,7 +285,7 @@ test('raw_headers have no results that claim to be ours, in whatever way, and th
   })
 })
 
-describe('what the webhook of its route did not take at first and then did', () => {
+describe('an email whose webhook accepts it after a failure', () => {
   const afterBoth = async (problem?: string) => {
     const { app, actor } = service
     const id = await stored({ routeId: 1_000_000, ...(problem !== undefined && { problem }) })
@@ -301,16 +301,16 @@ describe('what the webhook of its route did not take at first and then did', () 
     return { status, error_message }
   }
 
-  test('is delivered, and nothing is wrong with it any more', async () => {
+  test('is delivered, without an error', async () => {
     expect(await afterBoth()).toEqual({ status: 'delivered', error_message: null })
   })
 
-  test('still says why it could not be parsed', async () => {
+  test('keeps its parse error', async () => {
     expect(await afterBoth('It cannot be parsed.')).toEqual({ status: 'failed', error_message: 'It cannot be parsed.' })
   })
 })
 
-test('what webhooks are told of a message is the same after the webhook of its route did not take it', async () => {
+test("the webhook payload stays the same after a failure of the route's webhook", async () => {
   const { app, actor } = service
   const { accountId } = actor
   const id = await stored({ routeId: 1_000_000, message: { messageId: null } })
@@ -318,14 +318,14 @@ test('what webhooks are told of a message is the same after the webhook of its r
   const before = told()
   await app.commit.write((tx) => markInboundUndeliverable(app, tx, accountId, readLastSeq(tx.db, accountId), 'No.'))
   expect(at((await service.api('GET', `/v1/inbound/${id}`)).body, 'data')).toMatchObject({
-    error_message: 'The webhook of the route did not take it: No.',
+    error_message: 'The webhook of the route failed: No.',
   })
   expect(told()).toBe(before)
 })
 
 describe('an attachment', () => {
   // Proves: inbound-4
-  test('is given as a file, with the octets that were sent', async () => {
+  test('is a download with the original octets', async () => {
     const content = Uint8Array.from({ length: 70_000 }, (_, index) => (index * 7) % 256)
     const id = await stored({
       attachments: [
@@ -375,13 +375,13 @@ describe('an attachment', () => {
     const id = await stored({ attachments: [{ filename: 'a', contentType: 'text/plain', content: Buffer.from('a') }] })
     const answer = await service.api('GET', `/v1/inbound/${id}/attachments/${n}`)
     expectError(answer, 404, 'attachment_not_found')
-    expect(at(answer.body, 'message')).toBe('There is no attachment with this number; the first is 0.')
+    expect(at(answer.body, 'message')).toBe('Attachment not found; numbers start at 0.')
   })
 })
 
 describe('the raw message', () => {
   // Proves: inbound-5
-  test('stands below the trace fields of this host, without results that claim to be ours', async () => {
+  test('is below the trace fields of this host, without results that claim to be ours', async () => {
     const raw = [
       'Authentication-Results: mail.tassis.test; spf=pass',
       '\tsmtp.mailfrom=bank.test',
@@ -419,12 +419,12 @@ describe('the raw message', () => {
     expect(trace).not.toContain('bank.test')
   })
 
-  test('has no line more than it should when the client called itself something odd', async () => {
+  test('has no additional lines if the HELO name is malformed', async () => {
     const id = await stored({ helo: 'a\r\nX-Forged: yes' })
     expect(await (await get(`/v1/inbound/${id}/raw`)).text()).not.toMatch(/^X-Forged/m)
   })
 
-  test('says when the session brought it, from which address, and at most 255 characters of what the client said', async () => {
+  test('contains the time and address of the session, and at most 255 characters of the HELO name', async () => {
     const receivedAt = service.clock.now() - hours(1)
     const id = await stored({ helo: 'h'.repeat(900), sourceIp: '2001:db8::7', receivedAt })
     const text = await (await get(`/v1/inbound/${id}/raw`)).text()
@@ -439,7 +439,7 @@ describe('the raw message', () => {
     )
   })
 
-  test('of 5 MB comes whole and holds no more memory than a download has', async () => {
+  test('of 5 MB is complete and uses no more memory than a download', async () => {
     const body = 'x'.repeat(76).concat('\r\n').repeat(65_000)
     const id = await stored({ raw: `Subject: x\r\n\r\n${body}` })
     const answer = await get(`/v1/inbound/${id}/raw`)
@@ -448,7 +448,7 @@ describe('the raw message', () => {
     expect(service.app.memory.inUseBytes).toBe(0)
   })
 
-  test('is a 404 when it is not there, and a 410 when it is there and damaged', async () => {
+  test('is a 404 when missing, and a 410 when corrupt', async () => {
     const [gone, broken] = [
       await stored({ raw: `A: ${'1'.repeat(999)}` }),
       await stored({ raw: `A: ${'2'.repeat(999)}` }),
@@ -457,7 +457,7 @@ describe('the raw message', () => {
       service.app.db
         .query<{ ref: number }, [Uint8Array]>('SELECT raw_ref AS ref FROM inbound_emails WHERE uuid = ?')
         .get(parseUuid(id) ?? new Uint8Array())?.ref ?? 0
-    // Of the present month: other tests may have moved the clock.
+    // In the current month: other tests may have moved the clock.
     const parts = service.app.rawMail.databases().at(-1)
     parts?.run('DELETE FROM parts WHERE id = ?', [refOf(gone) % 2 ** 36])
     parts?.run("UPDATE parts SET data = x'0001' WHERE id = ?", [refOf(broken) % 2 ** 36])
@@ -466,13 +466,13 @@ describe('the raw message', () => {
     expect(service.app.memory.inUseBytes).toBe(0)
   })
 
-  test('of one that is nothing but a header is given whole', async () => {
+  test('of a message with only a header is complete', async () => {
     for (const raw of ['Subject: x', 'Subject: x\r\n', '\r\n', 'no header at all'])
       expect(await (await get(`/v1/inbound/${await stored({ raw })}/raw`)).text()).toEndWith(raw)
   })
 
   // Proves: inbound-5
-  test('is a 404 that says why when it is older than raw messages are kept; the rest stays', async () => {
+  test('is a 404 with the reason after the retention; the rest stays', async () => {
     const id = await stored({ text: 'Hello.' })
     service.clock.advance(days(31))
     expectError(await service.api('GET', `/v1/inbound/${id}/raw`), 404, 'raw_message_gone')
@@ -481,7 +481,7 @@ describe('the raw message', () => {
 })
 
 // Proves: storage-6
-test('an inbound email whose content is missing answers 200 and says so; an attachment that is missing is a 410', async () => {
+test('an inbound email with missing content is a 200 that states it; a missing attachment is a 410', async () => {
   const content = randomBytes(400_000)
   const id = await stored({
     text: 'Hello.',

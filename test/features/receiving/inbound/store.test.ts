@@ -8,7 +8,7 @@ import { createTestAccount, createTestApp } from '#test/support/app.ts'
 import { createTestReceived } from '#test/support/inbound.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
-test('messages beyond what a domain keeps without a route are logged once in ten minutes', async () => {
+test('dropped unrouted messages are logged once in ten minutes', async () => {
   const clock = new ManualClock()
   await using service = await createTestApp({ clock })
   const actor = await createTestAccount(service.app)
@@ -20,12 +20,12 @@ test('messages beyond what a domain keeps without a route are logged once in ten
   const to = { accountId: actor.accountId, domainId: domain.id, routeId: undefined, rcptTo: ['x@inbound.test'] }
   const store = () => app.commit.write((tx) => storeInbound(app, tx, to, tooLarge))
   expect([await store(), await store(), lines.length]).toEqual([undefined, undefined, 1])
-  expect(lines[0]).toContain('received messages are dropped, the oldest first: no route matches')
+  expect(lines[0]).toContain('unrouted messages dropped, oldest first')
   clock.advance(minutes(10))
   expect([await store(), lines.length]).toEqual([undefined, 2])
 })
 
-test('a message whose domain is gone is dropped with a warning that says what it was, without addresses', async () => {
+test('a message of a deleted domain is dropped with a warning that describes it, without addresses', async () => {
   await using service = await createTestApp()
   const actor = await createTestAccount(service.app)
   const lines: string[] = []
@@ -46,7 +46,7 @@ test('a message whose domain is gone is dropped with a warning that says what it
       rawRef: received.envelope.rawRef,
       sizeBytes: received.envelope.sizeBytes,
       receivedAt: new Date(received.envelope.receivedAt).toISOString(),
-      msg: 'a received message is dropped: its domain is gone',
+      msg: 'received message dropped: its domain was deleted',
     },
   ])
   expect(listInbound(app.db, actor.accountId, {}, { limit: 1, offset: 0 }).total).toBe(0)

@@ -39,11 +39,11 @@ const mail = (change: Partial<NewOperatorMail> = {}): NewOperatorMail => ({
   rcptTo: ['abuse@mail.tassis.test'],
   from: 'Bob <bob@receiver.test>',
   subject: 'Spam from your network',
-  reason: 'It is addressed to the operator.',
+  reason: 'The message is addressed to the operator.',
   ...change,
 })
 
-/** Sent by another host each. */
+/** A different source host for each index. */
 const from = (index: number) => sentBy(`10.0.${index >> 8}.${index & 255}`)
 const sentBy = (sourceIp: string) => ({ envelope: { ...mail().envelope, sourceIp } })
 
@@ -58,7 +58,7 @@ const subjects = (kind?: NewOperatorMail['kind'], limit = 100) => {
 }
 
 // Proves: inbound-34
-test('a message is kept with what the session said and why it is here', async () => {
+test('a message is stored with its session facts and the reason', async () => {
   await store(mail())
   const { mail: found, total } = listOperatorMail(service.app.db, { limit: 10 })
   expect({ found, total }).toEqual({
@@ -70,7 +70,7 @@ test('a message is kept with what the session said and why it is here', async ()
         rcptTo: ['abuse@mail.tassis.test'],
         from: 'Bob <bob@receiver.test>',
         subject: 'Spam from your network',
-        reason: 'It is addressed to the operator.',
+        reason: 'The message is addressed to the operator.',
         sourceIp: '198.51.100.7',
         rawRef: 77,
         sizeBytes: 1234,
@@ -83,7 +83,7 @@ test('a message is kept with what the session said and why it is here', async ()
   expect(only && findOperatorMail(service.app.db, formatUuid(only.uuid))).toEqual(only)
 })
 
-test('the list is newest first, of one kind or of all, and says how many there are', async () => {
+test('the list is newest first, filtered by kind if requested, with its total', async () => {
   await store(...OPERATOR_MAIL_KINDS.map((kind) => mail({ kind, subject: kind })), mail({ subject: 'second abuse' }))
   expect([subjects(undefined, 3), subjects('abuse'), subjects('abuse', 1), subjects('report')]).toEqual([
     { subjects: ['second abuse', 'other', 'report'], total: 8 },
@@ -93,13 +93,13 @@ test('the list is newest first, of one kind or of all, and says how many there a
   ])
 })
 
-test('what a stranger wrote is cut, never within a character', async () => {
+test('header texts are truncated, never within a character', async () => {
   await store(mail({ subject: `${'a'.repeat(499)}😀`, from: 'f'.repeat(1_000_000), reason: 'r'.repeat(1000) }))
   const [found] = listOperatorMail(service.app.db, { limit: 1 }).mail
   expect([found?.subject, found?.from?.length, found?.reason.length]).toEqual([`${'a'.repeat(499)}\ufffd`, 500, 500])
 })
 
-test('a deleted message is gone; an id that none has is a 404', async () => {
+test('a deleted message is no longer found; an unknown id is a 404', async () => {
   await store(mail({ subject: 'one' }), mail({ subject: 'two' }))
   const [, first] = listOperatorMail(service.app.db, { limit: 2 }).mail
   const id = first ? formatUuid(first.uuid) : ''
@@ -114,11 +114,11 @@ test('a deleted message is gone; an id that none has is a 404', async () => {
   ])
   for (const unknown of [id, '', 'abc', '0'.repeat(36)]) {
     await expect(deleteOperatorMail(service.app, unknown)).rejects.toMatchObject({ status: 404 })
-    expect(() => findOperatorMail(service.app.db, unknown)).toThrow('There is no message with this ID')
+    expect(() => findOperatorMail(service.app.db, unknown)).toThrow('Message not found')
   }
 })
 
-test('what is older than the raw messages is forgotten', async () => {
+test('messages past the retention of raw messages are deleted', async () => {
   await store(mail({ subject: 'old' }))
   clock.advance(1)
   await store(mail({ subject: 'as old as can be' }))
@@ -129,7 +129,7 @@ test('what is older than the raw messages is forgotten', async () => {
   expect(await purgeOperatorMail(service.app)).toBe(0)
 })
 
-test('the newest 10,000 of each kind are kept, however many of another kind come', async () => {
+test('the newest 10,000 of each kind stay, whatever the number of other kinds', async () => {
   expect(MAX_OPERATOR_MAIL).toBe(10_000)
   await store(mail({ kind: 'abuse', subject: 'spam from your network' }))
   await store(...Array.from({ length: 11_203 }, (_, i) => mail({ kind: 'postmaster', subject: `${i}`, ...from(i) })))
@@ -142,7 +142,7 @@ test('the newest 10,000 of each kind are kept, however many of another kind come
   expect(await purgeOperatorMail(service.app)).toBe(0)
 })
 
-test('of each kind the newest 512 MiB are kept', async () => {
+test('the newest 512 MiB of each kind stay', async () => {
   expect(MAX_OPERATOR_MAIL_BYTES).toBe(512 * MiB)
   const sized = (index: number, sizeBytes: number, kind: NewOperatorMail['kind']) =>
     mail({ kind, subject: `${kind} ${index}`, envelope: { ...from(index).envelope, sizeBytes } })
@@ -154,8 +154,8 @@ test('of each kind the newest 512 MiB are kept', async () => {
   expect(await purgeOperatorMail(service.app)).toBe(0)
 })
 
-describe('of one source within a day', () => {
-  test('64 MiB are kept, and what fits into the rest', async () => {
+describe('mail of one source within a day', () => {
+  test('is limited to 64 MiB; smaller messages that still fit are stored', async () => {
     const sized = (subject: string, sizeBytes: number) => mail({ subject, envelope: { ...mail().envelope, sizeBytes } })
     await store(sized('one', 40 * MiB), sized('two', 30 * MiB), sized('three', 20 * MiB))
     expect(subjects()).toEqual({ subjects: ['three', 'one'], total: 2 })
@@ -168,7 +168,7 @@ describe('of one source within a day', () => {
   const many = (count: number, sources: readonly string[], change: Partial<NewOperatorMail> = {}) =>
     Array.from({ length: count }, (_, i) => mail({ ...sentBy(sources[i % sources.length] ?? ''), ...change }))
 
-  test('200 messages are kept, whatever their kinds, and one of another source beside them', async () => {
+  test('is limited to 200 messages of all kinds, without affecting other sources', async () => {
     await store(...many(150, SOURCES), ...many(60, SOURCES, { kind: 'postmaster', subject: 'late' }))
     await store(mail({ ...sentBy('198.51.100.8'), subject: 'another source' }))
     expect([subjects('abuse', 1000).total, subjects('postmaster', 1000).total]).toEqual([151, 50])
@@ -179,13 +179,13 @@ describe('of one source within a day', () => {
     expect(subjects(undefined, 2).subjects).toEqual(['a day later', 'another source'])
   })
 
-  test('an IPv6 source is its /48', async () => {
+  test('counts an IPv6 source as its /48', async () => {
     await store(...many(200, ['2001:db8:1:2::1', '2001:db8:1:3::2']))
     await store(mail(sentBy('2001:db8:1:4:3:4:5:6')), mail({ ...sentBy('2001:db8:2:3::1'), subject: 'next door' }))
     expect([subjects().total, subjects(undefined, 1).subjects]).toEqual([201, ['next door']])
   })
 
-  test('what is dropped is in the log: the first at once, then how many it were, every ten minutes at most', async () => {
+  test('beyond the limit is logged at once, then as a count at most every ten minutes', async () => {
     const logged: { msg: string; dropped: number }[] = []
     await using other = await createTestApp({
       clock,
@@ -208,7 +208,7 @@ describe('of one source within a day', () => {
     const told = logged.filter(({ dropped }) => dropped !== undefined)
     expect(told.map(({ dropped }) => dropped)).toEqual([1, 7, 3])
     expect(new Set(told.map(({ msg }) => msg))).toEqual(
-      new Set(['mail for the operator was dropped: its sources have sent 200 messages or 64 MiB within a day']),
+      new Set(['operator mail dropped: its sources have sent 200 messages or 64 MiB within a day']),
     )
   })
 })

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { type MatchType, matchRoute, type RouteRule, toRouteKey } from '#features/receiving/route-rules/match.ts'
 
-/** Routes in the order given, as `match_type pattern priority`, the priority 0 unless said; an id counts from 1. */
+/** Routes in the given order, as `match_type pattern priority`; default priority 0; ids start at 1. */
 const routes = (...texts: readonly string[]): RouteRule[] =>
   texts.map((text, index) => {
     const [matchType = '', pattern = '', priority = '0'] = text.split(' ')
@@ -17,18 +17,18 @@ const routes = (...texts: readonly string[]): RouteRule[] =>
     }
   })
 
-/** Which of the routes an address falls to: its place among them, from 1; undefined: none. */
+/** Position of the matching route, from 1; undefined: none. */
 const matched = (localPart: string, ...texts: readonly string[]): number | undefined =>
   matchRoute(routes(...texts), localPart)?.id
 
-describe('an address falls to', () => {
+describe('an address matches', () => {
   const CASES: readonly (readonly [
     rule: string,
     localPart: string,
     texts: readonly string[],
     place: number | undefined,
   ])[] = [
-    ['the route that names it', 'support', ['exact sales', 'exact support'], 2],
+    ['the route with its local part', 'support', ['exact sales', 'exact support'], 2],
     ['none, when none matches', 'info', ['exact support', 'prefix sup'], undefined],
     ['none of no routes', 'info', [], undefined],
     [
@@ -47,15 +47,15 @@ describe('an address falls to', () => {
     ['an exact route without its detail', 'support+x', ['catch_all', 'exact support'], 2],
     ['the exact route with its detail first', 'support+x', ['exact support', 'exact support+x'], 2],
     [
-      'the exact route without its detail, when the priority says so',
+      'the exact route without its detail, if its priority is lower',
       'support+x',
       ['exact support', 'exact support+x 1'],
       1,
     ],
     ['a prefix that reaches into its detail', 'support+vip-1', ['prefix support+vip'], 1],
     ['no route of an empty local part for one that begins with a plus', '+x', ['exact y'], undefined],
-    ['the same however it is quoted', '"support"', ['exact support'], 1],
-    ['the same however it is composed', 'cafe\u0301', ['exact caf\u00e9'], 1],
+    ['the same route when quoted', '"support"', ['exact support'], 1],
+    ['the same route in another Unicode composition', 'cafe\u0301', ['exact caf\u00e9'], 1],
     ['no prefix that is longer than it', 'sup', ['prefix support'], undefined],
   ]
   // Proves: inbound-13, inbound-14
@@ -63,7 +63,7 @@ describe('an address falls to', () => {
     expect(matched(localPart, ...texts)).toBe(place)
   })
 
-  test('the same route in whatever order the routes are given', () => {
+  test('the same route in any order of the routes', () => {
     const all = routes('catch_all x 1', 'prefix s', 'exact support', 'prefix supp', 'exact support+x')
     for (const turned of [all, all.toReversed(), [...all.slice(2), ...all.slice(0, 2)]])
       expect(['support', 'support+x', 'supper', 'info'].map((name) => matchRoute(turned, name)?.id)).toEqual([

@@ -250,7 +250,7 @@ test('the operator pauses, inspects and resumes an account by command', async ()
   expect(await run('pause', 'Test', '--reason', REASON)).toEqual({ exitCode: 0, said: `Paused Test: ${REASON}` })
   expect(await run('pause', 'Test', '--reason', REASON)).toEqual({
     exitCode: 1,
-    said: 'tassis: The account Test is paused already; `tassis accounts show` says why.',
+    said: 'tassis: The account Test is already paused; `tassis accounts show` shows why.',
   })
   expect((await run('show', 'Test')).said).toContain(`It may not send. The account is paused: ${REASON}`)
   expect((await run('findings')).said).toContain(REASON)

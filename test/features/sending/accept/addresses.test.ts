@@ -15,14 +15,14 @@ const recipientsOf = async (request: Record<string, unknown>) => {
 
 describe('recipients', () => {
   // Proves: send-12, send-13
-  test('of an array are all of one email; to joins them, to_address is the first', async () => {
+  test('in an array all belong to one email; to joins them, to_address is the first', async () => {
     const sent = await emails.accepted({ to: ['B <b@r.test>', 'a@r.test', 'c@r.test'] })
     expect(sent['to']).toBe('b@r.test, a@r.test, c@r.test')
     expect(await emails.detail(sent.id)).toMatchObject({ to: 'b@r.test, a@r.test, c@r.test', to_address: 'b@r.test' })
   })
 
   // Proves: send-14
-  test('that are given twice are merged, also over to, cc and bcc, whatever their case and name', async () => {
+  test('that are repeated are merged, also across to, cc and bcc, regardless of case and name', async () => {
     const request = {
       to: ['Bob <bob@r.test>', 'BOB@R.TEST', 'bob@r.test'],
       cc: ['cc@r.test', 'bob@r.test'],
@@ -38,7 +38,7 @@ describe('recipients', () => {
   })
 
   // Proves: send-14
-  test('may not be 51, wherever they stand', async () => {
+  test('may not be 51, in whichever fields', async () => {
     const of = (prefix: string, count: number) => Array.from({ length: count }, (_, i) => `${prefix}${i}@r.test`)
     for (const request of [
       { to: of('a', 51) },
@@ -48,7 +48,7 @@ describe('recipients', () => {
       expectError(await emails.send(request), 422, 'too_many_recipients', 'to')
   })
 
-  const good: readonly [given: string, address: string][] = [
+  const good: readonly [input: string, address: string][] = [
     ['a@b.test', 'a@b.test'],
     ['Name <a@b.test>', 'a@b.test'],
     ['Doe, Jane, PhD <jane@b.test>', 'jane@b.test'],
@@ -62,8 +62,8 @@ describe('recipients', () => {
     ['  a@b.test  ', 'a@b.test'],
   ]
   // Proves: send-12, send-47
-  for (const [given, address] of good)
-    test(`${given} is ${address}`, async () => expect((await emails.accepted({ to: given }))['to']).toBe(address))
+  for (const [input, address] of good)
+    test(`${input} is ${address}`, async () => expect((await emails.accepted({ to: input }))['to']).toBe(address))
 
   const bad: readonly string[] = [
     '',
@@ -89,18 +89,18 @@ describe('recipients', () => {
     `a@${'x.'.repeat(130)}test`,
     'a@b.test\u2028',
   ]
-  for (const given of bad) {
+  for (const input of bad) {
     // Proves: send-12, send-33
-    test(`${JSON.stringify(given.slice(0, 40))} is a 422`, async () => {
-      expectError(await emails.send({ to: given }), 422, 'invalid_address', 'to')
-      expectError(await emails.send({ bcc: ['ok@r.test', given] }), 422, 'invalid_address', 'bcc.1')
-      expectError(await emails.send({ from: given }), 422, 'invalid_address', 'from')
+    test(`${JSON.stringify(input.slice(0, 40))} is a 422`, async () => {
+      expectError(await emails.send({ to: input }), 422, 'invalid_address', 'to')
+      expectError(await emails.send({ bcc: ['ok@r.test', input] }), 422, 'invalid_address', 'bcc.1')
+      expectError(await emails.send({ from: input }), 422, 'invalid_address', 'from')
     })
   }
 })
 
 describe('the sender', () => {
-  const cases: readonly [given: string, shown: string][] = [
+  const cases: readonly [input: string, shown: string][] = [
     ['ada@sender.test', 'ada@sender.test'],
     ['Ada <ada@SENDER.test>', 'Ada <ada@sender.test>'],
     ['Lovelace, Ada <ada@sender.test>', '"Lovelace, Ada" <ada@sender.test>'],
@@ -109,9 +109,9 @@ describe('the sender', () => {
     ['ädä@sender.test', 'ädä@sender.test'],
   ]
   // Proves: send-4
-  for (const [given, shown] of cases)
-    test(`${given} is shown as ${shown}`, async () => {
-      const { id } = await emails.accepted({ from: given })
+  for (const [input, shown] of cases)
+    test(`${input} is shown as ${shown}`, async () => {
+      const { id } = await emails.accepted({ from: input })
       expect((await emails.detail(id))['from_address']).toBe(shown)
     })
 
@@ -124,23 +124,23 @@ describe('the sender', () => {
 })
 
 describe('reply_to', () => {
-  const cases: readonly [given: string, shown: string][] = [
+  const cases: readonly [input: string, shown: string][] = [
     ['a@b.test', 'a@b.test'],
     ['a@b.test,c@d.test', 'a@b.test, c@d.test'],
     ['Doe, Jane <j@b.test>, help@b.test', '"Doe, Jane" <j@b.test>, help@b.test'],
     ['a@bücher.test', 'a@xn--bcher-kva.test'],
   ]
   // Proves: send-26
-  for (const [given, shown] of cases)
-    test(`${given} is ${shown}`, async () => {
-      const { id } = await emails.accepted({ reply_to: given })
+  for (const [input, shown] of cases)
+    test(`${input} is ${shown}`, async () => {
+      const { id } = await emails.accepted({ reply_to: input })
       expect((await emails.detail(id))['reply_to']).toBe(shown)
     })
 
   // Proves: send-26
-  for (const given of ['nobody', 'a@b.test,', ',a@b.test', 'a@b.test\r\nBcc: x@y.test', 'a@b.test, x'])
-    test(`${JSON.stringify(given)} is a 422`, async () => {
-      const answer = await emails.send({ reply_to: given })
+  for (const input of ['nobody', 'a@b.test,', ',a@b.test', 'a@b.test\r\nBcc: x@y.test', 'a@b.test, x'])
+    test(`${JSON.stringify(input)} is a 422`, async () => {
+      const answer = await emails.send({ reply_to: input })
       expect(answer.status).toBe(422)
       expect(answer.body).toMatchObject({ details: [{ field: 'reply_to' }] })
     })

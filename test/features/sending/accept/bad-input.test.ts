@@ -11,7 +11,7 @@ beforeAll(async () => {
 })
 afterAll(() => emails[Symbol.asyncDispose]())
 
-// Whatever a test here sends, nothing of it may be stored.
+// Nothing that a test here sends may be stored.
 beforeEach(() => {
   before = emails.stored()
 })
@@ -21,7 +21,7 @@ afterEach(() => {
 
 const PATHS = ['/v1/emails', '/v1/emails/batch'] as const
 
-describe('text that is no JSON', () => {
+describe('text that is not JSON', () => {
   const texts: readonly [what: string, text: string | Uint8Array<ArrayBuffer>][] = [
     ['an open brace', '{'],
     ['a trailing comma', '{"from":"a@sender.test",}'],
@@ -29,7 +29,7 @@ describe('text that is no JSON', () => {
     ['two values', '{} {}'],
     ['a NUL', '\0'],
     ['a form', 'from=a&to=b'],
-    ['an open string', '{"from":"a'],
+    ['an unterminated string', '{"from":"a'],
     ['NaN', '{"from":NaN}'],
     ['a byte order mark and junk', '\ufeff{]'],
     ['bytes that are not UTF-8', new Uint8Array([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x3a, 0x31, 0x7d])],
@@ -43,7 +43,7 @@ describe('text that is no JSON', () => {
       for (const path of PATHS) expectError(await emails.raw(path, text), 400, 'invalid_json')
     })
 
-  test('metadata that is nested too deep: 400', async () => {
+  test('metadata nested too deeply: 400', async () => {
     const metadata = `${'{"a":'.repeat(80)}1${'}'.repeat(80)}`
     const { from, to } = EMAIL
     expectError(
@@ -57,10 +57,10 @@ describe('text that is no JSON', () => {
   })
 })
 
-describe('bodies that are not objects or not there', () => {
+describe('bodies that are not objects or are missing', () => {
   // Proves: send-4
   for (const text of ['', 'null', '[]', '{}'])
-    test(`${JSON.stringify(text)}: 422 for what is missing`, async () => {
+    test(`${JSON.stringify(text)}: 422 for the missing fields`, async () => {
       expectError(await emails.raw('/v1/emails', text), 422, 'validation_failed', 'from', 'to')
       expectError(await emails.raw('/v1/emails/batch', text), 422, 'validation_failed', 'emails')
     })
@@ -158,9 +158,9 @@ describe('fields of a wrong type', () => {
   }
 })
 
-describe('fields that nobody knows', () => {
+describe('unknown fields', () => {
   // Proves: http-14
-  test('at the top: 422 that names them', async () => {
+  test('at the top level: 422 that names them', async () => {
     expectError(await emails.send({ bogus: 1, html: '<p>' }), 422, 'validation_failed', 'bogus', 'html')
   })
 
@@ -209,7 +209,7 @@ describe('bodies that are too large', () => {
   })
 })
 
-describe('ids that name nothing of this account', () => {
+describe('ids that do not belong to this account', () => {
   const askAll = async (id: string): Promise<ApiResponse[]> => [
     await emails.api('GET', `/v1/emails/${id}`),
     await emails.api('POST', `/v1/emails/${id}/cancel`),
@@ -231,21 +231,21 @@ describe('ids that name nothing of this account', () => {
     })
 })
 
-test('emails of another account: 404, and they stay as they are', async () => {
+test('emails of another account: 404, and they do not change', async () => {
   await using service = await createEmailApi()
   const other = await service.newAccount()
   await service.addDomain(other, 'other.test')
   const key = await service.newKey([], other)
   const sendAt = new Date(service.clock.now() + 3_600_000).toISOString()
-  const theirs = await service.accepted({ from: 'x@other.test', send_at: sendAt }, { key })
+  const foreignEmail = await service.accepted({ from: 'x@other.test', send_at: sendAt }, { key })
   const stored = service.stored()
-  expectError(await service.api('GET', `/v1/emails/${theirs.id}`), 404, 'email_not_found')
-  expectError(await service.api('POST', `/v1/emails/${theirs.id}/cancel`), 404, 'email_not_found')
+  expectError(await service.api('GET', `/v1/emails/${foreignEmail.id}`), 404, 'email_not_found')
+  expectError(await service.api('POST', `/v1/emails/${foreignEmail.id}/cancel`), 404, 'email_not_found')
   expect(service.stored()).toEqual(stored)
-  expect((await service.detail(theirs.id, { key }))['status']).toBe('scheduled')
+  expect((await service.detail(foreignEmail.id, { key }))['status']).toBe('scheduled')
 })
 
-test('without a key the body is not even looked at: 401', async () => {
+test('without an API key: 401, and the body is not read', async () => {
   for (const path of PATHS) {
     expectError(await emails.raw(path, '{', { authorization: '' }), 401, 'invalid_api_key')
     expectError(await emails.raw(path, '{', { authorization: 'Bearer wrong' }), 401, 'invalid_api_key')

@@ -12,7 +12,7 @@ const idsOf = (answer: { body: unknown }) => (at(answer.body, 'data') as { id: s
 const tosOf = (answer: { body: unknown }) => (at(answer.body, 'data') as { to: string }[]).map(({ to }) => to)
 
 // Proves: list-10, batch-1, batch-2, batch-5
-test('a batch is answered with its operation, the emails in order, and the errors by index', async () => {
+test('a batch returns its operation, the emails in order, and the errors by index', async () => {
   await using emails = await createEmailApi()
   const answer = await batch(emails, [
     item({ to: 'a@r.test' }),
@@ -91,7 +91,7 @@ describe('the whole request is a 422', () => {
 })
 
 // Proves: batch-2, batch-4
-test('items of any wrong form are errors of their own, and all of them wrong is a 202 without emails', async () => {
+test('each malformed item has an error of its own, and a batch of only those is a 202 without emails', async () => {
   await using emails = await createEmailApi()
   const wrong = [
     null,
@@ -151,7 +151,7 @@ describe('keys of items', () => {
     expect(emails.stored()).toMatchObject({ emails: 2, recipientsUsed: 2 })
   })
 
-  test('also when the first of them is sandbox mail', async () => {
+  test('of two items with one key the second returns the first, even if that is sandbox mail', async () => {
     await using emails = await createEmailApi()
     await batch(emails, [item({ idempotency_key: 'k', from: `x@${UNVERIFIED}` }), item({ idempotency_key: 'k' })])
     expect(emails.stored()).toMatchObject({ emails: 1, recipientsUsed: 0 })
@@ -164,7 +164,7 @@ describe('keys of items', () => {
     expect(at(answer.body, 'errors')).toMatchObject([{ index: 0 }])
   })
 
-  test('a key seen before returns its email, whatever the item says now', async () => {
+  test('a key used before returns its email, whatever the item contains', async () => {
     await using emails = await createEmailApi()
     const sendAt = new Date(emails.clock.now() + 60_000).toISOString()
     const sent = await emails.accepted({ idempotency_key: 'k', send_at: sendAt })
@@ -187,7 +187,7 @@ describe('keys of items', () => {
 
 describe('the header Idempotency-Key', () => {
   // Proves: idem-9
-  test('keys the whole answer for a day', async () => {
+  test('returns the whole stored response for a day', async () => {
     await using emails = await createEmailApi()
     const items = [item(), item({ to: 'nobody' })]
     const first = await batch(emails, items, withKey('k'))
@@ -209,14 +209,14 @@ describe('the header Idempotency-Key', () => {
     expect(emails.stored()).toEqual(stored)
   })
 
-  test('is apart from the keys of single sends', async () => {
+  test('is independent of the keys of single sends', async () => {
     await using emails = await createEmailApi()
     await emails.accepted({}, withKey('k'))
     expect((await batch(emails, [item()], withKey('k'))).status).toBe(202)
     expect(emails.stored()['emails']).toBe(2)
   })
 
-  test('makes one batch of 20 parallel ones', async () => {
+  test('creates one batch from 20 parallel requests', async () => {
     await using emails = await createEmailApi()
     const items = Array.from({ length: 10 }, (_, i) => item({ to: `r${i}@r.test` }))
     const answers = await Promise.all(Array.from({ length: 20 }, () => batch(emails, items, withKey('k'))))
@@ -240,7 +240,7 @@ describe('the quota of a batch', () => {
   }
 
   // Proves: quota-6
-  test('is asked for as a whole: over it nothing is accepted and nothing stored', async () => {
+  test('is checked as a whole: if exceeded, nothing is accepted or stored', async () => {
     const { emails, actor, key, free } = await start()
     await using _ = emails
     const before = emails.stored()
@@ -258,7 +258,7 @@ describe('the quota of a batch', () => {
   })
 
   // Proves: quota-6
-  test('is counted after invalid, sandbox and repeated items are taken out', async () => {
+  test('does not count invalid, sandbox and repeated items', async () => {
     const { emails, actor, key, free } = await start()
     await using _ = emails
     await createDomain(emails.app, actor, 'unverified.test')
@@ -279,7 +279,7 @@ describe('the quota of a batch', () => {
   })
 })
 
-test('batches that are stored do not keep the other requests of their account out', async () => {
+test('storing batches does not block other requests of their account', async () => {
   await using emails = await createEmailApi()
   const { fairScheduler: turns } = emails.app
   let isOver = false
@@ -294,6 +294,6 @@ test('batches that are stored do not keep the other requests of their account ou
   const answers = await Promise.all(['one', 'two', 'three'].map((name) => batch(emails, items(name))))
   isOver = true
   expect(answers.map(({ status }) => status)).toEqual([202, 202, 202])
-  // Not one for each email.
+  // One for all of them, not one for each email.
   expect(mostPieces).toBeLessThan(20)
 })

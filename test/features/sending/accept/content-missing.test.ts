@@ -30,7 +30,7 @@ afterEach(async () => {
   await service[Symbol.asyncDispose]()
 })
 
-/** Too large for a row of the content store, so that it has a file of its own. */
+/** Too large for a row of the content store, so it is stored in a file. */
 const large = (): string => randomBytes(400_000).toString('base64')
 
 async function send(more: Record<string, unknown>): Promise<string> {
@@ -63,7 +63,7 @@ const isHeld = (id: string) =>
     const { data } = await detail(id)
     return data['error_message'] === `Held without its content: ${WHY}` && data
   })
-/** Recipients that are put off. */
+/** Counts the recipients on hold. */
 const countHeld = () =>
   service.app.db
     .query<{ n: number }, [number]>(
@@ -85,28 +85,31 @@ test.each([
     }),
     'Hello.',
   ],
-])('an email whose %s is missing or damaged answers 200 and says so, until it is back', async (_, content, text) => {
-  const id = await send(content())
-  const path = contentFile()
-  expect((await detail(id)).data).not.toHaveProperty('content')
-  renameSync(path, `${path}.away`)
-  expect(await detail(id)).toMatchObject({
-    status: 200,
-    data: { content: 'missing', text_body: text, html_body: null },
-  })
-  renameSync(`${path}.away`, path)
-  expect((await detail(id)).data).not.toHaveProperty('content')
-})
+])(
+  'an email whose %s is missing or corrupt returns 200 and reports it, until the content is restored',
+  async (_, content, text) => {
+    const id = await send(content())
+    const path = contentFile()
+    expect((await detail(id)).data).not.toHaveProperty('content')
+    renameSync(path, `${path}.away`)
+    expect(await detail(id)).toMatchObject({
+      status: 200,
+      data: { content: 'missing', text_body: text, html_body: null },
+    })
+    renameSync(`${path}.away`, path)
+    expect((await detail(id)).data).not.toHaveProperty('content')
+  },
+)
 
 // Proves: storage-6
-test('one whose file is there but damaged says the same', async () => {
+test('a corrupt content file has the same effect', async () => {
   const id = await send({ text_body: large() })
   writeFileSync(contentFile(), 'junk')
   expect(await detail(id)).toMatchObject({ status: 200, data: { content: 'missing', text_body: null } })
 })
 
 // Proves: storage-7
-test('its open recipients wait as held with that reason, told once, and go when it was put back and they are released', async () => {
+test('its open recipients are held with that reason and one event, and sent when the content is restored and they are released', async () => {
   const id = await send({ to: ['b@receiver.test', 'c@receiver.test'], text_body: large() })
   const path = contentFile()
   renameSync(path, `${path}.away`)
@@ -114,7 +117,7 @@ test('its open recipients wait as held with that reason, told once, and go when 
   const held = await isHeld(id)
   await eventually(() => countHeld() === 2)
   expect([held['status'], held['content'], held['attempts']]).toEqual(['queued', 'missing', 0])
-  // Looked at again without its content: held again, and nobody is told a second time.
+  // Examined again without its content: held again, without a second event.
   expect(await releaseWithoutContent(service.app)).toBe(2)
   await eventually(() => countHeld() === 2)
   renameSync(`${path}.away`, path)
@@ -124,7 +127,7 @@ test('its open recipients wait as held with that reason, told once, and go when 
   expect(service.app.db.query('SELECT count(*) AS n FROM dead_letters').get()).toEqual({ n: 0 })
 })
 
-test('of a long queue all that are held so are released, each once, and nothing else', async () => {
+test('a release frees all recipients held for missing content in a long queue, each once, and no others', async () => {
   const { db } = service.app
   for (let batch = 0; batch < 7; batch++) {
     const emails = Array.from({ length: 100 }, (_, i) => ({
@@ -135,7 +138,7 @@ test('of a long queue all that are held so are released, each once, and nothing 
     }))
     expect((await service.api('POST', '/v1/emails/batch', { emails })).status).toBe(202)
   }
-  // As it is after damage: every third waits as deferred mail does.
+  // Every third recipient waits like deferred mail, as after damage.
   db.run('UPDATE recipients SET next_at = ?, last_error = iif(id % 3 = 0, ?, ?)', [
     clock.now() + hours(1),
     '450 4.2.0 Later',
@@ -148,7 +151,7 @@ test('of a long queue all that are held so are released, each once, and nothing 
 })
 
 // Proves: storage-7
-test('they go after a restart', async () => {
+test('held recipients are sent after a restart', async () => {
   const id = await send({ text_body: large() })
   const path = contentFile()
   renameSync(path, `${path}.away`)
@@ -161,7 +164,7 @@ test('they go after a restart', async () => {
 })
 
 // Proves: storage-7
-test('an hour later it is looked for again, without anybody asking', async () => {
+test('the content is checked again automatically after an hour', async () => {
   const id = await send({ text_body: large() })
   const path = contentFile()
   renameSync(path, `${path}.away`)
@@ -177,7 +180,7 @@ test('an hour later it is looked for again, without anybody asking', async () =>
   expect(passedMs).toBeGreaterThanOrEqual(hours(1))
 })
 
-test('so do those of a broadcast', async () => {
+test('recipients of a broadcast are held and released too', async () => {
   const list = await newList(service, 'News')
   await addContacts(service.app, list, [{ email: 'ann@receiver.test' }])
   const { status } = await service.api('POST', '/v1/emails/broadcast', {
@@ -205,7 +208,7 @@ test('so do those of a broadcast', async () => {
   await isCaptured(id)
 })
 
-test('a captured message that is damaged is a 410', async () => {
+test('a corrupt captured message is a 410', async () => {
   const id = await send({ text_body: 'Hello.' })
   delivery = await startDelivery(service.opened)
   await isCaptured(id)

@@ -11,7 +11,9 @@ import { createEmailApi, UNVERIFIED } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { type SmtpScript, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
-/** Lets an update of one column need more room than the database has: what a full disk does, at the moment that a test chooses. */
+/**
+ * Makes an update of one column need more space than the database has, as a full disk does, at a time the test chooses.
+ */
 function fillDisk(db: Database, column: string): void {
   db.run('CREATE TABLE IF NOT EXISTS ballast (data BLOB)')
   db.run(
@@ -52,7 +54,7 @@ async function startDelivery(script: (disk: () => Database) => SmtpScript) {
     smtp,
     logged,
     messages,
-    /** Moves the clock by a second at a time until `condition` holds. */
+    /** Advances the clock by one second at a time until `condition` holds. */
     advanceUntil: (condition: () => boolean | Promise<boolean>) =>
       eventually(async () => {
         if (await condition()) return true
@@ -71,7 +73,7 @@ async function startDelivery(script: (disk: () => Database) => SmtpScript) {
 const typesOf = (detail: Record<string, unknown>) =>
   (detail['events'] as { event_type: string }[]).map((event) => event.event_type)
 
-test('an outcome that cannot be stored is tried again until it can, and the mail is sent once', async () => {
+test('an outcome that cannot be stored is retried until it can, and the mail is sent once', async () => {
   await using delivery = await startDelivery((disk) => ({
     body: () => {
       fillDisk(disk(), 'delivered_at')
@@ -80,7 +82,7 @@ test('an outcome that cannot be stored is tried again until it can, and the mail
   }))
   const { emails, logged } = delivery
   const { id } = await emails.accepted()
-  const refusals = () => logged.filter((line) => line.includes('an outcome could not be stored')).length
+  const refusals = () => logged.filter((line) => line.includes('outcome not stored')).length
   await delivery.advanceUntil(() => refusals() >= 3)
   expect(await emails.detail(id)).toMatchObject({
     status: 'processing',
@@ -95,14 +97,14 @@ test('an outcome that cannot be stored is tried again until it can, and the mail
     smtp_response: '250 2.0.0 Queued as 1',
     recipients: [{ status: 'sent', delivery_started_at: expect.any(String) }],
   })
-  // Long after any retry there could be.
+  // Later than any retry.
   delivery.clock.advance(3 * 86_400_000)
   await emails.app.commit.barrier()
   expect(delivery.messages()).toHaveLength(1)
   expect(delivery.emails.delivery?.scheduler.inFlight).toBe(0)
 })
 
-test('a start of DATA that cannot be stored sends nothing; with room again the mail is sent once, as a first attempt', async () => {
+test('if the start of DATA cannot be stored, nothing is sent; with disk space again the mail is sent once, as a first attempt', async () => {
   let isFirst = true
   await using delivery = await startDelivery((disk) => ({
     data: () => {
@@ -113,11 +115,9 @@ test('a start of DATA that cannot be stored sends nothing; with room again the m
   }))
   const { emails, logged } = delivery
   const { id } = await emails.accepted()
-  await eventually(() => logged.some((line) => line.includes('the start of a delivery could not be stored')))
+  await eventually(() => logged.some((line) => line.includes('delivery start not stored')))
   // The outcome, "not begun", cannot be stored either.
-  await delivery.advanceUntil(
-    () => logged.filter((line) => line.includes('an outcome could not be stored')).length >= 2,
-  )
+  await delivery.advanceUntil(() => logged.filter((line) => line.includes('outcome not stored')).length >= 2)
   expect(delivery.messages()).toEqual([])
   for (const { rawMessages } of delivery.smtp.sessions) expect(Buffer.concat([...rawMessages]).length).toBe(0)
   expect(await emails.detail(id)).toMatchObject({ status: 'processing', delivery_started_at: null })
@@ -129,13 +129,13 @@ test('a start of DATA that cannot be stored sends nothing; with room again the m
   expect(delivery.messages()).toHaveLength(1)
 })
 
-test('a claim that cannot be stored dials nobody, and is made when there is room', async () => {
+test('a claim that cannot be stored opens no connection, and succeeds once there is disk space', async () => {
   await using delivery = await startDelivery(() => ({}))
   const { emails, logged } = delivery
   const sendAt = new Date(delivery.clock.now() + 60_000).toISOString()
   const { id } = await emails.accepted({ send_at: sendAt })
   fillDisk(emails.app.db, 'attempts')
-  await delivery.advanceUntil(() => logged.filter((line) => line.includes('the queue could not go on')).length >= 2)
+  await delivery.advanceUntil(() => logged.filter((line) => line.includes('queue processing failed')).length >= 2)
   expect(delivery.smtp.sessions).toHaveLength(0)
   expect(await emails.detail(id)).toMatchObject({ status: 'scheduled', attempts: 0 })
   freeDisk(emails.app.db)
@@ -144,7 +144,7 @@ test('a claim that cannot be stored dials nobody, and is made when there is room
   expect(delivery.messages()).toHaveLength(1)
 })
 
-test('sandbox mail takes nothing of the disk reserve: it is deferred, and captured once there is room', async () => {
+test('sandbox mail does not use the disk reserve: it is deferred, and captured once there is disk space', async () => {
   let hasRoom = true
   const clock = new ManualClock(Date.UTC(2026, 2, 15, 12, 30))
   const disk = createTestDisk(
@@ -166,7 +166,7 @@ test('sandbox mail takes nothing of the disk reserve: it is deferred, and captur
   await advanceUntil(async () => (await emails.detail(id))['smtp_response'] !== null)
   expect(await emails.detail(id)).toMatchObject({
     sandbox: true,
-    smtp_response: '452 4.3.1 There is no disk space left for captured messages',
+    smtp_response: '452 4.3.1 Insufficient system storage',
   })
   expect(emails.opened.captures.list({ limit: 10 })).toEqual([])
   hasRoom = true

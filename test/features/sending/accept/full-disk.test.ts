@@ -9,20 +9,20 @@ import { createEmailApi, EMAIL, type EmailApi, expectError } from '#test/support
 
 const randomText = (bytes: number): string => Buffer.from(randomBytes(bytes)).toString('base64')
 
-/** A database that cannot grow by a page any more. */
+/** Keeps a database from growing by another page. */
 const fill = (db: Database): void => {
   const pages = db.query<{ page_count: number }, []>('PRAGMA page_count').get()?.page_count ?? 0
   db.run(`PRAGMA max_page_count = ${pages}`)
 }
 const freeDisk = (db: Database): void => void db.run('PRAGMA max_page_count = 1000000')
 
-/** Rows of what an accepted email is made of; content parts may stay behind unused. */
+/** Rows of an accepted email; unused content blobs may remain. */
 const rowsOf = (emails: EmailApi) => {
   const { contentParts: _, ...rows } = emails.stored()
   return rows
 }
 
-/** Sends until a send is refused, and gives the refusal; what came before must have been accepted. */
+/** Sends until a send is rejected, and returns its response; all sends before must have been accepted. */
 async function sendUntilRefused(send: () => Promise<ApiResponse>): Promise<ApiResponse> {
   for (let i = 0; i < 2_000; i++) {
     const answer = await send()
@@ -35,33 +35,33 @@ const batchOf = (emails: EmailApi, count: number, item: () => Record<string, unk
   emails.api('POST', '/v1/emails/batch', { emails: Array.from({ length: count }, () => ({ ...EMAIL, ...item() })) })
 
 describe('when the main database cannot grow', () => {
-  const big = () => ({ metadata: { filler: randomText(12_000) } })
+  const createLarge = () => ({ metadata: { filler: randomText(12_000) } })
 
   // Proves: storage-4, error-13
-  test('sends are a 507 that stores nothing, and accepted again when there is room', async () => {
+  test('sends are a 507 that stores nothing, and accepted again once there is disk space', async () => {
     await using emails = await createEmailApi()
     await emails.accepted({ idempotency_key: 'before' })
     fill(emails.app.db)
-    expectError(await sendUntilRefused(() => emails.send(big())), 507, 'insufficient_storage')
+    expectError(await sendUntilRefused(() => emails.send(createLarge())), 507, 'insufficient_storage')
     const before = rowsOf(emails)
-    expectError(await emails.send({ ...big(), idempotency_key: 'k' }), 507, 'insufficient_storage')
-    expectError(await batchOf(emails, 20, big), 507, 'insufficient_storage')
+    expectError(await emails.send({ ...createLarge(), idempotency_key: 'k' }), 507, 'insufficient_storage')
+    expectError(await batchOf(emails, 20, createLarge), 507, 'insufficient_storage')
     expect(rowsOf(emails)).toEqual(before)
-    // What is stored can be read and repeated meanwhile.
+    // Stored emails can be read and replayed in the meantime.
     expect((await emails.api('GET', '/v1/emails')).status).toBe(200)
     expect((await emails.send({ idempotency_key: 'before' })).status).toBe(202)
     freeDisk(emails.app.db)
-    const { id } = await emails.accepted({ ...big(), idempotency_key: 'k' })
+    const { id } = await emails.accepted({ ...createLarge(), idempotency_key: 'k' })
     expect((await emails.detail(id))['idempotency_key']).toBe('k')
-    expect((await batchOf(emails, 20, big)).status).toBe(202)
+    expect((await batchOf(emails, 20, createLarge)).status).toBe(202)
   })
 
-  test('of parallel sends exactly those are stored that were answered with 202', async () => {
+  test('exactly those of parallel sends are stored that returned 202', async () => {
     await using emails = await createEmailApi()
     await emails.accepted()
     fill(emails.app.db)
     const answers = await Promise.all(
-      Array.from({ length: 150 }, () => emails.send({ ...big(), to: ['a@r.test', 'b@r.test'] })),
+      Array.from({ length: 150 }, () => emails.send({ ...createLarge(), to: ['a@r.test', 'b@r.test'] })),
     )
     const accepted = answers.filter(({ status }) => status === 202)
     for (const answer of answers) if (answer.status !== 202) expectError(answer, 507, 'insufficient_storage')
@@ -77,11 +77,11 @@ describe('when the main database cannot grow', () => {
     const total = async () => at((await emails.api('GET', '/v1/emails')).body, 'pagination', 'total')
     expect(await total()).toBe(accepted.length + 1)
     freeDisk(emails.app.db)
-    await emails.accepted(big())
+    await emails.accepted(createLarge())
     expect(await total()).toBe(accepted.length + 2)
   })
 
-  test('a cancellation that cannot be stored changes nothing, and can be repeated', async () => {
+  test('a cancellation that cannot be stored changes nothing, and can be retried', async () => {
     await using emails = await createEmailApi()
     const { id } = await emails.accepted({ send_at: new Date(emails.clock.now() + 3_600_000).toISOString() })
     const { db } = emails.app
@@ -101,26 +101,26 @@ describe('when the main database cannot grow', () => {
 })
 
 // Proves: storage-4
-test('when the content database cannot grow, sends are a 507 that stores nothing, and accepted again when there is room', async () => {
+test('when the content database cannot grow, sends are a 507 that stores nothing, and accepted again once there is disk space', async () => {
   await using emails = await createEmailApi()
   await emails.accepted()
-  const big = () => ({ text_body: randomText(60_000) })
+  const createLarge = () => ({ text_body: randomText(60_000) })
   for (const db of emails.app.content.databases()) fill(db)
-  expectError(await sendUntilRefused(() => emails.send(big())), 507, 'insufficient_storage')
+  expectError(await sendUntilRefused(() => emails.send(createLarge())), 507, 'insufficient_storage')
   const before = emails.stored()
-  expectError(await emails.send(big()), 507, 'insufficient_storage')
+  expectError(await emails.send(createLarge()), 507, 'insufficient_storage')
   expect(rowsOf(emails)).toEqual({ ...before, contentParts: undefined } as never)
-  expectError(await batchOf(emails, 5, big), 507, 'insufficient_storage')
+  expectError(await batchOf(emails, 5, createLarge), 507, 'insufficient_storage')
   expect(emails.stored()).toEqual(before)
   for (const db of emails.app.content.databases()) freeDisk(db)
-  const body = big()
+  const body = createLarge()
   const { id } = await emails.accepted(body)
   expect((await emails.detail(id))['text_body']).toBe(body.text_body)
 })
 
 const mount = (...args: string[]): boolean => Bun.which('mount') !== null && Bun.spawnSync(['mount', ...args]).success
 
-/** Whether this process may mount a tmpfs: it is root, and not shut in. */
+/** Whether this process may mount a tmpfs: as root and outside of a restricted container. */
 function canMount(): boolean {
   const folder = mkdtempSync(join(tmpdir(), 'tassis-mount-'))
   const mounted = mount('-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', folder)
@@ -129,7 +129,7 @@ function canMount(): boolean {
   return mounted
 }
 
-/** A data directory of which one folder (or all of it, '') lies on a disk of a few MiB. */
+/** A data directory with one folder (or all of it, '') on a disk of a few MiB. */
 async function onSmallDisk(
   sizeMiB: number,
   folder: string,
@@ -154,28 +154,28 @@ async function onSmallDisk(
   }
 }
 
-// Skipped where nobody may mount: not root, or in a container without the capability.
+// Skipped without permission to mount: not root, or in a container without the capability.
 describe.skipIf(!canMount())('on a disk that is full (needs root, to mount a tmpfs)', () => {
   const attachment = (bytes: number) => ({
     attachments: [{ filename: 'a.bin', content: randomText(bytes), content_type: 'application/x-test' }],
   })
 
   // Proves: storage-4
-  test('of the content folder, attachments in files are a 507 that stores nothing, and accepted again when there is room', async () => {
+  test('of the content folder, attachments in files are a 507 that stores nothing, and accepted again once there is disk space', async () => {
     await onSmallDisk(4, 'content', async (emails, grow) => {
-      const big = () => attachment(700_000)
+      const createLarge = () => attachment(700_000)
       await emails.accepted()
-      expectError(await sendUntilRefused(() => emails.send(big())), 507, 'insufficient_storage')
+      expectError(await sendUntilRefused(() => emails.send(createLarge())), 507, 'insufficient_storage')
       const before = rowsOf(emails)
-      for (let i = 0; i < 5; i++) expectError(await emails.send(big()), 507, 'insufficient_storage')
+      for (let i = 0; i < 5; i++) expectError(await emails.send(createLarge()), 507, 'insufficient_storage')
       expect(rowsOf(emails)).toEqual(before)
       grow()
-      const { id } = await emails.accepted(big())
+      const { id } = await emails.accepted(createLarge())
       expect(await emails.detail(id)).toMatchObject({ attachments: [{ size: 700_000 }] })
     })
   })
 
-  test('of the content folder, what is refused leaves no half-written file behind', async () => {
+  test('of the content folder, rejected sends leave no partial file', async () => {
     await onSmallDisk(4, 'content', async (emails, _, path) => {
       expectError(await sendUntilRefused(() => emails.send(attachment(700_000))), 507, 'insufficient_storage')
       const names = readdirSync(path, { recursive: true }).map(String)
@@ -191,7 +191,7 @@ describe.skipIf(!canMount())('on a disk that is full (needs root, to mount a tmp
   })
 
   // Proves: storage-4
-  test('of the whole data directory, sends are a 507 that stores nothing, and accepted again when there is room', async () => {
+  test('of the whole data directory, sends are a 507 that stores nothing, and accepted again once there is disk space', async () => {
     await onSmallDisk(8, '', async (emails, grow) => {
       expectError(await sendUntilRefused(() => emails.send(attachment(200_000))), 507, 'insufficient_storage')
       expectError(
@@ -214,7 +214,7 @@ describe.skipIf(!canMount())('on a disk that is full (needs root, to mount a tmp
     })
   })
 
-  test("with no room for the month's content database, a send is a 507, and accepted when there is room", async () => {
+  test("without space for the month's content database, a send is a 507, and accepted once there is disk space", async () => {
     await onSmallDisk(1, 'content', async (emails, grow, path) => {
       await Bun.write(join(path, 'filler'), new Uint8Array(1024 * 1024 - 4096 * 2)).catch(() => 0)
       const before = emails.stored()

@@ -8,7 +8,7 @@ const withKey = (key: string) => ({ headers: { 'idempotency-key': key } })
 const mismatchOf = (answer: { headers: Headers }) => answer.headers.get('idempotency-mismatch')
 
 // Proves: idem-2
-test('a repeated send returns the original email and makes no new one', async () => {
+test('a repeated send returns the original email and creates no new one', async () => {
   await using emails = await createEmailApi()
   const first = await emails.send({ idempotency_key: 'k' })
   const stored = emails.stored()
@@ -21,7 +21,7 @@ test('a repeated send returns the original email and makes no new one', async ()
 })
 
 // Proves: idem-1
-test('body and header mean the same, and the email shows the key either way', async () => {
+test('body and header are equivalent, and the email shows the key either way', async () => {
   await using emails = await createEmailApi()
   const sent = await emails.accepted({}, withKey('k'))
   expect((await emails.detail(sent.id))['idempotency_key']).toBe('k')
@@ -36,7 +36,7 @@ test('body and header mean the same, and the email shows the key either way', as
 })
 
 // Proves: idem-1
-test('body and header that differ are a 422, also when one of them was seen', async () => {
+test('different keys in body and header are a 422, even if one of them was used before', async () => {
   await using emails = await createEmailApi()
   await emails.accepted({ idempotency_key: 'a' })
   const before = emails.stored()
@@ -65,10 +65,10 @@ describe('another body with the same key', () => {
     ['attachment', { attachments: [{ filename: 'a', content: btoa('x'.repeat(9_000)), content_type: 'text/plain' }] }],
     ['long body', { text_body: 'y'.repeat(9_000) }],
     ['metadata', { metadata: { a: 1 } }],
-    ['address that is none', { to: 'nobody' }],
-    ['template that does not exist', { template_alias: 'nope' }],
-    ['stream that does not exist', { stream: 'nope' }],
-    ['domain that does not exist', { from: 'a@unknown.test' }],
+    ['invalid address', { to: 'nobody' }],
+    ['unknown template', { template_alias: 'nope' }],
+    ['unknown stream', { stream: 'nope' }],
+    ['unknown domain', { from: 'a@unknown.test' }],
   ]
   // Proves: idem-3
   for (const [what, change] of others)
@@ -85,7 +85,7 @@ describe('another body with the same key', () => {
       expect(emails.stored()).toEqual(stored)
     })
 
-  test('but in another order of its fields, or with null for what is missing, is the same', async () => {
+  test('equals the first if only the order of its fields differs, or null replaces a missing field', async () => {
     await using emails = await createEmailApi()
     await emails.accepted({ idempotency_key: 'k', metadata: { a: 1, b: 2 } })
     const { from, to, subject, text_body: text } = EMAIL
@@ -103,7 +103,7 @@ describe('another body with the same key', () => {
   })
 
   // Proves: idem-3
-  test('is one warning in the log, with the id of the email; the same body is none', async () => {
+  test('logs one warning with the id of the email; the same body logs none', async () => {
     const lines: Record<string, unknown>[] = []
     const log = createLog('warn', { write: (line) => void lines.push(JSON.parse(line)) })
     await using emails = await createEmailApi({ log })
@@ -121,7 +121,7 @@ describe('another body with the same key', () => {
   })
 
   // Proves: idem-3
-  test('in a batch marks its item alone; of two items with one key the second is the first, replayed', async () => {
+  test('in a batch marks only its item; of two items with one key the second replays the first', async () => {
     await using emails = await createEmailApi()
     const sent = await emails.accepted({ idempotency_key: 'k' })
     const items = [
@@ -147,7 +147,7 @@ describe('with TASSIS_IDEMPOTENCY_MISMATCH=conflict', () => {
   const settings = { TASSIS_IDEMPOTENCY_MISMATCH: 'conflict' }
 
   // Proves: idem-4
-  test('another body with the same key is a 409 idempotency_conflict, the same body still the first email', async () => {
+  test('another body with the same key is a 409 idempotency_conflict; the same body still returns the first email', async () => {
     await using emails = await createEmailApi({ settings })
     const sent = await emails.accepted({ idempotency_key: 'k' })
     const before = emails.stored()
@@ -158,7 +158,7 @@ describe('with TASSIS_IDEMPOTENCY_MISMATCH=conflict', () => {
   })
 
   // Proves: idem-4
-  test('of two requests at once with other bodies one is the email and the other a 409', async () => {
+  test('of two concurrent requests with different bodies one creates the email and the other is a 409', async () => {
     await using emails = await createEmailApi({ settings })
     const answers = await Promise.all(
       ['One', 'Two', 'Three'].map((subject) => emails.send({ idempotency_key: 'k', subject })),
@@ -168,7 +168,7 @@ describe('with TASSIS_IDEMPOTENCY_MISMATCH=conflict', () => {
   })
 
   // Proves: idem-4
-  test('in a batch it is the error of its item, also when the key is that of an item before it', async () => {
+  test('a conflict in a batch is the error of its item, also with an earlier item of the batch', async () => {
     await using emails = await createEmailApi({ settings })
     await emails.accepted({ idempotency_key: 'k' })
     const items = [
@@ -176,7 +176,7 @@ describe('with TASSIS_IDEMPOTENCY_MISMATCH=conflict', () => {
       { ...EMAIL, idempotency_key: 'l' },
       { ...EMAIL, idempotency_key: 'l', subject: 'Other' },
       { ...EMAIL, idempotency_key: 'l' },
-      // Refused, so the key is free for the next.
+      // It was rejected, so the next request may use the key.
       { ...EMAIL, idempotency_key: 'm', from: 'a@unknown.test' },
       { ...EMAIL, idempotency_key: 'm' },
     ]
@@ -195,7 +195,7 @@ describe('with TASSIS_IDEMPOTENCY_MISMATCH=conflict', () => {
 })
 
 // Proves: idem-2
-test('a scheduled email is returned after its time too, with the status that it has by then', async () => {
+test('a scheduled email is returned even after its time, with its current status', async () => {
   await using emails = await createEmailApi()
   const request = { idempotency_key: 'k', send_at: new Date(emails.clock.now() + 3_600_000).toISOString() }
   const sent = await emails.accepted(request)
@@ -210,7 +210,7 @@ test('a scheduled email is returned after its time too, with the status that it 
 })
 
 // Proves: idem-5
-test('100 parallel requests with one key make one email, counted once', async () => {
+test('100 parallel requests with one key create one email, counted once', async () => {
   await using emails = await createEmailApi()
   const answers = await Promise.all(
     Array.from({ length: 100 }, () => emails.send({ idempotency_key: 'k', to: ['a@r.test', 'b@r.test'] })),
@@ -221,7 +221,7 @@ test('100 parallel requests with one key make one email, counted once', async ()
 })
 
 // Proves: auth-17, idem-6
-test('a replay is answered when the quota is used up, the rate is exceeded, or the account is paused', async () => {
+test('a replay works with an exhausted quota, an exceeded rate, or a paused account', async () => {
   await using emails = await createEmailApi({
     settings: { TASSIS_PLAN_QUOTA_FREE: '1', TASSIS_SEND_BURST: '1', TASSIS_SEND_RATE_PER_SECOND: '1' },
   })
@@ -242,7 +242,7 @@ test('a replay is answered when the quota is used up, the rate is exceeded, or t
 })
 
 // Proves: send-2, idem-7
-test('a refused request keeps nothing of its key: mended, it is accepted', async () => {
+test('a rejected request does not use up its key: once corrected, it is accepted', async () => {
   await using emails = await createEmailApi()
   const before = emails.stored()
   expectError(await emails.send({ idempotency_key: 'k', to: 'nobody' }), 422, 'invalid_address', 'to')
@@ -257,10 +257,10 @@ test('two accounts may use one key', async () => {
   await using emails = await createEmailApi()
   const other = await emails.newAccount()
   await emails.addDomain(other, 'other.test')
-  const mine = await emails.accepted({ idempotency_key: 'k' })
-  const theirs = await emails.accepted(
+  const ownEmail = await emails.accepted({ idempotency_key: 'k' })
+  const otherEmail = await emails.accepted(
     { idempotency_key: 'k', from: 'a@other.test' },
     { key: await emails.newKey([], other) },
   )
-  expect(theirs.id).not.toBe(mine.id)
+  expect(otherEmail.id).not.toBe(ownEmail.id)
 })

@@ -32,7 +32,7 @@ async function createOnDisk(): Promise<{ service: TestApi; fill: () => void }> {
   }
 }
 
-test('on a low disk a send and a batch are a 507 and store nothing; replays are still answered', async () => {
+test('on a low disk, sends and batches return 507 and store nothing; replays still work', async () => {
   const { service: opened, fill } = await createOnDisk()
   await using service = opened
   const { api, app } = service
@@ -70,7 +70,7 @@ test('on a low disk a send and a batch are a 507 and store nothing; replays are 
   expect(app.db.query<{ n: number }, []>('SELECT COUNT(*) AS n FROM emails').get()).toEqual({ n: 2 })
 })
 
-test('an invalid send on a low disk is still told what is wrong with it', async () => {
+test('an invalid send on a low disk still returns its validation error', async () => {
   const { service: opened, fill } = await createOnDisk()
   await using service = opened
   fill()

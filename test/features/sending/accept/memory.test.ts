@@ -8,7 +8,7 @@ import { EMAIL, expectError } from '#test/support/email-api.ts'
 const CHILD = new URL('../../../support/service-process.ts', import.meta.url).pathname
 
 interface ServiceProcess extends AsyncDisposable {
-  /** Most bytes that the process has held in memory. */
+  /** Peak memory of the process. */
   peakBytes(): number
   post(path: string, body: Blob): Promise<ApiResponse>
   isAlive(): boolean
@@ -44,7 +44,7 @@ async function startServiceProcess(settings: Record<string, string>): Promise<Se
   }
 }
 
-/** The JSON of an email with an attachment of 25 MiB; `text` makes it another one. */
+/** The JSON of an email with an attachment of 25 MiB; `text` distinguishes emails. */
 function largeEmail(text: string, more: Record<string, unknown> = {}): Blob {
   const content = Buffer.from(randomBytes(25 * MiB)).toString('base64')
   return new Blob([
@@ -59,22 +59,22 @@ function largeEmail(text: string, more: Record<string, unknown> = {}): Blob {
 
 const megabytes = (bytes: number): string => `${Math.round(bytes / MiB)} MiB`
 
-/** What may lie beside the budget: compressed parts on their way to the disk, and garbage until it is collected. */
+/** Memory allowed beside the budget: compressed blobs not yet on disk, and uncollected garbage. */
 const BESIDE_BUDGET_BYTES = 64 * MiB
 
-// Peaks are read from /proc.
+// /proc has the peaks.
 describe.skipIf(process.platform !== 'linux')('20 parallel sends of 25 MiB with a memory budget of 256 MiB', () => {
   const kinds: readonly [what: string, more: (i: number) => Record<string, unknown>][] = [
-    ['as they are', () => ({})],
+    ['without idempotency keys', () => ({})],
     ['with idempotency keys', (i) => ({ idempotency_key: `k${i}` })],
   ]
   for (const [what, more] of kinds)
-    test(`${what}: some are accepted, the others are a 503 with Retry-After, and memory stays bounded`, async () => {
+    test(`${what}: some are accepted, the others are a 503 with Retry-After, and memory stays limited`, async () => {
       await using service = await startServiceProcess({ TASSIS_MEMORY_BUDGET: '256MiB' })
       const idleBytes = service.peakBytes()
       const bodies = Array.from({ length: 20 }, (_, i) => largeEmail(`email ${i}`, more(i)))
       const statuses: number[] = []
-      // Three waves: what the first one left behind must not add up.
+      // Three waves: memory left by one wave must not add up.
       for (let wave = 0; wave < 3; wave++) {
         const answers = await Promise.all(bodies.map((body) => service.post('/v1/emails', body)))
         for (const answer of answers) {
@@ -83,7 +83,7 @@ describe.skipIf(process.platform !== 'linux')('20 parallel sends of 25 MiB with 
           else expectError(answer, 503, 'server_busy')
         }
       }
-      // One after the other there is room for each: what the answered ones held was given back.
+      // One after the other, each fits: the memory of finished requests was released.
       for (const [i, body] of bodies.entries())
         expect({ i, status: (await service.post('/v1/emails', body)).status }).toEqual({ i, status: 202 })
       const peakBytes = service.peakBytes()
@@ -95,7 +95,7 @@ describe.skipIf(process.platform !== 'linux')('20 parallel sends of 25 MiB with 
       expect(statuses).toContain(503)
       expect(service.isAlive()).toBe(true)
       expect(peakBytes).toBeLessThan(idleBytes + 256 * MiB + BESIDE_BUDGET_BYTES)
-      // And it goes on as before.
+      // The service then works normally.
       expect((await service.post('/v1/emails', new Blob([JSON.stringify(EMAIL)]))).status).toBe(202)
     }, 120_000)
 })

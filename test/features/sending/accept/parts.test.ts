@@ -14,16 +14,16 @@ const detailOf = async (request: Record<string, unknown>) => emails.detail((awai
 
 describe('headers', () => {
   // Proves: send-27
-  test('of scalars become strings', async () => {
-    const given = { 'X-A': 'text', 'X-B': 1.5, 'X-C': false, 'X-D': '', References: '<a@b.test>' }
-    const { headers } = await detailOf({ headers: given })
+  test('with scalar values become strings', async () => {
+    const input = { 'X-A': 'text', 'X-B': 1.5, 'X-C': false, 'X-D': '', References: '<a@b.test>' }
+    const { headers } = await detailOf({ headers: input })
     expect(headers).toEqual({ 'X-A': 'text', 'X-B': '1.5', 'X-C': 'false', 'X-D': '', References: '<a@b.test>' })
   })
 
   // Proves: http-7, list-28
-  for (const nothing of [[], {}, null])
-    test(`${JSON.stringify(nothing)} means none, which is {}`, async () =>
-      expect((await detailOf({ headers: nothing }))['headers']).toEqual({}))
+  for (const emptyValue of [[], {}, null])
+    test(`${JSON.stringify(emptyValue)} means none, shown as {}`, async () =>
+      expect((await detailOf({ headers: emptyValue }))['headers']).toEqual({}))
 
   // Proves: send-27
   for (const wrong of ['X-A: 1', 5, true, ['X-A']])
@@ -60,7 +60,7 @@ describe('headers', () => {
   }
 
   // Proves: send-31
-  test("the caller's own fields for unsubscribing are taken in transactional mail, and stand in the message", async () => {
+  test("the client's own List-Unsubscribe headers are allowed in transactional mail, and are in the message", async () => {
     await using sink = await startSink()
     await using flow = await startMailFlow({ zone: { 'r.test': { A: ['127.0.0.1'] } }, smtpPort: sink.port })
     await flow.settled(await flow.send({ to: 'a@r.test', headers: oneClick }))
@@ -85,13 +85,13 @@ describe('headers', () => {
     [{ 'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click' }, 'List-Unsubscribe-Post'],
     [{ ...oneClick, 'List-Unsubscribe': '<http://example.com/leave>' }, 'List-Unsubscribe-Post'],
     [{ ...oneClick, 'List-Unsubscribe-Post': 'yes' }, 'List-Unsubscribe-Post'],
-  ])('fields for unsubscribing that no mail program can use are a 422: %j', async (headers, field) => {
+  ])('List-Unsubscribe headers that no mail program can use are a 422: %j', async (headers, field) => {
     expectError(await emails.send({ headers }), 422, 'validation_failed', `headers.${field}`)
   })
 
   // Proves: send-30
   test.each(['Reply-To', 'reply-to', 'Disposition-Notification-To', 'Return-Receipt-To', 'Errors-To', 'Resent-From'])(
-    '%s has to hold addresses',
+    '%s must contain addresses',
     async (name) => {
       for (const value of ['not an address', '', 'a@b.test, nobody', 'a@b.test,'])
         expectError(await emails.send({ headers: { [name]: value } }), 422, 'invalid_address', `headers.${name}`)
@@ -101,7 +101,7 @@ describe('headers', () => {
   )
 
   // Proves: send-30
-  test('an address beyond ASCII in a header needs SMTPUTF8, as one in reply_to does', async () => {
+  test('a non-ASCII address in a header needs SMTPUTF8, like one in reply_to', async () => {
     await using receiver = await startScriptedSmtp({ extensions: ['8BITMIME'] })
     await using flow = await startMailFlow({ zone: { 'r.test': { A: ['127.0.0.1'] } }, smtpPort: receiver.port })
     const { recipient } = await flow.outcome('a@r.test', { headers: { 'Reply-To': 'zoë@b.test' } })
@@ -122,17 +122,17 @@ describe('headers', () => {
     expectError(await emails.send({ headers: { 'X-A': 'ü'.repeat(500) } }), 422, 'validation_failed', 'headers.X-A')
   })
 
-  test('come once each, whatever their case', async () => {
+  test('may appear only once, regardless of case', async () => {
     expectError(await emails.send({ headers: { 'X-A': '1', 'x-a': '2' } }), 422, 'validation_failed', 'headers.x-a')
   })
 
-  test('have a Reply-To or the field reply_to, not both', async () => {
+  test('may not have Reply-To beside the field reply_to', async () => {
     expect((await emails.send({ headers: { 'Reply-To': 'a@b.test' } })).status).toBe(202)
     const both = { headers: { 'reply-to': 'a@b.test' }, reply_to: 'c@d.test' }
     expectError(await emails.send(both), 422, 'validation_failed', 'headers.reply-to')
   })
 
-  test('named like parts of JavaScript objects are headers like others', async () => {
+  test('named like properties of JavaScript objects are ordinary headers', async () => {
     const body =
       '{"from":"ada@sender.test","to":"b@r.test","subject":"S","text_body":"T","headers":{"__proto__":"a","constructor":"b"}}'
     const answer = await emails.raw('/v1/emails', body)
@@ -173,9 +173,9 @@ describe('metadata', () => {
   })
 
   // Proves: http-7, list-28
-  for (const nothing of [[], null])
-    test(`${JSON.stringify(nothing)} means none, which is {}`, async () =>
-      expect((await detailOf({ metadata: nothing }))['metadata']).toEqual({}))
+  for (const emptyValue of [[], null])
+    test(`${JSON.stringify(emptyValue)} means none, shown as {}`, async () =>
+      expect((await detailOf({ metadata: emptyValue }))['metadata']).toEqual({}))
 
   // Proves: send-35
   for (const wrong of ['text', 5, true, [1], [{}]])
@@ -183,7 +183,7 @@ describe('metadata', () => {
       expectError(await emails.send({ metadata: wrong }), 422, 'validation_failed', 'metadata'))
 
   // Proves: send-35
-  test('is at most 16 KiB of JSON', async () => {
+  test('has at most 16 KiB of JSON', async () => {
     const of = (bytes: number) => ({ a: 'x'.repeat(bytes - '{"a":""}'.length) })
     expect((await emails.send({ metadata: of(16_384) })).status).toBe(202)
     expectError(await emails.send({ metadata: of(16_385) }), 422, 'validation_failed', 'metadata')
@@ -231,10 +231,10 @@ describe('attachments', () => {
 
   // Proves: send-37
   for (const content of ['a', 'aGk', 'aGk==', '====', 'aGk=aGk=', 'a-_b', 'aG k*', 'data:text/plain;base64,aGk=', 'ü'])
-    test(`${JSON.stringify(content)} is no base64`, async () =>
+    test(`${JSON.stringify(content)} is not base64`, async () =>
       expectError(await sendFile({ content }), 422, 'invalid_base64', 'attachments.0.content'))
 
-  test('a megabyte of white space with a mistake at its end is refused as fast as anything', async () => {
+  test('a megabyte of white space with an error at its end is rejected quickly', async () => {
     const answer = await sendFile({ content: `${' '.repeat(1_000_000)}*` })
     expectError(answer, 422, 'invalid_base64', 'attachments.0.content')
   })
@@ -250,7 +250,7 @@ describe('attachments', () => {
       expectError(await sendFile({ [field]: value }), 422, 'validation_failed', `attachments.0.${field}`))
 
   // Proves: http-10, send-38
-  test('may be 25 MiB together, and not a byte more', async () => {
+  test('may have 25 MiB together, and not a byte more', async () => {
     const half = Buffer.alloc(12.5 * 1024 * 1024).toString('base64')
     const more = Buffer.alloc(12.5 * 1024 * 1024 + 1).toString('base64')
     const { attachments } = await detailOf({ attachments: [file({ content: half }), file({ content: half })] })
@@ -259,13 +259,13 @@ describe('attachments', () => {
     expectError(answer, 422, 'attachments_too_large', 'attachments')
   })
 
-  test('may not be so many that they are an attack', async () => {
+  test('are limited in number', async () => {
     const answer = await emails.send({ attachments: Array.from({ length: 5_000 }, () => file({})) })
     expectError(answer, 422, 'validation_failed', 'attachments')
   })
 })
 
-test('the bounds of headers, tags and metadata are those of the configuration', async () => {
+test('the settings determine the limits of headers, tags and metadata', async () => {
   const settings = {
     TASSIS_MAX_HEADERS: '1',
     TASSIS_MAX_TAGS: '1',

@@ -26,7 +26,7 @@ async function startAccount(quota: number) {
     send: (more: Record<string, unknown> = {}) =>
       api('POST', '/v1/emails', { from: FROM, to: 'b@receiver.test', subject: 'S', text_body: 'T', ...more }),
     used: () => service.used(actor),
-    told: async () => at((await api('GET', '/v1/account')).body, 'data', 'emails_sent_this_month'),
+    readSent: async () => at((await api('GET', '/v1/account')).body, 'data', 'emails_sent_this_month'),
     emails: () => count('SELECT COUNT(*) AS n FROM emails WHERE account_id = ?'),
     [Symbol.asyncDispose]: () => service[Symbol.asyncDispose](),
   }
@@ -40,15 +40,15 @@ const createRecipients = (n: number, name: string): string[] =>
 
 describe('at the edge of the quota', () => {
   // Proves: quota-2
-  test.each([1, 137, 199])('of 200 parallel sends exactly the %i that fit are accepted', async (quota) => {
+  test.each([1, 137, 199])('200 parallel sends: exactly the %i that fit are accepted', async (quota) => {
     await using account = await startAccount(quota)
     const answers = await Promise.all(Array.from({ length: SENDS }, (_, i) => account.send({ subject: `S ${i}` })))
     expect(countsOf(answers)).toEqual({ 202: quota, 429: SENDS - quota })
     for (const answer of answers.filter(({ status }) => status === 429)) expectError(answer, 429, 'quota_exceeded')
-    expect([account.used(), await account.told(), account.emails()]).toEqual([quota, quota, quota])
+    expect([account.used(), await account.readSent(), account.emails()]).toEqual([quota, quota, quota])
   })
 
-  test('of 200 parallel emails of three recipients as many are accepted as fit whole, and single ones fill the rest', async () => {
+  test('200 parallel emails with three recipients: those that fit completely are accepted, and single ones fill the rest', async () => {
     await using account = await startAccount(50)
     const email = (i: number) => ({ to: createRecipients(2, `to-${i}`), bcc: createRecipients(1, `bcc-${i}`) })
     const answers = await Promise.all(Array.from({ length: SENDS }, (_, i) => account.send(email(i))))
@@ -56,10 +56,10 @@ describe('at the edge of the quota', () => {
     expect(account.used()).toBe(48)
     const singles = await Promise.all(Array.from({ length: 10 }, () => account.send()))
     expect(countsOf(singles)).toEqual({ 202: 2, 429: 8 })
-    expect([account.used(), await account.told()]).toEqual([50, 50])
+    expect([account.used(), await account.readSent()]).toEqual([50, 50])
   })
 
-  test('of 200 parallel sends with 20 keys each key counts once', async () => {
+  test('200 parallel sends with 20 keys: each key counts once', async () => {
     await using account = await startAccount(15)
     const answers = await Promise.all(
       Array.from({ length: SENDS }, (_, i) => account.send({ idempotency_key: `key-${i % 20}` })),
@@ -73,7 +73,7 @@ describe('at the edge of the quota', () => {
   })
 
   // Proves: quota-2
-  test('of everything at once nothing is over and nothing is lost', async () => {
+  test('parallel requests of all kinds use exactly the quota', async () => {
     const quota = 120
     await using account = await startAccount(quota)
     const later = new Date(NOW + 3_600_000).toISOString()
@@ -89,7 +89,7 @@ describe('at the edge of the quota', () => {
       { from: SANDBOX, to: createRecipients(5, 'sandbox'), subject: 'S', text_body: 'T' },
       { from: 'no address', to: 'x@receiver.test', subject: 'S', text_body: 'T' },
     ]
-    // How many recipients each counts when it is accepted, and whether the quota can refuse it.
+    // How many recipients each send counts if accepted, and whether the quota can reject it.
     const kinds = [
       { counts: 1, isFree: false, ask: () => account.send() },
       {
@@ -119,16 +119,16 @@ describe('at the edge of the quota', () => {
     expect([...new Set(answers.map(({ status }) => status))].sort()).toEqual([202, 429])
     const counted = answers.reduce((sum, { counts, status }) => sum + (status === 202 ? counts : 0), 0)
     const used = 1 + counted
-    expect([account.used(), await account.told()]).toEqual([used, used])
+    expect([account.used(), await account.readSent()]).toEqual([used, used])
     expect(used).toBeLessThanOrEqual(quota)
-    // Whatever is left can be used to the last, and no further.
+    // The remaining quota can be used completely, but not exceeded.
     const rest = await Promise.all(Array.from({ length: quota - used + 5 }, () => account.send()))
     expect(countsOf(rest)).toEqual({ 202: quota - used, 429: 5 })
     expect(account.used()).toBe(quota)
   })
 
   // Proves: quota-2
-  test('what was refused can be sent at quota_reset_at, and not before', async () => {
+  test('a rejected email can be sent at quota_reset_at, and not before', async () => {
     await using account = await startAccount(1)
     const first = await account.send()
     expect(at(first.body, 'data', 'id')).toMatch(UUID)
@@ -140,8 +140,8 @@ describe('at the edge of the quota', () => {
     account.clock.advance(waitMs - 1)
     expectError(await account.send(), 429, 'quota_exceeded')
     account.clock.advance(1)
-    expect(await account.told()).toBe(0)
+    expect(await account.readSent()).toBe(0)
     expect((await account.send()).status).toBe(202)
-    expect(await account.told()).toBe(1)
+    expect(await account.readSent()).toBe(1)
   })
 })

@@ -3,7 +3,7 @@ import type { Plan } from '#features/core/accounts/plans.ts'
 import { createTestAccount } from '#test/support/app.ts'
 import { createEmailApi, expectError, NOW, UNVERIFIED } from '#test/support/email-api.ts'
 
-/** An account of a plan with a verified domain, and sends of it. */
+/** An account of a plan with a verified domain, and functions that send from it. */
 async function startAccount(plan: Plan, settings: Record<string, string> = {}) {
   const emails = await createEmailApi({ settings })
   const actor = await createTestAccount(emails.app, plan)
@@ -44,7 +44,7 @@ describe('the monthly quota', () => {
   })
 
   // Proves: quota-1
-  test('that would be exceeded refuses the email as a whole, until next month, and stores nothing', async () => {
+  test('if it would be exceeded, rejects the whole email until next month, and stores nothing', async () => {
     await using account = await startAccount('free', QUOTA_4)
     await account.accepted({ to: ['a@r.test', 'b@r.test', 'c@r.test'] })
     const before = account.emails.stored()
@@ -65,7 +65,7 @@ describe('the monthly quota', () => {
     expect((await account.send()).status).toBe(202)
   })
 
-  test('of several parallel sends is never exceeded', async () => {
+  test('is never exceeded by parallel sends', async () => {
     await using account = await startAccount('free', QUOTA_4)
     const answers = await Promise.all(Array.from({ length: 30 }, (_, i) => account.send({ text_body: `text ${i}` })))
     expect(answers.map(({ status }) => status).sort()).toEqual([...Array(4).fill(202), ...Array(26).fill(429)])
@@ -74,7 +74,7 @@ describe('the monthly quota', () => {
   })
 
   // Proves: quota-4
-  test('gets back what is cancelled, in the month that it was taken from', async () => {
+  test('is refunded for cancelled mail in the month in which it was counted', async () => {
     await using account = await startAccount('free', QUOTA_4)
     const sent = await account.accepted({
       to: ['a@r.test', 'b@r.test'],
@@ -102,14 +102,14 @@ describe('the monthly quota', () => {
     expect(emails.used()).toBe(1)
   })
 
-  test('of nothing still lets sandbox mail through', async () => {
+  test('of 0 still allows sandbox mail', async () => {
     await using account = await startAccount('free', { TASSIS_PLAN_QUOTA_FREE: '0' })
     expectError(await account.send(), 429, 'quota_exceeded')
     account.emails.app.db.run("UPDATE domains SET verified_at = NULL WHERE domain = 'plan.test'")
     expect(await account.accepted()).toMatchObject({ sandbox: true })
   })
 
-  test('a sandbox email that is cancelled gives nothing back', async () => {
+  test('is not refunded for a cancelled sandbox email', async () => {
     await using account = await startAccount('free', QUOTA_4)
     account.emails.app.db.run("UPDATE domains SET verified_at = NULL WHERE domain = 'plan.test'")
     const { id } = await account.accepted({ send_at: new Date(NOW + 60_000).toISOString() })
@@ -122,7 +122,7 @@ describe('the send rate', () => {
   const SLOW = { TASSIS_SEND_RATE_PER_SECOND: '2', TASSIS_SEND_BURST: '3' }
 
   // Proves: quota-1, quota-7
-  test('over it requests are refused with the time to wait, and store nothing', async () => {
+  test('rejects requests over it with the time to wait, and stores nothing', async () => {
     await using account = await startAccount('pro', SLOW)
     for (let i = 0; i < 3; i++) await account.accepted()
     const before = account.emails.stored()
@@ -136,7 +136,7 @@ describe('the send rate', () => {
     expectError(await account.send(), 429, 'rate_limited')
   })
 
-  test('a batch is one request', async () => {
+  test('counts a batch as one request', async () => {
     await using account = await startAccount('pro', { ...SLOW, TASSIS_SEND_BURST: '2' })
     const items = Array.from({ length: 100 }, () => ({
       from: 'a@plan.test',
@@ -150,7 +150,7 @@ describe('the send rate', () => {
   })
 
   // Proves: quota-11
-  test('of one account is not that of another, and plan unlimited has none', async () => {
+  test('is separate for each account, and plan unlimited has none', async () => {
     await using account = await startAccount('pro', { ...SLOW, TASSIS_SEND_BURST: '1' })
     await account.accepted()
     expectError(await account.send(), 429, 'rate_limited')

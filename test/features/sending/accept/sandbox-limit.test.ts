@@ -6,7 +6,7 @@ const SANDBOX = { from: `a@${UNVERIFIED}` }
 const start = () => createEmailApi({ settings: { TASSIS_SANDBOX_PER_DAY: '5' } })
 
 // Proves: quota-8
-test('sandbox mail has a number of recipients a day; more are a 429 that names the setting, and store nothing', async () => {
+test('sandbox mail has a daily limit of recipients; more are a 429 that names the setting and stores nothing', async () => {
   await using emails = await start()
   await emails.accepted({ ...SANDBOX, to: ['a@r.test', 'b@r.test', 'c@r.test'] })
   const before = emails.stored()
@@ -15,7 +15,7 @@ test('sandbox mail has a number of recipients a day; more are a 429 that names t
   expect(at(refused.body, 'message')).toContain('TASSIS_SANDBOX_PER_DAY')
   expect(refused.headers.get('retry-after')).toBe(String((Date.UTC(2026, 2, 16) - NOW) / 1000))
   expect(emails.stored()).toEqual(before)
-  // It is no matter of mail that leaves.
+  // The limit does not apply to other mail.
   await emails.accepted({ to: ['d@r.test', 'e@r.test', 'f@r.test'] })
   await emails.accepted({ ...SANDBOX, to: ['d@r.test', 'e@r.test'] })
   expectError(await emails.send(SANDBOX), 429, 'sandbox_limit')
@@ -24,7 +24,7 @@ test('sandbox mail has a number of recipients a day; more are a 429 that names t
 })
 
 // Proves: quota-8
-test('parallel sends never exceed the sandbox of a day', async () => {
+test('parallel sends never exceed the daily sandbox limit', async () => {
   await using emails = await start()
   const answers = await Promise.all(
     Array.from({ length: 20 }, (_, i) => emails.send({ ...SANDBOX, text_body: `text ${i}` })),
@@ -33,7 +33,7 @@ test('parallel sends never exceed the sandbox of a day', async () => {
 })
 
 // Proves: quota-8
-test('a batch is asked for its sandbox mail as a whole, repeats left out, and sub-accounts share the day of their parent', async () => {
+test('the sandbox mail of a batch counts as a whole, without repeats, and sub-accounts share the daily limit of their parent', async () => {
   await using emails = await start()
   const batch = (items: Record<string, unknown>[], key = emails.key) =>
     emails.api('POST', '/v1/emails/batch', { emails: items.map((item) => ({ ...EMAIL, ...item })) }, { key })

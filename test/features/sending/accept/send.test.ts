@@ -22,7 +22,7 @@ afterAll(() => emails[Symbol.asyncDispose]())
 const isoNow = new Date(NOW).toISOString()
 
 // Proves: send-1, accepted-1, accepted-2, accepted-3, status-1
-test('a send is answered with the send response and nothing else', async () => {
+test('a send returns the send response and nothing else', async () => {
   const answer = await emails.send()
   const id = at(answer.body, 'data', 'id')
   expect(id).toMatch(UUID)
@@ -149,7 +149,7 @@ test('the detail has every field, flat and nested, with recipients and events', 
       },
     ],
   })
-  // A row of the list is the same Email, without bodies.
+  // A row of the list has the same fields, without bodies.
   const { html_body: _, text_body: __, ...row } = email
   const list = await emails.api('GET', '/v1/emails?per_page=100')
   const rows = at(list.body, 'data') as { id: string }[]
@@ -160,7 +160,7 @@ test('the detail has every field, flat and nested, with recipients and events', 
   } as never)
 })
 
-describe('what a request leaves out', () => {
+describe('a field missing in the request', () => {
   // Proves: list-23, list-24, send-43, send-44, email-11, email-15
   test('is null, an empty list or the default', async () => {
     const sent = await emails.accepted({ subject: 'S', text_body: 'T' })
@@ -180,8 +180,8 @@ describe('what a request leaves out', () => {
     })
   })
 
-  test('may be null where the interface says so', async () => {
-    const nothing = [
+  test('may be null if the API allows it', async () => {
+    const nullable = [
       'html_body',
       'template_alias',
       'reply_to',
@@ -191,12 +191,12 @@ describe('what a request leaves out', () => {
       'stream',
       'tracking',
     ]
-    const answer = await emails.send(Object.fromEntries(nothing.map((name) => [name, null])))
+    const answer = await emails.send(Object.fromEntries(nullable.map((name) => [name, null])))
     expect(answer.status).toBe(202)
   })
 
   // Proves: send-43
-  test('tracking true is kept', async () => {
+  test('tracking true is stored', async () => {
     const { id } = await emails.accepted({ tracking: true })
     expect((await emails.detail(id))['tracking_override']).toBe(true)
   })
@@ -223,14 +223,14 @@ describe('subject and body', () => {
     test(`${rule} is a 422`, async () => expectError(await emails.send(request), 422, 'validation_failed', field))
 
   // Proves: send-17
-  test('a subject of 998 characters beyond ASCII is kept as given', async () => {
+  test('a subject of 998 non-ASCII characters is stored unchanged', async () => {
     const subject = 'ü'.repeat(998)
     const { id } = await emails.accepted({ subject })
     expect((await emails.detail(id))['subject']).toBe(subject)
   })
 
   // Proves: send-19
-  test('HTML alone is enough, and an empty text beside it is none', async () => {
+  test('HTML alone is enough, and an empty text equals no text', async () => {
     const { id } = await emails.accepted({ text_body: '', html_body: '<p>x</p>' })
     expect(await emails.detail(id)).toMatchObject({ html_body: '<p>x</p>', text_body: null })
   })
@@ -250,7 +250,7 @@ describe('subject and body', () => {
     },
   )
 
-  test('half a surrogate pair ends in a stored email or a 422, never in a 500', async () => {
+  test('half a surrogate pair results in a stored email or a 422, never in a 500', async () => {
     const answer = await emails.send({ subject: 'a \ud800 b', text_body: '\udfff', metadata: { a: '\ud83d' } })
     expect(answer.status).toBe(202)
     const detail = await emails.detail(at(answer.body, 'data', 'id'))
@@ -292,7 +292,7 @@ describe('the sender', () => {
   })
 
   // Proves: send-11
-  test('of an unverified domain is a 422 when the configuration says reject', async () => {
+  test('of an unverified domain is a 422 with sendingUnverified=reject', async () => {
     await using strict = await createEmailApi({ settings: { TASSIS_SENDING_UNVERIFIED: 'reject' } })
     const before = strict.stored()
     expectError(await strict.send({ from: `x@${UNVERIFIED}` }), 422, 'domain_not_verified', 'from')
@@ -303,27 +303,27 @@ describe('the sender', () => {
 
 describe('the sender of a domain that was verified and lost records', () => {
   const HOUR_MS = 3_600_000
-  const lose = ({ app, clock }: EmailApi, hoursAgo: number) =>
+  const loseRecords = ({ app, clock }: EmailApi, hoursAgo: number) =>
     app.db.run(
       'UPDATE domains SET dkim_verified = 0, spf_verified = 1, return_path_verified = 1, records_lost_at = ?, verified_at = ? WHERE domain = ?',
       [clock.now() - hoursAgo * HOUR_MS, hoursAgo < 72 ? NOW : null, VERIFIED],
     )
 
   // Proves: send-8
-  test('goes on sending for 72 hours: nothing is captured', async () => {
+  test('can send for another 72 hours: nothing is captured', async () => {
     await using service = await createEmailApi()
-    lose(service, 71)
+    loseRecords(service, 71)
     expect(await service.accepted()).toMatchObject({ sandbox: false, status: 'queued' })
   })
 
   // Proves: send-8
   test.each([VERIFIED, `sub.${VERIFIED}`, `below.${VERIFIED}`])(
-    'is a 422 after that, also at %s, which says since when it lacks what, and stores nothing',
+    'after that gets a 422, also at %s, that names the missing records and the time, and stores nothing',
     async (domain) => {
       await using service = await createEmailApi()
       await service.addDomain(service.actor, `below.${VERIFIED}`)
       service.app.db.run('UPDATE domains SET verified_at = NULL WHERE domain = ?', [`below.${VERIFIED}`])
-      lose(service, 72)
+      loseRecords(service, 72)
       const before = service.stored()
       const answer = await service.send({ from: `x@${domain}` })
       expectError(answer, 422, 'domain_not_verified', 'from')
@@ -335,10 +335,10 @@ describe('the sender of a domain that was verified and lost records', () => {
   )
 
   // Proves: send-8
-  test('sends what was scheduled before, and not into the sandbox', async () => {
+  test('still sends mail scheduled before, and not into the sandbox', async () => {
     await using service = await createEmailApi({ delivers: true, settings: { TASSIS_DELIVERY: 'capture' } })
     const sent = await service.accepted({ send_at: new Date(NOW + HOUR_MS).toISOString() })
-    lose(service, 100)
+    loseRecords(service, 100)
     service.clock.advance(HOUR_MS)
     const detail = await eventually(async () => {
       service.clock.advance(1000)
@@ -362,7 +362,7 @@ describe('stream and template', () => {
   })
 
   // Proves: send-24
-  test('template data without end is a 422', async () => {
+  test('endlessly nested template data is a 422', async () => {
     const answer = await emails.send({ template_data: { a: 'x'.repeat(1_100_000) } })
     expectError(answer, 422, 'validation_failed', 'template_data')
   })

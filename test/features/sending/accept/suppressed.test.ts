@@ -30,7 +30,7 @@ const statuses = async (emails: EmailApi, id: string) => {
 }
 
 // Proves: send-49, status-7, status-19
-test('an email to suppressed addresses alone is accepted, is rejected at once, and wakes nobody', async () => {
+test('an email to only suppressed addresses is accepted, rejected immediately, and wakes no lane', async () => {
   await using emails = await createEmailApi()
   await suppressAll(emails, ['bob@receiver.test'])
   const woken: unknown[] = []
@@ -64,7 +64,7 @@ test('an email to suppressed addresses alone is accepted, is rejected at once, a
 })
 
 // Proves: send-49
-test('of several recipients only those that may be sent to are queued and counted', async () => {
+test('of several recipients only those not suppressed are queued and counted', async () => {
   await using emails = await createEmailApi()
   await suppressAll(emails, ['b@r.test', 'd@other.test'])
   const sent = await emails.accepted({ to: ['a@r.test', 'b@r.test'], cc: ['c@r.test'], bcc: ['d@other.test'] })
@@ -92,7 +92,7 @@ describe('a suppression', () => {
     expect(await emails.accepted({ to })).toMatchObject({ status: 'rejected' })
   })
 
-  test('is that of one account', async () => {
+  test('applies to one account only', async () => {
     await using emails = await createEmailApi()
     const other = await emails.newAccount()
     await suppressAll(emails, [EMAIL.to], 'manual', other)
@@ -100,7 +100,7 @@ describe('a suppression', () => {
   })
 
   // Proves: suppress-6
-  test('by an unsubscribe stops only mail with transactional: false; any other reason stops all', async () => {
+  test('by an unsubscribe stops only mail with transactional: false; any other reason stops all mail', async () => {
     await using emails = await createEmailApi()
     await suppressAll(emails, [EMAIL.to], 'unsubscribe')
     expect(await emails.accepted()).toMatchObject({ status: 'queued' })
@@ -111,7 +111,7 @@ describe('a suppression', () => {
     ])
     await suppressAll(emails, [EMAIL.to], 'our own reason')
     expect(await emails.accepted()).toMatchObject({ status: 'rejected' })
-    // The reason that stops the most is told.
+    // The event names the reason that blocks most.
     const both = await emails.accepted({ transactional: false })
     expect((await emails.detail(both.id))['error_message']).toContain('(our own reason)')
   })
@@ -139,7 +139,7 @@ describe('a suppression', () => {
     ]).toEqual(['rejected', 'queued', 'queued', 'queued'])
   })
 
-  test('stops sandbox mail as well, which counts nothing either way', async () => {
+  test('stops sandbox mail as well, which never counts', async () => {
     await using emails = await createEmailApi()
     await suppressAll(emails, [EMAIL.to])
     expect(await emails.accepted({ from: `a@${UNVERIFIED}`, to: [EMAIL.to, 'x@r.test'] })).toMatchObject({
@@ -150,7 +150,7 @@ describe('a suppression', () => {
     expect(emails.used()).toBe(0)
   })
 
-  test('that comes after a send does not change what its idempotency key returns', async () => {
+  test('after a send does not change the replay of its idempotency key', async () => {
     await using emails = await createEmailApi()
     const first = await emails.accepted({ idempotency_key: 'k' })
     await suppressAll(emails, [EMAIL.to])
@@ -160,7 +160,7 @@ describe('a suppression', () => {
 })
 
 describe('the quota', () => {
-  /** An account of plan free whose quota is 4, with three suppressed addresses. */
+  /** An account of plan free with a quota of 4, and three suppressed addresses. */
   async function startAccount() {
     const emails = await createEmailApi({ settings: { TASSIS_PLAN_QUOTA_FREE: '4' } })
     const actor = await createTestAccount(emails.app, 'free')
@@ -188,7 +188,7 @@ describe('the quota', () => {
   }
 
   // Proves: quota-5
-  test('counts suppressed recipients not at all, also at its edge', async () => {
+  test('does not count suppressed recipients, even at its limit', async () => {
     await using account = await startAccount()
     const { SUPPRESSED } = account
     await account.accepted({ to: ['a@r.test', 'b@r.test', 'c@r.test'] })
@@ -199,14 +199,14 @@ describe('the quota', () => {
     expect(account.used()).toBe(4)
     expect(await account.accepted({ to: SUPPRESSED })).toMatchObject({ status: 'rejected' })
     expectError(await account.send({ to: 'f@r.test' }), 429, 'quota_exceeded')
-    // Also when the quota was lowered below what is used.
+    // Also if the quota was lowered below the usage.
     account.emails.app.db.run('UPDATE accounts SET monthly_quota = 1')
     expect(await account.accepted({ to: SUPPRESSED })).toMatchObject({ status: 'rejected' })
     expectBalanced(account.emails)
   })
 
   // Proves: quota-6
-  test('of a batch is counted after suppressed recipients are taken out', async () => {
+  test('of a batch does not count suppressed recipients', async () => {
     await using account = await startAccount()
     const { SUPPRESSED } = account
     const before = account.emails.stored()
@@ -228,7 +228,7 @@ describe('the quota', () => {
   })
 
   // Proves: quota-5
-  test('gets back only what was counted when an email is cancelled, which is then cancelled, not rejected', async () => {
+  test('is refunded only what was counted when an email is cancelled; its status is cancelled, not rejected', async () => {
     await using account = await startAccount()
     const sent = await account.accepted({ to: ['a@r.test', 'x@r.test', 'b@r.test'], send_at: IN_AN_HOUR })
     expect(sent).toMatchObject({ status: 'scheduled', scheduled_at: IN_AN_HOUR })
@@ -245,7 +245,7 @@ describe('the quota', () => {
   })
 
   // Proves: quota-5
-  test('gets back each recipient once: one that was rejected when due, the others by the cancellation', async () => {
+  test('is refunded once per recipient: one was rejected when due, the cancellation refunds the others', async () => {
     await using account = await startAccount()
     const { emails } = account
     const { app, clock } = emails
@@ -270,7 +270,7 @@ describe('the quota', () => {
     expectBalanced(emails)
   })
 
-  test('an email that is rejected from the beginning cannot be cancelled', async () => {
+  test('an email rejected at acceptance cannot be cancelled', async () => {
     await using account = await startAccount()
     const { id, ...sent } = await account.accepted({ to: 'x@r.test', send_at: IN_AN_HOUR })
     expect(sent).toMatchObject({ status: 'rejected', scheduled_at: IN_AN_HOUR })
@@ -280,7 +280,7 @@ describe('the quota', () => {
   })
 })
 
-test('a suppression and a claim that meet: whichever comes first decides, and the quota is given back once', async () => {
+test('of a concurrent suppression and claim the first decides, and the quota is refunded once', async () => {
   await using emails = await createEmailApi()
   const { app, clock } = emails
   const claim = () =>
@@ -305,7 +305,7 @@ test('a suppression and a claim that meet: whichever comes first decides, and th
 test.each([
   ['a sandbox email', UNVERIFIED, '1:sandbox', 0],
   ['any other', 'sender.test', '1:receiver.test', 1],
-] as const)('a bounce of %s suppresses as many addresses as it should', async (_, domain, lane, suppressions) => {
+] as const)('a bounce of %s suppresses the expected number of addresses', async (_, domain, lane, suppressions) => {
   await using emails = await createEmailApi()
   const { app, clock } = emails
   const { id } = await emails.accepted({ from: `a@${domain}` })

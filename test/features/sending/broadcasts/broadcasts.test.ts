@@ -34,7 +34,7 @@ const post = (
   target: EmailApi = service,
 ): Promise<ApiResponse> =>
   target.api('POST', '/v1/emails/broadcast', { contact_list_id: listId, ...NEWS, ...request }, options)
-/** Id of the operation of a broadcast that is accepted. */
+/** Id of the operation of an accepted broadcast. */
 const startBroadcast = async (listId: string, request: Json = {}, options?: ApiOptions, target: EmailApi = service) => {
   const answer = await post(listId, request, options, target)
   if (answer.status !== 202) throw new Error(`refused: ${JSON.stringify(answer.body)}`)
@@ -44,13 +44,13 @@ const control = (id: string, verb: 'pause' | 'resume' | 'cancel', target: EmailA
   target.api('POST', `/v1/operations/${id}/${verb}`)
 const countWaiting = (target: EmailApi = service) => target.stored()['broadcast_recipients']
 
-/** A service of its own whose broadcasts go on to the end: its mail is captured. */
+/** A separate service whose broadcasts run to the end: its mail is captured. */
 const startService = (settings: Record<string, string> = {}) =>
   createEmailApi({ runsTasks: true, delivers: true, settings: { TASSIS_DELIVERY: 'capture', ...settings } })
 
 describe('POST /v1/emails/broadcast', () => {
   // Proves: operation-5, broadcast-1, broadcast-9
-  test('fixes the active contacts that are not suppressed, and answers with an operation', async () => {
+  test('takes a snapshot of active contacts that are not suppressed, and responds with an operation', async () => {
     await using service = await createEmailApi()
     const id = await createList(service)
     await addContacts(service.app, id, [
@@ -114,11 +114,11 @@ describe('POST /v1/emails/broadcast', () => {
     })
   })
 
-  test('to a list without anybody is an operation that is completed', async () => {
+  test('returns a completed operation for an empty list', async () => {
     const answer = await post(await createList())
     expect(at(answer.body, 'data')).toMatchObject({
       total_recipients: 0,
-      message: 'Nobody on the list can be sent to, so nothing is sent.',
+      message: 'No contact on the list can receive mail, so nothing is sent.',
     })
     expect(await getOperation(service, String(at(answer.body, 'data', 'operation_id')))).toMatchObject({
       status: 'completed',
@@ -127,7 +127,7 @@ describe('POST /v1/emails/broadcast', () => {
     })
   })
 
-  test('makes the stream `broadcast` once, and takes another one by its slug', async () => {
+  test('creates the stream `broadcast` once, and uses another one by its slug', async () => {
     await using own = await createEmailApi()
     const id = await createList(own)
     await addContacts(own.app, id, createContacts(1))
@@ -168,7 +168,7 @@ describe('POST /v1/emails/broadcast', () => {
     ['an unknown field', { to: 'bob@receiver.test' }, 422, 'validation_failed', 'to'],
   ]
   // Proves: send-18
-  test.each(refused)('refuses %s and stores nothing', async (_, request, status, code, ...fields) => {
+  test.each(refused)('rejects %s and stores nothing', async (_, request, status, code, ...fields) => {
     const id = await createList()
     await addContacts(service.app, id, createContacts(1))
     const before = service.stored()
@@ -176,7 +176,7 @@ describe('POST /v1/emails/broadcast', () => {
     expect(service.stored()).toEqual(before)
   })
 
-  test("refuses another account's list and template", async () => {
+  test("rejects another account's list and template", async () => {
     const other = await service.newAccount()
     const key = await service.newKey([], other)
     const theirs = await createList(service, key)
@@ -191,13 +191,13 @@ describe('POST /v1/emails/broadcast', () => {
     )
   })
 
-  test('is not taken for the path of an email', async () => {
+  test('is not mistaken for the path of an email', async () => {
     expectError(await service.api('GET', '/v1/emails/broadcast'), 404, 'email_not_found')
   })
 })
 
 describe('the parts of a broadcast', () => {
-  test('are those of the template, as they are when it begins, but for those that are given', async () => {
+  test('are those of the template at the start, except provided ones', async () => {
     await using own = await startService()
     const { api, app } = own
     const template = {
@@ -224,7 +224,7 @@ describe('the parts of a broadcast', () => {
       {},
       own,
     )
-    // What is changed from now on does not concern it.
+    // Later changes do not affect it.
     const templateId = String(at(body, 'data', 'id'))
     await api('PUT', `/v1/templates/${templateId}`, { html_body: 'changed' })
     await api('DELETE', `/v1/templates/${templateId}`)
@@ -245,7 +245,7 @@ describe('the parts of a broadcast', () => {
     })
   })
 
-  test('win over those of the template, each by itself', async () => {
+  test('override those of the template one by one', async () => {
     await using own = await startService()
     const template = { alias: 'news', name: 'News', subject: 'Theirs', html_body: '<p>Theirs</p>', text_body: 'Theirs' }
     await own.api('POST', '/v1/templates', template)
@@ -267,7 +267,7 @@ describe('the parts of a broadcast', () => {
     expect(readBroadcastEmails(own.app).map(({ subject }) => subject)).toEqual(['Two lines'])
   })
 
-  test('see each contact as it was when the recipients were fixed', async () => {
+  test('use the data of each contact at the time of the snapshot', async () => {
     await using own = await startService()
     const { clock, api, app } = own
     const id = await createList(own)
@@ -287,7 +287,7 @@ describe('the parts of a broadcast', () => {
 })
 
 describe('a broadcast with send_at', () => {
-  test('waits until then, over restarts', async () => {
+  test('waits until then, across restarts', async () => {
     await using own = await createEmailApi()
     const id = await createList(own)
     await addContacts(own.app, id, createContacts(2))
@@ -308,7 +308,7 @@ describe('a broadcast with send_at', () => {
   })
 
   // Proves: broadcast-7
-  test('leaves out who unsubscribed, was suppressed or was removed until then, and says how many', async () => {
+  test('skips contacts who unsubscribed, were suppressed or were removed until then, and reports their number', async () => {
     await using own = await startService()
     const { api, app, clock } = own
     const id = await createList(own)
@@ -324,12 +324,12 @@ describe('a broadcast with send_at', () => {
       total_items: 4,
       completed_items: 1,
       failed_items: 3,
-      error_summary: { message: expect.stringContaining('3 of 4 contacts were left out') },
+      error_summary: { message: expect.stringContaining('3 of 4 contacts were skipped') },
     })
     expect(readBroadcastEmails(app).map(({ address }) => address)).toEqual(['contact-4@receiver.test'])
   })
 
-  test('whose list is deleted before is sent to nobody', async () => {
+  test('is sent to nobody when its list is deleted before', async () => {
     await using own = await startService()
     const id = await createList(own)
     await addContacts(own.app, id, createContacts(2))
@@ -343,7 +343,7 @@ describe('a broadcast with send_at', () => {
 
 describe('the header Idempotency-Key', () => {
   // Proves: idem-11
-  test('gives the first answer again, also when the list is gone, and is a 409 for another body', async () => {
+  test('returns the first response again, even after the list is deleted, and a 409 for another body', async () => {
     const id = await createList()
     await addContacts(service.app, id, createContacts(2))
     const options = { headers: { 'Idempotency-Key': 'spring news' } }
@@ -358,7 +358,7 @@ describe('the header Idempotency-Key', () => {
   })
 
   // Proves: idem-11
-  test('makes one broadcast of five requests at once', async () => {
+  test('creates one broadcast from five concurrent requests', async () => {
     const id = await createList()
     await addContacts(service.app, id, createContacts(50))
     const before = service.stored()
@@ -367,7 +367,7 @@ describe('the header Idempotency-Key', () => {
     expect(answers.map(({ status }) => status)).toEqual([202, 202, 202, 202, 202])
     expect(new Set(answers.map(({ body }) => at(body, 'data', 'operation_id'))).size).toBe(1)
     const more = (table: string) => (service.stored()[table] ?? 0) - (before[table] ?? 0)
-    // What the others had fixed goes after their answers.
+    // The snapshots of the others are removed after their responses.
     await eventually(() => more('broadcasts') === 1)
     expect([more('operations'), more('broadcast_recipients')]).toEqual([1, 50])
   })
@@ -383,7 +383,7 @@ describe('the quota', () => {
     return { own, actor, key, request: { from_address: 'ada@limited.test' } }
   }
 
-  test('counts the recipients when they are fixed; a larger list is a 429 that leaves nothing', async () => {
+  test('counts the recipients of the snapshot; a larger list is a 429 that stores nothing', async () => {
     const { own, actor, key, request } = await limited(5)
     await using _ = own
     const [small, large] = [await createList(own, key), await createList(own, key)]
@@ -394,12 +394,12 @@ describe('the quota', () => {
     const before = own.stored()
     const answer = await post(large, request, { key }, own)
     expect([answer.status, at(answer.body, 'code')]).toEqual([429, 'quota_exceeded'])
-    // The source of its body stays among the content, as that of any refused send does.
+    // The source of its body stays in the content store, as for any rejected send.
     expect({ ...own.stored(), contentParts: 0 }).toEqual({ ...before, contentParts: 0 })
     expect(own.used(actor)).toBe(3)
   })
 
-  test('gets back who is left out, and what is cancelled', async () => {
+  test('is refunded for skipped recipients and for cancelled emails', async () => {
     const { own, actor, key, request } = await limited(5)
     await using _ = own
     const id = await createList(own, key)
@@ -416,7 +416,7 @@ describe('the quota', () => {
     expect(own.used(actor)).toBe(4)
   })
 
-  test('is not touched by a broadcast from a domain that is not verified', async () => {
+  test('is not used by a broadcast from an unverified domain', async () => {
     await using own = await startService()
     const id = await createList(own)
     await addContacts(own.app, id, createContacts(2))
@@ -424,7 +424,7 @@ describe('the quota', () => {
     expect([readBroadcastEmails(own.app).length, own.used()]).toEqual([2, 0])
   })
 
-  test('of requests a second counts a broadcast as one', async () => {
+  test('of requests per second counts a broadcast as one', async () => {
     await using own = await createEmailApi({ settings: { TASSIS_SEND_BURST: '1', TASSIS_SEND_RATE_PER_SECOND: '1' } })
     const actor = await createTestAccount(own.app, 'free')
     await own.addDomain(actor, 'limited.test')
@@ -439,14 +439,14 @@ describe('the quota', () => {
 describe('a paused account', () => {
   const pause = (own: EmailApi, at: number | null) => own.app.db.run('UPDATE accounts SET paused_at = ?', [at])
 
-  test('begins no broadcast', async () => {
+  test('cannot start a broadcast', async () => {
     await using own = await createEmailApi()
     const id = await createList(own)
     pause(own, NOW)
     expectError(await post(id, {}, {}, own), 403, 'account_paused')
   })
 
-  test('holds one that was begun, with the reason in its operation, and goes on when it is no longer paused', async () => {
+  test('holds a started broadcast, with the reason in its operation, and continues it when the pause ends', async () => {
     await using own = await startService()
     const id = await createList(own)
     await addContacts(own.app, id, createContacts(2))
@@ -482,16 +482,16 @@ describe('pause, resume and cancel', () => {
   ]
 
   // Proves: broadcast-5
-  test('answer with the operation as it is then, and again the same', async () => {
+  test('respond with the resulting operation, and do nothing when repeated', async () => {
     const id = await scheduled(service)
-    const paused = ['processing', 'paused', 'Paused; what was not tried before is not sent until it is resumed.']
+    const paused = ['processing', 'paused', 'Paused; emails not attempted before are not sent until it is resumed.']
     for (const [verb, expected] of [
       ['pause', paused],
       ['pause', paused],
       ['resume', ['pending', 'waiting', null]],
       ['resume', ['pending', 'waiting', null]],
-      ['cancel', ['processing', 'cancelling', 'Cancelled; what was not tried before is not sent.']],
-      ['cancel', ['processing', 'cancelling', 'Cancelled; what was not tried before is not sent.']],
+      ['cancel', ['processing', 'cancelling', 'Cancelled; emails not attempted before are not sent.']],
+      ['cancel', ['processing', 'cancelling', 'Cancelled; emails not attempted before are not sent.']],
     ] as const) {
       const answer = await control(id, verb)
       expect([verb, answer.status, brief(at(answer.body, 'data') as OperationState)]).toEqual([
@@ -510,7 +510,7 @@ describe('pause, resume and cancel', () => {
   })
 
   // Proves: broadcast-5
-  test('are a 409 for a batch and for a broadcast that is over, and a 404 for an id of others', async () => {
+  test('are a 409 for a batch and an ended broadcast, and a 404 for an id of another account', async () => {
     const batch = await service.api('POST', '/v1/emails/batch', { emails: [EMAIL] })
     const over = await startBroadcast(await createList())
     for (const verb of ['pause', 'resume', 'cancel'] as const) {
@@ -520,12 +520,12 @@ describe('pause, resume and cancel', () => {
     }
   })
 
-  test('a paused broadcast stays where it is when its time comes, and goes on when it is resumed', async () => {
+  test('a paused broadcast stays paused when its time comes, and continues when it is resumed', async () => {
     await using own = await startService()
     const id = await scheduled(own)
     await control(id, 'pause', own)
     own.clock.advance(hours(2))
-    // Another one that is due passes it: the loop has looked.
+    // Another due broadcast passes it, so the loop has checked it.
     const otherList = await createList(own)
     await addContacts(own.app, otherList, createContacts(1))
     await waitForOperation(own, await startBroadcast(otherList, {}, {}, own), 'done')
@@ -535,7 +535,7 @@ describe('pause, resume and cancel', () => {
     expect(readBroadcastEmails(own.app)).toHaveLength(3)
   })
 
-  test('a cancelled broadcast takes back what waits in the queue and what does not yet', async () => {
+  test('a cancelled broadcast withdraws emails in the queue and recipients outside it', async () => {
     await using own = await createEmailApi({ runsTasks: true, settings: { TASSIS_BROADCAST_AHEAD: '10' } })
     const listId = await createList(own)
     await addContacts(own.app, listId, createContacts(25))
@@ -549,7 +549,7 @@ describe('pause, resume and cancel', () => {
       total_items: 25,
       completed_items: 0,
       failed_items: 25,
-      error_summary: { message: 'Cancelled; what was not tried before is not sent.' },
+      error_summary: { message: 'Cancelled; emails not attempted before are not sent.' },
       metadata: { handed_over: 0, left_out: 25, emails: { cancelled: readBroadcastEmails(own.app).length } },
     })
     expect([own.used(), countWaiting(own)]).toEqual([0, 0])

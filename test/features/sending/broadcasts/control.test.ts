@@ -1,6 +1,6 @@
 /**
- * @module What can be done to a broadcast while its mail waits, what comes back untried after a cancellation, and what is decided when it begins. The
- * counts add up and the books balance after all of it.
+ * @module Control of a broadcast while its mail waits, mail that returns unattempted after a cancellation, and
+ * decisions at its start. The counts stay consistent throughout.
  */
 import { describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -32,8 +32,8 @@ import { type ScriptedSmtp, type SmtpScript, startScriptedSmtp } from '#test/sup
 type Json = Record<string, unknown>
 
 const NEWS = { from_address: `ada@${VERIFIED}`, subject: 'News', text_body: 'Hello.' }
-const PAUSED = 'Paused; what was not tried before is not sent until it is resumed.'
-const CANCELLED = 'Cancelled; what was not tried before is not sent.'
+const PAUSED = 'Paused; emails not attempted before are not sent until it is resumed.'
+const CANCELLED = 'Cancelled; emails not attempted before are not sent.'
 const ACCOUNT_PAUSED =
   'The account is paused: The operator of the service paused it. Contact the operator of the service.'
 
@@ -45,13 +45,13 @@ async function createList(service: EmailApi, contacts: readonly TestContact[]): 
 }
 const post = ({ api }: EmailApi, listId: string, request: Json = {}): Promise<ApiResponse> =>
   api('POST', '/v1/emails/broadcast', { contact_list_id: listId, ...NEWS, ...request })
-/** Id of the operation of a broadcast to so many contacts. */
+/** Id of the operation of a broadcast to that many contacts. */
 async function startBroadcast(service: EmailApi, contacts: number, request: Json = {}): Promise<string> {
   const answer = await post(service, await createList(service, createContacts(contacts)), request)
   if (answer.status !== 202) throw new Error(`refused: ${JSON.stringify(answer.body)}`)
   return String(at(answer.body, 'data', 'operation_id'))
 }
-/** The domain of the sender was verified and has lacked records for too long. */
+/** The domain of the sender was verified and has lost its records for too long. */
 const loseVerification = ({ app }: EmailApi) =>
   app.db.run('UPDATE domains SET verified_at = NULL, records_lost_at = 1 WHERE domain = ?', [VERIFIED])
 const control = ({ api }: EmailApi, id: string, verb: 'pause' | 'resume' | 'cancel') =>
@@ -62,7 +62,7 @@ const readAfterControl = async (service: EmailApi, id: string, verb: 'pause' | '
   return at(answer.body, 'data') as OperationState
 }
 const inAnHour = () => new Date(NOW + hours(1)).toISOString()
-/** Everything of an operation that a control changes. */
+/** The fields of an operation that a control changes. */
 const summarise = ({ status, metadata, error_summary }: OperationState) => [
   status,
   metadata.state,
@@ -79,7 +79,7 @@ const relaySettings = ({ port }: ScriptedSmtp) => ({
 const countMessages = (receiver: ScriptedSmtp): number =>
   receiver.sessions.reduce((sum, { messages }) => sum + messages.length, 0)
 
-/** A receiver that keeps a reply back until it is opened. */
+/** A receiver that delays a reply until it is opened. */
 async function startHangingReceiver(step: 'rcpt' | 'body') {
   const gate = Promise.withResolvers<void>()
   const script: SmtpScript = { [step]: () => gate.promise.then(() => '250 2.0.0 OK') }
@@ -94,9 +94,9 @@ async function startHangingReceiver(step: 'rcpt' | 'body') {
   }
 }
 
-describe('a broadcast that is handed over completely, but of which nothing was tried', () => {
+describe('a broadcast that is enqueued completely but not attempted', () => {
   // Proves: broadcast-5
-  test('is still being sent: it can be paused, resumed and cancelled, and gives its quota back once', async () => {
+  test('is still being sent: it can be paused, resumed and cancelled, and its quota is refunded once', async () => {
     await using service = await createEmailApi({ runsTasks: true })
     const id = await startBroadcast(service, 5)
     await eventually(() => readBroadcastEmails(service.app).length === 5)
@@ -109,12 +109,12 @@ describe('a broadcast that is handed over completely, but of which nothing was t
     expect(summarise(over)).toEqual(['failed', 'cancelled', 0, 5, CANCELLED])
     expect([countByStatus(over), service.used()]).toEqual([{ cancelled: 5 }, 0])
     expectBalanced(service)
-    // Once more changes nothing.
+    // A repetition changes nothing.
     expect(summarise(await readAfterControl(service, id, 'cancel'))).toEqual(['failed', 'cancelled', 0, 5, CANCELLED])
     expect(service.used()).toBe(0)
   })
 
-  test('is taken back from a pause as well', async () => {
+  test('can be withdrawn while paused', async () => {
     await using service = await createEmailApi({ runsTasks: true })
     const id = await startBroadcast(service, 5)
     await eventually(() => readBroadcastEmails(service.app).length === 5)
@@ -132,7 +132,7 @@ describe('a broadcast that is handed over completely, but of which nothing was t
   })
 })
 
-test('a small broadcast whose receiver keeps its final dot can be paused and cancelled; it ends when nothing is being tried', async () => {
+test('a small broadcast whose receiver delays the final reply can be paused and cancelled; it ends when no attempt is in flight', async () => {
   await using kept = await startHangingReceiver('body')
   const { receiver } = kept
   await using service = await createEmailApi({
@@ -147,7 +147,7 @@ test('a small broadcast whose receiver keeps its final dot can be paused and can
   expect((await getOperation(service, id)).metadata.state).toBe('sending')
   expect((await readAfterControl(service, id, 'pause')).metadata.state).toBe('paused')
   await readAfterControl(service, id, 'cancel')
-  // All that waits is taken back while the receiver still thinks about the rest.
+  // All waiting mail is withdrawn while the receiver still delays the other replies.
   const during = await eventually(async () => {
     const now = await getOperation(service, id)
     return countByStatus(now)['queued'] === undefined && now
@@ -163,7 +163,7 @@ test('a small broadcast whose receiver keeps its final dot can be paused and can
   expectBalanced(service)
 })
 
-describe('what comes back untried after the cancellation', () => {
+describe('mail that returns unattempted after the cancellation', () => {
   /** State, counts and emails of the only broadcast, of a service without its API. */
   const look = ({ app }: TestApp) => {
     const { state, handedOver, leftOut } = findBroadcastById(app.db, 1) ?? {}
@@ -172,11 +172,11 @@ describe('what comes back untried after the cancellation', () => {
   }
 
   // Proves: broadcast-5
-  test('because the service was restarted is not sent, and is taken back with its quota', async () => {
+  test('because of a restart is not sent, and is withdrawn with its quota', async () => {
     const dataDir = mkdtempSync(join(tmpdir(), 'tassis-test-'))
     try {
       {
-        // Before any DATA: what is being tried was not sent.
+        // Before any DATA: mail in flight was not sent.
         await using kept = await startHangingReceiver('rcpt')
         await using service = await createEmailApi({
           clock: systemClock,
@@ -215,7 +215,7 @@ describe('what comes back untried after the cancellation', () => {
     }
   })
 
-  test('is taken back also where more deferred mail than is looked at in one piece stands before and behind it', async () => {
+  test('is withdrawn even between more deferred mail than one batch examines', async () => {
     await using service = await createEmailApi({ runsTasks: true })
     const { app, clock } = service
     const id = await startBroadcast(service, 321)
@@ -231,7 +231,7 @@ describe('what comes back untried after the cancellation', () => {
     })
     expect(returning).toHaveLength(5)
     await readAfterControl(service, id, 'cancel')
-    // The last is taken back: it has looked at everything, and waits for what is being tried.
+    // The last is withdrawn: the scan is complete and waits for attempts in flight.
     await eventually(() => readBroadcastEmails(app).at(-1)?.status === 'cancelled')
     clock.advance(seconds(1))
     expect((await getOperation(service, id)).metadata.state).toBe('cancelling')
@@ -253,7 +253,7 @@ describe('what comes back untried after the cancellation', () => {
 })
 
 describe('whether mail is real is decided when the broadcast begins', () => {
-  /** Begins a broadcast from a domain, verifies it or takes that back before its time, and gives what became of it. */
+  /** Starts a broadcast from a domain, verifies or unverifies the domain before its time, and returns the result. */
   async function withChange(domain: string, verifiedAt: number | null) {
     await using receiver = await startScriptedSmtp()
     await using service = await createEmailApi({ runsTasks: true, delivers: true, settings: relaySettings(receiver) })
@@ -274,7 +274,7 @@ describe('whether mail is real is decided when the broadcast begins', () => {
     }
   }
 
-  test('from a domain that is verified after that it stays captured, outside the quota', async () => {
+  test('from a domain that is verified later it stays captured, outside the quota', async () => {
     expect(await withChange(UNVERIFIED, NOW)).toEqual({
       sandbox: true,
       emails: [true, true, true],
@@ -283,7 +283,7 @@ describe('whether mail is real is decided when the broadcast begins', () => {
     })
   })
 
-  test('from a domain that is no longer verified it stays real, in the quota', async () => {
+  test('from a domain that loses its verification it stays real, in the quota', async () => {
     expect(await withChange(VERIFIED, null)).toEqual({
       sandbox: false,
       emails: [false, false, false],
@@ -294,7 +294,7 @@ describe('whether mail is real is decided when the broadcast begins', () => {
 })
 
 describe('resume', () => {
-  test('of a broadcast that was begun says that it is being sent, and of one before its time that it waits', async () => {
+  test('reports a started broadcast as sending, and one before its time as waiting', async () => {
     await using service = await createEmailApi()
     const atOnce = await startBroadcast(service, 1)
     const later = await startBroadcast(service, 1, { send_at: inAnHour() })
@@ -321,7 +321,7 @@ describe('the request', () => {
     )
   })
 
-  test('for the 201st broadcast that is under way is a 409; one more may begin when one is over', async () => {
+  test('for the 201st open broadcast is a 409; another may start when one has ended', async () => {
     await using service = await createEmailApi()
     const id = await startBroadcast(service, 1, { send_at: inAnHour() })
     const columns = service.app.db
@@ -352,7 +352,7 @@ describe('the request', () => {
     expect((await getOperation(service, id)).status).toBe('pending')
   })
 
-  test('from a domain that is not verified is answered with that it is only captured', async () => {
+  test('from an unverified domain reports that the broadcast is only captured', async () => {
     await using service = await createEmailApi()
     const answer = await post(service, await createList(service, createContacts(2)), {
       from_address: `ada@${UNVERIFIED}`,
@@ -367,7 +367,7 @@ describe('the request', () => {
 })
 
 // Proves: send-8
-test('a broadcast that was accepted is sent though its domain has lost its records since then, and is not captured as sandbox', async () => {
+test('an accepted broadcast is sent though its domain lost its records since then, and is not captured as sandbox', async () => {
   await using service = await createEmailApi({
     runsTasks: true,
     delivers: true,
@@ -388,7 +388,7 @@ test('a broadcast that was accepted is sent though its domain has lost its recor
 test.each([
   [1, '1 email failed; GET /v1/emails with this operation_id and status=failed lists them with their reasons.'],
   [2, '2 emails failed; GET /v1/emails with this operation_id and status=failed lists them with their reasons.'],
-])('the operation of a broadcast of which %d failed says so in its error_summary', async (nameless, summary) => {
+])('the operation of a broadcast with %d failures reports them in its error_summary', async (nameless, summary) => {
   await using service = await createEmailApi({
     runsTasks: true,
     delivers: true,
@@ -413,7 +413,7 @@ test.each([
   ])
 })
 
-describe('a note of trouble', () => {
+describe('a delay reason', () => {
   const pauseAccount = ({ app }: EmailApi, pausedAt: number | null) =>
     app.db.run('UPDATE accounts SET paused_at = ?', [pausedAt])
   const noted = (service: EmailApi, id: string) =>
@@ -422,7 +422,7 @@ describe('a note of trouble', () => {
       return now.error_summary?.message === ACCOUNT_PAUSED && now
     })
 
-  test('is taken back when the broadcast goes on, while it is still being sent', async () => {
+  test('is cleared when the broadcast continues, while it is still being sent', async () => {
     await using service = await createEmailApi({ runsTasks: true })
     const id = await startBroadcast(service, 2, { send_at: inAnHour() })
     pauseAccount(service, NOW)
@@ -434,7 +434,7 @@ describe('a note of trouble', () => {
     expect(summarise(await getOperation(service, id))).toEqual(['processing', 'sending', 2, 0, null])
   })
 
-  test('gives way to the sentence of a pause and of a cancellation', async () => {
+  test('is replaced by the reason of a pause or cancellation', async () => {
     await using service = await createEmailApi({ runsTasks: true })
     const id = await startBroadcast(service, 2, { send_at: inAnHour() })
     pauseAccount(service, NOW)
@@ -455,7 +455,7 @@ describe('a note of trouble', () => {
     ['pause', PAUSED],
     ['cancel', CANCELLED],
   ] as const)('that comes after a %s does not overwrite its sentence', async (verb, sentence) => {
-    // The disk is found full only after the broadcast was paused or cancelled, in the middle of a step.
+    // The disk becomes full only after the broadcast was paused or cancelled, in the middle of a step.
     let asked = Promise.withResolvers<void>()
     let answer = Promise.resolve(false)
     const isLow = () => {
@@ -471,14 +471,14 @@ describe('a note of trouble', () => {
     await asked.promise
     await readAfterControl(service, id, verb)
     full.resolve(true)
-    // The step is over when the feeder comes to what was begun after it.
+    // The step has ended when the enqueuer reaches a broadcast that started after it.
     answer = Promise.resolve(false)
     await startBroadcast(service, 1)
     await eventually(() => readBroadcastEmails(service.app).length === 1)
     expect((await getOperation(service, id)).error_summary?.message).toBe(sentence)
   })
 
-  test.each(['waiting', 'paused'])('is not made of a broadcast that is %s', async (state) => {
+  test.each(['waiting', 'paused'])('is not recorded for a broadcast that is %s', async (state) => {
     await using service = await createEmailApi()
     const id = await startBroadcast(service, 1, { send_at: inAnHour() })
     if (state === 'paused') await readAfterControl(service, id, 'pause')

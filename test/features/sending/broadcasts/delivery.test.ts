@@ -26,9 +26,9 @@ interface Flow extends AsyncDisposable {
   readonly service: EmailApi
   /** Everything that arrived so far. */
   arrived(): Promise<ParsedMail[]>
-  /** How many messages have their final dot, answered or not. */
+  /** Number of messages with a final dot, replied to or not. */
   count(): number
-  /** From now on the receiver answers no final dot, until `open`. */
+  /** From now on the receiver replies to no final dot, until `open`. */
   shut(): void
   open(): void
 }
@@ -43,7 +43,7 @@ const relaySettings = (port: number, more: Readonly<Record<string, string>> = {}
 
 const listMessages = (receiver: ScriptedSmtp): Buffer[] => receiver.sessions.flatMap(({ messages }) => messages)
 
-/** A service whose mail goes to one receiver, by the real clock. */
+/** A service whose mail goes to one receiver, on the real clock. */
 async function startFlow(settings: Readonly<Record<string, string>> = {}, dataDir?: string): Promise<Flow> {
   let gate = Promise.withResolvers<void>()
   gate.resolve()
@@ -88,7 +88,7 @@ async function startBroadcast({ service }: Flow, listId: string, request: Json =
 const control = ({ service }: Flow, id: string, verb: 'pause' | 'resume' | 'cancel') =>
   service.api('POST', `/v1/operations/${id}/${verb}`)
 
-/** The operation once none of its emails is open any more. */
+/** The operation once none of its emails is open. */
 const waitForSettled = ({ service }: Flow, id: string) =>
   eventually(async () => {
     const operation = await getOperation(service, id)
@@ -100,7 +100,7 @@ const waitForSettled = ({ service }: Flow, id: string) =>
 const readTo = ({ to }: ParsedMail): string => (Array.isArray(to) ? to : [to]).map((one) => one?.text ?? '').join()
 const listAddresses = (mails: readonly ParsedMail[]): string[] => mails.map(readTo).sort()
 const findUnsubscribeLink = (mail: ParsedMail): string => /https:\S+\/u\/[\w.-]+/.exec(String(mail.text))?.[0] ?? ''
-/** What a mail program does with the link of a message. */
+/** Acts like a mail program that uses the link of a message. */
 const oneClick = ({ service }: Flow, link: string) =>
   fetch(`${service.url}${new URL(link).pathname}`, {
     method: 'POST',
@@ -121,7 +121,7 @@ const findHeader = (mail: ParsedMail, name: string): string | undefined =>
 
 describe('a broadcast', () => {
   // Proves: broadcast-2
-  test('that gives List-Id, Feedback-ID or Precedence itself keeps its own; mail that is of none has none of them', async () => {
+  test('with its own List-Id, Feedback-ID or Precedence keeps it; other mail has none of them', async () => {
     await using flow = await startFlow()
     const list = await createList(flow, createContacts(1))
     const headers = { 'list-id': 'News <news.sender.test>', 'Feedback-ID': 'a:b:c:acme1', Precedence: 'list' }
@@ -134,7 +134,7 @@ describe('a broadcast', () => {
   })
 
   // Proves: broadcast-1, broadcast-2
-  test('brings every active contact one message, rendered for it, that names the list to unsubscribe from', async () => {
+  test('sends every active contact one rendered message with the list to unsubscribe from', async () => {
     await using flow = await startFlow()
     const { service, arrived } = flow
     const list = await createList(flow, [...createContacts(30), { email: 'pending@receiver.test', status: 'pending' }])
@@ -190,7 +190,7 @@ describe('a broadcast', () => {
   })
 
   // Proves: broadcast-7
-  test('leaves out who unsubscribes by one click while it goes on, of this list only', async () => {
+  test('skips contacts who unsubscribe by one click during it, for this list only', async () => {
     await using flow = await startFlow({ TASSIS_BROADCAST_AHEAD: '10' })
     const contacts = createContacts(40)
     const list = await createList(flow, contacts)
@@ -204,7 +204,7 @@ describe('a broadcast', () => {
     expect((await oneClick(flow, last ? findUnsubscribeLink(last) : '')).status).toBe(200)
     flow.open()
     const over = await waitForSettled(flow, second)
-    // Left out before the hand-over, or refused after it: as far as it had come.
+    // Skipped before it was enqueued, or rejected after it, depending on the progress.
     const { sent, rejected = 0 } = countByStatus(over) as Record<string, number>
     expect([sent, over.failed_items + rejected, over.completed_items + over.failed_items]).toEqual([39, 1, 40])
     const seconds = (await flow.arrived()).filter(({ subject }) => subject === 'Second')
@@ -219,7 +219,7 @@ describe('a broadcast', () => {
     expect(countByStatus(await waitForSettled(flow, await startBroadcast(flow, other)))).toEqual({ sent: 1 })
   })
 
-  test('whose template does not work for one contact fails for that one, which is told why', async () => {
+  test('whose template fails for one contact fails for that one only, with the reason', async () => {
     await using flow = await startFlow()
     const { service } = flow
     const list = await createList(flow, [
@@ -266,7 +266,7 @@ describe('a broadcast', () => {
       ])
       const [failed] = at((await flow.service.api('GET', '/v1/emails?status=failed')).body, 'data') as Json[]
       expect((await flow.service.detail(failed?.['id']))['error_message']).toContain(
-        'bring a line break or a NUL character into the subject',
+        'puts a line break or a NUL character into the subject',
       )
     },
   )
@@ -287,7 +287,7 @@ describe('a broadcast', () => {
     expect(subjects.sort()).toEqual(['Number 1', 'Number 2'])
   })
 
-  test('beside another one to the same list reaches everybody twice, once for each', async () => {
+  test('concurrent with another one to the same list reaches everybody twice', async () => {
     await using flow = await startFlow({ TASSIS_BROADCAST_AHEAD: '10' })
     const list = await createList(flow, createContacts(50))
     const both = await Promise.all([
@@ -305,8 +305,8 @@ describe('a broadcast', () => {
   })
 })
 
-describe('while a broadcast goes on', () => {
-  /** Some of 60 have arrived, and the receiver answers none of them. */
+describe('while a broadcast is being sent', () => {
+  /** Some of 60 have arrived, and the receiver replies to none of them. */
   const stopped = async (flow: Flow) => {
     const list = await createList(flow, createContacts(60))
     flow.shut()
@@ -316,7 +316,7 @@ describe('while a broadcast goes on', () => {
   }
 
   // Proves: broadcast-5
-  test('a pause lets end what is under way and begins nothing more until it is resumed', async () => {
+  test('a pause lets attempts in flight end and begins nothing more until a resume', async () => {
     await using flow = await startFlow({ TASSIS_BROADCAST_AHEAD: '10' })
     const id = await stopped(flow)
     expect((await control(flow, id, 'pause')).status).toBe(200)
@@ -325,7 +325,7 @@ describe('while a broadcast goes on', () => {
       const now = await getOperation(flow.service, id)
       return countByStatus(now)['processing'] === undefined && now
     })
-    // Mail that comes after all of it passes: whatever could go has gone.
+    // Mail that comes after all of it is delivered, so everything that could be sent was sent.
     const { id: later } = await flow.service.accepted()
     await eventually(async () => (await flow.service.detail(later))['status'] === 'sent')
     const { sent = 0, queued = 0 } = countByStatus(await getOperation(flow.service, id))
@@ -340,12 +340,12 @@ describe('while a broadcast goes on', () => {
   })
 
   // Proves: broadcast-5
-  test('to cancel it ends with counts that add up, and gives the quota of the rest back', async () => {
+  test('a cancellation ends with consistent counts, and refunds the quota of unsent mail', async () => {
     await using flow = await startFlow({ TASSIS_BROADCAST_AHEAD: '10' })
     const id = await stopped(flow)
     expect(flow.service.used()).toBe(60)
     expect((await control(flow, id, 'cancel')).status).toBe(200)
-    // What is being tried is waited for: it may come back untried.
+    // Attempts in flight are awaited, because they may return unattempted.
     await waitForOperation(flow.service, id, 'cancelling')
     flow.open()
     const over = await waitForSettled(flow, id)
@@ -358,7 +358,7 @@ describe('while a broadcast goes on', () => {
 })
 
 // Proves: broadcast-7
-test('a broadcast goes on after a restart in its middle, and neither skips nor repeats anybody', async () => {
+test('a broadcast continues after a restart, and neither skips nor repeats a contact', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'tassis-test-'))
   try {
     const contacts = createContacts(200)

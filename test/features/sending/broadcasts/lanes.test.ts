@@ -1,4 +1,4 @@
-/** @module A site that is silent, or a lane that is not delivered, holds up only its own recipients of a broadcast. */
+/** @module A silent site, or a lane without delivery, holds up only its own recipients of a broadcast. */
 import { expect, test } from 'bun:test'
 import { createServer, type Socket } from 'node:net'
 import { systemClock } from '#platform/clock.ts'
@@ -18,7 +18,7 @@ import { startDnsServer } from '#test/support/dns-server.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
-/** Takes connections and never says anything; at another address of the loopback network than the receiver that does. */
+/** Accepts connections and never replies; at another loopback address than the responding receiver. */
 async function startSilentServer(port: number): Promise<AsyncDisposable & { readonly connections: number }> {
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
@@ -52,7 +52,7 @@ async function startBroadcast(service: EmailApi, contacts: readonly TestContact[
 const countSent = ({ app }: EmailApi, domain: string): number =>
   readBroadcastEmails(app).filter(({ address, status }) => status === 'sent' && address.endsWith(`@${domain}`)).length
 
-test('100 contacts of a domain whose site gives no greeting do not hold up 20 of another one behind them', async () => {
+test('100 contacts at a site without a greeting do not hold up 20 of another domain behind them', async () => {
   await using receiver = await startScriptedSmtp()
   await using silence = await startSilentServer(receiver.port)
   const dns = await startDnsServer({ 'silent.test': { A: ['127.0.0.2'] }, 'good.test': { A: ['127.0.0.1'] } })
@@ -83,7 +83,7 @@ test('100 contacts of a domain whose site gives no greeting do not hold up 20 of
   }
 })
 
-test('where nothing is delivered, those of another lane are handed over behind 100 of one, but no more than 8 times TASSIS_BROADCAST_AHEAD', async () => {
+test('when nothing is delivered, contacts of another lane are enqueued behind 100 of one, but no more than 8 times TASSIS_BROADCAST_AHEAD', async () => {
   await using service = await createEmailApi({ runsTasks: true, settings: { TASSIS_BROADCAST_AHEAD: '20' } })
   const few = await startBroadcast(service, [...createContacts('slow.test', 100), ...createContacts('good.test', 20)])
   const waiting = () =>
@@ -103,7 +103,7 @@ test('where nothing is delivered, those of another lane are handed over behind 1
     ...createContacts('good.test', 20),
   ])
   await eventually(async () => (await getOperation(service, many)).metadata.handed_over >= 160)
-  // It is looked at again when another one begins.
+  // It is checked again when another one starts.
   const key = await service.newKey([], await createOtherAccount(service))
   const listId = await newList(service, 'Theirs', key)
   await addContacts(service.app, listId, createContacts('theirs.test', 1))

@@ -1,4 +1,7 @@
-/** @module A broadcast is tried with the first of its contacts before it begins: what its sender is told, and what is left behind of one that is refused. */
+/**
+ * @module A broadcast is tested with its first contacts before it starts: messages to the sender, and leftovers of a
+ * rejected one.
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type ApiOptions, type ApiResponse, at } from '#test/support/api.ts'
 import { addContacts, createContacts, newList, type TestContact } from '#test/support/broadcasts.ts'
@@ -12,7 +15,7 @@ const MISSING = 'text_body, line 1: the variable "contact.name" is missing in th
 let service: EmailApi
 beforeAll(async () => {
   service = await createEmailApi()
-  // Else the first broadcast would leave its stream behind.
+  // Otherwise the first broadcast would leave its stream behind.
   await service.api('POST', '/v1/streams', { slug: 'broadcast', name: 'Broadcasts' })
 })
 afterAll(() => service[Symbol.asyncDispose]())
@@ -34,26 +37,26 @@ const post = (listId: string, request: Json, options?: ApiOptions): Promise<ApiR
     { contact_list_id: listId, from_address: 'ada@sender.test', subject: 'News', ...request },
     options,
   )
-/** Sources of bodies of a refused request stay among the content, as those of any refused send do. */
+/** Body sources of a rejected request stay in the content store, as for any rejected send. */
 const countStored = () => ({ ...service.stored(), contentParts: 0 })
 
-describe('a template that works for none of the contacts that are tried', () => {
+describe('a template that fails for all tested contacts', () => {
   test.each([
     ['the only contact', createContacts(1)],
     ['all 3 contacts', createContacts(3)],
     ['all 20 contacts', createContacts(20)],
     ['the first 20 contacts', [...createContacts(20), ...createNamedContacts(21, 5)]],
-  ])('is a 422 that names %s and the variable, and leaves nothing behind', async (tried, contacts) => {
+  ])('is a 422 that names %s and the variable, and stores nothing', async (tried, contacts) => {
     const id = await createList(contacts)
     const before = countStored()
     const refused = await post(id, { text_body: NAMED })
     expectError(refused, 422, 'template_error', 'text_body')
-    expect(at(refused.body, 'message')).toStartWith(`It was tried with ${tried} and works for none: ${MISSING}`)
+    expect(at(refused.body, 'message')).toStartWith(`The templates fail for ${tried}: ${MISSING}`)
     expect(at(refused.body, 'details', 0, 'message')).toStartWith(MISSING)
     expect(countStored()).toEqual(before)
   })
 
-  test('is refused where its subject is what does not work', async () => {
+  test('is rejected when only its subject fails', async () => {
     const refused = await post(await createList(createContacts(2)), {
       subject: 'For {{ contact.name }}',
       text_body: 'Hello',
@@ -61,13 +64,13 @@ describe('a template that works for none of the contacts that are tried', () => 
     expectError(refused, 422, 'template_error', 'subject')
   })
 
-  test('is refused with the words of the template where the variable is none of the contact', async () => {
+  test('is rejected with the template error when the variable does not belong to the contact', async () => {
     const refused = await post(await createList(createContacts(2)), { text_body: 'It is {{ season }}.' })
     expectError(refused, 422, 'template_error', 'text_body')
     expect(at(refused.body, 'message')).toContain('the variable "season" is missing in template_data')
   })
 
-  test('keeps no answer under its Idempotency-Key: the same request is accepted once it works', async () => {
+  test('stores no response for its Idempotency-Key: the same request is accepted once it works', async () => {
     const id = await createList(createContacts(2))
     const options = { headers: { 'Idempotency-Key': 'tried twice' } }
     expectError(await post(id, { text_body: NAMED }, options), 422, 'template_error', 'text_body')
@@ -78,7 +81,7 @@ describe('a template that works for none of the contacts that are tried', () => 
 })
 
 // Proves: send-34
-test('a subject that template_data would break for everybody is a 422 that leaves nothing behind', async () => {
+test('a subject that template_data breaks for everybody is a 422 that stores nothing', async () => {
   const id = await createList(createContacts(2))
   const before = countStored()
   const request = { subject: 'Dear {{ name }}', template_data: { name: 'Bob\nBcc: eve@receiver.test' }, text_body: 'x' }
@@ -89,22 +92,22 @@ test('a subject that template_data would break for everybody is a 422 that leave
 })
 
 // Proves: broadcast-1
-test('a template that works for some is accepted, and the answer says how many of those tried it fails for', async () => {
+test('a template that works for some contacts is accepted, and the response reports how many fail', async () => {
   const [first, ...others] = createContacts(25)
   const id = await createList([...(first ? [first] : []), ...others.slice(0, 2), ...createNamedContacts(4, 22)])
   const answer = await post(id, { text_body: NAMED })
   expect([answer.status, at(answer.body, 'data', 'total_recipients')]).toEqual([202, 25])
   expect(at(answer.body, 'data', 'message')).toStartWith(
-    `It is being sent to 25 contacts. It was tried with the first 20 contacts and fails for 3 of them: ${MISSING}`,
+    `It is being sent to 25 contacts. The templates were tested with the first 20 contacts and fail for 3 of them: ${MISSING}`,
   )
 })
 
-test('a template that works for all that are tried says nothing of it', async () => {
+test('a template that works for all tested contacts adds no warning', async () => {
   const answer = await post(await createList(createNamedContacts(1, 3)), { text_body: NAMED })
   expect([answer.status, at(answer.body, 'data', 'message')]).toEqual([202, 'It is being sent to 3 contacts.'])
 })
 
-test('a template whose render never ends is a 422 template_limit that leaves nothing behind', async () => {
+test('a template that never finishes rendering is a 422 template_limit that stores nothing', async () => {
   const loops = ['a', 'b', 'c'].map((name) => `{% for ${name} in range(10000) %}`).join('')
   const endless = `${loops}{{ a }}${'{% endfor %}'.repeat(3)}`
   const id = await createList(createContacts(3))

@@ -1,4 +1,4 @@
-/** @module A capture store in a temporary folder, with a clock that stands still. */
+/** @module A capture store in a temporary folder, with a fixed clock. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ import { ManualClock } from '#test/support/manual-clock.ts'
 export interface StoreFixture extends AsyncDisposable {
   readonly clock: ManualClock
   readonly store: CaptureStore
-  /** Closes the store and opens it again, as a restart does. */
+  /** Closes the store and opens it again, like a restart. */
   reopen(): Promise<CaptureStore>
 }
 
@@ -36,16 +36,16 @@ export function createStore({ maxBytes = MiB, maxAgeMs = days(3) } = {}): StoreF
   }
 }
 
-/** A capture of owner 1's email 7 for bob@x.test; what is not given has a small value. */
-export const captureOf = (recipientId: number, given: Partial<NewCapture> = {}): NewCapture => ({
+/** A capture of owner 1's email 7 for bob@x.test, with small defaults. */
+export const captureOf = (recipientId: number, overrides: Partial<NewCapture> = {}): NewCapture => ({
   recipientId,
   emailId: 7,
   ownerId: 1,
   mailFrom: `b-${recipientId}@bounces.sender.test`,
   rcptTo: 'bob@x.test',
   raw: Buffer.from('Subject: Hello\r\n\r\nHello.\r\n'),
-  ...given,
+  ...overrides,
 })
 
-/** A message that no compression makes smaller. */
+/** A message that cannot be compressed. */
 export const incompressible = (sizeBytes: number): Uint8Array => randomBytes(sizeBytes)

@@ -8,7 +8,7 @@ import { KiB, MiB } from '#platform/units.ts'
 const ATTACK = `"'><script>alert(1)</script><img src=x onerror=alert(1)></pre></title></style></iframe><svg onload=alert(1)>`
 const encoded = (text: string) => `=?utf-8?B?${Buffer.from(text).toString('base64')}?=`
 
-/** A message that tries to break out of wherever it is shown. */
+/** A message that tries to inject HTML wherever it is shown. */
 const hostileMessage = (): Uint8Array =>
   Buffer.from(
     [
@@ -54,7 +54,7 @@ const envelope = {
 const messagePage = async (raw: Uint8Array): Promise<Html> =>
   capturedMessagePage(envelope, await parseMessage(raw), decodeRaw(raw))
 
-/** Every element of a page as a browser's tokenizer finds it, each once, with the names of its attributes. */
+/** Every element of a page as a browser's tokenizer sees it, each once, with the names of its attributes. */
 function elementsOf(page: Html): string[] {
   const found = new Set<string>()
   new HTMLRewriter()
@@ -108,7 +108,7 @@ test('a hostile subject, address, body or file name adds no element and no attri
   ])
 })
 
-test('what it says is on the page as text', async () => {
+test('the content of a hostile message is on the page as text', async () => {
   const page = await messagePage(hostileMessage())
   const asText = escapeHtml(ATTACK)
   expect(page.text).toContain(`<h1><bdi>${asText}</bdi></h1>`)
@@ -116,7 +116,7 @@ test('what it says is on the page as text', async () => {
   expect(page.text).toContain(`<dt>Recipient</dt><dd><bdi>${asText}@y.test</bdi></dd>`)
 })
 
-test('its HTML stands only in a frame that is sandboxed without exceptions and whose policy comes first and loads nothing', async () => {
+test('the HTML of a message is only in a frame that is sandboxed without exceptions and whose policy comes first and loads nothing', async () => {
   const { sandbox, srcdoc } = frameOf(await messagePage(hostileMessage()))
   expect(sandbox).toBe('')
   const decoded = srcdoc
@@ -159,7 +159,7 @@ test('a hostile subject or address adds no element to the list', async () => {
   ])
 })
 
-test('the list has one row an email, with each recipient and a link to what was captured for it', async () => {
+test('the list has one row per email, with each recipient and a link to its capture', async () => {
   const head = await parseHead(Buffer.from('Subject: Hello\r\n'))
   const capture = (recipientId: number, emailId: number) => ({
     envelope: { ...envelope, recipientId, emailId, rcptTo: `r${recipientId}@x.test` },
@@ -177,26 +177,26 @@ test('the list has one row an email, with each recipient and a link to what was 
   ])
 })
 
-test('the pages say that nothing has left this machine and lead to the API', async () => {
+test('the pages state that nothing has left this machine and link to the API', async () => {
   for (const { text } of [capturedListPage([]), await messagePage(hostileMessage())]) {
-    expect(text).toContain('Nothing of this has left this machine')
+    expect(text).toContain('None of this mail has left this machine')
     expect(text).toContain('<a href="/docs">')
   }
 })
 
-test('the pages are sent with a policy that forbids scripts and other hosts', async () => {
+test('the pages have a policy that forbids scripts and other hosts', async () => {
   const policy = htmlResponse(capturedListPage([])).headers.get('content-security-policy')
   expect(policy).toContain("default-src 'none'")
   expect(policy).not.toMatch(/script-src|frame-src|https?:/)
 })
 
-test('a message that is no message is shown as its source', async () => {
+test('a malformed message is shown as its source', async () => {
   const raw = Buffer.from('\0\xff\xfe no header at all')
   expect((await messagePage(raw)).text).toContain(`no header at all</pre>`)
   expect((await messagePage(new Uint8Array())).text).toContain('<h1><bdi>(no subject)</bdi></h1>')
 })
 
-test('of a large message the start is parsed and shown, and the page says so', async () => {
+test('only the start of a large message is parsed and shown, and the page states this', async () => {
   const head =
     'Subject: Large\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\n'
   const line = `${'a'.repeat(70)}\r\n`

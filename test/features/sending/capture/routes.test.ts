@@ -16,7 +16,7 @@ interface ServedCapture extends AsyncDisposable {
   ): Promise<{ status: number; body: unknown; text: string }>
 }
 
-/** The feature's routes and pages on a socket; the key of an actor is its account. */
+/** The routes and pages of the feature on a socket; the key of an actor is its account. */
 function serve({ app, service, actor }: MailFlow): ServedCapture {
   const actors = new Map<string, Actor>()
   const http = new BunHttpServer<Actor>({
@@ -26,15 +26,15 @@ function serve({ app, service, actor }: MailFlow): ServedCapture {
     memory: app.memory,
     newRequestId: () => formatUuid(newUuid()),
     authenticate: (key) => actors.get(key),
-    hasScope: (who, scope) => hasScope(who.scopes, scope),
+    hasScope: (requester, scope) => hasScope(requester.scopes, scope),
     routes: [captureRoutes(app, service.opened.captures), capturedPages(service.opened.captures)],
   })
   const { port } = http.listen('127.0.0.1', 0)
   return {
-    async get(path, who = actor, given = {}) {
-      const key = `tassis_live_${who.accountUuid}${[...who.scopes].join('')}`
-      actors.set(key, who)
-      const headers = { ...(path.startsWith('/v1') && { authorization: `Bearer ${key}` }), ...given }
+    async get(path, requester = actor, extraHeaders = {}) {
+      const key = `tassis_live_${requester.accountUuid}${[...requester.scopes].join('')}`
+      actors.set(key, requester)
+      const headers = { ...(path.startsWith('/v1') && { authorization: `Bearer ${key}` }), ...extraHeaders }
       const response = await fetch(`http://127.0.0.1:${port}${path}`, { headers })
       const text = await response.text()
       return { status: response.status, body: text.startsWith('{') ? JSON.parse(text) : undefined, text }
@@ -44,7 +44,7 @@ function serve({ app, service, actor }: MailFlow): ServedCapture {
 }
 
 // Proves: email-22
-test('an email from a domain that is not verified is delivered to the capture store, one message a recipient, and shown to its account', async () => {
+test('an email from an unverified domain is delivered to the capture store, one message per recipient, and shown to its account', async () => {
   await using flow = await startMailFlow({ verified: false })
   await using served = serve(flow)
   const sent = await flow.send({
@@ -109,7 +109,7 @@ test('an email that was not captured is 404 not_captured; an unknown id and one 
   ])
 })
 
-test('the scope is emails:read', async () => {
+test('the route needs the scope emails:read', async () => {
   await using flow = await startMailFlow({ verified: false })
   await using served = serve(flow)
   const path = `/v1/emails/${formatUuid(newUuid())}/captured`
@@ -122,7 +122,7 @@ test('the scope is emails:read', async () => {
 test('/dev/captured lists the messages and shows each', async () => {
   await using flow = await startMailFlow({ verified: false })
   await using served = serve(flow)
-  expect((await served.get('/dev/captured')).text).toContain('Nothing is captured')
+  expect((await served.get('/dev/captured')).text).toContain('No mail is captured')
   const sent = await flow.send({ to: 'bob@x.test', subject: 'Grüße <b>', html_body: '<p>Hello <em>Bob</em></p>' })
   const recipientId = (await flow.settled(sent)).recipients[0]?.id
   const { text: list } = await served.get('/dev/captured')
@@ -143,7 +143,7 @@ test.each([
   [{ 'x-real-ip': '' }],
   [{ host: 'mail.example.com' }],
   [{ host: '127.0.0.1.example.com' }],
-])('/dev/captured is not there for a request that came through a proxy: %j', async (headers) => {
+])('/dev/captured is hidden from requests through a proxy: %j', async (headers) => {
   await using flow = await startMailFlow({ verified: false })
   await using served = serve(flow)
   const sent = await flow.send({ to: 'bob@x.test', subject: 'Secret' })

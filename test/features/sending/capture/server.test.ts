@@ -23,12 +23,12 @@ interface RunningServer extends AsyncDisposable {
   readonly saved: NewCapture[]
 }
 
-/** A server over a store that only remembers, unless another is given. */
+/** A server with a store in memory, unless another is given. */
 async function startServer(store?: CaptureServerOptions['store']): Promise<RunningServer> {
   const saved: NewCapture[] = []
-  const remembering = { save: async (capture: NewCapture) => void saved.push(capture) }
+  const recordingStore = { save: async (capture: NewCapture) => void saved.push(capture) }
   const server = await startCaptureServer({
-    store: store ?? remembering,
+    store: store ?? recordingStore,
     verpKey: VERP_KEY,
     findEmail,
     hostname: 'mail.tassis.test',
@@ -75,7 +75,7 @@ const describeOutcome = (result: TransactionResult): string => {
   return result.kind === 'accepted' ? `accepted ${result.reply.text}` : result.kind
 }
 
-test('a message is stored octet for octet, with the email and the envelope that it came with', async () => {
+test('a message is stored octet for octet, with its email and envelope', async () => {
   await using fixture = createStore()
   await using running = await startServer(fixture.store)
   await using client = await dial(running.server)
@@ -96,7 +96,7 @@ test('a message is stored octet for octet, with the email and the envelope that 
   expect(Buffer.from(fixture.store.get(12)?.raw ?? []).equals(raw)).toBe(true)
 })
 
-test('a session takes one message after the other, each for its recipient', async () => {
+test('a session accepts one message after the other, each for its recipient', async () => {
   await using running = await startServer()
   await using client = await dial(running.server)
   for (const id of [1, 2, 3]) {
@@ -112,7 +112,7 @@ test('a session takes one message after the other, each for its recipient', asyn
   ])
 })
 
-test('it offers pipelining, 8-bit, SMTPUTF8 and its size, and neither TLS nor passwords', async () => {
+test('the server offers PIPELINING, 8BITMIME, SMTPUTF8 and SIZE, but neither STARTTLS nor AUTH', async () => {
   await using running = await startServer()
   await using client = await dial(running.server)
   expect(client.extensions).toEqual({
@@ -127,7 +127,7 @@ test('it offers pipelining, 8-bit, SMTPUTF8 and its size, and neither TLS nor pa
   })
 })
 
-test('internationalised addresses are kept as they were in the envelope', async () => {
+test('internationalised addresses are stored as in the envelope', async () => {
   await using running = await startServer()
   await using client = await dial(running.server)
   const mailFrom = `${encodeVerp({ recipientId: 12, tag: 0 }, VERP_KEY)}@bounces.xn--bcher-kva.test`
@@ -139,7 +139,7 @@ test('internationalised addresses are kept as they were in the envelope', async 
   ])
 })
 
-test('a MAIL FROM that is not a return path of ours is refused, and the session goes on', async () => {
+test('a MAIL FROM that is not a return path of the service is rejected, and the session continues', async () => {
   await using running = await startServer()
   await using client = await dial(running.server)
   const verp = encodeVerp({ recipientId: 12, tag: 0 }, VERP_KEY)
@@ -151,14 +151,14 @@ test('a MAIL FROM that is not a return path of ours is refused, and the session 
     returnPath(100),
   ]) {
     expect(`${mailFrom}: ${describeOutcome(await send(client, { mailFrom }))}`).toBe(
-      `${mailFrom}: refused at mail 550 5.7.1 Only mail of this service is captured`,
+      `${mailFrom}: refused at mail 550 5.7.1 Only mail from this service is accepted`,
     )
   }
   expect(describeOutcome(await send(client))).toBe('accepted 250 2.6.0 Captured')
   expect(running.saved.map((c) => c.recipientId)).toEqual([12])
 })
 
-test('a message over the limit is refused with 552 whether SIZE says so or not, one of just the limit is taken', async () => {
+test('a message over the limit is rejected with 552 with or without SIZE; one of exactly the limit is accepted', async () => {
   await using running = await startServer()
   const declared = await sendLines(running.server, [
     'EHLO a.test',
@@ -170,13 +170,13 @@ test('a message over the limit is refused with 552 whether SIZE says so or not, 
   const message = new Uint8Array(MAX_MESSAGE_BYTES + 2).fill(97)
   message.set([13, 10], MAX_MESSAGE_BYTES)
   expect(describeOutcome(await send(client, { message, sizeBytes: 1 }))).toBe(
-    `refused at body 552 5.3.4 The message is larger than ${MAX_MESSAGE_BYTES} octets`,
+    `refused at body 552 5.3.4 Message size exceeds limit of ${MAX_MESSAGE_BYTES} octets`,
   )
   expect(describeOutcome(await send(client, { message: message.subarray(2) }))).toBe('accepted 250 2.6.0 Captured')
   expect(running.saved.map((c) => c.raw.length)).toEqual([MAX_MESSAGE_BYTES])
 })
 
-test('a transaction has one recipient', async () => {
+test('a transaction accepts only one recipient', async () => {
   await using running = await startServer()
   const replies = await sendLines(running.server, [
     'EHLO a.test',
@@ -188,26 +188,24 @@ test('a transaction has one recipient', async () => {
   expect(replies.slice(-3).map((line) => line.slice(0, 3))).toEqual(['250', '452', '221'])
 })
 
-test('a full disk is a 452 4.3.1, and once there is room the same session goes on', async () => {
+test('a full disk is a 452 4.3.1, and the same session works once there is disk space', async () => {
   await using fixture = createStore({ maxAgeMs: hours(1) })
   const { store } = fixture
   await using running = await startServer(store)
   await using client = await dial(running.server)
   const message = incompressible(100 * KiB)
   store.db.run('PRAGMA max_page_count = 1')
-  expect(describeOutcome(await send(client, { message }))).toBe(
-    'refused at body 452 4.3.1 There is no disk space left for captured messages',
-  )
+  expect(describeOutcome(await send(client, { message }))).toBe('refused at body 452 4.3.1 Insufficient system storage')
   expect(store.list({ limit: 10 })).toEqual([])
   store.db.run('PRAGMA max_page_count = 4294967294')
   expect(describeOutcome(await send(client, { message }))).toBe('accepted 250 2.6.0 Captured')
   expect(store.list({ limit: 10 }).map((c) => c.recipientId)).toEqual([12])
 })
 
-test('any other failure of the store is a 451, so that the delivery is tried again', async () => {
+test('any other failure of the store is a 451, so that the delivery is retried', async () => {
   await using running = await startServer({ save: () => Promise.reject(new Error('no such table')) })
   await using client = await dial(running.server)
-  expect(describeOutcome(await send(client))).toBe('refused at body 451 4.3.0 The captured message could not be stored')
+  expect(describeOutcome(await send(client))).toBe('refused at body 451 4.3.0 Local error in processing')
 })
 
 test('the reply waits for the store', async () => {
@@ -225,7 +223,7 @@ test('the reply waits for the store', async () => {
     isAnswered = true
   })
   await begun.promise
-  // Another session is served meanwhile, so a reply had every chance to arrive.
+  // Another session completes in the meantime, so a reply had time to arrive.
   await using other = await dial(running.server)
   await other.quit()
   expect(isAnswered).toBe(false)
@@ -233,7 +231,7 @@ test('the reply waits for the store', async () => {
   expect(describeOutcome(await sent)).toBe('accepted 250 2.6.0 Captured')
 })
 
-test('a session that is lost in the middle of a message stores nothing, and the server closes', async () => {
+test('a session lost in the middle of a message stores nothing, and the server closes', async () => {
   const running = await startServer()
   const { host, port } = running.server
   const socket = connect({ host, port })
@@ -253,9 +251,9 @@ test('a session that is lost in the middle of a message stores nothing, and the 
   expect(running.saved.map((c) => c.recipientId)).toEqual([13])
 })
 
-test('it listens on 127.0.0.1 and nowhere else', async () => {
+test('the server listens only on 127.0.0.1', async () => {
   await using running = await startServer()
-  const elsewhere = connectSmtp({
+  const otherAddress = connectSmtp({
     host: 'capture.invalid',
     address: '127.0.0.2',
     port: running.server.port,
@@ -264,10 +262,10 @@ test('it listens on 127.0.0.1 and nowhere else', async () => {
     tls: 'never',
     verifyCertificate: false,
   })
-  expect(await elsewhere).toMatchObject({ kind: 'failed', phase: 'connect' })
+  expect(await otherAddress).toMatchObject({ kind: 'failed', phase: 'connect' })
 })
 
-/** Says the lines one by one, each after the reply to the one before, and gives the replies' last lines. */
+/** Sends the lines one by one, each after the previous reply; returns the last line of each reply. */
 async function sendLines({ host, port }: CaptureServer, lines: readonly string[]): Promise<string[]> {
   const socket = connect({ host, port })
   const replies: string[] = []

@@ -5,7 +5,7 @@ import { captureOf, createStore, incompressible, type StoreFixture } from './fix
 
 const storedRecipients = ({ store }: StoreFixture): number[] => store.list({ limit: 1000 }).map((c) => c.recipientId)
 
-test('a message is found as it was saved, also after a restart', async () => {
+test('a message is found as saved, also after a restart', async () => {
   await using fixture = createStore()
   const raw = Buffer.from('Subject: Hello\r\nX-Long: a\r\n b\r\n\r\n.\r\n..two\r\nHello.\r\n')
   const receivedAt = fixture.clock.now()
@@ -23,7 +23,7 @@ test('a message is found as it was saved, also after a restart', async () => {
   expect((await fixture.reopen()).find(7)).toEqual(expected)
 })
 
-test('no octet is lost in the text: UTF-8 is read as UTF-8, anything else one character an octet', async () => {
+test('the text loses no octet: UTF-8 is decoded as UTF-8, anything else as one character per octet', async () => {
   await using fixture = createStore()
   const utf8 = Buffer.from('\ufeffSubject: Grüße ✉\r\n\r\n\0\x7f\r\n')
   const latin1 = Buffer.from('Subject: Grüße\r\n\r\n\x80\xff\r\n', 'latin1')
@@ -33,14 +33,14 @@ test('no octet is lost in the text: UTF-8 is read as UTF-8, anything else one ch
   expect(Buffer.from(fixture.store.find(2)?.raw ?? '', 'latin1')).toEqual(latin1)
 })
 
-test('a large message is found as it was saved', async () => {
+test('a large message is found as saved', async () => {
   await using fixture = createStore({ maxBytes: 4 * MiB })
   const raw = incompressible(2 * MiB)
   await fixture.store.save(captureOf(1, { raw }))
   expect(Buffer.from(fixture.store.get(1)?.raw ?? []).equals(raw)).toBe(true)
 })
 
-test('an email with several recipients has all of them in their order, and the message of the first, whichever came first', async () => {
+test('an email with several recipients has them in order, and the message of the first, whichever was saved first', async () => {
   await using fixture = createStore()
   await fixture.store.save(captureOf(12, { rcptTo: 'cy@x.test', raw: Buffer.from('second') }))
   fixture.clock.advance(1000)
@@ -56,7 +56,7 @@ test('an email with several recipients has all of them in their order, and the m
   })
 })
 
-test('a message handed in again takes the place of the first, also in the bytes that are counted', async () => {
+test('a message submitted again replaces the first, also in the counted bytes', async () => {
   await using fixture = createStore({ maxBytes: 100 * KiB })
   const save = async (recipientId: number, raw: Uint8Array) => {
     await fixture.store.save(captureOf(recipientId, { raw }))
@@ -93,7 +93,7 @@ test('the list is newest first, without messages but with their header', async (
 })
 
 // Proves: email-22
-test('over the bound on bytes the oldest go, also when it was a restart that found so', async () => {
+test('over the byte limit the oldest messages are deleted, also after a restart', async () => {
   await using fixture = createStore({ maxBytes: 100 * KiB })
   for (const id of [1, 2, 3, 4]) {
     await fixture.store.save(captureOf(id, { emailId: id, raw: incompressible(30 * KiB) }))
@@ -107,7 +107,7 @@ test('over the bound on bytes the oldest go, also when it was a restart that fou
 })
 
 // Proves: storage-11
-test('over the bound the owner with most bytes loses his oldest, the others nothing, also after a restart', async () => {
+test('over the limit only the owner with most bytes loses the oldest message, also after a restart', async () => {
   await using fixture = createStore({ maxBytes: 100 * KiB })
   const save = async (recipientId: number, ownerId: number) => {
     await fixture.store.save(captureOf(recipientId, { ownerId, raw: incompressible(20 * KiB) }))
@@ -123,7 +123,7 @@ test('over the bound the owner with most bytes loses his oldest, the others noth
 })
 
 // Proves: storage-11
-test('a file of a version without owners is taken over, and what is in it counts as one owner more', async () => {
+test('a file of a version without owners is migrated, and its messages count as one more owner', async () => {
   await using fixture = createStore({ maxBytes: 100 * KiB })
   for (const id of [1, 2, 3]) await fixture.store.save(captureOf(id, { raw: incompressible(20 * KiB) }))
   fixture.store.db.run('DROP INDEX captures_owner')
@@ -135,7 +135,7 @@ test('a file of a version without owners is taken over, and what is in it counts
   expect(storedRecipients(fixture)).toEqual([5, 4, 3, 2])
 })
 
-test('saves at the same time leave no more than the bound', async () => {
+test('concurrent saves do not exceed the limit', async () => {
   await using fixture = createStore({ maxBytes: 100 * KiB })
   const ids = Array.from({ length: 50 }, (_, i) => i + 1)
   await Promise.all(ids.map((id) => fixture.store.save(captureOf(id, { raw: incompressible(30 * KiB) }))))
@@ -143,7 +143,7 @@ test('saves at the same time leave no more than the bound', async () => {
   expect(storedRecipients(fixture)).toEqual([50, 49, 48])
 })
 
-test('a message larger than the bound is accepted and not kept', async () => {
+test('a message larger than the limit is accepted and not retained', async () => {
   await using fixture = createStore({ maxBytes: 10 * KiB })
   await fixture.store.save(captureOf(1, { raw: incompressible(20 * KiB) }))
   await fixture.store.purge()
@@ -154,7 +154,7 @@ test('a message larger than the bound is accepted and not kept', async () => {
 })
 
 // Proves: email-22
-test('what is older than the bound goes with the next trim, however many there are', async () => {
+test('the next purge deletes all messages over the age limit, however many there are', async () => {
   await using fixture = createStore({ maxAgeMs: hours(72) })
   await Promise.all(Array.from({ length: 500 }, (_, i) => fixture.store.save(captureOf(i + 1))))
   fixture.clock.advance(hours(1))
@@ -167,18 +167,18 @@ test('what is older than the bound goes with the next trim, however many there a
   expect(storedRecipients(fixture)).toEqual([1000])
 })
 
-test('the file gives back the space of what was removed', async () => {
+test('the file shrinks after messages were deleted', async () => {
   await using fixture = createStore({ maxBytes: 8 * MiB, maxAgeMs: hours(1) })
   const pages = () => fixture.store.db.query<{ page_count: number }, []>('PRAGMA page_count').get()?.page_count ?? 0
-  const atFirst = pages()
+  const initialPages = pages()
   for (let id = 1; id <= 40; id++) await fixture.store.save(captureOf(id, { raw: incompressible(100 * KiB) }))
-  expect(pages()).toBeGreaterThan(atFirst + 900)
+  expect(pages()).toBeGreaterThan(initialPages + 900)
   fixture.clock.advance(hours(2))
   await fixture.store.purge()
-  expect(pages()).toBeLessThan(atFirst * 2)
+  expect(pages()).toBeLessThan(initialPages * 2)
 })
 
-test('a full disk rejects the save with 507, keeps what was there, and takes messages again once there is room', async () => {
+test('a full disk rejects the save with 507, keeps stored messages, and accepts messages again once there is disk space', async () => {
   await using fixture = createStore({ maxAgeMs: hours(1) })
   const { store, clock } = fixture
   await store.save(captureOf(1))

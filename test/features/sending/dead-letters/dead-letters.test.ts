@@ -23,7 +23,7 @@ interface Letter {
   readonly to_address: string
 }
 
-/** A service that delivers nothing by itself, and an account that may send as sender.test. */
+/** A service that delivers nothing on its own, and an account that may send as sender.test. */
 async function createDeadLetterApi(options: TestAppOptions = {}, verified = true): Promise<TestApi> {
   const service = await createTestApi(options)
   await createDomain(service.app, service.actor, 'sender.test')
@@ -36,7 +36,10 @@ const send = async ({ api }: TestApi, to: string | string[], more: object = {}):
   return String(at((await api('POST', '/v1/emails', email)).body, 'data', 'id'))
 }
 
-/** Claims what is due in a lane, as the scheduler does, and lets it end this way. Returns how many there were. */
+/**
+ * Claims the due recipients of a lane, as the scheduler does, and ends them with this verdict. Returns how many there
+ * were.
+ */
 const endAttempts = ({ app }: TestApi, lane: string, verdict: Verdict): Promise<number> =>
   app.commit.write((tx) => {
     const now = app.clock.now()
@@ -56,7 +59,7 @@ const recipientOf = ({ app }: TestApi, emailId: string) =>
     .get(parseUuid(emailId) ?? new Uint8Array())
 
 // Proves: list-12, status-6, dead-1, dead-5
-test('a dead letter tells of the email, the recipient and the failure, without the bodies', async () => {
+test('a dead letter describes the email, the recipient and the failure, without the bodies', async () => {
   await using service = await createDeadLetterApi({ clock: new ManualClock(Date.UTC(2026, 0, 1)) })
   const { api, actor } = service
   const emailId = await send(service, 'bob@x.test')
@@ -101,7 +104,7 @@ test('a dead letter tells of the email, the recipient and the failure, without t
 })
 
 // Proves: dead-2
-test('count is 50 unless given, at most 200; the newest come first and total counts all', async () => {
+test('count defaults to 50 and is at most 200; the newest come first and total counts all', async () => {
   await using service = await createDeadLetterApi()
   const { api } = service
   await send(
@@ -125,7 +128,7 @@ test('count is 50 unless given, at most 200; the newest come first and total cou
 })
 
 // Proves: list-20, dead-4
-test('a retry puts the email back into its queue, removes the letter, wakes delivery and leaves an audit row', async () => {
+test('a retry puts the email back into its lane, deletes the letter, wakes delivery and adds an audit row', async () => {
   await using service = await createDeadLetterApi({ clock: new ManualClock() })
   const { api, app } = service
   const emailId = await send(service, 'bob@x.test')
@@ -155,7 +158,7 @@ test('a retry puts the email back into its queue, removes the letter, wakes deli
 })
 
 // Proves: status-27
-test('an expired email that is retried has its full time again, and is a dead letter again after it', async () => {
+test('a retried email that had expired has its full time again, and then becomes a dead letter again', async () => {
   const clock = new ManualClock()
   await using service = await createDeadLetterApi({ clock })
   const { api } = service
@@ -164,7 +167,7 @@ test('an expired email that is retried has its full time again, and is a dead le
     expect(await endAttempts(service, 'x.test', verdict)).toBe(1)
     return at((await api('GET', `/v1/emails/${emailId}`)).body, 'data', 'status')
   }
-  /** How many attempts it takes. */
+  /** The number of attempts until expiry. */
   const expire = async (): Promise<number> => {
     let status = await statusAfter(DEFERRED)
     let attempts = 1
@@ -186,7 +189,7 @@ test('an expired email that is retried has its full time again, and is a dead le
 })
 
 // Proves: status-9, dead-6
-test('an uncertain email is sent again only when it is retried, and is then delivered', async () => {
+test('an uncertain email is sent again only by a retry, and is then delivered', async () => {
   let messages = 0
   await using receiver = await startScriptedSmtp({
     body: () => (++messages === 1 ? { drop: 'reset' } : '250 2.0.0 Queued'),
@@ -214,7 +217,7 @@ test('an uncertain email is sent again only when it is retried, and is then deli
   expect(await listLetters(service)).toEqual([])
 }, 30_000)
 
-test('a sandbox email that is retried stays in the sandbox', async () => {
+test('a retried sandbox email stays in the sandbox', async () => {
   await using service = await createDeadLetterApi({}, false)
   const emailId = await send(service, 'bob@x.test')
   expect(await endAttempts(service, 'sandbox', FAILED)).toBe(1)
@@ -223,7 +226,7 @@ test('a sandbox email that is retried stays in the sandbox', async () => {
   expect(recipientOf(service, emailId)?.lane).toBe('1:sandbox')
 })
 
-test('an email of a broadcast that is retried waits behind all other mail again', async () => {
+test('a retried broadcast email waits behind all other mail again', async () => {
   await using service = await createDeadLetterApi()
   const emailId = await send(service, 'bob@x.test')
   service.app.db.run('UPDATE emails SET broadcast_id = 1')
@@ -233,7 +236,7 @@ test('an email of a broadcast that is retried waits behind all other mail again'
   expect(recipientOf(service, emailId)?.lane).toBe(`bulk:${service.actor.accountId}:x.test`)
 })
 
-test('two retries at once put the email back once', async () => {
+test('two concurrent retries put the email back once', async () => {
   await using service = await createDeadLetterApi()
   await send(service, 'bob@x.test')
   await endAttempts(service, 'x.test', FAILED)
@@ -246,7 +249,7 @@ test('two retries at once put the email back once', async () => {
 })
 
 // Proves: auth-17
-test('nothing is retried while the account is paused, nor a recipient that has another end by now', async () => {
+test('a retry is rejected while the account is paused, and for a recipient with another final status', async () => {
   await using service = await createDeadLetterApi()
   const { api, app } = service
   const emailId = await send(service, 'bob@x.test')
@@ -267,7 +270,7 @@ test('nothing is retried while the account is paused, nor a recipient that has a
 })
 
 // Proves: dead-3
-test('a deleted letter is gone and its email stays as it ended', async () => {
+test('deleting a letter does not change its email', async () => {
   await using service = await createDeadLetterApi()
   const { api } = service
   const emailId = await send(service, 'bob@x.test')

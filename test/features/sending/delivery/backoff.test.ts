@@ -10,7 +10,7 @@ import { createTestAccount, createTestApp, eventually } from '#test/support/app.
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
-test('a site that lets nobody in is left alone ever longer, at most 15 minutes', () => {
+test('the backoff of a site that accepts no connection doubles up to 15 minutes', () => {
   expect([1, 2, 3, 4, 5, 6, 7, 20].map(computeSiteBackoffMs)).toEqual([
     seconds(30),
     minutes(1),
@@ -23,7 +23,7 @@ test('a site that lets nobody in is left alone ever longer, at most 15 minutes',
   ])
 })
 
-test('a site whose rest ended an hour ago is forgotten, and not before', () => {
+test('a site is evicted an hour after its backoff ended, not before', () => {
   const clock = new ManualClock(Date.UTC(2026, 2, 1))
   const sites = new Sites({
     clock,
@@ -42,7 +42,7 @@ test('a site whose rest ended an hour ago is forgotten, and not before', () => {
   visit('down.test', true)
   clock.advance(minutes(50))
   visit('up.test', false)
-  // Its next rest is longer.
+  // Its next backoff is longer.
   visit('down.test', true)
   expect(sites.getSite('down.test').failures).toBe(2)
   for (const wait of [minutes(50), minutes(50), hours(1)]) {
@@ -53,13 +53,13 @@ test('a site whose rest ended an hour ago is forgotten, and not before', () => {
 })
 
 // Proves: status-17
-test('mail held by a rest of over a minute has one deferred event with reason and time, and no attempt', async () => {
+test('mail held by a backoff of over a minute has one deferred event with reason and time, and no attempt', async () => {
   const clock = new ManualClock(Date.UTC(2026, 2, 1))
   await using dns = await startDnsServer({
     'down.test': { MX: [{ preference: 10, exchange: 'mx.down.test' }] },
     'mx.down.test': { A: ['127.0.0.1'] },
   })
-  // Nobody listens on port 9.
+  // No server listens on port 9.
   await using service = await createTestApp({
     delivers: true,
     settings: { TASSIS_DNS_SERVERS: dns.address, TASSIS_SMTP_PORT: '9' },
@@ -78,7 +78,7 @@ test('mail held by a rest of over a minute has one deferred event with reason an
   const events = (id: number) => readEmailEvents(app, actor.accountId, id).map(({ type }) => type)
   const deferrals = (id: number) => events(id).filter((type) => type === 'deferred').length
 
-  // Three rests: 30 s, 1 minute, 2 minutes; each begins with one real attempt.
+  // Three backoffs: 30 s, 1 minute, 2 minutes; each begins with one real attempt.
   for (const [index, wait] of [0, seconds(31), seconds(61)].entries()) {
     clock.advance(wait)
     await send(`attempt ${index}`)
@@ -95,11 +95,11 @@ test('mail held by a rest of over a minute has one deferred event with reason an
   expect(row).toEqual({
     attempts: 0,
     nextAt: clock.now() + minutes(2),
-    reason: expect.stringContaining('mx.down.test is left alone for a while'),
+    reason: expect.stringContaining('mx.down.test is not tried for a while'),
   })
 })
 
-test('mail that is held and older than it may become bounces as expired, and is a dead letter', async () => {
+test('held mail past its expiry bounces as expired and becomes a dead letter', async () => {
   const clock = new ManualClock(Date.UTC(2026, 2, 1))
   await using dns = await startDnsServer({
     'down.test': { MX: [{ preference: 10, exchange: 'mx.down.test' }] },
@@ -117,13 +117,13 @@ test('mail that is held and older than it may become bounces as expired, and is 
   }
   const open = () =>
     app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM recipients WHERE next_at IS NOT NULL').get()?.n
-  // Far fewer attempts than recipients can be made in two hours of rests of up to 15 minutes.
+  // Two hours of backoffs of up to 15 minutes allow far fewer attempts than there are recipients.
   for (let step = 0; step < 130 && open() !== 0; step++) {
     clock.advance(minutes(1))
     await Bun.sleep(10)
   }
   await eventually(() => {
-    // A machine that is busy has not come that far.
+    // A busy machine may be slower.
     clock.advance(minutes(1))
     return open() === 0
   })

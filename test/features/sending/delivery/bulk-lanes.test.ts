@@ -16,7 +16,7 @@ test.each([
   [{ domain: 'x.test', sandbox: false, isBulk: true }, 'bulk:7:x.test', 'x.test', 'x.test (broadcast of Acme)'],
   [{ domain: 'x.test', sandbox: true, isBulk: false }, '7:sandbox', 'sandbox', 'sandbox (Acme)'],
   [{ domain: 'x.test', sandbox: true, isBulk: true }, 'bulk:7:sandbox', 'sandbox', 'sandbox (broadcast of Acme)'],
-])('mail of %j waits in the lane %s, which leads to %s', (mail, lane, destination, label) => {
+])('mail of %j waits in the lane %s, which routes to %s', (mail, lane, destination, label) => {
   expect({
     lane: laneOf({ accountId: 7, ...mail }),
     destination: domainOfLane(lane),
@@ -26,7 +26,7 @@ test.each([
   }).toEqual({ lane, destination, accountId: 7, label, isBulk: mail.isBulk })
 })
 
-/** Of another account than the bulk lanes. */
+/** Of an account other than that of the bulk lanes. */
 const ORDINARY = '9:x.test'
 const BULK = 'bulk:1:x.test'
 
@@ -40,7 +40,7 @@ describe('slots', () => {
     return { sites: new Sites({ clock, deliveryConcurrency, connectionsPerSite, ownerOf, wake }), woken }
   }
 
-  test('of a site bulk mail uses four fifths and never the last, whoever uses the rest', () => {
+  test('bulk mail uses four fifths of a site and never the last slot, whoever uses the others', () => {
     const { sites } = sitesFor(500, 10)
     const site = sites.getSite('mx.test')
     const capacity = () => [sites.capacityOfSite(site, ORDINARY), sites.capacityOfSite(site, BULK)]
@@ -53,14 +53,14 @@ describe('slots', () => {
     expect(capacity()).toEqual([4, 0])
   })
 
-  test('of a site with one connection bulk mail has one message at a time', () => {
+  test('bulk mail has one message at a time at a site with one connection', () => {
     const { sites } = sitesFor(500, 1)
     const site = sites.getSite('mx.test')
     for (let answers = 0; answers < 9; answers++) sites.recordSession(site)
     expect([sites.capacityOfSite(site, ORDINARY), sites.capacityOfSite(site, BULK)]).toEqual([2, 1])
   })
 
-  test('of all slots bulk mail of all accounts has half at most, and leaves a fifth free', () => {
+  test('bulk mail of all accounts has at most half of all slots, and leaves a fifth free', () => {
     const { sites } = sitesFor(100, 10)
     const slots = () => [sites.slotsFor('9:x.test'), sites.slotsFor('bulk:1:x.test'), sites.slotsFor('bulk:2:x.test')]
     expect(slots()).toEqual([50, 40, 40])
@@ -74,18 +74,18 @@ describe('slots', () => {
     expect(slots()).toEqual([20, 0, 0])
   })
 
-  test('of the slots of its account bulk mail leaves a fifth to other mail', () => {
+  test("bulk mail leaves a fifth of its account's slots to other mail", () => {
     const { sites } = sitesFor(100, 10)
     sites.acquireSlots(createDestination('mx.test'), 40, 'bulk:1:x.test')
     expect([sites.slotsFor('bulk:1:x.test'), sites.slotsFor('1:x.test')]).toEqual([0, 10])
   })
 
-  test.each([1, 2, 3])('of %d slots bulk mail has one', (slots) => {
+  test.each([1, 2, 3])('bulk mail has one of %d slots', (slots) => {
     const { sites } = sitesFor(slots, 10)
     expect(sites.slotsFor(BULK)).toBe(1)
   })
 
-  test('who waits is woken in the order of coming, but bulk lanes after all others have had their turn', () => {
+  test('waiting lanes are woken in order, and bulk lanes after all others have had their turn', () => {
     const { sites, woken } = sitesFor(100, 10)
     const site = sites.getSite('mx.test')
     for (const lane of ['bulk:1:a.test', '2:b.test', 'bulk:1:c.test', '2:d.test']) sites.waitForSite(site, lane)
@@ -115,7 +115,7 @@ describe('slots', () => {
     expect(woken).toEqual(['2:b.test', 'bulk:1:a.test'])
   })
 
-  test('a lane whose account has all that it may have keeps no bulk lane of others from a slot', () => {
+  test('a lane whose account is at its limit does not keep bulk lanes of others from a slot', () => {
     const { sites, woken } = sitesFor(100, 10)
     const site = sites.getSite('mx.test')
     sites.acquireSlots(createDestination('tarpit.test'), 50, '1:a.test')
@@ -127,7 +127,7 @@ describe('slots', () => {
     expect(woken).toEqual(['bulk:2:x.test'])
   })
 
-  test('what is known of a site is not forgotten while a lane that was woken is about to use it', () => {
+  test('a site is not evicted while a woken lane is about to use it', () => {
     const { sites } = sitesFor(100, 10)
     const site = sites.getSite('mx.test')
     sites.waitForSite(site, 'bulk:1:a.test')
@@ -139,7 +139,7 @@ describe('slots', () => {
     expect(sites.getSite('mx.test')).not.toBe(site)
   })
 
-  test('a lane that has lost its mail meanwhile holds up nobody behind it', () => {
+  test('a lane that lost its mail while waiting holds up no lane behind it', () => {
     const { sites, woken } = sitesFor(100, 10)
     for (const lane of ['bulk:1:a.test', '2:gone.test']) sites.waitForSlot(lane)
     sites.offerSlots()
@@ -162,25 +162,25 @@ describe('slots', () => {
       acquire(6, slower)
       for (const lane of [slow, slower, quick]) sites.waitForSite(site, lane)
       acquire(-3, slow)
-      // Two share sixteen, and one of them has thirteen; a third would have a third, and no more than is there.
+      // Two share sixteen, and one of them has thirteen; a third may have a third, limited to the free ones.
       expect(capacities()).toEqual([-5, -5, 3, 3])
       sites.offerSlots()
       expect(woken).toEqual([quick])
       sites.leaveQueues(quick)
       acquire(3, quick)
-      // Nobody else wants any now.
+      // No other lane wants any now.
       acquire(-2, quick)
       expect(capacities()).toEqual([2, 2, 2, 2])
       for (const lane of [quick, last]) sites.waitForSite(site, lane)
       acquire(-8, slow)
-      // Of three each has six at most: one has five, one has one.
+      // Each of three has at most six: one has five, one has one.
       expect(capacities()).toEqual([1, 1, 5, 6])
       for (let turn = 0; turn < 4; turn++) sites.offerSlots()
       expect(woken.slice(1)).toEqual([slow, quick, last, slower])
     },
   )
 
-  test('while bulk lanes of two accounts wait for a slot, neither has more than half of what bulk mail may have', () => {
+  test('while bulk lanes of two accounts wait for a slot, each has at most half of the bulk slots', () => {
     const { sites, woken } = sitesFor(100, 10)
     sites.acquireSlots(createDestination('mx.test'), 50, 'bulk:1:a.test')
     for (const lane of ['bulk:1:a.test', 'bulk:1:b.test', 'bulk:2:a.test']) sites.waitForSlot(lane)
@@ -190,7 +190,7 @@ describe('slots', () => {
     expect([sites.slotsFor('bulk:1:b.test'), sites.slotsFor('bulk:2:a.test')]).toEqual([-24, 1])
   })
 
-  test('an account has half of all slots at most, and accounts that come one after the other always leave some free', () => {
+  test('an account has at most half of all slots, and accounts that arrive one after another always leave some free', () => {
     const { sites } = sitesFor(500, 10)
     const held = Array.from({ length: 20 }, (_, account) => {
       const count = sites.slotsFor(`${account}:x.test`)
@@ -201,14 +201,14 @@ describe('slots', () => {
     expect(500 - sites.inFlight).toBe(11)
   })
 
-  test('an account has slots too many when others came since, and fewer than a quarter are free', () => {
+  test('an account has excess slots when others arrived since then and fewer than a quarter are free', () => {
     const { sites } = sitesFor(500, 10)
     const excess = () => ['1', '2', '3'].map((account) => sites.countExcess(Number(account)))
     sites.acquireSlots(createDestination('a.test'), 250, '1:a.test')
     sites.acquireSlots(createDestination('b.test'), 96, '2:b.test')
     expect(excess()).toEqual([0, 0, 0])
     sites.acquireSlots(createDestination('c.test'), 47, '3:c.test')
-    // Of 357 that no other has an account may have 159, of 203 it may have 71.
+    // An account may have 159 of 357 slots that no other has, and 71 of 203.
     expect(excess()).toEqual([91, 25, 0])
   })
 
@@ -224,7 +224,7 @@ describe('slots', () => {
   })
 
   // Proves: delivery-22
-  test('accounts are offered free slots by turns, however many lanes each has and whoever waited first', () => {
+  test('accounts are offered free slots in turn, however many lanes each has and whichever waited first', () => {
     const { sites, woken } = sitesFor(500, 10)
     const lanes = ['1:a.test', '1:b.test', '1:c.test', '2:a.test', '2:b.test', '3:a.test']
     for (const lane of lanes) sites.waitForSlot(lane)
@@ -259,7 +259,7 @@ const sharedHost = (...domains: readonly string[]): Zone => ({
   'mx.shared.test': { A: ['127.0.0.1'] },
 })
 
-/** Each domain its own host, all at 127.0.0.1. */
+/** Gives each domain its own host, all at 127.0.0.1. */
 const ownHosts = (...domains: readonly string[]): Zone =>
   Object.fromEntries(domains.map((domain) => [domain, { A: ['127.0.0.1'] }]))
 
@@ -270,15 +270,15 @@ interface Receiver extends AsyncDisposable {
   readonly port: number
   /** Local parts, in the order in which their messages began. */
   readonly begun: string[]
-  /** Local parts of those that wait for the reply to their final dot. */
+  /** Local parts of messages that wait for the reply to their final dot. */
   readonly held: Set<string>
   /** From now on holds the messages for which this is true. */
   hold(which: (local: string) => boolean): void
-  /** Lets held messages go on, and those like them that come. */
+  /** Releases held messages, and later ones like them. */
   release(which?: (local: string) => boolean): void
 }
 
-/** A server that takes all mail and keeps those it is told to waiting for the reply to their final dot. */
+/** A server that accepts all mail and delays the reply to the final dot of selected messages. */
 async function startReceiver(): Promise<Receiver> {
   const begun: string[] = []
   const held = new Map<string, () => void>()
@@ -322,13 +322,13 @@ const isBulk = (local: string): boolean => local.startsWith('bulk')
 
 interface BulkFlow extends AsyncDisposable {
   readonly flow: MailFlow
-  /** Makes mail to these addresses due in the lanes of broadcasts of an account. */
+  /** Makes mail to these addresses due in the broadcast lanes of an account. */
   due(addresses: readonly string[], accountId?: number): Promise<void>
-  /** Local parts of those in delivery. */
+  /** Local parts of messages in delivery. */
   inDelivery(): string[]
 }
 
-/** Only the lane says that mail is of a broadcast: what is sent is the same. */
+/** Only the lane marks mail as that of a broadcast; the messages are the same. */
 async function startBulkFlow(options: MailFlowOptions): Promise<BulkFlow> {
   const clock = new ManualClock(START)
   const flow = await startMailFlow({ ...options, clock })
@@ -355,7 +355,7 @@ async function startBulkFlow(options: MailFlowOptions): Promise<BulkFlow> {
   }
 }
 
-/** Waits until all mail has been delivered; a machine that is busy takes its time for 2,000. */
+/** Waits until all mail is delivered; a busy machine needs time for 2,000. */
 const waitForSent = ({ app }: MailFlow): Promise<true> =>
   eventually(
     () => app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM recipients WHERE status <> 3').get()?.n === 0,
@@ -364,11 +364,11 @@ const waitForSent = ({ app }: MailFlow): Promise<true> =>
 
 describe('transactional mail', () => {
   // Proves: broadcast-8
-  test('is delivered before 2,000 bulk recipients at the same site, but for the few that are on their way', async () => {
+  test('is delivered before 2,000 bulk recipients at the same site, except the few in flight', async () => {
     await using receiver = await startReceiver()
     await using bulk = await startBulkFlow({ zone: sharedHost('x.test', 'y.test'), smtpPort: receiver.port })
     const { flow } = bulk
-    // The first few teach the service that the site answers, so that it gets as much as it may.
+    // The first few show that the site responds, so that it gets full capacity.
     receiver.hold((local) => isBulk(local) && Number(local.slice(4)) >= 100)
     await bulk.due(createNames('bulk', 2000).map((local) => `${local}@x.test`))
     // 10 connections, of which bulk mail uses 8.
@@ -386,7 +386,7 @@ describe('transactional mail', () => {
     expectBalanced(flow.service)
   }, 120_000)
 
-  test('that a Worker has in hand has the next free connection before the bulk mail there', async () => {
+  test('that a Worker holds gets the next free connection before its bulk mail', async () => {
     await using receiver = await startReceiver()
     await using bulk = await startBulkFlow({
       zone: sharedHost('x.test'),
@@ -396,7 +396,7 @@ describe('transactional mail', () => {
     const { flow } = bulk
     receiver.hold((local) => !isBulk(local) || Number(local.slice(4)) >= 50)
     await bulk.due(createNames('bulk', 60).map((local) => `${local}@x.test`))
-    // Of 3 connections bulk mail uses 2; of 6 messages that may be in hand 4 are bulk.
+    // Bulk mail uses 2 of 3 connections; 4 of 6 messages in flight are bulk.
     await eventually(() => receiver.held.size === 2 && bulk.inDelivery().length === 4)
     await flow.send({ to: 'first@x.test' })
     await eventually(() => receiver.held.has('first'))
@@ -413,7 +413,7 @@ describe('transactional mail', () => {
     expectBalanced(flow.service)
   })
 
-  test('that waits for the only connection of a site has it before all bulk mail that waited longer', async () => {
+  test('that waits for the only connection of a site gets it before bulk mail that waited longer', async () => {
     await using receiver = await startReceiver()
     await using bulk = await startBulkFlow({
       zone: sharedHost('x.test', 'y.test', 'z.test'),
@@ -431,10 +431,10 @@ describe('transactional mail', () => {
       Object.fromEntries(flow.service.delivery?.scheduler.states().map(({ lane, reason }) => [lane, reason]) ?? [])
     await eventually(() => reasons()['1:z.test']?.startsWith('waits for a connection'))
     expect(reasons()).toEqual({
-      '1:x.test': '1 in delivery, the rest waits for a connection',
+      '1:x.test': '1 in delivery, the others wait for a connection',
       '1:z.test': 'waits for a connection to mx.shared.test',
-      'bulk:1:x.test': '1 in delivery, the rest waits for a connection',
-      'bulk:1:y.test': 'waits for a connection to mx.shared.test, after all mail that is not of a broadcast',
+      'bulk:1:x.test': '1 in delivery, the others wait for a connection',
+      'bulk:1:y.test': 'waits for a connection to mx.shared.test, after all non-broadcast mail',
     })
     receiver.release()
     await waitForSent(flow)
@@ -466,14 +466,14 @@ describe('transactional mail', () => {
     expectBalanced(flow.service)
   })
 
-  test('that waits for a slot has it before all bulk mail that waited longer', async () => {
+  test('that waits for a slot gets it before bulk mail that waited longer', async () => {
     await using receiver = await startReceiver()
     const domains = createNames('bulk', 6)
     const others = createNames('other', 4)
     await using bulk = await startBulkFlow({
       zone: ownHosts(...[...domains, ...others].map((name) => `${name}.test`)),
       smtpPort: receiver.port,
-      // Of which the account may have four, and its broadcasts three.
+      // The account may use four of them, and its broadcasts three.
       settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '8' },
     })
     const { flow } = bulk
@@ -497,7 +497,7 @@ describe('transactional mail', () => {
   })
 })
 
-test('bulk mail goes where the domain leads: it bounces where there is none, and waits where nobody answers', async () => {
+test('bulk mail follows the route of its domain: it bounces for a missing domain and waits for a silent one', async () => {
   await using bulk = await startBulkFlow({ zone: ownHosts('down.test') })
   const { flow } = bulk
   await bulk.due(['a@down.test', 'b@nowhere.test'])

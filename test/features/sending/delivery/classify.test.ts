@@ -40,7 +40,7 @@ const cases: readonly [code: number, text: string, phase: 'mail' | 'rcpt' | 'dat
   [450, '4.7.1 You are gray listed', 'rcpt', 'rate_limited'],
 ]
 
-describe('a refusal is classified by code, words and phase', () => {
+describe('a rejection is classified by code, words and phase', () => {
   for (const [code, text, phase, category] of cases) {
     // Proves: status-23
     test(`${code} ${text} at ${phase}`, () =>

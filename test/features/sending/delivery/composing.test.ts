@@ -29,7 +29,7 @@ const createFile = (bytes: number) => ({
   content: Buffer.from(randomBytes(bytes)).toString('base64'),
 })
 
-/** Composes what a delivery Worker is given for an email, recipient by recipient. */
+/** Composes the job of a delivery Worker for an email, recipient by recipient. */
 async function startComposing(request: Partial<SendRequest>) {
   const service = await createTestApp()
   const { app, dataDir } = service
@@ -86,7 +86,7 @@ describe('recipients of one email', () => {
       expect(await verifyWithMailauth(Buffer.concat(message), composing.record)).toBe('pass')
   })
 
-  test('get the bytes that they would get alone, first and again', async () => {
+  test('get the same bytes as they would alone, at every attempt', async () => {
     for (const change of [{ tracking: true }, { tracking: false }]) {
       await using composing = await startComposing({
         html_body: '<a href="https://shop.test/">Zur Übersicht</a>',
@@ -103,7 +103,7 @@ describe('recipients of one email', () => {
     }
   })
 
-  test('have HTML of their own when it is tracked, and share the rest', async () => {
+  test('have their own HTML when it is tracked, and share the other parts', async () => {
     await using composing = await startComposing({
       html_body: '<a href="https://shop.test/">Shop</a>',
       attachments: [createFile(MiB)],
@@ -145,7 +145,7 @@ test('HTML alone gets a generated text part before it', async () => {
   expect(raw).toContain('\r\n\r\nHi\r\n\r\nSee this <https://example.com/x>\r\n')
 })
 
-test('large messages of one account do not keep a small one of another from leaving before them', async () => {
+test('large messages of one account do not delay a small one of another', async () => {
   const order: string[] = []
   await using server = await startScriptedSmtp({
     rcpt: (line) => {
@@ -179,7 +179,7 @@ test('large messages of one account do not keep a small one of another from leav
 
 describe('Date', () => {
   const START = Date.UTC(2026, 2, 15, 12, 30)
-  /** A minute on, unless an attempt is in flight, which would take too long then. */
+  /** Advances a minute, unless an attempt is in flight, which would time out. */
   const step = ({ app }: MailFlow, clock: ManualClock) => {
     const inFlight = app.db.query('SELECT 1 FROM recipients WHERE status = ?').get(statusCode('processing'))
     if (!inFlight) clock.advance(minutes(1))

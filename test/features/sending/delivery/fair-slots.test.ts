@@ -1,4 +1,7 @@
-/** @module Accounts share the slots and the memory for deliveries: whatever silent servers one account sends to, the mail of others goes out. */
+/**
+ * @module Accounts share delivery slots and memory: whatever silent servers one account sends to, mail of others is
+ * delivered.
+ */
 import { describe, expect, test } from 'bun:test'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'
@@ -17,19 +20,19 @@ const START = Date.UTC(2026, 2, 15, 12, 30)
 const createDomains = (prefix: string, count: number): string[] =>
   Array.from({ length: count }, (_, i) => `${prefix}${i}.test`)
 
-/** Each domain its own host, all at 127.0.0.1. */
+/** Gives each domain its own host, all at 127.0.0.1. */
 const ownHosts = (...domains: readonly string[]): Zone =>
   Object.fromEntries(domains.map((domain) => [domain, { A: ['127.0.0.1'] }]))
 
 interface SilentServer extends AsyncDisposable {
   readonly port: number
-  /** Sessions that wait. */
+  /** Waiting sessions. */
   readonly waiting: number
-  /** Ends the silence: what waits is accepted. */
+  /** Ends the silence: waiting messages are accepted. */
   speak(): void
 }
 
-/** A server that is silent at a step in sessions whose RCPT names a domain with `silent`, and takes all other mail. */
+/** A server that is silent at a step in sessions whose RCPT contains `silent`, and accepts all other mail. */
 async function startSilentServer(step: 'rcpt' | 'body'): Promise<SilentServer> {
   const { promise: spoken, resolve: speak } = Promise.withResolvers<void>()
   let waiting = 0
@@ -92,7 +95,7 @@ const waitForSettled = (flow: MailFlow): Promise<true> =>
 
 describe('while an account sends to silent servers', () => {
   // Proves: delivery-22
-  test('it has half of all slots, and the mail of others is delivered', async () => {
+  test('it has half of all slots, and mail of others is delivered', async () => {
     await using server = await startSilentServer('body')
     const silent = createDomains('silent', 40)
     const others = createDomains('good', 5)
@@ -128,7 +131,7 @@ describe('while an account sends to silent servers', () => {
       await attack(...silent.map((domain) => `${name}@${domain}`))
       await eventually(() => countInFlight(flow, 'silent') >= 10)
     }
-    // Ten of the first; of the ten that are left the second may have four.
+    // Ten of the first; the second may have four of the ten that are left.
     await eventually(() => countInFlight(flow, 'silent') === 14)
     const sent = await flow.send({ to: 'bob@good.test' })
     expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
@@ -138,7 +141,7 @@ describe('while an account sends to silent servers', () => {
   })
 
   // Proves: delivery-22
-  test('its sub-accounts have no slots besides', async () => {
+  test('its sub-accounts have no slots of their own', async () => {
     await using server = await startSilentServer('body')
     const silent = createDomains('silent', 20)
     await using flow = await startMailFlow({
@@ -184,7 +187,7 @@ describe('while an account sends to silent servers', () => {
 })
 
 // Proves: delivery-22
-test('100 messages of an account to a domain are not before the one of another to the same domain', async () => {
+test('100 messages of an account to a domain do not delay one of another account to the same domain', async () => {
   const { promise: spoken, resolve: speak } = Promise.withResolvers<void>()
   const begun: string[] = []
   await using server = await startScriptedSmtp({
@@ -216,7 +219,7 @@ test('100 messages of an account to a domain are not before the one of another t
   expectBalanced(flow.service)
 })
 
-/** With twice its size in memory it has all that an account may have of 16 MiB. */
+/** At twice its size in memory, it uses the limit of an account for 16 MiB. */
 const LARGE_TEXT = 'A line of a long letter.\n'.repeat(MiB / 25 + 1)
 const SMALL_MEMORY = { TASSIS_WORKERS: '2', TASSIS_MEMORY_BUDGET: '16 MiB' }
 
@@ -228,7 +231,7 @@ const countBegun = ({ app }: MailFlow): number =>
     .get()?.n ?? 0
 
 describe('while large messages wait for silent servers', () => {
-  test('sub-accounts of one parent hold the memory of one account, and the large mail of others is delivered', async () => {
+  test('sub-accounts of one parent share the memory of one account, and large mail of others is delivered', async () => {
     await using server = await startSilentServer('body')
     const silent = createDomains('silent', 4)
     await using flow = await startMailFlow({
@@ -263,7 +266,7 @@ describe('while large messages wait for silent servers', () => {
       const attack = await newAccount(flow, `sender-to-${domain.replace('.test', '')}`, { text: LARGE_TEXT })
       await attack(`bob@${domain}`)
     }
-    // Three have nearly all memory that is for deliveries; the fourth waits like others.
+    // Three use nearly all memory for deliveries; the fourth waits like others.
     await eventually(() => countBegun(flow) >= 3)
     const sent = await flow.send({ to: 'bob@good.test', text_body: LARGE_TEXT })
     await eventually(() => countInFlight(flow, 'good') === 1)
@@ -278,7 +281,7 @@ describe('while large messages wait for silent servers', () => {
     expectBalanced(flow.service)
   })
 
-  test('an attempt is ended a minute before its message begins if large mail of its account waits for memory', async () => {
+  test('an attempt without a begun message is ended after a minute if large mail of its account waits for memory', async () => {
     await using server = await startSilentServer('rcpt')
     const clock = new ManualClock(START)
     await using flow = await startMailFlow({
@@ -294,7 +297,7 @@ describe('while large messages wait for silent servers', () => {
     expect(countInFlight(flow, 'silent')).toBe(1)
     const sent = await flow.send({ to: 'bob@good.test', text_body: LARGE_TEXT })
     await eventually(() => countInFlight(flow, 'good') === 1)
-    // In steps: it waits for memory only a moment after it is `processing`.
+    // In steps, because it waits for memory only shortly after it becomes `processing`.
     await eventually(() => {
       clock.advance(seconds(1))
       return rows(flow, 'good').every(({ status }) => status === 'sent')
@@ -306,7 +309,7 @@ describe('while large messages wait for silent servers', () => {
 })
 
 describe('an attempt whose slot is wanted', () => {
-  test('is ended while it is dialled, and the site does not rest for that', async () => {
+  test('is ended while it dials, and causes no backoff of the site', async () => {
     const { promise: spoken, resolve: speak } = Promise.withResolvers<void>()
     let waiting = 0
     await using server = await startScriptedSmtp({
@@ -342,7 +345,7 @@ describe('an attempt whose slot is wanted', () => {
   })
 
   // Proves: delivery-23
-  test('waits a minute for a silent server before its message has begun, and is tried again later', async () => {
+  test('waits a minute for a silent server before its message begins, and is retried later', async () => {
     await using server = await startSilentServer('rcpt')
     const clock = new ManualClock(START)
     const silent = createDomains('silent', 12)
@@ -405,7 +408,7 @@ describe('an attempt whose slot is wanted', () => {
       status: 'uncertain',
       attempts: 1,
       lastError:
-        'The connection was lost after the message had begun, so the receiver may have it: The server took too long while most capacity for deliveries was in use',
+        'The connection was lost after the message began, so the receiver may have it: The server took too long while most capacity for deliveries was in use',
     })
     server.speak()
   })

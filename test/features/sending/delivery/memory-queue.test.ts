@@ -5,18 +5,18 @@ import { MemoryBudget } from '#platform/memory-budget.ts'
 import { MiB } from '#platform/units.ts'
 
 let ids = 0
-/** Emails that a test does not name are of ids from here on, which no test names. */
+/** Ids of emails that a test does not name start here; no test names such an id. */
 const UNNAMED_EMAILS = 1_000_000
-/** Accounts above are sub-accounts of this one. */
+/** Accounts above this number are its sub-accounts. */
 const SUB_ACCOUNTS = 1000
 
-/** Only this counts. */
+/** Only these fields count. */
 const createJob = (
   sizeBytes: number,
   { accountId = ids, emailId = UNNAMED_EMAILS + ids, isBodyShared = true } = {},
 ): PreparedJob => ({ sizeBytes, isBodyShared, job: { accountId, emailId, recipientId: ids++ } }) as PreparedJob
 
-/** A queue that notes whom it starts; bulk mail and the second Worker are for those who are named so. */
+/** A queue that records started jobs; bulk mail and the second Worker are marked by the owner's name. */
 function startQueue(limitBytes: number) {
   const started: string[] = []
   const memory = new MemoryBudget(limitBytes)
@@ -34,7 +34,7 @@ function startQueue(limitBytes: number) {
   return { queue, memory, started, end }
 }
 
-test('large bulk messages have memory after all other large ones, in the order of their coming', () => {
+test('large bulk messages get memory after all other large ones, in order of arrival', () => {
   const { queue, started, end } = startQueue(8 * MiB)
   for (const owner of ['first', 'bulk1', 'second', 'bulk2', 'third']) queue.enqueue(owner, createJob(2 * MiB))
   queue.enqueue('small', createJob(1000))
@@ -43,7 +43,7 @@ test('large bulk messages have memory after all other large ones, in the order o
   expect(started).toEqual(['first', 'small', 'second', 'third', 'bulk1', 'bulk2'])
 })
 
-test('a large message that finds only bulk mail waiting for memory is started at once if there is memory for it', () => {
+test('a large message starts immediately when only bulk mail waits and there is memory for it', () => {
   const { queue, started } = startQueue(16 * MiB)
   queue.enqueue('first', createJob(2 * MiB))
   queue.enqueue('bulk', createJob(3 * MiB))
@@ -51,7 +51,7 @@ test('a large message that finds only bulk mail waiting for memory is started at
   expect(started).toEqual(['first', 'second'])
 })
 
-test('accounts take turns for memory, so that who brings many large messages waits for his own', () => {
+test('accounts take turns for memory, so an account with many large messages delays only its own', () => {
   const { queue, started, end } = startQueue(8 * MiB)
   for (let i = 0; i < 5; i++) queue.enqueue(`many ${i}`, createJob(2 * MiB, { accountId: 1 }))
   queue.enqueue('other', createJob(2 * MiB, { accountId: 2 }))
@@ -72,7 +72,7 @@ test('an account that holds an eighth of the memory leaves the rest to others, b
   expect(started.at(-1)).toBe('slow 2')
 })
 
-test('sub-accounts of one parent have the part of one account together', () => {
+test('sub-accounts of one parent share the memory of one account', () => {
   const { queue, started, end } = startQueue(64 * MiB)
   queue.enqueue('parent', createJob(4 * MiB, { accountId: SUB_ACCOUNTS }))
   queue.enqueue('sub 1', createJob(4 * MiB, { accountId: SUB_ACCOUNTS + 1 }))
@@ -83,7 +83,7 @@ test('sub-accounts of one parent have the part of one account together', () => {
   expect(started).toEqual(['parent', 'other', 'sub 1'])
 })
 
-test('a started job is in the way of what waits for its memory: of other accounts, or of its own', () => {
+test('a started job blocks jobs that wait for its memory: of other accounts, or of its own', () => {
   const { queue } = startQueue(16 * MiB)
   const inTheWay = (owner: string) => [queue.isBlockingOthers(owner), queue.isBlockingOwn(owner)]
   for (let account = 1; account <= 3; account++)
@@ -93,7 +93,7 @@ test('a started job is in the way of what waits for its memory: of other account
     false,
     ...Array(4).fill([false, false]),
   ])
-  // Its account has its part, so that nobody else is in its way.
+  // Its account is at its limit, so it blocks no other.
   queue.enqueue('a1 again', createJob(1 * MiB, { accountId: 1 }))
   expect([queue.hasWaiting, ...['a1', 'a2', 'a3'].map(inTheWay)]).toEqual([
     true,
@@ -125,7 +125,7 @@ test('a body is not held for further recipients while others wait for its memory
   expect(started).toEqual(['first', 'other', 'second', 'third'])
 })
 
-test('deliveries have at most half of the memory, but for a message that is alone', () => {
+test('deliveries use at most half of the memory, except for a single message', () => {
   const { queue, started, memory } = startQueue(16 * MiB)
   for (let account = 1; account <= 5; account++)
     queue.enqueue(`a${account}`, createJob(1 * MiB, { accountId: account }))
@@ -135,7 +135,7 @@ test('deliveries have at most half of the memory, but for a message that is alon
   expect(alone.started).toEqual(['huge'])
 })
 
-test('recipients of one email have its memory together in each Worker, and give it back with the last of them', () => {
+test('recipients of one email share its memory in each Worker, and the last of them releases it', () => {
   const { queue, started, memory, end } = startQueue(64 * MiB)
   const email = { accountId: 1, emailId: 7 }
   const job = () => createJob(4 * MiB, email)
@@ -155,7 +155,7 @@ test('recipients of one email have its memory together in each Worker, and give 
   expect(memory.inUseBytes).toBe(0)
 })
 
-test('recipients whose bodies are their own have memory each', () => {
+test('recipients with their own bodies use memory each', () => {
   const { queue, memory } = startQueue(64 * MiB)
   const email = { accountId: 1, emailId: 7, isBodyShared: false }
   queue.enqueue('a', createJob(2 * MiB, email))

@@ -12,7 +12,7 @@ beforeEach(async () => {
 })
 afterEach(() => emails[Symbol.asyncDispose]())
 
-/** Queues an email to each domain, with what its recipient is given. */
+/** Queues an email to each domain, with the given recipient fields. */
 async function insertQueued(
   rows: Record<string, { nextAt: number; attempts?: number; lastError?: string }>,
 ): Promise<void> {
@@ -37,7 +37,7 @@ const readDueTimes = (): Record<string, number> =>
 
 const release = () => releaseOverdueMail(emails.app, new AbortController().signal)
 
-test('mail that waits longer than its ladder is due now, all else keeps its time', async () => {
+test('mail that waits longer than its retry schedule is due now, other mail keeps its time', async () => {
   await insertQueued({
     'ladder.test': { nextAt: NOW + hours(8), attempts: 8 },
     'new.test': { nextAt: NOW + days(40) },
@@ -56,7 +56,7 @@ test('mail that waits longer than its ladder is due now, all else keeps its time
   expect(logged).toEqual([expect.stringContaining('"recipients":2')])
 })
 
-test('many domains whose mail waits as it should cost no transaction', async () => {
+test('many domains with correctly waiting mail cost no transaction', async () => {
   const domains = Array.from({ length: 90 }, (_, i) => `d${i}.test`)
   await insertQueued(Object.fromEntries(domains.map((domain) => [domain, { nextAt: NOW + hours(1), attempts: 5 }])))
   const write = spyOn(emails.app.commit, 'writeFromReserve')
@@ -68,7 +68,7 @@ test('many domains whose mail waits as it should cost no transaction', async () 
   }
 })
 
-test('more mail than is read in one go is found, in all domains', async () => {
+test('mail beyond one batch is found, in all domains', async () => {
   for (let batch = 0; batch < 7; batch++)
     await insertQueued(
       Object.fromEntries(Array.from({ length: 90 }, (_, i) => [`d${batch}-${i}.test`, { nextAt: NOW + days(40) }])),
@@ -78,7 +78,7 @@ test('more mail than is read in one go is found, in all domains', async () => {
   expect(logged).toEqual([expect.stringContaining('"recipients":630')])
 })
 
-test('mail that waits an hour for its content is not taken for misdated, but for longer it is', async () => {
+test('mail that waits an hour for its content is not overdue, but mail that waits longer is', async () => {
   const WHY = 'The stored content of the email is missing or damaged; it is sent once it is back.'
   const lastError = `Held without its content: ${WHY}`
   await insertQueued({

@@ -1,4 +1,7 @@
-/** @module Trouble of our own before a message leaves: what passes gives the mail back, and what does not tells its tenant no path. */
+/**
+ * @module Our own failures before a message leaves: transient ones return the mail to the queue, and permanent ones
+ * show no path to the tenant.
+ */
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { mkdirSync, readdirSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
@@ -33,7 +36,7 @@ const QUEUED = statusCode('queued')
 const FAILED = statusCode('failed')
 const SENT = statusCode('sent')
 
-/** An email whose text lies in a file, and is due in an hour; gives the path of the file. */
+/** An email whose text is in a file, due in an hour; returns the path of the file. */
 async function scheduleLarge(): Promise<string> {
   const sendAt = new Date(clock.now() + hours(1)).toISOString()
   await flow.send({ to: ['bob@receiver.test'], text_body: 'A line of text.\r\n'.repeat(30_000), send_at: sendAt })
@@ -44,7 +47,7 @@ async function scheduleLarge(): Promise<string> {
 }
 
 // Proves: storage-1
-test('a disk that cannot be read gives the mail back without an attempt, until it can', async () => {
+test('an unreadable disk returns mail to the queue without an attempt until it is readable', async () => {
   const path = await scheduleLarge()
   renameSync(path, `${path}.away`)
   // Reads of it end with EIO.
@@ -63,7 +66,7 @@ test('a disk that cannot be read gives the mail back without an attempt, until i
 })
 
 // Proves: http-23
-test('content that can never be read fails the mail with a reason that names no path', async () => {
+test('permanently unreadable content fails the mail with a reason that names no path', async () => {
   const path = await scheduleLarge()
   rmSync(path)
   mkdirSync(path)
@@ -73,7 +76,7 @@ test('content that can never be read fails the mail with a reason that names no 
   const email = flow.app.db.query<{ uuid: Uint8Array }, []>('SELECT uuid FROM emails').get()
   expect(lines.map((line) => JSON.parse(line))).toEqual([
     expect.objectContaining({
-      msg: 'the message could not be made',
+      msg: 'message not composed',
       email: formatUuid(email?.uuid ?? new Uint8Array()),
       detail: expect.stringContaining('EISDIR'),
     }),

@@ -6,7 +6,7 @@ import { makeReply } from '#protocols/smtp/replies.ts'
 
 type Phase = Parameters<typeof isPermanentlyInvalid>[1]
 
-/** Lines are parted by ` | `, each with its code. */
+/** Lines are separated by ` | `, each with its code. */
 function parseReply(text: string) {
   const lines = text.split(' | ')
   return makeReply(
@@ -15,7 +15,7 @@ function parseReply(text: string) {
   )
 }
 
-/** What servers of these kinds answer, in their words; the phase is RCPT unless it is said. */
+/** Replies of these kinds of servers in their own words; the phase is RCPT unless given. */
 const INVALID: Record<string, (string | [string, Phase])[]> = {
   Gmail: [
     '550-5.1.1 The email account that you tried to reach does not exist. Please try | 550-5.1.1 double-checking the recipient address for typos or | 550 5.1.1 unnecessary spaces. https://support.google.com/mail/?p=NoSuchUser a1 - gsmtp',
@@ -282,18 +282,18 @@ function expectVerdicts(cases: readonly (string | [string, Phase])[], isDead: bo
   expect(judged).toEqual(judged.map(({ text }) => ({ text, isDead })))
 }
 
-describe('the address takes no mail', () => {
+describe('the address is permanently invalid', () => {
   // Proves: suppress-8
   test.each(Object.keys(INVALID))('%s', (who) => expectVerdicts(INVALID[who] ?? [], true))
 })
 
-describe('the address may be alive', () => {
+describe('the address may be valid', () => {
   // Proves: suppress-8
   test.each(Object.keys(ALIVE))('%s', (what) => expectVerdicts(ALIVE[what] ?? [], false))
 })
 
 // Proves: suppress-8
-test('a bounce of an address that is dead is told as such, and other causes as what they are', () => {
+test('a bounce of an invalid address is reported as such, and other causes as theirs', () => {
   const cases: [string, BounceCategory][] = [
     ['554 delivery error: dd Not a valid recipient', 'invalid_recipient'],
     ['554 Sorry, no mailbox here by that name. (#5.1.1)', 'invalid_recipient'],
@@ -307,7 +307,7 @@ test('a bounce of an address that is dead is told as such, and other causes as w
   expect(cases.map(([text]) => [text, classifyReply(parseReply(text), 'body')])).toEqual(cases)
 })
 
-test('of a reply that a stranger made long only the beginning is looked at', () => {
+test('only the start of a very long reply is examined', () => {
   const judged = (words: number) => {
     const reply = parseReply(`554 ${'word '.repeat(words)}No such user`)
     return [isPermanentlyInvalid(reply, 'body'), classifyReply(reply, 'body')]

@@ -17,7 +17,7 @@ const sharedHost = (...domains: readonly string[]): Zone => ({
   'mx.shared.test': { A: ['127.0.0.1'] },
 })
 
-/** Each domain its own host, all at 127.0.0.1. */
+/** Gives each domain its own host, all at 127.0.0.1. */
 const ownHosts = (...domains: readonly string[]): Zone =>
   Object.fromEntries(domains.map((domain) => [domain, { A: ['127.0.0.1'] }]))
 
@@ -30,13 +30,13 @@ const recipients = (flow: MailFlow) =>
     )
     .all()
 
-/** A promise and what resolves it. */
+/** A promise and the function that resolves it. */
 function createGate(): { readonly open: () => void; readonly opened: Promise<void> } {
   const { promise, resolve } = Promise.withResolvers<void>()
   return { open: resolve, opened: promise }
 }
 
-describe('places', () => {
+describe('slots of the queue', () => {
   test('a lane does not wait for the message of another lane while its site has room', async () => {
     const held = createGate()
     await using server = await startScriptedSmtp({
@@ -65,7 +65,7 @@ describe('places', () => {
     await using flow = await startMailFlow({
       zone: ownHosts(...domains),
       smtpPort: server.port,
-      // Of which one account may have three.
+      // One account may use three of them.
       settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '5' },
     })
     let most = 0
@@ -99,7 +99,7 @@ describe('places', () => {
       expect((await flow.settled(one)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
   })
 
-  test('a claim that the database refuses strands nobody who found its places taken', async () => {
+  test('a claim that the database refuses strands no lane that found its slots taken', async () => {
     await using server = await startScriptedSmtp()
     await using flow = await startMailFlow({
       zone: sharedHost('one.test', 'two.test', 'three.test'),
@@ -120,7 +120,7 @@ describe('places', () => {
     expectBalanced(flow.service)
   })
 
-  test('lanes that waited for a full site are tried when the site turns out to be unreachable', async () => {
+  test('lanes that wait for a full site are tried when the site turns out to be unreachable', async () => {
     const clock = new ManualClock(START)
     const held = createGate()
     await using server = await startScriptedSmtp({
@@ -135,7 +135,7 @@ describe('places', () => {
       smtpPort: server.port,
       settings: { TASSIS_CONNECTIONS_PER_SITE: '1' },
     })
-    // Two claims fill the site; the other lanes wait for room.
+    // Two claims fill the site; the other lanes wait for capacity.
     await Promise.all(['a@one.test', 'b@one.test', 'c@one.test'].map((to) => flow.send({ to })))
     await server.until(() => server.sessions.length > 0)
     await Promise.all(['d@two.test', 'e@three.test'].map((to) => flow.send({ to })))
@@ -148,8 +148,8 @@ describe('places', () => {
   })
 })
 
-describe('a domain that leads nowhere', () => {
-  test('an outcome that the database refuses leaves nobody claimed', async () => {
+describe('an unroutable domain', () => {
+  test('an outcome that the database refuses leaves no recipient claimed', async () => {
     const clock = new ManualClock(START)
     const logged: string[] = []
     const log = createLog('error', { write: (line) => void logged.push(line) })
@@ -159,7 +159,7 @@ describe('a domain that leads nowhere', () => {
       "CREATE TEMP TRIGGER refuse BEFORE INSERT ON events WHEN new.type <> 0 BEGIN SELECT RAISE(ABORT, 'refused'); END",
     )
     const sent = await flow.send({ to: 'bob@nowhere.test' })
-    await eventually(() => logged.some((line) => line.includes('the queue could not go on')))
+    await eventually(() => logged.some((line) => line.includes('queue processing failed')))
     db.run('DROP TRIGGER refuse')
     await eventually(() => {
       clock.advance(seconds(1))
@@ -191,7 +191,7 @@ describe('a domain that leads nowhere', () => {
 describe('memory', () => {
   const LARGE = Buffer.alloc(3 * 1024 * 1024, 'x').toString('base64')
   const large = { attachments: [{ filename: 'x.txt', content_type: 'text/plain', content: LARGE }] }
-  // 3 MiB in hand count four times, so that two of these are over the budget, and one nearly.
+  // 3 MiB in flight count four times, so two of these exceed the budget, and one nearly does.
   const settings = { TASSIS_MEMORY_BUDGET: '16MiB' }
 
   test('a small message does not wait behind a large one that waits for memory', async () => {
@@ -217,7 +217,7 @@ describe('memory', () => {
     expectBalanced(flow.service)
   })
 
-  test('messages larger than the budget go one after the other', async () => {
+  test('messages larger than the budget are sent one after another', async () => {
     let open = 0
     let most = 0
     await using server = await startScriptedSmtp({
@@ -232,7 +232,7 @@ describe('memory', () => {
     })
     const domains = createDomains(4)
     await using flow = await startMailFlow({ zone: ownHosts(...domains), smtpPort: server.port, settings })
-    // Another part of the service holds nearly all of it.
+    // Another part of the service uses nearly all of it.
     const others = flow.app.memory.reserve(15 * 1024 * 1024)
     const sent = []
     for (const d of domains) sent.push(await flow.send({ to: `a@${d}`, text_body: 'x'.repeat(400_000) }))

@@ -11,7 +11,7 @@ import { type SmtpScript, startScriptedSmtp } from '#test/support/scripted-smtp.
 const START = Date.UTC(2026, 2, 15, 12, 30)
 const DOMAIN = 'receiver.test'
 
-/** The domain with hosts at 127.0.0.1, .2, …, each of a preference of its own. */
+/** The domain with hosts at 127.0.0.1, .2, …, each with its own preference. */
 const createZone = (hosts: number) => ({
   [DOMAIN]: { MX: Array.from({ length: hosts }, (_, i) => ({ preference: i, exchange: `mx${i}.${DOMAIN}` })) },
   ...Object.fromEntries(Array.from({ length: hosts }, (_, i) => [`mx${i}.${DOMAIN}`, { A: [`127.0.0.${i + 1}`] }])),
@@ -21,7 +21,7 @@ const countQueuedUnattempted = (flow: MailFlow): number =>
   flow.app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM recipients WHERE status = 0 AND attempts = 0').get()
     ?.n ?? 0
 
-describe('the site rests', () => {
+describe('a site backoff', () => {
   const refusals: [string, SmtpScript][] = [
     ['EHLO', { ehlo: '421 4.7.0 Try again later' }],
     ['MAIL', { mail: '421 4.7.0 Try again later' }],
@@ -32,19 +32,19 @@ describe('the site rests', () => {
     ['RCPT, of the sending address', { rcpt: '451 4.7.650 The mail server has been temporarily rate limited' }],
   ]
   // Proves: delivery-3
-  test.each(refusals)('after a refusal of us at %s: 100 messages make few connections', async (_, script) => {
+  test.each(refusals)('begins after a rejection at %s: 100 messages make few connections', async (_, script) => {
     const clock = new ManualClock(START)
     await using server = await startScriptedSmtp(script)
     await using flow = await startMailFlow({ clock, zone: createZone(1), smtpPort: server.port })
     await Promise.all(Array.from({ length: 100 }, (_, i) => flow.send({ to: `r${i}@${DOMAIN}` })))
-    const rests = () => flow.service.delivery?.scheduler.states()[0]?.reason.includes('rests until')
+    const rests = () => flow.service.delivery?.scheduler.states()[0]?.reason.includes('is in backoff until')
     await eventually(rests)
     for (let second = 0; second < 12; second++) {
       clock.advance(seconds(1))
       await flow.app.commit.barrier()
     }
     expect(countQueuedUnattempted(flow)).toBeGreaterThanOrEqual(90)
-    // Those that were claimed before the first refusal came.
+    // Those claimed before the first rejection.
     expect(server.sessions.length).toBeLessThanOrEqual(4)
     expect(rests()).toBe(true)
     expectBalanced(flow.service)
@@ -57,17 +57,20 @@ describe('the site rests', () => {
     ['451 4.7.1 to the final dot', { body: '451 4.7.1 Service unavailable - try again later' }],
   ]
   // Proves: delivery-3
-  test.each(spared)('not after a %s: first attempts of other recipients are not held up', async (_, script) => {
-    const clock = new ManualClock(START)
-    await using server = await startScriptedSmtp(script)
-    await using flow = await startMailFlow({ clock, zone: createZone(1), smtpPort: server.port })
-    const sent = await Promise.all(Array.from({ length: 10 }, (_, i) => flow.send({ to: `r${i}@${DOMAIN}` })))
-    for (const one of sent)
-      expect((await flow.settled(one)).recipients).toMatchObject([{ status: 'queued', attempts: 1 }])
-    expectBalanced(flow.service)
-  })
+  test.each(spared)(
+    'does not begin after a %s: first attempts of other recipients are not held up',
+    async (_, script) => {
+      const clock = new ManualClock(START)
+      await using server = await startScriptedSmtp(script)
+      await using flow = await startMailFlow({ clock, zone: createZone(1), smtpPort: server.port })
+      const sent = await Promise.all(Array.from({ length: 10 }, (_, i) => flow.send({ to: `r${i}@${DOMAIN}` })))
+      for (const one of sent)
+        expect((await flow.settled(one)).recipients).toMatchObject([{ status: 'queued', attempts: 1 }])
+      expectBalanced(flow.service)
+    },
+  )
 
-  test('and tries again after its rest; what had no attempt is delivered then', async () => {
+  test('ends with a new attempt; mail without an attempt is delivered then', async () => {
     const clock = new ManualClock(START)
     let isBusy = true
     await using server = await startScriptedSmtp({
@@ -75,9 +78,9 @@ describe('the site rests', () => {
     })
     await using flow = await startMailFlow({ clock, zone: createZone(1), smtpPort: server.port })
     const sent = await Promise.all(Array.from({ length: 20 }, (_, i) => flow.send({ to: `r${i}@${DOMAIN}` })))
-    await eventually(() => flow.service.delivery?.scheduler.states()[0]?.reason.includes('rests until'))
+    await eventually(() => flow.service.delivery?.scheduler.states()[0]?.reason.includes('is in backoff until'))
     isBusy = false
-    // None while an attempt is under way: those that take a minute give their place up.
+    // None while an attempt is in flight: those that take a minute lose their slot.
     await eventually(() => {
       if (flow.service.delivery?.scheduler.inFlight === 0) clock.advance(seconds(10))
       return flow.app.db.query('SELECT 1 FROM recipients WHERE next_at IS NOT NULL').get() === null
@@ -104,7 +107,7 @@ test.each([
   expect(findSiteRejection({ kind: 'refused', phase, reply }) !== undefined).toBe(expected)
 })
 
-describe('a host that refuses with a 4xx', () => {
+describe('a host that rejects with a 4xx', () => {
   /** Servers at 127.0.0.1, .2, … on one port. */
   async function startHosts(scripts: readonly SmtpScript[]) {
     const first = await startScriptedSmtp(scripts[0])
@@ -152,9 +155,9 @@ describe('a host that refuses with a 4xx', () => {
     expectBalanced(flow.service)
   })
 
-  test('and a next that lets nobody in: the refusal is told, and the site does not rest', async () => {
+  test('and a next one that accepts no connection: the rejection is reported, and no backoff begins', async () => {
     await using hosts = await startHosts([{ rcpt: '450 4.2.0 Greylisted' }])
-    // Nobody listens at the second.
+    // No server listens at the second address.
     await using flow = await startMailFlow({ zone: createZone(2), smtpPort: hosts.port })
     expect((await flow.outcome(`bob@${DOMAIN}`)).recipient).toMatchObject({ smtpResponse: '450 4.2.0 Greylisted' })
     expect((await flow.outcome(`ann@${DOMAIN}`)).recipient).toMatchObject({ status: 'queued', attempts: 1 })
@@ -162,7 +165,7 @@ describe('a host that refuses with a 4xx', () => {
   })
 
   // Proves: delivery-2
-  test('after a 4xx the 5xx of the next host is definite; a first 5xx is asked of nobody else', async () => {
+  test('after a 4xx the 5xx of the next host is final; a first 5xx is final without trying other hosts', async () => {
     await using hosts = await startHosts([
       { rcpt: (line) => (line.includes('soft') ? '450 4.2.0 Later' : '550 5.1.1 User unknown') },
       { rcpt: '550 5.1.1 User unknown' },
@@ -176,7 +179,7 @@ describe('a host that refuses with a 4xx', () => {
   })
 
   // Proves: delivery-2
-  test('to the final dot is asked of no other: the message was there', async () => {
+  test('at the final dot is final: no other host is tried, because the message was transferred', async () => {
     await using hosts = await startHosts([{ body: '451 4.3.0 Later' }, {}])
     await using flow = await startMailFlow({ zone: createZone(2), smtpPort: hosts.port })
     expect((await flow.outcome(`bob@${DOMAIN}`)).recipient).toMatchObject({ status: 'queued', attempts: 1 })
@@ -185,7 +188,7 @@ describe('a host that refuses with a 4xx', () => {
   })
 
   // Proves: delivery-2
-  test('each recipient is served once, though the first host takes only some of them', async () => {
+  test('each recipient is served once, though the first host accepts only some of them', async () => {
     await using hosts = await startHosts([
       { rcpt: (line) => (/even/.test(line) ? '250 2.1.5 ok' : '452 4.5.3 Too many recipients') },
       {},

@@ -13,7 +13,7 @@ import { expectBalanced } from '#test/support/consistency.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
-test('recipients of a broadcast wait while it is paused, or is being cancelled or given up', () => {
+test('recipients of a broadcast wait while it is paused, being cancelled or failing', () => {
   expect(BROADCAST_STATES.filter((_, code) => HELD_BROADCAST_STATES.has(code))).toEqual([
     'paused',
     'cancelling',
@@ -21,7 +21,7 @@ test('recipients of a broadcast wait while it is paused, or is being cancelled o
   ])
 })
 
-describe('who is to be rendered', () => {
+describe('the render queue', () => {
   const lineOf = () => {
     const begun: string[] = []
     const line = new RenderQueue<string>()
@@ -34,16 +34,16 @@ describe('who is to be rendered', () => {
     return { line, begun, enter }
   }
 
-  test('is begun for eight of an account and 32 in all at a time; accounts take turns', () => {
+  test('begins eight of an account and 32 in total at a time; accounts take turns', () => {
     const { line, begun, enter } = lineOf()
     for (let accountId = 1; accountId <= 5; accountId++) enter(accountId, 9)
     expect([begun.length, begun.at(-1)]).toEqual([32, '4.8'])
     for (const owner of ['1.1', '1.2', '2.1', '2.2']) line.leave(owner)
-    // Two accounts have room for another; one had none so far. Each has its turn, then it comes last.
+    // Two accounts have capacity for another; one had none so far. Each has its turn, then it comes last.
     expect(begun.slice(32)).toEqual(['1.9', '5.1', '2.9', '5.2'])
   })
 
-  test('leaves its place once, and is not begun after it left', () => {
+  test('frees each place once, and begins no owner that left', () => {
     const { line, begun, enter } = lineOf()
     enter(1, 10)
     expect([line.has('1.1'), line.has('1.10'), begun.length]).toEqual([true, true, 8])
@@ -58,23 +58,23 @@ describe('who is to be rendered', () => {
 
 interface Flow extends AsyncDisposable {
   readonly service: EmailApi
-  /** Addresses of the messages that the receiver got the final dot of. */
+  /** Addresses of the messages whose final dot the receiver got. */
   arrived(): string[]
-  /** From now on the receiver does not answer large messages, until `open`. */
+  /** From now on the receiver does not reply to large messages, until `open`. */
   shut(): void
   open(): void
-  /** Begins a broadcast to so many contacts of an account. */
+  /** Starts a broadcast to that many contacts of an account. */
   broadcast(contacts: number, key?: string): Promise<void>
 }
 
 const LARGE_BYTES = 100_000
-/** As many answers as make a site trusted: until then it has less room than it may have. */
+/** Enough replies for full capacity at a site, which starts with less. */
 const FIRST = 30
 
-/** Stands between delivery and the renderer. */
+/** Replaces rendering between delivery and the renderer. */
 type Rendering = (request: RenderRequest, render: () => Promise<RenderOutcome>) => Promise<RenderOutcome>
 
-/** A service whose mail goes to one receiver, and what it does in place of rendering for a broadcast. */
+/** A service whose mail goes to one receiver, and its replacement for the rendering of broadcasts. */
 async function startFlow(
   rendering: Rendering,
   { settings = {}, isManual = false }: { settings?: Readonly<Record<string, string>>; isManual?: boolean } = {},
@@ -141,7 +141,7 @@ const countSent = ({ app }: EmailApi, accountId: number): number =>
     )
     .get(accountId)?.n ?? 0
 
-test('a broadcast that takes long to render leaves another account its part of the same site', async () => {
+test('a broadcast that renders slowly leaves another account its share of the same site', async () => {
   const held: (() => void)[] = []
   let slowAccount = 0
   let begun = 0
@@ -154,7 +154,7 @@ test('a broadcast that takes long to render leaves another account its part of t
   const other = await service.newAccount()
   await service.addDomain(other, 'other.test')
   await flow.broadcast(FIRST + 60)
-  // All that bulk mail may have of ten connections; of these eight are rendered at a time.
+  // The limit of bulk mail for ten connections; eight of these are rendered at a time.
   await eventually(() => countInFlight(service) === 16 && held.length === 8)
   await flow.broadcast(60, await service.newKey([], other))
   await eventually(() =>
@@ -173,7 +173,7 @@ test('a broadcast that takes long to render leaves another account its part of t
   expectBalanced(service)
 }, 60_000)
 
-test('sub-accounts of one parent are rendered for as one account', async () => {
+test('sub-accounts of one parent share the rendering of one account', async () => {
   const held: (() => void)[] = []
   let begun = 0
   await using flow = await startFlow(async (_, render) => {
@@ -209,7 +209,7 @@ test('no more large bodies are rendered than may wait for memory', async () => {
   const { service } = flow
   flow.shut()
   await flow.broadcast(FIRST + 40)
-  // Two have the account's part of the memory; eight are rendered and wait for some.
+  // Two use the account's share of the memory; eight are rendered and wait for memory.
   await eventually(
     () =>
       countSent(service, service.actor.accountId) === FIRST && countInFlight(service) === 40 && rendered >= FIRST + 10,
@@ -221,7 +221,7 @@ test('no more large bodies are rendered than may wait for memory', async () => {
   expectBalanced(service)
 }, 90_000)
 
-test('an email that the renderer does not survive is tried three times; then its template is at fault', async () => {
+test('an email that crashes the renderer is tried three times; then its template fails', async () => {
   const attempts = new Map<string, number>()
   await using flow = await startFlow(
     (request, render) => {

@@ -1,4 +1,6 @@
-/** @module The replies of `test/corpus/replies/replies.txt`: what the service makes of each, in a session and in a report. */
+/**
+ * @module The replies of `test/corpus/replies/replies.txt`: how the service classifies each, in a session and in a DSN.
+ */
 import { describe, expect, test } from 'bun:test'
 import { classifyFailure } from '#features/receiving/bounces/classify-failure.ts'
 import { isRetriedUntilExpiry, toBounceType } from '#features/sending/delivery/bounce-category.ts'
@@ -14,7 +16,7 @@ const classifyCase = ({ reply, stage }: ReplyCase) =>
 
 const casesByProvider = Map.groupBy(REPLIES, ({ who }) => who)
 
-describe('a reply means what its page says', () => {
+describe('a reply has the meaning that its source documents', () => {
   // Proves: status-23
   test.each([...casesByProvider.keys()])('%s', (who) => {
     const cases = casesByProvider.get(who) ?? []
@@ -23,7 +25,7 @@ describe('a reply means what its page says', () => {
   })
 })
 
-test('the set has at least 206 replies, each with a source and once', () => {
+test('the set has at least 206 replies, each once and with a source', () => {
   expect(REPLIES.length).toBeGreaterThanOrEqual(206)
   expect(REPLIES.filter(({ source }) => !SOURCES.has(source))).toEqual([])
   expect(new Set(REPLIES.map(({ who, stage, text }) => `${who} ${stage} ${text}`)).size).toBe(REPLIES.length)
@@ -32,7 +34,7 @@ test('the set has at least 206 replies, each with a source and once', () => {
 const REJECTIONS = REPLIES.filter(({ reply, stage }) => reply.code >= 500 && stage !== 'connect')
 
 // Proves: status-24
-test('what is said of us is deferred, and hard is only what is said of the recipient', () => {
+test('replies about the sender are deferred, and only replies about the recipient are hard', () => {
   const ends = REJECTIONS.map(({ text, reply, stage }) => {
     const verdict = toVerdict({ kind: 'refused', reply, phase: stage as 'mail' | 'rcpt' | 'data' | 'body' })
     return [text, verdict.kind === 'bounced' ? verdict.bounceType : verdict.kind]
@@ -47,7 +49,7 @@ test('what is said of us is deferred, and hard is only what is said of the recip
 })
 
 // Proves: status-24
-test('a report of a refusal means the same, and never suppresses an address that the reply itself does not', () => {
+test('a DSN of a rejection has the same meaning, and never suppresses an address that the reply itself does not', () => {
   const told = REJECTIONS.filter(({ stage }) => stage === 'rcpt' || stage === 'body').map(({ text, reply, stage }) => {
     const command = stage === 'rcpt' ? 'RCPT TO command' : 'end of DATA command'
     const diagnostic = `host mx.receiver.test[192.0.2.9] said: ${reply.text} (in reply to ${command})`
@@ -65,7 +67,7 @@ test('a report of a refusal means the same, and never suppresses an address that
   expect(differing).toEqual([])
 })
 
-describe('a 5.1.1 that other words explain suppresses nobody', () => {
+describe('a 5.1.1 explained by other words suppresses no address', () => {
   const wordsOf = ({ reply }: ReplyCase) => reply.text.slice(4).replace(/^#?[45](?:\.\d{1,3}){2} /, '')
   /** Replies whose words name another cause, whatever their code. */
   const OTHER = REPLIES.filter((each) => {
@@ -104,7 +106,7 @@ describe('a 5.1.1 that other words explain suppresses nobody', () => {
   ])('%s: %s', (_, words) => {
     for (const text of [`550 5.1.1 ${words}`, `550 5.1.1 <bob@receiver.test>: Recipient address rejected: ${words}`])
       expect([text, isPermanentlyInvalid(parseReply(text), 'rcpt')]).toEqual([text, false])
-    // The bytes of another encoding.
+    // Bytes in another encoding.
     const garbled = `550 5.1.1 ${words.replace(/[^\x00-\x7f]/g, '\ufffd')}`
     expect([garbled, isPermanentlyInvalid(parseReply(garbled), 'rcpt')]).toEqual([garbled, false])
   })

@@ -3,7 +3,7 @@ import { computeMaxAttempts, computeRetryDelayMs, isExpired } from '#features/se
 import { hours, minutes } from '#platform/units.ts'
 
 // Proves: delivery-15
-test('the ladder begins at 5 minutes, doubles, and stays at 8 hours', () => {
+test('the schedule begins at 5 minutes, doubles, and stays at 8 hours', () => {
   expect([1, 2, 3, 4, 5, 6, 7, 8, 9, 50].map((attempt) => computeRetryDelayMs(attempt, 0))).toEqual([
     minutes(5),
     minutes(10),
@@ -18,7 +18,7 @@ test('the ladder begins at 5 minutes, doubles, and stays at 8 hours', () => {
   ])
 })
 
-test('jitter only lengthens a wait, by at most a tenth', () => {
+test('jitter only lengthens a delay, by at most a tenth', () => {
   expect(computeRetryDelayMs(1, 0.999)).toBeGreaterThan(minutes(5))
   expect(computeRetryDelayMs(1, 0.999)).toBeLessThanOrEqual(minutes(5.5))
 })

@@ -19,7 +19,7 @@ const recipients = (flow: MailFlow) =>
     .all()
     .map(({ status, ...row }) => ({ status: statusName(status), ...row }))
 
-/** Stops delivery and starts it anew on the same data, as the next process would. */
+/** Stops delivery and starts it again on the same data, as the next process would. */
 async function restart(flow: MailFlow) {
   const delivery = await startDelivery(flow.service.opened)
   return { delivery, [Symbol.asyncDispose]: () => delivery.stop() }
@@ -40,7 +40,7 @@ test.each([
   async (_, script) => {
     await using server = await startScriptedSmtp(script)
     await using flow = await startMailFlow({ zone, smtpPort: server.port })
-    // More than may be dialled at once: some wait.
+    // More than may be dialled at the same time, so some wait.
     for (let i = 0; i < 15; i++) await flow.send({ to: `r${i}@receiver.test` })
     await server.until(() => server.sessions.length === 2)
     await stop(flow)
@@ -51,7 +51,7 @@ test.each([
   },
 )
 
-test('stopped at any moment, nothing stays claimed, and the next start sends everything once', async () => {
+test('after a stop at any moment nothing stays claimed, and the next start sends everything once', async () => {
   let isStopped = false
   const begunAfterStop: string[] = []
   await using server = await startScriptedSmtp({
@@ -74,7 +74,7 @@ test('stopped at any moment, nothing stays claimed, and the next start sends eve
       Array.from({ length: 4 }, (_, i) => flow.send({ to: `r${round}-${i}@${domain}` })),
     )
     sent += sends.length
-    // A few ticks more each round, so that it stops before, in and after the claims.
+    // A few more ticks each round, so that it stops before, during and after the claims.
     for (let tick = 0; tick < round * 3; tick++) await new Promise(setImmediate)
     const stopped = running.stop()
     await Promise.all([stopped, ...sends])
@@ -98,7 +98,7 @@ test('stopped at any moment, nothing stays claimed, and the next start sends eve
   expectBalanced(flow.service)
 }, 30_000)
 
-test('a begun message is waited for', async () => {
+test('a stop waits for a begun message', async () => {
   const { promise, resolve } = Promise.withResolvers<void>()
   await using server = await startScriptedSmtp({ body: () => promise.then(() => '250 2.0.0 Queued') })
   await using flow = await startMailFlow({ zone, smtpPort: server.port })
@@ -111,7 +111,7 @@ test('a begun message is waited for', async () => {
   expectBalanced(flow.service)
 })
 
-test('a begun message that is not answered within a minute is uncertain', async () => {
+test('a begun message without a reply within a minute is uncertain', async () => {
   const clock = new ManualClock(START)
   await using server = await startScriptedSmtp({ body: neverResolve })
   await using flow = await startMailFlow({ zone, clock, smtpPort: server.port })
@@ -135,7 +135,7 @@ test('a begun message that is not answered within a minute is uncertain', async 
 test.each([
   ['until the database takes it', true],
   ['for a minute, and then it is for the next start to say uncertain', false],
-])('stopped while the database refuses a known outcome, it is tried again %s', async (_, recovers) => {
+])('when stopped while the database refuses a known outcome, the write is retried %s', async (_, recovers) => {
   const clock = new ManualClock(START)
   await using server = await startScriptedSmtp()
   await using flow = await startMailFlow({ zone, clock, smtpPort: server.port })

@@ -7,7 +7,7 @@ import { expectBalanced } from '#test/support/consistency.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
-/** The delivery Workers of the test, oldest first; dead ones stay listed. */
+/** The delivery Workers of the test, oldest first; dead ones stay in the list. */
 let workers: Worker[] = []
 let onStart: (worker: Worker) => void = () => undefined
 const { Worker: PlainWorker } = globalThis
@@ -28,7 +28,7 @@ afterEach(() => {
   globalThis.Worker = PlainWorker
 })
 
-/** An exception that nothing in the Worker catches. */
+/** Causes an exception that nothing in the Worker catches. */
 const crash = (worker: Worker | undefined): void => worker?.postMessage('not JSON')
 
 const zone = { 'receiver.test': { A: ['127.0.0.1'] }, 'other.test': { A: ['127.0.0.1'] } }
@@ -42,7 +42,7 @@ const recipients = (flow: MailFlow) =>
     .all()
     .map(({ status, ...row }) => ({ status: statusName(status), ...row }))
 
-test('a Worker that dies leaves what it had begun uncertain and defers the rest', async () => {
+test('a Worker that dies leaves begun messages uncertain and defers the others', async () => {
   const never = new Promise<never>(() => undefined)
   await using server = await startScriptedSmtp({
     rcpt: (line) => (line.includes('waits') ? never : '250 ok'),
@@ -75,7 +75,7 @@ test('a Worker that dies while the start is being stored leaves the message unce
   expectBalanced(flow.service)
 })
 
-test('mail that becomes due while no Worker lives is sent by the one that takes its place', async () => {
+test('mail that becomes due while no Worker is alive is sent by the replacement', async () => {
   await using server = await startScriptedSmtp()
   await using flow = await startMailFlow({ zone, settings, smtpPort: server.port })
   const before = await flow.send({ to: 'a@receiver.test' })
@@ -89,7 +89,7 @@ test('mail that becomes due while no Worker lives is sent by the one that takes 
   expectBalanced(flow.service)
 })
 
-test('while every Worker dies at its start mail is deferred, not stuck', async () => {
+test('while every Worker dies at its start, mail is deferred, not stuck', async () => {
   onStart = (worker) => crash(worker)
   await using server = await startScriptedSmtp()
   await using flow = await startMailFlow({ zone, settings, smtpPort: server.port })
@@ -102,7 +102,7 @@ test('while every Worker dies at its start mail is deferred, not stuck', async (
   expectBalanced(flow.service)
 })
 
-test('a message that waits for memory does not die with the Worker it was meant for', async () => {
+test('a message that waits for memory survives the death of its Worker', async () => {
   const { promise, resolve } = Promise.withResolvers<void>()
   await using server = await startScriptedSmtp({
     body: (_, { messages }) => (messages.length > 0 && workers.length === 1 ? promise.then(() => '250 ok') : '250 ok'),
@@ -125,7 +125,7 @@ test('a message that waits for memory does not die with the Worker it was meant 
   expectBalanced(flow.service)
 })
 
-test('a key that cannot be read fails its own mail only', async () => {
+test('an unreadable key fails only its own mail', async () => {
   await using server = await startScriptedSmtp()
   await using flow = await startMailFlow({ zone, settings, smtpPort: server.port })
   const { db, keys } = flow.app

@@ -55,7 +55,7 @@ describe('404, and nothing changes, for an email that is', () => {
   })
 })
 
-test('any body that says nothing is fine', async () => {
+test('an empty body of any kind is accepted', async () => {
   await using emails = await createEmailApi()
   for (const body of ['', 'null', '{}', '[]']) {
     const { id } = await emails.accepted({ send_at: IN_AN_HOUR })
@@ -70,7 +70,7 @@ test('needs the scope emails:send', async () => {
   expectError(await emails.api('POST', `/v1/emails/${id}/cancel`, undefined, { key }), 403, 'insufficient_scope')
 })
 
-test('of 20 parallel cancellations one wins, and the quota comes back once', async () => {
+test('of 20 parallel cancellations one wins, and the quota is refunded once', async () => {
   await using emails = await createEmailApi()
   await emails.accepted()
   const { id } = await emails.accepted({ to: ['a@r.test', 'b@r.test'], send_at: IN_AN_HOUR })
@@ -79,7 +79,7 @@ test('of 20 parallel cancellations one wins, and the quota comes back once', asy
   expect(emails.used()).toBe(1)
 })
 
-test('of a cancellation and the due time exactly one wins, whichever comes first', async () => {
+test('of a cancellation and a claim exactly one wins, whichever comes first', async () => {
   await using emails = await createEmailApi()
   const { app, clock } = emails
   const outcomes = new Set<string>()
@@ -96,7 +96,7 @@ test('of a cancellation and the due time exactly one wins, whichever comes first
           retryAt: () => clock.now(),
         }),
       )
-    // As the scheduler does at the due time, in the middle of the request or before it.
+    // As the scheduler does at the due time, during the request or before it.
     const [answer, claimed] =
       round % 2 === 0 ? await Promise.all([cancel(emails, id), claim()]) : await cancelThenClaim(emails, id, claim)
     const { status, events } = await emails.detail(id)
@@ -124,7 +124,7 @@ async function cancelThenClaim<T>(emails: EmailApi, id: string, claim: () => Pro
 }
 
 // Proves: status-3
-test('an email of several lanes that is partly claimed cannot be cancelled any more', async () => {
+test('an email of several lanes that is partly claimed can no longer be cancelled', async () => {
   await using emails = await createEmailApi()
   const { app, clock } = emails
   const { id } = await emails.accepted({ to: ['a@one.test', 'b@two.test'], send_at: IN_AN_HOUR })

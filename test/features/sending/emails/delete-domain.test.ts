@@ -19,10 +19,10 @@ interface MailTest extends AsyncDisposable {
   readonly app: App
   readonly actor: Actor
   readonly clock: ManualClock
-  /** Registers a domain, as verified, and gives its ids. */
+  /** Registers a verified domain and returns its ids. */
   register(name: string): Promise<{ id: string; rowId: number }>
   send(from: string, options?: { inMinutes?: number }): Promise<string>
-  /** How many emails have each status. */
+  /** Counts the emails by status. */
   statuses(): Record<string, number>
   used(): number
   actions(): string[]
@@ -69,7 +69,7 @@ async function startMailTest(): Promise<MailTest> {
   }
 }
 
-/** Claims what is due in the lane, as delivery does. */
+/** Claims the due recipients of the lane, as delivery does. */
 const claim = (t: MailTest) =>
   t.app.commit.write((tx) =>
     claimDueTo(tx, 'receiver.test', {
@@ -82,7 +82,7 @@ const claim = (t: MailTest) =>
 
 describe('deleting a domain', () => {
   // Proves: domain-10
-  test('cancels its scheduled mail and gives the quota back, and leaves all other mail alone', async () => {
+  test('cancels its scheduled mail, refunds the quota, and does not change other mail', async () => {
     await using t = await startMailTest()
     const gone = await t.register('gone.example')
     await t.register('kept.example')
@@ -103,7 +103,7 @@ describe('deleting a domain', () => {
     ])
   })
 
-  test('cancels more than one slice of it, also behind other mail', async () => {
+  test('cancels several batches, also behind other mail', async () => {
     await using t = await startMailTest()
     const { id } = await t.register('gone.example')
     await t.register('kept.example')
@@ -117,7 +117,7 @@ describe('deleting a domain', () => {
     expect(t.used()).toBe(242)
   })
 
-  test('takes it out of the account at once and frees its name', async () => {
+  test('removes it from the account immediately and frees its name', async () => {
     await using t = await startMailTest()
     const { id } = await t.register('gone.example')
     await deleteDomain(t.app, t.actor, id)
@@ -139,7 +139,7 @@ describe('deleting a domain', () => {
 
 describe('a deleted domain', () => {
   // Proves: domain-10
-  test('keeps its key while any of its mail is open, and loses it once all is final', async () => {
+  test('keeps its key while any of its mail is open, and loses it once all has ended', async () => {
     await using t = await startMailTest()
     const { id, rowId } = await t.register('gone.example')
     const emailId = await t.send('a@gone.example')
@@ -168,7 +168,7 @@ describe('a deleted domain', () => {
     expect(await removeDeletedDomains(t.app)).toBe(0)
   })
 
-  test('is removed although other domains of the account have open mail', async () => {
+  test('is removed even if other domains of the account have open mail', async () => {
     await using t = await startMailTest()
     const { id } = await t.register('gone.example')
     await t.register('kept.example')
@@ -179,7 +179,7 @@ describe('a deleted domain', () => {
     expect(t.statuses()).toEqual({ queued: 1, scheduled: 1 })
   })
 
-  test('whose deletion a crash cut short has its scheduled mail cancelled later, by the system', async () => {
+  test('whose deletion a crash interrupted has its scheduled mail cancelled later, by the system', async () => {
     await using t = await startMailTest()
     const { rowId } = await t.register('gone.example')
     await t.send('a@gone.example', { inMinutes: 60 })
@@ -189,7 +189,7 @@ describe('a deleted domain', () => {
     expect(t.actions().at(-1)).toBe('email.cancelled by system')
   })
 
-  test('never lends its row id to another domain, whose key would then sign its old mail', async () => {
+  test('never passes its row id to another domain, whose key would then sign its old mail', async () => {
     await using t = await startMailTest()
     const { id, rowId } = await t.register('gone.example')
     await deleteDomain(t.app, t.actor, id)
@@ -197,7 +197,7 @@ describe('a deleted domain', () => {
     expect((await t.register('next.example')).rowId).toBeGreaterThan(rowId)
   })
 
-  test('that was never deleted is not removed', async () => {
+  test('is the only kind that is removed', async () => {
     await using t = await startMailTest()
     await t.register('kept.example')
     expect(await removeDeletedDomains(t.app)).toBe(0)

@@ -17,7 +17,7 @@ let batch: string
 let broadcast: string
 
 const list = (query: string, options?: ApiOptions) => emails.api('GET', `/v1/emails?${query}`, undefined, options)
-/** Numbers in the subjects of a page, and its total. */
+/** The numbers in the subjects of a page, and its total. */
 const found = async (query: string): Promise<[string, unknown]> => {
   const { body } = await list(query)
   const rows = at(body, 'data') as { subject: string }[]
@@ -46,7 +46,7 @@ beforeAll(async () => {
   })
   broadcast = String(at(started.body, 'data', 'operation_id'))
   await waitForOperation(emails, broadcast, 'done')
-  // Then all of them were begun with; some may not be over.
+  // Delivery has then begun for all of them; some may not have ended.
   await eventually(() =>
     readBroadcastEmails(emails.app).every(({ status }) => status === 'sent' || status === 'failed'),
   )
@@ -56,7 +56,7 @@ beforeAll(async () => {
 afterAll(() => emails[Symbol.asyncDispose]())
 
 describe('the filter operation_id', () => {
-  test('gives the emails of a batch, newest first, and no others', async () => {
+  test('returns the emails of a batch, newest first, and no others', async () => {
     expect(await found(`operation_id=${batch}`)).toEqual(['b2 b1', 2])
     expect((await list(`operation_id=${batch}`)).body).toMatchObject({
       data: [{ operation_id: batch }, { operation_id: batch }],
@@ -64,7 +64,7 @@ describe('the filter operation_id', () => {
   })
 
   // Proves: email-3
-  test('gives those of a broadcast by pages, with the total of all of them', async () => {
+  test('returns the emails of a broadcast by page, with their total', async () => {
     const page = (number: number) => found(`operation_id=${broadcast}&per_page=3&page=${number}`)
     expect(await Promise.all([1, 2, 3, 4].map(page))).toEqual([
       ['c{{ contact.number }} c6 c5', 7],
@@ -77,7 +77,7 @@ describe('the filter operation_id', () => {
     })
   })
 
-  test('goes with status, and delivered means sent', async () => {
+  test('can be combined with status, and delivered means sent', async () => {
     expect(await found(`operation_id=${broadcast}&status=failed`)).toEqual(['c{{ contact.number }}', 1])
     expect(await found(`operation_id=${broadcast}&status=sent`)).toEqual(['c6 c5 c4 c3 c2 c1', 6])
     expect(await found(`operation_id=${broadcast}&status=delivered&per_page=2`)).toEqual(['c6 c5', 6])
@@ -85,7 +85,7 @@ describe('the filter operation_id', () => {
     expect(await found(`operation_id=${batch}&status=sent`)).toEqual(['', 0])
   })
 
-  test('goes with dates', async () => {
+  test('can be combined with dates', async () => {
     const at = (hour: number) => encodeURIComponent(new Date(NOW + hours(hour)).toISOString())
     expect(await found(`operation_id=${broadcast}&from_date=${at(1)}&to_date=${at(1)}&per_page=1`)).toEqual([
       'c{{ contact.number }}',
@@ -95,14 +95,17 @@ describe('the filter operation_id', () => {
     expect(await found(`operation_id=${broadcast}&to_date=${at(0)}`)).toEqual(['', 0])
   })
 
-  test('gives nothing for an operation of another account, and for one that there is not', async () => {
+  test('returns nothing for an operation of another account or an unknown one', async () => {
     const key = await emails.newKey([], await emails.newAccount())
     const empty = { data: [], pagination: { page: 1, per_page: 25, total: 0, total_pages: 0 } }
     for (const id of [broadcast, batch]) expect((await list(`operation_id=${id}`, { key })).body).toEqual(empty)
     expect((await list('operation_id=01234567-89ab-7def-8123-456789abcdef')).body).toEqual(empty)
   })
 
-  test.each(['', 'news', '1', '01234567-89ab-7def-8123-456789abcde', "' OR 1=1 --"])('%j is no id: 422', async (id) => {
-    expectError(await list(`operation_id=${encodeURIComponent(id)}`), 422, 'validation_failed', 'operation_id')
-  })
+  test.each(['', 'news', '1', '01234567-89ab-7def-8123-456789abcde', "' OR 1=1 --"])(
+    '%j is not an id: 422',
+    async (id) => {
+      expectError(await list(`operation_id=${encodeURIComponent(id)}`), 422, 'validation_failed', 'operation_id')
+    },
+  )
 })

@@ -52,7 +52,7 @@ describe('a list of five emails', () => {
     }
   })
 
-  test('has 25 on a page unless told otherwise, and pages past its end are empty', async () => {
+  test('has 25 rows per page by default, and pages past its end are empty', async () => {
     expect((await list(emails, '')).body).toMatchObject({
       pagination: { page: 1, per_page: 25, total: 5, total_pages: 1 },
     })
@@ -131,7 +131,7 @@ test('status filters by every status, and delivered means sent', async () => {
   await using emails = await createEmailApi()
   for (const status of STATUSES) {
     const { id } = await emails.accepted({ subject: status })
-    // The states themselves are tests of delivery; here only their filter is looked at.
+    // Delivery tests cover the states; this one covers only the filter.
     emails.app.db.run('UPDATE emails SET status = ? WHERE uuid = ?', [
       statusCode(status),
       Uint8Array.fromHex(id.replaceAll('-', '')),
@@ -152,7 +152,7 @@ function createRandom(seed: number): () => number {
   }
 }
 
-test('totals equal a recount of the rows, whatever happened over two days and whatever the range', async () => {
+test('totals equal a recount of the rows after two days of random changes, for any range', async () => {
   await using emails = await createEmailApi()
   const random = createRandom(20_260_315)
   const below = (n: number) => Math.floor(random() * n)
@@ -166,9 +166,9 @@ test('totals equal a recount of the rows, whatever happened over two days and wh
     emails.clock.advance(below(3) === 0 ? 0 : below(40 * 60_000))
     // Also the very first and last instant of an hour.
     if (below(5) === 0) emails.clock.advance(HOUR - (emails.clock.now() % HOUR) - below(2))
-    const who = below(2)
-    const options = { key: keys[who] ?? '' }
-    const from = froms[who] ?? ''
+    const accountIndex = below(2)
+    const options = { key: keys[accountIndex] ?? '' }
+    const from = froms[accountIndex] ?? ''
     switch (below(4)) {
       case 0: {
         const sent = await emails.accepted({ from, send_at: new Date(emails.clock.now() + DAY).toISOString() }, options)
@@ -213,7 +213,7 @@ test('totals equal a recount of the rows, whatever happened over two days and wh
     return below(3) === 0 ? at - (at % HOUR) - below(2) : at
   }
   for (let round = 0; round < 200; round++) {
-    const who = below(2)
+    const accountIndex = below(2)
     const [first, last] = [instant(), instant()]
     const status = [undefined, 'queued', 'scheduled', 'cancelled', 'sent'][below(5)]
     const query = new URLSearchParams({
@@ -223,7 +223,7 @@ test('totals equal a recount of the rows, whatever happened over two days and wh
       ...(status !== undefined && { status }),
     })
     const total = await totalOf(emails, String(query))
-    if (who === 0)
+    if (accountIndex === 0)
       expect({ query: String(query), total }).toEqual({
         query: String(query),
         total: recount(accounts[0], status, first, last),

@@ -1,4 +1,7 @@
-/** @module The search index is written behind acceptance: what is pending, when it is indexed, and what happens to it meanwhile. */
+/**
+ * @module The search index is written after acceptance: which emails are pending, when they are indexed, and what
+ * happens to them before that.
+ */
 import { expect, test } from 'bun:test'
 import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -32,7 +35,7 @@ const accept = async (emails: EmailApi, ...subjects: readonly string[]) => {
   for (const subject of subjects) await emails.accepted({ subject })
 }
 
-/** As if each email had been delivered: with nobody who is still to get it. */
+/** Ends every email, as if delivered, so that none is open. */
 const endAllMail = ({ app }: EmailApi) =>
   app.db.run(`UPDATE recipients SET status = ${statusCode('cancelled')}, lane = NULL, next_at = NULL`)
 
@@ -44,7 +47,7 @@ const remove = ({ app }: EmailApi, ...ids: readonly number[]) =>
     }
   })
 
-/** Copies of an email under new row ids, with as many recipients as given but no rows of them. */
+/** Copies an email under new row ids, with the given recipient count but without recipient rows. */
 const copyEmail = ({ app }: EmailApi, count: number, recipientCount = 1) =>
   app.commit.write((tx) => {
     const columns = tx.db
@@ -61,7 +64,7 @@ const copyEmail = ({ app }: EmailApi, count: number, recipientCount = 1) =>
     )
   })
 
-/** Counts the transactions that index. */
+/** Counts the transactions that index emails. */
 const countBatches = (app: App): { count: number } => {
   const batches = { count: 0 }
   const write = app.commit.writeFromReserve.bind(app.commit)
@@ -95,7 +98,7 @@ test('a service indexes emails a second after they were accepted, until none is 
       clock.advance(100)
       return indexed(app).length === 2 * index + 2
     })
-    // Until it has seen that nothing is pending.
+    // Until the loop finds nothing pending.
     await Bun.sleep(20)
   }
   expectBalanced(emails)
@@ -130,7 +133,7 @@ test('emails that were pending at the death of the process are indexed by the ne
   await accept(emails, 'one')
   await indexPendingEmails(emails.app)
   await accept(emails, 'two', 'three')
-  // What a kill -9 leaves: the files as they are, with all that is committed in the WAL.
+  // The files as kill -9 leaves them, with all committed data in the WAL.
   const dataDir = mkdtempSync(join(tmpdir(), 'tassis-killed-'))
   try {
     cpSync(emails.dataDir, dataDir, { recursive: true })

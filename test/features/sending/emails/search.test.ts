@@ -1,4 +1,7 @@
-/** @module GET /v1/emails by address, subject, tag, stream and Message-ID: what is found, and that the index follows the emails. */
+/**
+ * @module GET /v1/emails by address, subject, tag, stream and Message-ID: which emails match, and that the index
+ * follows the emails.
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -98,7 +101,7 @@ describe('among five emails', () => {
   })
 
   // Proves: email-1
-  test('of another account nothing is found', async () => {
+  test('emails of another account do not match', async () => {
     const key = await emails.newKey([], await emails.newAccount())
     for (const query of [{ to: 'bob@receiver.test' }, { subject: 'invoice' }, { message_id: messageId }])
       expect(await searchSubjects(emails, query, { key })).toEqual([])
@@ -126,8 +129,8 @@ test.each([
   ['to', { to: 'bob@receiver.test' }],
   ['a common and a rarer word', { subject: 'odd mail' }],
   ['a status', { tag: 'all', status: 'bounced' }],
-  ['few of a status', { tag: 'all', status: 'failed' }],
-])('pages by cursor and by number are the rows of one list: %s', async (_, query) => {
+  ['a rare status', { tag: 'all', status: 'failed' }],
+])('pages by cursor and by number have the same rows: %s', async (_, query) => {
   await using emails = await createEmailApi()
   const subjects: string[] = []
   // In few statements, since 700 sends take seconds.
@@ -163,7 +166,7 @@ test.each([
   expect((at(body, 'data') as { subject: string }[]).map(({ subject }) => subject)).toEqual(expected.slice(100, 200))
 })
 
-describe('of 30 emails of which the tenth was sent under a clock that was 40 days ahead', () => {
+describe('30 emails, the tenth sent with a clock that was 40 days ahead', () => {
   let emails: EmailApi
   let ids: string[] = []
   beforeAll(async () => {
@@ -180,16 +183,16 @@ describe('of 30 emails of which the tenth was sent under a clock that was 40 day
   afterAll(() => emails[Symbol.asyncDispose]())
 
   const mails = (...numbers: number[]) => numbers.map((n) => `mail ${n}`)
-  /** From the first to the last number downwards. */
+  /** The numbers from first to last, descending. */
   const down = (first: number, last: number) => Array.from({ length: first - last + 1 }, (_, i) => first - i)
   const timeAfter = (hour: number) => new Date(NOW + hour * HOUR).toISOString()
 
   test.each([
-    ['without dates all', {}, down(30, 1)],
-    ['up to the last all others', { to_date: timeAfter(30) }, down(30, 1).filter((n) => n !== 10)],
-    ['from the last the two', { from_date: timeAfter(30) }, [30, 10]],
-    ['in a time that it is not of the others', { from_date: timeAfter(8), to_date: timeAfter(12) }, [12, 11, 9, 8]],
-    ['weeks later it alone', { from_date: timeAfter(24 * 30) }, [10]],
+    ['all without dates', {}, down(30, 1)],
+    ['all others up to the last', { to_date: timeAfter(30) }, down(30, 1).filter((n) => n !== 10)],
+    ['the last two from the last', { from_date: timeAfter(30) }, [30, 10]],
+    ['the others in a time range without it', { from_date: timeAfter(8), to_date: timeAfter(12) }, [12, 11, 9, 8]],
+    ['only it weeks later', { from_date: timeAfter(24 * 30) }, [10]],
   ])('%s are found', async (_, dates, numbers) => {
     for (const filter of [{}, { status: 'queued' }])
       expect(
@@ -214,7 +217,7 @@ describe('of 30 emails of which the tenth was sent under a clock that was 40 day
     }
   })
 
-  test('a Message-ID finds it by its own date only', async () => {
+  test('a Message-ID finds the tenth only by its own date', async () => {
     const message_id = `<${ids[9]}@${VERIFIED}>`
     expect(await searchSubjects(emails, { message_id })).toEqual(mails(10))
     expect(await searchSubjects(emails, { message_id, to_date: timeAfter(30) })).toEqual([])
@@ -222,13 +225,13 @@ describe('of 30 emails of which the tenth was sent under a clock that was 40 day
   })
 })
 
-/** What stands in the index, as FTS5 tells it. */
+/** The content of the index, as FTS5 reports it. */
 const wordsOf = ({ app }: EmailApi): unknown[] => {
   app.db.run("CREATE VIRTUAL TABLE IF NOT EXISTS temp.words USING fts5vocab('main', 'email_search', 'instance')")
   return app.db.query('SELECT term, doc, col FROM temp.words ORDER BY 1, 2, 3').all()
 }
 
-test('what is indexed behind a send is what reindexing reads from its rows', async () => {
+test('indexing after a send and reindexing from its rows give the same entry', async () => {
   await using emails = await createEmailApi()
   await emails.accepted({
     subject: 'Ünïcode İ ﬁ ß — 12½ 日本語',
@@ -246,7 +249,7 @@ test('what is indexed behind a send is what reindexing reads from its rows', asy
   expect(before.length).toBeGreaterThan(15)
 })
 
-test('an email that is removed or erased is found no more, and its words go from the files', async () => {
+test('a deleted or erased email no longer matches, and its words are removed from the files', async () => {
   await using emails = await createEmailApi({ runsTasks: true })
   await emails.accepted({ to: 'zebra@x.test', subject: 'zebrasecret one' })
   await emails.accepted({ to: ['zebra@x.test', 'bob@receiver.test'], subject: 'two' })
@@ -274,7 +277,7 @@ test('an email that is removed or erased is found no more, and its words go from
 })
 
 // Proves: email-2
-test('totals of a search end at 10,001, and its pages beyond the first 10,000 rows are reached by a cursor', async () => {
+test('totals of a search end at 10,001, and a cursor reaches the pages beyond 10,000 rows', async () => {
   await using emails = await createEmailApi()
   await emails.accepted({})
   const { app } = emails

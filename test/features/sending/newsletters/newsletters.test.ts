@@ -54,14 +54,14 @@ const send = (id: string, body: Json = {}, target: EmailApi = service) =>
   target.api('POST', `/v1/newsletters/${id}/send`, body)
 const readOperationId = (answer: ApiResponse) => String(at(answer.body, 'data', 'operation_id'))
 
-/** A service of its own whose broadcasts go on, with a list of some contacts. */
+/** A separate service whose broadcasts run, with a list of some contacts. */
 async function startService(contacts = 3): Promise<{ own: EmailApi; listId: string }> {
   const own = await createEmailApi({ runsTasks: true, delivers: true, settings: { TASSIS_DELIVERY: 'capture' } })
   const listId = await newList(own, 'News')
   await addContacts(own.app, listId, createContacts(contacts))
   return { own, listId }
 }
-/** What delivery does when a receiver takes the mail of one recipient who waits. */
+/** Acts like a delivery whose receiver accepts the mail of one waiting recipient. */
 const sendOne = ({ commit, eventTime, db }: EmailApi['app']): Promise<void> =>
   commit.write((tx) => {
     const { lane } = db.query<{ lane: string }, []>('SELECT lane FROM recipients LIMIT 1').get() ?? { lane: '' }
@@ -103,7 +103,7 @@ describe('a draft', () => {
   })
 
   // Proves: broadcast-3
-  test('keeps what a PUT leaves out, and loses what it sets to null', async () => {
+  test('keeps fields that a PUT omits, and loses those that it sets to null', async () => {
     const template = await service.api('POST', '/v1/templates', { alias: 'put', name: 'x', subject: 'x' })
     const id = await createDraft({ html_body: '<p>Hi</p>', template_data: { a: 1 }, reply_to: 'answers@sender.test' })
     const before = await get(id)
@@ -138,7 +138,7 @@ describe('a draft', () => {
     ['an unknown field', { status: 'sent' }, 422, 'validation_failed', 'status'],
   ]
   // Proves: send-18
-  test.each(wrong)('is refused with %s, at POST and at PUT', async (_, request, status, code, ...fields) => {
+  test.each(wrong)('is rejected with %s, at POST and at PUT', async (_, request, status, code, ...fields) => {
     const id = await createDraft()
     const before = service.stored()
     expectError(await post(request), status, code, ...fields)
@@ -146,7 +146,7 @@ describe('a draft', () => {
     expect(service.stored()).toEqual(before)
   })
 
-  test('is not seen, changed, deleted or sent by another account, whose list and template it cannot have', async () => {
+  test('cannot be seen, changed, deleted or sent by another account, nor use its list and template', async () => {
     const other = await service.newAccount()
     const key = await service.newKey([], other)
     const id = await createDraft()
@@ -166,7 +166,7 @@ describe('a draft', () => {
   })
 
   // Proves: broadcast-3
-  test('is deleted for good', async () => {
+  test('is deleted permanently', async () => {
     const id = await createDraft()
     expect((await service.api('DELETE', `/v1/newsletters/${id}`)).status).toBe(204)
     expectError(await service.api('GET', `/v1/newsletters/${id}`), 404, 'newsletter_not_found')
@@ -174,7 +174,7 @@ describe('a draft', () => {
 })
 
 // Proves: broadcast-3
-test('the list has limit and offset, newest first, and leaves out bodies of more than 64 KiB', async () => {
+test('the list has limit and offset, newest first, and omits bodies of more than 64 KiB', async () => {
   await using own = await createEmailApi()
   const listId = await newList(own, 'News')
   const ids: string[] = []
@@ -193,7 +193,7 @@ test('the list has limit and offset, newest first, and leaves out bodies of more
 
 describe('sending', () => {
   // Proves: operation-5, broadcast-4
-  test('answers with an operation, and its status follows that to the end', async () => {
+  test('responds with an operation, whose status the newsletter follows to the end', async () => {
     const { own, listId } = await startService()
     await using _ = own
     const id = await createDraft({}, own, listId)
@@ -236,7 +236,7 @@ describe('sending', () => {
   })
 
   // Proves: broadcast-6
-  test('later: it is scheduled until then', async () => {
+  test('later schedules it until then', async () => {
     const { own, listId } = await startService()
     await using _ = own
     const id = await createDraft({}, own, listId)
@@ -248,14 +248,14 @@ describe('sending', () => {
     expect(await get(id, own)).toMatchObject({ status: 'sent', scheduled_at: send_at, sent_at: send_at })
   })
 
-  test('of nobody makes it sent', async () => {
+  test('to an empty list makes it sent', async () => {
     const empty = await newList(service, 'Empty')
     const id = await createDraft({}, service, empty)
     expect(at((await send(id)).body, 'data', 'total_recipients')).toBe(0)
     expect(await get(id)).toMatchObject({ status: 'sent', total_recipients: 0, sent_at: expect.any(String) })
   })
 
-  test('takes the bodies that it lacks from its template as that is then, and its own where it has one', async () => {
+  test('uses its own bodies, and takes missing ones from its template at that time', async () => {
     const { own, listId } = await startService(1)
     await using _ = own
     const template = { alias: 'news', name: 'x', subject: 'Not this', html_body: '<p>old</p>', text_body: 'Not this' }
@@ -274,7 +274,7 @@ describe('sending', () => {
     })
   })
 
-  test('is refused while it has no body, or when its list, template or domain is gone; it stays a draft', async () => {
+  test('is rejected without a body, or when its list, template or domain was deleted; it stays a draft', async () => {
     const gone = await newList(service, 'Gone')
     const template = { alias: 'gone', name: 'x', subject: 'x', text_body: 'x' }
     const templateId = at((await service.api('POST', '/v1/templates', template)).body, 'data', 'id')
@@ -296,12 +296,12 @@ describe('sending', () => {
     expectError(await send(noDomain), 422, 'domain_not_found', 'from_address')
     expectError(await send(fine, { send_at: '2020-01-01T00:00:00Z' }), 422, 'invalid_send_at', 'send_at')
     for (const id of drafts) expect(await get(id)).toMatchObject({ status: 'draft', operation_id: null })
-    // Named still, so that it can be seen what is gone.
+    // Still named, so that users see what was deleted.
     expect(await get(noList)).toMatchObject({ list_id: gone })
     expect(await get(noTemplate)).toMatchObject({ template_id: templateId })
   })
 
-  test('from a domain that was verified and has lost its records for good is a 422; it stays a draft', async () => {
+  test('from a domain that permanently lost its records is a 422; it stays a draft', async () => {
     const { own, listId } = await startService()
     await using _ = own
     const id = await createDraft({}, own, listId)
@@ -311,7 +311,7 @@ describe('sending', () => {
   })
 
   // Proves: broadcast-4
-  test('twice at once is one 202 and one 409, and nothing is doubled', async () => {
+  test('twice concurrently is one 202 and one 409, without duplicates', async () => {
     const { own, listId } = await startService(50)
     await using _ = own
     const id = await createDraft({}, own, listId)
@@ -326,12 +326,12 @@ describe('sending', () => {
     ])
   })
 
-  test('is a 409 when it was changed while its recipients were fixed; then it stays the draft that it has become', async () => {
+  test('is a 409 when it was changed during the snapshot; it stays a draft with the change', async () => {
     const { own, listId } = await startService()
     await using _ = own
     const { app, actor } = own
     const id = await createDraft({}, own, listId)
-    // It is read in the first call and changed by the second, whose one commit comes before the last of the first.
+    // The first call reads it and the second changes it, with a single commit before the last one of the first.
     const sending = sendNewsletter(app, actor, id, { sendAt: undefined, admit: () => undefined })
     const changing = changeNewsletter(app, actor, id, { ...NOTHING, subject: 'Changed' })
     const [sent] = await Promise.allSettled([sending, changing])
@@ -380,7 +380,7 @@ describe('a newsletter that is scheduled or sent', () => {
   })
 
   // Proves: broadcast-6
-  test('is a draft again when it is cancelled before anything was handed over, and can be sent anew', async () => {
+  test('becomes a draft again when it is cancelled before anything was enqueued, and can be sent again', async () => {
     const { own, listId } = await startService()
     await using _ = own
     const id = await createDraft({}, own, listId)
@@ -399,7 +399,7 @@ describe('a newsletter that is scheduled or sent', () => {
   })
 
   // Proves: broadcast-6
-  test('has failed when it is cancelled in its middle, and says by which operation', async () => {
+  test('is failed when it is cancelled while being sent, and names its operation', async () => {
     await using own = await createEmailApi({ runsTasks: true, settings: { TASSIS_BROADCAST_AHEAD: '10' } })
     const listId = await newList(own, 'News')
     await addContacts(own.app, listId, createContacts(20))
@@ -415,7 +415,7 @@ describe('a newsletter that is scheduled or sent', () => {
     expect((await own.api('DELETE', `/v1/newsletters/${id}`)).status).toBe(204)
   })
 
-  test('has failed when its domain is deleted before its time', async () => {
+  test('is failed when its domain is deleted before its time', async () => {
     const { own, listId } = await startService()
     await using _ = own
     await own.addDomain(own.actor, 'soon-gone.test')

@@ -1,4 +1,7 @@
-/** @module What the queue can do with recipients of a broadcast: how many were begun with is counted, and who was not tried can be taken back or held. */
+/**
+ * @module Transitions of broadcast recipients: begun recipients are counted, and recipients without an attempt can be
+ * withdrawn or held.
+ */
 import { expect, test } from 'bun:test'
 import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
 import { deferRecipient, releaseRecipient } from '#features/sending/queue/attempt-transitions.ts'
@@ -34,7 +37,7 @@ interface Queue extends AsyncDisposable {
   claim(limit?: number): Promise<string[]>
 }
 
-/** A broadcast whose emails wait, one a recipient. */
+/** A broadcast with one waiting email per recipient. */
 async function startQueue(locals: readonly string[]): Promise<Queue> {
   const service = await createEmailApi()
   const { app } = service
@@ -89,7 +92,7 @@ const events = ({ service }: Queue, { emailId }: Row): string[] =>
     .all(emailId)
     .map(({ type, recipient }) => `${type}${recipient === null ? '' : ` of ${recipient}`}`)
 
-test('a broadcast has begun with each recipient once, however often it is tried, and not with one that is given back untried', async () => {
+test('a recipient counts as begun once, however often it is attempted, and not if it is released without an attempt', async () => {
   await using queue = await startQueue(['a', 'b', 'c'])
   const { service, row, begun, move, claim } = queue
   const { app, clock } = service
@@ -119,7 +122,7 @@ test('a broadcast has begun with each recipient once, however often it is tried,
   expectBalanced(service)
 })
 
-test('a recipient that is held back by its receiver counts as begun with, once', async () => {
+test('a deferred recipient counts as begun once', async () => {
   await using queue = await startQueue(['a'])
   const { service, row, begun, move, claim } = queue
   const { clock } = service
@@ -136,7 +139,7 @@ test('a recipient that is held back by its receiver counts as begun with, once',
   expectBalanced(service)
 })
 
-test('a recipient that is suppressed or cancelled before it was tried counts as begun with', async () => {
+test('a recipient that is suppressed or cancelled before any attempt counts as begun', async () => {
   await using queue = await startQueue(['a', 'b'])
   const { service, row, begun, move } = queue
   const now = service.clock.now()
@@ -155,7 +158,7 @@ function refundQuota({ actor, app }: EmailApi, tx: Tx, recipients: number): void
   giveQuotaBack(tx, actor.accountId, month, recipients)
 }
 
-test('a recipient that was not tried is cancelled with one event; one that was goes on', async () => {
+test('a recipient without an attempt is cancelled with one event; an attempted one is not cancelled', async () => {
   await using queue = await startQueue(['tried', 'waits'])
   const { service, row, move, claim } = queue
   const now = service.clock.now()
@@ -175,14 +178,14 @@ test('a recipient that was not tried is cancelled with one event; one that was g
   expectBalanced(service)
 })
 
-/** As the list of emails tells it, by local part. */
+/** As the list of emails shows it, by local part. */
 async function emailStatuses({ service }: Queue): Promise<Record<string, string>> {
   const { body } = await service.api('GET', '/v1/emails')
   const emails = at(body, 'data') as { to: string; status: string }[]
   return Object.fromEntries(emails.map(({ to, status }) => [to.replace(/@.*/, ''), status]))
 }
 
-test('who is held waits without an event or another status until the broadcast is resumed; who was tried keeps its time', async () => {
+test('held recipients wait without an event or another status until the broadcast is resumed; attempted ones keep their due time', async () => {
   await using queue = await startQueue(['tried', 'a', 'b'])
   const { service, row, begun, move, claim } = queue
   const { clock } = service
@@ -216,7 +219,7 @@ test('who is held waits without an event or another status until the broadcast i
   expectBalanced(service)
 })
 
-test('the time until expiry begins anew for who was held', async () => {
+test('the time until expiry restarts for held recipients', async () => {
   await using queue = await startQueue(['a'])
   const { service, row, move } = queue
   const { app, clock } = service

@@ -1,4 +1,4 @@
-/** @module Mail of the service itself: who sends it, and that neither a quota nor a repetition changes what arrives. */
+/** @module System mail: which sender it has, and that quota and repetition do not affect delivery. */
 import { describe, expect, test } from 'bun:test'
 import { requireSystemSender, sendSystemMail } from '#features/sending/system-mail/send.ts'
 import { at } from '#test/support/api.ts'
@@ -15,8 +15,8 @@ const sentMail = (db: import('bun:sqlite').Database) =>
     )
     .all()
 
-describe('mail of the service', () => {
-  test('leaves from no-reply at the first verified domain of the oldest account, and counts in no quota', async () => {
+describe('system mail', () => {
+  test('is sent from no-reply at the first verified domain of the oldest account, and counts against no quota', async () => {
     await using api = await createEmailApi()
     const younger = await createTestAccount(api.app)
     await api.addDomain(younger, 'younger.test')
@@ -34,7 +34,7 @@ describe('mail of the service', () => {
     expect(api.used()).toBe(0)
   })
 
-  test('leaves from the sender of the setting, by the account that has its domain', async () => {
+  test('is sent from the sender of the setting, by the account that has its domain', async () => {
     await using api = await createEmailApi({ settings: { TASSIS_SYSTEM_FROM: 'Mail Desk <desk@younger.test>' } })
     const younger = await createTestAccount(api.app)
     await api.addDomain(younger, 'younger.test')
@@ -51,7 +51,7 @@ describe('mail of the service', () => {
   })
 
   // Proves: send-8
-  test('leaves from another verified domain when that of the setting lost its records, and never into the sandbox', async () => {
+  test('is sent from another verified domain if that of the setting lost its records, and never to the sandbox', async () => {
     await using api = await createEmailApi({ settings: { TASSIS_SYSTEM_FROM: `desk@${VERIFIED}` } })
     const younger = await createTestAccount(api.app)
     await api.addDomain(younger, 'younger.test')
@@ -60,7 +60,7 @@ describe('mail of the service', () => {
     expect(sentMail(api.app.db)).toMatchObject([{ sender: 'no-reply@younger.test', sandbox: 0 }])
   })
 
-  test('leaves from a lapsed domain when none is verified, that of the setting first, and never into the sandbox', async () => {
+  test('is sent from a lapsed domain if none is verified, preferring that of the setting, and never to the sandbox', async () => {
     for (const settings of [{ TASSIS_SYSTEM_FROM: 'desk@younger.test' }, {}]) {
       await using api = await createEmailApi({ settings })
       await api.addDomain(await createTestAccount(api.app), 'younger.test')
@@ -71,7 +71,7 @@ describe('mail of the service', () => {
     }
   })
 
-  test('leaves from a domain that lacks records only when no other is verified', async () => {
+  test('is sent from a domain that lacks records only if no other is verified', async () => {
     await using api = await createEmailApi()
     api.app.db.run('UPDATE domains SET records_lost_at = 1 WHERE domain = ?', [VERIFIED])
     await sendSystemMail(api.app, MAIL)
@@ -83,7 +83,7 @@ describe('mail of the service', () => {
     ])
   })
 
-  test('is never read by the account that it leaves from: a link in it may let somebody in', async () => {
+  test('cannot be read by the sending account, because it may contain a sign-in link', async () => {
     await using api = await createEmailApi({ delivers: true, settings: { TASSIS_DELIVERY: 'capture' } })
     await sendSystemMail(api.app, { ...MAIL, html: '<p>Open this link.</p>' })
     const { body } = await api.api('GET', '/v1/emails')
@@ -96,23 +96,23 @@ describe('mail of the service', () => {
     expect((await api.api('GET', `/v1/emails/${sent.id}/captured`)).status).toBe(200)
   })
 
-  test('is sent once for one key, however often and at once', async () => {
+  test('is sent once per key, also for concurrent calls', async () => {
     await using api = await createEmailApi()
     await Promise.all(Array.from({ length: 10 }, () => sendSystemMail(api.app, { ...MAIL, idempotencyKey: 'pause:1' })))
     await sendSystemMail(api.app, { ...MAIL, idempotencyKey: 'pause:2' })
     expect(sentMail(api.app.db)).toHaveLength(2)
   })
 
-  test('is not sent while there is nobody to send as', async () => {
+  test('is not sent without a sender', async () => {
     await using api = await createEmailApi({ settings: { TASSIS_SYSTEM_FROM: 'desk@nobody.test' } })
     expect(await sendSystemMail(api.app, MAIL)).toBe(false)
     expect(sentMail(api.app.db)).toEqual([])
   })
 })
 
-test('a sender that is no mailbox stops the start, and the sentence names the setting', () => {
+test('a sender that is not a mailbox prevents the start, and the error names the setting', () => {
   expect(() => requireSystemSender({ systemFrom: 'nobody' })).toThrow(
-    /^TASSIS_SYSTEM_FROM is "nobody", which is no mailbox/,
+    /^TASSIS_SYSTEM_FROM must be a mailbox such as .*"nobody"/,
   )
   expect(requireSystemSender({ systemFrom: '' })).toBeUndefined()
 })

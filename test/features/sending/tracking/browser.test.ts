@@ -1,4 +1,4 @@
-/** @module What tracking makes of HTML, seen by Chromium: where links lead, and what stands where. */
+/** @module Tracked HTML in Chromium: where links lead, and how the page looks. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import type { Browser } from 'playwright-core'
 import { addTracking, type Tracking } from '#features/sending/tracking/rewrite.ts'
@@ -6,7 +6,7 @@ import { readLink } from '#features/sending/tracking/tokens.ts'
 import { randomBytes } from '#platform/ids.ts'
 import { isChromiumAvailable, startBrowser } from '#test/support/browser.ts'
 
-// A browser begins slowly on a machine that is busy.
+// A browser starts slowly on a busy machine.
 setDefaultTimeout(120_000)
 
 const BASE = 'http://links.sender.test'
@@ -18,7 +18,7 @@ const tracking: Tracking = {
 }
 const PIXEL = Uint8Array.fromBase64('R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAICRAEAOw==')
 
-/** A page that shows the HTML of mails, and the URLs of ours that were asked for. */
+/** A page that shows the HTML of mails, and the requested URLs of this service. */
 async function openMail(browser: Browser, width = 1280) {
   const context = await browser.newContext({ viewport: { width, height: 800 } })
   const page = await context.newPage()
@@ -41,7 +41,7 @@ async function openMail(browser: Browser, width = 1280) {
   }
 }
 
-/** Where the links of the page lead, as the browser reads them. */
+/** The targets of the links on the page, as the browser reads them. */
 const linksOf = ({ page }: Awaited<ReturnType<typeof openMail>>): Promise<string[]> =>
   page.evaluate(`[...document.querySelectorAll('a')].map((a) => a.href)`)
 
@@ -137,7 +137,7 @@ const PIECES = [
   ],
 ]
 
-/** Many an `href`, the same each time. */
+/** Generates `href` values; the same each time. */
 function hrefs(count: number): string[] {
   let state = 42
   const below = (n: number): number => {
@@ -159,7 +159,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
   afterAll(() => browser?.close())
 
   // Proves: track-14
-  test('a tracked link leads exactly where it led, and no other link is touched', async () => {
+  test('a tracked link leads to its original target, and no other link is changed', async () => {
     await using mail = await openMail(browser)
     const others = ['mailto:a@b.test', '#top', '/a', '//a.test/', 'https:/a.test/', 'javascript:0', 'data:,x', '']
     const given = [...others, ...hrefs(1500)]
@@ -168,20 +168,20 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
     const before = await linksOf(mail)
     await mail.show(addTracking(html, tracking))
     const after = await linksOf(mail)
-    const led = after.map((href) => {
+    const targets = after.map((href) => {
       const [, token = '', target = ''] = /\/t\/c\/([^/]+)\/([^/]+)$/.exec(href) ?? []
       const link = readLink(tracking.key, token, target)
       return link ? (URL.parse(link.url)?.href ?? '') : href
     })
-    // A browser reads the location of a redirect anew, as it reads a link.
+    // A browser parses the location of a redirect again, as it parses a link.
     const asBrowser = (urls: string[]) => urls.map((url) => (URL.canParse(url) ? new URL(url).href : url))
-    expect(await mail.page.evaluate(asBrowser, led)).toEqual(before)
+    expect(await mail.page.evaluate(asBrowser, targets)).toEqual(before)
     expect(after.slice(0, others.length)).toEqual(before.slice(0, others.length))
     expect(after.filter((href) => href.startsWith(`${BASE}/t/c/`))).toHaveLength(1000)
   })
 
   // Proves: track-14
-  test('the pixel is loaded, moves nothing and is no blank, whatever style pictures have', async () => {
+  test('the pixel is loaded, shifts nothing and leaves no gap, whatever style images have', async () => {
     await using mail = await openMail(browser, 390)
     const styles = [
       '',

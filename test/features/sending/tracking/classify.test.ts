@@ -21,13 +21,13 @@ test.each([
     'Outlook',
     'Mozilla/4.0 (compatible; MSIE 7.0; Windows NT 10.0; Microsoft Outlook 16.0.4266; ms-office; MSOffice 16)',
   ],
-  ['Outlook of today', 'Microsoft Office/16.0 (Windows NT 10.0; Microsoft Outlook 16.0.17531; Pro)'],
+  ['current Outlook', 'Microsoft Office/16.0 (Windows NT 10.0; Microsoft Outlook 16.0.17531; Pro)'],
   ['Outlook on a phone', 'Outlook-iOS/723.4027091.prod.iphone (4.28.0)'],
   ['Outlook on Android', 'Outlook-Android/2.0'],
-  ['the app of Yahoo', 'YahooMobileMail/1.0 (Android Mail; 6.50.1)'],
+  ['the Yahoo app', 'YahooMobileMail/1.0 (Android Mail; 6.50.1)'],
   ['Mailbird', 'Mailbird/3.0.18.0'],
   ['Foxmail', 'Foxmail 7.2'],
-  ['the mail of Samsung', 'Dalvik/2.1.0 (Linux; U; Android 13; SM-A536B Build/TP1A.220624.014)'],
+  ['Samsung Email', 'Dalvik/2.1.0 (Linux; U; Android 13; SM-A536B Build/TP1A.220624.014)'],
   ['Airmail', 'Airmail 5'],
   ['eM Client', 'eMClient/9.2.2157.0'],
   ['K-9 Mail', 'K-9 Mail'],
@@ -44,38 +44,38 @@ test.each([
     'Mozilla/5.0 (Windows NT 5.1; rv:11.0) Gecko Firefox/11.0 (via ggpht.com GoogleImageProxy)',
   ],
   [
-    'Gmail, which loads pictures before anybody looks',
+    'the image prefetch of Gmail',
     'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/42.0.2311.135 Safari/537.36 Edge/12.246 Mozilla/5.0',
   ],
-  ['that of Yahoo', 'YahooMailProxy; https://help.yahoo.com/kb/yahoo-mail-proxy-SLN28749.html'],
-  ['that of Seznam', 'SeznamEmailProxy/2.0.110'],
-  ['that of Mail.ru', 'Mozilla/5.0 (compatible; Mail.RuImageProxy/1.0)'],
+  ['the image proxy of Yahoo', 'YahooMailProxy; https://help.yahoo.com/kb/yahoo-mail-proxy-SLN28749.html'],
+  ['the image proxy of Seznam', 'SeznamEmailProxy/2.0.110'],
+  ['the image proxy of Mail.ru', 'Mozilla/5.0 (compatible; Mail.RuImageProxy/1.0)'],
   ['the privacy proxy of Apple Mail', 'Mozilla/5.0'],
   ['the preview of Outlook links', `${CHROME} BingPreview/1.0b`],
   ['Safe Links', 'Mozilla/5.0 (Windows NT 10.0) SafeLinks'],
   ['Barracuda', 'Barracuda Sentinel (EE)'],
   ['Proofpoint', 'Mozilla/5.0 (compatible; Proofpoint)'],
-  ['Mimecast inside of a browser', `${CHROME} Mimecast`],
+  ['Mimecast inside a browser user agent', `${CHROME} Mimecast`],
   ['Symantec', 'Mozilla/5.0 (compatible; Symantec Email Security.cloud)'],
   ['Trend Micro', 'Mozilla/5.0 (compatible; Trend Micro WTP)'],
   ['Cisco', 'Mozilla/5.0 (compatible; IronPort)'],
   ['Sophos', 'Mozilla/5.0 (Windows NT 10.0; Sophos Email)'],
-  ['a chat that shows previews', 'Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)'],
+  ['a chat preview', 'Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)'],
   ['a crawler', 'Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)'],
-  ['a browser without a window', CHROME.replace('Chrome/', 'HeadlessChrome/')],
+  ['a headless browser', CHROME.replace('Chrome/', 'HeadlessChrome/')],
   ['a preview of WhatsApp', 'WhatsApp/2.24.13.75 A'],
   ['a preview of Teams', `${CHROME} SkypeUriPreview Preview/0.5`],
   ['a preview of Telegram', 'TelegramBot (like TwitterBot)'],
   ['a shell', 'Mozilla/5.0 (Windows NT; Windows NT 10.0; en-US) WindowsPowerShell/5.1.19041.4522'],
   ['curl', 'curl/8.5.0'],
   ['a program', 'python-requests/2.31.0'],
-  ['one that says nothing', ''],
-  ['one that says nothing but blanks', '   '],
+  ['an empty user agent', ''],
+  ['a blank user agent', '   '],
 ])('%s is a machine', (_, userAgent) => {
   expect(classifyVisitor(new Headers({ 'user-agent': userAgent }))).toBe('machine')
 })
 
-test('who sends no user agent is a machine', () => {
+test('a request without a user agent is a machine', () => {
   expect(classifyVisitor(new Headers())).toBe('machine')
 })
 
@@ -86,16 +86,16 @@ test.each([
   ['Purpose', 'preview'],
   ['x-purpose', 'Preview'],
   ['x-moz', 'prefetch'],
-])('a browser that loads in advance (%s: %s) is a machine', (name, value) => {
+])('a browser that prefetches (%s: %s) is a machine', (name, value) => {
   expect(classifyVisitor(new Headers({ 'user-agent': SAFARI, [name]: value }))).toBe('machine')
 })
 
-test('other values of these headers mean nothing', () => {
+test('other values of these headers are ignored', () => {
   expect(classifyVisitor(new Headers({ 'user-agent': SAFARI, 'sec-purpose': 'navigate', purpose: 'read' }))).toBe(
     'human',
   )
 })
 
-test('what stands behind the first 512 characters of a user agent is not looked at', () => {
+test('only the first 512 characters of a user agent are examined', () => {
   expect(classifyVisitor(new Headers({ 'user-agent': `${CHROME} ${'x'.repeat(512)} Proofpoint` }))).toBe('human')
 })

@@ -29,14 +29,14 @@ const GIF_BYTES = 43
 interface TrackedApi extends EmailApi {
   readonly id: string
   readonly recipientId: number
-  /** The recipient as its links name it. */
+  /** The recipient as named in its links. */
   readonly recipient: TrackedRecipient
-  /** Loads the pixel of the recipient, as a person unless told otherwise. */
+  /** Loads the pixel of the recipient, as a person by default. */
   open(userAgent?: string | null, init?: RequestInit): Promise<Response>
-  /** Follows a link of the recipient, to the redirect and no further. */
+  /** Follows a link of the recipient up to the redirect. */
   click(target?: string, userAgent?: string | null, init?: RequestInit): Promise<Response>
-  /** Opens and clicks that were told, once all is stored: type and link. */
-  told(): Promise<unknown[]>
+  /** Recorded opens and clicks, once all are stored: type and link. */
+  recordedEvents(): Promise<unknown[]>
   opens(): unknown
   links(): Promise<unknown>
 }
@@ -65,7 +65,7 @@ async function createTracked(options: TestAppOptions = {}): Promise<TrackedApi> 
     open: (userAgent = BROWSER, init) => visit(createPixelUrl(key, service.url, recipient), userAgent, init),
     click: (target = SHOP, userAgent = BROWSER, init) =>
       visit(createLinkUrl(key, service.url, recipient, target), userAgent, init),
-    async told() {
+    async recordedEvents() {
       await app.commit.barrier()
       const events = at(await service.detail(id), 'events') as { type: string; link_url: string | null }[]
       return events.filter(({ type }) => type !== 'queued').map(({ type, link_url }) => [type, link_url])
@@ -88,14 +88,14 @@ const linksBody = (...links: readonly object[]) => ({
   },
 })
 
-/** How a counter of the first account stands, over all hours. */
+/** A counter of the first account, over all hours. */
 const readCounter = ({ app }: EmailApi, metric: string): number =>
   app.db.query<{ n: number | null }, [string]>('SELECT SUM(value) AS n FROM counters WHERE metric = ?').get(metric)
     ?.n ?? 0
 
 describe('an open', () => {
   // Proves: track-3
-  test('is answered with a picture of 1x1 that nobody keeps', async () => {
+  test('returns a 1x1 image that may not be cached', async () => {
     await using email = await createTracked()
     const answer = await email.open()
     const picture = await answer.bytes()
@@ -113,11 +113,11 @@ describe('an open', () => {
   })
 
   // Proves: status-13
-  test('is told with address and user agent of who opened', async () => {
+  test('is recorded with IP address and user agent', async () => {
     await using email = await createTracked()
     email.clock.advance(minutes(1))
     await email.open()
-    await email.told()
+    await email.recordedEvents()
     expect(at(await email.detail(email.id), 'events', 1)).toMatchObject({
       type: 'opened',
       email_id: email.id,
@@ -132,17 +132,17 @@ describe('an open', () => {
   })
 
   // Proves: track-3
-  test('is told once per 5 minutes, and counted each time', async () => {
+  test('is recorded once per 5 minutes, and counted each time', async () => {
     await using email = await createTracked()
     await email.open()
     await email.open()
-    await email.told()
+    await email.recordedEvents()
     email.clock.advance(minutes(5) - 1)
     await email.open()
-    expect(await email.told()).toEqual([['opened', null]])
+    expect(await email.recordedEvents()).toEqual([['opened', null]])
     email.clock.advance(1)
     await email.open()
-    expect(await email.told()).toEqual([
+    expect(await email.recordedEvents()).toEqual([
       ['opened', null],
       ['opened', null],
     ])
@@ -151,9 +151,13 @@ describe('an open', () => {
     ])
   })
 
-  test('of each recipient of an email is told by itself', async () => {
+  test('is recorded separately for each recipient of an email', async () => {
     await using email = await createTracked()
-    await email.accepted({ to: ['carol@receiver.test', 'dave@receiver.test'], html_body: '<p>x</p>', tracking: true })
+    await email.accepted({
+      to: ['carol@receiver.test', 'dave@receiver.test'],
+      html_body: '<p>x</p>',
+      tracking: true,
+    })
     const key = email.app.keys.subkey('tracking')
     const ids = email.app.db.query<{ id: number }, []>('SELECT id FROM recipients').all()
     for (const { id } of ids)
@@ -167,7 +171,7 @@ describe('an open', () => {
 
 describe('a click', () => {
   // Proves: track-4
-  test('leads to where the link led, and says nothing about the message', async () => {
+  test('redirects to the original target, and reveals nothing about the message', async () => {
     await using email = await createTracked()
     const answer = await email.click()
     expect([answer.status, answer.headers.get('location'), await answer.text()]).toEqual([
@@ -182,10 +186,10 @@ describe('a click', () => {
   })
 
   // Proves: status-13
-  test('is told with its link, address and user agent', async () => {
+  test('is recorded with its link, IP address and user agent', async () => {
     await using email = await createTracked()
     await email.click()
-    await email.told()
+    await email.recordedEvents()
     expect(at(await email.detail(email.id), 'events', 1)).toMatchObject({
       type: 'clicked',
       recipient: 'bob@receiver.test',
@@ -197,23 +201,23 @@ describe('a click', () => {
   })
 
   // Proves: email-25, track-4
-  test('is told once per link per 30 seconds; every click counts in the statistics', async () => {
+  test('is recorded once per link per 30 seconds; every click counts in the statistics', async () => {
     await using email = await createTracked()
     const other = 'https://other.test/'
     await email.click()
     await email.click()
     await email.click(other)
-    // They have the time at which they are stored, which is after their answers.
-    await email.told()
+    // Events have the time at which they are stored, which is after their responses.
+    await email.recordedEvents()
     email.clock.advance(seconds(30) - 1)
     await email.click()
-    expect(await email.told()).toEqual([
+    expect(await email.recordedEvents()).toEqual([
       ['clicked', SHOP],
       ['clicked', other],
     ])
     email.clock.advance(1)
     await email.click()
-    expect(await email.told()).toEqual([
+    expect(await email.recordedEvents()).toEqual([
       ['clicked', SHOP],
       ['clicked', other],
       ['clicked', SHOP],
@@ -258,38 +262,41 @@ describe('machines', () => {
   // Proves: track-3
   test.each([
     ['a scanner', SCANNER, {}],
-    ['who sends no user agent', null, {}],
+    ['a client without a user agent', null, {}],
     ['a browser that prefetches', BROWSER, { 'sec-purpose': 'prefetch' }],
-  ] as const)('%s is answered like a person and counted, but nothing is told', async (_, userAgent, headers) => {
-    await using email = await createTracked()
-    const answers = [
-      await email.open(userAgent, { headers }),
-      await email.open(userAgent, { headers }),
-      await email.click(SHOP, userAgent, { headers }),
-    ]
-    expect(answers.map(({ status }) => status)).toEqual([200, 200, 302])
-    expect(await email.told()).toEqual([])
-    expect(await email.links()).toEqual(linksBody())
-    expect(email.opens()).toEqual([
-      { recipient_id: email.recipientId, human: 0, machine: 2, events: 0, last_event_at: null },
-    ])
-    expect(email.app.db.query('SELECT human, machine FROM link_clicks').all()).toEqual([{ human: 0, machine: 1 }])
-    expect([readCounter(email, 'machine:opened'), readCounter(email, 'machine:clicked')]).toEqual([2, 1])
-    expect((await email.api('GET', '/v1/analytics/overview')).body).toMatchObject({
-      data: { opens: 0, clicks: 0, machine_opens: 2, machine_clicks: 1 },
-    })
-    expectBalanced(email)
-  })
+  ] as const)(
+    '%s gets the same response as a person and is counted, but no event is recorded',
+    async (_, userAgent, headers) => {
+      await using email = await createTracked()
+      const answers = [
+        await email.open(userAgent, { headers }),
+        await email.open(userAgent, { headers }),
+        await email.click(SHOP, userAgent, { headers }),
+      ]
+      expect(answers.map(({ status }) => status)).toEqual([200, 200, 302])
+      expect(await email.recordedEvents()).toEqual([])
+      expect(await email.links()).toEqual(linksBody())
+      expect(email.opens()).toEqual([
+        { recipient_id: email.recipientId, human: 0, machine: 2, events: 0, last_event_at: null },
+      ])
+      expect(email.app.db.query('SELECT human, machine FROM link_clicks').all()).toEqual([{ human: 0, machine: 1 }])
+      expect([readCounter(email, 'machine:opened'), readCounter(email, 'machine:clicked')]).toEqual([2, 1])
+      expect((await email.api('GET', '/v1/analytics/overview')).body).toMatchObject({
+        data: { opens: 0, clicks: 0, machine_opens: 2, machine_clicks: 1 },
+      })
+      expectBalanced(email)
+    },
+  )
 
   // Proves: email-26
-  test('a person is told soon after a machine', async () => {
+  test("a person's open is recorded right after a machine's", async () => {
     await using email = await createTracked()
     await email.open(SCANNER)
     await email.open()
     await email.click(SHOP, SCANNER)
     await email.click()
     await email.click(SHOP, SCANNER)
-    expect(await email.told()).toEqual([
+    expect(await email.recordedEvents()).toEqual([
       ['opened', null],
       ['clicked', SHOP],
     ])
@@ -298,13 +305,13 @@ describe('machines', () => {
 })
 
 // Proves: track-5
-test('HEAD is answered like GET, without a body, and never counts', async () => {
+test('HEAD responds like GET, without a body, and never counts', async () => {
   await using email = await createTracked()
   const open = await email.open(BROWSER, { method: 'HEAD' })
   const click = await email.click(SHOP, BROWSER, { method: 'HEAD' })
   expect([open.status, open.headers.get('content-type'), (await open.bytes()).length]).toEqual([200, 'image/gif', 0])
   expect([click.status, click.headers.get('location')]).toEqual([302, 'https://shop.test/?a=1&b=%C3%BC#end'])
-  expect(await email.told()).toEqual([])
+  expect(await email.recordedEvents()).toEqual([])
   expect([email.opens(), await email.links()]).toEqual([[], linksBody()])
 })
 
@@ -315,7 +322,7 @@ test('POST, PUT, DELETE and OPTIONS are a 405, and count nothing', async () => {
     const { status, headers } = await email.click(SHOP, BROWSER, { method })
     expect([method, status, headers.get('allow'), headers.get('location')]).toEqual([method, 405, 'GET, HEAD', null])
   }
-  expect(await email.told()).toEqual([])
+  expect(await email.recordedEvents()).toEqual([])
 })
 
 describe('no open redirect:', () => {
@@ -325,14 +332,14 @@ describe('no open redirect:', () => {
   })
   afterAll(() => tracked[Symbol.asyncDispose]())
 
-  const evil = Buffer.from('https://evil.test/').toString('base64url')
-  test('with what is no text in its path is a 404', async () => {
+  const foreignTarget = Buffer.from('https://evil.test/').toString('base64url')
+  test('a path that is not valid text is a 404', async () => {
     for (const path of ['/t/o/%E0%A4%A', '/t/c/%E0%A4%A/x', '/t/c/x/%ff', '/u/%ff'])
       expect([path, (await fetch(`${tracked.url}${path}`)).status]).toEqual([path, 404])
   })
 
   // Proves: track-7
-  test('whatever is below /t and no token of ours is the same page, and no other method is taken', async () => {
+  test('any other path below /t is the same page, and no other method is allowed', async () => {
     const email = tracked
     const { pathname } = new URL(createLinkUrl(email.app.keys.subkey('tracking'), email.url, email.recipient, SHOP))
     const token = pathname.split('/')[3]
@@ -340,7 +347,7 @@ describe('no open redirect:', () => {
     for (const path of [...cut, `${pathname}/x`, '/t/%ff', '/t/TLS-allowed', '/t/tls-allowed/x']) {
       const answer = await fetch(`${email.url}${path}`)
       expect([path, answer.status, answer.headers.get('content-type')]).toEqual([path, 404, 'text/html; charset=utf-8'])
-      expect(await answer.text()).toContain('<h1>This link is not complete</h1>')
+      expect(await answer.text()).toContain('<h1>This link is incomplete</h1>')
       expect([path, (await fetch(`${email.url}${path}`, { method: 'POST' })).status]).toEqual([path, 405])
     }
     const own = await fetch(`${email.url}/t/tls-allowed?domain=x.test`)
@@ -349,15 +356,15 @@ describe('no open redirect:', () => {
 
   // Proves: track-4
   test.each([
-    ['a target of a stranger under a token of ours', (link: string) => link.replace(/[^/]+$/, evil)],
-    ['a token that was changed', (link: string) => link.replace('/t/c/A', '/t/c/B')],
-    ['a link that was cut', (link: string) => link.slice(0, -3)],
-    ['a link that was continued', (link: string) => `${link}x`],
-    ['a target in clear', (link: string) => link.replace(/[^/]+$/, encodeURIComponent('https://evil.test/'))],
-    ['the token of a pixel', (_: string, pixel: string) => `${pixel.replace('/t/o/', '/t/c/')}/${evil}`],
+    ['a foreign target under a valid token', (link: string) => link.replace(/[^/]+$/, foreignTarget)],
+    ['a changed token', (link: string) => link.replace('/t/c/A', '/t/c/B')],
+    ['a truncated link', (link: string) => link.slice(0, -3)],
+    ['an extended link', (link: string) => `${link}x`],
+    ['a target in clear text', (link: string) => link.replace(/[^/]+$/, encodeURIComponent('https://evil.test/'))],
+    ['the token of a pixel', (_: string, pixel: string) => `${pixel.replace('/t/o/', '/t/c/')}/${foreignTarget}`],
     ['the token of a link at the pixel', (link: string) => link.replace('/t/c/', '/t/o/').replace(/\/[^/]+$/, '')],
     ['much text', (link: string) => `${link.replace(/[^/]+$/, '')}${'A'.repeat(8000)}`],
-  ])('%s is a polite 404 that leads nowhere', async (_, change) => {
+  ])('%s is a helpful 404 without a redirect', async (_, change) => {
     const email = tracked
     const { recipient } = email
     const key = email.app.keys.subkey('tracking')
@@ -369,12 +376,12 @@ describe('no open redirect:', () => {
       'text/html; charset=utf-8',
     ])
     const page = await answer.text()
-    expect(page).toContain('<h1>This link is not complete</h1>')
+    expect(page).toContain('<h1>This link is incomplete</h1>')
     expect(page).not.toContain('evil')
-    expect(await email.told()).toEqual([])
+    expect(await email.recordedEvents()).toEqual([])
   })
 
-  test('a link made under another master key is one of a stranger', async () => {
+  test('a link created with another master key is invalid', async () => {
     const url = createLinkUrl(randomBytes(32), tracked.url, tracked.recipient, SHOP)
     const answer = await fetch(url, { redirect: 'manual' })
     expect(answer.status).toBe(404)
@@ -399,7 +406,7 @@ describe('under the tracking host', () => {
       ...email,
       victim,
       set,
-      /** What the pixel and the link answer under a host. */
+      /** The responses for the pixel and the link under a host. */
       async under(host: string) {
         const init = { headers: { host } }
         return [(await email.open(BROWSER, init)).status, (await email.click(SHOP, BROWSER, init)).status]
@@ -408,19 +415,19 @@ describe('under the tracking host', () => {
   }
 
   // Proves: track-8
-  test('of another account a link leads nowhere and nothing is counted, however the host is written', async () => {
+  test('of another account a link does not redirect and nothing is counted, however the host is written', async () => {
     await using email = await createHosts()
     for (const host of [FOREIGN, `${FOREIGN}:8443`, `${FOREIGN}.`, 'LINKS.Victim.TEST.:443', `${FOREIGN}:`])
       expect([host, await email.under(host)]).toEqual([host, [404, 404]])
     const page = await email.click(SHOP, BROWSER, { headers: { host: FOREIGN } })
     expect(page.headers.get('location')).toBeNull()
-    expect(await page.text()).toContain('<h1>This link is not complete</h1>')
+    expect(await page.text()).toContain('<h1>This link is incomplete</h1>')
     expect((await email.click(SHOP, BROWSER, { method: 'HEAD', headers: { host: FOREIGN } })).status).toBe(404)
-    expect([await email.told(), email.opens(), await email.links()]).toEqual([[], [], linksBody()])
+    expect([await email.recordedEvents(), email.opens(), await email.links()]).toEqual([[], [], linksBody()])
   })
 
   // Proves: track-8
-  test('of its account, our own host, and hosts that are nobody’s a link leads on and counts', async () => {
+  test("of its account, the service's own host, and unknown hosts a link redirects and counts", async () => {
     await using email = await createHosts()
     const hosts = [OWN, 'Links.Sender.test.:8443', 'mail.tassis.test', 'mail.tassis.test:8443', 'localhost:8080']
     const all = [
@@ -439,25 +446,25 @@ describe('under the tracking host', () => {
     expect(await email.links()).toMatchObject({ data: [{ clicks: all.length }] })
   })
 
-  test('only the host of the request counts, not what a header says was asked for before', async () => {
+  test('only the host of the request counts, not that in a forwarding header', async () => {
     await using email = await createHosts()
     const through = (host: string, forwarded: string) =>
       email.click(SHOP, BROWSER, { headers: { host, 'x-forwarded-host': forwarded, forwarded: `host=${forwarded}` } })
     expect([(await through(FOREIGN, OWN)).status, (await through(OWN, FOREIGN)).status]).toEqual([404, 302])
   })
 
-  test('that another account has set below a domain of the owner, only the owner’s links lead on', async () => {
+  test('that another account has set below a domain of the owner, only the owner’s links redirect', async () => {
     await using email = await createHosts()
-    // The account of the email holds the host; who has verified the domain above it owns it.
+    // The account of the email has the host; the owner is the account that verified the parent domain.
     email.app.db.run('UPDATE domains SET tracking_domain = NULL, tracking_verified_at = NULL')
     email.set('go.victim.test', 'sender.test')
     expect(await email.under('go.victim.test')).toEqual([404, 404])
     const key = email.app.keys.subkey('tracking')
-    const theirs = createLinkUrl(key, email.url, { ...email.recipient, account: tagOf(email.victim) }, SHOP)
-    expect((await fetch(theirs, { redirect: 'manual', headers: { host: 'go.victim.test' } })).status).toBe(302)
+    const foreignLink = createLinkUrl(key, email.url, { ...email.recipient, account: tagOf(email.victim) }, SHOP)
+    expect((await fetch(foreignLink, { redirect: 'manual', headers: { host: 'go.victim.test' } })).status).toBe(302)
   })
 
-  test('that is not verified, was taken away, or whose domain was deleted, a link leads on: the host is nobody’s', async () => {
+  test('that is not verified, was removed, or whose domain was deleted, a link redirects: the host is unknown', async () => {
     await using email = await createHosts()
     for (const change of [
       'tracking_verified_at = NULL',
@@ -472,27 +479,27 @@ describe('under the tracking host', () => {
   // Proves: track-8
   test('a link outlives its email, its recipients, the pause of its account and the account itself', async () => {
     await using email = await createHosts()
-    const expectLed = async () =>
+    const expectRedirects = async () =>
       expect([await email.under(OWN), await email.under('mail.tassis.test'), await email.under(FOREIGN)]).toEqual([
         [200, 302],
         [200, 302],
         [404, 404],
       ])
     email.app.db.run('UPDATE accounts SET paused_at = 1')
-    await expectLed()
+    await expectRedirects()
     email.app.db.run('PRAGMA foreign_keys = OFF')
     for (const table of ['recipients', 'emails']) email.app.db.run(`DELETE FROM ${table}`)
-    await expectLed()
+    await expectRedirects()
     email.clock.advance(days(4000))
-    await expectLed()
-    // Its row id may be given to the next account, which must not have its links.
+    await expectRedirects()
+    // The next account may get the same row id, but must not get its links.
     const own = email.app.db.query<{ id: number }, [string]>('SELECT account_id AS id FROM domains WHERE domain = ?')
     const id = own.get('sender.test')?.id ?? 0
     email.app.db.run('DELETE FROM domains WHERE account_id = ?', [id])
     email.app.db.run('DELETE FROM accounts WHERE id = ?', [id])
     email.app.db.run('UPDATE accounts SET id = ?', [id])
     email.app.db.run('UPDATE domains SET account_id = ?', [id])
-    await expectLed()
+    await expectRedirects()
   })
 })
 
@@ -505,7 +512,7 @@ describe('a link of an account that is paused', () => {
 
   // Proves: track-2
   test.each(['scam_classifier', 'admin'] as const)(
-    'for %s leads on no more: a page names where it leads; after the pause it leads on again',
+    'for %s no longer redirects: a page names the target; after the pause it redirects again',
     async (source) => {
       await using email = await createTracked()
       expect(await status(email)).toBe(302)
@@ -522,13 +529,13 @@ describe('a link of an account that is paused', () => {
     },
   )
 
-  test.each(['reputation', 'registration_burst'] as const)('for %s leads on', async (source) => {
+  test.each(['reputation', 'registration_burst'] as const)('for %s redirects', async (source) => {
     await using email = await createTracked()
     await pause(email, source)
     expect(await status(email)).toBe(302)
   })
 
-  test('leads on no more when it is the parent that is paused', async () => {
+  test('no longer redirects if the parent is paused', async () => {
     await using email = await createTracked()
     const parent = await email.newAccount()
     email.app.db.run('UPDATE accounts SET parent_id = ? WHERE id = ?', [parent.accountId, email.actor.accountId])
@@ -537,7 +544,7 @@ describe('a link of an account that is paused', () => {
   })
 
   // Proves: track-2
-  test('leads on no more after the account was deleted and its row emptied', async () => {
+  test('no longer redirects after the account was deleted and its row cleared', async () => {
     await using email = await createTracked()
     const { app, actor } = email
     const parent = await email.newAccount()
@@ -553,8 +560,8 @@ describe('a link of an account that is paused', () => {
   })
 })
 
-describe('a link leads on, and nothing is counted,', () => {
-  const expectOnlyLed = async (email: TrackedApi): Promise<void> => {
+describe('a link redirects, and nothing is counted,', () => {
+  const expectOnlyRedirect = async (email: TrackedApi): Promise<void> => {
     const answers = [await email.open(), await email.click()]
     expect(answers.map(({ status }) => status)).toEqual([200, 302])
     await email.app.commit.barrier()
@@ -570,21 +577,21 @@ describe('a link leads on, and nothing is counted,', () => {
   test('once its email is older than TASSIS_TRACKING_DAYS', async () => {
     await using email = await createTracked({ settings: { TASSIS_TRACKING_DAYS: '10' } })
     email.clock.advance(days(11))
-    await expectOnlyLed(email)
+    await expectOnlyRedirect(email)
     // The last day still counts.
     email.clock.jumpTo(email.clock.now() - days(1))
     await email.click()
-    expect(await email.told()).toEqual([['clicked', SHOP]])
+    expect(await email.recordedEvents()).toEqual([['clicked', SHOP]])
   })
 
-  test('when its account is deleted and its rows are still there', async () => {
+  test('if its account is deleted and its rows still exist', async () => {
     await using email = await createTracked()
     email.app.db.run('UPDATE accounts SET deleted_at = 1')
-    await expectOnlyLed(email)
+    await expectOnlyRedirect(email)
   })
 
   // Proves: track-12
-  test('after a restored backup, when another email has the numbers of the one that was sent', async () => {
+  test('after a backup was restored, if another email has the row ids of the sent one', async () => {
     await using email = await createTracked()
     const { app, clock, recipient } = email
     const key = app.keys.subkey('tracking')
@@ -598,42 +605,42 @@ describe('a link leads on, and nothing is counted,', () => {
     }
     await visit({ ...recipient, account: tagOf(await email.newAccount()) })
     await visit({ ...recipient, day: dayOf(clock.now()) - 1 })
-    expect([await email.told(), email.opens(), await email.links()]).toEqual([[], [], linksBody()])
+    expect([await email.recordedEvents(), email.opens(), await email.links()]).toEqual([[], [], linksBody()])
     await visit(recipient)
-    expect(await email.told()).toEqual([
+    expect(await email.recordedEvents()).toEqual([
       ['opened', null],
       ['clicked', SHOP],
     ])
   })
 
-  test('once its email is gone', async () => {
+  test('once its email is deleted', async () => {
     await using email = await createTracked()
     email.app.db.run('PRAGMA foreign_keys = OFF')
     email.app.db.run('DELETE FROM recipients')
     email.app.db.run('DELETE FROM emails')
-    await expectOnlyLed(email)
+    await expectOnlyRedirect(email)
   })
 })
 
 // Proves: track-10
-test('what was sent counts also while its account is paused', async () => {
+test('mail sent before counts while its account is paused', async () => {
   await using email = await createTracked()
   email.app.db.run('UPDATE accounts SET paused_at = 1')
   await email.open()
   await email.click()
-  expect(await email.told()).toEqual([
+  expect(await email.recordedEvents()).toEqual([
     ['opened', null],
     ['clicked', SHOP],
   ])
 })
 
 // Proves: account-6
-test('with tracking_privacy, neither address nor user agent is kept anywhere', async () => {
+test('with tracking_privacy, neither IP address nor user agent is stored', async () => {
   await using email = await createTracked()
   email.app.db.run('UPDATE accounts SET tracking_privacy = 1')
   await email.open()
   await email.click()
-  expect(await email.told()).toEqual([
+  expect(await email.recordedEvents()).toEqual([
     ['opened', null],
     ['clicked', SHOP],
   ])
@@ -650,7 +657,7 @@ test('with tracking_privacy, no file of the data directory has the address or th
   await using email = await createTracked({ settings: { TASSIS_TRUSTED_PROXIES: '127.0.0.1' } })
   email.app.db.run('UPDATE accounts SET tracking_privacy = 1')
   const headers = { 'x-forwarded-for': address }
-  const keptIn = async () => {
+  const findStored = async () => {
     const files = readdirSync(email.app.config.dataDir, { recursive: true, withFileTypes: true }).filter((entry) =>
       entry.isFile(),
     )
@@ -666,19 +673,19 @@ test('with tracking_privacy, no file of the data directory has the address or th
     await email.open(agent, { headers })
     await email.click(SHOP, agent, { headers })
   }
-  expect(await email.told()).toHaveLength(2)
-  expect(await keptIn()).toBe(false)
+  expect(await email.recordedEvents()).toHaveLength(2)
+  expect(await findStored()).toBe(false)
   email.app.db.run('UPDATE accounts SET tracking_privacy = 0')
   await email.click('https://other.test/', userAgent, { headers })
-  await email.told()
-  expect(await keptIn()).toBe(true)
+  await email.recordedEvents()
+  expect(await findStored()).toBe(true)
 })
 
-test('a user agent is kept up to 512 characters, and the address that a trusted proxy gives', async () => {
+test('a user agent is stored up to 512 characters, and the IP address from a trusted proxy', async () => {
   await using email = await createTracked({ settings: { TASSIS_TRUSTED_PROXIES: '127.0.0.1' } })
   const long = `${BROWSER} ${'x'.repeat(2000)}`
   await email.open(long, { headers: { 'x-forwarded-for': '192.0.2.7' } })
-  await email.told()
+  await email.recordedEvents()
   expect(at(await email.detail(email.id), 'events', 1)).toMatchObject({
     user_agent: long.slice(0, MAX_USER_AGENT_LENGTH),
     ip_address: '192.0.2.7',
@@ -686,7 +693,7 @@ test('a user agent is kept up to 512 characters, and the address that a trusted 
 })
 
 // Proves: track-9
-test('of a recipient at most 1,000 opens and 1,000 clicks are told, whichever links he follows; all are counted', async () => {
+test('a recipient has at most 1,000 open events and 1,000 click events over all links; all are counted', async () => {
   await using email = await createTracked()
   await email.open()
   await email.click()
@@ -704,20 +711,20 @@ test('of a recipient at most 1,000 opens and 1,000 clicks are told, whichever li
   expect(email.opens()).toMatchObject([{ human: 4, events: 1000 }])
   const { data } = (await email.links()) as { data: { clicks: number }[] }
   expect(data.map(({ clicks }) => clicks)).toEqual([4, 1, 1, 1])
-  // Another recipient has his own.
+  // Another recipient has a limit of its own.
   await email.accepted({ to: 'carol@receiver.test', html_body: '<p>x</p>', tracking: true })
-  const carol = { ...email.recipient, recipientId: email.recipientId + 1 }
-  const url = createLinkUrl(email.app.keys.subkey('tracking'), email.url, carol, SHOP)
+  const otherRecipient = { ...email.recipient, recipientId: email.recipientId + 1 }
+  const url = createLinkUrl(email.app.keys.subkey('tracking'), email.url, otherRecipient, SHOP)
   await fetch(url, { redirect: 'manual', headers: { 'user-agent': BROWSER } })
   await email.app.commit.barrier()
   expect(readCounter(email, 'event:clicked')).toBe(4)
-  // The 998 that this test only pretended.
+  // The 998 events that this test only simulated.
   email.app.db.run('UPDATE opens SET events = events - 998 WHERE events = 1000')
   expectBalanced(email)
 })
 
 // Proves: track-6
-test('neither picture nor redirect waits for the disk', async () => {
+test('neither image nor redirect waits for the disk', async () => {
   await using email = await createTracked()
   const { commit } = email.app
   const held = Promise.withResolvers<void>()
@@ -729,17 +736,17 @@ test('neither picture nor redirect waits for the disk', async () => {
   expect([(await email.open()).status, (await email.click()).status, email.opens()]).toEqual([200, 302, []])
   commit.write = write
   held.resolve()
-  const told = await eventually(async () => {
-    const events = await email.told()
+  const recorded = await eventually(async () => {
+    const events = await email.recordedEvents()
     return events.length === 2 && events
   })
-  expect(told).toEqual([
+  expect(recorded).toEqual([
     ['opened', null],
     ['clicked', SHOP],
   ])
 })
 
-test('a full disk changes no answer; what it cost is in the log, and there is counting again when there is room', async () => {
+test('a full disk changes no response; the loss is logged, and counting resumes once there is disk space', async () => {
   await using email = await createTracked()
   const { app } = email
   const logged: string[] = []
@@ -749,22 +756,22 @@ test('a full disk changes no answer; what it cost is in the log, and there is co
   const statuses = new Set<number>()
   for (let i = 0; logged.length === 0 && i < 2000; i++)
     statuses.add((await email.click(`https://shop.test/${i}/${'x'.repeat(1900)}`)).status)
-  expect([[...statuses], logged]).toEqual([[302], ['opens and clicks were not counted']])
+  expect([[...statuses], logged]).toEqual([[302], ['opens and clicks not counted']])
   app.db.run('PRAGMA max_page_count = 1000000')
   await email.click()
-  expect((await email.told()).at(-1)).toEqual(['clicked', SHOP])
+  expect((await email.recordedEvents()).at(-1)).toEqual(['clicked', SHOP])
   expectBalanced(email)
 })
 
 describe('GET /v1/emails/{id}/links', () => {
   // Proves: email-23
-  test('is empty for an email that nobody clicked in', async () => {
+  test('is empty for an email without clicks', async () => {
     await using email = await createTracked()
     expect(await email.links()).toEqual(linksBody())
   })
 
   // Proves: email-25
-  test('adds up what all recipients of the email clicked', async () => {
+  test('sums the clicks of all recipients of the email', async () => {
     await using email = await createTracked()
     const key = email.app.keys.subkey('tracking')
     const { id } = await email.accepted({ to: ['c@receiver.test', 'd@receiver.test'], html_body: 'x', tracking: true })

@@ -13,10 +13,10 @@ const CLICK: Engagement = {
   userAgent: null,
 }
 
-/** After everything that has ended was looked at. */
+/** Waits until all settled promises were handled. */
 const waitForTick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
-/** A recorder whose writes end when the test says so. */
+/** A recorder whose writes end when the test decides. */
 function createSlowRecorder() {
   const clock = new ManualClock()
   const lines: string[] = []
@@ -36,12 +36,12 @@ function createSlowRecorder() {
     keep: (times = 1) => {
       for (let i = 0; i < times; i++) keep(CLICK)
     },
-    /** How many each line of the log says were lost. */
+    /** The number of lost events in each log line. */
     losses: () => lines.map((line) => JSON.parse(line).dropped),
   }
 }
 
-test('at most 10,000 wait to be stored; what comes beyond is dropped', async () => {
+test('at most 10,000 writes are pending; more are dropped', async () => {
   const recorder = createSlowRecorder()
   recorder.keep(MAX_WAITING)
   expect([recorder.writes.length, recorder.losses()]).toEqual([10_000, []])
@@ -56,7 +56,7 @@ test('at most 10,000 wait to be stored; what comes beyond is dropped', async () 
   expect(recorder.losses()).toEqual([1, 4])
 })
 
-test('writes that fail are told once a minute, with their number, and make room for others', async () => {
+test('failed writes are logged once a minute, with their number, and free capacity for others', async () => {
   const recorder = createSlowRecorder()
   recorder.keep(MAX_WAITING)
   for (const write of recorder.writes.splice(0)) write.fail()
@@ -70,7 +70,7 @@ test('writes that fail are told once a minute, with their number, and make room 
   expect(recorder.losses()).toEqual([1, 10_000])
 })
 
-test('a write that a locked database refuses is made again, for a minute', async () => {
+test('a write that fails on a locked database is retried for a minute', async () => {
   const recorder = createSlowRecorder()
   const locked = () => Object.assign(new Error('database is locked'), { code: 'SQLITE_BUSY' })
   recorder.keep()

@@ -45,15 +45,15 @@ describe('a link is tracked', () => {
     ['with NUL, as browsers read it', 'href="https://shop.test/\0"', 'https://shop.test/\uFFFD'],
     ['with a fragment', 'href="https://shop.test/#top"', 'https://shop.test/#top'],
     ['with blanks around and line breaks inside', 'href=" https://shop.test/\n\tlong "', 'https://shop.test/long'],
-    ['of other scripts', 'href="https://bücher.test/日本?ü=1"', 'https://bücher.test/日本?ü=1'],
-    ['after a data-tracking that is not off', 'data-tracking="on" href="https://shop.test"', 'https://shop.test'],
+    ['in other scripts', 'href="https://bücher.test/日本?ü=1"', 'https://bücher.test/日本?ü=1'],
+    ['with a data-tracking other than off', 'data-tracking="on" href="https://shop.test"', 'https://shop.test'],
   ])('%s', (_, attributes, target) => {
     const tracked = linksOf(`<p><a ${attributes}>x</a></p>`)
     expect(tracked).toContain(`href="${to(target)}"`)
     expect(tracked).not.toContain('shop.test')
   })
 
-  test('inside of tables, buttons and SVG, in upper case, and with everything else of its tag kept', () => {
+  test('inside tables, buttons and SVG, in upper case, and with all other attributes unchanged', () => {
     expect(linksOf(`<table><tr><td><A class=b HREF=https://a.test style='x:y' data-x>q</A></td></tr></table>`)).toBe(
       `<table><tr><td><A class=b HREF="${to('https://a.test')}" style='x:y' data-x>q</A></td></tr></table>`,
     )
@@ -74,18 +74,18 @@ describe('stays byte for byte:', () => {
     ['a relative link', '<a href="/a?b=1&amp;c">x</a><a href="a.html">y</a>'],
     ['a link without a scheme', '<a href="//shop.test/a">x</a>'],
     ['another scheme', `<a href="javascript:alert('https://shop.test')">x</a><a href="ftp://shop.test">y</a>`],
-    ['an empty one', '<a href>x</a><a href="">y</a><a name="z">z</a>'],
+    ['an empty link', '<a href>x</a><a href="">y</a><a name="z">z</a>'],
     ['data-tracking="off"', '<a data-tracking="off" href="https://shop.test">x</a>'],
     ['data-tracking=OFF', '<a href="https://shop.test" data-tracking=OFF>x</a>'],
     [
       'what a template left open',
       '<a href="{{ url }}">x</a><a href="https://{{host}}/">y</a><a href="https://shop.test/*|ID|*">z</a><a href="https://shop.test/{% url %}">z</a>',
     ],
-    ['what begins with NUL, which is no scheme', '<a href="\0https://shop.test">x</a>'],
+    ['a link that starts with NUL, which is not a scheme', '<a href="\0https://shop.test">x</a>'],
     ['no URL', '<a href="https://">x</a><a href="http://[::">y</a><a href="https://a b/">z</a>'],
-    ['a link to unsubscribe with us', '<a href="https://mail.tassis.test/u/abc">x</a>'],
-    ['a link that is tracked already', '<a href="https://links.sender.test/t/c/abc/def">x</a>'],
-    ['its own page in another spelling', '<a href="HTTPS://MAIL.tassis.test:443/./u/abc">x</a>'],
+    ['an unsubscribe link of the service', '<a href="https://mail.tassis.test/u/abc">x</a>'],
+    ['an already tracked link', '<a href="https://links.sender.test/t/c/abc/def">x</a>'],
+    ['a page of the service in another spelling', '<a href="HTTPS://MAIL.tassis.test:443/./u/abc">x</a>'],
     [
       'other elements with URLs',
       '<img src="https://shop.test/a.png"><link href="https://shop.test/a.css"><area href="https://shop.test">',
@@ -96,7 +96,7 @@ describe('stays byte for byte:', () => {
       '<title><a href="https://a.test"></title><style>a{}</style><script>"<a href=https://a.test>"</script>',
     ],
     ['odd markup', '<p CLASS = x  ><BR/>&nbsp;&unknown; &lt;a href="https://a.test"> \0 \r\n</P ></i>'],
-    ['links in <noscript>, which is text to a parser', '<noscript><a href="https://a.test">x</a></noscript>'],
+    ['links in <noscript>, which the parser treats as text', '<noscript><a href="https://a.test">x</a></noscript>'],
     ['a byte order mark', '\uFEFF<p>x</p>'],
     ['two of them', '\uFEFF\uFEFF'],
     ['nothing', ''],
@@ -105,7 +105,7 @@ describe('stays byte for byte:', () => {
   })
 
   // Proves: track-13
-  test('a link that tracked would have over 2,048 characters, which Outlook cuts', () => {
+  test('a link that would exceed 2,048 characters when tracked, which Outlook truncates', () => {
     const target = (octets: number) => `https://a.test/${'x'.repeat(octets - 'https://a.test/'.length)}`
     const most = 1494
     expect([to(target(most)).length, to(target(most + 1)).length]).toEqual([2047, 2049])
@@ -116,21 +116,21 @@ describe('stays byte for byte:', () => {
   })
 })
 
-describe('the pixel stands once,', () => {
+describe('the pixel appears once,', () => {
   test.each([
     ['before </body>', '<html><body><p>x</p></body></html>', `<html><body><p>x</p>${PIXEL}</body></html>`],
     ['before the first of several', '<body>a</body><body>b</body>', `<body>a${PIXEL}</body><body>b</body>`],
     ['before the last of nested ones', '<body><body>a</body></body>', `<body><body>a</body>${PIXEL}</body>`],
     ['at the end of nested ones that are not all closed', '<body><body>a</body>', `<body><body>a</body>${PIXEL}`],
-    ['at the end also in an open comment', '<body><p>x<!-- y', `<body><p>x<!-- y${PIXEL}`],
+    ['at the end, even in an open comment', '<body><p>x<!-- y', `<body><p>x<!-- y${PIXEL}`],
     ['at the end without a body', '<p>x</p>', `<p>x</p>${PIXEL}`],
     ['at the end of a body that is not closed', '<body><p>x', `<body><p>x${PIXEL}`],
-    ['at the end behind a </body> that closes nothing', '<p>x</p></body>', `<p>x</p></body>${PIXEL}`],
+    ['at the end after an unmatched </body>', '<p>x</p></body>', `<p>x</p></body>${PIXEL}`],
   ])('%s', (_, html, tracked) => {
     expect(addTracking(html, tracking)).toBe(tracked)
   })
 
-  test('and says nothing to screen readers', () => {
+  test('and is silent for screen readers', () => {
     expect(PIXEL).toContain(' alt="" ')
   })
 })
@@ -146,8 +146,8 @@ test('the same HTML gives the same bytes each time', () => {
   expect(addTracking(html, tracking)).toBe(addTracking(html, { ...tracking }))
 })
 
-describe('hostile HTML is survived:', () => {
-  test('of 10,000 links the first 1,000 are tracked, the others stay', () => {
+describe('hostile HTML does no harm:', () => {
+  test('of 10,000 links the first 1,000 are tracked, the others are unchanged', () => {
     const one = '<a href="https://a.test/">x</a>\n'
     const tracked = linksOf(one.repeat(10_000))
     expect(tracked.split(to('https://a.test/'))).toHaveLength(1001)
@@ -155,14 +155,14 @@ describe('hostile HTML is survived:', () => {
   })
 
   // Proves: track-15
-  test('over 1 MiB it goes out as it is', () => {
+  test('over 1 MiB it is unchanged', () => {
     const html = `<a href="https://a.test/">x</a>${'x'.repeat(MiB)}`
     expect(addTracking(html, tracking)).toBe(html)
     expect(addTracking(html.slice(0, MiB), tracking)).not.toBe(html.slice(0, MiB))
   })
 
   // Proves: track-15
-  test('with over 20,000 tags, closing ones among them, it goes out as it is', () => {
+  test('with over 20,000 tags, including end tags, it is unchanged', () => {
     const html = `<p><a href="https://a.test/">x</a>${'<br>'.repeat(9997)}${'</p>'.repeat(10_000)}`
     expect(addTracking(html, tracking)).toContain(to('https://a.test/'))
     expect(addTracking(`${html}<`, tracking)).toBe(`${html}<`)
@@ -174,28 +174,28 @@ describe('hostile HTML is survived:', () => {
     ['unclosed links', '<a href="#">'],
     ['unclosed elements', '<div>'],
     ['bodies', '<body>'],
-    ['ends of nothing', '</body>'],
-    ['starts of tags', '<a '],
-    ['starts of comments', '<!--'],
+    ['unmatched end tags', '</body>'],
+    ['tag starts', '<a '],
+    ['comment starts', '<!--'],
     ['attributes', 'a '],
     ['brackets', '<'],
     ['entities', '&amp'],
     ['NUL', '\0'],
     ['CDATA', '<![CDATA['],
     ['SVG in selects', '<svg><select><xmp>'],
-  ])('as many %s as are read keep every byte', (_, piece) => {
+  ])('the maximum number of %s stays byte for byte', (_, piece) => {
     const html = filling(piece)
     expect(addTracking(html, tracking).replace(PIXEL, '') === html).toBe(true)
   })
 
   test.each([
-    ['elements that stay open before ends that close nothing', `${'<div>'.repeat(10_000)}${'</p>'.repeat(10_000)}`],
-    ['a link of half a million attributes', `<a href=# ${'a '.repeat(500_000)}>x</a>`],
-  ])('%s keep every byte', (_, html) => {
+    ['unclosed elements before unmatched end tags', `${'<div>'.repeat(10_000)}${'</p>'.repeat(10_000)}`],
+    ['a link with half a million attributes', `<a href=# ${'a '.repeat(500_000)}>x</a>`],
+  ])('%s stays byte for byte', (_, html) => {
     expect(addTracking(html, tracking) === html + PIXEL).toBe(true)
   })
 
-  test('an href of over 20,000 characters is not decoded, whatever it would come to', () => {
+  test('an href of over 20,000 characters is not decoded, whatever its decoded length', () => {
     const html = (zeros: number) => `<a href="https://a.test/&#x${'0'.repeat(zeros)}41;">x</a>`
     expect(linksOf(html(100))).toBe(`<a href="${to('https://a.test/A')}">x</a>`)
     expect(linksOf(html(20_000))).toBe(html(20_000))

@@ -14,7 +14,7 @@ const BASE = 'https://mail.tassis.test'
 const TARGET = 'https://shop.test/?a=1&b=ü#end'
 const recipient = { account: 7, recipientId: 300, day: 20_527 }
 
-/** The parts of a tracked link behind the base. */
+/** The parts of a tracked link after the base. */
 function partsOf(url: string): { token: string; target: string } {
   const [token = '', target = ''] = url.replace(/^.*\/t\/[oc]\//, '').split('/')
   return { token, target }
@@ -32,7 +32,7 @@ test.each([
   [2 ** 31, 20_527, 2 ** 32 - 1],
   [2 ** 32 + 1, 20_527, 7],
   [Number.MAX_SAFE_INTEGER, 65_535, 2 ** 32 - 1],
-])('recipient %d of day %d and account %d comes back from pixel and link', (recipientId, day, account) => {
+])('recipient %d of day %d and account %d is restored from pixel and link', (recipientId, day, account) => {
   const whose = { account, recipientId, day }
   const { token, target } = partsOf(createLinkUrl(key, BASE, whose, TARGET))
   expect(readPixel(key, partsOf(createPixelUrl(key, BASE, whose)).token)).toEqual(whose)
@@ -44,7 +44,7 @@ test('URLs are short, begin with the base and have only characters that need no 
   expect(createLinkUrl(key, BASE, recipient, TARGET)).toMatch(/^https:\/\/mail\.tassis\.test\/t\/c\/[\w-]{26}\/[\w-]+$/)
 })
 
-test('the same recipient and target have the same URL each time; another account, recipient, day or target has another', () => {
+test('the same recipient and target always have the same URL; another account, recipient, day or target has another', () => {
   const urls = [
     createLinkUrl(key, BASE, recipient, TARGET),
     createLinkUrl(key, BASE, { ...recipient, account: 8 }, TARGET),
@@ -56,7 +56,7 @@ test('the same recipient and target have the same URL each time; another account
   expect(new Set(urls).size).toBe(5)
 })
 
-test('the same recipient has the same URLs in every version of ours: mail that was sent keeps its links', () => {
+test('every version creates the same URLs for a recipient, so links in sent mail keep working', () => {
   const oldKey = new Uint8Array(32).fill(7)
   const whose = { account: 0x89ab_cdef, recipientId: 2 ** 32 + 1, day: 20_527 }
   expect([createPixelUrl(oldKey, BASE, recipient), createLinkUrl(oldKey, BASE, whose, TARGET)]).toEqual([
@@ -65,13 +65,13 @@ test('the same recipient has the same URLs in every version of ours: mail that w
   ])
 })
 
-test('an account is told by the random end of its UUID', () => {
+test('an account is identified by the random end of its UUID', () => {
   const uuid = parseUuid('01a1ff43-5ff0-7432-9c57-2c6289abcdef') ?? newUuid()
   expect(accountTag(uuid)).toBe(0x89ab_cdef)
   expect(new Set(Array.from({ length: 1000 }, () => accountTag(newUuid()))).size).toBe(1000)
 })
 
-test('accounts, ids and days that have no place in a token are refused', () => {
+test('accounts, ids and days that do not fit a token are rejected', () => {
   for (const wrong of [
     { account: -1 },
     { account: 2 ** 32 },
@@ -84,7 +84,7 @@ test('accounts, ids and days that have no place in a token are refused', () => {
     expect(() => createPixelUrl(key, BASE, { ...recipient, ...wrong })).toThrow(RangeError)
 })
 
-test('what mail programs and people put into a link does no harm: it is ours still', () => {
+test('characters that mail programs and people add to a link are ignored', () => {
   const damaged = (text: string) => [
     `${text}.`,
     `${text})`,
@@ -101,7 +101,7 @@ test('what mail programs and people put into a link does no harm: it is ours sti
     ])
 })
 
-describe('is not ours:', () => {
+describe('invalid:', () => {
   test('a token with any character changed', () => {
     const changed = [...pixel].flatMap((_, i) =>
       [...'A_9z'].filter((c) => c !== pixel[i]).map((c) => pixel.slice(0, i) + c + pixel.slice(i + 1)),
@@ -110,7 +110,7 @@ describe('is not ours:', () => {
     expect(changed.filter((token) => readPixel(key, token))).toEqual([])
   })
 
-  test('a token that was cut or continued', () => {
+  test('a truncated or extended token', () => {
     const cut = Array.from(pixel, (_, i) => pixel.slice(0, i))
     expect([...cut, `${pixel}A`, `${pixel}AAAA`, `AAAA${pixel}`].filter((token) => readPixel(key, token))).toEqual([])
   })
@@ -132,14 +132,14 @@ describe('is not ours:', () => {
   })
 
   test('a link whose target was changed for another', () => {
-    const evil = Buffer.from('https://evil.test/').toString('base64url')
+    const foreignTarget = Buffer.from('https://evil.test/').toString('base64url')
     const other = partsOf(createLinkUrl(key, BASE, recipient, 'https://other.test/'))
-    for (const target of [evil, other.target, `${link.target}QQ`, link.target.slice(0, -2)])
+    for (const target of [foreignTarget, other.target, `${link.target}QQ`, link.target.slice(0, -2)])
       expect(readLink(key, link.token, target)).toBeUndefined()
   })
 
-  test('a link of which octets were moved from the target into the token, or back', () => {
-    // Else the end of a target that has another URL inside would be a target of its own.
+  test('a link with octets moved from the target into the token, or back', () => {
+    // Otherwise, the end of a target that contains another URL could become a target itself.
     const token = Buffer.from(link.token, 'base64url')
     const target = Buffer.from(link.target, 'base64url')
     const whole = Buffer.concat([token.subarray(0, -10), target])
@@ -158,7 +158,7 @@ describe('is not ours:', () => {
   })
 })
 
-test('the longest target comes back, of characters of several octets too', () => {
+test('the longest target is restored, also with multi-octet characters', () => {
   const target = `https://a.test/${'ü'.repeat((MAX_TARGET_OCTETS - 16) / 2)}x`
   expect(Buffer.byteLength(target)).toBe(MAX_TARGET_OCTETS)
   const parts = partsOf(createLinkUrl(key, BASE, recipient, target))

@@ -5,14 +5,14 @@ import { suppress, unsuppressAddress } from '#features/setup/suppression-store/s
 import { isChromiumAvailable, openPage, overflowPx, SCREENS, seenTexts, startBrowser } from '#test/support/browser.ts'
 import { createUnsubscribable, type Unsubscribable } from './fixture.ts'
 
-// A browser begins slowly on a machine that is busy.
+// A browser starts slowly on a busy machine.
 setDefaultTimeout(120_000)
 
-/** WCAG 2.2 §1.4.3 for text, §2.5.5 for what is pressed. */
+/** WCAG 2.2 §1.4.3 for text, §2.5.5 for buttons. */
 const MIN_CONTRAST = 4.5
 const MIN_BUTTON_PX = 44
 
-/** What must be so on every page, for every eye and hand. */
+/** Accessibility problems of a page. */
 async function inspectPage(page: Page) {
   const texts = await seenTexts(page)
   const buttons = await Promise.all((await page.getByRole('button').all()).map((button) => button.boundingBox()))
@@ -28,7 +28,7 @@ async function inspectPage(page: Page) {
 }
 const NO_PROBLEMS = { language: 'en', overflowPx: 0, faint: [], small: [] }
 
-/** In the page: its language, its title, and by how many pixels it is too wide. */
+/** Evaluated in the page: its language, its title, and by how many pixels it is too wide. */
 const SHAPE =
   '(({ lang, scrollWidth, clientWidth }) => [lang, document.title, scrollWidth - clientWidth])(document.documentElement)'
 
@@ -46,7 +46,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
 
   describe.each([...SCREENS])('on a $name of $width x $height', (screen) => {
     // Proves: suppress-15
-    test('a person unsubscribes from a stream, then from all, and takes both back', async () => {
+    test('a person unsubscribes from a stream, then from all, and undoes both', async () => {
       const path = await service.link({ stream: 'news', to: `${screen.name}@receiver.test` })
       await using opened = await openPage(browser, screen)
       const { page, requested, complaints, picture } = opened
@@ -57,7 +57,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
       expect(await inspectPage(page)).toEqual({
         ...NO_PROBLEMS,
         title: 'Unsubscribe',
-        headings: ['Unsubscribe?', 'Or stop all of it'],
+        headings: ['Unsubscribe?', 'Or stop all such mail'],
         buttons: ['Unsubscribe', 'Unsubscribe from all'],
       })
       expect(service.suppressions()).toEqual([])
@@ -67,7 +67,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
       expect(await inspectPage(page)).toEqual({
         ...NO_PROBLEMS,
         title: 'You are unsubscribed',
-        headings: ['You are unsubscribed', 'Or stop all of it', 'Was it a mistake?'],
+        headings: ['You are unsubscribed', 'Or stop all such mail', 'Was it a mistake?'],
         buttons: ['Unsubscribe from all', 'Subscribe again'],
       })
       expect(service.suppressions().map(({ stream }) => stream)).toEqual(['news'])
@@ -88,7 +88,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
       expect(await inspectPage(page)).toEqual({
         ...NO_PROBLEMS,
         title: 'You are subscribed again',
-        headings: ['You are subscribed again', 'Changed your mind?', 'Or stop all of it'],
+        headings: ['You are subscribed again', 'Changed your mind?', 'Or stop all such mail'],
         buttons: ['Unsubscribe', 'Unsubscribe from all'],
       })
       expect(service.suppressions()).toEqual([])
@@ -96,7 +96,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
       expect(complaints).toEqual([])
     })
 
-    test('a person whose address gets nothing from the sender reads whom to ask', async () => {
+    test('a person whose address gets nothing from the sender sees whom to ask', async () => {
       const { app, actor } = service
       const to = `blocked-${screen.name}@receiver.test`
       const path = await service.link({ stream: 'news', to })
@@ -110,7 +110,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
       expect(await inspectPage(page)).toEqual({
         ...NO_PROBLEMS,
         title: 'You get no mail from this sender',
-        headings: ['You get no mail from this sender', 'Do you want mail again?', 'Or stay unsubscribed for good'],
+        headings: ['You get no mail from this sender', 'Do you want mail again?', 'Or stay unsubscribed permanently'],
         buttons: ['Unsubscribe'],
       })
       await page.getByRole('button', { name: 'Unsubscribe', exact: true }).click()
@@ -124,7 +124,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
       await app.commit.write((tx) => void unsuppressAddress(tx, actor.accountId, to))
     })
 
-    test('the longest names, and a link that is damaged, fit and can be read', async () => {
+    test('the longest names and the page of a damaged link fit and are readable', async () => {
       const path = await service.link({ to: `${'a'.repeat(64)}@${'b'.repeat(60)}.${'c'.repeat(60)}.test` })
       await using opened = await openPage(browser, screen)
       const { page, picture } = opened
@@ -140,14 +140,14 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
       await picture('6-damaged')
       expect(await inspectPage(page)).toEqual({
         ...NO_PROBLEMS,
-        title: 'This unsubscribe link is not complete',
-        headings: ['This unsubscribe link is not complete'],
+        title: 'This unsubscribe link is incomplete',
+        headings: ['This unsubscribe link is incomplete'],
         buttons: [],
       })
     })
   })
 
-  test('in every language the page fits the narrowest telephone, also with the letters twice as large', async () => {
+  test('in every language the page fits the narrowest phone, also with text twice as large', async () => {
     const path = await service.link({ stream: 'news', to: 'languages@receiver.test' })
     const narrow = { name: 'narrow', width: 320, height: 640, colours: 'light' } as const
     for (const texts of TEXTS) {
@@ -161,7 +161,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
   })
 
   // Proves: suppress-15
-  test('the keyboard is enough, and shows where it is', async () => {
+  test('the page works by keyboard with a visible focus', async () => {
     const path = await service.link({ to: 'keys@receiver.test' })
     for (const screen of SCREENS.slice(0, 2)) {
       await using opened = await openPage(browser, screen)

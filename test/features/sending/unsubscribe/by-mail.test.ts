@@ -11,7 +11,7 @@ beforeEach(async () => {
 })
 afterEach(() => service[Symbol.asyncDispose]())
 
-/** Sends an email and gives what a mail program does with its mailto. */
+/** Sends an email and returns the message that a mail program makes of its mailto link. */
 async function requested(email: Record<string, unknown> = {}): Promise<MailRequest> {
   const subject = (await service.link(email)).replace('/u/', '')
   const recipientId = openUnsubscribeToken(service.app.keys, subject)?.recipientId ?? 0
@@ -40,7 +40,7 @@ test('a mail to the address of List-Unsubscribe unsubscribes, with the event and
   ])
 })
 
-test('a mail for a stream stops the stream alone', async () => {
+test('a mail for a stream stops only the stream', async () => {
   expect(await byMail(await requested({ stream: 'news' }))).toEqual(NEW)
   expect(service.suppressions()).toEqual([{ ...suppressed, stream: 'news' }])
   expect(service.events().map(({ data }) => data)).toEqual([
@@ -49,7 +49,7 @@ test('a mail for a stream stops the stream alone', async () => {
 })
 
 // Proves: suppress-14
-test('to ask again, by mail or by the page, changes nothing more', async () => {
+test('repeated requests, by mail or on the page, change nothing', async () => {
   const path = await service.link()
   const subject = path.replace('/u/', '')
   const request = { recipientId: 1, subject, mailFrom: ADDRESS, headers: [] }
@@ -64,7 +64,7 @@ test('to ask again, by mail or by the page, changes nothing more', async () => {
 
 describe('the token is found', () => {
   const subjects: readonly (readonly [how: string, subject: (token: string) => string])[] = [
-    ['behind words of the mail program', (token) => `Unsubscribe: ${token}`],
+    ['after words of the mail program', (token) => `Unsubscribe: ${token}`],
     ['before them', (token) => `${token} (sent by my mail program)`],
     ['with spaces where it was folded', (token) => `${token.slice(0, 60)} ${token.slice(60, 90)}\t${token.slice(90)}`],
     ['between spaces', (token) => `   ${token}  `],
@@ -78,7 +78,7 @@ describe('the token is found', () => {
   })
 })
 
-test('without a token the address is enough while the email is there, and stops the same', async () => {
+test('without a token the address is enough while the email exists, and has the same effect', async () => {
   for (const subject of ['', 'unsubscribe', 'x'.repeat(10_000), 'word '.repeat(5000)]) {
     const request = await requested({ stream: 'news', to: `${subject.length}@receiver.test` })
     expect(await byMail({ ...request, subject })).toEqual(NEW)
@@ -92,7 +92,7 @@ test('without a token the address is enough while the email is there, and stops 
   expect(service.suppressions()).toHaveLength(4)
 })
 
-test('the address of an email that was lost with a restored backup says nobody, the token still does', async () => {
+test('after a restored backup lost the email, the address identifies nobody, but the token still works', async () => {
   const request = { ...(await requested({ stream: 'news' })), recipientId: LOST_RECIPIENT }
   expect(await byMail({ ...request, subject: 'unsubscribe' })).toEqual(ignored)
   expect(service.suppressions()).toEqual([])
@@ -101,7 +101,7 @@ test('the address of an email that was lost with a restored backup says nobody, 
 })
 
 // Proves: suppress-14
-test('of a recipient who was erased the address alone says nobody, the token still does', async () => {
+test('for an erased recipient the address identifies nobody, but the token still works', async () => {
   const request = await requested({ stream: 'news' })
   service.app.db.run('UPDATE recipients SET address = ?', [ERASED_ADDRESS])
   expect(await byMail({ ...request, subject: 'unsubscribe' })).toEqual(ignored)
@@ -112,22 +112,22 @@ test('of a recipient who was erased the address alone says nobody, the token sti
   ])
 })
 
-test('a mail from another address is as good: mail is forwarded, and the address proves it', async () => {
+test('a mail from another address works: mail is forwarded, and the address proves the request', async () => {
   const request = await requested()
   expect(await byMail({ ...request, mailFrom: 'alias-owner@elsewhere.test' })).toEqual(NEW)
   expect(service.suppressions()).toEqual([suppressed])
 })
 
-test('the token of another recipient is refused', async () => {
+test('the token of another recipient is ignored', async () => {
   const [one, other] = [await requested(), await requested({ to: 'carl@receiver.test' })]
   expect(await byMail({ ...one, subject: other.subject })).toEqual(ignored)
   expect(service.suppressions()).toEqual([])
 })
 
-describe('an automatic answer is no request:', () => {
+describe('an automatic reply is not a request:', () => {
   const answers: readonly (readonly [string, Partial<MailRequest>])[] = [
     ['a null reverse-path', { mailFrom: '' }],
-    ['an answer of absence', { headers: [['Auto-Submitted', 'auto-replied']] }],
+    ['an out-of-office reply', { headers: [['Auto-Submitted', 'auto-replied']] }],
     ['one with a comment', { headers: [['AUTO-SUBMITTED', ' Auto-Replied (vacation)']] }],
     ['a notification', { headers: [['Auto-Submitted', 'auto-notified; owner-email="bob@receiver.test"']] }],
     ['a report', { headers: [['Content-Type', 'multipart/report; report-type=delivery-status; boundary=b']] }],
@@ -142,7 +142,7 @@ describe('an automatic answer is no request:', () => {
     expect([service.suppressions(), service.events(), service.auditRows()]).toEqual([[], [], []])
   })
 
-  test('but what a mail program makes when its button is pressed is one', async () => {
+  test('but a message that a mail program sends for its button is one', async () => {
     const headers = [
       ['Auto-Submitted', 'auto-generated'],
       ['Precedence', 'bulk'],
@@ -152,7 +152,7 @@ describe('an automatic answer is no request:', () => {
   })
 })
 
-test('when the account is gone there is nothing to write', async () => {
+test('nothing is written if the account was deleted', async () => {
   const request = await requested()
   service.app.db.run('PRAGMA foreign_keys = OFF')
   service.app.db.run('DELETE FROM accounts')

@@ -1,4 +1,4 @@
-/** @module An account with mail to unsubscribe from, its pages on a real socket, and a look at what unsubscribing has left. */
+/** @module An account with mail to unsubscribe from, its pages on a real socket, and access to the resulting rows. */
 
 import { createUnsubscribeHeaders } from '#features/sending/unsubscribe/headers.ts'
 import { createStream } from '#features/setup/streams/streams.ts'
@@ -8,7 +8,10 @@ import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 export const ADDRESS = 'bob@receiver.test'
 
 export interface Unsubscribable extends EmailApi {
-  /** Sends an email with `transactional: false`, of a contact list if one is given, and gives the path of its unsubscribe link. */
+  /**
+   * Sends an email with `transactional: false`, of a contact list if given, and returns the path of its unsubscribe
+   * link.
+   */
   link(request?: Record<string, unknown>, listId?: number): Promise<string>
   /** Suppressions, oldest first. */
   suppressions(): Row[]
@@ -21,13 +24,13 @@ export interface Unsubscribable extends EmailApi {
 export interface Row {
   readonly address: string
   readonly covers: number
-  /** Slug; null: of every stream. */
+  /** Slug; null: every stream. */
   readonly stream: string | null
   readonly reason: string
   readonly sourceEmailId: number | null
 }
 
-/** With a stream `news` named `Weekly news`. */
+/** Has a stream `news` named `Weekly news`. */
 export async function createUnsubscribable(): Promise<Unsubscribable> {
   const service = await createEmailApi({ settings: { TASSIS_PUBLIC_URL: 'https://mail.tassis.test' } })
   const { app, actor } = service
@@ -81,7 +84,7 @@ export async function createUnsubscribable(): Promise<Unsubscribable> {
 
 export type RequestBody = NonNullable<RequestInit['body']>
 
-/** Asks a page as a mail program or a browser does; a body of undefined has no length and no type. */
+/** Requests a page like a mail program or a browser; a body of undefined has no length and no type. */
 export const requestPage = (
   service: Pick<EmailApi, 'url'>,
   method: string,
@@ -91,6 +94,6 @@ export const requestPage = (
 ): Promise<Response> =>
   fetch(`${service.url}${path}`, { method, headers, redirect: 'manual', ...(body !== undefined && { body }) })
 
-/** What a button of the page sends. */
+/** Posts what a button of the page sends. */
 export const pressButton = (service: Pick<EmailApi, 'url'>, path: string, action: string): Promise<Response> =>
   requestPage(service, 'POST', path, new URLSearchParams({ action }))

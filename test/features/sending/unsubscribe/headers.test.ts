@@ -64,7 +64,7 @@ describe('the fields of a message', () => {
   })
 
   // Proves: send-46
-  test('are without the one-click field when the URL is not https', async () => {
+  test('omit the one-click field if the URL is not https', async () => {
     const { row } = await fieldsOf()
     const app = { ...service.app, config: { ...service.app.config, publicUrl: 'http://localhost:8080' } }
     const fields = createUnsubscribeHeaders(app, { ...row, returnPathDomain: 'send.sender.test' })
@@ -73,14 +73,14 @@ describe('the fields of a message', () => {
     ])
   })
 
-  test('name the stream, but not the default one: leaving that stops all', async () => {
+  test('name the stream, except the default one, which stops all', async () => {
     const { row, fields } = await fieldsOf({ stream: 'news', from: 'Ada <ada@sender.test>' })
     const token = LIST_UNSUBSCRIBE.exec(fields[0]?.[1] ?? '')?.[1] ?? ''
     const { streamId, senderDomain } = openUnsubscribeToken(service.app.keys, token) ?? {}
     expect({ streamId, senderDomain }).toEqual({ streamId: row.streamId, senderDomain: 'sender.test' })
   })
 
-  test('are the same at every attempt, also when the stream was renamed between, and others for another recipient', async () => {
+  test('are the same at every attempt, even if the stream was renamed between, and differ for another recipient', async () => {
     const { row, fields } = await fieldsOf({ stream: 'news' })
     const again = () => createUnsubscribeHeaders(service.app, { ...row, returnPathDomain: 'send.sender.test' })
     service.app.db.run("UPDATE streams SET slug = 'letters' WHERE slug = 'news'")
@@ -92,14 +92,14 @@ describe('the fields of a message', () => {
     expect((await fieldsOf({ stream: 'news' })).fields[0]).not.toEqual(fields[0])
   })
 
-  test('the return path of the recipient is no address for unsubscribing, nor one that somebody made up', () => {
+  test("neither the recipient's return path nor a forged address is an unsubscribe address", () => {
     for (const localPart of [`b-${'a'.repeat(32)}`, `u-${'a'.repeat(32)}`, '', 'postmaster'])
       expect(decodeUnsubscribeAddress(service.app, localPart)).toBeUndefined()
   })
 })
 
 // Proves: send-45
-test('composed and signed, the longest fields stand in lines of at most 998 octets, whole and unencoded, and both are in h=', async () => {
+test('composed and signed, the longest fields have lines of at most 998 octets, whole and unencoded, and both are in h=', async () => {
   const { domain } = await createDomain(service.app, service.actor, 'signed.test')
   const key = findSigningDomain(service.app.db, service.app.keys, domain.id)
   if (!key) throw new Error('there is no key')

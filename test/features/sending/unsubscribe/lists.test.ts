@@ -44,7 +44,7 @@ async function statuses(): Promise<unknown[]> {
   return [await of(garden), await of(kitchen)]
 }
 
-/** The only contact of a list confirms that it wants it. */
+/** Confirms the subscription of the list's only contact. */
 async function confirm({ row }: List): Promise<void> {
   const { app } = service
   const { id } = app.db.query<{ id: number }, [number]>('SELECT id FROM contacts WHERE list_id = ?').get(row) ?? {
@@ -54,7 +54,7 @@ async function confirm({ row }: List): Promise<void> {
   await app.commit.write((tx) => confirmContact(app, tx, id, since))
 }
 
-/** Rows of the suppression list: stream and list of each, oldest first. */
+/** The suppressions: stream and list of each, oldest first. */
 async function suppressed(): Promise<unknown[]> {
   const rows = at((await service.api('GET', '/v1/suppressions')).body, 'data') as Record<string, unknown>[]
   return rows.toReversed().map((row) => [row['reason'], row['stream'], row['list_id']])
@@ -78,7 +78,7 @@ function readStops(): Record<string, boolean> {
 describe('a link of mail to a list', () => {
   // Proves: suppress-13
   test.each(['transactional', 'news'])(
-    'in the stream %s unsubscribes from that list, in whatever stream, and from nothing else',
+    'in the stream %s unsubscribes from that list, in every stream, and from nothing else',
     async (stream) => {
       const answer = await requestPage(service, 'POST', await service.link({ stream }, garden.row), ...ONE_CLICK)
       expect(answer.status).toBe(200)
@@ -93,7 +93,7 @@ describe('a link of mail to a list', () => {
   )
 
   // Proves: suppress-13
-  test('by mail unsubscribes the same', async () => {
+  test('by mail has the same effect', async () => {
     const token = (await service.link({}, garden.row)).split('/').at(-1) ?? ''
     const { app } = service
     const request = { recipientId: 1, subject: token, mailFrom: ADDRESS, headers: [] }
@@ -110,7 +110,7 @@ describe('a link of mail to a list', () => {
     ])
   })
 
-  test('leads to a page with the name of the list, which cannot be anything but text', async () => {
+  test('leads to a page with the name of the list as escaped text', async () => {
     const path = await service.link({}, garden.row)
     const page = await (await requestPage(service, 'GET', path)).text()
     expect(page).toContain(
@@ -120,7 +120,7 @@ describe('a link of mail to a list', () => {
   })
 
   // Proves: suppress-13
-  test('has buttons for the list and for all, and a way back from each that brings back what it took', async () => {
+  test('has buttons for the list and for all, and each can be undone exactly', async () => {
     const path = await service.link({}, garden.row)
     const pressed = async (action: string) => {
       expect((await pressButton(service, path, action)).status).toBe(200)
@@ -144,7 +144,7 @@ describe('a link of mail to a list', () => {
     ])
   })
 
-  test('of who confirmed the list after leaving all asks again, and leaving it once more is leaving all', async () => {
+  test('asks again if the list was confirmed after leaving all, and leaving it once more leaves all', async () => {
     const path = await service.link({}, garden.row)
     await pressButton(service, path, 'unsubscribe-all')
     await confirm(garden)
@@ -162,7 +162,7 @@ describe('a link of mail to a list', () => {
   })
 
   // Proves: status-22
-  test('of who confirmed the list after leaving all tells of it when that one leaves all once more', async () => {
+  test('records an event if the recipient leaves all again after confirming the list', async () => {
     const path = await service.link({}, garden.row)
     await pressButton(service, path, 'unsubscribe-all')
     await confirm(garden)
@@ -174,7 +174,7 @@ describe('a link of mail to a list', () => {
     expectBalanced(service)
   })
 
-  test('does not bring back who never confirmed', async () => {
+  test('does not resubscribe a contact that never confirmed', async () => {
     service.app.db.run('UPDATE contacts SET status = 1, confirmed_at = NULL WHERE list_id = ?', [kitchen.row])
     const path = await service.link({}, garden.row)
     await pressButton(service, path, 'unsubscribe-all')
@@ -184,7 +184,7 @@ describe('a link of mail to a list', () => {
   })
 
   // Proves: suppress-13
-  test('works when the list is gone, by its name, and when the contact is gone', async () => {
+  test('works if the list was deleted, with its name, and if the contact was deleted', async () => {
     const path = await service.link({}, garden.row)
     await service.api('DELETE', `/v1/contact-lists/${kitchen.id}/contacts/${ADDRESS}`)
     await service.api('DELETE', `/v1/contact-lists/${garden.id}`)
@@ -200,7 +200,7 @@ describe('a link of mail to a list', () => {
     expectBalanced(service)
   })
 
-  test('is told in the feed with the list', async () => {
+  test('is in the event feed with the list', async () => {
     await requestPage(service, 'POST', await service.link({}, garden.row), ...ONE_CLICK)
     const feed = at((await service.api('GET', '/v1/events?types=unsubscribed')).body, 'data') as Record<
       string,
@@ -210,7 +210,7 @@ describe('a link of mail to a list', () => {
   })
 })
 
-test('a link of a stream says nothing of lists', async () => {
+test('a link of a stream does not affect lists', async () => {
   const path = await service.link({ stream: 'news' })
   await pressButton(service, path, 'unsubscribe')
   expect(await statuses()).toEqual(['active', 'active'])
@@ -218,7 +218,7 @@ test('a link of a stream says nothing of lists', async () => {
   expect(await suppressed()).toEqual([])
 })
 
-test('a link of all mail takes the address off all lists, and back', async () => {
+test('a link of all mail unsubscribes the address from all lists, and resubscribes it', async () => {
   const path = await service.link()
   await pressButton(service, path, 'unsubscribe')
   expect(await statuses()).toEqual(['unsubscribed', 'unsubscribed'])
@@ -228,7 +228,7 @@ test('a link of all mail takes the address off all lists, and back', async () =>
 })
 
 // Proves: suppress-13
-test('an unsubscription from a list comes back as just that from an export', async () => {
+test('an unsubscription from a list survives export and import', async () => {
   await requestPage(service, 'POST', await service.link({}, garden.row), ...ONE_CLICK)
   const headers = { authorization: `Bearer ${service.key}` }
   const file = await (await fetch(`${service.url}/v1/suppressions/export`, { headers })).text()
@@ -245,7 +245,7 @@ test('an unsubscription from a list comes back as just that from an export', asy
   const refused = await service.raw('/v1/suppressions/import', wrong, { 'content-type': 'text/csv' })
   expect(at(refused.body, 'errors')).toEqual([
     { line: 2, error: 'Only the reason unsubscribe can be limited to a stream or a list.' },
-    { line: 3, error: 'It names a stream and a list; give one of them.' },
+    { line: 3, error: 'The line names a stream and a list; set only one of them.' },
     { line: 4, error: 'There is no contact list with the id "none" on this account.' },
   ])
 })

@@ -43,19 +43,19 @@ describe('a one-click POST of RFC 8058', () => {
     ['a form with a charset', FORM[0], { 'content-type': `${FORM[1]['content-type']}; charset=UTF-8` }],
     ['no body', undefined, {}],
     ['an empty form', '', FORM[1]],
-    ['a body of no type', new Blob([FORM[0]]), {}],
-    ['a body of a type that nobody knows', FORM[0], { 'content-type': 'application/x-one-click' }],
-    ['a type that is none', FORM[0], { 'content-type': ';;;' }],
+    ['a body without a type', new Blob([FORM[0]]), {}],
+    ['a body of an unknown type', FORM[0], { 'content-type': 'application/x-one-click' }],
+    ['an invalid type', FORM[0], { 'content-type': ';;;' }],
     ['JSON', '{"List-Unsubscribe":"One-Click"}', { 'content-type': 'application/json' }],
-    ['a multipart form that is broken', '--c\r\n', MULTIPART[1]],
+    ['a broken multipart form', '--c\r\n', MULTIPART[1]],
     ['a compressed form', Bun.gzipSync(FORM[0]), { ...FORM[1], 'content-encoding': 'gzip' }],
-    ['something beside it', `${FORM[0]}&action=resubscribe`, FORM[1]],
-    ['an action that there is not', 'action=nothing', FORM[1]],
+    ['an additional field', `${FORM[0]}&action=resubscribe`, FORM[1]],
+    ['an unknown action', 'action=nothing', FORM[1]],
     ['cookies and a wrong key', FORM[0], { ...FORM[1], cookie: 'a=b', authorization: 'Bearer wrong' }],
   ]
 
   // Proves: status-22, suppress-12
-  test.each(bodies)('with %s unsubscribes at once', async (_, body, headers) => {
+  test.each(bodies)('with %s unsubscribes immediately', async (_, body, headers) => {
     const path = await service.link()
     const answer = await requestPage(service, 'POST', path, body, headers)
     expect({ status: answer.status, type: answer.headers.get('content-type') }).toEqual({
@@ -75,7 +75,7 @@ describe('a one-click POST of RFC 8058', () => {
   test('in chunks without a length unsubscribes as well', async () => {
     const path = await service.link()
     const { hostname, port } = new URL(service.url)
-    const said = await new Promise<string>((resolve, reject) => {
+    const reply = await new Promise<string>((resolve, reject) => {
       let text = ''
       const socket = connect(Number(port), hostname, () =>
         socket.write(
@@ -88,19 +88,19 @@ describe('a one-click POST of RFC 8058', () => {
       socket.on('close', () => resolve(text))
       socket.on('error', reject)
     })
-    expect(said).toStartWith('HTTP/1.1 200 ')
+    expect(reply).toStartWith('HTTP/1.1 200 ')
     expect(service.suppressions()).toEqual([unsubscribed(null)])
   })
 
   // Proves: status-22
-  test('repeated, also many at once, changes nothing more: one suppression, one event', async () => {
+  test('repeated, also concurrently, changes nothing: one suppression, one event', async () => {
     const path = await service.link()
     const answers = await Promise.all(Array.from({ length: 20 }, () => requestPage(service, 'POST', path, ...FORM)))
     expect(answers.map(({ status }) => status)).toEqual(Array(20).fill(200))
     expect([service.suppressions(), service.events().length]).toEqual([[unsubscribed(null)], 1])
   })
 
-  test('sets no cookie, redirects nowhere, stands in no frame, and is kept by nobody', async () => {
+  test('sets no cookie, does not redirect, and forbids framing and caching', async () => {
     const answer = await requestPage(service, 'POST', await service.link(), ...FORM)
     const { headers } = answer
     expect({
@@ -120,7 +120,7 @@ describe('a one-click POST of RFC 8058', () => {
     })
   })
 
-  test('of an account that is paused works as well', async () => {
+  test('works for a paused account', async () => {
     const path = await service.link()
     service.app.db.run('UPDATE accounts SET paused_at = 1')
     expect((await requestPage(service, 'POST', path, ...FORM)).status).toBe(200)
@@ -128,7 +128,7 @@ describe('a one-click POST of RFC 8058', () => {
   })
 })
 
-test('a link of sandbox mail works, and is told, but is no figure', async () => {
+test('a link of sandbox mail works, and records an event, but is in no statistic', async () => {
   const path = await service.link({ from: `ada@${UNVERIFIED}` })
   expect((await requestPage(service, 'POST', path, ...FORM)).status).toBe(200)
   expect([service.suppressions().length, service.events().length]).toEqual([1, 1])
@@ -165,7 +165,7 @@ describe('what a link stops', () => {
     expect(all()).toEqual({ default: true, news: true, transactional: false, transactionalNews: false })
   })
 
-  test('is that of its own account only', async () => {
+  test('applies to its own account only', async () => {
     const other = await service.newAccount()
     await requestPage(service, 'POST', await service.link(), ...FORM)
     const { db } = service.app
@@ -173,14 +173,14 @@ describe('what a link stops', () => {
     expect(suppressionOf(db, covered)).toBeUndefined()
   })
 
-  test('is that of the address in whatever case it was written', async () => {
+  test('applies to the address in any case', async () => {
     await requestPage(service, 'POST', await service.link({ to: 'BOB@Receiver.test' }), ...FORM)
     expect(service.suppressions()).toEqual([unsubscribed(null)])
   })
 })
 
 describe('the buttons of the page', () => {
-  const marks = async (response: Response) => {
+  const summarise = async (response: Response) => {
     const text = await response.text()
     const actions = [...text.matchAll(/name="action" value="([\w-]+)"/g)].map(([, action]) => action)
     return { status: response.status, title: /<title>(.*)<\/title>/.exec(text)?.[1], actions }
@@ -191,45 +191,45 @@ describe('the buttons of the page', () => {
   const AGAIN = { status: 200, title: 'You are subscribed again', actions: ['unsubscribe', 'unsubscribe-all'] }
 
   // Proves: suppress-15
-  test('stop the stream, and give it back; the page then shows how it stands', async () => {
+  test('stop the stream, and resubscribe; the page then shows the new state', async () => {
     const path = await service.link({ stream: 'news' })
-    expect(await marks(await requestPage(service, 'GET', path))).toEqual(ASKS)
-    expect(await marks(await pressButton(service, path, 'unsubscribe'))).toEqual(STOPPED)
-    expect(await marks(await requestPage(service, 'GET', path))).toEqual(STOPPED)
+    expect(await summarise(await requestPage(service, 'GET', path))).toEqual(ASKS)
+    expect(await summarise(await pressButton(service, path, 'unsubscribe'))).toEqual(STOPPED)
+    expect(await summarise(await requestPage(service, 'GET', path))).toEqual(STOPPED)
     expect(service.suppressions()).toEqual([unsubscribed('news')])
-    expect(await marks(await pressButton(service, path, 'resubscribe'))).toEqual(AGAIN)
-    expect(await marks(await requestPage(service, 'GET', path))).toEqual(ASKS)
+    expect(await summarise(await pressButton(service, path, 'resubscribe'))).toEqual(AGAIN)
+    expect(await summarise(await requestPage(service, 'GET', path))).toEqual(ASKS)
     expect(service.suppressions()).toEqual([])
     expect(service.events().map(({ data }) => data)).toEqual([
       { stream: 'news', list_id: null, scope: 'stream', reason: 'page' },
     ])
   })
 
-  test('stop everything, and give back just that', async () => {
+  test('stop all mail, and undo exactly that', async () => {
     const path = await service.link({ stream: 'news' })
     await pressButton(service, path, 'unsubscribe')
-    expect(await marks(await pressButton(service, path, 'unsubscribe-all'))).toEqual(ALL_STOPPED)
-    expect(await marks(await requestPage(service, 'GET', path))).toEqual(ALL_STOPPED)
+    expect(await summarise(await pressButton(service, path, 'unsubscribe-all'))).toEqual(ALL_STOPPED)
+    expect(await summarise(await requestPage(service, 'GET', path))).toEqual(ALL_STOPPED)
     expect(service.suppressions()).toEqual([unsubscribed('news'), unsubscribed(null)])
     expect(service.events().map(({ data }) => data)).toEqual(
       ['stream', 'all'].map((scope) => ({ stream: 'news', list_id: null, scope, reason: 'page' })),
     )
-    expect(await marks(await pressButton(service, path, 'resubscribe-all'))).toEqual(STOPPED)
+    expect(await summarise(await pressButton(service, path, 'resubscribe-all'))).toEqual(STOPPED)
     expect(service.suppressions()).toEqual([unsubscribed('news')])
   })
 
-  test('of a link for everything offer only that', async () => {
+  test('of a link for all mail offer only that', async () => {
     const path = await service.link()
-    expect(await marks(await requestPage(service, 'GET', path))).toEqual({ ...ASKS, actions: ['unsubscribe'] })
-    expect(await marks(await pressButton(service, path, 'unsubscribe'))).toEqual(ALL_STOPPED)
-    expect(await marks(await pressButton(service, path, 'resubscribe-all'))).toEqual({
+    expect(await summarise(await requestPage(service, 'GET', path))).toEqual({ ...ASKS, actions: ['unsubscribe'] })
+    expect(await summarise(await pressButton(service, path, 'unsubscribe'))).toEqual(ALL_STOPPED)
+    expect(await summarise(await pressButton(service, path, 'resubscribe-all'))).toEqual({
       ...AGAIN,
       actions: ['unsubscribe'],
     })
     expect(service.suppressions()).toEqual([])
   })
 
-  test('for the way back touch neither a complaint nor a hard bounce, nor another address or stream', async () => {
+  test('to resubscribe affect neither complaints nor hard bounces, nor another address or stream', async () => {
     const { app, actor } = service
     const path = await service.link({ stream: 'news' })
     const others = await Promise.all([service.link(), service.link({ stream: 'news', to: 'eve@receiver.test' })])
@@ -246,36 +246,36 @@ describe('the buttons of the page', () => {
   test.each([
     ['a complaint', 'complaint'],
     ['a hard bounce', 'hard_bounce'],
-    ['the choice of its account', 'manual'],
+    ['the account itself', 'manual'],
   ])(
-    'promise no mail to an address that is off for all mail by %s: who sends nothing can change it',
+    'promise no mail to an address suppressed for all mail by %s: only the sender can change that',
     async (_, reason) => {
       const { app, actor } = service
       const path = await service.link({ stream: 'news' })
       const all = { accountId: actor.accountId, address: ADDRESS, covers: 'all' as const, reason }
       await app.commit.write((tx) => suppress(app, tx, all))
       const BLOCKED = { status: 200, title: 'You get no mail from this sender', actions: ['unsubscribe'] }
-      expect(await marks(await requestPage(service, 'GET', path))).toEqual(BLOCKED)
-      expect(await marks(await pressButton(service, path, 'unsubscribe'))).toEqual({
+      expect(await summarise(await requestPage(service, 'GET', path))).toEqual(BLOCKED)
+      expect(await summarise(await pressButton(service, path, 'unsubscribe'))).toEqual({
         ...BLOCKED,
         title: 'You are unsubscribed',
         actions: [],
       })
-      expect(await marks(await pressButton(service, path, 'resubscribe'))).toEqual(BLOCKED)
+      expect(await summarise(await pressButton(service, path, 'resubscribe'))).toEqual(BLOCKED)
       const text = (await (await requestPage(service, 'GET', path)).text()).replace(/<[^>]+>/g, '')
       expect(text).toContain(
         'sender.test sends nothing at all to bob@receiver.test, not even receipts or new passwords.',
       )
       expect(text).toContain(
-        'That cannot be changed here. Answer a message from sender.test, or write to the sender in another way, and ask for it.',
+        'This cannot be changed here. Reply to a message from sender.test, or contact the sender in another way, and ask for it.',
       )
       expect(service.suppressions().map((row) => row.reason)).toEqual([reason])
       await app.commit.write((tx) => unsuppress(tx, all))
-      expect(await marks(await requestPage(service, 'GET', path))).toEqual(ASKS)
+      expect(await summarise(await requestPage(service, 'GET', path))).toEqual(ASKS)
     },
   )
 
-  test('are told in the audit log; the way back does nothing where there is nothing to take back', async () => {
+  test('are in the audit log; resubscribing does nothing without an unsubscription', async () => {
     const path = await service.link()
     await pressButton(service, path, 'resubscribe')
     expect(service.auditRows()).toEqual([])
@@ -290,7 +290,7 @@ describe('the buttons of the page', () => {
     )
   })
 
-  test('for the way back may be pressed 10 times, then one more each 6 minutes; unsubscribing has no limit', async () => {
+  test('to resubscribe may be pressed 10 times, then once every 6 minutes; unsubscribing has no limit', async () => {
     const path = await service.link()
     for (let i = 0; i < 10; i++) expect((await pressButton(service, path, 'resubscribe')).status).toBe(200)
     const refused = await pressButton(service, path, 'resubscribe')
@@ -302,7 +302,7 @@ describe('the buttons of the page', () => {
     expect(service.suppressions()).toEqual([])
   })
 
-  test('for the way back counts a link that names a contact apart from the recipient with the same number', async () => {
+  test('to resubscribe have a separate limit for a contact and a recipient with the same row id', async () => {
     const path = await service.link()
     const accountUuid = parseUuid(service.actor.accountUuid) ?? new Uint8Array()
     const facts = {
@@ -320,9 +320,9 @@ describe('the buttons of the page', () => {
   })
 })
 
-describe('looking never acts', () => {
+describe('viewing never acts', () => {
   // Proves: suppress-15
-  test.each(['GET', 'HEAD'])('%s changes nothing, however often and whatever its query says', async (method) => {
+  test.each(['GET', 'HEAD'])('%s changes nothing, however often and with any query', async (method) => {
     const path = await service.link()
     const before = service.stored()
     for (const query of ['', '?action=unsubscribe', '?List-Unsubscribe=One-Click']) {
@@ -341,42 +341,42 @@ describe('looking never acts', () => {
   })
 })
 
-describe('a token that is not ours', () => {
+describe('an invalid token', () => {
   test.each([
     ['cut', (path: string) => path.slice(0, -1)],
     ['changed', (path: string) => path.replace(/.$/, (last) => (last === 'A' ? 'Q' : 'A'))],
     ['followed by more letters', (path: string) => `${path}A`],
-    ['among far too much else', (path: string) => `${path}${'.'.repeat(2_000)}`],
+    ['with far too many other characters', (path: string) => `${path}${'.'.repeat(2_000)}`],
     ['made up', () => '/u/nonsense'],
     ['far too long', () => `/u/${'A'.repeat(6_000)}`],
-    ['no UTF-8', () => '/u/%E0%A4%A'],
-  ])('(%s) is answered by a 404 page that says what to do, and changes nothing', async (_, change) => {
+    ['not UTF-8', () => '/u/%E0%A4%A'],
+  ])('(%s) shows a 404 page with the next step, and changes nothing', async (_, change) => {
     const path = change(await service.link())
     for (const answer of [await requestPage(service, 'GET', path), await requestPage(service, 'POST', path, ...FORM)]) {
       expect([answer.status, answer.headers.get('content-type')]).toEqual([404, 'text/html; charset=utf-8'])
-      expect(await answer.text()).toContain('answer the message and ask its sender to take you off the list')
+      expect(await answer.text()).toContain('reply to the message and ask the sender to remove you from the list')
     }
     expect(service.suppressions()).toEqual([])
   })
 })
 
 // Proves: suppress-16
-test('a link that was cut before its token, or has something behind it, leads people to the same page', async () => {
+test('a link without its token or with an extra path leads to the same page', async () => {
   const path = await service.link()
   for (const cut of ['/u', '/u/', `${path}/more`]) {
     const answer = await requestPage(service, 'GET', cut)
     expect([answer.status, answer.headers.get('content-type')]).toEqual([404, 'text/html; charset=utf-8'])
-    expect(await answer.text()).toContain('<h1>This unsubscribe link is not complete</h1>')
+    expect(await answer.text()).toContain('<h1>This unsubscribe link is incomplete</h1>')
   }
 })
 
 describe('a link still works', () => {
   const damages: readonly (readonly [how: string, damage: (token: string) => string])[] = [
     ['percent-encoded', (token) => token.replace(/./g, (c) => `%${c.charCodeAt(0).toString(16)}`)],
-    ['with a slash at its end', (token) => `${token}/`],
+    ['with a trailing slash', (token) => `${token}/`],
     ['followed by the > of a header', (token) => `${token}%3E`],
     ['followed by a bracket and a full stop', (token) => `${token}).`],
-    ['folded as quoted-printable does it', (token) => `${token.slice(0, 60)}=%0D%0A${token.slice(60)}`],
+    ['folded by quoted-printable', (token) => `${token.slice(0, 60)}=%0D%0A${token.slice(60)}`],
   ]
   // Proves: suppress-16
   test.each(damages)('%s', async (_, damage) => {
@@ -387,7 +387,7 @@ describe('a link still works', () => {
 })
 
 // Proves: suppress-15
-test('a page is in the language that its reader asks for, and says so; what its buttons send is the same', async () => {
+test("a page is in the reader's language, and declares it; its buttons send the same", async () => {
   const path = await service.link({ stream: 'news' })
   const seen = async (answer: Response) => {
     const text = await answer.text()
@@ -436,7 +436,7 @@ test('a page is in the language that its reader asks for, and says so; what its 
 
 describe('without rows', () => {
   // Proves: suppress-12
-  test('a link works when its email is gone: suppressed, but no event, since an event is of an email; the audit log tells it', async () => {
+  test('a link works after its email was deleted: a suppression and an audit entry, but no event, since events belong to emails', async () => {
     const path = await service.link({ stream: 'news' })
     service.app.db.run('DELETE FROM recipients')
     service.app.db.run('DELETE FROM emails')
@@ -452,7 +452,7 @@ describe('without rows', () => {
   })
 
   // Proves: suppress-12
-  test('a link still answers when its account is gone, and a new account with the same row id is not touched', async () => {
+  test('a link still responds after its account was deleted, and a new account with the same row id is not affected', async () => {
     const path = await service.link({ stream: 'news' })
     service.app.db.run('UPDATE accounts SET uuid = ?', [new Uint8Array(16)])
     for (const answer of [
@@ -469,12 +469,12 @@ describe('without rows', () => {
   })
 })
 
-describe('after a restored backup a link whose email it does not know stops its address', () => {
+describe('after a backup was restored, a link of a lost email still stops its address', () => {
   // Proves: status-22
   test.each([
     ['the recipient', "UPDATE recipients SET address = 'eve@receiver.test'"],
     ['the email, with other recipients,', 'UPDATE recipients SET id = 2'],
-  ])('and tells nothing of %s that has its number now', async (_, change) => {
+  ])('and records no event for %s that now has its row id', async (_, change) => {
     const path = await service.link({ stream: 'news' })
     service.app.db.run(change)
     expect((await requestPage(service, 'POST', path, ...FORM)).status).toBe(200)
@@ -483,7 +483,7 @@ describe('after a restored backup a link whose email it does not know stops its 
     expect(service.auditRows()).toHaveLength(1)
   })
 
-  test('and tells nothing of the email of another account to the same address that has its number now', async () => {
+  test("and records no event for another account's email to the same address that has its row id now", async () => {
     const path = await service.link({ stream: 'news' })
     const { accountId } = await createTestAccount(service.app)
     service.app.db.run('UPDATE emails SET account_id = ?', [accountId])
@@ -493,7 +493,7 @@ describe('after a restored backup a link whose email it does not know stops its 
   })
 })
 
-test('a link of an account that is being deleted writes nothing: it would stay', async () => {
+test('a link of an account that is being deleted writes nothing, since the row would remain', async () => {
   const path = await service.link({ stream: 'news' })
   service.app.db.run('UPDATE accounts SET deleted_at = 1')
   for (const answer of [await requestPage(service, 'GET', path), await requestPage(service, 'POST', path, ...FORM)]) {
@@ -503,7 +503,7 @@ test('a link of an account that is being deleted writes nothing: it would stay',
   expect([service.suppressions(), service.events(), service.auditRows()]).toEqual([[], [], []])
 })
 
-test('what cannot be stored is a page with the status of the refusal, so that mail programs try again', async () => {
+test('a storage failure shows a page with its status, so that mail programs retry', async () => {
   const path = await service.link()
   const { db } = service.app
   db.run('CREATE TABLE filler (bytes BLOB)')
@@ -518,12 +518,12 @@ test('what cannot be stored is a page with the status of the refusal, so that ma
   expect((await requestPage(service, 'POST', path, ...FORM)).status).toBe(200)
 })
 
-test('a body of over 64 KiB is refused unread', async () => {
+test('a body over 64 KiB is rejected unread', async () => {
   expect((await requestPage(service, 'POST', await service.link(), 'x'.repeat(70_000))).status).toBe(413)
   expect(service.suppressions()).toEqual([])
 })
 
-test('a sender whose domain is not ASCII is named as people know it', async () => {
+test('an internationalised sender domain is shown in Unicode', async () => {
   const { app, actor } = service
   const accountUuid = parseUuid(actor.accountUuid) ?? new Uint8Array()
   const place = { accountUuid, emailId: 1, recipientId: 1, streamId: 0, listId: 0, address: ADDRESS }
@@ -532,7 +532,7 @@ test('a sender whose domain is not ASCII is named as people know it', async () =
   expect(text).toContain('from <strong><bdi>news.bücher.example</bdi></strong>.')
 })
 
-test('whatever sender, stream and address are called, it is shown as text', async () => {
+test('sender, stream and address are always shown as text', async () => {
   const attack = `"'><script>alert(1)</script>`
   const { app, actor } = service
   app.db.run("UPDATE streams SET name = ? WHERE slug = 'news'", [attack])

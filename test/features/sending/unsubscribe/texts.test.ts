@@ -6,7 +6,7 @@ const names = (text: string): string[] => [...text.matchAll(/\{(\w+)\}/g)].map((
 
 describe.each(TEXTS.map((texts) => [texts.language, texts] as const))('the texts in %s', (_, texts) => {
   // Proves: suppress-15
-  test('are all there, each with the names that the English one has, and without what would be markup', () => {
+  test('are complete, each with the names of the English one, and without markup', () => {
     const shape = (of: object) =>
       Object.fromEntries(
         Object.entries(of).map(([key, text]) => [
@@ -18,7 +18,7 @@ describe.each(TEXTS.map((texts) => [texts.language, texts] as const))('the texts
     expect(shape(texts)).toEqual(Object.fromEntries(wanted))
   })
 
-  test('are those of nobody else', () => {
+  test('differ from those of other languages', () => {
     const others = TEXTS.filter(({ language }) => language !== texts.language)
     expect(
       others.filter(({ language, askSender }) => language === texts.language || askSender === texts.askSender),

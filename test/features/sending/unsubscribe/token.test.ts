@@ -27,7 +27,7 @@ const longest: UnsubscribeFacts = {
   listId: Number.MAX_SAFE_INTEGER,
 }
 
-test('all that a token says comes back, the smallest and the largest', () => {
+test('the smallest and largest values in a token are restored', () => {
   const smallest = {
     ...facts,
     emailId: 0,
@@ -41,7 +41,7 @@ test('all that a token says comes back, the smallest and the largest', () => {
     expect(openUnsubscribeToken(keys, createUnsubscribeToken(keys, each))).toEqual(each)
 })
 
-test('the same facts give the same token, any other fact another one', () => {
+test('the same data gives the same token, any other data another one', () => {
   const others: Partial<UnsubscribeFacts>[] = [
     { accountUuid: new Uint8Array(16).fill(8) },
     { emailId: 1 },
@@ -56,13 +56,13 @@ test('the same facts give the same token, any other fact another one', () => {
   expect(new Set(tokens).size).toBe(others.length + 1)
 })
 
-test('the same facts have the same token in every version of ours: mail that was sent keeps its link', () => {
+test('every version creates the same token for the same data, so links in sent mail keep working', () => {
   expect(createUnsubscribeToken(keys, facts)).toBe(
     'wscAbokk_T569EYSDpI35LW7HOkr4U5e508YzX-8_BwvrC9EC3fjui5UOiczFAXvy-b_rvZEGsJABoPEco_PDBWRnrpq14C4i-k27Oq70-Pc97J9VuZu',
   )
 })
 
-test('a token is base64url of at most 582 characters and about 120 in practice; a sender domain over 100 characters is left out', () => {
+test('a token is base64url of at most 582 characters and about 120 in practice; a sender domain over 100 characters is omitted', () => {
   expect(createUnsubscribeToken(keys, facts)).toMatch(/^[A-Za-z0-9_-]{110,130}$/)
   expect([createUnsubscribeToken(keys, longest).length, MAX_TOKEN_LENGTH]).toEqual([582, 582])
   const senderDomain = `${'c'.repeat(96)}.test`
@@ -72,7 +72,7 @@ test('a token is base64url of at most 582 characters and about 120 in practice; 
   })
 })
 
-test('a token that was changed anywhere, cut or lengthened says nothing', () => {
+test('a token that was changed, truncated or extended is invalid', () => {
   const token = createUnsubscribeToken(keys, facts)
   for (let i = 0; i < token.length; i++) {
     const other = token[i] === 'A' ? 'B' : 'A'
@@ -92,7 +92,7 @@ test('a token that was changed anywhere, cut or lengthened says nothing', () => 
     expect(openUnsubscribeToken(keys, text)).toBeUndefined()
 })
 
-test('the bits of the last character that nobody reads may not differ either', () => {
+test('the unused bits of the last character may not differ either', () => {
   // 436 octets leave four bits of the 582nd character unused.
   const token = createUnsubscribeToken(keys, longest)
   const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
@@ -100,7 +100,7 @@ test('the bits of the last character that nobody reads may not differ either', (
   expect(opened).toEqual([token.slice(-1)])
 })
 
-test('a token of another master key, and what was sealed for another purpose or in another form, say nothing', () => {
+test('a token of another master key, or sealed for another purpose or format, is invalid', () => {
   const other = new KeyRing(new Uint8Array(32).fill(8))
   expect(openUnsubscribeToken(other, createUnsubscribeToken(keys, facts))).toBeUndefined()
   const plain = keys.unseal(Buffer.from(createUnsubscribeToken(keys, facts), 'base64url'), 'unsubscribe')
@@ -112,8 +112,10 @@ test('a token of another master key, and what was sealed for another purpose or 
   expect(openUnsubscribeToken(keys, sealedFor('unsubscribe', new Uint8Array()))).toBeUndefined()
 })
 
-test('an address or a row id that cannot be one is a bug', () => {
-  expect(() => createUnsubscribeToken(keys, { ...facts, address: 'a'.repeat(255) })).toThrow('an address of 255 octets')
+test('an impossible address or row id throws', () => {
+  expect(() => createUnsubscribeToken(keys, { ...facts, address: 'a'.repeat(255) })).toThrow(
+    'address too long: 255 octets',
+  )
   for (const emailId of [-1, 1.5, Number.NaN, 2 ** 53])
-    expect(() => createUnsubscribeToken(keys, { ...facts, emailId })).toThrow('no row id')
+    expect(() => createUnsubscribeToken(keys, { ...facts, emailId })).toThrow('not a row id')
 })

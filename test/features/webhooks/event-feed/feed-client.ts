@@ -1,6 +1,6 @@
 /**
- * @module A reader of the event feed for tests: pages, and streams parsed as the HTML Standard, section 9.2.6, has it. Shares no code with the
- * service.
+ * @module A reader of the event feed for tests: pages, and streams parsed according to the HTML Standard, section
+ * 9.2.6. Shares no code with the service.
  */
 import type { App } from '#features/core/app/app.ts'
 import { type EventType, record } from '#features/core/events/record.ts'
@@ -12,7 +12,7 @@ export interface FeedPage {
   readonly first_seq: number
 }
 
-/** A page of the feed; fails on any answer but 200. */
+/** A page of the feed; fails on any status but 200. */
 export async function page(api: ApiClient, query = ''): Promise<FeedPage> {
   const { status, body } = await api('GET', `/v1/events${query}`)
   if (status !== 200) throw new Error(`${query}: ${status} ${JSON.stringify(body)}`)
@@ -38,17 +38,17 @@ export interface StreamedEvent {
 
 export interface StreamClient extends Disposable {
   readonly response: Response
-  /** Those that were not taken by `next` yet. */
+  /** Events that `next` has not returned yet. */
   readonly waiting: readonly StreamedEvent[]
   readonly comments: readonly string[]
-  /** What a client would send as Last-Event-ID. */
+  /** The id that a client would send as Last-Event-ID. */
   lastEventId(): string
   retryMs(): number | undefined
   /** The next event; undefined when the stream has ended. */
   next(): Promise<StreamedEvent | undefined>
   /** Resolves when the stream has ended, by the service or by `close`. */
   readonly ended: Promise<void>
-  /** Leaves. */
+  /** Disconnects. */
   close(): void
 }
 
@@ -59,7 +59,7 @@ export interface StreamOptions {
   readonly lastEventId?: string
 }
 
-/** Connects; fails on any answer but 200. */
+/** Connects; fails on any status but 200. */
 export async function openStream(url: string, { key, query = '', lastEventId }: StreamOptions): Promise<StreamClient> {
   const leaving = new AbortController()
   const response = await fetch(`${url}/v1/events${query}`, {
@@ -152,13 +152,13 @@ export async function nextSeqs(stream: StreamClient, count: number): Promise<num
 export const numbers = (from: number, to: number): number[] =>
   Array.from({ length: Math.max(0, to - from + 1) }, (_, index) => from + index)
 
-/** Records events as the service does, one of each given type, in one transaction; resolves when they are on disk. */
+/** Records events as the service does, one of each given type, in one transaction; resolves when they are durable. */
 export const recordEvents = (app: App, accountId: number, types: readonly EventType[], data?: object): Promise<void> =>
   app.commit.write((tx) => {
     for (const type of types) record(tx, { accountId, type, at: app.eventTime(), ...(data && { data }) })
   })
 
-/** Stores `count` events at once, past the gate, for tests that need very many; nobody is told of them. */
+/** Stores `count` events at once, past the gate, for tests that need very many; emits no signal. */
 export function seedEvents(app: App, accountId: number, count: number, type = 0, data: string | null = null): void {
   const db = app.db
   const last = db

@@ -8,7 +8,7 @@ import { nextSeqs, numbers, openStream, page, readAll, recordEvents, seedEvents 
 
 describe('the feed', () => {
   // Proves: list-19, feed-1
-  test('has every event of the account in one order, each as in the detail of its email, with its place', async () => {
+  test('has every event of the account in one order, each as in the detail of its email, with its position', async () => {
     await using service = await createEmailApi()
     const { accepted, detail, api, clock } = service
     const first = await accepted()
@@ -29,7 +29,7 @@ describe('the feed', () => {
     })
   })
 
-  test('tells all that an event carries', async () => {
+  test('has all data of an event', async () => {
     await using service = await createTestApi()
     const { app, actor, api } = service
     const data = {
@@ -70,7 +70,7 @@ describe('the feed', () => {
   })
 
   // Proves: feed-1
-  test('is read to its end by asking again with next_after, at any limit, and goes on from there', async () => {
+  test('is read to its end by repeated requests with next_after, at any limit, and continues from there', async () => {
     await using service = await createTestApi()
     const { app, actor, api } = service
     await recordEvents(app, actor.accountId, new Array(23).fill('queued'))
@@ -97,7 +97,7 @@ describe('the feed', () => {
       expectError(await api('GET', `/v1/events?limit=${limit}`), 422, 'validation_failed', 'limit')
   })
 
-  test('with an empty after, types or limit is as without', async () => {
+  test('treats an empty after, types or limit as missing', async () => {
     await using service = await createTestApi()
     const { app, actor, api } = service
     await recordEvents(app, actor.accountId, ['queued', 'sent', 'delivered'])
@@ -109,7 +109,7 @@ describe('the feed', () => {
   })
 
   // Proves: feed-1
-  test('with types has only those, and next_after passes over the others', async () => {
+  test('with types has only those, and next_after skips the others', async () => {
     await using service = await createTestApi()
     const { app, actor, api } = service
     await recordEvents(app, actor.accountId, EVENT_TYPES)
@@ -135,7 +135,7 @@ describe('the feed', () => {
   })
 
   // Proves: feed-2
-  test('has mail that came in with its ids, of no email', async () => {
+  test('has received mail with its ids, without an email', async () => {
     await using service = await createTestApi()
     const { app, actor, api } = service
     const [inbound, mailbox, message] = [newUuid(), newUuid(), newUuid()].map(formatUuid)
@@ -181,7 +181,7 @@ describe('the feed', () => {
     },
   )
 
-  test('looks at no more than 10,000 events a call, so that a rare type costs no more than a frequent one', async () => {
+  test('examines at most 10,000 events per call, so that a rare type costs no more than a frequent one', async () => {
     await using service = await createTestApi()
     const { app, actor, api } = service
     seedEvents(app, actor.accountId, 20_500)
@@ -193,7 +193,7 @@ describe('the feed', () => {
     expect(await page(api, '?types=bounced&after=20000')).toMatchObject({ data: [{ seq: 20_501 }], next_after: 20_501 })
   })
 
-  test('has fewer events on a page when they carry much, and none is left out', async () => {
+  test('has fewer events on a page when they carry much data, and omits none', async () => {
     await using service = await createTestApi()
     const { app, actor, api } = service
     seedEvents(app, actor.accountId, 150, 3, JSON.stringify({ link_url: 'x'.repeat(40_000) }))
@@ -208,12 +208,12 @@ describe('the feed', () => {
     expectError(await service.api('GET', `/v1/events?after=${after}`), 422, 'validation_failed', 'after')
   })
 
-  test('after an event that has not happened is a 422 that names the last one', async () => {
+  test('after a future event is a 422 that names the last one', async () => {
     await using service = await createTestApi()
     const { app, actor, api } = service
     const early = await api('GET', '/v1/events?after=1')
     expectError(early, 422, 'validation_failed', 'after')
-    expect(at(early.body, 'message')).toContain('none yet')
+    expect(at(early.body, 'message')).toContain('no events yet')
     seedEvents(app, actor.accountId, 41)
     expect((await api('GET', '/v1/events?after=41')).status).toBe(200)
     const answer = await api('GET', '/v1/events?after=42')
@@ -222,7 +222,7 @@ describe('the feed', () => {
   })
 
   // Proves: error-11, feed-3
-  test('after an event whose followers are no longer kept is a 410 that says where to go on', async () => {
+  test('after an event whose successors were deleted is a 410 that states where to continue', async () => {
     await using service = await createTestApi()
     const { app, actor, api } = service
     seedEvents(app, actor.accountId, 50)
@@ -233,7 +233,7 @@ describe('the feed', () => {
         status: 410,
         body: { code: 'events_not_kept', type: 'invalid_request', next_after: 20, first_seq: 21 },
       })
-      expect(at(answer.body, 'message')).toContain('after=20 ')
+      expect(at(answer.body, 'message')).toContain('after=20.')
     }
     expect(await page(api, '?after=20&limit=1')).toMatchObject({ data: [{ seq: 21 }], next_after: 21, first_seq: 21 })
     expect(await page(api, '?limit=1')).toMatchObject({ data: [{ seq: 21 }], next_after: 21, first_seq: 21 })
@@ -242,7 +242,7 @@ describe('the feed', () => {
     expect((await api('GET', '/v1/events?after=49')).status).toBe(410)
   })
 
-  test('is read in slices of at most 100 events, or 1,000 of other types, each in a turn of its own', async () => {
+  test('is read in batches of at most 100 events, or 1,000 of other types, each in its own turn', async () => {
     await using service = await createTestApi()
     const { app, actor } = service
     seedEvents(app, actor.accountId, 2500)
@@ -257,7 +257,7 @@ describe('the feed', () => {
     expect(await read('bounced', 250)).toEqual({ events: 0, nextAfter: 2500, turns: 3 })
   })
 
-  test('makes the pages of one account one after the other, and those of others meanwhile', async () => {
+  test('reads pages of one account one after another, and those of others concurrently', async () => {
     await using service = await createTestApi()
     const { app, actor } = service
     const other = await service.newAccount()
@@ -278,11 +278,11 @@ describe('the feed', () => {
   })
 
   // Proves: feed-3
-  test('has no gap when what comes next is removed while it is read: it ends there, and the next is a 410', async () => {
+  test('has no gap when the next events are removed during a read: the page ends there, and the next is a 410', async () => {
     await using service = await createTestApi()
     const { app, actor } = service
     seedEvents(app, actor.accountId, 500)
-    /** Reads, and removes all before an event at a turn. */
+    /** Reads, and removes all events before one during a turn. */
     const read = async (after: string | undefined, turn: number, before: number) => {
       let turns = 0
       const { events, nextAfter, firstSeq } = await readPage(
@@ -296,12 +296,12 @@ describe('the feed', () => {
       return { seqs: events.map((event) => Number(at(JSON.parse(event), 'seq'))), nextAfter, firstSeq }
     }
     expect(await read('0', 2, 150)).toEqual({ seqs: numbers(1, 100), nextAfter: 100, firstSeq: 1 })
-    // Before its first turn: without an `after` it begins where the feed does now, with one it is refused.
+    // Before its first turn: without an `after` it begins at the feed's new start, with one it is rejected.
     expect(await read(undefined, 1, 200)).toEqual({ seqs: numbers(200, 500), nextAfter: 500, firstSeq: 200 })
     await expect(read('199', 1, 300)).rejects.toMatchObject({ status: 410, facts: { next_after: 299, first_seq: 300 } })
   })
 
-  test('of one account has a count of its own and nothing of others', async () => {
+  test('of one account has its own numbering and no events of others', async () => {
     await using service = await createTestApi()
     const { app, actor, api } = service
     const other = await service.newAccount()
@@ -317,7 +317,7 @@ describe('the feed', () => {
     expect((await page(api)).data.map(({ type }) => type)).toEqual(['queued', 'sent'])
   })
 
-  test('is answered only when what it tells is on disk', async () => {
+  test('responds only when its events are durable', async () => {
     await using service = await createTestApi()
     const { app, actor, api } = service
     await recordEvents(app, actor.accountId, ['queued'])
@@ -333,7 +333,7 @@ describe('the feed', () => {
     }
     const answered = page(api).then(() => order.push('answered'))
     await asked.promise
-    // Another request, which waits for nothing, is answered meanwhile.
+    // Another request, which waits for nothing, is served in between.
     expect((await api('GET', '/v1/account')).status).toBe(200)
     synced.resolve()
     await answered
@@ -341,7 +341,7 @@ describe('the feed', () => {
     expect(order).toEqual(['on disk', 'answered'])
   })
 
-  test('is described with both of its content types and all that a reader can give', async () => {
+  test('is described with both content types and all parameters', async () => {
     await using service = await createTestApi()
     const { body } = await service.api('GET', '/openapi.json')
     const operation = at(body, 'paths', '/v1/events', 'get')
@@ -372,7 +372,7 @@ describe('the feed', () => {
 })
 
 // Proves: feed-1
-test('nothing is missing, doubled or out of order while many send and many read, pages and streams alike', async () => {
+test('nothing is missing, duplicated or out of order while many send and many read, in pages and streams', async () => {
   await using service = await createEmailApi()
   const { url, key, api, accepted } = service
   const SENDS = 400
@@ -397,7 +397,7 @@ test('nothing is missing, doubled or out of order while many send and many read,
     using client = await openStream(url, { key })
     return await nextSeqs(client, SENDS)
   }
-  /** Leaves after every few events and comes back with the id of the last. */
+  /** Disconnects after every few events and returns with the id of the last. */
   const restlessStream = async (): Promise<number[]> => {
     const seqs: number[] = []
     let lastEventId = ''

@@ -23,7 +23,7 @@ import { nextSeqs, numbers, openStream, page, recordEvents, type StreamClient, s
 
 const STREAM = { headers: { accept: 'text/event-stream' } }
 
-/** Knows which timers run, and which of them await that a client takes what was written to it. */
+/** Knows which timers run, and which of them wait for a client to read. */
 class WatchedClock extends ManualClock {
   readonly running = new Set<Timer>()
   readonly untaken = new Set<Timer>()
@@ -73,7 +73,7 @@ function readerOf({ body }: Response) {
   return body.getReader()
 }
 
-/** A client that sends a request for a stream and never reads what comes. */
+/** A client that requests a stream and never reads the response. */
 async function openUnread({ url, key }: TestApi): Promise<Socket> {
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
   socket.on('error', () => {})
@@ -85,7 +85,7 @@ async function openUnread({ url, key }: TestApi): Promise<Socket> {
   return socket
 }
 
-/** Resolves when one client has taken all that the kernel keeps for it, and the service writes no more to it. */
+/** Resolves when one client's kernel buffer is full, and the service writes no more to it. */
 async function untilStuck({ clock }: StreamApi): Promise<void> {
   let waiting: Timer | undefined
   let looks = 0
@@ -97,7 +97,7 @@ async function untilStuck({ clock }: StreamApi): Promise<void> {
   })
 }
 
-/** Whether the account can open as many streams as it may have. */
+/** Whether the account can open its maximum of streams. */
 async function areSlotsFree(service: StreamApi): Promise<boolean> {
   const streams: StreamClient[] = []
   try {
@@ -112,7 +112,7 @@ async function areSlotsFree(service: StreamApi): Promise<boolean> {
 }
 
 describe('a stream', () => {
-  test('says what it is, and keeps caches and proxies from holding it', async () => {
+  test('declares its type, and keeps caches and proxies from buffering it', async () => {
     await using service = await createStreamApi()
     using stream = await service.open()
     const { headers } = stream.response
@@ -133,7 +133,7 @@ describe('a stream', () => {
   })
 
   // Proves: feed-4
-  test('tells each event with its seq as id, its type as event and the record of the feed as data', async () => {
+  test('sends each event with its seq as id, its type as event and the feed record as data', async () => {
     await using service = await createStreamApi()
     await service.record('queued', 'sent', 'delivered')
     const { data } = await page(service.api)
@@ -143,7 +143,7 @@ describe('a stream', () => {
   })
 
   // Proves: feed-4
-  test('begins with what is stored after the given event and goes on with what happens, without a seam', async () => {
+  test('begins with the stored events after the given one and continues with new ones, without a gap', async () => {
     await using service = await createStreamApi()
     seedEvents(service.app, service.actor.accountId, 950)
     using stream = await service.open('?after=7')
@@ -157,7 +157,7 @@ describe('a stream', () => {
     expect(stream.waiting).toEqual([])
   })
 
-  test('without a beginning begins with the first event that is kept', async () => {
+  test('without a start begins with the first retained event', async () => {
     await using service = await createStreamApi()
     seedEvents(service.app, service.actor.accountId, 5)
     service.app.db.run('DELETE FROM events WHERE seq <= 2')
@@ -166,7 +166,7 @@ describe('a stream', () => {
   })
 
   // Proves: feed-4
-  test('goes on after Last-Event-ID, which wins over after; an empty one counts for nothing', async () => {
+  test('continues after Last-Event-ID, which overrides after; an empty one is ignored', async () => {
     await using service = await createStreamApi()
     seedEvents(service.app, service.actor.accountId, 9)
     using resumed = await service.open('?after=2', '6')
@@ -175,7 +175,7 @@ describe('a stream', () => {
     expect(await nextSeqs(fresh, 7)).toEqual(numbers(3, 9))
   })
 
-  test('with types tells only those, and the heartbeat moves the id of the client over the others', async () => {
+  test("with types sends only those, and the heartbeat moves the client's id past the others", async () => {
     await using service = await createStreamApi()
     using stream = await service.open('?types=bounced,failed')
     await service.record('queued', 'bounced', 'sent', 'failed', 'sent', 'delivered')
@@ -189,7 +189,7 @@ describe('a stream', () => {
     expect(await nextSeqs(stream, 1)).toEqual([8])
   })
 
-  test('with types that are rare goes through what is stored in bounded steps, and the client knows how far', async () => {
+  test('with rare types scans stored events in limited steps, and the client learns the position', async () => {
     await using service = await createStreamApi()
     seedEvents(service.app, service.actor.accountId, 25_000)
     await service.record('bounced')
@@ -200,13 +200,13 @@ describe('a stream', () => {
     expect(nothing.waiting).toEqual([])
   })
 
-  test('that has nothing to tell sends a comment every 15 seconds', async () => {
+  test('without new events sends a comment every 15 seconds', async () => {
     await using service = await createStreamApi()
     using stream = await service.open()
     await service.record('queued')
     await stream.next()
     for (let beats = 1; beats <= 3; beats++) {
-      // The service begins to wait only when the client has what was sent before.
+      // The service begins to wait only when the client has the previous data.
       await eventually(() => {
         if (stream.comments.length < beats) service.clock.advance(HEARTBEAT_MS)
         return stream.comments.length >= beats
@@ -215,7 +215,7 @@ describe('a stream', () => {
     expect(new Set(stream.comments)).toEqual(new Set(['heartbeat']))
   })
 
-  test('whose account has nothing but events of other types sends its comment every 15 seconds all the same', async () => {
+  test('whose account has only events of other types also sends a comment every 15 seconds', async () => {
     await using service = await createStreamApi()
     using stream = await service.open('?types=bounced')
     await service.record('bounced')
@@ -224,19 +224,19 @@ describe('a stream', () => {
       if (seq > 200) throw new Error('no comment in 200 seconds')
       await service.record('sent')
       service.clock.advance(seconds(1))
-      // A turn for the stream to look at it, and for its client to hear of it.
+      // A tick for the stream to check, and for its client to notice.
       expect((await service.api('GET', '/v1/account')).status).toBe(200)
     }
     expect(Number(stream.lastEventId())).toBeGreaterThan(15)
   })
 
-  test('tells no event before it is on disk', async () => {
+  test('sends no event before it is durable', async () => {
     await using service = await createStreamApi()
     const { app, actor } = service
     await service.record('queued')
     using stream = await service.open()
     expect(await nextSeqs(stream, 1)).toEqual([1])
-    // As it is while a group is being synced: what is there can be read already, and how far the disk is comes with the signal.
+    // As while a group is being synced: the rows are readable already, and the signal reports how far the disk is.
     seedEvents(app, actor.accountId, 3)
     app.eventsRecorded.emit({ accountId: actor.accountId, lastSeq: 3 })
     expect(await nextSeqs(stream, 2)).toEqual([2, 3])
@@ -248,7 +248,7 @@ describe('a stream', () => {
     expect(await nextSeqs(stream, 1)).toEqual([4])
   })
 
-  test('begins only when what was stored before is on disk', async () => {
+  test('begins only when earlier events are durable', async () => {
     await using service = await createStreamApi()
     const { app } = service
     await service.record('queued')
@@ -273,7 +273,7 @@ describe('a stream', () => {
     expect(await nextSeqs(stream, 1)).toEqual([1])
   })
 
-  test('tells what is recorded while it opens', async () => {
+  test('sends events recorded while it opens', async () => {
     await using service = await createStreamApi()
     const { commit } = service.app
     const barrier = commit.barrier.bind(commit)
@@ -286,7 +286,7 @@ describe('a stream', () => {
     expect(await nextSeqs(stream, 1)).toEqual([1])
   })
 
-  test('tells one account nothing of another', async () => {
+  test('sends no events of other accounts', async () => {
     await using service = await createStreamApi()
     const other = await service.newAccount()
     using theirs = await openStream(service.url, { key: await service.newKey([], other) })
@@ -299,7 +299,7 @@ describe('a stream', () => {
   })
 
   // Proves: feed-3
-  test('refuses where it cannot begin with the errors of the feed, as JSON', async () => {
+  test('returns the errors of the feed as JSON when it cannot begin', async () => {
     await using service = await createStreamApi()
     const { app, actor, api } = service
     seedEvents(app, actor.accountId, 9)
@@ -318,7 +318,7 @@ describe('a stream', () => {
   })
 
   // Proves: feed-3
-  test('ends when what it has not told is removed, and its client is then told so', async () => {
+  test('ends when unsent events are removed, and the client then gets an error', async () => {
     await using service = await createStreamApi()
     using stream = await service.open('?types=bounced')
     await service.record('bounced')
@@ -336,7 +336,7 @@ describe('a stream', () => {
     expect(await nextSeqs(resumed, 1)).toEqual([22])
   })
 
-  test('is asked for by name: any other Accept gets JSON', async () => {
+  test('is served only for its media type: any other Accept gets JSON', async () => {
     await using service = await createStreamApi()
     const typeFor = async (accept: string) => {
       const leaving = new AbortController()
@@ -367,7 +367,7 @@ describe('a stream', () => {
   })
 
   // Proves: feed-4
-  test('ends at once when its key is deleted, and no other stream of the account does', async () => {
+  test('ends immediately when its key is deleted, unlike other streams of the account', async () => {
     await using service = await createStreamApi()
     const key = await service.newKey(['emails:read'])
     using stream = await openStream(service.url, { key })
@@ -384,7 +384,7 @@ describe('a stream', () => {
   })
 
   // Proves: feed-4
-  test('ends at once when its account is switched off, though the key is there', async () => {
+  test('ends immediately when its account is disabled, although the key exists', async () => {
     await using service = await createStreamApi()
     const { app, actor } = service
     using stream = await service.open()
@@ -396,7 +396,7 @@ describe('a stream', () => {
     expect((await service.api('GET', '/v1/events')).status).toBe(401)
   })
 
-  test('tells nothing more once its actor lost access, even when nobody announced that', async () => {
+  test('sends nothing more once its actor lost access, even without a signal', async () => {
     await using service = await createStreamApi()
     const key = await service.newKey(['emails:read'])
     using stream = await openStream(service.url, { key })
@@ -407,7 +407,7 @@ describe('a stream', () => {
     expect(await stream.next()).toBeUndefined()
   })
 
-  test('goes on when what would have revoked its key is undone', async () => {
+  test('continues when the revocation of its key is rolled back', async () => {
     await using service = await createStreamApi()
     const { app, actor } = service
     using stream = await service.open()
@@ -422,7 +422,7 @@ describe('a stream', () => {
     expect(await nextSeqs(stream, 2)).toEqual([1, 2])
   })
 
-  describe('of a user who is signed in ends at once when', () => {
+  describe('of a signed-in user ends immediately when', () => {
     const cases: readonly [
       string,
       (service: StreamApi, session: BrowserSession, person: TestUser) => Promise<unknown>,
@@ -475,21 +475,21 @@ describe('a stream', () => {
     })
   })
 
-  test('ends at once when the service stops, and with it a client that does not read', async () => {
+  test('ends immediately when the service stops, even if its client does not read', async () => {
     const service = await createStreamApi()
     seedEvents(service.app, service.actor.accountId, 100_000)
     const stream = await service.open('?after=100000')
     const unread = await openUnread(service)
     const closed = new Promise((resolve) => unread.once('close', resolve))
     await untilStuck(service)
-    // The clock stands still: nothing here ends by the grace of the stop.
+    // The clock stands still, so the grace of the stop ends nothing here.
     await service[Symbol.asyncDispose]()
     await stream.ended
     unread.resume()
     await closed
   })
 
-  test('is refused once the service stops', async () => {
+  test('is rejected once the service stops', async () => {
     await using service = await createStreamApi()
     const { app, actor } = service
     const ending = new AbortController()
@@ -500,7 +500,7 @@ describe('a stream', () => {
   })
 })
 
-describe('streams have bounds', () => {
+describe('streams have limits', () => {
   test(`the ${MAX_STREAMS_PER_ACCOUNT + 1}th of an account is a 429; another account has its own`, async () => {
     await using service = await createStreamApi()
     const streams: StreamClient[] = []
@@ -513,7 +513,7 @@ describe('streams have bounds', () => {
     for (const stream of streams) stream.close()
   })
 
-  test('a client that leaves gives its place back, and nothing listens any more', async () => {
+  test('a client that disconnects frees its slot, and no listener remains', async () => {
     await using service = await createStreamApi()
     const { app, actor } = service
     let listeners = 0
@@ -535,7 +535,7 @@ describe('streams have bounds', () => {
       for (const stream of streams) stream.close()
       await eventually(() => listeners === 0)
     }
-    // One that leaves in the middle of what it has not read.
+    // One that disconnects in the middle of unread data.
     seedEvents(app, actor.accountId, 50_000)
     const unread = await openUnread(service)
     await untilStuck(service)
@@ -563,7 +563,7 @@ describe('streams have bounds', () => {
   })
 
   // Proves: feed-4
-  test('catching up, all make one piece in a turn of the event loop, so that requests wait for one and not for each', async () => {
+  test('all streams that catch up produce one piece per tick, so requests wait for one piece and not for each', async () => {
     await using service = await createStreamApi()
     const { app, actor } = service
     seedEvents(app, actor.accountId, 2000)
@@ -591,7 +591,7 @@ describe('streams have bounds', () => {
     expect(new Set(pieceTurns).size).toBe(pieceTurns.length)
   })
 
-  test('nothing is made ahead of a client, and nothing of a stream is left when it leaves', async () => {
+  test('nothing is produced ahead of a client, and nothing remains when it disconnects', async () => {
     await using service = await createStreamApi()
     const { app, actor, clock } = service
     await service.record('queued', 'sent')
@@ -614,18 +614,18 @@ describe('streams have bounds', () => {
     const reader = readerOf(streams.open(request, actor, { after: 0, types: ALL_TYPES }))
     await reader.read()
     await reader.read()
-    // It has all there is, and waits for more.
+    // It has everything, and waits for more.
     const waiting = reader.read()
     await eventually(() => clock.running.size > before)
     await yieldToEventLoop()
     await reader.cancel()
     await waiting
-    // It does not go on to wait either.
+    // It does not continue to wait either.
     for (let turn = 0; turn < 5; turn++) await yieldToEventLoop()
     expect([clock.running.size, streams.size]).toEqual([before, 0])
   })
 
-  test('of events that carry much a piece has few, and the stream has all', async () => {
+  test('a piece has few events when they carry much data, and the stream has all', async () => {
     await using service = await createStreamApi()
     const { app, actor } = service
     seedEvents(app, actor.accountId, 150, 3, JSON.stringify({ link_url: 'x'.repeat(8000) }))
@@ -642,7 +642,7 @@ describe('streams have bounds', () => {
     expect(Array.from(text.matchAll(/^id: (\d+)$/gm), ([, id]) => Number(id))).toEqual(numbers(1, 150))
   })
 
-  test('a client that takes nothing for a minute is cut off, and its place is free', async () => {
+  test('a client that reads nothing for a minute is disconnected, and its slot is free', async () => {
     await using service = await createStreamApi()
     const { app, actor, clock } = service
     seedEvents(app, actor.accountId, 100_000)
@@ -661,7 +661,7 @@ describe('streams have bounds', () => {
   })
 
   // Proves: feed-4
-  test('clients that never read cost a bounded memory while 100,000 events come, and others are answered', async () => {
+  test('clients that never read use limited memory during 100,000 events, and others are served', async () => {
     await using service = await createTestApi()
     const { app, actor, api } = service
     const EVENTS = 100_000

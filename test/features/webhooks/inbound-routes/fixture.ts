@@ -1,6 +1,6 @@
 /**
- * @module Inbound routes over HTTP for tests, with a receiver of their webhooks. Mail arrives as its processing stores it, without SMTP: the route of
- * its recipient is found, its row and its event are written.
+ * @module Inbound routes over HTTP for tests, with a receiver of their webhooks. Mail arrives as its processing stores
+ * it, without SMTP: finds the route of its recipient, and writes its row and event.
  */
 import type { App } from '#features/core/app/app.ts'
 import { storeInbound } from '#features/receiving/inbound/store.ts'
@@ -24,7 +24,7 @@ export interface Arrived {
 export interface RouteService extends WebhookService {
   /** Public id of the account's inbound domain. */
   readonly domainId: string
-  /** Makes a route of the domain, at the receiver unless told otherwise; `data` of the 201. */
+  /** Creates a route of the domain, to the receiver by default; `data` of the 201. */
   addRoute(request?: Json): Promise<Json & { id: string }>
   /** `data` of the route. */
   route(id: string): Promise<Json>

@@ -1,4 +1,4 @@
-/** Inbound routes as a resource; what they tell is in `route-webhooks.test.ts`. */
+/** Inbound routes as a resource; `route-webhooks.test.ts` has their webhooks. */
 import { describe, expect, test } from 'bun:test'
 import { findRoute, matchRoute, matchTypeName, type RouteRule } from '#features/receiving/route-rules/match.ts'
 import { deleteDomain } from '#features/sending/emails/delete-domain.ts'
@@ -28,7 +28,7 @@ const listRouteRules = ({ app }: RouteService, domainId: number): RouteRule[] =>
     .all(domainId)
     .map((row) => ({ ...row, matchType: matchTypeName(row.matchType) }))
 
-/** The pattern of the route that a local part falls to now, found among all routes or among those that can be it. */
+/** The pattern of the route that matches a local part now, found among all routes or among the candidates. */
 function findMatch(service: RouteService, localPart: string): string | undefined {
   const { app } = service
   const row = app.db.query<{ id: number }, [string]>('SELECT id FROM domains WHERE domain = ?').get(INBOUND)
@@ -38,7 +38,7 @@ function findMatch(service: RouteService, localPart: string): string | undefined
 }
 
 // Proves: inbound-12
-test('a route is made, read, listed, changed in part and deleted, each change with an audit row', async () => {
+test('a route is created, read, listed, changed in part and deleted, each change with an audit row', async () => {
   await using service = await startRouteService()
   const { api, actor, domainId, clock } = service
   const created = await api('POST', '/v1/inbound-routes', {
@@ -100,7 +100,7 @@ test('a route is made, read, listed, changed in part and deleted, each change wi
 })
 
 // Proves: inbound-12
-test('without priority, URL and is_active a route has priority 0, tells nobody and is active', async () => {
+test('without priority, URL and is_active a route has priority 0, posts nothing and is active', async () => {
   await using service = await startRouteService()
   const { api, domainId } = service
   const { body } = await api('POST', '/v1/inbound-routes', { domain_id: domainId, match_type: 'catch_all' })
@@ -163,7 +163,7 @@ describe('422 and nothing is stored for', () => {
     expect((await api('GET', '/v1/inbound-routes')).body).toMatchObject({ data: [made], pagination: { total: 1 } })
   })
 
-  test('an unknown match type, or a domain by its name, in words that say what can be', async () => {
+  test('an unknown match type, or a domain by its name, with the valid values in the message', async () => {
     await using service = await startRouteService()
     const { api, domainId } = service
     for (const [body, message] of [
@@ -173,20 +173,20 @@ describe('422 and nothing is stored for', () => {
       ],
       [
         { domain_id: INBOUND, pattern: 'a', match_type: 'exact' },
-        'Give the id of a domain, not its name; GET /v1/domains lists them.',
+        'domain_id must be the id of a domain, not its name; GET /v1/domains lists them.',
       ],
     ] as const)
       expect(at((await api('POST', '/v1/inbound-routes', body)).body, 'message')).toBe(message)
   })
 
-  test('a URL that leads to a private address, unless the operator allows it', async () => {
+  test('a URL that resolves to a private address, unless the operator allows it', async () => {
     await using service = await startRouteService({ settings: { TASSIS_ALLOW_PRIVATE_NETWORKS: 'false' } })
     const { api, domainId } = service
     const body = { domain_id: domainId, pattern: 'support', match_type: 'exact', webhook_url: 'https://10.0.0.1/' }
     expectError(await api('POST', '/v1/inbound-routes', body), 422, 'invalid_url', 'webhook_url')
   })
 
-  test('a change of nothing, and one that leaves no pattern to compare', async () => {
+  test('a change without fields, and one that leaves no pattern', async () => {
     await using service = await startRouteService()
     const { api, addRoute } = service
     const { id } = await addRoute({ match_type: 'catch_all', pattern: '' })
@@ -213,7 +213,7 @@ describe('422 and nothing is stored for', () => {
 })
 
 // Proves: inbound-12
-test('a domain has one route of a pattern and match type, however it is written: 409 names the one there is', async () => {
+test('a domain has one route per pattern and match type, in any spelling: the 409 names the existing one', async () => {
   await using service = await startRouteService()
   const { api, domainId, addRoute } = service
   const { id } = await addRoute()
@@ -226,10 +226,10 @@ test('a domain has one route of a pattern and match type, however it is written:
   const another = await api('POST', '/v1/inbound-routes', { ...second, match_type: 'catchall', pattern: 'b' })
   expectError(another, 409, 'inbound_route_exists')
   expect(at(another.body, 'message')).toBe(
-    `The domain ${INBOUND} has a catch_all route already; change ${all.id} in its place.`,
+    `The domain ${INBOUND} has a catch_all route already; change ${all.id} instead.`,
   )
   expectError(await api('PUT', `/v1/inbound-routes/${prefix.id}`, { match_type: 'exact' }), 409, 'inbound_route_exists')
-  // Not with itself.
+  // It does not collide with itself.
   await service.put(id, { pattern: 'Support@' })
 })
 
@@ -251,7 +251,7 @@ test('an account has at most 1,000 routes', async () => {
 })
 
 // Proves: inbound-13
-test('mail falls to active routes only, in the order of priority and match type', async () => {
+test('mail matches active routes only, in the order of priority and match type', async () => {
   await using service = await startRouteService()
   const { addRoute, put } = service
   await addRoute({ match_type: 'catch_all', pattern: '', webhook_url: null })
@@ -270,7 +270,7 @@ test('mail falls to active routes only, in the order of priority and match type'
   expect(findMatch(service, 'support')).toBe('')
 })
 
-test('what is found by index is what is found among all routes, whatever they are', async () => {
+test('the index finds the same route as a comparison of all routes', async () => {
   await using service = await startRouteService()
   const { app, actor, addRoute } = service
   await addRoute({ webhook_url: null })
@@ -289,7 +289,7 @@ test('what is found by index is what is found among all routes, whatever they ar
   expect(found.at(-1)).toBeUndefined()
 })
 
-test('the routes of a deleted domain are gone for their account at once, and their rows with the next removal', async () => {
+test('the routes of a deleted domain disappear for their account immediately, and their rows with the next removal', async () => {
   await using service = await startRouteService()
   const { api, app, actor, domainId, addRoute } = service
   const { id } = await addRoute()

@@ -4,7 +4,7 @@ import { AppError } from '#platform/errors.ts'
 
 const DOMAIN = 'xn--bcher-kva.test'
 const STAR =
-  'A "*" stands for nothing in a pattern: for all addresses of the domain use match_type catch_all, for all that begin alike prefix, with only their beginning as the pattern.'
+  'Wildcards are not supported; use match_type catch_all for all addresses of the domain, or match_type prefix with the common start of the addresses as the pattern.'
 
 // Proves: inbound-14
 test.each([
@@ -32,32 +32,36 @@ test.each([
   [
     'exact',
     '',
-    'Give the part before the @ of the addresses, such as support; only a route of match_type catch_all needs none.',
+    'pattern must not be empty unless match_type is catch_all; provide the part of the addresses before the @, such as support.',
   ],
   [
     'prefix',
     ' ',
-    'Give the part before the @ of the addresses, such as support; only a route of match_type catch_all needs none.',
+    'pattern must not be empty unless match_type is catch_all; provide the part of the addresses before the @, such as support.',
   ],
-  ['exact', '@b\u00fccher.test', 'The pattern names no address: the address has nothing before the @.'],
+  ['exact', '@b\u00fccher.test', 'The pattern is not a valid address: the address has nothing before the @.'],
   [
     'exact',
     'a b',
-    'The pattern names no address: the part before the @ has a space or a character that is only allowed in quotes.',
+    'The pattern is not a valid address: the part before the @ has a space or a character that is only allowed in quotes.',
   ],
-  ['exact', 'no.', 'The pattern names no address: the part before the @ has an extra dot.'],
-  ['exact', 'a\u0000', 'The pattern names no address: the address has a line break or another control character.'],
-  ['exact', 'x'.repeat(65), 'The pattern names no address: the part before the @ is longer than 64 octets.'],
+  ['exact', 'no.', 'The pattern is not a valid address: the part before the @ has an extra dot.'],
+  [
+    'exact',
+    'a\u0000',
+    'The pattern is not a valid address: the address has a line break or another control character.',
+  ],
+  ['exact', 'x'.repeat(65), 'The pattern is not a valid address: the part before the @ is longer than 64 octets.'],
   ...(['*', 'yy*', '*@b\u00fccher.test', '"a*b"'] as const).flatMap((star) => [
     ['exact', star, STAR] as const,
     ['prefix', star, STAR] as const,
   ]),
   ['prefix', '"a', undefined],
-  ['prefix', '.a', 'The pattern names no address: the part before the @ has an extra dot.'],
+  ['prefix', '.a', 'The pattern is not a valid address: the part before the @ has an extra dot.'],
   [
     'exact',
     'support@example.com',
-    `The pattern names the domain example.com, but the route is of ${DOMAIN}; give only the part before the @.`,
+    `The pattern names the domain example.com, but the route belongs to ${DOMAIN}; provide only the part before the @.`,
   ],
   ['prefix', 'a@b@c', undefined],
 ] as const)('%s %j is refused: %s', (matchType, given, message) => {

@@ -1,4 +1,4 @@
-/** How the webhooks of inbound routes are told: over TLS, with a clock that the tests move. */
+/** Webhooks of inbound routes: over TLS, with a clock that the tests move. */
 import { describe, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
 import { WebhookDispatcher } from '#features/webhooks/webhooks/dispatcher.ts'
@@ -27,7 +27,7 @@ const isSignedWith = (request: ReceivedRequest | undefined, secret: string): boo
 /** Status codes of inbound emails. */
 const [RECEIVED, DELIVERED] = [0, 1]
 
-/** Resolves with the history, newest first, once it is as long and nothing of it is under way. */
+/** Resolves with the history, newest first, once it has that length and nothing of it is in flight. */
 const waitForDeliveries = (service: RouteService, id: string, count: number): Promise<Json[]> =>
   eventually(async () => {
     const all = await service.history(id, '?per_page=100')
@@ -43,7 +43,7 @@ async function advanceToNextAttempt({ history, clock }: RouteService, id: string
 
 describe('mail of a route', () => {
   // Proves: notify-17, notify-30, inbound-16
-  test('is told to its URL alone, as a POST of its payload, signed with the secret of the account', async () => {
+  test('is posted to its URL alone, signed with the secret of the account', async () => {
     await using service = await startRouteService()
     const { app, actor, receiver, addRoute, arrive, inboundRow, clock, history } = service
     const route = await addRoute()
@@ -99,7 +99,7 @@ describe('mail of a route', () => {
   })
 
   // Proves: notify-30
-  test('is told to subscribed webhooks too, with the same bytes and their own secret; that says nothing of the mail', async () => {
+  test('is posted to subscribed webhooks too, with the same bytes and their own secret, without effect on the mail', async () => {
     await using service = await startRouteService()
     const { app, actor, receiver, addWebhook, addRoute, arrive, inboundRow } = service
     const hook = await addWebhook(['email.inbound'])
@@ -124,7 +124,7 @@ describe('mail of a route', () => {
     ])
   })
 
-  test('whose event is damaged ends in the history, and holds up nobody', async () => {
+  test('whose event is corrupt ends in the history, and holds up nothing', async () => {
     await using service = await startRouteService()
     const { app, addRoute, arrive, clock, receiver } = service
     const damaged = await addRoute({ pattern: 'a' })
@@ -151,7 +151,7 @@ describe('mail of a route', () => {
     }
   })
 
-  test('that was deleted before it could be told is not told', async () => {
+  test('that was deleted before its attempt is not posted', async () => {
     await using service = await startRouteService()
     const { api, app, addRoute, arrive, receiver } = service
     const route = await addRoute()
@@ -164,13 +164,13 @@ describe('mail of a route', () => {
       const all = await service.history(route.id, '?status=undeliverable')
       return all.length > 0 ? all : undefined
     })
-    expect(delivery).toMatchObject({ inbound_email_id: id, attempts: 1, error: 'The event is gone.' })
+    expect(delivery).toMatchObject({ inbound_email_id: id, attempts: 1, error: 'The event was deleted.' })
     expect(receiver.requests).toHaveLength(1)
     const again = await api('POST', `/v1/inbound-routes/${route.id}/deliveries/${delivery?.['id']}/replay`)
     expectError(again, 409, 'event_gone')
   })
 
-  test('reaches every URL of many routes, and no more than fifty attempts of an account are under way', async () => {
+  test('reaches every URL of many routes, with at most fifty attempts of an account in flight', async () => {
     await using service = await startRouteService()
     const { receiver, addRoute, arrive } = service
     const gate = Promise.withResolvers<void>()
@@ -192,10 +192,11 @@ describe('mail of a route', () => {
   })
 })
 
-test('of large mail as much is under way in an account as fits into 8 MiB, to whatever webhooks; the rest follows', async () => {
+test('that is large has at most 8 MiB in flight per account, over all its webhooks; the remaining mail follows', async () => {
   await using service = await startRouteService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '1' } })
   const { receiver, addRoute, addWebhook, arrive } = service
-  // 34 URLs, and fewer than 50 attempts: it is the size that counts. With what else is in a payload the 32nd quarter of a MiB fills it.
+  // 34 URLs, and fewer than 50 attempts, so the size decides. With the other payload data, the 32nd quarter of a MiB
+  // fills the limit.
   for (let n = 0; n < 2; n++) await addWebhook(['email.inbound'], `/hook${n}`)
   const gate = Promise.withResolvers<void>()
   receiver.answer(async () => {
@@ -208,7 +209,7 @@ test('of large mail as much is under way in an account as fits into 8 MiB, to wh
   await service.app.commit.barrier()
   expect(service.webhooks?.inFlight).toBe(32)
   gate.resolve()
-  // Every route is told of its one message, both webhooks of all.
+  // Every route posts its one message, both webhooks post all.
   const requests = await receiver.received(32 + 2 * 32)
   await eventually(() => service.webhooks?.inFlight === 0)
   expect(requests).toHaveLength(96)
@@ -217,7 +218,7 @@ test('of large mail as much is under way in an account as fits into 8 MiB, to wh
 
 describe('a failing URL of a route', () => {
   // Proves: inbound-15
-  test('is tried again on the ladder with the same bytes, and what it never takes says so', async () => {
+  test('is retried on the schedule with the same bytes, and mail that it never accepts records that', async () => {
     await using service = await startRouteService()
     const { receiver, addRoute, arrive, inboundRow } = service
     receiver.answer({ status: 500 })
@@ -236,23 +237,23 @@ describe('a failing URL of a route', () => {
     expect(inboundRow(id)).toEqual({
       status: RECEIVED,
       deliveredAt: null,
-      error: 'The webhook of the route did not take it: The answer was 500. That was the last of 5 attempts.',
+      error: 'The webhook of the route failed: The response status was 500. That was the last of 5 attempts.',
     })
     expect(await service.route(route.id)).toMatchObject({
       failure_count: 5,
-      last_failure_reason: 'The answer was 500.',
+      last_failure_reason: 'The response status was 500.',
     })
   })
 
   // Proves: inbound-15, inbound-16
-  test('is off after ten failures in a row, and what waits is ended; any change of the route switches it on again', async () => {
+  test('is deactivated after ten consecutive failures, and pending deliveries end; any change of the route reactivates it', async () => {
     await using service = await startRouteService()
     const { api, receiver, addRoute, arrive, inboundRow, put } = service
     receiver.answer({ status: 500 })
     const route = await addRoute()
     const first = await arrive('support')
     for (let n = 1; n < 10; n++) await arrive('support', { subject: `${n}` })
-    // Through its rests.
+    // Through its backoffs.
     await eventually(async () => {
       if (service.webhooks?.inFlight === 0) service.clock.advance(seconds(1))
       return (await service.history(route.id)).length === 10
@@ -266,11 +267,11 @@ describe('a failing URL of a route', () => {
     })
     expect((await service.history(route.id)).map(({ status }) => status)).toEqual(Array(10).fill('undeliverable'))
     expect(inboundRow(first.id).error).toStartWith(
-      'The webhook of the route did not take it: The answer was 500. The webhook was deactivated after 10',
+      'The webhook of the route failed: The response status was 500. The webhook was deactivated after 10',
     )
     const log = at((await api('GET', '/v1/audit-logs?per_page=1')).body, 'data') as Json[]
     expect([log[0]?.['action'], log[0]?.['resource_id']]).toEqual(['inbound_route.webhook_deactivated', route.id])
-    // It still gets its mail, which nobody is told of.
+    // It still gets its mail, which is posted nowhere.
     await addRoute({ pattern: 'sales', webhook_url: null })
     const missed = await arrive('support', { subject: 'missed' })
     await arrive('sales', { subject: 'of another route' })
@@ -290,7 +291,7 @@ describe('a failing URL of a route', () => {
     expect(inboundRow(missed.id).status).toBe(DELIVERED)
   })
 
-  test('is not off by failures any more once its user has switched the route off', async () => {
+  test('no longer counts as deactivated by failures once its user deactivated the route', async () => {
     await using service = await startRouteService()
     const { app, addRoute, put } = service
     const { id } = await addRoute()
@@ -303,14 +304,14 @@ describe('a failing URL of a route', () => {
   })
 
   // Proves: inbound-16
-  test('that is refused for good is undeliverable at once; replayed, it is told again and the mail is delivered', async () => {
+  test('that rejects mail permanently makes it undeliverable immediately; a replay posts it again and delivers it', async () => {
     await using service = await startRouteService()
     const { api, receiver, addRoute, arrive, inboundRow } = service
     receiver.answer({ status: 404 })
     const route = await addRoute()
     const { id, seq } = await arrive('support')
     const [refused] = await waitForDeliveries(service, route.id, 1)
-    expect(inboundRow(id).error).toBe('The webhook of the route did not take it: The answer was 404.')
+    expect(inboundRow(id).error).toBe('The webhook of the route failed: The response status was 404.')
     receiver.answer({})
     const replay = await api('POST', `/v1/inbound-routes/${route.id}/deliveries/${refused?.['id']}/replay`)
     expect({ status: replay.status, data: at(replay.body, 'data') }).toMatchObject({
@@ -330,18 +331,18 @@ describe('a failing URL of a route', () => {
   })
 })
 
-describe('the end of what a route tells', () => {
+describe("the end of a route's pending deliveries", () => {
   const ENDS: readonly (readonly [
     how: string,
     end: (service: RouteService, id: string) => Promise<unknown>,
     says: string,
   ])[] = [
-    ['the route is switched off', ({ put }, id) => put(id, { is_active: false }), 'The webhook was switched off.'],
-    ['its URL is taken away', ({ put }, id) => put(id, { webhook_url: null }), 'The webhook was switched off.'],
+    ['the route is switched off', ({ put }, id) => put(id, { is_active: false }), 'The webhook was deactivated.'],
+    ['its URL is taken away', ({ put }, id) => put(id, { webhook_url: null }), 'The webhook was deactivated.'],
     ['it is deleted', ({ api }, id) => api('DELETE', `/v1/inbound-routes/${id}`), 'The webhook was deleted.'],
   ]
   // Proves: inbound-15
-  test.each(ENDS)('comes when %s: no attempt more, and the mail says so', async (_, end, says) => {
+  test.each(ENDS)('comes when %s: no further attempt, and the mail records it', async (_, end, says) => {
     await using service = await startRouteService()
     const { receiver, addRoute, arrive, inboundRow, clock, app } = service
     receiver.answer({ status: 503 })
@@ -349,7 +350,7 @@ describe('the end of what a route tells', () => {
     const { id } = await arrive('support')
     await waitForDeliveries(service, route.id, 1)
     await end(service, route.id)
-    expect(inboundRow(id).error).toBe(`The webhook of the route did not take it: The answer was 503. ${says}`)
+    expect(inboundRow(id).error).toBe(`The webhook of the route failed: The response status was 503. ${says}`)
     clock.advance(hours(10))
     await app.commit.barrier()
     expect({ requests: receiver.requests.length, inFlight: service.webhooks?.inFlight }).toEqual({
@@ -359,7 +360,7 @@ describe('the end of what a route tells', () => {
   })
 
   // Proves: inbound-16
-  test('keeps the history; with a URL again the route tells what comes from then on', async () => {
+  test('keeps the history; with a URL again the route posts mail from then on', async () => {
     await using service = await startRouteService()
     const { api, receiver, addRoute, arrive, put } = service
     const route = await addRoute()
@@ -417,7 +418,7 @@ describe('the inbound secret', () => {
     ])
   })
 
-  test('that is rotated while an attempt is under way: how that one ends says nothing of the endpoint, though the clock stands', async () => {
+  test('that is rotated during an attempt makes its outcome not count, even while the clock stands still', async () => {
     await using service = await startRouteService()
     const { app, actor, receiver, addRoute, arrive } = service
     const gate = Promise.withResolvers<void>()
@@ -437,7 +438,7 @@ describe('the inbound secret', () => {
 })
 
 // Proves: inbound-15
-test('the webhook of a route is nowhere under /v1/webhooks, and does not count there', async () => {
+test('the webhook of a route never appears under /v1/webhooks, and does not count there', async () => {
   await using service = await startRouteService()
   const { api, receiver, addRoute } = service
   const { id } = await addRoute()
@@ -456,7 +457,7 @@ test('the webhook of a route is nowhere under /v1/webhooks, and does not count t
 })
 
 // Proves: inbound-15
-test('a restart tells what came while nobody did, and takes up the retries', async () => {
+test('a restart posts mail that arrived in between, and resumes retries', async () => {
   await using service = await startRouteService()
   const { app, receiver, addRoute, arrive, clock, history } = service
   receiver.answer({ status: 503 })

@@ -1,4 +1,4 @@
-/** What becomes of an attempt by what was answered. */
+/** The classification of an attempt by its response. */
 import { expect, test } from 'bun:test'
 import { classifyResponse } from '#features/webhooks/webhooks/attempt.ts'
 
@@ -31,7 +31,7 @@ test('any 2xx is delivered, any 5xx and no response are transient, everything el
   })
 })
 
-test('an endpoint is given a rest after a 5xx, no response, and when it says that it is too busy or too early', () => {
+test('a 5xx, no response, and statuses for too busy or too early cause a backoff', () => {
   const statuses = [200, 302, 400, 404, 408, 410, 425, 429, 500, 503, 600]
   const passing = statuses.filter(
     (status) =>

@@ -1,4 +1,4 @@
-/** Who is mailed when failures have switched a webhook off. */
+/** Notices by mail about webhooks that failures deactivated. */
 import { describe, expect, test } from 'bun:test'
 import type { App } from '#features/core/app/app.ts'
 import { createDeactivationNotifier } from '#features/webhooks/webhooks/deactivation-notices.ts'
@@ -23,7 +23,7 @@ const notices = ({ db, content }: App): Notice[] =>
     .all()
     .map(({ to, subject, ref }) => ({ to, subject, text: new TextDecoder().decode(content.get(ref)) }))
 
-/** Ten events that the receiver answers with 404. */
+/** Ten events that get a 404 from the receiver. */
 async function failTenTimes(service: WebhookService, webhook: CreatedWebhook): Promise<void> {
   service.receiver.answer({ status: 404 })
   for (let i = 0; i < 10; i++) await service.tell(await service.email(), 'sent')
@@ -39,10 +39,10 @@ const reactivate = (service: WebhookService, { id }: CreatedWebhook) =>
     is_active: true,
   })
 
-/** Looks once, as after a start of the service. */
+/** Checks once, as after a start of the service. */
 const sendDueNotices = ({ app }: WebhookService) => createDeactivationNotifier(app)(new AbortController().signal)
 
-/** Webhooks of accounts of their own, as failures leave them, by row. */
+/** Webhooks of separate accounts, deactivated by failures, inserted by row. */
 function insertDeactivated({ app: { db }, clock }: WebhookService, accounts: number, webhooksOfEach: number): void {
   const now = clock.now()
   const account = db.query<{ id: number }, [Uint8Array, string, number]>(
@@ -58,8 +58,8 @@ function insertDeactivated({ app: { db }, clock }: WebhookService, accounts: num
   }
 }
 
-describe('a webhook that failures switched off', () => {
-  test('is told to the people of its account, with the cause and what to do', async () => {
+describe('a webhook that failures deactivated', () => {
+  test('causes a notice to the people of its account, with the cause and what to do', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     await failTenTimes(service, webhook)
@@ -68,17 +68,17 @@ describe('a webhook that failures switched off', () => {
     expect(others).toEqual([])
     expect({ to: notice?.to, subject: notice?.subject }).toEqual({
       to: 'owner@tassis.test',
-      subject: 'A webhook was switched off',
+      subject: 'A webhook was deactivated',
     })
     expect(notice?.text.split('\n\n').slice(0, 3)).toEqual([
-      `The webhook ${webhook.id} of the account Test was switched off on 2026-03-15 at 12:30 UTC, because ten attempts in a row had failed. It led to:`,
+      `The webhook ${webhook.id} of the account Test was deactivated on 2026-03-15 at 12:30 UTC after ten consecutive failed attempts. Its URL is:`,
       service.receiver.url(HOOK_HOST, '/hook'),
-      'The last failure: The answer was 404.',
+      'The last failure: The response status was 404.',
     ])
-    expect(notice?.text).toContain(`POST /v1/webhooks/${webhook.id}/replay sends what was missed.`)
+    expect(notice?.text).toContain(`POST /v1/webhooks/${webhook.id}/replay sends missed events.`)
   })
 
-  test('is told once a day, whatever is restarted or switched on and off again', async () => {
+  test('causes one notice a day, whatever is restarted or reactivated', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     await failTenTimes(service, webhook)
@@ -96,7 +96,7 @@ describe('a webhook that failures switched off', () => {
     expect(notices(service.app)).toHaveLength(2)
   })
 
-  test('is no news after two days, and nobody is told of one that is deleted or that its user switched off', async () => {
+  test('causes no notice after two days, or when it was deleted or its user deactivated it', async () => {
     await using service = await startWebhookService()
     const [old, deleted, off] = [await service.addWebhook(), await service.addWebhook(), await service.addWebhook()]
     await failTenTimes(service, old)
@@ -112,7 +112,7 @@ describe('a webhook that failures switched off', () => {
     expect(notices(service.app)).toEqual([])
   })
 
-  test('is told of the first three of an account alone: they lead to the same dead server', async () => {
+  test('causes a notice only if it is among the first three of its account, which share a dead server', async () => {
     await using service = await startWebhookService()
     const all: CreatedWebhook[] = []
     for (let i = 0; i < 5; i++) all.push(await service.addWebhook(['sent'], `/hook/${i}`))
@@ -125,7 +125,7 @@ describe('a webhook that failures switched off', () => {
     expect(notices(service.app)).toHaveLength(3)
   })
 
-  test('is off since it failed, whatever is done to it while it is off: a new secret is no news', async () => {
+  test('keeps its deactivation time whatever changes while it is inactive: a new secret causes no notice', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook()
     await failTenTimes(service, webhook)
@@ -133,8 +133,8 @@ describe('a webhook that failures switched off', () => {
     await rotateSecret(service.app, service.actor, webhook.id)
     await sendDueNotices(service)
     await sendDueNotices(service)
-    expect(notices(service.app).map(({ text }) => text.split(', because')[0])).toEqual([
-      `The webhook ${webhook.id} of the account Test was switched off on 2026-03-15 at 12:30 UTC`,
+    expect(notices(service.app).map(({ text }) => text.split(' after ten')[0])).toEqual([
+      `The webhook ${webhook.id} of the account Test was deactivated on 2026-03-15 at 12:30 UTC`,
     ])
     service.clock.advance(days(1))
     await rotateSecret(service.app, service.actor, webhook.id)
@@ -142,7 +142,7 @@ describe('a webhook that failures switched off', () => {
     expect(notices(service.app)).toHaveLength(1)
   })
 
-  test('tells its own last failure, not that of a test or how others that waited were ended', async () => {
+  test('reports its own last failure, not that of a test or of ended deliveries', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook()
     service.receiver.answer({ status: 503 })
@@ -154,17 +154,17 @@ describe('a webhook that failures switched off', () => {
     await service.api('POST', `/v1/webhooks/${webhook.id}/test`)
     await service.settled(webhook, 11)
     await sendDueNotices(service)
-    expect(notices(service.app)[0]?.text.split('\n\n')[2]).toBe('The last failure: The answer was 503.')
+    expect(notices(service.app)[0]?.text.split('\n\n')[2]).toBe('The last failure: The response status was 503.')
   })
 
-  test('is told of however many others are off', async () => {
+  test('causes a notice however many others are inactive', async () => {
     await using service = await startWebhookService()
     insertDeactivated(service, 101, 2)
     await sendDueNotices(service)
     expect(notices(service.app)).toHaveLength(202)
   })
 
-  test('costs an account ten mails a day at most, however many it makes and lets fail', async () => {
+  test('causes at most ten notices per account and day, however many webhooks fail', async () => {
     await using service = await startWebhookService()
     const { app } = service
     const lookOn = createDeactivationNotifier(app)

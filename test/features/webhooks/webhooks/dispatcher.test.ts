@@ -1,4 +1,4 @@
-/** How webhooks are told: over TLS, with a clock that the tests move. */
+/** Delivery of events to webhooks: over TLS, with a clock that the tests move. */
 import { describe, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
 import { record as recordEvent } from '#features/core/events/record.ts'
@@ -22,7 +22,7 @@ const readTimestamp = (request: ReceivedRequest) =>
 const getRecord = async ({ api }: WebhookService, webhook: CreatedWebhook) =>
   at((await api('GET', `/v1/webhooks/${webhook.id}`)).body, 'data') as Record<string, unknown>
 
-/** Moves the clock to the next attempt, and no further: the attempt has its own time. */
+/** Moves the clock to the next attempt, and no further, because the attempt takes time itself. */
 function advanceToNextAttempt({ clock, deliveries }: WebhookService, webhook: CreatedWebhook): void {
   const times = deliveries(webhook).flatMap(({ nextAt }) => nextAt ?? [])
   clock.advance(Math.min(...times) - clock.now())
@@ -36,7 +36,7 @@ async function recordMany(service: WebhookService, count: number): Promise<void>
 
 describe('an event', () => {
   // Proves: notify-1, notify-2, notify-3, notify-4, notify-5, notify-11
-  test('is told once, as a signed POST of its payload', async () => {
+  test('is delivered once, as a signed POST of its payload', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['delivered'])
     const email = await service.email()
@@ -88,7 +88,7 @@ describe('an event', () => {
     })
   })
 
-  test('that a webhook did not ask for, that is older than it, or that is of another account, is not told', async () => {
+  test('that a webhook does not subscribe to, that is older than it, or that is of another account, is not delivered', async () => {
     await using service = await startWebhookService()
     const early = await service.email()
     await service.tell(early, 'bounced')
@@ -105,7 +105,7 @@ describe('an event', () => {
   })
 
   // Proves: notify-44
-  test('of an email is not told before two seconds after its acceptance', async () => {
+  test('of an email is not delivered before two seconds after its acceptance', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     await service.tell(await service.email(), 'sent')
@@ -120,7 +120,7 @@ describe('an event', () => {
   })
 
   // Proves: notify-44
-  test('of an older email is not held up by the first events of others, nor is it told before its own', async () => {
+  test('of an older email is not held up by the first events of others, nor delivered before its own', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent', 'delivered', 'opened'])
     const old = await service.email()
@@ -141,10 +141,10 @@ describe('an event', () => {
   })
 
   // Proves: notify-45
-  test('of a recipient is not begun while one before it is under way', async () => {
+  test('of a recipient does not begin while an earlier one is in flight', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent', 'delivered'])
-    // Trusted from here on: several may be under way.
+    // Trusted from here on, so several may be in flight.
     await recordMany(service, 1)
     await service.settled(webhook, 1)
     const gate = Promise.withResolvers<void>()
@@ -169,7 +169,7 @@ describe('an event', () => {
     expect(told().at(-1)).toEqual(['delivered', first.id])
   })
 
-  test('of somebody who is erased while it is told has no answer in the history, which may repeat it', async () => {
+  test('of a person erased during its attempt has no response in the history, which might repeat their data', async () => {
     await using service = await startWebhookService({ runsTasks: true })
     const webhook = await service.addWebhook(['rejected'])
     const gate = Promise.withResolvers<void>()
@@ -188,11 +188,11 @@ describe('an event', () => {
     })
     gate.resolve()
     expect(await service.settled(webhook, 1)).toMatchObject([
-      { event: 'rejected', status: 'pending', statusCode: 500, response: null, error: 'The answer was 500.' },
+      { event: 'rejected', status: 'pending', statusCode: 500, response: null, error: 'The response status was 500.' },
     ])
   })
 
-  test('leaves the first 1,000 octets of its answer in the history', async () => {
+  test('stores the first 1,000 octets of its response in the history', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer({ status: 400, body: `${'x'.repeat(999)}yz` })
@@ -201,7 +201,7 @@ describe('an event', () => {
   })
 
   // Proves: notify-46
-  test('is told under the further prefixes of compat.header_prefixes too', async () => {
+  test('has the extra prefixes of compat.header_prefixes too', async () => {
     await using service = await startWebhookService({ settings: { TASSIS_COMPAT_HEADER_PREFIXES: 'X-Old,X-Older' } })
     await service.addWebhook(['sent'])
     await recordMany(service, 1)
@@ -213,7 +213,7 @@ describe('an event', () => {
   })
 })
 
-describe('the retry ladder', () => {
+describe('the retry schedule', () => {
   // Proves: notify-4, notify-5, notify-6, notify-11
   test('is 15, 30, 60 and 120 minutes with a few seconds of jitter; after 5 attempts the event is undeliverable', async () => {
     await using service = await startWebhookService()
@@ -234,7 +234,7 @@ describe('the retry ladder', () => {
         nextAt: 0,
         statusCode: 503,
         response: 'not now',
-        error: 'The answer was 503.',
+        error: 'The response status was 503.',
       })
       const delay = (delivery?.nextAt ?? 0) - service.clock.now()
       delays.push(delay)
@@ -257,7 +257,7 @@ describe('the retry ladder', () => {
     expect(last).toMatchObject({
       attempts: 5,
       nextAt: null,
-      error: 'The answer was 503. That was the last of 5 attempts.',
+      error: 'The response status was 503. That was the last of 5 attempts.',
     })
     service.clock.advance(minutes(600))
     await service.app.commit.barrier()
@@ -265,18 +265,18 @@ describe('the retry ladder', () => {
       attempts: [1, 2, 3, 4, 5],
       inFlight: 0,
     })
-    // Signed anew at each attempt, over the same bytes.
+    // Each attempt has a new signature over the same bytes.
     expect(new Set(service.receiver.requests.map(readTimestamp)).size).toBe(5)
     expect(new Set(service.receiver.requests.map(({ text }) => text)).size).toBe(1)
     expect(await getRecord(service, webhook)).toMatchObject({
       is_active: true,
       failure_count: 5,
-      last_failure_reason: 'The answer was 503.',
+      last_failure_reason: 'The response status was 503.',
     })
   })
 
   // Proves: notify-5
-  test('ends with a success, which forgets the failures', async () => {
+  test('ends with a success, which resets the failures', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer('reset')
@@ -310,7 +310,7 @@ describe('the retry ladder', () => {
   }
 
   // Proves: notify-12
-  test('is signed with the secret of the day: a rotation holds for retries of what was signed before', async () => {
+  test('signs with the current secret: a rotation applies to retries of earlier events', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer({ status: 500 })
@@ -330,7 +330,7 @@ describe('the retry ladder', () => {
 
 describe('ten consecutive failures, over all events,', () => {
   // Proves: notify-7
-  test('switch a webhook off: no attempt more, what was pending is undeliverable, and the record says why', async () => {
+  test('deactivate a webhook: no further attempt, pending deliveries become undeliverable, and the record has the reason', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer({ status: 500 })
@@ -359,7 +359,7 @@ describe('ten consecutive failures, over all events,', () => {
   })
 
   // Proves: notify-7
-  test('are none when one between them succeeds', async () => {
+  test('are not consecutive when an attempt between them succeeds', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer(() => ({ status: service.receiver.requests.length === 10 ? 200 : 404 }))
@@ -369,7 +369,7 @@ describe('ten consecutive failures, over all events,', () => {
     expect(await getRecord(service, webhook)).toMatchObject({ is_active: true, failure_count: 1 })
   })
 
-  test('are forgotten by any PUT, from which on new events are told', async () => {
+  test('are reset by any PUT, after which new events are delivered', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer({ status: 410 })
@@ -387,7 +387,7 @@ describe('ten consecutive failures, over all events,', () => {
   })
 })
 
-describe('an endpoint that does not answer', () => {
+describe('an endpoint that does not respond', () => {
   // Proves: notify-47
   test('has one attempt at a time and delays no other endpoint', async () => {
     await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '4' } })
@@ -400,7 +400,7 @@ describe('an endpoint that does not answer', () => {
     expect(service.deliveries(slow)).toEqual([])
   })
 
-  test('within a second has five attempts at a time, until it does again', async () => {
+  test('within a second has five attempts at a time, until it responds faster again', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     const gates = Array.from({ length: 20 }, () => Promise.withResolvers<void>())
@@ -408,7 +408,7 @@ describe('an endpoint that does not answer', () => {
       await gates[service.receiver.requests.length - 1]?.promise
       return {}
     })
-    /** Has so many told, after some ms, and waits until so many are under way. */
+    /** Records that many events after some ms, and waits until that many are in flight. */
     const after = async (told: number, ms: number, underWay: number): Promise<void> => {
       service.clock.advance(ms)
       gates[told - 1]?.resolve()
@@ -426,7 +426,7 @@ describe('an endpoint that does not answer', () => {
   })
 
   // Proves: notify-1, notify-5
-  test('is given up after 10 seconds, and tried again', async () => {
+  test('times out after 10 seconds, and is retried', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer('hang')
@@ -455,7 +455,7 @@ describe('an endpoint that does not answer', () => {
 
 describe('a restart', () => {
   // Proves: notify-16
-  test('tells what was under way again, and nothing that has its row', async () => {
+  test('repeats attempts in flight, and nothing that has its row', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     await recordMany(service, 1)
@@ -464,7 +464,7 @@ describe('a restart', () => {
     service.receiver.answer((request) => (parseEvent(request)['email_id'] === held.id ? 'hang' : {}))
     await service.tell(held, 'sent')
     await recordMany(service, 3)
-    // The three behind it have their rows, so the cursor stands before what is held.
+    // The three behind it have their rows, so the cursor stands before the held ones.
     await eventually(() => service.deliveries(webhook).length === 4)
     await service.webhooks?.stop(0)
     service.receiver.answer({})
@@ -486,7 +486,7 @@ describe('a restart', () => {
   })
 
   // Proves: notify-6
-  test('takes up retries that were waiting', async () => {
+  test('resumes pending retries', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer({ status: 500 })
@@ -507,7 +507,7 @@ describe('a restart', () => {
 })
 
 describe('while the database refuses outcomes', () => {
-  /** As a full disk: everything that is written is refused, until `end`. */
+  /** Acts like a full disk: every write is refused until `end`. */
   function refuseWrites({ app: { commit } }: WebhookService) {
     const write = commit.writeFromReserve.bind(commit)
     let refusals = 0
@@ -523,7 +523,7 @@ describe('while the database refuses outcomes', () => {
     }
   }
 
-  test('nothing more is begun, and no outcome is lost', async () => {
+  test('nothing more begins, and no outcome is lost', async () => {
     await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '1' } })
     const webhook = await service.addWebhook(['sent'])
     await recordMany(service, 1)
@@ -531,7 +531,7 @@ describe('while the database refuses outcomes', () => {
     for (let i = 0; i < 6; i++) await service.tell(await service.email(), 'sent')
     const full = refuseWrites(service)
     service.release()
-    // The second was begun before the outcome of the first was refused.
+    // The second began before the outcome of the first was refused.
     await eventually(() => full.refusals() >= 2)
     expect({ requests: service.receiver.requests.length, inFlight: service.webhooks?.inFlight }).toEqual({
       requests: 3,
@@ -543,7 +543,7 @@ describe('while the database refuses outcomes', () => {
     expect(service.receiver.requests).toHaveLength(7)
   })
 
-  test('of one event alone, it and nothing else waits: the next start tells it again', async () => {
+  test('for one event alone, nothing else waits: the next start delivers it again', async () => {
     await using service = await startWebhookService()
     const { app, receiver, clock } = service
     const bad = await service.addWebhook(['bounced'], '/bad')
@@ -572,7 +572,7 @@ describe('while the database refuses outcomes', () => {
     }
   })
 
-  test('a retry of another webhook that falls due is made when it takes them again', async () => {
+  test('a due retry of another webhook is made when it accepts them again', async () => {
     await using service = await startWebhookService()
     const [a, b] = [await service.addWebhook(['sent'], '/a'), await service.addWebhook(['bounced'], '/b')]
     service.receiver.answer(({ url }) => ({ status: url === '/b' ? 500 : 200 }))
@@ -599,7 +599,7 @@ describe('of one webhook', () => {
     expect(at(answer.body, 'data', 'deliveries')).toBe(count)
   }
 
-  test('new events and replays take turns, and a test comes before the replays', async () => {
+  test('new events and replays alternate, and a test comes before the replays', async () => {
     await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '1' } })
     const webhook = await service.addWebhook(['sent', 'bounced'])
     await recordMany(service, 30)
@@ -620,7 +620,7 @@ describe('of one webhook', () => {
     expect(told.slice(0, 8)).toEqual(['bounced', 'test', 'bounced', 'sent', 'bounced', 'sent', 'sent', 'sent'])
   })
 
-  test('what waits for a slow event of its recipient does not keep back what waits for nothing', async () => {
+  test('an event that waits for a slow one of its recipient does not delay others', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['opened', 'sent'])
     const slow = await service.email()
@@ -637,7 +637,7 @@ describe('of one webhook', () => {
     expect(service.receiver.requests).toHaveLength(61)
   })
 
-  test('what is no longer asked for is not tried again', async () => {
+  test('an event that is no longer subscribed is not retried', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent', 'bounced'])
     service.receiver.answer({ status: 500 })
@@ -652,12 +652,12 @@ describe('of one webhook', () => {
     ).toMatchObject({
       status: 'undeliverable',
       attempts: 1,
-      error: 'The webhook no longer asks for bounced.',
+      error: 'The webhook no longer subscribes to bounced.',
     })
     expect(service.receiver.requests).toHaveLength(1)
   })
 
-  test('an event that was passed over before it was asked for can be replayed at once', async () => {
+  test('an event that was skipped before its subscription can be replayed immediately', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     const seq = await service.tell(await service.email(), 'opened')
@@ -669,7 +669,7 @@ describe('of one webhook', () => {
     expect(await service.settled(webhook, 1)).toMatchObject([{ event: 'opened', status: 'delivered' }])
   })
 
-  test('failures that a test lies between are no fewer, and the tenth is the last attempt', async () => {
+  test('failures with a test between them stay consecutive, and the tenth is the last attempt', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer(({ headers }) => ({ status: headers['x-service-event'] === 'test' ? 200 : 400 }))
@@ -682,14 +682,14 @@ describe('of one webhook', () => {
     expect(service.receiver.requests.filter(({ headers }) => headers['x-service-event'] === 'sent')).toHaveLength(10)
   })
 
-  test('what waited when failures switched it off stays ended after its reactivation, and what is new is retried', async () => {
+  test('deliveries that a deactivation ended stay ended after the reactivation, and new ones are retried', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer({ status: 400 })
     await service.tell(await service.email(), 'sent')
     service.release()
     await service.settled(webhook, 1)
-    // More than are ended in one transaction; due long after this test.
+    // More than one transaction ends; due long after this test.
     service.app.db.run(
       `INSERT INTO webhook_deliveries (uuid, webhook_id, event, payload, status, attempts, next_at, created_at)
        WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 1500)
@@ -710,7 +710,7 @@ describe('of one webhook', () => {
 })
 
 // Proves: notify-47
-test('fifty endpoints that do not answer leave a good one of their account all of its attempts', async () => {
+test('fifty silent endpoints leave a healthy one of their account all its attempts', async () => {
   await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '8' } })
   const good = await service.addWebhook()
   await recordMany(service, 1)
@@ -728,7 +728,7 @@ test('fifty endpoints that do not answer leave a good one of their account all o
 })
 
 // Proves: notify-47
-test('endpoints that do not answer delay no mail', async () => {
+test('silent endpoints delay no mail', async () => {
   await using service = await startWebhookService({
     delivers: true,
     settings: { TASSIS_DELIVERY: 'capture', TASSIS_WEBHOOK_CONCURRENCY: '1' },
@@ -746,7 +746,7 @@ test('endpoints that do not answer delay no mail', async () => {
   expect(service.webhooks?.inFlight).toBe(10)
 })
 
-test('an event that a hundred webhooks want is begun some at a time, so that others have their turn in between', async () => {
+test('an event for a hundred webhooks begins some attempts per tick, so that other work runs in between', async () => {
   await using service = await startWebhookService()
   service.receiver.answer('hang')
   for (let i = 0; i < 100; i++) await service.addWebhook(['sent'])
@@ -763,7 +763,7 @@ test('an event that a hundred webhooks want is begun some at a time, so that oth
   expect(most).toBeLessThanOrEqual(64)
 })
 
-test('a long way through what nobody wants is gone by one webhook at a time, so that others have their turn in between', async () => {
+test('long stretches of unsubscribed events are skipped by one webhook at a time, so that other work runs in between', async () => {
   await using service = await startWebhookService()
   service.receiver.answer('hang')
   for (let i = 0; i < 20; i++) await service.addWebhook(['complained'])
@@ -785,7 +785,7 @@ test('a long way through what nobody wants is gone by one webhook at a time, so 
   expect(most).toBeLessThanOrEqual(5)
 })
 
-describe('a clock that was ahead and is set back', () => {
+describe('a fast clock that is set back', () => {
   test('holds no event longer than two seconds', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
@@ -798,7 +798,7 @@ describe('a clock that was ahead and is set back', () => {
     expect(await service.settled(webhook, 1)).toMatchObject([{ status: 'delivered' }])
   })
 
-  test('leaves no retry waiting for a time that no ladder gives', async () => {
+  test('leaves no retry waiting beyond the retry schedule', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer({ status: 500 })
@@ -806,14 +806,14 @@ describe('a clock that was ahead and is set back', () => {
     await service.settled(webhook, 1)
     service.app.db.run('UPDATE webhook_deliveries SET next_at = next_at + ?', [minutes(500_000)])
     service.receiver.answer({})
-    // When it looks again, as it does each minute.
+    // The time of its next check, once a minute.
     service.clock.advance(minutes(1))
     await eventually(() => service.deliveries(webhook)[0]?.status === 'delivered')
   })
 })
 
-describe('a change while attempts are under way', () => {
-  /** A trusted webhook with ten attempts that are held until `release`, and answered with 503. */
+describe('a change while attempts are in flight', () => {
+  /** A trusted webhook with ten attempts that are held until `release`, and then get a 503. */
   const startHeld = async (service: WebhookService) => {
     const webhook = await service.addWebhook(['sent'], '/old')
     await recordMany(service, 1)
@@ -829,7 +829,7 @@ describe('a change while attempts are under way', () => {
     return { webhook, release: () => gate.resolve() }
   }
 
-  test('of the URL: what the old one answers does not count for the new one', async () => {
+  test('of the URL: responses of the old one do not count for the new one', async () => {
     await using service = await startWebhookService()
     const { webhook, release } = await startHeld(service)
     const url = service.receiver.url(HOOK_HOST, '/new')
@@ -842,7 +842,7 @@ describe('a change while attempts are under way', () => {
     await eventually(() => service.receiver.requests.some((request) => request.url === '/new'))
   })
 
-  test('off and on: what was under way is no reason to switch it off', async () => {
+  test('off and on: attempts in flight do not deactivate it', async () => {
     await using service = await startWebhookService()
     const { webhook, release } = await startHeld(service)
     const { url, events } = await getRecord(service, webhook)
@@ -853,7 +853,7 @@ describe('a change while attempts are under way', () => {
     expect(await getRecord(service, webhook)).toMatchObject({ is_active: true, failure_count: 0 })
   })
 
-  test('off and on: a retry that was ended stays ended', async () => {
+  test('off and on: an ended retry stays ended', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer({ status: 503 })
@@ -874,7 +874,7 @@ describe('a change while attempts are under way', () => {
     expect(await service.settled(webhook, 1)).toMatchObject([{ status: 'undeliverable', attempts: 2, nextAt: null }])
   })
 
-  test('to more events: what comes after the attempt under way is told', async () => {
+  test('to more events: those after the attempt in flight are delivered', async () => {
     await using service = await startWebhookService()
     const { webhook, release } = await startHeld(service)
     const email = await service.email()
@@ -893,14 +893,14 @@ describe('a change while attempts are under way', () => {
 })
 
 describe('a read that fails', () => {
-  /** Renames a table away while `run` goes on. */
+  /** Renames a table while `run` runs. */
   const without = async ({ app }: WebhookService, table: string, run: () => void | Promise<void>): Promise<void> => {
     app.db.run(`ALTER TABLE ${table} RENAME TO away`)
     await run()
     app.db.run(`ALTER TABLE away RENAME TO ${table}`)
   }
 
-  test('of an event is made again, for first attempts and retries', async () => {
+  test('of an event is repeated, for first attempts and retries', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer({ status: 500 })
@@ -921,7 +921,7 @@ describe('a read that fails', () => {
     expect(all.map(({ attempts }) => attempts).sort()).toEqual([1, 2, 2])
   })
 
-  test('of a damaged event ends it in the history, where it counts for nothing, and the others are told', async () => {
+  test('of a corrupt event ends it in the history without counting, and the others are delivered', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     const seq = await service.tell(await service.email(), 'sent', { reason: 'x' })
@@ -940,7 +940,7 @@ describe('a read that fails', () => {
     expect(service.receiver.requests).toHaveLength(1)
   })
 
-  test('for a moment, however long, is made again each minute, keeps nothing else back and shows no path', async () => {
+  test('temporarily, however long, is repeated each minute, delays nothing else and shows no path', async () => {
     await using service = await startWebhookService({ sendsWebhooks: false })
     const { app, clock, receiver } = service
     const webhook = await service.addWebhook(['sent'])
@@ -979,7 +979,7 @@ describe('a read that fails', () => {
       expect(rows.map(({ status, attempts, error }) => [status, attempts, error])).toContainEqual([
         'pending',
         0,
-        'The event could not be read for the moment; it is tried again.',
+        'The event could not be read; it will be tried again.',
       ])
       expect(receiver.requests).toHaveLength(1)
       isLocked = false
@@ -993,7 +993,7 @@ describe('a read that fails', () => {
     }
   })
 
-  test('of a damaged event leaves nothing of a webhook that is deleted meanwhile', async () => {
+  test('of a corrupt event leaves no row of a webhook that was deleted since then', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     const seq = await service.tell(await service.email(), 'sent', { reason: 'x' })
@@ -1009,7 +1009,7 @@ describe('a read that fails', () => {
     expect(left).toEqual([])
   })
 
-  test('of a webhook is made again', async () => {
+  test('of a webhook is repeated', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     const { id } = service.app.db.query<{ id: number }, []>('SELECT id FROM webhooks').get() ?? { id: 0 }
@@ -1020,7 +1020,7 @@ describe('a read that fails', () => {
   })
 })
 
-test('a clock that is set back while events are held makes them wait two seconds more, and no longer', async () => {
+test('a clock set back while events are held delays them by at most two more seconds', async () => {
   await using service = await startWebhookService()
   const webhook = await service.addWebhook(['sent'])
   await service.tell(await service.email(), 'sent')
@@ -1028,7 +1028,7 @@ test('a clock that is set back while events are held makes them wait two seconds
   service.clock.jumpTo(NOW - minutes(60))
   await service.tell(await service.email(), 'sent')
   await service.app.commit.barrier()
-  // Each may be read only when the one before it is over, and then waits its two seconds.
+  // Each is readable only when the previous one has ended, and then waits its two seconds.
   for (let waits = 0; waits < 3; waits++) {
     service.clock.advance(seconds(2))
     await eventually(() => service.webhooks?.inFlight === 0)

@@ -1,4 +1,4 @@
-/** @module Webhooks over HTTP for tests of the resource: nothing is sent here, and events are recorded as the features record them. */
+/** @module Webhooks over HTTP for tests of the resource: sends nothing, and records events like the features do. */
 import { type EventData, type EventType, record } from '#features/core/events/record.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { at } from '#test/support/api.ts'
@@ -10,12 +10,12 @@ export type Json = Record<string, unknown>
 export const HOOK = { url: 'https://127.0.0.1/hook', events: ['sent', 'bounced'] }
 
 export interface WebhookApi extends EmailApi {
-  /** Makes a webhook and gives `data` of the 201. */
+  /** Creates a webhook and returns `data` of the 201. */
   addWebhook(request?: Json): Promise<Json & { id: string; secret: string }>
   /** `data` of the webhook. */
   webhook(id: string): Promise<Json>
   put(id: string, request?: Json): Promise<Json>
-  /** Records events of an email, or of none; gives their positions. */
+  /** Records events of an email, or of none; returns their positions. */
   tell(
     types: readonly EventType[],
     given?: { emailId?: number; recipientId?: number; data?: EventData },
@@ -82,7 +82,7 @@ export async function createWebhookApi(options: TestAppOptions = {}): Promise<We
           status,
           createdAt,
           status === 1 ? 200 : 404,
-          status === 1 ? null : 'The answer was 404.',
+          status === 1 ? null : 'The response status was 404.',
           createdAt,
         ],
       )

@@ -8,7 +8,7 @@ import { expectError, NOW, UUID } from '#test/support/email-api.ts'
 import { createWebhookApi, type Json, type WebhookApi } from './fixture.ts'
 
 // Proves: notify-35
-test('a delivery tells its event, its email, its attempts and how the last one ended', async () => {
+test('a delivery has its event, its email, its attempts and the outcome of the last one', async () => {
   await using service = await createWebhookApi()
   const { accepted, detail, rowsOf, tell, addWebhook, finish, deliveries } = service
   const { id } = await addWebhook()
@@ -31,13 +31,13 @@ test('a delivery tells its event, its email, its attempts and how the last one e
       duration_ms: 12,
       status_code: 404,
       response: 'body',
-      error: 'The answer was 404.',
+      error: 'The response status was 404.',
       created_at: new Date(NOW).toISOString(),
     },
   ])
 })
 
-/** Deliveries of two webhooks, in turn: 12 of each, with every mixture of three events and two statuses. */
+/** Deliveries of two webhooks alternately: 12 of each, with every combination of three events and two statuses. */
 async function createMixedHistory(service: WebhookApi): Promise<[string, string]> {
   const [one, two] = [(await service.addWebhook()).id, (await service.addWebhook()).id]
   for (let i = 0; i < 12; i++) {
@@ -100,7 +100,7 @@ test('an unknown status or event in the filter is a 422', async () => {
 })
 
 // Proves: notify-35
-test('of a long history the newest 10,000 deliveries are counted and reached, under each filter', async () => {
+test('a long history counts and lists its newest 10,000 deliveries, under each filter', async () => {
   await using service = await createWebhookApi()
   const { app, addWebhook, rowId, actor } = service
   const { id } = await addWebhook()
@@ -128,7 +128,7 @@ test('of a long history the newest 10,000 deliveries are counted and reached, un
 })
 
 // Proves: notify-36
-test('finished deliveries leave the history after 30 days, those that wait do not', async () => {
+test('finished deliveries are purged after 30 days, pending ones are not', async () => {
   await using service = await createWebhookApi()
   const { app, api, clock, addWebhook, finish, deliveries } = service
   const { id } = await addWebhook()
@@ -146,7 +146,7 @@ test('finished deliveries leave the history after 30 days, those that wait do no
 })
 
 // Proves: notify-36
-test('a deleted webhook goes with all of its deliveries, and no other', async () => {
+test('a deleted webhook is purged with all its deliveries, and no others', async () => {
   await using service = await createWebhookApi()
   const { app, api, addWebhook, finish, deliveries } = service
   const [gone, kept] = [(await addWebhook()).id, (await addWebhook()).id]
@@ -160,7 +160,7 @@ test('a deleted webhook goes with all of its deliveries, and no other', async ()
   expect(await deliveries(kept)).toHaveLength(1)
 })
 
-test('what still waits for a webhook that is off, because a crash cut its ending short, is ended', async () => {
+test('pending deliveries of an inactive webhook, left by a crash, are ended', async () => {
   await using service = await createWebhookApi()
   const { app, api, addWebhook, tell, deliveries } = service
   await tell(['sent'])

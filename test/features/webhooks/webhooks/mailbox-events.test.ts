@@ -11,7 +11,7 @@ import { at } from '#test/support/api.ts'
 import { NOW, UUID } from '#test/support/email-api.ts'
 
 // Proves: notify-17, notify-31
-test('a message in a mailbox is told to subscribed webhooks in its own shape, and not when it is gone; a range tells it again', async () => {
+test('a mailbox message is posted to subscribed webhooks in its own shape, unless it was deleted; a range replays it', async () => {
   await using service = await startRouteService()
   const { app, actor, api, domainId, addWebhook, receiver } = service
   const hook = await addWebhook(['mailbox.message.received'])

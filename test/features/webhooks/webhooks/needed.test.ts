@@ -1,9 +1,9 @@
-/** Which events are kept, because a webhook is still to be told of them. */
+/** Events that are retained because a webhook still needs them. */
 import { expect, test } from 'bun:test'
 import { findFirstNeededSeq } from '#features/webhooks/webhooks/needed.ts'
 import { createWebhookApi } from './fixture.ts'
 
-test('the first event that is needed is that after the cursor of an active webhook, or that of a retry; whoever is off needs none', async () => {
+test('the first needed event is the one after the cursor of an active webhook, or that of a retry; inactive webhooks need none', async () => {
   await using service = await createWebhookApi()
   const { app, actor, addWebhook, tell, rowId, put } = service
   const needed = () => findFirstNeededSeq(app.db, actor.accountId)

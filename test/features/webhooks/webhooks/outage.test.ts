@@ -1,4 +1,4 @@
-/** Which failures count against a webhook, and what it does in between: over TLS, with a clock that the tests move. */
+/** Failures that count against a webhook, and backoffs between them: over TLS, with a clock that the tests move. */
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { WebhookDispatcher } from '#features/webhooks/webhooks/dispatcher.ts'
 import { createLog } from '#platform/log.ts'
@@ -27,7 +27,7 @@ const countFailures = ({ app }: WebhookService): number[] =>
     .all()
     .map((row) => row.failures)
 
-/** A webhook that has taken an event, so that it has all of its attempts. */
+/** A webhook that has accepted an event, so that it may use all its attempts. */
 async function addTrusted(service: WebhookService): Promise<CreatedWebhook> {
   const webhook = await service.addWebhook(['sent'])
   await recordMany(service, 1)
@@ -59,7 +59,7 @@ describe('an outage', () => {
   }
 
   // Proves: notify-9
-  test('of 1.5 seconds counts twice at most; what came meanwhile is told right after it, what failed by its own retries', async () => {
+  test('of 1.5 seconds counts at most twice; new events are delivered right after it, failed ones by their own retries', async () => {
     await using service = await startWebhookService()
     const webhook = await addTrusted(service)
     service.receiver.answer({ status: 502 })
@@ -82,7 +82,7 @@ describe('an outage', () => {
       const rows = service.deliveries(webhook)
       return rows.length === 201 && rows
     })
-    // The rest after two failures in a row.
+    // The backoff after two consecutive failures.
     expect(firstAt - before).toBeLessThanOrEqual(seconds(2) + 500)
     const states = all.map(({ status }) => status)
     expect(states).not.toContain('undeliverable')
@@ -95,7 +95,7 @@ describe('an outage', () => {
   })
 
   // Proves: notify-9
-  test('rests the webhook for 1, 2, 4 … 60 seconds; after four minutes of failures it is switched off', async () => {
+  test('backs off for 1, 2, 4 … 60 seconds; after four minutes of failures the webhook is deactivated', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     const times: number[] = []
@@ -112,7 +112,7 @@ describe('an outage', () => {
   })
 
   // Proves: notify-9
-  test('goes on after a restart where it was: the rest is not over before its time', async () => {
+  test('continues after a restart: the backoff does not end early', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer({ status: 503 })
@@ -142,7 +142,7 @@ describe('an outage', () => {
     }
   })
 
-  test('does not keep a test back', async () => {
+  test('does not delay a test', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer({ status: 503 })
@@ -155,7 +155,7 @@ describe('an outage', () => {
 })
 
 // Proves: notify-8
-test('attempts that get no answer are no failures when successes began after them, however many end in a row', async () => {
+test('attempts without a response are no failures when successes began after them, however many end in a row', async () => {
   await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '40' } })
   const webhook = await addTrusted(service)
   const lost = new Set<number>()
@@ -174,7 +174,7 @@ test('attempts that get no answer are no failures when successes began after the
   expect(await getRecord(service, webhook)).toMatchObject({ is_active: true, failure_count: 0 })
 })
 
-test('an endpoint that fails every other time is neither switched off nor faster than its rests', async () => {
+test('an endpoint that fails every other time is neither deactivated nor called faster than its backoff', async () => {
   await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '1' } })
   const webhook = await service.addWebhook(['sent'])
   service.receiver.answer(() => ({ status: service.receiver.requests.length % 2 === 0 ? 500 : 200 }))
@@ -186,7 +186,7 @@ test('an endpoint that fails every other time is neither switched off nor faster
 })
 
 // Proves: notify-9
-test('ten refusals one after the other switch a webhook off at once', async () => {
+test('ten consecutive rejections deactivate a webhook immediately', async () => {
   await using service = await startWebhookService()
   const webhook = await service.addWebhook(['sent'])
   service.receiver.answer({ status: 301, headers: { location: 'https://hooks.test/' } })
@@ -200,7 +200,7 @@ test('ten refusals one after the other switch a webhook off at once', async () =
 })
 
 // Proves: notify-9
-test('an answer of 429 is final for its event, and rests the webhook', async () => {
+test('a 429 is final for its event, and causes a backoff', async () => {
   await using service = await startWebhookService()
   const webhook = await service.addWebhook(['sent'])
   service.receiver.answer({ status: 429 })
@@ -213,11 +213,11 @@ test('an answer of 429 is final for its event, and rests the webhook', async () 
   await eventually(() => service.deliveries(webhook).length === 5)
 })
 
-describe('trouble of the service itself', () => {
+describe('a failure of the service itself', () => {
   const HOSTS = ['a.test', 'b.test', 'c.test', 'd.test'] as const
 
   // Proves: notify-10
-  test('silence of its DNS servers for a minute counts for no webhook and uses up no retry; it is logged once', async () => {
+  test('of its DNS servers for a minute counts against no webhook and uses no retry; it is logged once', async () => {
     const zone: Zone = Object.fromEntries(HOSTS.map((host) => [host, { A: ['127.0.0.1'], ttl: 1 }]))
     await using dns = await startDnsServer(zone)
     await using receiver = await startHttpsReceiver({ names: HOSTS })
@@ -244,7 +244,7 @@ describe('trouble of the service itself', () => {
     expect(countFailures(service)).toEqual(Array(12).fill(0))
     expect(service.app.db.query('SELECT id FROM webhook_deliveries').all()).toEqual([])
     expect(lines.filter((line) => line.includes('webhooks wait'))).toHaveLength(1)
-    // The look-ups that are under way end by the clock; what is sent then has all the time that it needs.
+    // Lookups in flight end by the clock; requests sent after that have all the time that they need.
     await eventually(() => {
       if (service.webhooks?.inFlight === 0) return true
       service.clock.advance(500)
@@ -259,7 +259,7 @@ describe('trouble of the service itself', () => {
     await service.throughRests(() => delivered() === 36)
   })
 
-  test('a name whose own servers are silent counts, while others are answered', async () => {
+  test('does not include a name whose own servers are silent while others respond', async () => {
     const zone: Zone = { [HOOK_HOST]: { A: ['127.0.0.1'], ttl: 1 } }
     await using dns = await startDnsServer(zone)
     await using service = await startWebhookService({ settings: { TASSIS_DNS_SERVERS: dns.address } })
@@ -275,7 +275,7 @@ describe('trouble of the service itself', () => {
   })
 
   // Proves: notify-10
-  test('hosts that all fall silent together do not count, one that does so alone does', async () => {
+  test('includes hosts that fall silent together, but not a single one', async () => {
     const zone: Zone = Object.fromEntries(HOSTS.map((host) => [host, { A: ['127.0.0.1'] }]))
     await using dns = await startDnsServer(zone)
     await using receiver = await startHttpsReceiver({ names: HOSTS })
@@ -287,7 +287,7 @@ describe('trouble of the service itself', () => {
     const isIdle = () => service.webhooks?.inFlight === 0
     await recordMany(service, 1)
     await eventually(() => rows() === 4 && isIdle())
-    // One alone, many times: the others respond in between.
+    // A single one, many times: the others respond in between.
     receiver.answer(({ headers }) => (headers['host']?.startsWith('a.test') ? 'reset' : {}))
     for (let count = 1; count <= 3; count++) {
       await recordMany(service, 1)
@@ -299,17 +299,17 @@ describe('trouble of the service itself', () => {
     receiver.answer('reset')
     const asked = receiver.requests.length
     await recordMany(service, 5)
-    // Each that does not rest, before one that was quick is asked again.
+    // Each that is not backing off, before a quick one is tried again.
     await eventually(() => new Set(receiver.requests.slice(asked).map(({ headers }) => headers['host'])).size >= 3)
     const from = service.clock.now()
     await service.throughRests(() => service.clock.now() - from > minutes(10), seconds(5))
-    // Two failed before it could be known: whichever were the first.
+    // Two failed before it could be known, whichever came first.
     const counted = countFailures(service).reduce((sum, count) => sum + count, 0) - 3
     expect(counted).toBeLessThanOrEqual(2)
     receiver.answer({})
     await service.throughRests(() => rows() === 36)
     expect(countFailures(service)).toEqual([0, 0, 0, 0])
-    // Those that have taken nothing for a day are dead by themselves.
+    // Those without success for a day are dead themselves.
     receiver.answer('reset')
     const tookAt = service.clock.now()
     await service.throughRests(() => service.clock.now() - tookAt > hours(25), hours(1))

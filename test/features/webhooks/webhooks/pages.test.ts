@@ -1,4 +1,4 @@
-/** @module People see and replace the signing secrets of webhooks on a page, if their role allows it, and nobody else does. */
+/** @module Users see and replace the signing secrets of webhooks on a page, if their role allows it. */
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { createWebhook } from '#features/webhooks/webhooks/change.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
@@ -6,13 +6,13 @@ import { isChromiumAvailable, openPage, overflowPx, SCREENS, startBrowser } from
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { createTestUser, PASSWORD, signIn } from '#test/support/users.ts'
 
-// A browser begins slowly on a machine that is busy.
+// A browser starts slowly on a busy machine.
 setDefaultTimeout(120_000)
 
 const SECRET = /whsec_[A-Za-z0-9]{32}/
 
 async function createService(): Promise<TestApi & { webhookId: string; secret: string }> {
-  // The clock stands: no change can be told by its time from what it changes.
+  // The clock stands still: no change can be distinguished by its time.
   const service = await createTestApi({
     clock: new ManualClock(Date.UTC(2026, 2, 15)),
     settings: { TASSIS_LOGINS_PER_MINUTE: '1000' },
@@ -36,7 +36,7 @@ const hiddenOn = async (page: Response, name: string): Promise<string> => hidden
 const tokenOn = async (service: TestApi, cookie: string): Promise<string> =>
   hiddenOn(await get(service, cookie), 'csrf_token')
 
-/** What the page that asks has looked at. */
+/** The version of the webhook that the confirmation page showed. */
 const versionOf = async (service: TestApi & { webhookId: string }, cookie: string): Promise<string> =>
   hiddenOn(await get(service, cookie, `?replace=${service.webhookId}`), 'version')
 
@@ -58,7 +58,7 @@ const post = ({ url }: TestApi, cookie: string, fields: Record<string, string>, 
   })
 
 describe('the page of signing secrets', () => {
-  test('sends test events, five a minute with those of the API; the sixth is a page that says when', async () => {
+  test('sends test events, five a minute including those of the API; the sixth is a page with the retry time', async () => {
     await using service = await createService()
     const { cookie } = await signIn(service, 'developer@people.test')
     const fields = { id: service.webhookId, csrf_token: await tokenOn(service, cookie), action: 'test' }
@@ -66,7 +66,7 @@ describe('the page of signing secrets', () => {
     const answers: [status: number, isTold: boolean][] = []
     for (let i = 0; i < 5; i++) {
       const answer = await post(service, cookie, fields)
-      answers.push([answer.status, (await answer.text()).includes('A test event is on its way.')])
+      answers.push([answer.status, (await answer.text()).includes('A test event is queued.')])
     }
     expect(answers).toEqual([...Array(4).fill([200, true]), [429, false]])
     const { body } = await service.api('GET', `/v1/webhooks/${service.webhookId}/deliveries?event=test`)
@@ -77,7 +77,7 @@ describe('the page of signing secrets', () => {
   })
 
   // Proves: notify-13
-  test('shows and replaces the secret of a webhook, each noted in the audit log as by the user', async () => {
+  test('shows and replaces the secret of a webhook, each recorded in the audit log with the user', async () => {
     await using service = await createService()
     const { cookie } = await signIn(service, 'developer@people.test')
     expect(await (await get(service, cookie)).text()).not.toMatch(SECRET)
@@ -100,7 +100,7 @@ describe('the page of signing secrets', () => {
   })
 
   // Proves: notify-13
-  test('asks before it replaces a secret, and then does so once, however often the answer is sent', async () => {
+  test('asks before it replaces a secret, and then does so once, however often the form is sent', async () => {
     await using service = await createService()
     const { cookie } = await signIn(service, 'developer@people.test')
     const asked = await get(service, cookie, `?replace=${service.webhookId}`)
@@ -123,7 +123,7 @@ describe('the page of signing secrets', () => {
     expect(now).not.toBe(service.secret)
   })
 
-  test('asks nobody whose role cannot replace it, and about no webhook of others', async () => {
+  test('is not available to roles that cannot replace secrets, nor for webhooks of other accounts', async () => {
     await using service = await createService()
     const other = await service.newAccount()
     await createTestUser(service.app, other, 'owner@other.test', 'owner')
@@ -139,13 +139,13 @@ describe('the page of signing secrets', () => {
     ]).toEqual([303, 403, 404, 404, 404])
   })
 
-  test('leads whoever is not signed in to the sign-in, and from there back to it', async () => {
+  test('redirects signed-out users to the sign-in, and from there back', async () => {
     await using service = await createService()
     const location = (await get(service)).headers.get('location')
     expect(location).toBe('/login?next=/webhooks')
     const next = await hiddenOn(await fetch(`${service.url}${location}`), 'next')
     expect(next).toBe('/webhooks')
-    // A wrong password does not lose the way.
+    // A wrong password keeps the target page.
     expect(await hiddenOn(await signInOn(service, { password: 'wrong', next }), 'next')).toBe('/webhooks')
     expect((await signInOn(service, { next })).headers.get('location')).toBe('/webhooks')
     const { cookie } = await signIn(service, 'owner@people.test')
@@ -153,7 +153,7 @@ describe('the page of signing secrets', () => {
     expect([signedIn.status, signedIn.headers.get('location')]).toEqual([303, '/webhooks'])
   })
 
-  test('is the only one that a link can make the sign-in lead to', async () => {
+  test('is the only page that a link can make the sign-in redirect to', async () => {
     await using service = await createService()
     for (const next of ['https://evil.test/', '//evil.test', '/webhooks/../x', '/webhooks?replace=1', '\\evil.test']) {
       const page = await fetch(`${service.url}/login?next=${encodeURIComponent(next)}`)
@@ -164,7 +164,7 @@ describe('the page of signing secrets', () => {
   })
 
   // Proves: notify-13
-  test('shows no secret to a viewer, to nobody who is not signed in, and to no page elsewhere', async () => {
+  test('shows no secret to viewers, signed-out users and pages of other origins', async () => {
     await using service = await createService()
     const [developer, viewer] = [
       await signIn(service, 'developer@people.test'),
@@ -186,11 +186,11 @@ describe('the page of signing secrets', () => {
     expect(await (await get(service, viewer.cookie)).text()).not.toContain('name="action"')
   })
 
-  test('knows only the webhooks of the account', async () => {
+  test('shows only the webhooks of the account', async () => {
     await using service = await createService()
     const other = await service.newAccount()
     await createTestUser(service.app, other, 'owner@other.test', 'owner')
-    // One of their own: a page without webhooks has no token.
+    // Their own one, because a page without webhooks has no token.
     await createWebhook(service.app, other, { url: 'https://127.0.0.1/theirs', events: ['sent'] })
     const { cookie } = await signIn(service, 'owner@other.test')
     const page = await (await get(service, cookie)).text()
@@ -220,7 +220,7 @@ test.skipIf(!isChromiumAvailable())('the page works by hand, on a phone and on a
       await page.click('text=Replace the secret')
       expect([await page.textContent('h1'), await overflowPx(page)]).toEqual(['Replace the secret?', 0])
       await opened.picture('webhooks-replace')
-      await page.click('text=Keep it')
+      await page.click('text=Keep the secret')
       await page.click('text=Replace the secret')
       await page.click('button')
       const replaced = await page.textContent('code')
@@ -228,9 +228,9 @@ test.skipIf(!isChromiumAvailable())('the page works by hand, on a phone and on a
       await opened.picture('webhooks-replaced')
       secret = replaced
       expect(opened.complaints).toEqual([])
-      // Loaded again, as the browser does on demand: it posts the same form.
+      // A reload posts the same form again, as the browser does on demand.
       await page.reload()
-      expect(await page.textContent('[role=alert]')).toStartWith('The webhook was changed meanwhile')
+      expect(await page.textContent('[role=alert]')).toStartWith('The webhook was changed since the page was opened')
       await page.click('text=Signing secrets')
       await page.click('text=Show the secret')
       expect(await page.textContent('code')).toBe(secret)

@@ -33,7 +33,7 @@ const DESCRIBED = {
   domain: VERIFIED,
 }
 
-/** Type, what the event carries, and the fields of its payload beside those that all have. */
+/** Type, data of the event, and the specific fields of its payload. */
 const CASES: readonly (readonly [type: EventType, data: EventData | undefined, fields: Json])[] = [
   ['sent', undefined, { ...DESCRIBED, smtp_response: null, ip_address: null }],
   ['delivered', SESSION, { ...DESCRIBED, smtp_response: '250 2.0.0 Queued as 1', ip_address: '192.0.2.25' }],
@@ -105,7 +105,7 @@ test.each(CASES.map(([type, data, fields]) => [type, { data, fields }] as const)
         ...fields,
       },
     })
-    // What it says of the email is what the API says of it.
+    // Its data about the email equals that of the API.
     const shown = await detail(email.id)
     const events = shown['events'] as Json[]
     expect(told?.body['event_id']).toBe(events.at(-1)?.['id'])
@@ -139,7 +139,7 @@ test.each(DOMAIN_EVENTS)('the payload of %s names the domain and its records', a
 })
 
 // Proves: send-10
-test('payloads, the feed and the detail say sandbox: true of captured mail, and nothing of other mail', async () => {
+test('payloads, the feed and the detail have sandbox: true for captured mail, and no such field for other mail', async () => {
   await using service = await createWebhookApi()
   const { app, actor, accepted, rowsOf, tell, api, detail } = service
   const live = await accepted(EMAIL)
@@ -174,12 +174,12 @@ test('the payload of an event is the same bytes at every attempt', async () => {
   }
 })
 
-test('webhooks are told of no other event of an email, nor of one that is gone or of another account', async () => {
+test('webhooks get no other event of an email, nor one that was deleted or is of another account', async () => {
   await using service = await createWebhookApi()
   const { app, actor, accepted, rowsOf, tell, newAccount } = service
   const { emailId } = rowsOf((await accepted()).id)
   const others = EVENT_TYPES.filter((type) => !CASES.some(([told]) => told === type))
-  // All but three are of no email: what they are of is told in the tests of their features.
+  // All but three have no email: tests of their features cover their data.
   expect(others).toEqual([
     'queued',
     'scheduled',
@@ -190,7 +190,7 @@ test('webhooks are told of no other event of an email, nor of one that is gone o
     'insights.generated',
     ...DOMAIN_EVENTS,
   ])
-  // A pause is of nothing but its account, and what becomes of a domain of nothing but that.
+  // A pause belongs to an account only, and domain events to a domain only.
   const silent = others.filter((type) => type !== 'account.auto_paused' && !DOMAIN_EVENTS.includes(type))
   for (const seq of await tell(silent, { emailId })) expect(buildPayload(app, actor.accountId, seq)).toBeUndefined()
   const [seq = 0] = await tell(['sent'], { emailId })

@@ -12,17 +12,19 @@ const readReplayed = (answer: ApiResponse): unknown => {
   return at(answer.body, 'data')
 }
 
-/** Event and position of what waits for a webhook, in order. */
+/** Event and position of a webhook's pending deliveries, in order. */
 const listPending = async ({ deliveries }: WebhookApi, id: string): Promise<unknown[]> =>
   (await deliveries(id, '?status=pending&per_page=100')).map(({ event, seq }) => [event, seq]).reverse()
 
-/** Moves the cursor as the dispatcher does once everything so far is told. */
+/** Moves the cursor as the dispatcher does once everything so far is delivered. */
 const catchUp = ({ app }: WebhookApi): void =>
   void app.db.run(
     'UPDATE webhooks SET cursor_seq = (SELECT last_seq FROM event_sequences WHERE event_sequences.account_id = webhooks.account_id)',
   )
 
-/** An account's events, the position by name: sent 2, opened 3, bounced 5, sent 6; 1 and 4 are of types that webhooks are not told of. */
+/**
+ * An account's events, by position: sent 2, opened 3, bounced 5, sent 6; 1 and 4 are of types that webhooks do not get.
+ */
 async function recordSomeEvents(service: WebhookApi): Promise<void> {
   const { accepted, rowsOf, tell, clock } = service
   const { emailId } = rowsOf((await accepted()).id)
@@ -36,7 +38,7 @@ async function recordSomeEvents(service: WebhookApi): Promise<void> {
 
 describe('a range', () => {
   // Proves: notify-38
-  test('by position makes a delivery of each subscribed event, in order and due now, with an audit row', async () => {
+  test('by position creates a delivery of each subscribed event, in order and due now, with an audit row', async () => {
     await using service = await createWebhookApi()
     const { api, addWebhook, audited, clock, deliveries } = service
     const { id } = await addWebhook()
@@ -110,7 +112,7 @@ describe('a range', () => {
     expect(await listPending(service, id)).toEqual([])
   })
 
-  test('of an event that there is not is a 422 unknown_event, of one that the webhook does not subscribe to another', async () => {
+  test('of an unknown event is a 422 unknown_event, and of an unsubscribed one another 422', async () => {
     await using service = await createWebhookApi()
     const { id } = await service.addWebhook()
     const replay = (name: string) => service.api('POST', `/v1/webhooks/${id}/replay`, { from_seq: 1, events: [name] })
@@ -118,14 +120,14 @@ describe('a range', () => {
     expectError(await replay('opened'), 422, 'validation_failed', 'events')
   })
 
-  test('leaves out what is still to be told for the first time', async () => {
+  test('skips events whose first attempt is still to come', async () => {
     await using service = await createWebhookApi()
     const { api, addWebhook, tell, finish } = service
     const { id } = await addWebhook()
     const [told = 0] = await tell(['sent'])
     catchUp(service)
     const [, ahead = 0] = await tell(['sent', 'sent', 'sent'])
-    // Told already, though one before it is still under way.
+    // Delivered already, though an earlier one is still in flight.
     finish(id, { event: 'sent', status: 1, seq: ahead })
     await api('POST', `/v1/webhooks/${id}/replay`, { from_seq: 1 })
     expect(await listPending(service, id)).toEqual([
@@ -135,11 +137,11 @@ describe('a range', () => {
   })
 
   // Proves: notify-38
-  test('holds at most 10,000 events; the 422 says where the first 10,000 end', async () => {
+  test('holds at most 10,000 events; the 422 states where the first 10,000 end', async () => {
     await using service = await createWebhookApi()
     const { app, api, actor, addWebhook, rowId } = service
     const { id } = await addWebhook()
-    // Every second event is wanted.
+    // Every second event is subscribed.
     app.db.run(
       `INSERT INTO events (account_id, seq, type, at)
        WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 20010)
@@ -160,7 +162,7 @@ describe('a range', () => {
       )
       .get(rowId(id))
     expect(rows).toEqual({ n: MAX_REPLAYED, seqs: MAX_REPLAYED })
-    // What waits has a bound too.
+    // Pending deliveries have a limit too.
     app.db.run(
       `INSERT INTO webhook_deliveries (uuid, webhook_id, event, status, attempts, next_at, created_at)
        WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 90000)
@@ -171,7 +173,7 @@ describe('a range', () => {
     expectError(full, 409, 'too_many_pending')
   })
 
-  test('of more than a million events is a 422 that gives one that is not', async () => {
+  test('of more than a million events is a 422 that suggests a valid one', async () => {
     await using service = await createWebhookApi()
     const { app, api, actor, addWebhook } = service
     const { id } = await addWebhook()
@@ -224,7 +226,7 @@ describe('a delivery', () => {
   })
 
   // Proves: notify-37
-  test('of an event that the webhook does not subscribe to any more is a 409, not a delivery that cannot go', async () => {
+  test('of an event that is no longer subscribed is a 409, not a delivery that cannot be made', async () => {
     await using service = await createWebhookApi()
     const { api, addWebhook, put, finish, deliveries } = service
     const { id } = await addWebhook()
@@ -240,7 +242,7 @@ describe('a delivery', () => {
   })
 
   // Proves: notify-37
-  test('whose event is gone, or that is of another webhook, is not replayed', async () => {
+  test('whose event was deleted, or that is of another webhook, is not replayed', async () => {
     await using service = await createWebhookApi()
     const { api, addWebhook, finish, deliveries } = service
     const [id, other] = [(await addWebhook()).id, (await addWebhook()).id]
@@ -253,7 +255,7 @@ describe('a delivery', () => {
 })
 
 // Proves: notify-37, notify-38
-test('while a webhook is off, nothing is replayed: 409', async () => {
+test('nothing is replayed to an inactive webhook: 409', async () => {
   await using service = await createWebhookApi()
   const { api, addWebhook, put, finish, deliveries } = service
   const { id } = await addWebhook()
@@ -267,13 +269,13 @@ test('while a webhook is off, nothing is replayed: 409', async () => {
   ] as const) {
     const refused = await api('POST', `/v1/webhooks/${id}/${path}`, body)
     expectError(refused, 409, 'webhook_inactive')
-    expect(at(refused.body, 'message')).toEndWith('switch it on first with a PUT of url, events and is_active true.')
+    expect(at(refused.body, 'message')).toEndWith('activate it first with PUT, with url, events and is_active true.')
   }
   expect(await deliveries(id)).toHaveLength(1)
 })
 
 // Proves: notify-37
-test('a replay sends the bytes of the first time, as a first attempt with a ladder of its own', async () => {
+test('a replay sends the same bytes, as a first attempt with its own retry schedule', async () => {
   await using service = await startWebhookService()
   const { api, clock, receiver, addWebhook, email, tell, release, settled, deliveries, throughRests } = service
   const hook = await addWebhook()

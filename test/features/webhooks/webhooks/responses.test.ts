@@ -1,10 +1,10 @@
-/** What a webhook keeps of an answer, and of which it keeps nothing. */
+/** Responses that the history stores, and those that it does not. */
 import { expect, test } from 'bun:test'
 import { at } from '#test/support/api.ts'
 import { HOOK_HOST, startWebhookService } from '#test/support/webhooks.ts'
 
 // Proves: notify-35
-test('the history has the first 1,000 octets of an answer, whatever they are', async () => {
+test('the history has the first 1,000 octets of a response, whatever they are', async () => {
   await using service = await startWebhookService()
   const webhook = await service.addWebhook()
   const body = `\u0000\u001b[31m<b>é${'a'.repeat(2000)}`
@@ -16,7 +16,7 @@ test('the history has the first 1,000 octets of an answer, whatever they are', a
   expect(at(history, 'data', 0, 'response')).toBe(Buffer.from(body).subarray(0, 1000).toString())
 })
 
-test('what is answered to attempts that began before a change does not count after it, though the clock stands', async () => {
+test('responses to attempts that began before a change do not count after it, even while the clock stands still', async () => {
   await using service = await startWebhookService()
   const webhook = await service.addWebhook()
   const gate = Promise.withResolvers<void>()
@@ -26,7 +26,7 @@ test('what is answered to attempts that began before a change does not count aft
   })
   const email = await service.email()
   service.release()
-  // So it does for hours after it was set back: both changes have the same time.
+  // It stands still for hours after it was set back: both changes have the same time.
   const put = (path: string) =>
     service.api('PUT', `/v1/webhooks/${webhook.id}`, {
       url: service.receiver.url(HOOK_HOST, path),

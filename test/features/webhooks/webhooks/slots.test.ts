@@ -1,11 +1,11 @@
-/** Who may begin an attempt, and who waits: the bounds of one webhook, of one account, of all. */
+/** Which webhooks may begin an attempt, and which wait: the limits of one webhook, of one account, and in total. */
 import { describe, expect, test } from 'bun:test'
 import { type Slot, Slots } from '#features/webhooks/webhooks/slots.ts'
 import type { LatencyClass, WebhookQueue } from '#features/webhooks/webhooks/webhook-queue.ts'
 import { KiB, MiB } from '#platform/units.ts'
 
 let lastId = 0
-/** A lane that has answered well so far; of it only what places look at. */
+/** A queue that has succeeded so far, with only the fields that slots use. */
 const createQueue = (accountId: number, options: { routeId?: number; pace?: LatencyClass } = {}): WebhookQueue =>
   ({
     webhook: { id: ++lastId, accountId, routeId: options.routeId ?? null },
@@ -16,7 +16,7 @@ const createQueue = (accountId: number, options: { routeId?: number; pace?: Late
 const createQueues = (count: number, accountId: number, options?: Parameters<typeof createQueue>[1]): WebhookQueue[] =>
   Array.from({ length: count }, () => createQueue(accountId, options))
 
-/** Takes as many places as there are for a lane. */
+/** Acquires all slots that a queue may have. */
 function acquireAll(slots: Slots, of: WebhookQueue): Slot[] {
   const taken: Slot[] = []
   while (slots.hasCapacity(of)) taken.push(slots.acquire(of, () => {}))
@@ -26,20 +26,20 @@ function acquireAll(slots: Slots, of: WebhookQueue): Slot[] {
 const countAcquired = (slots: Slots, of: readonly WebhookQueue[]): number[] =>
   of.map((each) => acquireAll(slots, each).length)
 
-test('a webhook has its first attempt, and further ones while it answers well', () => {
+test('a webhook has its first attempt, and extra ones while it succeeds', () => {
   const slots = new Slots(30)
   const options = [{}, { pace: 'unproven' as const }].map((each, n) => createQueue(n, each))
   expect(countAcquired(slots, options)).toEqual([30, 1])
 })
 
-test('first attempts take no place of further ones, in an account and over all', () => {
+test('first attempts use no slot of extra ones, per account and in total', () => {
   const slots = new Slots(30)
   countAcquired(
     slots,
     Array.from({ length: 600 }, (_, n) => createQueue(n % 2, { pace: 'unproven' })),
   )
   expect(countAcquired(slots, [...createQueues(3, 0), ...createQueues(3, 1)])).toEqual([30, 22, 1, 30, 22, 1])
-  // 50 further ones in each account, 500 over all.
+  // 50 extra ones per account, 500 in total.
   expect(countAcquired(slots, createQueues(1, 2))).toEqual([30])
   expect(slots.attempts).toBe(600 + 2 * 53 + 30)
   const others = Array.from({ length: 9 }, (_, n) => createQueue(3 + n)).flatMap((first) => [
@@ -50,22 +50,22 @@ test('first attempts take no place of further ones, in an account and over all',
   expect(slots.attempts).toBe(600 + 500 + 3 + 3 + 1 + 18)
 })
 
-describe('endpoints that answer well but late', () => {
-  test('have five attempts each, ten further ones over an account, and none of those that answer soon', () => {
+describe('slow endpoints', () => {
+  test('have five attempts each, ten extra ones per account, and none of the slots of fast ones', () => {
     const slots = new Slots(30)
     expect(countAcquired(slots, createQueues(5, 1, { pace: 'slow' }))).toEqual([5, 5, 3, 1, 1])
     expect(countAcquired(slots, createQueues(3, 1))).toEqual([30, 22, 1])
     expect(countAcquired(new Slots(2), createQueues(1, 1, { pace: 'slow' }))).toEqual([2])
   })
 
-  test('have 250 further ones over all accounts', () => {
+  test('have 250 extra ones over all accounts', () => {
     const slots = new Slots(30)
     const all = Array.from({ length: 30 }, (_, n) => createQueues(3, n, { pace: 'slow' })).flat()
     countAcquired(slots, all)
     expect(slots.attempts).toBe(all.length + 250)
   })
 
-  test('give back what they took, whatever their pace is by then and whichever of their attempts ends first', () => {
+  test('release their slots, whatever their latency class is by then and whichever attempt ends first', () => {
     const slots = new Slots(30)
     for (let round = 0; round < 3; round++) {
       const [one = createQueue(1), other = createQueue(1)] = createQueues(2, 1)
@@ -84,7 +84,7 @@ describe('endpoints that answer well but late', () => {
 })
 
 describe('the routes of an account', () => {
-  test('have fifty attempts in all, whatever its other webhooks do, and who waits begins when one is over', () => {
+  test('have fifty attempts in total, whatever its other webhooks do, and waiting ones begin when one has ended', () => {
     const slots = new Slots(30)
     countAcquired(slots, createQueues(60, 1, { pace: 'unproven' }))
     const routes = createQueues(52, 1, { routeId: 7, pace: 'unproven' })
@@ -116,7 +116,7 @@ describe('bodies', () => {
     return place
   }
 
-  test('of one account are 8 MiB, and no concern of another', () => {
+  test('of one account are limited to 8 MiB, independent of other accounts', () => {
     const slots = new Slots(30)
     const place = hold(slots, 1, 8 * MiB)
     expect([slots.hasCapacity(createQueue(1)), slots.hasCapacity(createQueue(2))]).toEqual([false, true])
@@ -125,7 +125,7 @@ describe('bodies', () => {
     expect(countAcquired(slots, createQueues(2, 1))).toEqual([30, 22])
   })
 
-  test('of all accounts are 32 MiB, but for accounts with little under way', () => {
+  test('of all accounts are limited to 32 MiB, except for accounts with little in flight', () => {
     const slots = new Slots(30)
     for (let accountId = 1; accountId <= 5; accountId++) hold(slots, accountId, 7 * MiB)
     hold(slots, 6, 256 * KiB)

@@ -15,7 +15,7 @@ import {
 } from '#test/support/webhooks.ts'
 import { createWebhookApi } from './fixture.ts'
 
-/** The deliveries once there are as many and each has had its last attempt. */
+/** The deliveries once there are that many and each has had its last attempt. */
 const waitForEnded = ({ deliveries }: WebhookService, hook: CreatedWebhook, count: number): Promise<StoredDelivery[]> =>
   eventually(() => {
     const all = deliveries(hook)
@@ -23,7 +23,7 @@ const waitForEnded = ({ deliveries }: WebhookService, hook: CreatedWebhook, coun
   })
 
 // Proves: webhook-7, notify-14, notify-33
-test('a test event is queued, answered with its payload, kept in the history and in the audit log', async () => {
+test('a test event is queued, returned with its payload, and stored in the history and the audit log', async () => {
   await using service = await createWebhookApi()
   const { app, api, actor, addWebhook, deliveries, audited } = service
   const { id } = await addWebhook()
@@ -57,21 +57,21 @@ test('a test event is queued, answered with its payload, kept in the history and
       created_at: new Date(NOW).toISOString(),
     },
   ])
-  // What is sent is what was answered.
+  // The response contains what is sent.
   const stored = app.db.query<{ payload: string }, []>('SELECT payload FROM webhook_deliveries').get()
   expect(JSON.parse(stored?.payload ?? '')).toEqual(at(answer.body, 'data', 'payload'))
   expect(await audited(1)).toEqual([['webhook.tested', id]])
 })
 
 // Proves: notify-34
-test('the sixth test within a minute, from wherever, is a 429 that says when to come back; it stores nothing', async () => {
+test('the sixth test within a minute, from any source, is a 429 with a retry time; it stores nothing', async () => {
   await using service = await createWebhookApi()
   const { app, api, actor, clock, addWebhook, deliveries } = service
   const { id } = await addWebhook()
   const ask = () => api('POST', `/v1/webhooks/${id}/test`)
   expect((await ask()).status).toBe(200)
   clock.advance(seconds(20))
-  // From the command line, and by replaying one.
+  // From the command line, and by a replay of one.
   await sendTestEvent(
     app,
     toOperatorActor({ id: actor.accountId, uuid: parseUuid(actor.accountUuid) ?? new Uint8Array() }),
@@ -83,9 +83,7 @@ test('the sixth test within a minute, from wherever, is a 429 that says when to 
   for (const refused of [await ask(), await api('POST', `/v1/webhooks/${id}/deliveries/${first}/replay`)]) {
     expectError(refused, 429, 'too_many_tests')
     expect(refused.headers.get('retry-after')).toBe('40')
-    expect(at(refused.body, 'message')).toBe(
-      'A webhook is sent at most 5 test events a minute; the next can be sent in 40 s.',
-    )
+    expect(at(refused.body, 'message')).toBe('A webhook is sent at most 5 test events a minute; try again in 40 s.')
   }
   expect(await deliveries(id)).toHaveLength(5)
   // Another webhook has its own five.
@@ -98,7 +96,7 @@ test('the sixth test within a minute, from wherever, is a 429 that says when to 
 })
 
 // Proves: notify-34
-test('of tests that come together no more than five are taken', async () => {
+test('at most five concurrent tests are accepted', async () => {
   await using service = await createWebhookApi()
   const { id } = await service.addWebhook()
   const answers = await Promise.all(Array.from({ length: 20 }, () => service.api('POST', `/v1/webhooks/${id}/test`)))
@@ -106,7 +104,7 @@ test('of tests that come together no more than five are taken', async () => {
   expect(answers.filter(({ status }) => status === 429)).toHaveLength(15)
 })
 
-test('tests also go to a webhook that is off; a clock that is set back keeps nobody from testing', async () => {
+test('tests are also sent to an inactive webhook; a clock set back blocks no test', async () => {
   await using service = await createWebhookApi()
   const { api, clock, addWebhook, put, deliveries } = service
   const { id } = await addWebhook()
@@ -118,7 +116,7 @@ test('tests also go to a webhook that is off; a clock that is set back keeps nob
 })
 
 // Proves: notify-33
-test('a test is signed like any event, is not retried and counts as no failure, also where the webhook is off', async () => {
+test('a test is signed like any event, is not retried and counts as no failure, even for an inactive webhook', async () => {
   await using service = await startWebhookService()
   const { api, actor, clock, receiver, addWebhook } = service
   receiver.answer({ status: 500, body: 'not today' })
@@ -138,13 +136,13 @@ test('a test is signed like any event, is not retried and counts as no failure, 
     nextAt: null,
     statusCode: 500,
     response: 'not today',
-    error: 'The answer was 500.',
+    error: 'The response status was 500.',
   }
   expect(await waitForEnded(service, hook, 10)).toEqual(Array(10).fill(failed))
   expect(receiver.requests).toHaveLength(10)
   for (const request of receiver.requests) {
     expect(request.headers).toMatchObject({ 'x-service-event': 'test', 'x-service-attempt': '1' })
-    // The receiver has the machine's time, the signature that of the test's clock.
+    // The receiver uses the machine's time, the signature that of the test's clock.
     const nowMs = Number(/t=(\d+)/.exec(request.headers['x-service-signature'] ?? '')?.[1]) * 1000
     expect(findWebhookViolations(request, { secret: hook.secret, nowMs, accountId: actor.accountUuid })).toEqual([])
   }
@@ -153,7 +151,7 @@ test('a test is signed like any event, is not retried and counts as no failure, 
   })
 })
 
-test('a test that succeeds is no success of the webhook: its failures stay counted', async () => {
+test('a successful test does not reset the failures of the webhook', async () => {
   await using service = await startWebhookService()
   const { api, receiver, addWebhook, email, tell, release } = service
   const hook = await addWebhook()
@@ -170,7 +168,7 @@ test('a test that succeeds is no success of the webhook: its failures stay count
   })
 })
 
-test('a request for a test event takes no fields: what is sent is not chosen', async () => {
+test('a request for a test event accepts no fields', async () => {
   await using service = await createWebhookApi()
   const { id } = await service.addWebhook()
   const answer = await service.api('POST', `/v1/webhooks/${id}/test`, { event: 'sent' })

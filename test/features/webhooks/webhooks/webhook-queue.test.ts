@@ -1,4 +1,4 @@
-/** A webhook's way through what waits for it, however much that is. */
+/** The progress of a webhook through its pending deliveries, however many there are. */
 import { expect, test } from 'bun:test'
 import { Streak } from '#features/webhooks/webhooks/streak.ts'
 import { WebhookQueue } from '#features/webhooks/webhooks/webhook-queue.ts'
@@ -15,7 +15,7 @@ const insertDue = ({ app, clock }: WebhookApi, webhookId: number, count: number)
   )
 }
 
-test('among 20,000 due deliveries the next is found as quickly as among ten', async () => {
+test('the next delivery is found among 20,000 due ones as quickly as among ten', async () => {
   await using service = await createWebhookApi()
   const { app, clock, rowId } = service
   const laneOf = async (count: number): Promise<WebhookQueue> => {
@@ -26,7 +26,7 @@ test('among 20,000 due deliveries the next is found as quickly as among ten', as
     return new WebhookQueue(app.db, webhook, 'secret', new Streak(webhook, clock.now(), clock.monotonicMs()))
   }
   const [few, many] = [await laneOf(10), await laneOf(20_000)]
-  /** The quickest of many, which a busy machine does not make slower. */
+  /** The fastest of many runs, which a busy machine does not slow down. */
   const quickest = (lane: WebhookQueue): number => {
     const times = Array.from({ length: 30 }, () => {
       const from = performance.now()
@@ -35,6 +35,6 @@ test('among 20,000 due deliveries the next is found as quickly as among ten', as
     })
     return Math.min(...times)
   }
-  // To look through all of them takes hundreds of times as long.
+  // A scan of all of them takes hundreds of times as long.
   expect(quickest(many)).toBeLessThan(quickest(few) * 10)
 })

@@ -9,7 +9,7 @@ import { startDnsServer } from '#test/support/dns-server.ts'
 import { expectError, NOW } from '#test/support/email-api.ts'
 import { createWebhookApi, HOOK, type WebhookApi } from './fixture.ts'
 
-/** The events of the interface, and those that the contract adds. */
+/** The events of the interface, and those of the contract. */
 const EVENTS: (typeof WEBHOOK_EVENTS)[number][] = [
   'sent',
   'deferred',
@@ -31,7 +31,7 @@ const EVENTS: (typeof WEBHOOK_EVENTS)[number][] = [
   'domain.unverified',
 ]
 
-/** Failed attempts in a row, written as the dispatcher writes them. */
+/** Consecutive failed attempts, written as the dispatcher writes them. */
 async function fail({ app, rowId }: WebhookApi, id: string, times: number): Promise<void> {
   const webhook = findWebhookById(app.db, rowId(id))
   if (!webhook) throw new Error(`there is no webhook ${id}`)
@@ -42,7 +42,7 @@ async function fail({ app, rowId }: WebhookApi, id: string, times: number): Prom
       durationMs: 3,
       statusCode: 404,
       response: '',
-      error: 'The answer was 404.',
+      error: 'The response status was 404.',
       cause: null,
       isTemporary: false,
     } as const
@@ -53,7 +53,7 @@ async function fail({ app, rowId }: WebhookApi, id: string, times: number): Prom
 }
 
 // Proves: list-26, webhook-1, webhook-2, webhook-4, webhook-8, notify-12
-test('a webhook is made with a signing secret that is shown only then, and read with every field', async () => {
+test('a webhook is created with a signing secret that is shown only then, and read with every field', async () => {
   await using service = await createWebhookApi()
   const { api, actor } = service
   const created = await api('POST', '/v1/webhooks', HOOK)
@@ -79,7 +79,7 @@ test('a webhook is made with a signing secret that is shown only then, and read 
     pagination: { page: 1, per_page: 25, total: 1, total_pages: 1 },
   })
   const put = await api('PUT', `/v1/webhooks/${id}`, { ...HOOK, is_active: true })
-  // Later than before, though the clock stands.
+  // Increased, though the clock stands still.
   const updated = { ...record, updated_at: new Date(NOW + 1).toISOString() }
   expect({ status: put.status, body: put.body }).toEqual({ status: 200, body: { data: updated } })
 })
@@ -94,7 +94,7 @@ test('the secret is stored sealed: nothing on disk holds it', async () => {
 })
 
 // Proves: webhook-4, webhook-5, webhook-6, webhook-7
-test('a webhook is made, changed and deleted, each with an audit row that does not hold the secret; then it is a 404', async () => {
+test('a webhook is created, changed and deleted, each with an audit row without the secret; then it is a 404', async () => {
   await using service = await createWebhookApi()
   const { api, addWebhook, put, audited, clock } = service
   const { id, secret } = await addWebhook()
@@ -162,7 +162,7 @@ describe('events', () => {
       const refused = await service.api('POST', '/v1/webhooks', { ...HOOK, events: ['sent', name] })
       expectError(refused, 422, 'unknown_event', 'events')
       expect(at(refused.body, 'message')).toStartWith(
-        `The event "${name}" is only in the feed (GET /v1/events); webhooks are told sent, delivered, `,
+        `The event "${name}" is available only in the feed (GET /v1/events); webhooks support sent, delivered, `,
       )
     },
   )
@@ -208,7 +208,7 @@ describe('the URL', () => {
   })
 
   // Proves: webhook-13
-  test('may lead to a name that does not resolve, but not to an address that is refused', async () => {
+  test('may have a name that does not resolve, but not a forbidden address', async () => {
     await using dns = await startDnsServer({
       'private.test': { A: ['10.1.2.3'] },
       'both.test': { A: ['192.0.2.1', '127.0.0.1'] },
@@ -233,7 +233,7 @@ describe('the URL', () => {
     expect(unknown.status).toBe(201)
   })
 
-  test('is looked up for ten webhooks of an account at once, and no more: others are a 429, and those of other accounts are not', async () => {
+  test('is checked for at most ten webhooks of an account at a time: more are a 429, but not for other accounts', async () => {
     await using dns = await startDnsServer({ 'silent.test': 'SILENCE' })
     await using service = await createWebhookApi({ settings: { TASSIS_DNS_SERVERS: dns.address } })
     const { api, clock, newKey, newAccount } = service
@@ -268,7 +268,7 @@ describe('a PUT', () => {
   })
 
   // Proves: webhook-10, webhook-11
-  test('of a webhook that 10 failures have switched off reactivates it, even with is_active false, and resets the count', async () => {
+  test('of a webhook that 10 failures deactivated reactivates it, even with is_active false, and resets the count', async () => {
     await using service = await createWebhookApi()
     const { addWebhook, webhook, put } = service
     for (const isActive of [true, false]) {
@@ -278,7 +278,7 @@ describe('a PUT', () => {
         is_active: true,
         failure_count: 9,
         last_failure_at: new Date(NOW).toISOString(),
-        last_failure_reason: 'The answer was 404.',
+        last_failure_reason: 'The response status was 404.',
       })
       await fail(service, id, 1)
       expect(await webhook(id)).toMatchObject({
@@ -289,13 +289,13 @@ describe('a PUT', () => {
       const reactivated = { is_active: true, failure_count: 0, last_failure_reason: null }
       expect(await put(id, { is_active: isActive })).toMatchObject(reactivated)
       expect(await webhook(id)).toMatchObject(reactivated)
-      // It is its user who switches it off now.
+      // Now its user deactivates it.
       expect(await put(id, { is_active: false })).toMatchObject({ is_active: false, last_failure_reason: null })
     }
   })
 
   // Proves: webhook-10
-  test('of a webhook that its user has switched off leaves it off until is_active is true', async () => {
+  test('of a webhook that its user deactivated leaves it inactive until is_active is true', async () => {
     await using service = await createWebhookApi()
     const { addWebhook, put } = service
     const { id } = await addWebhook()
@@ -313,7 +313,7 @@ describe('a PUT', () => {
     expect(await put(id, { url: 'https://127.0.0.1/moved' })).toMatchObject({ failure_count: 0 })
   })
 
-  test('that reactivates moves the cursor: what happened meanwhile is not told; one that changes something else does not', async () => {
+  test('that reactivates moves the cursor, so earlier events are not delivered; other changes do not move it', async () => {
     await using service = await createWebhookApi()
     const { app, addWebhook, put, tell, rowId } = service
     const cursor = (id: string) =>
@@ -334,7 +334,7 @@ describe('a PUT', () => {
     expect(cursor(id)).toBe(5)
   })
 
-  test('that switches off ends what waits, except tests; a deletion ends it too', async () => {
+  test('that deactivates ends pending deliveries, except tests; so does a deletion', async () => {
     await using service = await createWebhookApi()
     const { app, api, addWebhook, put, tell, deliveries, rowId } = service
     await tell(Array.from({ length: 450 }, () => 'sent' as const))
@@ -342,14 +342,14 @@ describe('a PUT', () => {
     await api('POST', `/v1/webhooks/${id}/replay`, { from_seq: 1 })
     await api('POST', `/v1/webhooks/${id}/test`)
     // The last one has had an attempt.
-    app.db.run("UPDATE webhook_deliveries SET attempts = 1, error = 'The answer was 503.' WHERE seq = 450")
+    app.db.run("UPDATE webhook_deliveries SET attempts = 1, error = 'The response status was 503.' WHERE seq = 450")
     await put(id, { is_active: false })
     expect((await deliveries(id, '?status=pending')).map(({ event }) => event)).toEqual(['test'])
     const ended = await api('GET', `/v1/webhooks/${id}/deliveries?status=undeliverable&per_page=2`)
     expect(ended.body).toMatchObject({
       data: [
-        { attempts: 1, next_attempt_at: null, error: 'The answer was 503. The webhook was switched off.' },
-        { attempts: 0, next_attempt_at: null, error: 'The webhook was switched off.' },
+        { attempts: 1, next_attempt_at: null, error: 'The response status was 503. The webhook was deactivated.' },
+        { attempts: 0, next_attempt_at: null, error: 'The webhook was deactivated.' },
       ],
       pagination: { total: 450 },
     })
@@ -366,7 +366,7 @@ describe('a PUT', () => {
   })
 })
 
-test('every change of a webhook is told to the dispatcher once it is stored', async () => {
+test('the dispatcher is notified of every stored change of a webhook', async () => {
   await using service = await createWebhookApi()
   const { app, api, addWebhook, put, rowId } = service
   const told: number[] = []
@@ -380,7 +380,7 @@ test('every change of a webhook is told to the dispatcher once it is stored', as
   expect(told).toEqual([row, row, row, row])
 })
 
-test('an account has at most 100 webhooks; a deleted one makes room', async () => {
+test('an account has at most 100 webhooks; a deleted one frees its place', async () => {
   await using service = await createWebhookApi()
   const { api, addWebhook } = service
   const { id } = await addWebhook()
