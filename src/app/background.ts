@@ -8,7 +8,7 @@ import { SubscriptionMailLoop } from '#features/audience/contact-lists/subscript
 import type { App } from '#features/core/app/app.ts'
 import { startSweeper } from '#features/core/content-gc/sweep.ts'
 import { startAccountRemoval } from '#features/lifecycle/privacy/delete-account.ts'
-import { startErasures } from '#features/lifecycle/privacy/erase.ts'
+import { startErasureLoop } from '#features/lifecycle/privacy/erase.ts'
 import { startLossNotices } from '#features/people/domain-notices/notices.ts'
 import { ContentWatch } from '#features/reporting/abuse/content-watch.ts'
 import { startPauseNotices } from '#features/reporting/abuse/notices.ts'
@@ -25,7 +25,7 @@ const LOOPS: readonly ((app: App) => DueLoop)[] = [
   startImporter,
   startSweeper,
   startAccountRemoval,
-  startErasures,
+  startErasureLoop,
   startHeldMailReleaser,
   startAbuseWatch,
   (app) => new ContentWatch(app),

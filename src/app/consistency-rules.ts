@@ -12,7 +12,7 @@ import {
 } from '#features/receiving/agent-mailboxes/consistency.ts'
 import { complaintCounters, complaintEvents, streamCounters } from '#features/receiving/complaints/consistency.ts'
 import { inboundEvents, inboundTotal } from '#features/receiving/inbound/consistency.ts'
-import { dailyFigures, figuresOfDomains, figuresOfMonths } from '#features/reporting/analytics/consistency.ts'
+import { dailyStatsRule, domainStatsRule, monthStatsRule } from '#features/reporting/analytics/consistency.ts'
 import {
   begunCounters,
   broadcastEmails,
@@ -79,9 +79,9 @@ export const CONSISTENCY_RULES: readonly ConsistencyRule[] = [
   emailSearchIndex,
   emailReferences,
   emailStatuses,
-  dailyFigures,
-  figuresOfDomains,
-  figuresOfMonths,
+  dailyStatsRule,
+  domainStatsRule,
+  monthStatsRule,
 ]
 
 /** Checks all rules in the connection's read transaction. */

@@ -17,7 +17,7 @@ import {
   readLastSeq,
   setMeta,
 } from '#features/core/events/record.ts'
-import { lastProvenTime } from '#features/lifecycle/retention/proven-time.ts'
+import { readConfirmedTime } from '#features/lifecycle/retention/confirmed-time.ts'
 import { requireBillingConfig } from '#features/people/billing/stripe.ts'
 import { compactSearchIndex } from '#features/receiving/agent-mailboxes/search.ts'
 import { createRecipientDecider } from '#features/receiving/inbound/decide.ts'
@@ -135,7 +135,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     const isNew = !existsSync(databasePath)
     const keys = openKeyRing(config, isNew)
     const db = openMainDatabase(databasePath, keys, log, opened)
-    const clock = new TrustedClock(options.clock ?? systemClock, { log, lastRunAt: lastProvenTime(db) })
+    const clock = new TrustedClock(options.clock ?? systemClock, { log, lastRunAt: readConfirmedTime(db) })
     const checkpointer = createCheckpointer(log)
     const disk = options.disk ?? watchDisk(config, clock, log)
     const stores = openStores({ config, log, clock, disk, checkpointer }, db, databasePath)

@@ -12,7 +12,7 @@ import { purgeExpiredAuth } from '#features/people/team/purge.ts'
 import { removeDeletedMailboxes } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { purgeReports } from '#features/receiving/domain-reports/store.ts'
 import { purgeOperatorMail } from '#features/receiving/postmaster/store.ts'
-import { trimFindings } from '#features/reporting/abuse/findings.ts'
+import { purgeFindings } from '#features/reporting/abuse/findings.ts'
 import { purgeStoredResponses } from '#features/sending/accept/stored-responses.ts'
 import { removeDeletedDomains } from '#features/sending/emails/delete-domain.ts'
 import { recheckDomains } from '#features/setup/domains/recheck.ts'
@@ -50,7 +50,7 @@ const SCHEDULES: readonly Schedule[] = [
   },
   { name: 'purge operator mail', pattern: '0 47 * * * *', run: ({ app }) => purgeOperatorMail(app) },
   { name: 'purge sessions and links', pattern: '0 52 * * * *', run: ({ app }) => purgeExpiredAuth(app) },
-  { name: 'purge abuse findings', pattern: '45 57 * * * *', run: ({ app }, signal) => trimFindings(app, signal) },
+  { name: 'purge abuse findings', pattern: '45 57 * * * *', run: ({ app }, signal) => purgeFindings(app, signal) },
   { name: 'purge domain reports', pattern: '0 57 * * * *', run: ({ app }) => purgeReports(app) },
   { name: 'run retention', pattern: '0 12 * * * *', run: ({ app }, signal) => runRetention(app, signal) },
   { name: 'remove deleted mailboxes', pattern: '30 * * * * *', run: ({ app }) => removeDeletedMailboxes(app) },

@@ -3,7 +3,7 @@ import { Database } from 'bun:sqlite'
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { join } from 'node:path'
 import { startBackground } from '#app/background.ts'
-import { openDeletions } from '#features/lifecycle/privacy/delete-account.ts'
+import { listOpenDeletions } from '#features/lifecycle/privacy/delete-account.ts'
 import { systemClock } from '#platform/clock.ts'
 import { minutes } from '#platform/units.ts'
 import { createTestAccount, createTestApp, eventually } from '#test/support/app.ts'
@@ -75,7 +75,7 @@ test('the operator deletes an account although the service is killed five times'
   await eventually(() => {
     clock.advance(minutes(1))
     later.app.removalDue.emit()
-    return openDeletions(later.app.db).length === 0
+    return listOpenDeletions(later.app.db).length === 0
   }, 60_000)
   await background.stop()
   expect(grepData(data.path, [MARK])).toEqual([])

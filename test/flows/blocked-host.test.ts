@@ -4,7 +4,7 @@
  */
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { listSuppressions } from '#features/audience/suppressions/suppressions.ts'
-import { figuresOf } from '#features/reporting/abuse/rates.ts'
+import { readAbuseStats } from '#features/reporting/abuse/rates.ts'
 import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
 import { listDeadLetters } from '#features/sending/dead-letters/read.ts'
 import { minutes } from '#platform/units.ts'
@@ -51,7 +51,7 @@ test('230 rejections of our IP are deferred, pause no free account, bounce nothi
   await using flow = await startMailFlow({ zone, smtpPort: server.port })
   expect(await sendAndSettle(flow, 230)).toBe(false)
   expect(recipients(flow)).toEqual([{ n: 230, attempts: 1, smtpResponse: LISTED, bounceType: null }])
-  expect(figuresOf(flow.app.db, flow.actor.accountId, flow.app.eventTime()).bounced).toBe(0)
+  expect(readAbuseStats(flow.app.db, flow.actor.accountId, flow.app.eventTime()).bounced).toBe(0)
   const page = { limit: 100, offset: 0 }
   expect(listSuppressions(flow.app.db, flow.actor.accountId, {}, page).suppressions).toEqual([])
   expectBalanced(flow.service)

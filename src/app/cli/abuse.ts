@@ -3,10 +3,10 @@ import type { Command } from 'commander'
 import { getAccount, monthOf, readMonthlyUsage } from '#features/core/accounts/accounts.ts'
 import { findPause, findSendingBlock } from '#features/core/accounts/pause.ts'
 import { UNLIMITED } from '#features/core/accounts/plans.ts'
-import { newestFindings } from '#features/reporting/abuse/findings.ts'
-import { isJudgedPlan } from '#features/reporting/abuse/judged.ts'
+import { listNewestFindings } from '#features/reporting/abuse/findings.ts'
+import { isMonitoredPlan } from '#features/reporting/abuse/monitored.ts'
 import { pauseAccount, resumeAccount } from '#features/reporting/abuse/pause.ts'
-import { figuresOf } from '#features/reporting/abuse/rates.ts'
+import { readAbuseStats } from '#features/reporting/abuse/rates.ts'
 import { countHeld } from '#features/sending/queue/account-transitions.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
@@ -92,7 +92,7 @@ const findings = defineAdminCommand(
   'accounts.findings',
   ({ opened: { app } }, { account, limit }: { account?: string; limit: number }): FindingView[] => {
     const only = account === undefined ? undefined : resolveOperator(app, account).accountId
-    return newestFindings(app.db, limit, only).map((finding) => ({
+    return listNewestFindings(app.db, limit, only).map((finding) => ({
       account_id: formatUuid(finding.accountUuid),
       account: finding.accountName,
       source: finding.source,
@@ -141,7 +141,7 @@ const show = defineAdminCommand(
     const { config, db } = app
     const { accountId } = resolveOperator(app, account)
     const found = getAccount(config, db, accountId)
-    const figures = figuresOf(db, accountId, app.eventTime())
+    const figures = readAbuseStats(db, accountId, app.eventTime())
     const { delivered, bounced, complained } = figures
     const paused = findPause(db, accountId)
     const toRate = (part: number, whole: number, of: number) =>
@@ -157,7 +157,7 @@ const show = defineAdminCommand(
       paused: paused ? { since: isoTime(paused.since), source: paused.source, reason: paused.reason } : null,
       disabled_at: isoTimeOrNull(found.disabledAt),
       held: countHeld(db, accountId, MAX_COUNTED_RECIPIENTS).held,
-      judged: isJudgedPlan(config, found.plan),
+      judged: isMonitoredPlan(config, found.plan),
       last_24_hours: {
         delivered,
         bounced,

@@ -1,7 +1,7 @@
 /** @module `tassis accounts delete` and `deletions`: the operator deletes an account and follows the progress. */
 import type { Command } from 'commander'
 import { getAccount } from '#features/core/accounts/accounts.ts'
-import { deleteAccount, openDeletions } from '#features/lifecycle/privacy/delete-account.ts'
+import { deleteAccount, listOpenDeletions } from '#features/lifecycle/privacy/delete-account.ts'
 import { invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { loadConfig } from '../settings.ts'
@@ -47,7 +47,7 @@ const STEP_DESCRIPTIONS: Readonly<Record<string, string>> = {
 }
 
 const deletions = defineAdminCommand('accounts.deletions', ({ opened: { app } }, _: null): DeletionView[] =>
-  openDeletions(app.db).map(({ accountId, step, rows, dueAt }) => ({
+  listOpenDeletions(app.db).map(({ accountId, step, rows, dueAt }) => ({
     account_number: accountId,
     step,
     rows,

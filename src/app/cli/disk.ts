@@ -5,15 +5,15 @@
 import { statfsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Command } from 'commander'
-import { measure } from '#features/lifecycle/retention/budgets.ts'
-import { diskLimitWarnings } from '#features/lifecycle/retention/disk-limit.ts'
-import { allocated, GROUPS, type Group, type MonthUse } from '#features/lifecycle/retention/measure.ts'
+import { measureUse } from '#features/lifecycle/retention/budgets.ts'
+import { listDiskLimitWarnings } from '#features/lifecycle/retention/disk-limit.ts'
+import { GROUPS, type Group, type MonthUse, measureAllocated } from '#features/lifecycle/retention/measure.ts'
 import {
   type AccountShare,
-  type Kept,
-  type KeptKind,
-  keptKinds,
+  type KindOverview,
+  listKindOverviews,
   listNotStored,
+  type RetainedKind,
 } from '#features/lifecycle/retention/overview.ts'
 import { type Millis, systemClock } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
@@ -69,7 +69,7 @@ interface MonthBytes {
 }
 
 interface KindUsage {
-  readonly kind: KeptKind
+  readonly kind: RetainedKind
   readonly used_bytes: number
   /** Null if there is no limit. */
   readonly max_bytes: number | null
@@ -109,10 +109,10 @@ export function addDiskCommand(program: Command): void {
 export function measureDisk(config: Config, now: Millis): DiskUsage {
   const { dataDir } = config
   const measureFiles = (...names: string[]): number =>
-    names.reduce((sum, name) => sum + allocated(join(dataDir, name)), 0)
+    names.reduce((sum, name) => sum + measureAllocated(join(dataDir, name)), 0)
   const { measured, kept, notStored } = withSnapshot(config, (db) => {
-    const found = measure(db, dataDir)
-    return { measured: found, kept: keptKinds(db, config, found, now), notStored: listNotStored(db) }
+    const found = measureUse(db, dataDir)
+    return { measured: found, kept: listKindOverviews(db, config, found, now), notStored: listNotStored(db) }
   })
   const { database } = measured
   const fileBytes = measureFiles('tassis.db')
@@ -120,7 +120,7 @@ export function measureDisk(config: Config, now: Millis): DiskUsage {
   const captures = measureFiles('capture.db', 'capture.db-wal', 'capture.db-shm')
   const imports = measureFiles('imports')
   const months = [...measured.content, ...measured.rawMail].reduce((sum, { bytes }) => sum + bytes, 0)
-  const total = allocated(dataDir)
+  const total = measureAllocated(dataDir)
   const { bsize, blocks, bavail } = statfsSync(dataDir)
   return {
     at: isoTime(now),
@@ -139,14 +139,14 @@ export function measureDisk(config: Config, now: Millis): DiskUsage {
     imports_bytes: imports,
     other_bytes: Math.max(0, total - fileBytes - walBytes - months - captures - imports),
     kinds: kept.map(toKindUsage),
-    warnings: diskLimitWarnings(config),
+    warnings: listDiskLimitWarnings(config),
     not_stored: notStored.map(({ id, name, messages }) => ({ id: formatUuid(id), name, messages })),
   }
 }
 
 const toMonthBytes = ({ month, bytes, freeBytes }: MonthUse): MonthBytes => ({ month, bytes, free_bytes: freeBytes })
 
-const toKindUsage = (kept: Kept): KindUsage => ({
+const toKindUsage = (kept: KindOverview): KindUsage => ({
   kind: kept.kind,
   used_bytes: kept.usedBytes,
   max_bytes: kept.maxBytes === 0 ? null : kept.maxBytes,
@@ -177,7 +177,7 @@ const GROUP_NAMES: Readonly<Record<Group, string>> = {
   other: 'everything else',
 }
 
-const KIND_NAMES: Readonly<Record<KeptKind, string>> = {
+const KIND_NAMES: Readonly<Record<RetainedKind, string>> = {
   content: 'content of sent mail',
   events: 'event log',
   inbound: 'received mail',

@@ -1,13 +1,13 @@
 /** @module `tassis retention run`: deletes expired and excess data immediately, as the service does every hour. */
 import type { Command } from 'commander'
-import { type Removed, runRetention } from '#features/lifecycle/retention/run.ts'
+import { type RemovedCounts, runRetention } from '#features/lifecycle/retention/run.ts'
 import { loadConfig } from '../settings.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
 import { type JsonOption, withJson } from './options.ts'
 import { formatCount, printResult } from './output.ts'
 
-const run = defineAdminCommand('retention.run', ({ opened: { app } }): Promise<Removed> => runRetention(app))
+const run = defineAdminCommand('retention.run', ({ opened: { app } }): Promise<RemovedCounts> => runRetention(app))
 
 export const retentionAdminCommands = [run]
 
@@ -23,7 +23,7 @@ export function addRetentionCommands(program: Command): void {
   })
 }
 
-const formatRemoved = ({ content, events, inbound, logs, audit }: Removed): string =>
+const formatRemoved = ({ content, events, inbound, logs, audit }: RemovedCounts): string =>
   [
     `Content removed of ${formatCount(content, 'email')}.`,
     `Removed: ${formatCount(logs, 'email')}, ${formatCount(events, 'event')}, ${formatCount(inbound, 'received message')}, ${formatCount(audit, 'entry')} of the audit log.`.replace(

@@ -1,5 +1,5 @@
 /** @module Warns about settings of a service that sends mail, in its log and in `tassis check`. */
-import { diskLimitWarnings } from '#features/lifecycle/retention/disk-limit.ts'
+import { listDiskLimitWarnings } from '#features/lifecycle/retention/disk-limit.ts'
 import type { Config } from '#platform/config.ts'
 import { findHostnameWarnings } from './hostname-warnings.ts'
 import { findPublicUrlWarnings } from './public-url-warnings.ts'
@@ -11,5 +11,5 @@ export const findSettingWarnings = (config: Config): readonly string[] =>
     : [
         ...(config.delivery === 'direct' ? findHostnameWarnings(config) : []),
         ...findPublicUrlWarnings(config),
-        ...diskLimitWarnings(config),
+        ...listDiskLimitWarnings(config),
       ]

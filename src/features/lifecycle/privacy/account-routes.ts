@@ -16,7 +16,7 @@ import { AccountExport } from './model.ts'
 const CONFIRMATION = 'DELETE'
 
 const Deleted = Type.Object({
-  message: Type.String({ description: 'What happens now.' }),
+  message: Type.String({ description: 'What happens next.' }),
   account_id: Uuid({ description: 'Id of the account.' }),
 })
 
@@ -28,7 +28,7 @@ export const accountExportRoutes = (app: App) => {
       detail: {
         summary: 'Export the account',
         description:
-          'Everything that the account has, as one JSON text that is written as you read it: `data` with account, domains, templates, webhooks, suppressions, contact_lists, contacts, signup_forms, emails, events, inbound and more, and `exported_at`. No bodies of emails and received messages, and no secrets. One completed export an hour.',
+          'Everything that the account has, as one streamed JSON text: `data` with account, domains, templates, webhooks, suppressions, contact_lists, contacts, signup_forms, emails, events, inbound and more, and `exported_at`. No bodies of emails and received messages, and no secrets. One completed export an hour.',
         tags: ['Account'],
         ...streamedResponseSpec('The account.', AccountExport),
         ...requires('account:admin'),
@@ -44,13 +44,13 @@ export const accountDeletionRoutes = (app: App) =>
         throw new AppError(
           400,
           'confirmation_missing',
-          'Deleting the account needs the header X-Confirm-Delete with the value DELETE; nothing was deleted.',
+          'X-Confirm-Delete must be DELETE to delete the account; nothing was deleted.',
         )
       await deleteAccount(app, actor, getAccount(app.config, app.db, actor.accountId))
       return status(
         202,
         dataBody({
-          message: 'The account is deactivated. Its data is being deleted and cannot be brought back.',
+          message: 'The account is deactivated. Its data is being deleted and cannot be restored.',
           account_id: actor.accountUuid,
         }),
       )
@@ -60,7 +60,7 @@ export const accountDeletionRoutes = (app: App) =>
       detail: {
         summary: 'Delete the account',
         description:
-          'Needs the header X-Confirm-Delete: DELETE. At once its keys and sessions are a 401, its waiting mail is cancelled and mail to its domains is refused; then all of its data goes, that of its sub-accounts too. There is no way back.',
+          'Requires the header X-Confirm-Delete: DELETE. Immediately, its keys and sessions get a 401, its waiting mail is cancelled and mail to its domains is rejected; then all of its data is deleted, including that of its sub-accounts. This cannot be undone.',
         tags: ['Account'],
         parameters: [
           {

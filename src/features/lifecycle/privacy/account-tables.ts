@@ -1,79 +1,80 @@
 /**
- * @module Every table that has rows of accounts, and how they are found: the deletion of an account goes through this list, so it is the one place besides
- * their owners that removes rows of all of them. Children come before parents. test/features/lifecycle/privacy/account-tables.test.ts compares it with the schema: a
- * new table belongs here or among those that have nothing of an account.
+ * @module Lists every table with rows of accounts, and how to find them. The deletion of an account uses this list:
+ * besides their owners, it alone removes rows of all tables. Children precede parents.
+ * test/features/lifecycle/privacy/account-tables.test.ts compares it with the schema: a new table belongs here or among
+ * those without account data.
  */
 import type { StoreName } from '#features/core/content-gc/garbage.ts'
 
 export interface AccountTable {
   readonly table: string
-  /** Which rows are of the account ?1. */
+  /** Condition on the rows of account ?1. */
   readonly where: string
-  /** Columns with references into the content stores, which are let go of. */
+  /** Columns with references into the content stores; deletion drops these references. */
   readonly refs?: Readonly<Partial<Record<StoreName, readonly string[]>>>
-  /** The column with a JSON array of attachments with references into the store `content`. */
+  /** The column with a JSON array of attachments that refer to the store `content`. */
   readonly attachments?: string
 }
 
-const OWN = 'account_id = ?1'
-const ofWebhooks = 'webhook_id IN (SELECT id FROM webhooks WHERE account_id = ?1)'
-const ofMailboxes = 'mailbox_id IN (SELECT id FROM agent_mailboxes WHERE account_id = ?1)'
+const OF_ACCOUNT = 'account_id = ?1'
+const OF_WEBHOOKS = 'webhook_id IN (SELECT id FROM webhooks WHERE account_id = ?1)'
+const OF_MAILBOXES = 'mailbox_id IN (SELECT id FROM agent_mailboxes WHERE account_id = ?1)'
 
-/** Emails and contacts, of which there may be millions, go first, together with what hangs on them: see `account-rows.ts`. */
+/** Emails and contacts, possibly millions, are removed first with their dependent rows: see `account-rows.ts`. */
 export const ACCOUNT_TABLES: readonly AccountTable[] = [
-  { table: 'webhook_deliveries', where: ofWebhooks },
-  { table: 'webhooks', where: OWN },
-  { table: 'inbound_secrets', where: OWN },
-  { table: 'inbound_routes', where: OWN },
-  { table: 'mailbox_threads', where: ofMailboxes },
-  { table: 'mailbox_contacts', where: ofMailboxes },
-  { table: 'mailbox_auto_replies', where: ofMailboxes },
-  { table: 'agent_mailboxes', where: OWN },
+  { table: 'webhook_deliveries', where: OF_WEBHOOKS },
+  { table: 'webhooks', where: OF_ACCOUNT },
+  { table: 'inbound_secrets', where: OF_ACCOUNT },
+  { table: 'inbound_routes', where: OF_ACCOUNT },
+  { table: 'mailbox_threads', where: OF_MAILBOXES },
+  { table: 'mailbox_contacts', where: OF_MAILBOXES },
+  { table: 'mailbox_auto_replies', where: OF_MAILBOXES },
+  { table: 'agent_mailboxes', where: OF_ACCOUNT },
   {
     table: 'inbound_emails',
-    where: OWN,
+    where: OF_ACCOUNT,
     refs: { content: ['headers_ref', 'text_ref', 'html_ref'], rawMail: ['raw_ref'] },
     attachments: 'attachments',
   },
-  { table: 'received_reports', where: OWN, refs: { content: ['content_ref'] } },
-  { table: 'complaints', where: OWN, refs: { rawMail: ['raw_ref'] } },
+  { table: 'received_reports', where: OF_ACCOUNT, refs: { content: ['content_ref'] } },
+  { table: 'complaints', where: OF_ACCOUNT, refs: { rawMail: ['raw_ref'] } },
   { table: 'broadcast_recipients', where: 'broadcast_id IN (SELECT id FROM broadcasts WHERE account_id = ?1)' },
-  { table: 'broadcasts', where: OWN, refs: { content: ['html_ref', 'text_ref'] } },
-  { table: 'newsletters', where: OWN },
-  { table: 'contact_mails', where: OWN },
-  { table: 'contact_imports', where: OWN },
-  { table: 'signup_forms', where: OWN },
-  { table: 'contact_lists', where: OWN },
-  { table: 'dead_letters', where: OWN },
-  { table: 'idempotency_keys', where: OWN },
-  { table: 'batch_replies', where: OWN },
-  { table: 'suppressions', where: OWN },
-  { table: 'templates', where: OWN },
-  { table: 'domains', where: OWN },
-  { table: 'streams', where: OWN },
-  { table: 'insights', where: OWN },
-  { table: 'abuse_findings', where: OWN },
-  { table: 'pause_notices', where: OWN },
-  { table: 'resumed_figures', where: OWN },
-  { table: 'stored_amounts', where: OWN },
-  { table: 'content_watch', where: OWN },
-  { table: 'held_accounts', where: OWN },
+  { table: 'broadcasts', where: OF_ACCOUNT, refs: { content: ['html_ref', 'text_ref'] } },
+  { table: 'newsletters', where: OF_ACCOUNT },
+  { table: 'contact_mails', where: OF_ACCOUNT },
+  { table: 'contact_imports', where: OF_ACCOUNT },
+  { table: 'signup_forms', where: OF_ACCOUNT },
+  { table: 'contact_lists', where: OF_ACCOUNT },
+  { table: 'dead_letters', where: OF_ACCOUNT },
+  { table: 'idempotency_keys', where: OF_ACCOUNT },
+  { table: 'batch_replies', where: OF_ACCOUNT },
+  { table: 'suppressions', where: OF_ACCOUNT },
+  { table: 'templates', where: OF_ACCOUNT },
+  { table: 'domains', where: OF_ACCOUNT },
+  { table: 'streams', where: OF_ACCOUNT },
+  { table: 'insights', where: OF_ACCOUNT },
+  { table: 'abuse_findings', where: OF_ACCOUNT },
+  { table: 'pause_notices', where: OF_ACCOUNT },
+  { table: 'resumed_figures', where: OF_ACCOUNT },
+  { table: 'stored_amounts', where: OF_ACCOUNT },
+  { table: 'content_watch', where: OF_ACCOUNT },
+  { table: 'held_accounts', where: OF_ACCOUNT },
   { table: 'erasure_emails', where: 'erasure_id IN (SELECT id FROM erasures WHERE account_id = ?1)' },
-  { table: 'erasures', where: OWN },
-  { table: 'api_keys', where: OWN },
-  { table: 'invitations', where: OWN },
-  { table: 'sessions', where: OWN },
-  { table: 'members', where: OWN },
-  { table: 'events', where: OWN },
-  { table: 'event_sequences', where: OWN },
-  { table: 'daily_figures', where: OWN },
-  { table: 'counters', where: OWN },
-  { table: 'usage', where: OWN },
-  { table: 'usage_of_sub_accounts', where: OWN },
+  { table: 'erasures', where: OF_ACCOUNT },
+  { table: 'api_keys', where: OF_ACCOUNT },
+  { table: 'invitations', where: OF_ACCOUNT },
+  { table: 'sessions', where: OF_ACCOUNT },
+  { table: 'members', where: OF_ACCOUNT },
+  { table: 'events', where: OF_ACCOUNT },
+  { table: 'event_sequences', where: OF_ACCOUNT },
+  { table: 'daily_figures', where: OF_ACCOUNT },
+  { table: 'counters', where: OF_ACCOUNT },
+  { table: 'usage', where: OF_ACCOUNT },
+  { table: 'usage_of_sub_accounts', where: OF_ACCOUNT },
 ]
 
-/** Tables that `account-rows.ts` empties by itself, before the others. */
-export const WITH_MANY_ROWS: readonly string[] = [
+/** Tables that `account-rows.ts` empties separately, before the others. */
+export const LARGE_TABLES: readonly string[] = [
   'emails',
   'email_search',
   'recipients',
@@ -86,8 +87,10 @@ export const WITH_MANY_ROWS: readonly string[] = [
   'mailbox_search',
 ]
 
-/** Tables of which the end of the deletion decides: the operation and the deletion itself, the account's empty row, the erased entries of the log. */
-export const AT_THE_END: readonly string[] = [
+/**
+ * Tables left to the last steps: the operation, the deletion itself, the account's emptied row, the erased log entries.
+ */
+export const LAST_TABLES: readonly string[] = [
   'operations',
   'account_deletions',
   'accounts',

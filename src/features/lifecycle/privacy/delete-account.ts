@@ -1,9 +1,9 @@
 /**
- * @module Deletes accounts. At once, in one transaction: nobody gets in any more, nothing is sent or taken in for it. Then, as an operation in slices that goes
- * on after a crash: its waiting mail ends, its rows and content go, and at last the bytes of them in the files. What stays is a row without anything in
- * it, so that its number is not given again, and the entries of the audit log without their personal fields.
- *
- * steps: mail (waiting recipients end; those in hand are waited for) → rows → late (rows that requests wrote which were under way) → service (mail of the service about it) → log → bytes
+ * @module Deletes accounts. One transaction ends all access, sending and receiving. Then an operation works in batches
+ * and survives a crash: it cancels waiting mail, removes rows and content, and finally overwrites the bytes in the
+ * files. An empty row stays, so that the account's number is not reused, as do audit log entries without personal
+ * fields. Steps: mail (cancel waiting recipients, wait for those in flight) → rows → late (rows written by requests
+ * that were in progress) → service (system mail about the account) → log → bytes.
  */
 import type { Database } from 'bun:sqlite'
 import { listImportFiles } from '#features/audience/contact-lists/imports.ts'
@@ -31,7 +31,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { type DueLoop, isDue, startDueLoop } from '#platform/queue/due-loop.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import { nextEmailsOf, removeAccountRows } from './account-rows.ts'
+import { findNextEmails, removeAccountRows } from './account-rows.ts'
 import { eraseEmail } from './erase-steps.ts'
 
 /** Position = the stored code: only ever append. */
@@ -39,24 +39,24 @@ const STEPS = ['mail', 'rows', 'late', 'log', 'bytes', 'service'] as const
 type Step = (typeof STEPS)[number]
 const CODES = codesOf<Step>('step of the deletion of an account', STEPS)
 
-/** Mail in hand is looked at again after this. */
-const IN_HAND_MS = seconds(20)
-/** By then every request that was let in before the deletion is over. */
-const LATE_MS = minutes(10)
-/** No step waits longer. */
+/** Interval of checks for mail in flight. */
+const IN_FLIGHT_CHECK_MS = seconds(20)
+/** By then, every request that began before the deletion has ended. */
+const MAX_REQUEST_MS = minutes(10)
+/** Longest wait of a step. */
 const MAX_WAIT_MS = minutes(10)
-/** An account with its sub-accounts, and whoever goes at the same time, are scrubbed together. */
-const COLLECT_MS = seconds(30)
-/** When the files could not be scrubbed yet. */
-const SCRUB_AGAIN_MS = minutes(2)
-/** When Stripe could not be asked to end a subscription. */
-const BILLING_AGAIN_MS = minutes(10)
+/** One scrub serves an account with its sub-accounts, and others deleted at the same time. */
+const SCRUB_DELAY_MS = seconds(30)
+/** Retry delay of a failed scrub. */
+const SCRUB_RETRY_MS = minutes(2)
+/** Retry delay when Stripe could not end a subscription. */
+const BILLING_RETRY_MS = minutes(10)
 const AUDIT_BATCH_SIZE = 500
 const SUB_ACCOUNTS_PER_BATCH = 20
-/** Who closes what a crash left open; `close` puts the account in. */
+/** Actor that closes what a crash left open; `beginDeletion` sets the account. */
 const SYSTEM: Actor = { accountId: 0, accountUuid: '', type: 'system', id: 'system', scopes: new Set() }
-/** After a step that failed, so that it does not stand in the way of other deletions. */
-const AFTER_FAILURE_MS = minutes(1)
+/** Retry delay of a failed step, so that it does not block other deletions. */
+const FAILURE_RETRY_MS = minutes(1)
 
 interface Deletion {
   readonly accountId: number
@@ -90,8 +90,8 @@ export interface DeletedAccount {
 }
 
 /**
- * Deletes an account, with its sub-accounts: resolves when nobody can use it any more and that is on disk. What is left of it goes as an operation, which
- * the loop of `startRemoval` works off. To delete it again changes nothing.
+ * Deletes an account with its sub-accounts: resolves when all access has ended, on disk. The loop of
+ * `startAccountRemoval` removes the rest as an operation. Deleting it again changes nothing.
  * @param along runs in the same transaction
  */
 export function deleteAccount(
@@ -103,32 +103,32 @@ export function deleteAccount(
   return app.commit
     .writeFromReserve((tx) => {
       along?.(tx)
-      close(app, tx, actor, account)
+      beginDeletion(app, tx, actor, account)
       return closeSubAccounts(app, tx, actor, account.id)
     })
     .then(async (closed) => {
-      // What a crash leaves of this is done by the first step of the parent's deletion.
-      for (let more = closed; more === SUB_ACCOUNTS_PER_BATCH; )
-        more = await app.commit.writeFromReserve((tx) => closeSubAccounts(app, tx, actor, account.id))
+      // After a crash, the first step of the parent's deletion does the rest.
+      for (let closedCount = closed; closedCount === SUB_ACCOUNTS_PER_BATCH; )
+        closedCount = await app.commit.writeFromReserve((tx) => closeSubAccounts(app, tx, actor, account.id))
     })
 }
 
-/** Closes some of an account's sub-accounts; gives how many. */
+/** Begins the deletion of some sub-accounts; returns their number. */
 function closeSubAccounts(app: App, tx: Tx, actor: Actor, parentId: number): number {
   const subAccounts = listOpenSubAccounts(tx.db, parentId, SUB_ACCOUNTS_PER_BATCH)
-  for (const each of subAccounts) close(app, tx, actor, each)
+  for (const each of subAccounts) beginDeletion(app, tx, actor, each)
   return subAccounts.length
 }
 
-function close(app: App, tx: Tx, actor: Actor, account: DeletedAccount): void {
+function beginDeletion(app: App, tx: Tx, actor: Actor, account: DeletedAccount): void {
   const now = app.eventTime()
   if (!closeAccount(tx, account.id, now)) return
-  const own: Actor = { ...actor, accountId: account.id, accountUuid: formatUuid(account.uuid) }
+  const subject: Actor = { ...actor, accountId: account.id, accountUuid: formatUuid(account.uuid) }
   deleteKeysOfAccount(tx, account.id)
   removeTeam(tx, account.id)
   closeDomains(tx, account.id, now)
   deleteAccountWebhooks(app, tx, account.id)
-  const { id: operationId, uuid } = insertOperation(app, tx, own, {
+  const { id: operationId, uuid } = insertOperation(app, tx, subject, {
     type: 'account_deletion',
     status: 'processing',
     total: 0,
@@ -137,10 +137,10 @@ function close(app: App, tx: Tx, actor: Actor, account: DeletedAccount): void {
     errorSummary: null,
   })
   sql(tx.db).insert.run(account.id, operationId, app.clock.now(), now)
-  audit(app, tx, own, {
+  audit(app, tx, subject, {
     action: 'account.deleted',
     resourceType: 'account',
-    resourceId: own.accountUuid,
+    resourceId: subject.accountUuid,
     metadata: { operation_id: uuid },
   })
   announceAccessChange(app, tx, account.id)
@@ -148,22 +148,22 @@ function close(app: App, tx: Tx, actor: Actor, account: DeletedAccount): void {
   tx.afterCommit(() => app.removalDue.emit())
 }
 
-/** Deletions that are not complete, for the operator. */
-export const openDeletions = (db: Database): { accountId: number; step: string; rows: number; dueAt: Millis }[] =>
+/** Incomplete deletions, for the operator. */
+export const listOpenDeletions = (db: Database): { accountId: number; step: string; rows: number; dueAt: Millis }[] =>
   db
     .query<Deletion, []>(`SELECT ${COLUMNS} FROM account_deletions ORDER BY account_id`)
     .all()
     .map(({ accountId, step, rows, dueAt }) => ({ accountId, step: CODES.nameOf(step), rows, dueAt }))
 
-/** What a step came to: how many rows it removed, and when it goes on; another step or the end instead. */
-interface Outcome {
+/** Result of a step: how many rows it removed and when it continues, or the next step. */
+interface StepOutcome {
   readonly rows?: number
   readonly cursor?: number
   readonly dueAt?: Millis
   readonly next?: Step
 }
 
-/** Starts the loop that removes what is left of deleted accounts. */
+/** Starts the loop that removes the data of deleted accounts. */
 export function startAccountRemoval(app: App): DueLoop {
   return startDueLoop({
     name: 'remove deleted accounts',
@@ -177,10 +177,10 @@ export function startAccountRemoval(app: App): DueLoop {
       await yieldToEventLoop()
       if (ending.aborted) return undefined
       try {
-        await removeStep(app, deletion)
+        await runStep(app, deletion)
       } catch (error) {
         await app.commit.writeFromReserve((tx) =>
-          move(tx, deletion, { cursor: deletion.cursor, dueAt: app.clock.now() + AFTER_FAILURE_MS }),
+          updateDeletion(tx, deletion, { cursor: deletion.cursor, dueAt: app.clock.now() + FAILURE_RETRY_MS }),
         )
         throw error
       }
@@ -189,42 +189,42 @@ export function startAccountRemoval(app: App): DueLoop {
   })
 }
 
-async function removeStep(app: App, deletion: Deletion): Promise<void> {
+async function runStep(app: App, deletion: Deletion): Promise<void> {
   switch (CODES.nameOf(deletion.step)) {
     case 'mail':
-      return app.commit.writeFromReserve((tx) => move(tx, deletion, endMail(app, tx, deletion)))
+      return app.commit.writeFromReserve((tx) => updateDeletion(tx, deletion, cancelMail(app, tx, deletion)))
     case 'rows':
-      return removeRows(app, deletion, { next: 'late', dueAt: deletion.createdAt + LATE_MS })
+      return removeRows(app, deletion, { next: 'late', dueAt: deletion.createdAt + MAX_REQUEST_MS })
     case 'late':
       return removeRows(app, deletion, { next: 'service' })
     case 'service':
       return eraseServiceMail(app, deletion)
     case 'log':
-      return endLog(app, deletion)
+      return finishAuditLog(app, deletion)
     case 'bytes':
-      return removeBytes(app, deletion)
+      return scrubBytes(app, deletion)
   }
 }
 
-function endMail(app: App, tx: Tx, { accountId }: Deletion): Outcome {
+function cancelMail(app: App, tx: Tx, { accountId }: Deletion): StepOutcome {
   if (closeSubAccounts(app, tx, SYSTEM, accountId) > 0) return {}
   const rows = cancelWaitingMail(tx, accountId, app.eventTime())
   if (rows > 0 || skipRecipientBatch(app, tx, accountId) > 0) return {}
-  return hasMailInFlight(tx.db, accountId) ? { dueAt: app.clock.now() + IN_HAND_MS } : { next: 'rows' }
+  return hasMailInFlight(tx.db, accountId) ? { dueAt: app.clock.now() + IN_FLIGHT_CHECK_MS } : { next: 'rows' }
 }
 
-/** What lies in files goes before the row that knows of it, so that a crash between leaves none behind. */
-async function removeRows(app: App, deletion: Deletion, whenDone: Outcome): Promise<void> {
+/** Deletes files before the rows that refer to them, so that a crash in between orphans no file. */
+async function removeRows(app: App, deletion: Deletion, whenDone: StepOutcome): Promise<void> {
   const { accountId } = deletion
   for (const file of listImportFiles(app.db, accountId)) await removeSpooledFile(app, file)
-  await app.removeCaptures(nextEmailsOf(app.db, accountId))
+  await app.removeCaptures(findNextEmails(app.db, accountId))
   await app.commit.writeFromReserve((tx) => {
     const rows = removeAccountRows(app, tx, accountId)
-    move(tx, deletion, rows > 0 ? { rows } : whenDone)
+    updateDeletion(tx, deletion, rows > 0 ? { rows } : whenDone)
   })
 }
 
-/** Mail of the service to its people lies among that of the account that it left from: invitations, links, notices. */
+/** System mail to its users (invitations, links, notices) is stored with the account that sent it. */
 async function eraseServiceMail(app: App, deletion: Deletion): Promise<void> {
   const { found, next } = findMailAbout(app.db, deletion.accountId, deletion.cursor)
   await app.removeCaptures(found.map(({ emailId }) => emailId))
@@ -234,35 +234,44 @@ async function eraseServiceMail(app: App, deletion: Deletion): Promise<void> {
     for (const email of found) {
       const erased = eraseEmail(app, tx, { ...email, is: isAll, isIn: isAll })
       rows += erased.rows
-      // A session with the receiver is under way.
+      // An SMTP session is in progress.
       if (!erased.isEmptied)
-        return move(tx, deletion, { rows, cursor: email.emailId - 1, dueAt: app.clock.now() + IN_HAND_MS })
+        return updateDeletion(tx, deletion, {
+          rows,
+          cursor: email.emailId - 1,
+          dueAt: app.clock.now() + IN_FLIGHT_CHECK_MS,
+        })
     }
-    return move(tx, deletion, next === undefined ? { rows, next: 'log' } : { rows, cursor: next })
+    return updateDeletion(tx, deletion, next === undefined ? { rows, next: 'log' } : { rows, cursor: next })
   })
 }
 
-/** The row of the account knows what it pays for, and is emptied here: that must have ended. */
-async function endLog(app: App, deletion: Deletion): Promise<void> {
+/** Empties the account's row, which knows its subscription: billing must have ended. */
+async function finishAuditLog(app: App, deletion: Deletion): Promise<void> {
   const { accountId, cursor, createdAt } = deletion
   const hasEnded = cursor > 0 || (await tryEndBilling(app, accountId, createdAt))
-  const again: Outcome = { cursor, dueAt: app.clock.now() + BILLING_AGAIN_MS }
-  await app.commit.writeFromReserve((tx) => move(tx, deletion, hasEnded ? eraseLog(app, tx, deletion) : again))
+  const retry: StepOutcome = { cursor, dueAt: app.clock.now() + BILLING_RETRY_MS }
+  await app.commit.writeFromReserve((tx) =>
+    updateDeletion(tx, deletion, hasEnded ? eraseAuditLog(app, tx, deletion) : retry),
+  )
 }
 
-function eraseLog(app: App, tx: Tx, { accountId, cursor }: Deletion): Outcome {
+function eraseAuditLog(app: App, tx: Tx, { accountId, cursor }: Deletion): StepOutcome {
   const { next } = eraseAccountAuditEntries(tx, accountId, AUDIT_BATCH_SIZE, cursor)
   if (next !== undefined) return { cursor: next }
   deleteOperationsOfAccount(tx, accountId)
   emptyAccount(tx, accountId, ACCOUNT_TAG_BYTES)
-  return { next: 'bytes', dueAt: app.clock.now() + COLLECT_MS }
+  return { next: 'bytes', dueAt: app.clock.now() + SCRUB_DELAY_MS }
 }
 
-/** The last step: when no file has anything of it any more, the deletion itself goes. One scrub, which reads all files, is for all that are so far. */
-async function removeBytes(app: App, deletion: Deletion): Promise<void> {
+/**
+ * The last step: removes the deletion itself once no file contains its bytes. One scrub, which reads all files, serves
+ * all deletions at this step.
+ */
+async function scrubBytes(app: App, deletion: Deletion): Promise<void> {
   const ready: Deletion[] = []
   for (const each of sql(app.db).atStep.all(deletion.step)) {
-    // The clock may have jumped over the ten minutes of those that were let in before, so they are looked for once more.
+    // The clock may have jumped over the ten minutes of late requests, so check for their rows again.
     const rows = await app.commit.writeFromReserve((tx) => removeLate(app, tx, each))
     if (rows === 0) ready.push(each)
   }
@@ -271,22 +280,22 @@ async function removeBytes(app: App, deletion: Deletion): Promise<void> {
   await app.commit.writeFromReserve((tx) => {
     for (const each of ready) {
       if (isClean) sql(tx.db).delete.run(each.accountId)
-      else move(tx, each, { dueAt: app.clock.now() + SCRUB_AGAIN_MS })
+      else updateDeletion(tx, each, { dueAt: app.clock.now() + SCRUB_RETRY_MS })
     }
   })
   if (!isClean) return
-  for (const { accountId, rows } of ready) app.log.info({ account: accountId, rows }, 'a deleted account is gone')
+  for (const { accountId, rows } of ready) app.log.info({ account: accountId, rows }, 'account deletion complete')
 }
 
 function removeLate(app: App, tx: Tx, deletion: Deletion): number {
   const rows = removeAccountRows(app, tx, deletion.accountId)
-  if (rows > 0) move(tx, deletion, { rows })
+  if (rows > 0) updateDeletion(tx, deletion, { rows })
   deleteOperationsOfAccount(tx, deletion.accountId)
   return rows
 }
 
-/** Notes how far a deletion is; progress only when it did not move meanwhile, which nobody else does. */
-function move(tx: Tx, { accountId, step, dueAt }: Deletion, outcome: Outcome): void {
+/** Stores a deletion's progress. Unconditional: nothing else updates it. */
+function updateDeletion(tx: Tx, { accountId, step, dueAt }: Deletion, outcome: StepOutcome): void {
   const { rows = 0, cursor = 0, next } = outcome
   sql(tx.db).move.run(next === undefined ? step : CODES.codeOf(next), cursor, rows, outcome.dueAt ?? dueAt, accountId)
 }

@@ -1,7 +1,7 @@
 /**
- * @module The steps of an erasure, in their order. Each looks at a bounded part of what there is and gives a function that writes what follows from it, in the
- * transaction that also notes how far the erasure is; so a crash repeats a step and never leaves one out. What makes new rows of the address comes before
- * what holds them, and what lets go of the address in the erasure itself comes last.
+ * @module Defines the steps of an erasure, in order. Each reads a bounded batch and returns a function that writes the
+ * changes in the transaction that also stores the progress; so a crash repeats a step and skips none. Sources of new
+ * rows come before the tables that hold them; dropping the address from the erasure itself comes last.
  */
 
 import {
@@ -25,7 +25,7 @@ import {
 } from '#features/receiving/inbound/removal.ts'
 import { eraseOperatorMail, findReportsAbout } from '#features/receiving/postmaster/erase.ts'
 import { eraseInFindings } from '#features/reporting/abuse/erase.ts'
-import { keepFigures } from '#features/reporting/analytics/recount.ts'
+import { changeWithRecount } from '#features/reporting/analytics/recount.ts'
 import { eraseInStoredResponses } from '#features/sending/accept/stored-responses.ts'
 import {
   findNextOpenBroadcast,
@@ -48,59 +48,62 @@ import type { Tx } from '#platform/db/commit.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import {
   deleteErasure,
-  dropEmail,
+  dropAddress,
   type Erasure,
-  forgetAddress,
   hashAddress,
-  keepEmail,
-  keptEmails,
+  listOpenEmails,
+  recordOpenEmail,
+  removeOpenEmail,
 } from './erasures.ts'
 import type { Person } from './person.ts'
 
-/** What the writing part of a step came to. */
-export interface Outcome {
+/** Result of a step's write. */
+export interface StepOutcome {
   /** Rows erased. */
   readonly rows?: number
-  /** Where this step goes on; left out: it is over. */
+  /** Cursor of this step's next batch; omitted: the step is complete. */
   readonly next?: number | undefined
-  /** How long to wait before that. */
+  /** How long to wait before it. */
   readonly waitMs?: number
   /** The erasure is complete. */
   readonly isEnd?: boolean
 }
 
-export type Writing = (tx: Tx) => Outcome
-/** @param person who is erased; nobody once the address is forgotten */
-type Step = (app: App, erasure: Erasure, person: Person) => Writing | Promise<Writing>
+export type StepWrite = (tx: Tx) => StepOutcome
+/** @param person the person to erase; NOBODY once the address is dropped */
+type Step = (app: App, erasure: Erasure, person: Person) => StepWrite | Promise<StepWrite>
 
-/** What is under way ends by itself; it is looked at again after this. */
-const IN_PROGRESS_MS = seconds(5)
-/** Mail of others may wait for its time or its receiver. */
-const OTHERS_MS = minutes(1)
-const SCRUB_AGAIN_MS = minutes(1)
-/** Emails changed in one transaction: each has some 0.3 ms, and its events. */
+/** Interval of checks for work in progress, which ends automatically. */
+const IN_PROGRESS_RETRY_MS = seconds(5)
+/** Interval of checks for other recipients' mail, which may wait for its time or its server. */
+const OTHERS_RETRY_MS = minutes(1)
+const SCRUB_RETRY_MS = minutes(1)
+/** Emails per transaction: each takes some 0.3 ms, plus its events. */
 const MAX_EMAILS = 20
-/** Messages removed in one transaction: each is taken out of the search index. */
+/** Messages per transaction: each is removed from the search index. */
 const MAX_MESSAGES = 20
 const AUDIT_BATCH_SIZE = 500
 
-const DONE: Outcome = {}
+const DONE: StepOutcome = {}
 
-/** Waits until nothing is left of what waited when the step began. The cursor is the newest of it, one more than its id, so that 0 says nothing yet. */
-const waitFor =
+/**
+ * Creates a step that waits for everything pending when it began. The cursor is the newest pending id plus one, so that
+ * 0 means "not begun".
+ */
+const createWaitStep =
   (newest: (app: App) => number, isLeft: (app: App, erasure: Erasure, upTo: number) => boolean): Step =>
   (app, erasure) => {
     const cursor = erasure.cursor === 0 ? newest(app) + 1 : erasure.cursor
-    return () => (isLeft(app, erasure, cursor - 1) ? { next: cursor, waitMs: IN_PROGRESS_MS } : DONE)
+    return () => (isLeft(app, erasure, cursor - 1) ? { next: cursor, waitMs: IN_PROGRESS_RETRY_MS } : DONE)
   }
 
-/** Mail that has come in and is not processed: it may become anything. */
-const receipts = waitFor(
+/** Accepted mail that is not yet processed: it may create any kind of row. */
+const queueEntries = createWaitStep(
   ({ db }) => findNewestQueueEntryId(db),
   ({ db }, _, upTo) => hasQueueEntryUpTo(db, upTo),
 )
 
-const imports = waitFor(
+const imports = createWaitStep(
   ({ db }) => findNewestImport(db),
   ({ db }, { accountId }, upTo) => isImportOpen(db, accountId, upTo),
 )
@@ -108,17 +111,17 @@ const imports = waitFor(
 const contacts: Step =
   (app, { accountId, cursor }, { addressKey }) =>
   (tx) => {
-    const listed = { accountId, addressKey }
-    const removed = cursor === 0 ? eraseContacts(tx, listed) : 0
-    const { rows, next } = eraseFormSubmissions(app, tx, listed, cursor)
+    const contactKey = { accountId, addressKey }
+    const removed = cursor === 0 ? eraseContacts(tx, contactKey) : 0
+    const { rows, next } = eraseFormSubmissions(app, tx, contactKey, cursor)
     return { rows: removed + rows, next }
   }
 
-/** Broadcasts one after the other; the cursor is the one before the next. */
+/** One broadcast at a time; the cursor is the previous one. */
 const broadcasts: Step = async (app, { accountId, cursor }, person) => {
   const broadcastId = findNextOpenBroadcast(app.db, accountId, cursor)
   if (broadcastId === undefined) return () => DONE
-  if (isTakingSnapshot(app.db, broadcastId)) return () => ({ next: cursor, waitMs: IN_PROGRESS_MS })
+  if (isTakingSnapshot(app.db, broadcastId)) return () => ({ next: cursor, waitMs: IN_PROGRESS_RETRY_MS })
   const contactIds: number[] = []
   for (let after: number | undefined = 0; after !== undefined; ) {
     const found: ReturnType<typeof findWaitingRecipients> = findWaitingRecipients(app.db, {
@@ -146,11 +149,11 @@ const inbound: Step = (app, { accountId, cursor: after }, { isNamedIn: isIn }) =
   return (tx) => ({ rows: eraseInbound(app, tx, ids), next })
 }
 
-/** Named in the reports of everybody, and nobody's own. */
-const SYSTEMS = /^(?:postmaster|mailer-daemon|abuse)@/
+/** Common to all reports; they identify no person. */
+const SYSTEM_ADDRESSES = /^(?:postmaster|mailer-daemon|abuse)@/
 
 const reports: Step = (app, { cursor: after }, { addressKey, isIn }) => {
-  if (SYSTEMS.test(addressKey)) return () => DONE
+  if (SYSTEM_ADDRESSES.test(addressKey)) return () => DONE
   const { ids, next } = findReportsAbout(app, { after, isIn })
   return (tx) => ({ rows: eraseOperatorMail(app, tx, ids), next })
 }
@@ -159,19 +162,22 @@ const emails: Step = async (app, erasure, person) => {
   const { accountId, cursor: after } = erasure
   const { addressKey, is } = person
   const { emailIds, next } = findEmailsTo(app.db, { accountId, addressKey, isMatch: is, after, limit: MAX_EMAILS })
-  // Before their rows: a crash between must not leave captures that nothing leads to.
+  // Before their rows, so that a crash in between orphans no capture.
   await app.removeCaptures(emailIds)
   return (tx) => ({ rows: emailIds.reduce((sum, id) => sum + eraseFromEmail(app, tx, erasure, person, id), 0), next })
 }
 
-/** Takes the person out of one email. What is under way, and what others are still to get of it, is noted for later. Gives the rows erased. */
+/**
+ * Erases the person from one email. Records emails in flight, or with other open recipients, for later. Returns the
+ * rows erased.
+ */
 function eraseFromEmail(app: App, tx: Tx, erasure: Erasure, person: Person, emailId: number): number {
   const { rows, isEmptied } = eraseEmail(app, tx, { accountId: erasure.accountId, emailId, ...person })
-  if (!isEmptied) keepEmail(tx, erasure, emailId)
+  if (!isEmptied) recordOpenEmail(tx, erasure, emailId)
   return rows
 }
 
-/** The same, without the note: `isEmptied` is false while a delivery is under way, or others are still to get something. */
+/** The same without the record: `isEmptied` is false while a delivery is in flight or other recipients are open. */
 export function eraseEmail(
   app: App,
   tx: Tx,
@@ -182,13 +188,13 @@ export function eraseEmail(
     isIn,
   }: { readonly accountId: number; readonly emailId: number } & Pick<Person, 'is' | 'isIn'>,
 ): { readonly rows: number; readonly isEmptied: boolean } {
-  const { isInFlight: isBeingTried } = cancelRecipients(app, tx, emailId, is)
-  const changed = keepFigures(tx, emailId, () => {
+  const { isInFlight } = cancelRecipients(app, tx, emailId, is)
+  const changed = changeWithRecount(tx, emailId, () => {
     const { recipientIds, isAll } = anonymiseRecipients(tx, emailId, is)
     return { recipientIds, isAll, seqs: eraseEvents(tx, { accountId, emailId, recipientIds, matches: isIn }) }
   })
   const { recipientIds, isAll, seqs } = changed
-  // Beside others those of nobody stay: by them the first open or click of an email is known.
+  // With other recipients, anonymous engagement stays: it determines the first open or click of an email.
   deleteEngagement(tx, emailId, isAll ? recipientIds : [])
   for (const id of recipientIds) resolveDeadLetter(tx, id)
   const rows =
@@ -196,20 +202,20 @@ export function eraseEmail(
     seqs.length +
     eraseComplaints(app, tx, emailId, recipientIds) +
     eraseEventDeliveries(tx, accountId, seqs)
-  const isEmptied = !isBeingTried && eraseEmailContent(app, tx, emailId)
+  const isEmptied = !isInFlight && eraseEmailContent(app, tx, emailId)
   return { rows: isEmptied ? rows + 1 : rows, isEmptied }
 }
 
-/** The emails of which a delivery to the person was under way: until it is over, the address is still needed. */
-const underWay: Step = async (app, erasure, person) => {
-  const emailIds = keptEmails(app.db, erasure, erasure.cursor, MAX_EMAILS)
+/** Emails with a delivery to the person in flight: until it ends, the address is still needed. */
+const emailsInFlight: Step = async (app, erasure, person) => {
+  const emailIds = listOpenEmails(app.db, erasure, erasure.cursor, MAX_EMAILS)
   await app.removeCaptures(emailIds)
   return (tx) => {
     let rows = 0
     for (const emailId of emailIds) {
-      const { isInFlight: isBeingTried } = cancelRecipients(app, tx, emailId, person.is)
-      if (isBeingTried) return { rows, next: emailId - 1, waitMs: IN_PROGRESS_MS }
-      dropEmail(tx, erasure, emailId)
+      const { isInFlight } = cancelRecipients(app, tx, emailId, person.is)
+      if (isInFlight) return { rows, next: emailId - 1, waitMs: IN_PROGRESS_RETRY_MS }
+      removeOpenEmail(tx, erasure, emailId)
       rows += eraseFromEmail(app, tx, erasure, person, emailId)
     }
     return { rows, next: emailIds.length < MAX_EMAILS ? undefined : emailIds.at(-1) }
@@ -222,21 +228,21 @@ const deliveries: Step =
     eraseDeliveries(tx, { accountId, after, matches: isIn })
 
 const operations: Step =
-  (_, { accountId, cursor: after }, { erasedFrom: erased }) =>
+  (_, { accountId, cursor: after }, { eraseFrom }) =>
   (tx) =>
-    eraseInOperations(tx, { accountId, after, erase: erased })
+    eraseInOperations(tx, { accountId, after, erase: eraseFrom })
 
 const replies: Step =
-  (_, { accountId, cursor: after }, { erasedFrom: erased }) =>
+  (_, { accountId, cursor: after }, { eraseFrom }) =>
   (tx) =>
-    eraseInStoredResponses(tx, { accountId, after, erased })
+    eraseInStoredResponses(tx, { accountId, after, erased: eraseFrom })
 
 const findings: Step =
-  (_, { accountId, cursor: after }, { erasedFrom: erased }) =>
+  (_, { accountId, cursor: after }, { eraseFrom }) =>
   (tx) =>
-    eraseInFindings(tx, { accountId, after, erased })
+    eraseInFindings(tx, { accountId, after, erased: eraseFrom })
 
-const suppressed: Step =
+const suppressions: Step =
   (_, { accountId }, { addressKey }) =>
   (tx) => ({ rows: eraseSuppressions(tx, accountId, addressKey) })
 
@@ -250,72 +256,72 @@ const address: Step = (_, erasure) => (tx) => {
   return DONE
 }
 
-/** The end, unless others are still to get something. */
-const forgotten: Step = (_, erasure) => (tx) => {
-  if (keptEmails(tx.db, erasure, 0, 1).length === 0) return over(tx, erasure)
-  forgetAddress(tx, erasure)
+/** Completes the erasure, unless other recipients are open. */
+const forget: Step = (_, erasure) => (tx) => {
+  if (listOpenEmails(tx.db, erasure, 0, 1).length === 0) return complete(tx, erasure)
+  dropAddress(tx, erasure)
   return DONE
 }
 
 const bytes: Step = async (app, { cursor }) => {
   const isClean = await requestScrub(app)
-  return () => (isClean ? DONE : { next: cursor, waitMs: SCRUB_AGAIN_MS })
+  return () => (isClean ? DONE : { next: cursor, waitMs: SCRUB_RETRY_MS })
 }
 
-/** What others were still to get, emptied one by one as it is over. */
-const others: Step = async (app, erasure) => {
-  const emailIds = keptEmails(app.db, erasure, erasure.cursor, MAX_EMAILS)
+/** Empties emails with other recipients, one by one as these end. */
+const otherRecipients: Step = async (app, erasure) => {
+  const emailIds = listOpenEmails(app.db, erasure, erasure.cursor, MAX_EMAILS)
   await app.removeCaptures(emailIds)
   return (tx) => {
     let rows = 0
     for (const emailId of emailIds) {
       if (!eraseEmailContent(app, tx, emailId)) continue
-      dropEmail(tx, erasure, emailId)
+      removeOpenEmail(tx, erasure, emailId)
       rows++
     }
     if (emailIds.length === MAX_EMAILS) return { rows, next: emailIds.at(-1) }
-    return keptEmails(tx.db, erasure, 0, 1).length === 0 ? { rows } : { rows, next: 0, waitMs: OTHERS_MS }
+    return listOpenEmails(tx.db, erasure, 0, 1).length === 0 ? { rows } : { rows, next: 0, waitMs: OTHERS_RETRY_MS }
   }
 }
 
-function over(tx: Tx, erasure: Erasure): Outcome {
+function complete(tx: Tx, erasure: Erasure): StepOutcome {
   deleteErasure(tx, erasure)
   return { isEnd: true }
 }
 
-const end: Step = (_, erasure) => (tx) => over(tx, erasure)
+const end: Step = (_, erasure) => (tx) => complete(tx, erasure)
 
 /** Position = the stored code: only ever append. */
 export const STEPS: readonly { readonly name: string; readonly run: Step }[] = [
-  // What waits for the person is stopped first of all.
+  // First, cancel mail waiting for the person.
   { name: 'emails', run: emails },
-  { name: 'receipts', run: receipts },
+  { name: 'receipts', run: queueEntries },
   { name: 'imports', run: imports },
   { name: 'contacts', run: contacts },
   { name: 'broadcasts', run: broadcasts },
   { name: 'mailboxes', run: mailboxes },
   { name: 'inbound', run: inbound },
   { name: 'reports', run: reports },
-  // And again: contacts, broadcasts and mailboxes may have made some since.
+  // Again: contacts, broadcasts and mailboxes may have created more.
   { name: 'later emails', run: emails },
-  { name: 'under way', run: underWay },
+  { name: 'under way', run: emailsInFlight },
   { name: 'webhook deliveries', run: deliveries },
   { name: 'operations', run: operations },
   { name: 'replies', run: replies },
   { name: 'findings', run: findings },
-  { name: 'suppressions', run: suppressed },
+  { name: 'suppressions', run: suppressions },
   { name: 'log', run: log },
   { name: 'address', run: address },
   { name: 'bytes', run: bytes },
-  { name: 'forgotten', run: forgotten },
-  { name: 'others', run: others },
+  { name: 'forgotten', run: forget },
+  { name: 'others', run: otherRecipients },
   { name: 'bytes of others', run: bytes },
   { name: 'end', run: end },
 ]
 
-/** The first step that takes long: nobody waits for it. */
+/** The first slow step: no request waits for it. */
 export const FIRST_LONG_STEP = STEPS.findIndex(({ run }) => run === bytes)
-/** Whether a step looks through the files, which takes minutes where there is much, and is shared. */
-export const isOfBytes = (step: number): boolean => STEPS[step]?.run === bytes
-/** From here on the address is not known any more. */
+/** Whether a step scrubs the files, which is shared and takes minutes for large stores. */
+export const isScrubStep = (step: number): boolean => STEPS[step]?.run === bytes
+/** From this step on, the address is unknown. */
 export const FIRST_WITHOUT_ADDRESS = STEPS.findIndex(({ run }) => run === address) + 1

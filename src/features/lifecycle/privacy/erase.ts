@@ -1,6 +1,6 @@
 /**
- * @module Erases one person, by address, from everything that an account has of them. It is an operation: the request does what goes quickly, the loop does the
- * rest, step by step, and goes on where a crash ended it. Its steps are those of `erase-steps`.
+ * @module Erases one person, by address, from everything that an account has. The request does the quick steps of
+ * `erase-steps`; a loop does the rest as an operation, and continues after a crash.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
@@ -11,57 +11,60 @@ import { formatUuid } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { type DueLoop, isDue, startDueLoop } from '#platform/queue/due-loop.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import { FIRST_LONG_STEP, FIRST_WITHOUT_ADDRESS, isOfBytes, STEPS } from './erase-steps.ts'
+import { FIRST_LONG_STEP, FIRST_WITHOUT_ADDRESS, isScrubStep, STEPS } from './erase-steps.ts'
 import {
   type Erasure,
-  erasureById,
   findErasure,
+  findErasureById,
+  findNextErasure,
   insertErasure,
-  moveErasure,
-  nextErasure,
   restartErasure,
+  updateErasure,
 } from './erasures.ts'
-import { type Person, personOf } from './person.ts'
+import { type Person, parsePerson } from './person.ts'
 
-export interface BegunErasure {
-  /** As it is looked for. */
+export interface ErasureProgress {
+  /** The normalised address. */
   readonly address: string
   readonly rows: number
-  /** Whether only the bytes in the files, and mail that others are still to get, are left. */
+  /** Whether only the bytes in the files, and open mail of other recipients, are left. */
   readonly isNearlyDone: boolean
   /** Public id. */
   readonly operationId: string
 }
 
-/** What a request does itself at most. */
-const AT_ONCE_MS = seconds(1)
-/** Requests that do so side by side; of more, the slices would be one long one together, so the loop has them. */
-const MAX_CONCURRENT = 2
-const requestsOf = perOwner((_: App) => ({ running: 0 }))
-/** The loop leaves an erasure to the request that began it for so long; then the request, or its process, is gone. */
+/** Time that a request spends on steps. */
+const MAX_REQUEST_MS = seconds(1)
+/**
+ * Requests that run steps concurrently; beyond that, the loop runs them, since batches of many requests would add up to
+ * a long one.
+ */
+const MAX_CONCURRENT_REQUESTS = 2
+const getRequests = perOwner((_: App) => ({ running: 0 }))
+/** How long the loop leaves a new erasure to its request; afterwards the request, or its process, has ended. */
 const LEASE_MS = seconds(5)
 
-/** When a step that failed is tried again. */
-const AFTER_FAILURE_MS = seconds(30)
-/** How often it is looked whether the bytes of one are gone; the end of that is told besides. */
+/** Retry delay of a failed step. */
+const FAILURE_RETRY_MS = seconds(30)
+/** Interval of checks whether a scrub has ended; its end also wakes the loop. */
 const BYTES_CHECK_INTERVAL_MS = minutes(1)
 
-/** The person that a request names; 422 when that is no address. */
-export function personNamed(email: string | undefined): Person {
-  const person = personOf(email ?? '')
-  if (!person) throw invalid('email', 'Give one address, such as ?email=ada@example.com.', 'invalid_address')
+/** Parses the person of a request; throws 422 for an invalid address. */
+export function requirePerson(email: string | undefined): Person {
+  const person = parsePerson(email ?? '')
+  if (!person) throw invalid('email', 'email must be one address, such as ?email=ada@example.com.', 'invalid_address')
   return person
 }
 
 /**
- * Begins to erase an address from an account; resolves with how far that is after at most a second. One that is under way is what a repeated request is told
- * of; it looks through everything again, because there may be more by now. Throws 422 for what is no address.
+ * Begins to erase an address from an account; resolves with the progress after at most a second. A repeated request
+ * restarts a running erasure, because there may be new rows. Throws 422 for an invalid address.
  */
-export async function erasePerson(app: App, actor: Actor, email: string | undefined): Promise<BegunErasure> {
-  const person = personNamed(email)
+export async function erasePerson(app: App, actor: Actor, email: string | undefined): Promise<ErasureProgress> {
+  const person = requirePerson(email)
   const { accountId } = actor
   const { addressKey } = person
-  const begun = await app.commit.writeFromReserve((tx) => {
+  const started = await app.commit.writeFromReserve((tx) => {
     const running = findErasure(tx.db, accountId, addressKey)
     if (running) {
       restartErasure(tx, running, addressKey, app.clock.now())
@@ -80,75 +83,78 @@ export async function erasePerson(app: App, actor: Actor, email: string | undefi
     const dueAt = app.clock.now() + LEASE_MS
     const erasure = { accountId, operationId: operation.id, address: addressKey, dueAt }
     const id = insertErasure(tx, erasure, app.eventTime())
-    // Without the address: this entry is to stay.
+    // Without the address, because this entry stays.
     audit(app, tx, actor, { action: 'person.erased', resourceType: 'operation', resourceId: operation.uuid })
     return { id, operationId: operation.uuid, isNew: true }
   })
-  if (begun.isNew) await eraseAtOnce(app, begun.id)
-  const erasure = erasureById(app.db, begun.id)
+  if (started.isNew) await eraseInRequest(app, started.id)
+  const erasure = findErasureById(app.db, started.id)
   return {
     address: addressKey,
     rows: erasure?.rows ?? 0,
     isNearlyDone: erasure === undefined || erasure.step >= FIRST_LONG_STEP,
-    operationId: begun.operationId,
+    operationId: started.operationId,
   }
 }
 
-/** Does the steps that are quick, then hands over to the loop. */
-async function eraseAtOnce(app: App, id: number): Promise<void> {
-  const requests = requestsOf(app)
-  const others = requests.running
-  const until = app.clock.monotonicMs() + AT_ONCE_MS
+/** Runs the quick steps, then leaves the erasure to the loop. */
+async function eraseInRequest(app: App, id: number): Promise<void> {
+  const requests = getRequests(app)
+  const otherRequests = requests.running
+  const until = app.clock.monotonicMs() + MAX_REQUEST_MS
   requests.running++
   try {
-    while (others < MAX_CONCURRENT && app.clock.monotonicMs() < until) {
-      const erasure = erasureById(app.db, id)
+    while (otherRequests < MAX_CONCURRENT_REQUESTS && app.clock.monotonicMs() < until) {
+      const erasure = findErasureById(app.db, id)
       if (!erasure || erasure.step >= FIRST_LONG_STEP) break
-      const waitMs = await takeStep(app, erasure, app.clock.now() + LEASE_MS)
+      const waitMs = await runStep(app, erasure, app.clock.now() + LEASE_MS)
       if (waitMs > 0) break
     }
   } finally {
     requests.running--
     await app.commit.writeFromReserve((tx) => {
-      const erasure = erasureById(tx.db, id)
-      if (erasure) moveErasure(tx, erasure, { ...erasure, rows: 0, dueAt: app.clock.now() })
+      const erasure = findErasureById(tx.db, id)
+      if (erasure) updateErasure(tx, erasure, { ...erasure, rows: 0, dueAt: app.clock.now() })
     })
     app.removalDue.emit()
   }
 }
 
-/** Starts the loop that goes on with erasures. All that have come to the bytes share one look through the files, and the others go on meanwhile. */
-export function startErasures(app: App): DueLoop {
+/**
+ * Starts the loop that continues erasures. All erasures at a scrub step share one scrub, and the others continue
+ * meanwhile.
+ */
+export function startErasureLoop(app: App): DueLoop {
   const { clock, log } = app
-  /** By the cursor that each was given. */
-  const ofBytes = new Map<number, Promise<void>>()
+  /** Running scrubs, by cursor. */
+  const scrubs = new Map<number, Promise<void>>()
   let newestCursor = clock.now()
 
   const tryStep = async (erasure: Erasure): Promise<void> => {
     try {
-      await takeStep(app, erasure)
+      await runStep(app, erasure)
     } catch (error) {
-      // The others must not wait for what is wrong with this one.
+      // One failing erasure must not delay the others.
       log.error({ err: error, erasure: erasure.id, step: STEPS[erasure.step]?.name }, 'a step of an erasure failed')
-      await moveLater(erasure, erasure.cursor, AFTER_FAILURE_MS)
+      await postpone(erasure, erasure.cursor, FAILURE_RETRY_MS)
     }
   }
-  const moveLater = (erasure: Erasure, cursor: number, waitMs: number): Promise<void> =>
+  const postpone = (erasure: Erasure, cursor: number, waitMs: number): Promise<void> =>
     app.commit.writeFromReserve(
-      (tx) => void moveErasure(tx, erasure, { step: erasure.step, cursor, rows: 0, dueAt: clock.now() + waitMs }),
+      (tx) => void updateErasure(tx, erasure, { step: erasure.step, cursor, rows: 0, dueAt: clock.now() + waitMs }),
     )
-  /** Each time under a new cursor, so that what looked before an erasure was begun again says nothing of it. */
-  const tryBytes = async (erasure: Erasure): Promise<void> => {
-    if (ofBytes.has(erasure.cursor)) return moveLater(erasure, erasure.cursor, BYTES_CHECK_INTERVAL_MS)
+  /** Uses a new cursor each time, so that a scrub from before a restart does not count. */
+  const tryScrub = async (erasure: Erasure): Promise<void> => {
+    if (scrubs.has(erasure.cursor)) return postpone(erasure, erasure.cursor, BYTES_CHECK_INTERVAL_MS)
     const cursor = ++newestCursor
-    await moveLater(erasure, cursor, BYTES_CHECK_INTERVAL_MS)
+    await postpone(erasure, cursor, BYTES_CHECK_INTERVAL_MS)
     const running = tryStep({ ...erasure, cursor })
       .catch((error: unknown) => log.error({ err: error, erasure: erasure.id }, 'a step of an erasure failed'))
       .finally(() => {
-        ofBytes.delete(cursor)
+        scrubs.delete(cursor)
         loop.wake()
       })
-    ofBytes.set(cursor, running)
+    scrubs.set(cursor, running)
   }
 
   const loop = startDueLoop({
@@ -157,50 +163,50 @@ export function startErasures(app: App): DueLoop {
     log,
     wokenBy: [app.removalDue],
     step: async (ending): Promise<Millis | undefined> => {
-      const erasure = nextErasure(app.db)
+      const erasure = findNextErasure(app.db)
       if (!erasure) return undefined
       if (!isDue(erasure.dueAt, clock.now(), BYTES_CHECK_INTERVAL_MS)) return erasure.dueAt
       await yieldToEventLoop()
       if (ending.aborted) return undefined
-      await (isOfBytes(erasure.step) ? tryBytes(erasure) : tryStep(erasure))
+      await (isScrubStep(erasure.step) ? tryScrub(erasure) : tryStep(erasure))
       return clock.now()
     },
-    onEnded: () => Promise.all(ofBytes.values()),
+    onEnded: () => Promise.all(scrubs.values()),
   })
   return loop
 }
 
 /**
- * Does one step, or a part of it; resolves with how long to wait before the next.
- * @param leasedUntil when the next is due for the loop, where somebody else goes on
+ * Runs one step, or one batch of it; resolves with the wait before the next.
+ * @param leasedUntil when the loop may continue; set while a request holds the erasure
  */
-async function takeStep(app: App, erasure: Erasure, leasedUntil?: Millis): Promise<number> {
+async function runStep(app: App, erasure: Erasure, leasedUntil?: Millis): Promise<number> {
   const step = STEPS[erasure.step]
   if (!step) throw new Error(`an erasure is at the unknown step ${erasure.step}`)
-  const person = erasure.step < FIRST_WITHOUT_ADDRESS ? personOf(erasure.address) : NOBODY
+  const person = erasure.step < FIRST_WITHOUT_ADDRESS ? parsePerson(erasure.address) : NOBODY
   if (!person) throw new Error('an erasure has no address')
   const writing = await step.run(app, erasure, person)
   return app.commit.writeFromReserve((tx) => {
-    const current = erasureById(tx.db, erasure.id)
-    // It was begun again, or went with its account: then this is of no use any more.
+    const current = findErasureById(tx.db, erasure.id)
+    // It was restarted, or removed with its account: discard this result.
     if (current?.step !== erasure.step || current.cursor !== erasure.cursor) return 0
     const { rows = 0, next, waitMs = 0, isEnd = false } = writing(tx)
     if (isEnd) {
-      progress(app, tx, erasure, erasure.rows + rows, 'completed')
+      updateProgress(app, tx, erasure, erasure.rows + rows, 'completed')
       return 0
     }
-    const total = moveErasure(tx, erasure, {
+    const total = updateErasure(tx, erasure, {
       step: next === undefined ? erasure.step + 1 : erasure.step,
       cursor: next ?? 0,
       rows,
       dueAt: leasedUntil ?? app.clock.now() + waitMs,
     })
-    if (total !== undefined && rows > 0) progress(app, tx, erasure, total, 'processing')
+    if (total !== undefined && rows > 0) updateProgress(app, tx, erasure, total, 'processing')
     return waitMs
   })
 }
 
-function progress(
+function updateProgress(
   app: App,
   tx: Parameters<typeof updateOperationProgress>[1],
   { operationId }: Erasure,
@@ -215,11 +221,11 @@ function progress(
   })
 }
 
-/** Of the steps that need no address. */
+/** For steps that need no address. */
 const NOBODY: Person = {
   addressKey: '',
   is: () => false,
   isIn: () => false,
   isNamedIn: () => false,
-  erasedFrom: (text) => text,
+  eraseFrom: (text) => text,
 }

@@ -1,6 +1,6 @@
 /**
- * @module What is stored of an erasure while it runs: whose, how far it is, and the emails that others are still to get. The only writer of `erasures` and
- * `erasure_emails`.
+ * @module Stores running erasures: account, progress, and emails with other open recipients. The only writer of
+ * `erasures` and `erasure_emails`.
  */
 import type { Database } from 'bun:sqlite'
 import { toErasedKey } from '#features/setup/suppression-store/suppression-list-key.ts'
@@ -14,7 +14,10 @@ export interface Erasure {
   readonly accountId: number
   /** Row id. */
   readonly operationId: number
-  /** As `toSuppressionKey` gives it; its keyed hash while the files are scrubbed; the number of the operation while only others are still to get mail. */
+  /**
+   * The result of `toSuppressionKey`; its keyed hash during the scrub; the operation's number while only other
+   * recipients are open.
+   */
   readonly address: string
   readonly step: number
   readonly cursor: number
@@ -48,7 +51,10 @@ const sql = prepareStatements((db) => ({
   removeEmails: db.prepare('DELETE FROM erasure_emails WHERE erasure_id = ?'),
 }))
 
-/** Begins one. @param dueAt when its first step is due */
+/**
+ * Inserts an erasure.
+ * @param dueAt when its first step is due
+ */
 export function insertErasure(
   tx: Tx,
   erasure: Pick<Erasure, 'accountId' | 'operationId' | 'address' | 'dueAt'>,
@@ -57,12 +63,12 @@ export function insertErasure(
   const { accountId, operationId, address, dueAt } = erasure
   const id = sql(tx.db).insert.get(accountId, operationId, address, dueAt, now)?.id
   if (id === undefined) throw new Error('the erasure was not stored')
-  // Of one that went with its account.
+  // Leftovers of an erasure that was removed with its account.
   sql(tx.db).removeEmails.run(id)
   return id
 }
 
-/** The erasure of an address that an account has under way. One that only waits until others have got their mail is as good as over. */
+/** The running erasure of an address. One that only waits for other recipients counts as complete. */
 export const findErasure = (
   db: Database,
   accountId: number,
@@ -72,46 +78,50 @@ export const findErasure = (
   sql(db).ofAddress.get(accountId, toErasedKey(db, accountId, addressKey)) ??
   undefined
 
-export const erasureById = (db: Database, id: number): Erasure | undefined => sql(db).byId.get(id) ?? undefined
+export const findErasureById = (db: Database, id: number): Erasure | undefined => sql(db).byId.get(id) ?? undefined
 
-/** The one whose next step is due first. */
-export const nextErasure = (db: Database): Erasure | undefined => sql(db).next.get() ?? undefined
+/** The erasure whose next step is due first. */
+export const findNextErasure = (db: Database): Erasure | undefined => sql(db).next.get() ?? undefined
 
-/** Where an erasure goes on. */
-export interface ErasurePlace {
+/** Where an erasure continues. */
+export interface ErasurePosition {
   readonly step: number
   readonly cursor: number
-  /** Rows erased since the place before. */
+  /** Rows erased since the previous position. */
   readonly rows: number
   readonly dueAt: Millis
 }
 
-/** Notes how far one is, and gives its rows in all; undefined when it is no longer where it was: somebody else has done this. */
-export const moveErasure = (tx: Tx, { id, step, cursor }: Erasure, to: ErasurePlace): number | undefined =>
+/** Stores the progress and returns the total of rows; undefined if another runner did this step already. */
+export const updateErasure = (tx: Tx, { id, step, cursor }: Erasure, to: ErasurePosition): number | undefined =>
   sql(tx.db).move.get(to.step, to.cursor, to.rows, to.dueAt, id, step, cursor)?.rows
 
-/** Begins one again: what came since its steps looked is meant as well. @param address as `toSuppressionKey` gives it, which may be a hash by now */
+/**
+ * Restarts an erasure to include rows created since then.
+ * @param address the result of `toSuppressionKey`; the stored one may be a hash by now
+ */
 export const restartErasure = (tx: Tx, { id }: Erasure, address: string, dueAt: Millis): void =>
   void sql(tx.db).restart.run(address, dueAt, id)
 
-/** Puts its keyed hash in place of the address. */
+/** Replaces the address with its keyed hash. */
 export const hashAddress = (tx: Tx, { id, accountId, address }: Erasure): void =>
   void sql(tx.db).setAddress.run(toErasedKey(tx.db, accountId, address), id)
 
-/** Forgets whose it is: from now on another erasure of the same address is another one. */
-export const forgetAddress = (tx: Tx, { id, operationId }: Erasure): void =>
+/** Drops the address: later erasures of the same address are separate. */
+export const dropAddress = (tx: Tx, { id, operationId }: Erasure): void =>
   void sql(tx.db).setAddress.run(String(operationId), id)
 
 export const deleteErasure = (tx: Tx, { id }: Erasure): void => void sql(tx.db).delete.run(id)
 
-/** Notes an email that is to be looked at again. */
-export const keepEmail = (tx: Tx, { id }: Erasure, emailId: number): void => void sql(tx.db).addEmail.run(id, emailId)
+/** Records an email to check again. */
+export const recordOpenEmail = (tx: Tx, { id }: Erasure, emailId: number): void =>
+  void sql(tx.db).addEmail.run(id, emailId)
 
-/** Some of the emails that are to be looked at again, after a row id. */
-export const keptEmails = (db: Database, { id }: Erasure, after: number, limit: number): number[] =>
+/** A batch of the emails to check again, after a row id. */
+export const listOpenEmails = (db: Database, { id }: Erasure, after: number, limit: number): number[] =>
   sql(db)
     .emailsAfter.all(id, after, limit)
     .map(({ emailId }) => emailId)
 
-export const dropEmail = (tx: Tx, { id }: Erasure, emailId: number): void =>
+export const removeOpenEmail = (tx: Tx, { id }: Erasure, emailId: number): void =>
   void sql(tx.db).removeEmail.run(id, emailId)

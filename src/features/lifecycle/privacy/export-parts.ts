@@ -1,6 +1,6 @@
 /**
- * @module What the export of an account has in it, part by part: each gives its records in slices of some milliseconds, oldest first. No bodies of emails and
- * received messages, and no secrets.
+ * @module Defines the parts of an account export: each yields its records in batches of some milliseconds, oldest
+ * first. No bodies of emails and received messages, and no secrets.
  */
 
 import { contactWire, listWire } from '#features/audience/contact-lists/model.ts'
@@ -51,34 +51,36 @@ import { getWebhook } from '#features/webhooks/webhooks/webhooks.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 
-interface Found {
+interface FoundRow {
   readonly id: number
   readonly uuid: UuidBytes
 }
 
-const ofAccount = (table: string, where = ''): string =>
+const selectOfAccount = (table: string, where = ''): string =>
   `SELECT id, uuid FROM ${table} WHERE account_id = ? AND id > ? ${where} ORDER BY id LIMIT ?`
 
 const sql = prepareStatements((db) => {
-  const found = (text: string) => db.prepare<Found, [number, number, number]>(text)
+  const found = (text: string) => db.prepare<FoundRow, [number, number, number]>(text)
   return {
-    domains: found(ofAccount('domains', 'AND deleted_at IS NULL')),
-    templates: found(ofAccount('templates', 'AND deleted_at IS NULL')),
-    webhooks: found(ofAccount('webhooks', 'AND deleted_at IS NULL AND route_id IS NULL')),
-    lists: found(ofAccount('contact_lists', 'AND deleted_at IS NULL')),
-    forms: found(ofAccount('signup_forms', 'AND list_id IN (SELECT id FROM contact_lists WHERE deleted_at IS NULL)')),
-    streams: found(ofAccount('streams', 'AND deleted_at IS NULL')),
-    routes: found(ofAccount('inbound_routes')),
-    mailboxes: found(ofAccount('agent_mailboxes', 'AND deleted_at IS NULL')),
-    newsletters: found(ofAccount('newsletters')),
-    operations: found(ofAccount('operations')),
-    insights: found(ofAccount('insights')),
-    inbound: found(ofAccount('inbound_emails INDEXED BY inbound_emails_account')),
+    domains: found(selectOfAccount('domains', 'AND deleted_at IS NULL')),
+    templates: found(selectOfAccount('templates', 'AND deleted_at IS NULL')),
+    webhooks: found(selectOfAccount('webhooks', 'AND deleted_at IS NULL AND route_id IS NULL')),
+    lists: found(selectOfAccount('contact_lists', 'AND deleted_at IS NULL')),
+    forms: found(
+      selectOfAccount('signup_forms', 'AND list_id IN (SELECT id FROM contact_lists WHERE deleted_at IS NULL)'),
+    ),
+    streams: found(selectOfAccount('streams', 'AND deleted_at IS NULL')),
+    routes: found(selectOfAccount('inbound_routes')),
+    mailboxes: found(selectOfAccount('agent_mailboxes', 'AND deleted_at IS NULL')),
+    newsletters: found(selectOfAccount('newsletters')),
+    operations: found(selectOfAccount('operations')),
+    insights: found(selectOfAccount('insights')),
+    inbound: found(selectOfAccount('inbound_emails INDEXED BY inbound_emails_account')),
     deadLetters: db.prepare<{ id: number }, [number, number, number]>(
       `SELECT id FROM dead_letters WHERE account_id = ? AND id > ? ORDER BY id LIMIT ?`,
     ),
-    // An id grows with created_at.
-    emails: db.prepare<Found & { createdAt: number }, [number, number, number, number]>(
+    // Ids grow with created_at.
+    emails: db.prepare<FoundRow & { createdAt: number }, [number, number, number, number]>(
       `SELECT id, uuid, created_at AS createdAt FROM emails INDEXED BY emails_by_time WHERE account_id = ? AND (created_at, id) > (?, ?)
        ORDER BY created_at, id LIMIT ?`,
     ),
@@ -97,19 +99,19 @@ const sql = prepareStatements((db) => {
   }
 })
 
-/** Records of a slice; few where each has texts of its own. */
-const MANY = 200
-const SOME = 50
-const FEW = 5
+/** Records per batch; small where each record has texts of its own. */
+const LARGE_BATCH = 200
+const MEDIUM_BATCH = 50
+const SMALL_BATCH = 5
 
-type Slices = Generator<readonly unknown[]>
-type Part = (app: App, actor: Actor) => Slices
+type Batches = Generator<readonly unknown[]>
+type ExportPart = (app: App, actor: Actor) => Batches
 
-/** Slices of rows after an id, made into records. */
-function* byId<Row extends { readonly id: number }>(
+/** Batches of rows by id, converted to records. */
+function* generateById<Row extends { readonly id: number }>(
   read: (after: number) => readonly Row[],
   wire: (row: Row) => unknown,
-): Slices {
+): Batches {
   for (let after = 0; ; ) {
     const rows = read(after)
     const last = rows.at(-1)
@@ -119,11 +121,11 @@ function* byId<Row extends { readonly id: number }>(
   }
 }
 
-/** The same of rows that are in order of their time. */
-function* byTime<Row extends { readonly id: number; readonly createdAt: number }>(
+/** The same for rows sorted by time. */
+function* generateByTime<Row extends { readonly id: number; readonly createdAt: number }>(
   read: (createdAt: number, id: number) => readonly Row[],
   wire: (row: Row) => unknown,
-): Slices {
+): Batches {
   for (let at = 0, id = 0; ; ) {
     const rows = read(at, id)
     const last = rows.at(-1)
@@ -148,128 +150,130 @@ type TableName =
   | 'insights'
   | 'inbound'
 
-/** A part whose records are found by their public ids. */
-const resource =
-  (table: TableName, limit: number, wire: (app: App, actor: Actor, id: string, row: Found) => unknown): Part =>
+/** Creates a part whose records are read by public id. */
+const createResourcePart =
+  (table: TableName, limit: number, wire: (app: App, actor: Actor, id: string, row: FoundRow) => unknown): ExportPart =>
   (app, actor) =>
-    byId(
+    generateById(
       (after) => sql(app.db)[table].all(actor.accountId, after, limit),
       (row) => wire(app, actor, formatUuid(row.uuid), row),
     )
 
-const present = <T>(value: T | undefined): T => {
-  if (value === undefined) throw new Error('a row of an export is gone')
+const requirePresent = <T>(value: T | undefined): T => {
+  if (value === undefined) throw new Error('a row of the export was deleted')
   return value
 }
 
-function* contacts(app: App, actor: Actor): Slices {
-  for (const lists of byId(
-    (after) => sql(app.db).lists.all(actor.accountId, after, MANY),
+function* contacts(app: App, actor: Actor): Batches {
+  for (const lists of generateById(
+    (after) => sql(app.db).lists.all(actor.accountId, after, LARGE_BATCH),
     ({ id }) => id,
   )) {
     for (const listId of lists) {
-      // Deleted since: with all its contacts.
+      // Deleted since then, with all its contacts.
       const list = findListById(app.db, Number(listId))
       if (!list) continue
-      yield* byId(
-        (after) => sql(app.db).contacts.all(list.id, after, MANY),
-        ({ id }) => contactWire(present(findContactById(app.db, id)), list, actor.accountUuid),
+      yield* generateById(
+        (after) => sql(app.db).contacts.all(list.id, after, LARGE_BATCH),
+        ({ id }) => contactWire(requirePresent(findContactById(app.db, id)), list, actor.accountUuid),
       )
     }
   }
 }
 
-function* messages(app: App, actor: Actor): Slices {
-  for (const mailboxes of byId(
-    (after) => sql(app.db).mailboxes.all(actor.accountId, after, MANY),
+function* messages(app: App, actor: Actor): Batches {
+  for (const mailboxes of generateById(
+    (after) => sql(app.db).mailboxes.all(actor.accountId, after, LARGE_BATCH),
     ({ id }) => id,
   )) {
     for (const mailboxId of mailboxes) {
       const mailbox = findMailboxById(app.db, Number(mailboxId))
       if (!mailbox) continue
-      yield* byTime(
-        (at, id) => sql(app.db).messages.all(mailbox.id, at, id, SOME),
-        ({ id }) => toMessageFields(present(findMessageById(app.db, id)), mailbox),
+      yield* generateByTime(
+        (at, id) => sql(app.db).messages.all(mailbox.id, at, id, MEDIUM_BATCH),
+        ({ id }) => toMessageFields(requirePresent(findMessageById(app.db, id)), mailbox),
       )
     }
   }
 }
 
-function* emails(app: App, { accountId }: Actor): Slices {
+function* emails(app: App, { accountId }: Actor): Batches {
   const attempts = computeMaxAttempts(app.config.retryExpiryHours)
-  yield* byTime(
-    (at, id) => sql(app.db).emails.all(accountId, at, id, SOME),
+  yield* generateByTime(
+    (at, id) => sql(app.db).emails.all(accountId, at, id, MEDIUM_BATCH),
     ({ uuid }) => {
-      const email = present(findEmail(app.db, accountId, uuid))
+      const email = requirePresent(findEmail(app.db, accountId, uuid))
       return { ...emailRowWire(email, attempts), recipients: email.recipients.map(recipientWire) }
     },
   )
 }
 
-function* events(app: App, { accountId, accountUuid }: Actor): Slices {
+function* events(app: App, { accountId, accountUuid }: Actor): Batches {
   const { firstSeq, lastSeq: upTo } = readFeedRange(app.db, accountId)
   for (let after = firstSeq - 1; after < upTo; ) {
-    const slice = readFeed(app, { accountId, accountUuid }, { after, upTo, types: ALL_TYPES, limit: MANY })
+    const slice = readFeed(app, { accountId, accountUuid }, { after, upTo, types: ALL_TYPES, limit: LARGE_BATCH })
     yield slice.events
     after = slice.nextAfter
   }
 }
 
-function* subAccounts({ config, db }: App, { accountId }: Actor): Slices {
-  for (let offset = 0; ; offset += SOME) {
-    const accounts = listSubAccounts(config, db, accountId, { limit: SOME, offset })
+function* subAccounts({ config, db }: App, { accountId }: Actor): Batches {
+  for (let offset = 0; ; offset += MEDIUM_BATCH) {
+    const accounts = listSubAccounts(config, db, accountId, { limit: MEDIUM_BATCH, offset })
     if (accounts.length === 0) return
     yield accounts.map(({ uuid, name, email, plan }) => ({ id: formatUuid(uuid), name, email, plan }))
   }
 }
 
-/** By the name that each has in the export, in its order. */
-export const PARTS: Readonly<Record<string, Part>> = {
-  domains: resource('domains', MANY, ({ config, db }, { accountId }, _, { uuid }) =>
-    toDomainWire(config, present(findDomain(db, accountId, uuid))),
+/** Parts by their names in the export, in order. */
+export const PARTS: Readonly<Record<string, ExportPart>> = {
+  domains: createResourcePart('domains', LARGE_BATCH, ({ config, db }, { accountId }, _, { uuid }) =>
+    toDomainWire(config, requirePresent(findDomain(db, accountId, uuid))),
   ),
-  templates: resource('templates', FEW, ({ db }, { accountId, accountUuid }, id) =>
+  templates: createResourcePart('templates', SMALL_BATCH, ({ db }, { accountId, accountUuid }, id) =>
     toTemplateWire(getTemplate(db, accountId, id), accountUuid),
   ),
-  webhooks: resource('webhooks', MANY, ({ db }, { accountId, accountUuid }, id) =>
+  webhooks: createResourcePart('webhooks', LARGE_BATCH, ({ db }, { accountId, accountUuid }, id) =>
     toWebhookWire(getWebhook(db, accountId, id), accountUuid),
   ),
   suppressions: ({ db }, { accountId, accountUuid }) =>
-    byId(
-      (after) => listSuppressionsAfter(db, accountId, after, MANY),
+    generateById(
+      (after) => listSuppressionsAfter(db, accountId, after, LARGE_BATCH),
       (suppression) => suppressionWire(suppression, accountUuid),
     ),
-  contact_lists: resource('lists', FEW, ({ db }, { accountId, accountUuid }, id) =>
+  contact_lists: createResourcePart('lists', SMALL_BATCH, ({ db }, { accountId, accountUuid }, id) =>
     listWire(db, getList(db, accountId, id), accountUuid),
   ),
   contacts,
-  signup_forms: resource('forms', SOME, ({ db, config }, { accountId }, id) =>
+  signup_forms: createResourcePart('forms', MEDIUM_BATCH, ({ db, config }, { accountId }, id) =>
     formWire(getForm(db, accountId, id), config),
   ),
-  streams: resource('streams', MANY, ({ db }, { accountId, accountUuid }, id) =>
+  streams: createResourcePart('streams', LARGE_BATCH, ({ db }, { accountId, accountUuid }, id) =>
     toStreamWire(getStream(db, accountId, id), accountUuid),
   ),
-  newsletters: resource('newsletters', FEW, ({ db }, { accountId, accountUuid }, id) =>
+  newsletters: createResourcePart('newsletters', SMALL_BATCH, ({ db }, { accountId, accountUuid }, id) =>
     toNewsletterWire(getNewsletter(db, accountId, id), accountUuid),
   ),
   emails,
   dead_letters: ({ db }, { accountId, accountUuid }) =>
-    byId(
-      (after) => sql(db).deadLetters.all(accountId, after, SOME),
+    generateById(
+      (after) => sql(db).deadLetters.all(accountId, after, MEDIUM_BATCH),
       ({ id }) => deadLetterWire(getDeadLetter(db, accountId, String(id)), accountUuid),
     ),
-  inbound: resource('inbound', SOME, ({ db }, { accountUuid }, _, { id }) =>
-    toInboundWire(present(findInboundById(db, id)), accountUuid),
+  inbound: createResourcePart('inbound', MEDIUM_BATCH, ({ db }, { accountUuid }, _, { id }) =>
+    toInboundWire(requirePresent(findInboundById(db, id)), accountUuid),
   ),
-  inbound_routes: resource('routes', MANY, ({ db }, { accountId, accountUuid }, id) =>
+  inbound_routes: createResourcePart('routes', LARGE_BATCH, ({ db }, { accountId, accountUuid }, id) =>
     toRouteWire(getRoute(db, accountId, id), accountUuid),
   ),
-  mailboxes: resource('mailboxes', MANY, ({ db }, { accountId }, id) => toMailboxWire(getMailbox(db, accountId, id))),
+  mailboxes: createResourcePart('mailboxes', LARGE_BATCH, ({ db }, { accountId }, id) =>
+    toMailboxWire(getMailbox(db, accountId, id)),
+  ),
   mailbox_messages: messages,
-  operations: resource('operations', SOME, ({ db }, { accountId, accountUuid }, id) =>
+  operations: createResourcePart('operations', MEDIUM_BATCH, ({ db }, { accountId, accountUuid }, id) =>
     toOperationWire(getOperation(db, accountId, id), accountUuid),
   ),
-  insights: resource('insights', SOME, ({ db }, { accountId, accountUuid }, id) =>
+  insights: createResourcePart('insights', MEDIUM_BATCH, ({ db }, { accountId, accountUuid }, id) =>
     insightWire(getInsight(db, accountId, id), accountUuid),
   ),
   *api_keys({ db }, { accountId }) {
@@ -283,13 +287,13 @@ export const PARTS: Readonly<Record<string, Part>> = {
   },
   sub_accounts: subAccounts,
   audit_logs: ({ db }, { accountId, accountUuid }) =>
-    byId(
-      (after) => sql(db).log.all(accountId, after, MANY),
+    generateById(
+      (after) => sql(db).log.all(accountId, after, LARGE_BATCH),
       (entry) => toAuditLogWire(entry, accountUuid),
     ),
-  // Last, so that what the others led to is in it.
+  // Last, so that it includes events caused by the other parts.
   events,
 }
 
 /** The account itself. */
-export const accountPart = (app: App, actor: Actor): unknown => toAccountWire(readAccountState(app, actor))
+export const toAccountPart = (app: App, actor: Actor): unknown => toAccountWire(readAccountState(app, actor))

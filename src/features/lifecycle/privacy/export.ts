@@ -1,6 +1,6 @@
 /**
- * @module Exports an account as one JSON text, written as its client reads: one at a time, and one completed an hour. What changes while it is written may be
- * in it or not.
+ * @module Exports an account as one streamed JSON text: one export at a time, and one completed per hour. Changes made
+ * meanwhile may be included or not.
  */
 
 import { readExportedAt, recordExport } from '#features/core/accounts/rows.ts'
@@ -13,47 +13,47 @@ import { isoTime } from '#platform/http/envelope.ts'
 import { streamJson } from '#platform/http/json-stream.ts'
 import { isDue } from '#platform/queue/due-loop.ts'
 import { hours } from '#platform/units.ts'
-import { accountPart, PARTS } from './export-parts.ts'
+import { PARTS, toAccountPart } from './export-parts.ts'
 
-const ONE_INTERVAL_MS = hours(1)
-/** When to ask again while one is being written. */
+const EXPORT_INTERVAL_MS = hours(1)
+/** Retry-After while an export is running. */
 const RUNNING_RETRY_SECONDS = 30
 
 /**
- * Makes the function that answers with an export. It throws 429 `export_running` while another one of the account is written, and `export_limit` within an
- * hour of one that was completed.
+ * Creates the function that responds with an export. It throws 429 `export_running` while another export of the account
+ * runs, and 429 `export_limit` within an hour of a completed one.
  */
 export function createAccountExport(app: App): (actor: Actor, request: Request) => Response {
-  /** Accounts of which one is written. */
+  /** Accounts with a running export. */
   const running = new Set<number>()
-  /** When one was completed, until the database says so. */
+  /** Time of completion, until the database has it. */
   const completed = new Map<number, Millis>()
   return (actor, request) => {
     const { accountId } = actor
     const now = app.clock.now()
     const lastAt = completed.get(accountId) ?? readExportedAt(app.db, accountId)
-    const nextAt = (lastAt ?? Number.NEGATIVE_INFINITY) + ONE_INTERVAL_MS
-    if (!isDue(nextAt, now, ONE_INTERVAL_MS))
+    const nextAt = (lastAt ?? Number.NEGATIVE_INFINITY) + EXPORT_INTERVAL_MS
+    if (!isDue(nextAt, now, EXPORT_INTERVAL_MS))
       throw tooManyRequests(
         'export_limit',
-        'The account was exported within the last hour; ask again when that is over.',
+        'The account was exported within the last hour; try again later.',
         (nextAt - now) / 1000,
       )
     if (running.has(accountId))
       throw tooManyRequests(
         'export_running',
-        'An export of the account is being written; take it, or ask again when it is over.',
+        'An export of the account is running; read it to its end, or try again afterwards.',
         RUNNING_RETRY_SECONDS,
       )
     if (request.method === 'HEAD') return new Response(null, { headers: { 'content-type': 'application/json' } })
     app.workBudget.spend(accountId, EXPORT_WORK_UNITS)
-    const response = streamJson(app, request, exportPieces(app, actor, now), {
+    const response = streamJson(app, request, generateExport(app, actor, now), {
       filename: 'account.json',
       onEnded(isWhole) {
         running.delete(accountId)
         if (!isWhole) return
         completed.set(accountId, app.clock.now())
-        void complete(app, actor).finally(() => completed.delete(accountId))
+        void recordCompletion(app, actor).finally(() => completed.delete(accountId))
       },
     })
     running.add(accountId)
@@ -61,9 +61,9 @@ export function createAccountExport(app: App): (actor: Actor, request: Request) 
   }
 }
 
-/** The text in pieces of some milliseconds. */
-export function* exportPieces(app: App, actor: Actor, now: number): Generator<string> {
-  yield `{"exported_at":${JSON.stringify(isoTime(now))},"data":{"account":${JSON.stringify(accountPart(app, actor))}`
+/** The JSON text in chunks of some milliseconds. */
+export function* generateExport(app: App, actor: Actor, now: number): Generator<string> {
+  yield `{"exported_at":${JSON.stringify(isoTime(now))},"data":{"account":${JSON.stringify(toAccountPart(app, actor))}`
   for (const [name, part] of Object.entries(PARTS)) {
     yield `,${JSON.stringify(name)}:[`
     let separator = ''
@@ -77,7 +77,7 @@ export function* exportPieces(app: App, actor: Actor, now: number): Generator<st
   yield '}}'
 }
 
-async function complete(app: App, actor: Actor): Promise<void> {
+async function recordCompletion(app: App, actor: Actor): Promise<void> {
   try {
     await app.commit.write((tx) => {
       recordExport(tx, actor.accountId, app.clock.now())
@@ -88,7 +88,7 @@ async function complete(app: App, actor: Actor): Promise<void> {
       })
     })
   } catch (error) {
-    // It only means that the next one may come sooner.
-    app.log.error({ err: error, account: actor.accountId }, 'that an account was exported could not be stored')
+    // Without the record, the next export is only allowed earlier.
+    app.log.error({ err: error, account: actor.accountId }, 'account export not recorded')
   }
 }

@@ -1,6 +1,6 @@
 /**
- * @module Tells all that an account has of one person, by address, as one JSON text that is written as its client reads: with the contents, but of an email with
- * several recipients nothing of the others.
+ * @module Exports everything that an account has about one person, by address, as one streamed JSON text with contents.
+ * Omits the other recipients of shared emails.
  */
 
 import { contactWire } from '#features/audience/contact-lists/model.ts'
@@ -29,10 +29,10 @@ import { tooManyRequests } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { streamJson } from '#platform/http/json-stream.ts'
 import { perOwner } from '#platform/per-owner.ts'
-import { personNamed } from './erase.ts'
+import { requirePerson } from './erase.ts'
 import type { Person } from './person.ts'
 
-/** Bodies of a broadcast's email, by its row id, as its recipient got them. */
+/** Renders the bodies of a broadcast's email, by row id, as its recipient received them. */
 export type RenderedBodies = (
   emailId: number,
 ) => Promise<{ readonly html?: string | undefined; readonly text?: string | undefined }>
@@ -44,74 +44,77 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** What is looked at in one turn of the event loop. */
-const MAX_CONCURRENT = 20
+/** Rows read per tick of the event loop. */
+const ROWS_PER_TICK = 20
 const SUPPRESSIONS_PER_BATCH = 100
 
-/** Written for one account at the same time: each looks through everything, also of others. */
-const MAX_RUNNING = 2
+/** Concurrent exports per account: each scans all rows, including those of other accounts. */
+const MAX_CONCURRENT_EXPORTS = 2
 const RUNNING_RETRY_SECONDS = 30
-/** How many are written, by account. */
-const exportsOf = perOwner((_: App) => new Map<number, number>())
+/** Number of running exports, by account. */
+const getRunningExports = perOwner((_: App) => new Map<number, number>())
 
-/** The answer; throws 422 for what is no address, 429 while as many are written as may be. */
+/** Responds with the export; throws 422 for an invalid address, 429 while too many exports run. */
 export function exportPerson(
   app: App,
   actor: Actor,
   email: string | undefined,
   { request, renderedBodies }: { readonly request: Request; readonly renderedBodies: RenderedBodies },
 ): Response {
-  const person = personNamed(email)
+  const person = requirePerson(email)
   if (request.method === 'HEAD') return new Response(null, { headers: { 'content-type': 'application/json' } })
   const { accountId } = actor
-  const ofApp = exportsOf(app)
-  const others = ofApp.get(accountId) ?? 0
-  if (others >= MAX_RUNNING)
+  const running = getRunningExports(app)
+  const runningCount = running.get(accountId) ?? 0
+  if (runningCount >= MAX_CONCURRENT_EXPORTS)
     throw tooManyRequests(
       'export_running',
-      `${MAX_RUNNING} exports of persons are being written; take them, or ask again when one is over.`,
+      `${MAX_CONCURRENT_EXPORTS} exports of persons are running; read them to their end, or try again afterwards.`,
       RUNNING_RETRY_SECONDS,
     )
   app.workBudget.spend(accountId, EXPORT_WORK_UNITS)
-  const response = streamJson(app, request, pieces(app, actor, person, renderedBodies), {
+  const response = streamJson(app, request, generateExport(app, actor, person, renderedBodies), {
     filename: 'person.json',
     onEnded() {
-      const left = (ofApp.get(accountId) ?? 1) - 1
-      if (left > 0) ofApp.set(accountId, left)
-      else ofApp.delete(accountId)
+      const left = (running.get(accountId) ?? 1) - 1
+      if (left > 0) running.set(accountId, left)
+      else running.delete(accountId)
     },
   })
-  ofApp.set(accountId, others + 1)
+  running.set(accountId, runningCount + 1)
   return response
 }
 
-async function* pieces(
+async function* generateExport(
   app: App,
   actor: Actor,
   person: Person,
   renderedBodies: RenderedBodies,
 ): AsyncGenerator<string, void> {
-  /** Row ids: few, so that they are found once for what is told of them several times. */
+  /** Row ids, collected once because several parts need them. */
   const emailIds: number[] = []
   yield `{"exported_at":${JSON.stringify(isoTime(app.clock.now()))},"data":{"email_address":${JSON.stringify(person.addressKey)}`
-  yield* array('emails', emails(app, actor, person, renderedBodies, emailIds))
-  yield* array(
+  yield* generateArray('emails', emails(app, actor, person, renderedBodies, emailIds))
+  yield* generateArray(
     'events',
     events(app, actor, person, emailIds, () => true),
   )
-  yield* array('suppressions', suppressions(app, actor, person))
-  yield* array(
+  yield* generateArray('suppressions', suppressions(app, actor, person))
+  yield* generateArray(
     'unsubscribe_events',
     events(app, actor, person, emailIds, ({ type }) => type === 'unsubscribed'),
   )
-  yield* array('inbound_emails', inbound(app, actor, person))
-  yield* array('contacts', contacts(app, actor, person))
-  yield* array('mailbox_messages', messages(app, actor, person))
+  yield* generateArray('inbound_emails', inbound(app, actor, person))
+  yield* generateArray('contacts', contacts(app, actor, person))
+  yield* generateArray('mailbox_messages', messages(app, actor, person))
   yield '}}'
 }
 
-/** A field with an array; an undefined record is nothing but a turn for others. */
-async function* array(name: string, records: Iterable<unknown> | AsyncIterable<unknown>): AsyncGenerator<string, void> {
+/** Yields a field with an array; an undefined record only yields to the event loop. */
+async function* generateArray(
+  name: string,
+  records: Iterable<unknown> | AsyncIterable<unknown>,
+): AsyncGenerator<string, void> {
   yield `,${JSON.stringify(name)}:[`
   let separator = ''
   for await (const record of records) {
@@ -125,16 +128,16 @@ async function* array(name: string, records: Iterable<unknown> | AsyncIterable<u
   yield ']'
 }
 
-async function bodiesOf(
+async function readBodies(
   app: App,
   email: StoredEmail,
   renderedBodies: RenderedBodies,
 ): Promise<{ html?: string | null | undefined; text?: string | null | undefined }> {
-  // A link that sets a password is for nobody else.
+  // A password link must reach no other person.
   if (isSystemMail(email)) return {}
   return email.isOfBroadcast
     ? renderedBodies(email.id)
-    : { html: kept(app, email.htmlRef), text: kept(app, email.textRef) }
+    : { html: readBody(app, email.htmlRef), text: readBody(app, email.textRef) }
 }
 
 async function* emails(
@@ -151,14 +154,14 @@ async function* emails(
       addressKey,
       isMatch: is,
       after,
-      limit: MAX_CONCURRENT,
+      limit: ROWS_PER_TICK,
     })
     for (const id of found.emailIds) {
-      const email = emailById(app, accountId, id)
+      const email = findEmailById(app, accountId, id)
       if (!email) continue
       emailIds.push(id)
       const recipients = email.recipients.filter(({ address }) => is(address))
-      const bodies = await bodiesOf(app, email, renderedBodies)
+      const bodies = await readBodies(app, email, renderedBodies)
       yield {
         ...emailRowWire({ ...email, recipients }, attempts),
         recipients: recipients.map(recipientWire),
@@ -171,13 +174,13 @@ async function* emails(
   }
 }
 
-function emailById(app: App, accountId: number, id: number): StoredEmail | undefined {
+function findEmailById(app: App, accountId: number, id: number): StoredEmail | undefined {
   const uuid = sql(app.db).uuid.get(id)?.uuid
   return uuid && findEmail(app.db, accountId, uuid)
 }
 
-/** A body, while it is kept. */
-function kept(app: App, ref: number | null): string | null {
+/** Reads a body; null once it is removed. */
+function readBody(app: App, ref: number | null): string | null {
   try {
     return readBodyText(app, ref)
   } catch (error) {
@@ -194,7 +197,7 @@ function* events(
   isWanted: (event: { readonly type: string }) => boolean,
 ): Generator<unknown, void> {
   for (const id of emailIds) {
-    const email = emailById(app, accountId, id)
+    const email = findEmailById(app, accountId, id)
     if (!email) continue
     const wire = emailRowWire(email, 0)
     for (const event of readEmailEvents(app, accountId, id))
@@ -224,15 +227,15 @@ function* inbound(app: App, { accountId, accountUuid }: Actor, { isNamedIn: isIn
       accountId,
       after,
       isIn,
-      max: MAX_CONCURRENT,
+      max: ROWS_PER_TICK,
     })
     for (const id of found.ids) {
       const email = findInboundById(app.db, id)
       if (email)
         yield {
           ...toInboundWire(email, accountUuid),
-          text_body: kept(app, email.textRef),
-          html_body: kept(app, email.htmlRef),
+          text_body: readBody(app, email.textRef),
+          html_body: readBody(app, email.htmlRef),
         }
     }
     after = found.next
@@ -254,7 +257,7 @@ function* messages(app: App, { accountId }: Actor, { isNamedIn: isIn }: Person):
       accountId,
       after,
       isIn,
-      max: MAX_CONCURRENT,
+      max: ROWS_PER_TICK,
     })
     for (const id of found.ids) {
       const message = findMessageById(app.db, id)
@@ -262,8 +265,8 @@ function* messages(app: App, { accountId }: Actor, { isNamedIn: isIn }: Person):
       if (message && mailbox)
         yield {
           ...toMessageFields(message, mailbox),
-          text_body: kept(app, message.textRef),
-          html_body: kept(app, message.htmlRef),
+          text_body: readBody(app, message.textRef),
+          html_body: readBody(app, message.htmlRef),
         }
     }
     after = found.next

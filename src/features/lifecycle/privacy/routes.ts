@@ -9,18 +9,18 @@ import { exportPerson, type RenderedBodies } from './person-export.ts'
 
 const tags = ['Privacy']
 
-/** @param renderedBodies bodies of emails of broadcasts */
+/** @param renderedBodies renders bodies of broadcast emails */
 export const privacyRoutes = (app: App, { renderedBodies }: { readonly renderedBodies: RenderedBodies }) =>
   new Elysia({ prefix: '/v1/gdpr' })
     .use(authenticated)
     .get('/export', ({ actor, query, request }) => exportPerson(app, actor, query.email, { request, renderedBodies }), {
       query: PersonQuery,
       detail: {
-        summary: 'Export what is known of a person',
+        summary: 'Export the data of a person',
         description:
-          'Everything that the account has of one address, with contents: `data` with email_address, emails, events, suppressions, unsubscribe_events, inbound_emails, contacts and mailbox_messages, and `exported_at`. Other recipients of the same emails are left out. Written as you read it.',
+          'Everything that the account has of one address, with contents: `data` with email_address, emails, events, suppressions, unsubscribe_events, inbound_emails, contacts and mailbox_messages, and `exported_at`. Other recipients of the same emails are omitted. The response is streamed.',
         tags,
-        ...streamedResponseSpec('What is known.', PersonExport),
+        ...streamedResponseSpec('The data of the person.', PersonExport),
         ...requires('account:admin'),
       },
     })
@@ -33,8 +33,8 @@ export const privacyRoutes = (app: App, { renderedBodies }: { readonly renderedB
             email_address: address,
             rows_deleted: rows,
             message: isNearlyDone
-              ? 'Nothing of the address can be read any more; its bytes in the files go now, and the operation tells when that is done.'
-              : 'The address is being erased; the operation tells when that is done.',
+              ? 'The address is no longer readable; its bytes in the files are being overwritten. The operation shows when that is complete.'
+              : 'The address is being erased; the operation shows when that is complete.',
           },
           operation_id: operationId,
         }
@@ -45,7 +45,7 @@ export const privacyRoutes = (app: App, { renderedBodies }: { readonly renderedB
         detail: {
           summary: 'Erase a person',
           description:
-            'Removes one address from everything that the account has: mail that waits for it is cancelled; emails that had it among their recipients stay as empty records, so that quota and figures are right; events become tombstones; contacts, received mail, mailbox messages, captures and entries in the audit log that name it go. It stays suppressed if it was, by a keyed hash. To ask again while it runs changes nothing.',
+            'Removes one address from everything that the account has: waiting mail to it is cancelled; emails to it stay as empty records, so that quota and stats stay correct; events become tombstones; contacts, received mail, mailbox messages, captures and audit log entries that name it are deleted. A suppression stays, as a keyed hash. Repeating the request while it runs restarts the search.',
           tags,
           ...requires('account:admin'),
         },

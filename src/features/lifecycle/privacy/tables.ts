@@ -1,16 +1,19 @@
 import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
 import { time } from '#platform/db/columns.ts'
 
-/** The erasure of one address from an account, while it runs: the row, and the address with it, goes at its end. */
+/** A running erasure of one address from an account: the row, with the address, is deleted at its end. */
 export const erasures = sqliteTable(
   'erasures',
   {
     id: integer('id').primaryKey(),
     accountId: integer('account_id').notNull(),
     operationId: integer('operation_id').notNull(),
-    /** As `toSuppressionKey` gives it; its keyed hash while the files are scrubbed; the number of its operation while only mail of others is waited for. */
+    /**
+     * The result of `toSuppressionKey`; its keyed hash during the scrub; the operation's number while only other
+     * recipients are open.
+     */
     address: text('address').notNull(),
-    /** Index into STEPS, and the last row that the step has looked at. */
+    /** Index into STEPS, and the last row that the step has read. */
     step: integer('step').notNull(),
     cursor: integer('cursor').notNull(),
     /** Rows erased so far. */
@@ -22,7 +25,7 @@ export const erasures = sqliteTable(
   (t) => [uniqueIndex('erasures_address').on(t.accountId, t.address), index('erasures_due').on(t.dueAt)],
 )
 
-/** An email that others are still to get: what it says goes when that is over. */
+/** An email with other open recipients: its content is deleted when these have ended. */
 export const erasureEmails = sqliteTable(
   'erasure_emails',
   {
@@ -32,11 +35,11 @@ export const erasureEmails = sqliteTable(
   (t) => [primaryKey({ columns: [t.erasureId, t.emailId] })],
 )
 
-/** The deletion of an account while it runs. Its row goes last. */
+/** A running deletion of an account. Its row is deleted last. */
 export const accountDeletions = sqliteTable('account_deletions', {
   accountId: integer('account_id').primaryKey(),
   operationId: integer('operation_id'),
-  /** Index into STEPS, and the last row that the step has looked at. */
+  /** Index into STEPS, and the last row that the step has read. */
   step: integer('step').notNull(),
   cursor: integer('cursor').notNull(),
   rows: integer('rows').notNull(),

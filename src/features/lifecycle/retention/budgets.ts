@@ -1,5 +1,5 @@
 /**
- * @module Decides from what is used how much has to go: accounts above their fair share of a budget lose their own
+ * @module Computes from the measured use what to remove: accounts above their fair share of a budget lose their own
  * oldest rows. Reads whole tables, so it runs in the measure Worker or a command, never on the main thread of a
  * service.
  */
@@ -7,21 +7,28 @@ import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
-import { type HeldKind, type Holding, type HoldingSources, holdingsOf, UNOWNED } from './holdings.ts'
-import { allocated, type DatabaseUse, type MonthUse, measureDatabase, measureStore, usedOf } from './measure.ts'
-import { PartBytes } from './part-bytes.ts'
+import { BlobBytes } from './blob-bytes.ts'
+import { type HeldKind, type Holding, type HoldingSources, listHoldings, UNOWNED } from './holdings.ts'
+import {
+  type DatabaseUse,
+  type MonthUse,
+  measureAllocated,
+  measureDatabase,
+  measureStore,
+  sumUsedBytes,
+} from './measure.ts'
+import type { ScanName } from './scan.ts'
 import { type Excess, findExcesses } from './shares.ts'
-import type { WalkName } from './walk.ts'
 
 /** Kinds with a budget. */
 export const BUDGETED = ['content', 'events', 'inbound', 'logs'] as const
-export type Budgeted = (typeof BUDGETED)[number]
+export type BudgetedKind = (typeof BUDGETED)[number]
 
-/** Bytes; 0: no bound. */
-export type Budgets = Readonly<Record<Budgeted, number>>
+/** Bytes; 0: no limit. */
+export type Budgets = Readonly<Record<BudgetedKind, number>>
 
-/** The sizes as they are configured; `limitToDisk` says which hold. */
-export const budgetsOf = (
+/** The configured sizes; `limitToDisk` computes the effective ones. */
+export const readBudgets = (
   config: Pick<Config, 'contentMaxBytes' | 'eventsMaxBytes' | 'inboundMaxBytes' | 'logsMaxBytes'>,
 ): Budgets => ({
   content: config.contentMaxBytes,
@@ -33,17 +40,17 @@ export const budgetsOf = (
 /** What an account uses of a kind. */
 interface AccountUse {
   bytes: number
-  /** Of them those that never go for their size. */
+  /** Of these, bytes that are never removed for size. */
   keptBytes: number
 }
 
 /** By account. */
-type Uses = ReadonlyMap<number, AccountUse>
+type AccountUses = ReadonlyMap<number, AccountUse>
 
-export interface Measured {
-  /** What each kind uses, in bytes; 0 for one that was not measured. */
-  readonly use: Readonly<Record<Budgeted, number>>
-  readonly uses: Readonly<Record<Budgeted, Uses>>
+export interface Measurement {
+  /** Use of each kind in bytes; 0 if not measured. */
+  readonly use: Readonly<Record<BudgetedKind, number>>
+  readonly uses: Readonly<Record<BudgetedKind, AccountUses>>
   /** Parent accounts of sub-accounts. */
   readonly parents: ReadonlyMap<number, number>
   readonly database: DatabaseUse
@@ -52,59 +59,60 @@ export interface Measured {
   readonly sources: HoldingSources
 }
 
-/** What goes of an account that is above its share. */
+/** What to remove from an account above its share. */
 export interface Cut extends Excess {
-  readonly kind: Budgeted
-  /** What the kind may use in all. */
+  readonly kind: BudgetedKind
+  /** Budget of the kind. */
   readonly budgetBytes: number
-  /** What goes is from before this time; undefined: nothing may go, as all that it has is unread or not over. */
+  /** Rows from before this time are removed; undefined: nothing can be, because all rows are unread or open. */
   readonly before: Millis | undefined
-  /** Row ids by table, oldest first; none for events, which go by their time. */
-  readonly rows: ReadonlyMap<WalkName, Float64Array>
+  /** Row ids by table, oldest first; empty for events, which are removed by time. */
+  readonly rows: ReadonlyMap<ScanName, Float64Array>
 }
 
-/** Rows of an account that one measure removes; the next one goes on. */
+/** Rows of an account that one measurement removes; the next one continues. */
 const MAX_ROWS_PER_CUT = 500_000
 
-/** Whether the files are as large as the smallest budget of what is in them: if not, nothing has to be read. */
-export function mayBeOver(dataDir: string, budgets: Budgets): boolean {
-  const least = (...kinds: readonly Budgeted[]): number =>
+/** Whether the files reach the smallest budget of their kinds: if not, no table must be read. */
+export function canExceedBudgets(dataDir: string, budgets: Budgets): boolean {
+  const findSmallest = (...kinds: readonly BudgetedKind[]): number =>
     Math.min(...kinds.map((kind) => (budgets[kind] === 0 ? Number.POSITIVE_INFINITY : budgets[kind])))
-  const database = allocated(join(dataDir, 'tassis.db')) + allocated(join(dataDir, 'tassis.db-wal'))
-  const content = usedOf(measureStore(join(dataDir, 'content')))
-  const rawMail = usedOf(measureStore(join(dataDir, 'raw-mail')))
+  const database = measureAllocated(join(dataDir, 'tassis.db')) + measureAllocated(join(dataDir, 'tassis.db-wal'))
+  const content = sumUsedBytes(measureStore(join(dataDir, 'content')))
+  const rawMail = sumUsedBytes(measureStore(join(dataDir, 'raw-mail')))
   return (
-    database >= least('events', 'logs') ||
-    content >= least('content') ||
-    database + content + rawMail >= least('inbound')
+    database >= findSmallest('events', 'logs') ||
+    content >= findSmallest('content') ||
+    database + content + rawMail >= findSmallest('inbound')
   )
 }
 
-/** Measures what is used, and by whom. The result reads on from `db`. */
-export function measure(db: Database, dataDir: string, budgets?: Budgets): Measured {
+/** Measures use by account. The result keeps reading from `db`. */
+export function measureUse(db: Database, dataDir: string, budgets?: Budgets): Measurement {
   const database = measureDatabase(db)
   const content = measureStore(join(dataDir, 'content'))
   const rawMail = measureStore(join(dataDir, 'raw-mail'))
   const sources: HoldingSources = {
     db,
     use: database,
-    content: new PartBytes(join(dataDir, 'content')),
-    rawMail: new PartBytes(join(dataDir, 'raw-mail')),
+    content: new BlobBytes(join(dataDir, 'content')),
+    rawMail: new BlobBytes(join(dataDir, 'raw-mail')),
   }
-  /** The most that a kind can use: rows are read only where that is too much. */
-  const most: Readonly<Record<Budgeted, () => number>> = {
-    content: () => usedOf(content),
+  /** Upper limit of each kind: rows are read only if it exceeds the budget. */
+  const maxUse: Readonly<Record<BudgetedKind, () => number>> = {
+    content: () => sumUsedBytes(content),
     events: () => database.groups.events,
-    inbound: () => database.groups.inbound + usedOf(rawMail) + Math.min(usedOf(content), receivedBytes(db)),
+    inbound: () =>
+      database.groups.inbound + sumUsedBytes(rawMail) + Math.min(sumUsedBytes(content), countReceivedBytes(db)),
     logs: () => database.groups.logs,
   }
   const uses = Object.fromEntries(
     BUDGETED.map((kind) => {
-      const isMeasured = budgets === undefined || (budgets[kind] > 0 && most[kind]() > budgets[kind])
-      return [kind, isMeasured ? usesOf(kind, sources) : new Map()]
+      const isMeasured = budgets === undefined || (budgets[kind] > 0 && maxUse[kind]() > budgets[kind])
+      return [kind, isMeasured ? measureAccounts(kind, sources) : new Map()]
     }),
-  ) as Record<Budgeted, Uses>
-  const use = Object.fromEntries(BUDGETED.map((kind) => [kind, sumOf(uses[kind])])) as Record<Budgeted, number>
+  ) as Record<BudgetedKind, AccountUses>
+  const use = Object.fromEntries(BUDGETED.map((kind) => [kind, sumBytes(uses[kind])])) as Record<BudgetedKind, number>
   const parents = new Map(
     db
       .query<{ id: number; parentId: number }, []>(
@@ -116,10 +124,11 @@ export function measure(db: Database, dataDir: string, budgets?: Budgets): Measu
   return { use, uses, parents, database, content, rawMail, sources }
 }
 
-const sumOf = (uses: Uses): number => Math.round([...uses.values()].reduce((sum, { bytes }) => sum + bytes, 0))
+const sumBytes = (uses: AccountUses): number =>
+  Math.round([...uses.values()].reduce((sum, { bytes }) => sum + bytes, 0))
 
-/** Octets of received messages as they came in. */
-const receivedBytes = (db: Database): number =>
+/** Octets of received messages in their original form. */
+const countReceivedBytes = (db: Database): number =>
   db
     .query<{ n: number }, []>(
       `SELECT (SELECT total(size_bytes) FROM inbound_emails) + (SELECT total(size_bytes) FROM mailbox_messages)
@@ -127,16 +136,16 @@ const receivedBytes = (db: Database): number =>
     )
     .get()?.n ?? 0
 
-function usesOf(kind: Budgeted, sources: HoldingSources): Uses {
+function measureAccounts(kind: BudgetedKind, sources: HoldingSources): AccountUses {
   if (kind === 'events')
     return new Map(
-      eventsOf(sources.db).map(({ accountId, first, last }) => [
+      listEventRanges(sources.db).map(({ accountId, first, last }) => [
         accountId,
         { bytes: (last - first + 1) * sources.use.bytesOfEvent, keptBytes: 0 },
       ]),
     )
   const uses = new Map<number, AccountUse>()
-  for (const { accountId, bytes, isKept } of holdingsOf(kind, sources)) {
+  for (const { accountId, bytes, isKept } of listHoldings(kind, sources)) {
     const use = uses.get(accountId) ?? { bytes: 0, keptBytes: 0 }
     use.bytes += bytes
     if (isKept) use.keptBytes += bytes
@@ -145,23 +154,23 @@ function usesOf(kind: Budgeted, sources: HoldingSources): Uses {
   return uses
 }
 
-interface EventsOfAccount {
+interface EventRange {
   readonly accountId: number
   readonly first: number
   readonly last: number
 }
 
-/** Events are numbered without a gap, so that nobody has to count them. */
-const eventsOf = (db: Database): EventsOfAccount[] =>
+/** Events are numbered without gaps, so they need not be counted. */
+const listEventRanges = (db: Database): EventRange[] =>
   db
-    .query<EventsOfAccount, []>(
+    .query<EventRange, []>(
       `SELECT account_id AS accountId, last_seq AS last, (SELECT min(seq) FROM events e WHERE e.account_id = s.account_id) AS first
        FROM event_sequences s WHERE first IS NOT NULL`,
     )
     .all()
 
 /** The accounts above their share of a budget. */
-export const excessesOf = ({ uses, parents }: Measured, kind: Budgeted, budget: number): Excess[] =>
+export const findKindExcesses = ({ uses, parents }: Measurement, kind: BudgetedKind, budget: number): Excess[] =>
   budget === 0
     ? []
     : findExcesses(
@@ -170,10 +179,10 @@ export const excessesOf = ({ uses, parents }: Measured, kind: Budgeted, budget: 
         parents,
       ).filter(({ accountId }) => accountId !== UNOWNED)
 
-/** What has to go, of each account that is above its share of a kind that is over its budget. */
-export const findCuts = (measured: Measured, budgets: Budgets): Cut[] =>
+/** What to remove, for each account above its share of a kind over its budget. */
+export const findCuts = (measured: Measurement, budgets: Budgets): Cut[] =>
   BUDGETED.flatMap((kind) => {
-    const excesses = excessesOf(measured, kind, budgets[kind])
+    const excesses = findKindExcesses(measured, kind, budgets[kind])
     if (excesses.length === 0) return []
     const cuts = kind === 'events' ? cutEvents(measured, excesses) : cutRows(kind, measured, excesses)
     return cuts.map((cut) => ({ ...cut, budgetBytes: budgets[kind] }))
@@ -181,8 +190,8 @@ export const findCuts = (measured: Measured, budgets: Budgets): Cut[] =>
 
 type CutOfKind = Omit<Cut, 'budgetBytes'>
 
-function cutEvents({ sources: { db, use } }: Measured, excesses: readonly Excess[]): CutOfKind[] {
-  const ranges = new Map(eventsOf(db).map((range) => [range.accountId, range]))
+function cutEvents({ sources: { db, use } }: Measurement, excesses: readonly Excess[]): CutOfKind[] {
+  const ranges = new Map(listEventRanges(db).map((range) => [range.accountId, range]))
   const timeOf = db.query<{ at: Millis }, [number, number]>('SELECT at FROM events WHERE account_id = ? AND seq = ?')
   return excesses.map((excess) => {
     const { accountId, usedBytes, keptBytes } = excess
@@ -192,51 +201,52 @@ function cutEvents({ sources: { db, use } }: Measured, excesses: readonly Excess
   })
 }
 
-/** An account while it is cut, from its newest row on. */
-interface Cutting {
+/** State of an account while its rows are read, newest first. */
+interface CutState {
   readonly excess: Excess
-  /** What it may keep of rows that are still to come. */
+  /** Bytes that the remaining rows may keep. */
   leftBytes: number
   isFull: boolean
   before: Millis | undefined
-  readonly rows: Map<WalkName, number[]>
+  readonly rows: Map<ScanName, number[]>
 }
 
 /**
- * Of what an account may keep of received mail, the most that its unread messages take from the others: remote clients
- * send them, and must not be able to empty the rest.
+ * The largest fraction of an account's share of received mail that its unread messages may use: remote clients send
+ * them, and must not displace all other messages.
  */
 const MAX_UNREAD_FRACTION = 0.5
 
-function cutRows(kind: HeldKind, { uses, sources }: Measured, excesses: readonly Excess[]): CutOfKind[] {
-  const cuttings = new Map(
-    excesses.map((excess): [number, Cutting] => {
-      const neverCut = uses[kind].get(excess.accountId)?.keptBytes ?? 0
-      const counted = kind === 'inbound' ? Math.min(neverCut, excess.keptBytes * MAX_UNREAD_FRACTION) : neverCut
-      const leftBytes = excess.keptBytes - counted
+function cutRows(kind: HeldKind, { uses, sources }: Measurement, excesses: readonly Excess[]): CutOfKind[] {
+  const states = new Map(
+    excesses.map((excess): [number, CutState] => {
+      const protectedBytes = uses[kind].get(excess.accountId)?.keptBytes ?? 0
+      const reservedBytes =
+        kind === 'inbound' ? Math.min(protectedBytes, excess.keptBytes * MAX_UNREAD_FRACTION) : protectedBytes
+      const leftBytes = excess.keptBytes - reservedBytes
       return [excess.accountId, { excess, leftBytes, isFull: false, before: undefined, rows: new Map() }]
     }),
   )
-  for (const holding of holdingsOf(kind, sources)) {
-    const cutting = holding.isKept ? undefined : cuttings.get(holding.accountId)
-    if (cutting) cutHolding(cutting, holding)
+  for (const holding of listHoldings(kind, sources)) {
+    const state = holding.isKept ? undefined : states.get(holding.accountId)
+    if (state) cutHolding(state, holding)
   }
-  return [...cuttings.values()].map(({ excess, before, rows }) => ({
+  return [...states.values()].map(({ excess, before, rows }) => ({
     ...excess,
     kind,
     before,
-    rows: new Map([...rows].map(([walk, ids]) => [walk, Float64Array.from(ids.slice(-MAX_ROWS_PER_CUT).reverse())])),
+    rows: new Map([...rows].map(([scan, ids]) => [scan, Float64Array.from(ids.slice(-MAX_ROWS_PER_CUT).reverse())])),
   }))
 }
 
-function cutHolding(cutting: Cutting, { walk, id, bytes, changedAt }: Holding): void {
-  cutting.leftBytes -= bytes
-  cutting.isFull ||= cutting.leftBytes < 0
-  if (!cutting.isFull) return
-  cutting.before = Math.max(cutting.before ?? 0, changedAt + 1)
-  const ids = cutting.rows.get(walk) ?? []
-  cutting.rows.set(walk, ids)
+function cutHolding(state: CutState, { scan, id, bytes, changedAt }: Holding): void {
+  state.leftBytes -= bytes
+  state.isFull ||= state.leftBytes < 0
+  if (!state.isFull) return
+  state.before = Math.max(state.before ?? 0, changedAt + 1)
+  const ids = state.rows.get(scan) ?? []
+  state.rows.set(scan, ids)
   ids.push(id)
-  // They come newest first, and the oldest ones go first.
+  // Rows arrive newest first, and the oldest are removed first.
   if (ids.length >= 2 * MAX_ROWS_PER_CUT) ids.splice(0, MAX_ROWS_PER_CUT)
 }

@@ -1,6 +1,6 @@
 /**
- * @module What goes: by age everything from before a time, by size rows of the accounts above their share. A Worker
- * measures the budgets; the longer that takes, the less often it is done.
+ * @module Determines what to remove: by age, everything from before a cutoff; by size, rows of accounts above their
+ * share. A Worker measures the budgets; the longer a measurement takes, the less often it runs.
  */
 import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
@@ -8,38 +8,38 @@ import type { Config } from '#platform/config.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { days } from '#platform/units.ts'
 import { startWorker } from '#platform/workers.ts'
-import { BUDGETED, type Budgeted, budgetsOf, type Cut } from './budgets.ts'
+import { BUDGETED, type BudgetedKind, type Cut, readBudgets } from './budgets.ts'
 import type { MeasureAnswer, MeasureRequest } from './measure-worker.ts'
 
-/** A measure takes at most this part of the time. */
-const MEASURE_PART = 0.02
+/** Measurements take at most this fraction of the time. */
+const MAX_MEASURE_FRACTION = 0.02
 
-export const agesOf = (config: Config): Readonly<Record<Budgeted, number>> => ({
+export const readMaxAges = (config: Config): Readonly<Record<BudgetedKind, number>> => ({
   content: config.contentDays,
   events: config.eventsDays,
   inbound: config.inboundDays,
   logs: config.logsDays,
 })
 
-/** What goes from before which time by age alone. */
-export const agedCutoffs = (config: Config, now: Millis): Readonly<Record<Budgeted, Millis>> => {
-  const ages = agesOf(config)
-  return Object.fromEntries(BUDGETED.map((kind) => [kind, now - days(ages[kind])])) as Record<Budgeted, Millis>
+/** The cutoff of each kind by age alone. */
+export const computeAgeCutoffs = (config: Config, now: Millis): Readonly<Record<BudgetedKind, Millis>> => {
+  const ages = readMaxAges(config)
+  return Object.fromEntries(BUDGETED.map((kind) => [kind, now - days(ages[kind])])) as Record<BudgetedKind, Millis>
 }
 
-const measuresOf = perOwner((_: App): { last?: { readonly at: Millis; readonly tookMs: number } } => ({}))
+const getMeasures = perOwner((_: App): { last?: { readonly at: Millis; readonly tookMs: number } } => ({}))
 
-/** What has to go for the budgets now; nothing when it was measured lately or nothing is over. Never rejects. */
-export async function budgetCuts(app: App): Promise<readonly Cut[]> {
-  const measures = measuresOf(app)
+/** What to remove for the budgets now; empty if measured recently or if no budget is exceeded. Never rejects. */
+export async function findBudgetCuts(app: App): Promise<readonly Cut[]> {
+  const measures = getMeasures(app)
   const { last } = measures
   const now = app.clock.monotonicMs()
-  if (last && now - last.at < last.tookMs / MEASURE_PART) return []
+  if (last && now - last.at < last.tookMs / MAX_MEASURE_FRACTION) return []
   try {
     const { dataDir, minFreeDisk } = app.config
-    return await measureInWorker({ dataDir, minFreeDisk, budgets: budgetsOf(app.config) })
+    return await measureInWorker({ dataDir, minFreeDisk, budgets: readBudgets(app.config) })
   } catch (error) {
-    app.log.warn({ err: error }, 'what the data use could not be measured; budgets are looked at again later')
+    app.log.warn({ err: error }, 'data use not measured; budgets are checked later')
     return []
   } finally {
     measures.last = { at: app.clock.monotonicMs(), tookMs: app.clock.monotonicMs() - now }

@@ -1,61 +1,62 @@
 /**
- * @module Bounds the sizes of retention to the disk: sizes that it cannot hold would let it fill up and refuse new mail
- * before anything is removed. They are left as configured while the data use little of the disk, so that a small disk
- * costs nothing before it must. Reads only.
+ * @module Limits the sizes of retention to the disk: larger sizes would let the disk fill up, and new mail be rejected,
+ * before anything is removed. Configured sizes apply while the data use little of the disk, so a small disk loses no
+ * data early. Reads only.
  */
 import { statfsSync } from 'node:fs'
 import type { Config } from '#platform/config.ts'
 import { formatSize } from '#platform/setting-kinds.ts'
 import { GiB, MiB } from '#platform/units.ts'
-import { type Budgets, budgetsOf } from './budgets.ts'
-import { allocated } from './measure.ts'
+import { type Budgets, readBudgets } from './budgets.ts'
+import { measureAllocated } from './measure.ts'
 
-/** The sizes hold as configured up to this part of what the disk can hold, and are bounded to it from there on. */
+/** Up to this fraction of the disk's capacity the configured sizes apply; beyond it they are limited. */
 const FULL_FRACTION = 0.8
 
 export interface DiskLimit {
-  /** What the disk can hold of ours, less the reserve. */
+  /** What the disk can hold of our data, less the reserve. */
   readonly capacityBytes: number
   /** What the data folder uses of it. */
   readonly usedBytes: number
 }
 
-/** Of a file system; available: to a process without privileges. */
+/** Space of a file system; `availableBytes`: for unprivileged processes. */
 interface DiskSpace {
   readonly sizeBytes: number
   readonly availableBytes: number
 }
 
-function diskSpace(folder: string): DiskSpace {
+function readDiskSpace(folder: string): DiskSpace {
   const { bsize, blocks, bavail } = statfsSync(folder)
   return { sizeBytes: blocks * bsize, availableBytes: bavail * bsize }
 }
 
-/** Walks the data folder, so it is for Workers and commands. */
+/** Scans the data folder, so only Workers and commands may call it. */
 export function measureDiskLimit({ dataDir, minFreeDisk }: Pick<Config, 'dataDir' | 'minFreeDisk'>): DiskLimit {
-  const usedBytes = allocated(dataDir)
-  return { capacityBytes: capacityOf(diskSpace(dataDir), usedBytes, minFreeDisk), usedBytes }
+  const usedBytes = measureAllocated(dataDir)
+  return { capacityBytes: computeCapacity(readDiskSpace(dataDir), usedBytes, minFreeDisk), usedBytes }
 }
 
 /**
- * What others store on the disk lowers the capacity as long as new mail is accepted, so that it goes on being accepted.
- * Once mail is refused, only the operator can help: others that fill the disk on and on must not cost all data.
+ * Other data on the disk lowers the capacity while new mail is accepted, so that it stays accepted. Once mail is
+ * rejected, only the operator can help: other data that keeps growing must not displace all of ours.
  */
-export function capacityOf({ sizeBytes, availableBytes }: DiskSpace, usedBytes: number, minFreeDisk: number): number {
+export function computeCapacity(
+  { sizeBytes, availableBytes }: DiskSpace,
+  usedBytes: number,
+  minFreeDisk: number,
+): number {
   const isRefusing = availableBytes < minFreeDisk
-  return withoutReserve(isRefusing ? sizeBytes : usedBytes + availableBytes, minFreeDisk)
+  return subtractReserve(isRefusing ? sizeBytes : usedBytes + availableBytes, minFreeDisk)
 }
 
-/** A reserve of most of the disk is a mistake, for which no data may go. */
-const withoutReserve = (bytes: number, minFreeDisk: number): number => Math.max(bytes - minFreeDisk, bytes / 2)
+/** A reserve of most of the disk is a mistake that must not cost data. */
+const subtractReserve = (bytes: number, minFreeDisk: number): number => Math.max(bytes - minFreeDisk, bytes / 2)
 
-/**
- * The sizes that hold: none above what the disk can hold, and once it is nearly used, not together either. 0 stays: no
- * bound.
- */
+/** The effective sizes: each at most the capacity, and all together once the disk is nearly full. 0 stays: no limit. */
 export function limitToDisk(budgets: Budgets, { capacityBytes, usedBytes }: DiskLimit): Budgets {
   const fullBytes = capacityBytes * FULL_FRACTION
-  const fraction = usedBytes > fullBytes ? Math.min(1, fullBytes / sumOf(budgets)) : 1
+  const fraction = usedBytes > fullBytes ? Math.min(1, fullBytes / sumBudgets(budgets)) : 1
   const limit = (bytes: number): number => Math.floor(Math.min(bytes * fraction, capacityBytes))
   return {
     content: limit(budgets.content),
@@ -65,20 +66,20 @@ export function limitToDisk(budgets: Budgets, { capacityBytes, usedBytes }: Disk
   }
 }
 
-const sumOf = ({ content, events, inbound, logs }: Budgets): number => content + events + inbound + logs
+const sumBudgets = ({ content, events, inbound, logs }: Budgets): number => content + events + inbound + logs
 
-/** At most one sentence, which says what the sizes are together and what the disk can hold. */
-export function diskLimitWarnings(
-  config: Pick<Config, 'dataDir' | 'minFreeDisk'> & Parameters<typeof budgetsOf>[0],
-  capacityBytes = withoutReserve(diskSpace(config.dataDir).sizeBytes, config.minFreeDisk),
+/** At most one sentence: the sum of the sizes, and what the disk can hold. */
+export function listDiskLimitWarnings(
+  config: Pick<Config, 'dataDir' | 'minFreeDisk'> & Parameters<typeof readBudgets>[0],
+  capacityBytes = subtractReserve(readDiskSpace(config.dataDir).sizeBytes, config.minFreeDisk),
 ): readonly string[] {
-  const sum = sumOf(budgetsOf(config))
+  const sum = sumBudgets(readBudgets(config))
   if (sum <= capacityBytes) return []
   return [
-    `TASSIS_CONTENT_MAX_BYTES, TASSIS_EVENTS_MAX_BYTES, TASSIS_INBOUND_MAX_BYTES and TASSIS_LOGS_MAX_BYTES are ${shown(sum)} together, and the disk can hold ${shown(capacityBytes)} (its size less TASSIS_MIN_FREE_DISK): once the data use ${FULL_FRACTION * 100} % of that, the sizes are lowered in proportion to fit. Set smaller ones, or use a larger disk.`,
+    `TASSIS_CONTENT_MAX_BYTES, TASSIS_EVENTS_MAX_BYTES, TASSIS_INBOUND_MAX_BYTES and TASSIS_LOGS_MAX_BYTES are ${formatBytes(sum)} together, and the disk can hold ${formatBytes(capacityBytes)} (its size less TASSIS_MIN_FREE_DISK): once the data use ${FULL_FRACTION * 100} % of that, the sizes are lowered in proportion to fit. Set smaller ones, or use a larger disk.`,
   ]
 }
 
-/** `69.9GiB`; exact where it is a whole number of them. */
-const shown = (bytes: number): string =>
+/** `69.9GiB`; exact for whole numbers. */
+const formatBytes = (bytes: number): string =>
   bytes >= GiB ? `${Number((bytes / GiB).toFixed(1))}GiB` : formatSize(Math.floor(bytes / MiB) * MiB)

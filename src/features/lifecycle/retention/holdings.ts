@@ -1,25 +1,25 @@
 /**
- * @module The rows that hold the bytes of each kind, newest first, with what is freed if a row and all older ones go.
- * Reads whole tables, so it belongs beside `measure.ts`.
+ * @module Lists the rows that hold the bytes of each kind, newest first, with the bytes that removing a row and all
+ * older ones frees. Reads whole tables, so it belongs with `measure.ts`.
  */
 import type { Database } from 'bun:sqlite'
 import { BROADCAST_STATES, type BroadcastState, stateCode } from '#features/sending/broadcasts/states.ts'
 import { isOpen, STATUSES, statusCode } from '#features/sending/queue/status.ts'
 import type { Millis } from '#platform/clock.ts'
+import type { BlobBytes } from './blob-bytes.ts'
 import type { DatabaseUse } from './measure.ts'
-import type { PartBytes } from './part-bytes.ts'
-import type { WalkName } from './walk.ts'
+import type { ScanName } from './scan.ts'
 
 export interface Holding {
-  readonly walk: WalkName
+  readonly scan: ScanName
   readonly id: number
-  /** UNOWNED: of nobody, such as mail for the operator. */
+  /** UNOWNED: of no account, such as mail for the operator. */
   readonly accountId: number
   readonly bytes: number
-  /** Its place in the order of age. */
+  /** Position in the order of age. */
   readonly at: Millis
   readonly changedAt: Millis
-  /** Whether it never goes for its size. */
+  /** Whether it is never removed for size. */
   readonly isKept: boolean
 }
 
@@ -28,24 +28,26 @@ export const UNOWNED = 0
 export interface HoldingSources {
   readonly db: Database
   readonly use: DatabaseUse
-  readonly content: PartBytes
-  readonly rawMail: PartBytes
+  readonly content: BlobBytes
+  readonly rawMail: BlobBytes
 }
 
-/** Kinds whose rows are of any size; events are counted by their numbers. */
+/** Kinds whose rows vary in size; events are counted by number. */
 export type HeldKind = 'content' | 'inbound' | 'logs'
 
-/** The holdings of a kind, newest first; of received mail what fell to no route comes last, because it goes first. */
-export function holdingsOf(kind: HeldKind, sources: HoldingSources): Iterable<Holding> {
-  // A part that sent and received mail share counts for both.
+/**
+ * The holdings of a kind, newest first; received mail that matched no route comes last, because it is removed first.
+ */
+export function listHoldings(kind: HeldKind, sources: HoldingSources): Iterable<Holding> {
+  // A blob shared by sent and received mail counts for both.
   sources.content.reset()
   sources.rawMail.reset()
-  return { content: contentHoldings, inbound: inboundHoldings, logs: logHoldings }[kind](sources)
+  return { content: listContentHoldings, inbound: listInboundHoldings, logs: listLogHoldings }[kind](sources)
 }
 
-const OPEN = STATUSES.filter(isOpen).map(statusCode).join(', ')
-const OVER: readonly BroadcastState[] = ['done', 'cancelled', 'failed']
-const UNFINISHED = BROADCAST_STATES.filter((state) => !OVER.includes(state))
+const OPEN_STATUSES = STATUSES.filter(isOpen).map(statusCode).join(', ')
+const ENDED_STATES: readonly BroadcastState[] = ['done', 'cancelled', 'failed']
+const UNFINISHED_STATES = BROADCAST_STATES.filter((state) => !ENDED_STATES.includes(state))
   .map(stateCode)
   .join(', ')
 
@@ -64,45 +66,46 @@ interface RefRow extends Attachments {
   readonly isKept: number
 }
 
-/** `"ref":123` of the JSON that we write ourselves. */
+/** `"ref":123` in JSON that we write. */
 const REF = /"ref":(\d+)/g
 
-function takeAttachments(parts: PartBytes, { attachments }: Attachments): number {
+function countAttachments(parts: BlobBytes, { attachments }: Attachments): number {
   let bytes = 0
-  if (attachments !== null) for (const [, ref] of attachments.matchAll(REF)) bytes += parts.take(Number(ref))
+  if (attachments !== null) for (const [, ref] of attachments.matchAll(REF)) bytes += parts.countOnce(Number(ref))
   return bytes
 }
 
-/** Of an email. */
+/** Condition on an email. */
 export const HAS_CONTENT = `html_ref IS NOT NULL OR text_ref IS NOT NULL OR attachments LIKE '%"ref":%'`
 
 /**
- * Emails with content, and the sources of broadcasts, which their emails share and which go after them. Broadcasts are
- * in the order of another column than the id, so all of their short rows are read first: a statement that stays open
- * while the emails are scanned would keep the write-ahead log from being emptied.
+ * Emails with content, and the sources of broadcasts, which their emails share and which are removed after them.
+ * Broadcasts are sorted by another column than the id, so their short rows are all read first: a statement that stays
+ * open while emails are scanned would keep the write-ahead log from being truncated.
  */
-function contentHoldings({ db, content }: HoldingSources): Iterable<Holding> {
-  const emails = newestFirst<RefRow & { ofBroadcast: number }>(
+function listContentHoldings({ db, content }: HoldingSources): Iterable<Holding> {
+  const emails = readNewestFirst<RefRow & { ofBroadcast: number }>(
     db,
     `SELECT id, account_id AS accountId, html_ref AS htmlRef, text_ref AS textRef, attachments, created_at AS createdAt, updated_at AS changedAt,
-       status IN (${OPEN}) AS isKept, broadcast_id IS NOT NULL AS ofBroadcast FROM emails`,
+       status IN (${OPEN_STATUSES}) AS isKept, broadcast_id IS NOT NULL AS ofBroadcast FROM emails`,
     HAS_CONTENT,
   )
   const broadcasts = db
     .query<Omit<RefRow, 'attachments'>, []>(
       `SELECT id, account_id AS accountId, html_ref AS htmlRef, text_ref AS textRef, updated_at AS createdAt, updated_at AS changedAt,
-         state IN (${UNFINISHED}) AS isKept
+         state IN (${UNFINISHED_STATES}) AS isKept
        FROM broadcasts WHERE html_ref IS NOT NULL OR text_ref IS NOT NULL ORDER BY updated_at DESC`,
     )
     .all()
-  const take = (row: Omit<RefRow, 'attachments'>): number => content.take(row.htmlRef) + content.take(row.textRef)
+  const take = (row: Omit<RefRow, 'attachments'>): number =>
+    content.countOnce(row.htmlRef) + content.countOnce(row.textRef)
   return mergeNewest(
-    holdings(emails, 'content', (row) => (row.ofBroadcast ? 0 : take(row) + takeAttachments(content, row))),
-    holdings(broadcasts, 'broadcast content', take),
+    toHoldings(emails, 'content', (row) => (row.ofBroadcast ? 0 : take(row) + countAttachments(content, row))),
+    toHoldings(broadcasts, 'broadcast content', take),
   )
 }
 
-/** What a row of `emails` takes beside that of its recipients; only the relation counts, since the sum is measured. */
+/** Relative weight of a row of `emails` with its recipients; only proportions matter, since the sum is measured. */
 const EMAIL_WEIGHT = `200 * (1 + recipient_count) + octet_length(from_address) + octet_length(subject) + coalesce(octet_length(attachments), 0)
   + coalesce(octet_length(extra), 0)`
 const BROADCAST_WEIGHT = '400 + octet_length(subject) + octet_length(template_data) + coalesce(octet_length(extra), 0)'
@@ -116,7 +119,7 @@ interface LogRow {
   readonly isKept: number
 }
 
-function* logHoldings({ db, use }: HoldingSources): Generator<Holding> {
+function* listLogHoldings({ db, use }: HoldingSources): Generator<Holding> {
   const sum =
     db
       .query<{ n: number | null }, []>(
@@ -124,20 +127,20 @@ function* logHoldings({ db, use }: HoldingSources): Generator<Holding> {
       )
       .get()?.n ?? 0
   const weigh = ({ weight }: LogRow): number => (use.groups.logs * weight) / sum
-  const emails = newestFirst<LogRow>(
+  const emails = readNewestFirst<LogRow>(
     db,
-    `SELECT id, account_id AS accountId, ${EMAIL_WEIGHT} AS weight, created_at AS createdAt, updated_at AS changedAt, status IN (${OPEN}) AS isKept
+    `SELECT id, account_id AS accountId, ${EMAIL_WEIGHT} AS weight, created_at AS createdAt, updated_at AS changedAt, status IN (${OPEN_STATUSES}) AS isKept
      FROM emails`,
   )
   const broadcasts = db
     .query<LogRow, []>(
       `SELECT id, account_id AS accountId, ${BROADCAST_WEIGHT} AS weight, updated_at AS createdAt, updated_at AS changedAt,
-         state IN (${UNFINISHED}) AS isKept
+         state IN (${UNFINISHED_STATES}) AS isKept
        FROM broadcasts ORDER BY updated_at DESC`,
     )
     .all()
-  yield* mergeNewest(holdings(emails, 'emails', weigh), holdings(broadcasts, 'broadcasts', weigh))
-  if (sum === 0) yield unowned(use.groups.logs)
+  yield* mergeNewest(toHoldings(emails, 'emails', weigh), toHoldings(broadcasts, 'broadcasts', weigh))
+  if (sum === 0) yield unownedHolding(use.groups.logs)
 }
 
 interface ReceivedRow extends RefRow {
@@ -145,15 +148,15 @@ interface ReceivedRow extends RefRow {
   readonly rawRef: number | null
 }
 
-const INBOUND = `SELECT id, account_id AS accountId, headers_ref AS headersRef, text_ref AS textRef, html_ref AS htmlRef, attachments, raw_ref AS rawRef,
+const SELECT_INBOUND = `SELECT id, account_id AS accountId, headers_ref AS headersRef, text_ref AS textRef, html_ref AS htmlRef, attachments, raw_ref AS rawRef,
   created_at AS createdAt, updated_at AS changedAt, 0 AS isKept FROM inbound_emails NOT INDEXED`
-/** Unread messages are never removed by size. */
-const MAILBOX = `SELECT id, (SELECT account_id FROM agent_mailboxes b WHERE b.id = mailbox_id) AS accountId, stripped_ref AS headersRef,
+/** Unread messages are never removed for size. */
+const SELECT_MESSAGES = `SELECT id, (SELECT account_id FROM agent_mailboxes b WHERE b.id = mailbox_id) AS accountId, stripped_ref AS headersRef,
   text_ref AS textRef, html_ref AS htmlRef, attachments, raw_ref AS rawRef, created_at AS createdAt, created_at AS changedAt,
   email_id IS NULL AND read_at IS NULL AS isKept FROM mailbox_messages NOT INDEXED`
 
-/** What is received for nobody's account: it counts, and goes by bounds of its own. */
-const OTHERS = [
+/** Received data of no account: it counts, and has limits of its own. */
+const UNOWNED_REFS = [
   ['content', 'SELECT content_ref AS ref FROM received_reports'],
   [
     'rawMail',
@@ -161,35 +164,42 @@ const OTHERS = [
   ],
 ] as const
 
-function* inboundHoldings({ db, use, content, rawMail }: HoldingSources): Generator<Holding> {
-  /** What a row takes in the database, and all of them. */
-  const each = (table: string, ...others: readonly string[]): { readonly ofRow: number; readonly bytes: number } => {
+function* listInboundHoldings({ db, use, content, rawMail }: HoldingSources): Generator<Holding> {
+  /** Bytes of an average row in the database, and of all rows. */
+  const measureTable = (
+    table: string,
+    ...others: readonly string[]
+  ): { readonly ofRow: number; readonly bytes: number } => {
     const count = db.query<{ n: number }, []>(`SELECT count(*) AS n FROM ${table}`).get()?.n ?? 0
     const bytes = count === 0 ? 0 : use.bytesOf(table, ...others)
     return { ofRow: bytes / Math.max(1, count), bytes }
   }
-  const inbound = each('inbound_emails')
-  const messages = each('mailbox_messages', 'mailbox_threads', 'mailbox_contacts', 'mailbox_search')
+  const inbound = measureTable('inbound_emails')
+  const messages = measureTable('mailbox_messages', 'mailbox_threads', 'mailbox_contacts', 'mailbox_search')
   const take = (row: ReceivedRow): number =>
-    content.take(row.headersRef) +
-    content.take(row.textRef) +
-    content.take(row.htmlRef) +
-    takeAttachments(content, row) +
-    rawMail.take(row.rawRef)
+    content.countOnce(row.headersRef) +
+    content.countOnce(row.textRef) +
+    content.countOnce(row.htmlRef) +
+    countAttachments(content, row) +
+    rawMail.countOnce(row.rawRef)
   const inboundRows = (where: string): Iterable<Holding> =>
-    holdings(newestFirst<ReceivedRow>(db, INBOUND, where), 'inbound', (row) => inbound.ofRow + take(row))
-  const messageRows = holdings(newestFirst<ReceivedRow>(db, MAILBOX), 'mailboxes', (row) => messages.ofRow + take(row))
+    toHoldings(readNewestFirst<ReceivedRow>(db, SELECT_INBOUND, where), 'inbound', (row) => inbound.ofRow + take(row))
+  const messageRows = toHoldings(
+    readNewestFirst<ReceivedRow>(db, SELECT_MESSAGES),
+    'mailboxes',
+    (row) => messages.ofRow + take(row),
+  )
   yield* mergeNewest(inboundRows('route_id IS NOT NULL'), messageRows)
   yield* inboundRows('route_id IS NULL')
   let bytes = Math.max(0, use.groups.inbound - inbound.bytes - messages.bytes)
-  for (const [store, sql] of OTHERS)
+  for (const [store, sql] of UNOWNED_REFS)
     for (const { ref } of db.query<{ ref: number | null }, []>(sql).all())
-      bytes += { content, rawMail }[store].take(ref)
-  yield unowned(bytes)
+      bytes += { content, rawMail }[store].countOnce(ref)
+  yield unownedHolding(bytes)
 }
 
-const unowned = (bytes: number): Holding => ({
-  walk: 'inbound',
+const unownedHolding = (bytes: number): Holding => ({
+  scan: 'inbound',
   id: 0,
   accountId: UNOWNED,
   bytes,
@@ -198,23 +208,26 @@ const unowned = (bytes: number): Holding => ({
   isKept: true,
 })
 
-type Common = Pick<RefRow, 'id' | 'accountId' | 'createdAt' | 'changedAt' | 'isKept'>
+type HoldingRow = Pick<RefRow, 'id' | 'accountId' | 'createdAt' | 'changedAt' | 'isKept'>
 
-function* holdings<Row extends Common>(
+function* toHoldings<Row extends HoldingRow>(
   rows: Iterable<Row>,
-  walk: WalkName,
+  scan: ScanName,
   bytesOf: (row: Row) => number,
 ): Generator<Holding> {
   for (const row of rows) {
     const { id, accountId, createdAt: at, changedAt } = row
-    yield { walk, id, accountId, bytes: bytesOf(row), at, changedAt, isKept: row.isKept === 1 }
+    yield { scan: scan, id, accountId, bytes: bytesOf(row), at, changedAt, isKept: row.isKept === 1 }
   }
 }
 
 const BATCH_SIZE = 10_000
 
-/** Rows by falling id. In batches with a statement each: a long read would keep the write-ahead log from being emptied. */
-function* newestFirst<Row extends { readonly id: number }>(
+/**
+ * Rows by descending id, in batches with one statement each: a long read would keep the write-ahead log from being
+ * truncated.
+ */
+function* readNewestFirst<Row extends { readonly id: number }>(
   db: Database,
   select: string,
   where = 'TRUE',
@@ -227,17 +240,17 @@ function* newestFirst<Row extends { readonly id: number }>(
   }
 }
 
-/** Two orders, newest first, as one. */
+/** Merges two sequences, newest first. */
 function* mergeNewest(a: Iterable<Holding>, b: Iterable<Holding>): Generator<Holding> {
-  const [firsts, seconds] = [a[Symbol.iterator](), b[Symbol.iterator]()]
-  let [first, second] = [firsts.next(), seconds.next()]
-  while (!first.done || !second.done) {
-    if (second.done || (!first.done && first.value.at > second.value.at)) {
-      if (!first.done) yield first.value
-      first = firsts.next()
+  const [iteratorA, iteratorB] = [a[Symbol.iterator](), b[Symbol.iterator]()]
+  let [nextA, nextB] = [iteratorA.next(), iteratorB.next()]
+  while (!nextA.done || !nextB.done) {
+    if (nextB.done || (!nextA.done && nextA.value.at > nextB.value.at)) {
+      if (!nextA.done) yield nextA.value
+      nextA = iteratorA.next()
     } else {
-      yield second.value
-      second = seconds.next()
+      yield nextB.value
+      nextB = iteratorB.next()
     }
   }
 }

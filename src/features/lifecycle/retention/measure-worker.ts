@@ -1,10 +1,10 @@
 /**
- * @module Worker that measures who uses what and which rows have to go. Reads over a connection of its own. Talks with
- * `cutoffs.ts` only; changes nothing.
+ * @module Worker that measures use by account and selects the rows to remove. Reads over its own connection.
+ * Communicates only with `cutoffs.ts`; changes nothing.
  */
 import { join } from 'node:path'
 import { openReadOnly } from '#platform/db/open.ts'
-import { type Budgets, type Cut, findCuts, mayBeOver, measure } from './budgets.ts'
+import { type Budgets, type Cut, canExceedBudgets, findCuts, measureUse } from './budgets.ts'
 import { limitToDisk, measureDiskLimit } from './disk-limit.ts'
 
 declare const self: Worker
@@ -23,20 +23,20 @@ export interface MeasureAnswer {
 
 self.onmessage = ({ data }: MessageEvent<MeasureRequest>) => {
   try {
-    self.postMessage({ cuts: look(data) } satisfies MeasureAnswer)
+    self.postMessage({ cuts: measureCuts(data) } satisfies MeasureAnswer)
   } catch (error) {
     self.postMessage({ error: error instanceof Error ? error.message : String(error) } satisfies MeasureAnswer)
   }
 }
 
-function look({ dataDir, minFreeDisk, budgets: configured }: MeasureRequest): Cut[] {
+function measureCuts({ dataDir, minFreeDisk, budgets: configured }: MeasureRequest): Cut[] {
   const budgets = limitToDisk(configured, measureDiskLimit({ dataDir, minFreeDisk }))
-  if (!mayBeOver(dataDir, budgets)) return []
+  if (!canExceedBudgets(dataDir, budgets)) return []
   const db = openReadOnly(join(dataDir, 'tassis.db'))
   try {
     db.run('PRAGMA temp_store = MEMORY')
-    // Not of one moment: rows that come or go meanwhile change little, and each is looked at again before it goes.
-    return findCuts(measure(db, dataDir, budgets), budgets)
+    // Not a snapshot: rows added or removed meanwhile change little, and each row is checked again before its removal.
+    return findCuts(measureUse(db, dataDir, budgets), budgets)
   } finally {
     db.close()
   }

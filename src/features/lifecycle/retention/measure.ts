@@ -1,6 +1,6 @@
 /**
- * @module What the database and the content stores use, by kind. Reads every page of the database, so it belongs into a Worker or a command, never onto the
- * main thread of a service. Changes nothing.
+ * @module Measures the size of the database and the content stores, by kind. Reads every page of the database, so it
+ * belongs in a Worker or a command, never on the main thread of a service. Changes nothing.
  */
 import type { Database } from 'bun:sqlite'
 import { type Dirent, existsSync, readdirSync, statSync } from 'node:fs'
@@ -8,11 +8,11 @@ import { join } from 'node:path'
 import { formatMonth, parseMonthName } from '#platform/content/read.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 
-/** Kinds of tables. */
+/** Groups of tables. */
 export const GROUPS = ['logs', 'events', 'figures', 'webhooks', 'contacts', 'inbound', 'audit', 'other'] as const
 export type Group = (typeof GROUPS)[number]
 
-/** Which tables belong together; those that no name here begins are `other`. */
+/** Tables of each group; tables not listed are `other`. */
 const TABLES: Readonly<Record<Exclude<Group, 'other'>, readonly string[]>> = {
   logs: [
     'emails',
@@ -59,32 +59,33 @@ const GROUP_OF = new Map(
   Object.entries(TABLES).flatMap(([group, tables]) => tables.map((table) => [table, group as Group] as const)),
 )
 
-/** A search index has tables of its own, named after it. */
-const SHADOW = /_(?:data|idx|docsize|config|content)$/
+/** Suffixes of a search index's own tables. */
+const SHADOW_TABLE = /_(?:data|idx|docsize|config|content)$/
 
-const groupOf = (table: string): Group => GROUP_OF.get(table) ?? GROUP_OF.get(table.replace(SHADOW, '')) ?? 'other'
+const findGroup = (table: string): Group =>
+  GROUP_OF.get(table) ?? GROUP_OF.get(table.replace(SHADOW_TABLE, '')) ?? 'other'
 
 export interface DatabaseUse {
-  /** Of all pages, in bytes; what is in the WAL is in it. */
+  /** All pages, in bytes, including those in the WAL. */
   readonly bytes: number
-  /** Of pages that nothing is in, which the next rows take, or which are given back. */
+  /** Free pages, which later rows reuse, or which are released. */
   readonly freeBytes: number
-  /** With their indexes. */
+  /** Including indexes. */
   readonly groups: Readonly<Record<Group, number>>
-  /** Bytes of an event, with its part of the indexes; 0 when there are none. */
+  /** Bytes per event, including its share of the indexes; 0 when there are none. */
   readonly bytesOfEvent: number
-  /** Of tables with their indexes. */
+  /** Bytes of tables, including indexes. */
   bytesOf(...tables: readonly string[]): number
 }
 
-const pragma = (db: Database, name: 'page_count' | 'page_size' | 'freelist_count'): number =>
+const readPragma = (db: Database, name: 'page_count' | 'page_size' | 'freelist_count'): number =>
   db.query<Record<string, number>, []>(`PRAGMA ${name}`).get()?.[name] ?? 0
 
-/** Looks at every page, of one moment when the connection is in a read transaction. */
+/** Reads every page; a snapshot if the connection is in a read transaction. */
 export function measureDatabase(db: Database): DatabaseUse {
-  const pageSize = pragma(db, 'page_size')
-  const bytes = pragma(db, 'page_count') * pageSize
-  const freeBytes = pragma(db, 'freelist_count') * pageSize
+  const pageSize = readPragma(db, 'page_size')
+  const bytes = readPragma(db, 'page_count') * pageSize
+  const freeBytes = readPragma(db, 'freelist_count') * pageSize
   const trees = db
     .query<{ name: string; tableName: string | null; bytes: number; cells: number }, []>(
       `SELECT d.name, s.tbl_name AS tableName, d.pgsize AS bytes, d.ncell AS cells
@@ -92,10 +93,10 @@ export function measureDatabase(db: Database): DatabaseUse {
     )
     .all()
   const groups = Object.fromEntries(GROUPS.map((group) => [group, 0])) as Record<Group, number>
-  for (const tree of trees) groups[groupOf(tree.tableName ?? tree.name)] += tree.bytes
-  // What dbstat leaves out: the pages that tell the parents of others.
-  const seen = Object.values(groups).reduce((sum, part) => sum + part, 0)
-  groups.other += Math.max(0, bytes - freeBytes - seen)
+  for (const tree of trees) groups[findGroup(tree.tableName ?? tree.name)] += tree.bytes
+  // dbstat omits the pointer map pages, which record the parents of other pages.
+  const countedBytes = Object.values(groups).reduce((sum, part) => sum + part, 0)
+  groups.other += Math.max(0, bytes - freeBytes - countedBytes)
   const events = trees.find((tree) => tree.name === 'events')?.cells ?? 0
   return {
     bytes,
@@ -105,7 +106,7 @@ export function measureDatabase(db: Database): DatabaseUse {
     bytesOf: (...tables) =>
       trees.reduce((sum, tree) => {
         const table = tree.tableName ?? tree.name
-        return tables.includes(table) || tables.includes(table.replace(SHADOW, '')) ? sum + tree.bytes : sum
+        return tables.includes(table) || tables.includes(table.replace(SHADOW_TABLE, '')) ? sum + tree.bytes : sum
       }, 0),
   }
 }
@@ -114,15 +115,15 @@ export function measureDatabase(db: Database): DatabaseUse {
 export interface MonthUse {
   /** `2026-11`. */
   readonly month: string
-  /** Of its files on the disk. */
+  /** Bytes of its files on the disk. */
   readonly bytes: number
-  /** Of pages of its database that nothing is in. */
+  /** Bytes of free pages in its database. */
   readonly freeBytes: number
-  /** Of all parts, whether they are in the database already or in its WAL. */
+  /** Bytes of all blobs, in the database or still in its WAL. */
   readonly usedBytes: number
 }
 
-/** What the months of a content store use, oldest first. One that is dropped meanwhile is left out. */
+/** Use of each month of a content store, oldest first. Omits months that are dropped meanwhile. */
 export function measureStore(folder: string): MonthUse[] {
   if (!existsSync(folder)) return []
   const months = Map.groupBy(readdirSync(folder), parseMonthName)
@@ -132,40 +133,42 @@ export function measureStore(folder: string): MonthUse[] {
 }
 
 function measureMonth(folder: string, month: string, names: readonly string[]): MonthUse {
-  const { bytes, freeBytes } = pagesOf(join(folder, `${month}.db`))
+  const { bytes, freeBytes } = readPages(join(folder, `${month}.db`))
   return {
     month,
-    bytes: names.reduce((sum, name) => sum + allocated(join(folder, name)), 0),
+    bytes: names.reduce((sum, name) => sum + measureAllocated(join(folder, name)), 0),
     freeBytes,
-    usedBytes: bytes - freeBytes + allocated(join(folder, month)),
+    usedBytes: bytes - freeBytes + measureAllocated(join(folder, month)),
   }
 }
 
-/** Bytes of all pages of a database, and of those that nothing is in. */
-export function pagesOf(path: string): { bytes: number; freeBytes: number } {
+/** Bytes of all pages of a database, and of its free pages. */
+export function readPages(path: string): { bytes: number; freeBytes: number } {
   if (!existsSync(path)) return { bytes: 0, freeBytes: 0 }
   const db = openReadOnly(path)
   try {
-    const pageSize = pragma(db, 'page_size')
-    return { bytes: pragma(db, 'page_count') * pageSize, freeBytes: pragma(db, 'freelist_count') * pageSize }
+    const pageSize = readPragma(db, 'page_size')
+    return { bytes: readPragma(db, 'page_count') * pageSize, freeBytes: readPragma(db, 'freelist_count') * pageSize }
   } finally {
     db.close()
   }
 }
 
-/** Bytes that a file, or a folder with all that is in it, takes of the disk, as du(1) counts them. What vanishes meanwhile counts nothing. */
-export function allocated(path: string): number {
+/**
+ * Disk space of a file, or of a folder with its contents, as du(1) counts it. Entries that vanish meanwhile count as 0.
+ */
+export function measureAllocated(path: string): number {
   const found = statSync(path, { throwIfNoEntry: false })
   if (!found) return 0
-  const own = (found.blocks ?? 0) * BLOCK_BYTES
-  if (!found.isDirectory()) return own
-  return entriesOf(path).reduce((sum, { name }) => sum + allocated(join(path, name)), own)
+  const ownBytes = (found.blocks ?? 0) * BLOCK_BYTES
+  if (!found.isDirectory()) return ownBytes
+  return listEntries(path).reduce((sum, { name }) => sum + measureAllocated(join(path, name)), ownBytes)
 }
 
-/** Unit of st_blocks, whatever the file system has. */
+/** Unit of st_blocks on every file system. */
 const BLOCK_BYTES = 512
 
-function entriesOf(path: string): Dirent[] {
+function listEntries(path: string): Dirent[] {
   try {
     return readdirSync(path, { withFileTypes: true })
   } catch (error) {
@@ -174,5 +177,6 @@ function entriesOf(path: string): Dirent[] {
   }
 }
 
-/** Bytes in use of a store, without what is free in its databases. */
-export const usedOf = (months: readonly MonthUse[]): number => months.reduce((sum, { usedBytes }) => sum + usedBytes, 0)
+/** Bytes in use of a store, excluding free pages of its databases. */
+export const sumUsedBytes = (months: readonly MonthUse[]): number =>
+  months.reduce((sum, { usedBytes }) => sum + usedBytes, 0)

@@ -1,5 +1,6 @@
 /**
- * @module What is kept since when, who has how much of it, and what goes next: for `tassis disk`. Reads only.
+ * @module Summarises for `tassis disk` what is stored since when, for which accounts, and what is removed next. Reads
+ * only.
  */
 import type { Database } from 'bun:sqlite'
 import { UNROUTED_DROPPED_METRIC } from '#features/receiving/inbound/inbound-emails.ts'
@@ -8,88 +9,102 @@ import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
-import { BUDGETED, type Budgeted, budgetsOf, type Cut, excessesOf, findCuts, type Measured } from './budgets.ts'
-import { agedCutoffs, agesOf } from './cutoffs.ts'
+import {
+  BUDGETED,
+  type BudgetedKind,
+  type Cut,
+  findCuts,
+  findKindExcesses,
+  type Measurement,
+  readBudgets,
+} from './budgets.ts'
+import { computeAgeCutoffs, readMaxAges } from './cutoffs.ts'
 import { limitToDisk, measureDiskLimit } from './disk-limit.ts'
 import { HAS_CONTENT, UNOWNED } from './holdings.ts'
-import { cursorOf } from './walk.ts'
+import { readCursor } from './scan.ts'
 
-export type KeptKind = Budgeted | 'audit'
+export type RetainedKind = BudgetedKind | 'audit'
 
-export interface Kept {
-  readonly kind: KeptKind
+export interface KindOverview {
+  readonly kind: RetainedKind
   readonly usedBytes: number
-  /** 0: no bound. */
+  /** 0: no limit. */
   readonly maxBytes: number
   readonly maxDays: number
-  /** Of the oldest that may go some day; undefined: there is nothing. */
+  /** Time of the oldest removable row; undefined if there is none. */
   readonly oldestAt: Millis | undefined
-  /** When it goes by its age; undefined: there is nothing. */
+  /** When it is removed for its age; undefined if there is none. */
   readonly goesAt: Millis | undefined
-  /** Over its budget: accounts above their share lose rows from before this time at the next run. */
+  /** Set when over budget: the next run removes rows from before this time from accounts above their share. */
   readonly overBefore: Millis | undefined
-  /** Those that use most, and all that lose something at the next run; the largest first. */
+  /** The accounts that use most, and all that lose data in the next run; the largest first. */
   readonly accounts: readonly AccountShare[]
 }
 
-/** What an account has of a kind. */
+/** What an account uses of a kind. */
 export interface AccountShare {
   readonly id: UuidBytes
   readonly name: string
   readonly usedBytes: number
-  /** Of it what never goes for its size: unread messages of mailboxes, and mail that is not over. */
+  /** Of this, bytes never removed for size: unread mailbox messages, and open mail. */
   readonly keptBytes: number
-  /** Its fair share, which it is above; undefined: it is within it. */
+  /** Its fair share, if exceeded; otherwise undefined. */
   readonly shareBytes: number | undefined
-  /** What is from before this time goes at the next run; undefined: nothing does. */
+  /** The next run removes rows from before this time; undefined: none. */
   readonly goesBefore: Millis | undefined
 }
 
-/** Accounts of a kind that are shown, beside those that lose something. */
+/** Accounts shown per kind, besides those that lose data. */
 const MAX_ACCOUNTS = 10
 
-const OVER = STATUSES.filter((status) => !isOpen(status))
+const ENDED_STATUSES = STATUSES.filter((status) => !isOpen(status))
   .map(statusCode)
   .join(', ')
 
-/** The oldest of each kind. @param db in a read transaction */
-export function oldestOf(db: Database): Readonly<Record<KeptKind, Millis | undefined>> {
-  const first = (sql: string, ...values: number[]): Millis | undefined =>
+/**
+ * The oldest row of each kind.
+ * @param db in a read transaction
+ */
+export function findOldest(db: Database): Readonly<Record<RetainedKind, Millis | undefined>> {
+  const findFirst = (sql: string, ...values: number[]): Millis | undefined =>
     db.query<{ at: Millis | null }, number[]>(sql).get(...values)?.at ?? undefined
-  // What is not over does not go, and rows that the walk has passed have gone.
-  const over = (after: number, where = 'TRUE') =>
-    first(
-      `SELECT created_at AS at FROM emails WHERE id > ? AND status IN (${OVER}) AND (${where}) ORDER BY id LIMIT 1`,
+  // Open rows stay, and rows before the cursor are removed already.
+  const findOldestEnded = (after: number, where = 'TRUE') =>
+    findFirst(
+      `SELECT created_at AS at FROM emails WHERE id > ? AND status IN (${ENDED_STATUSES}) AND (${where}) ORDER BY id LIMIT 1`,
       after,
     )
   return {
-    content: over(cursorOf(db, 'content'), HAS_CONTENT),
-    logs: over(cursorOf(db, 'emails')),
-    events: first(
+    content: findOldestEnded(readCursor(db, 'content'), HAS_CONTENT),
+    logs: findOldestEnded(readCursor(db, 'emails')),
+    events: findFirst(
       'SELECT min((SELECT at FROM events e WHERE e.account_id = s.account_id ORDER BY seq LIMIT 1)) AS at FROM event_sequences s',
     ),
-    inbound: first(
+    inbound: findFirst(
       `SELECT min(at) AS at FROM (SELECT * FROM (SELECT created_at AS at FROM inbound_emails ORDER BY id LIMIT 1)
        UNION ALL SELECT * FROM (SELECT created_at FROM mailbox_messages ORDER BY id LIMIT 1))`,
     ),
-    audit: first('SELECT created_at AS at FROM audit_logs ORDER BY id LIMIT 1'),
+    audit: findFirst('SELECT created_at AS at FROM audit_logs ORDER BY id LIMIT 1'),
   }
 }
 
-/** What is kept of each kind, for how long, and what goes next. @param db in the same read transaction as the measure */
-export function keptKinds(db: Database, config: Config, measured: Measured, now: Millis): Kept[] {
-  const ages: Readonly<Record<KeptKind, number>> = { ...agesOf(config), audit: config.auditDays }
-  const limited = limitToDisk(budgetsOf(config), measureDiskLimit(config))
-  const budgets: Readonly<Record<KeptKind, number>> = { ...limited, audit: 0 }
-  const used: Readonly<Record<KeptKind, number>> = { ...measured.use, audit: measured.database.groups.audit }
+/**
+ * What is stored of each kind, for how long, and what is removed next.
+ * @param db in the same read transaction as the measurement
+ */
+export function listKindOverviews(db: Database, config: Config, measured: Measurement, now: Millis): KindOverview[] {
+  const ages: Readonly<Record<RetainedKind, number>> = { ...readMaxAges(config), audit: config.auditDays }
+  const limited = limitToDisk(readBudgets(config), measureDiskLimit(config))
+  const budgets: Readonly<Record<RetainedKind, number>> = { ...limited, audit: 0 }
+  const used: Readonly<Record<RetainedKind, number>> = { ...measured.use, audit: measured.database.groups.audit }
   const cuts = Map.groupBy(findCuts(measured, limited), (cut) => cut.kind)
-  const aged = agedCutoffs(config, now)
-  const oldest = oldestOf(db)
-  const kinds: readonly KeptKind[] = [...BUDGETED, 'audit']
+  const aged = computeAgeCutoffs(config, now)
+  const oldest = findOldest(db)
+  const kinds: readonly RetainedKind[] = [...BUDGETED, 'audit']
   return kinds.map((kind) => {
     const oldestAt = oldest[kind]
-    const ofKind = kind === 'audit' ? [] : (cuts.get(kind) ?? [])
-    const before = Math.max(0, ...ofKind.map((cut) => cut.before ?? 0))
+    const kindCuts = kind === 'audit' ? [] : (cuts.get(kind) ?? [])
+    const before = Math.max(0, ...kindCuts.map((cut) => cut.before ?? 0))
     return {
       kind,
       usedBytes: used[kind],
@@ -98,18 +113,19 @@ export function keptKinds(db: Database, config: Config, measured: Measured, now:
       oldestAt,
       goesAt: oldestAt === undefined ? undefined : oldestAt + days(ages[kind]),
       overBefore: kind !== 'audit' && before > aged[kind] ? before : undefined,
-      accounts: kind === 'audit' ? [] : accountShares(db, measured, kind, { budget: budgets[kind], cuts: ofKind }),
+      accounts:
+        kind === 'audit' ? [] : listAccountShares(db, measured, kind, { budget: budgets[kind], cuts: kindCuts }),
     }
   })
 }
 
-function accountShares(
+function listAccountShares(
   db: Database,
-  measured: Measured,
-  kind: Budgeted,
+  measured: Measurement,
+  kind: BudgetedKind,
   { budget, cuts }: { readonly budget: number; readonly cuts: readonly Cut[] },
 ): AccountShare[] {
-  const excesses = new Map(excessesOf(measured, kind, budget).map((excess) => [excess.accountId, excess]))
+  const excesses = new Map(findKindExcesses(measured, kind, budget).map((excess) => [excess.accountId, excess]))
   const goesBefore = new Map(cuts.map(({ accountId, before }) => [accountId, before]))
   const account = db.query<{ id: UuidBytes; name: string }, [number]>(
     'SELECT uuid AS id, name FROM accounts WHERE id = ?',
@@ -133,7 +149,7 @@ function accountShares(
     })
 }
 
-/** Accounts of which messages without a route were dropped, and how many; those with most first. */
+/** Accounts whose unrouted messages were dropped, with their number; the highest first. */
 export const listNotStored = (
   db: Database,
 ): readonly { readonly id: UuidBytes; readonly name: string; readonly messages: number }[] =>

@@ -1,7 +1,7 @@
 /**
- * @module Retention: removes what is older than its age, and what an account has beyond its share of a budget; the
- * oldest first, a few rows in each transaction, so that requests get in between. Never touches open mail, and unread
- * mailbox messages only for their age. A run that ends early, by a crash or a full disk, is continued by the next.
+ * @module Runs retention: removes data beyond its maximum age, and what an account has beyond its share of a budget;
+ * oldest first, a few rows per transaction, so that requests run in between. Never removes open mail, and unread
+ * mailbox messages only for their age. The next run continues one that a crash or a full disk ended.
  */
 import type { App } from '#features/core/app/app.ts'
 import { purgeAuditLog } from '#features/core/audit-logs/purge.ts'
@@ -21,90 +21,97 @@ import { releasePages } from '#platform/db/scrub.ts'
 import { isoTimeOrNull } from '#platform/http/envelope.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { days, hours } from '#platform/units.ts'
-import { BUDGETED, type Budgeted, type Cut } from './budgets.ts'
-import { agedCutoffs, budgetCuts } from './cutoffs.ts'
-import { createPace, type Pace } from './pace.ts'
-import { provenTime } from './proven-time.ts'
-import { goThrough, type OldRow, retireByIds, type Walk } from './walk.ts'
+import { type BatchSizer, createBatchSizer } from './batch-sizer.ts'
+import { BUDGETED, type BudgetedKind, type Cut } from './budgets.ts'
+import { recordConfirmedTime } from './confirmed-time.ts'
+import { computeAgeCutoffs, findBudgetCuts } from './cutoffs.ts'
+import { type OldRow, retireByIds, type Scan, scanRows } from './scan.ts'
 import {
-  broadcastContentWalk,
-  broadcastWalk,
-  contentWalk,
-  emailWalk,
-  inboundWalk,
-  mailboxWalk,
-  operationWalk,
-} from './walks.ts'
+  broadcastContentScan,
+  broadcastScan,
+  contentScan,
+  emailScan,
+  inboundScan,
+  mailboxScan,
+  operationScan,
+} from './scans.ts'
 
-/** Rows that went, or lost their content, by kind. */
-export type Removed = Readonly<Record<Budgeted | 'audit', number>>
+/** Rows removed, or stripped of their content, by kind. */
+export type RemovedCounts = Readonly<Record<BudgetedKind | 'audit', number>>
 
-/** An event that a webhook has not taken yet is kept so much longer than others. */
-const WAITED_FOR_FACTOR = 1.1
-/** Rates are of the last weeks, figures of a year: counters by hour are kept at least so long. */
-const COUNTERS_DAYS = 400
-/** Free pages up to this part of a file are left for what comes next. */
-const FREE_PART = 0.05
+/** Events not yet delivered to a webhook are kept longer by this factor. */
+const PENDING_EVENT_FACTOR = 1.1
+/** Rates cover the last weeks, stats a year: hourly counters are kept at least this long. */
+const COUNTER_RETENTION_DAYS = 400
+/** This fraction of a file stays free for later writes. */
+const FREE_FRACTION = 0.05
 
-/** Runs that are under way. */
-const runOf = perOwner((_: App): { current?: Promise<Removed> | undefined } => ({}))
+/** Runs in progress. */
+const getRun = perOwner((_: App): { current?: Promise<RemovedCounts> | undefined } => ({}))
 
-/** Removes what is due now; resolves with what went. Who asks while it runs gets the run that is there. @param signal no further step is begun once it is aborted */
-export function runRetention(app: App, signal: AbortSignal = new AbortController().signal): Promise<Removed> {
-  const run = runOf(app)
+/**
+ * Removes what is due; resolves with what was removed. Callers during a run share it.
+ * @param signal once aborted, no further step begins
+ */
+export function runRetention(app: App, signal: AbortSignal = new AbortController().signal): Promise<RemovedCounts> {
+  const run = getRun(app)
   run.current ??= runOnce(app, signal).finally(() => {
     run.current = undefined
   })
   return run.current
 }
 
-async function runOnce(app: App, signal: AbortSignal): Promise<Removed> {
-  const now = await provenTime(app)
+async function runOnce(app: App, signal: AbortSignal): Promise<RemovedCounts> {
+  const now = await recordConfirmedTime(app)
   const aged = await removeAged(app, now, signal)
-  // Only then, or budgets would be measured with what goes for its age.
+  // Afterwards, so that budgets are measured without what is removed for age.
   const oversized = await removeOversized(app, now, signal)
-  await passCounters(app, now, signal)
-  if (!signal.aborted) await giveBackSpace(app)
+  await purgeCounters(app, now, signal)
+  if (!signal.aborted) await releaseSpace(app)
   const removed = {
     ...aged,
     ...Object.fromEntries(BUDGETED.map((kind) => [kind, aged[kind] + oversized[kind]])),
   }
-  if (Object.values(removed).some((count) => count > 0))
-    app.log.info(removed, 'retention removed what was too old or too much')
+  if (Object.values(removed).some((count) => count > 0)) app.log.info(removed, 'retention removed old or excess data')
   return removed
 }
 
-async function removeAged(app: App, now: Millis, signal: AbortSignal): Promise<Removed> {
-  const before = agedCutoffs(app.config, now)
-  const pass = <Row extends OldRow>(walk: Walk<Row>, cutoff: Millis): Promise<number> =>
-    // Each kind of rows has a cost of its own.
-    goThrough(app, walk, cutoff, { pace: createPace(app.clock), signal })
+async function removeAged(app: App, now: Millis, signal: AbortSignal): Promise<RemovedCounts> {
+  const before = computeAgeCutoffs(app.config, now)
+  const pass = <Row extends OldRow>(scan: Scan<Row>, cutoff: Millis): Promise<number> =>
+    // Each kind of row has its own cost.
+    scanRows(app, scan, cutoff, { batchSizer: createBatchSizer(app.clock), signal })
   const removed = {
-    content: (await pass(contentWalk, before.content)) + (await pass(broadcastContentWalk, before.content)),
-    events: await passEvents(app, before.events, now, signal),
-    inbound: (await pass(inboundWalk, before.inbound)) + (await pass(mailboxWalk, before.inbound)),
-    logs: await pass(emailWalk, before.logs),
+    content: (await pass(contentScan, before.content)) + (await pass(broadcastContentScan, before.content)),
+    events: await purgeAllEvents(app, before.events, now, signal),
+    inbound: (await pass(inboundScan, before.inbound)) + (await pass(mailboxScan, before.inbound)),
+    logs: await pass(emailScan, before.logs),
     audit: await purgeAuditLog(app, now - days(app.config.auditDays)),
   }
-  await pass(broadcastWalk, before.logs)
-  await pass(operationWalk, before.logs)
+  await pass(broadcastScan, before.logs)
+  await pass(operationScan, before.logs)
   return removed
 }
 
-/** Removes the oldest of the accounts that are above their share of a budget. */
-async function removeOversized(app: App, now: Millis, signal: AbortSignal): Promise<Record<Budgeted, number>> {
-  const removed: Record<Budgeted, number> = { content: 0, events: 0, inbound: 0, logs: 0 }
-  const cuts = signal.aborted ? [] : await budgetCuts(app)
-  for (const [kind, ofKind] of Map.groupBy(cuts, (cut) => cut.kind))
+/** Removes the oldest rows of accounts above their share of a budget. */
+async function removeOversized(app: App, now: Millis, signal: AbortSignal): Promise<Record<BudgetedKind, number>> {
+  const removed: Record<BudgetedKind, number> = { content: 0, events: 0, inbound: 0, logs: 0 }
+  const cuts = signal.aborted ? [] : await findBudgetCuts(app)
+  for (const [kind, kindCuts] of Map.groupBy(cuts, (cut) => cut.kind))
     app.log.warn(
-      { kind, maxBytes: ofKind[0]?.budgetBytes, accounts: ofKind.length, first: ofKind.slice(0, 5).map(cutFacts) },
-      'a kind of data is over its budget; the accounts above their share lose their oldest',
+      {
+        kind,
+        maxBytes: kindCuts[0]?.budgetBytes,
+        accounts: kindCuts.length,
+        first: kindCuts.slice(0, 5).map(toLogFields),
+      },
+      'data budget exceeded; accounts above their share lose their oldest data',
     )
   for (const cut of cuts) removed[cut.kind] += await removeCut(app, cut, now, signal)
   return removed
 }
 
-const cutFacts = ({ accountId, usedBytes, shareBytes, before }: Cut) => ({
+const toLogFields = ({ accountId, usedBytes, shareBytes, before }: Cut) => ({
   accountId,
   usedBytes: Math.round(usedBytes),
   shareBytes: Math.round(shareBytes),
@@ -114,68 +121,68 @@ const cutFacts = ({ accountId, usedBytes, shareBytes, before }: Cut) => ({
 async function removeCut(app: App, { kind, accountId, before, rows }: Cut, now: Millis, signal: AbortSignal) {
   if (before === undefined) return 0
   if (kind === 'events')
-    return await passEventsOf(app, accountId, eventTimes(app, before, now), createPace(app.clock), signal)
-  const pass = async <Row extends OldRow>(walk: Walk<Row>): Promise<number> => {
-    const ids = rows.get(walk.name)
-    return ids ? await retireByIds(app, walk, { ids, before }, { pace: createPace(app.clock), signal }) : 0
+    return await purgeAccountEvents(app, accountId, toEventTimes(app, before, now), createBatchSizer(app.clock), signal)
+  const pass = async <Row extends OldRow>(scan: Scan<Row>): Promise<number> => {
+    const ids = rows.get(scan.name)
+    return ids ? await retireByIds(app, scan, { ids, before }, { batchSizer: createBatchSizer(app.clock), signal }) : 0
   }
-  // A broadcast goes after its emails.
-  if (kind === 'content') return (await pass(contentWalk)) + (await pass(broadcastContentWalk))
-  if (kind === 'inbound') return (await pass(inboundWalk)) + (await pass(mailboxWalk))
-  const emails = await pass(emailWalk)
-  await pass(broadcastWalk)
+  // A broadcast is removed after its emails.
+  if (kind === 'content') return (await pass(contentScan)) + (await pass(broadcastContentScan))
+  if (kind === 'inbound') return (await pass(inboundScan)) + (await pass(mailboxScan))
+  const emails = await pass(emailScan)
+  await pass(broadcastScan)
   return emails
 }
 
-const eventTimes = (app: App, before: Millis, now: Millis) => ({
+const toEventTimes = (app: App, before: Millis, now: Millis) => ({
   before,
-  anyBefore: now - days(app.config.eventsDays * WAITED_FOR_FACTOR),
+  anyBefore: now - days(app.config.eventsDays * PENDING_EVENT_FACTOR),
 })
 
-/** The events of each account, from the oldest on. */
-async function passEvents(app: App, before: Millis, now: Millis, signal: AbortSignal): Promise<number> {
-  const times = eventTimes(app, before, now)
-  const pace = createPace(app.clock)
+/** Removes old events of each account, oldest first. */
+async function purgeAllEvents(app: App, before: Millis, now: Millis, signal: AbortSignal): Promise<number> {
+  const times = toEventTimes(app, before, now)
+  const batchSizer = createBatchSizer(app.clock)
   let removed = 0
   for (let accountId: number | undefined = 0; ; ) {
     accountId = findAccountWithEventsAfter(app.db, accountId)
     if (accountId === undefined || signal.aborted) return removed
-    removed += await passEventsOf(app, accountId, times, pace, signal)
+    removed += await purgeAccountEvents(app, accountId, times, batchSizer, signal)
     await yieldToEventLoop()
   }
 }
 
-async function passEventsOf(
+async function purgeAccountEvents(
   app: App,
   accountId: number,
   times: { readonly before: Millis; readonly anyBefore: Millis },
-  pace: Pace,
+  batchSizer: BatchSizer,
   signal: AbortSignal,
 ): Promise<number> {
   let removed = 0
   if (!hasOldEvents(app.db, accountId, times.before)) return 0
   for (let isMore = true; isMore && !signal.aborted; ) {
-    const went = await app.commit.writeFromReserve((tx) =>
-      pace.run(() => {
+    const removal = await app.commit.writeFromReserve((tx) =>
+      batchSizer.run(() => {
         const needed = findFirstNeededSeq(tx.db, accountId)
         const upTo = needed === undefined ? Number.MAX_SAFE_INTEGER : needed - 1
-        const limit = pace.rows
+        const limit = batchSizer.rows
         return { limit, count: purgeEvents(tx, accountId, { ...times, upTo }, limit) }
       }),
     )
-    removed += went.count
-    isMore = went.count === went.limit
+    removed += removal.count
+    isMore = removal.count === removal.limit
     await yieldToEventLoop()
   }
   return removed
 }
 
-/** Counters of hours that nobody asks about any more. Totals that a list is counted with go only when they are zero. */
-async function passCounters(app: App, now: Millis, signal: AbortSignal): Promise<void> {
-  const horizon = Math.min(readHorizon(app.db, 'events'), now - days(COUNTERS_DAYS))
+/** Removes hourly counters that no query reads any more. Totals used for counting lists are removed only when zero. */
+async function purgeCounters(app: App, now: Millis, signal: AbortSignal): Promise<void> {
+  const horizon = Math.min(readHorizon(app.db, 'events'), now - days(COUNTER_RETENTION_DAYS))
   const hour = Math.floor(horizon / hours(1))
   if (hour <= 0) return
-  const pace = createPace(app.clock)
+  const batchSizer = createBatchSizer(app.clock)
   for (let accountId: number | undefined = 0; ; ) {
     accountId = findAccountWithEventsAfter(app.db, accountId)
     if (accountId === undefined) return
@@ -186,22 +193,24 @@ async function passCounters(app: App, now: Millis, signal: AbortSignal): Promise
       const name = metric
       while (hasOldCounter(app.db, owner, name, hour)) {
         if (signal.aborted) return
-        await app.commit.writeFromReserve((tx) => pace.run(() => purgeCounter(tx, owner, name, hour, pace.rows)))
+        await app.commit.writeFromReserve((tx) =>
+          batchSizer.run(() => purgeCounter(tx, owner, name, hour, batchSizer.rows)),
+        )
       }
       await yieldToEventLoop()
     }
   }
 }
 
-/** Free pages go back to the file system, but for some that are taken by what comes next. */
-async function giveBackSpace(app: App): Promise<void> {
+/** Returns free pages to the file system, except for a reserve. */
+async function releaseSpace(app: App): Promise<void> {
   for (const committer of [app.commit, ...app.content.committers(), ...app.rawMail.committers()])
-    await release(committer)
+    await releaseFreePages(committer)
 }
 
-async function release(committer: Committer): Promise<void> {
+async function releaseFreePages(committer: Committer): Promise<void> {
   const count = (name: string): number =>
     committer.db.query<Record<string, number>, []>(`PRAGMA ${name}`).get()?.[name] ?? 0
-  const spare = count('freelist_count') - Math.ceil(count('page_count') * FREE_PART)
+  const spare = count('freelist_count') - Math.ceil(count('page_count') * FREE_FRACTION)
   if (spare > 0) await releasePages(committer, spare)
 }

@@ -1,4 +1,4 @@
-/** @module The settings of retention: ages and budgets. */
+/** @module Settings of retention: ages and budgets. */
 import type { SettingValues } from '#platform/config.ts'
 import { integer, size } from '#platform/setting-kinds.ts'
 import { GiB } from '#platform/units.ts'
@@ -9,33 +9,28 @@ export const retentionSettings = {
     20 * GiB,
     0,
     100_000 * GiB,
-    'Most bytes of bodies and attachments of sent mail; accounts above their share lose their oldest; 0: no bound.',
+    'Maximum bytes of bodies and attachments of sent mail; accounts above their share lose their oldest; 0: no limit.',
   ),
   eventsDays: integer(365, 1, 36_500, 'How long events are kept in the event log.'),
   eventsMaxBytes: size(
     10 * GiB,
     0,
     100_000 * GiB,
-    'Most bytes of the event log; accounts above their share lose their oldest; 0: no bound.',
+    'Maximum bytes of the event log; accounts above their share lose their oldest; 0: no limit.',
   ),
   inboundDays: integer(365, 1, 36_500, 'How long received mail is kept, in agent mailboxes as well.'),
   inboundMaxBytes: size(
     20 * GiB,
     0,
     100_000 * GiB,
-    'Most bytes of received mail; accounts above their share lose their oldest; 0: no bound.',
+    'Maximum bytes of received mail; accounts above their share lose their oldest; 0: no limit.',
   ),
-  logsDays: integer(
-    730,
-    1,
-    36_500,
-    'How long it is kept which emails were sent and what became of each, and operations.',
-  ),
+  logsDays: integer(730, 1, 36_500, 'How long the records of emails and their outcomes are kept, and operations.'),
   logsMaxBytes: size(
     20 * GiB,
     0,
     100_000 * GiB,
-    'Most bytes of that; accounts above their share lose their oldest; 0: no bound.',
+    'Maximum bytes of these records; accounts above their share lose their oldest; 0: no limit.',
   ),
   auditDays: integer(1095, 30, 36_500, 'How long entries of the audit log are kept.'),
 }

@@ -1,19 +1,19 @@
 /**
- * @module Max-min fair shares of a byte budget: an account that uses less than an equal part keeps all of it, and the
- * others divide the rest equally. Sub-accounts share the part of their parent; otherwise a tenant could multiply his
+ * @module Computes max-min fair shares of a byte budget: an account below an equal share keeps everything, and the
+ * others divide the rest equally. Sub-accounts share the part of their parent; otherwise a tenant could multiply its
  * share. Pure arithmetic.
  */
 
-/** An account above its share is brought down to this fraction of it, so that it is not above it again at once. */
-const KEPT_FRACTION = 0.95
+/** An account above its share is cut to this fraction of it, so that it does not exceed it again immediately. */
+const TARGET_FRACTION = 0.95
 
-/** The largest use that is within its fair share; infinite when all fit. */
-export function fairShare(uses: readonly number[], budget: number): number {
-  let left = budget
+/** The largest use within its fair share; infinite when all fit. */
+export function computeFairShare(uses: readonly number[], budget: number): number {
+  let leftBytes = budget
   for (const [index, use] of uses.toSorted((a, b) => a - b).entries()) {
-    const share = left / (uses.length - index)
+    const share = leftBytes / (uses.length - index)
     if (use > share) return share
-    left -= use
+    leftBytes -= use
   }
   return Number.POSITIVE_INFINITY
 }
@@ -23,7 +23,7 @@ export interface Excess {
   readonly accountId: number
   readonly usedBytes: number
   readonly shareBytes: number
-  /** What it may keep. */
+  /** Bytes that it may keep. */
   readonly keptBytes: number
 }
 
@@ -38,18 +38,24 @@ export function findExcesses(
   parents: ReadonlyMap<number, number>,
 ): Excess[] {
   const families = [...Map.groupBy(uses, ([accountId]) => parents.get(accountId) ?? accountId).values()]
-  const share = fairShare(families.map(sumOf), budget)
+  const share = computeFairShare(families.map(sumFamily), budget)
   return families
-    .filter((family) => sumOf(family) > share)
+    .filter((family) => sumFamily(family) > share)
     .flatMap((family) => {
-      const shareBytes = fairShare(
+      const shareBytes = computeFairShare(
         family.map(([, bytes]) => bytes),
         share,
       )
       return family
         .filter(([, usedBytes]) => usedBytes > shareBytes)
-        .map(([accountId, usedBytes]) => ({ accountId, usedBytes, shareBytes, keptBytes: shareBytes * KEPT_FRACTION }))
+        .map(([accountId, usedBytes]) => ({
+          accountId,
+          usedBytes,
+          shareBytes,
+          keptBytes: shareBytes * TARGET_FRACTION,
+        }))
     })
 }
 
-const sumOf = (uses: readonly (readonly [number, number])[]): number => uses.reduce((sum, [, bytes]) => sum + bytes, 0)
+const sumFamily = (uses: readonly (readonly [number, number])[]): number =>
+  uses.reduce((sum, [, bytes]) => sum + bytes, 0)

@@ -1,10 +1,12 @@
 import { integer, primaryKey, sqliteTable } from 'drizzle-orm/sqlite-core'
 
-/** Rows that were too old already, but open, when retention came to them: looked at again until they are over. */
+/**
+ * Rows that were old enough but still open when a scan passed them: checked again in each run until they are removed.
+ */
 export const retentionLeft = sqliteTable(
   'retention_left',
   {
-    /** Index into WALKS. */
+    /** Index into SCANS. */
     kind: integer('kind').notNull(),
     rowId: integer('row_id').notNull(),
   },

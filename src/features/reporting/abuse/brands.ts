@@ -1,13 +1,13 @@
-/** @module Names that phishing borrows most, with the domains that are theirs. Data of the look at content; holds no rule. */
+/** @module The brands that phishing imitates most, with the domains that they own. Data only. */
 
 export interface Brand {
-  /** As it stands in a host, without spaces. */
+  /** As written in a host name, without spaces. */
   readonly token: string
-  /** As people read it in a sender's name, in lower case. */
+  /** As written in a sender's name, in lower case. */
   readonly names: readonly string[]
-  /** Registrable domains that are the brand's own. */
+  /** Registrable domains that the brand owns. */
   readonly domains: readonly string[]
-  /** A word that others use honestly too: a host that has it says little. */
+  /** The name is also a common word, so a host that contains it proves little. */
   readonly isCommon?: true
 }
 

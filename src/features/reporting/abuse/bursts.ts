@@ -1,6 +1,7 @@
 /**
- * @module How many domains, API keys or sub-accounts an account made within an hour, from the audit log: deleting them again changes nothing. What the
- * operator made is not counted, nor what was made before the account was last resumed. Reads only.
+ * @module Detects bursts: domains, API keys or sub-accounts that one account created within an hour. Counts audit log
+ * entries, so deleting the objects changes nothing. Ignores what the operator created, and everything before the
+ * account was last resumed. Reads only.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -8,21 +9,21 @@ import type { Config } from '#platform/config.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { hours } from '#platform/units.ts'
 
-/** Actions of the audit log, with the setting that says how many pause. */
-const MOST = {
+/** Audit log actions, each with the setting that holds its threshold. */
+const THRESHOLD_SETTINGS = {
   'domain.created': 'abuseDomainsPerHour',
   'api_key.created': 'abuseKeysPerHour',
   'sub_account.created': 'abuseSubAccountsPerHour',
 } as const satisfies Readonly<Record<string, keyof Config>>
 
-type Creation = keyof typeof MOST
+type Creation = keyof typeof THRESHOLD_SETTINGS
 
-export const isCreation = (action: string): action is Creation => Object.hasOwn(MOST, action)
+export const isCreation = (action: string): action is Creation => Object.hasOwn(THRESHOLD_SETTINGS, action)
 
 const WINDOW_MS = hours(1)
 
 const sql = prepareStatements((db) => ({
-  // By the index of account and action, newest first: as many as the threshold, however many there are.
+  // Uses the index of account and action, newest first: reads no more rows than the threshold.
   nth: db.prepare<{ createdAt: number; resumedAt: number | null }, [number, string, number]>(
     `SELECT audit_logs.created_at AS createdAt, resumed_at AS resumedAt FROM audit_logs JOIN accounts ON accounts.id = account_id
      WHERE account_id = ? AND action = ? AND actor_type <> 'operator' ORDER BY audit_logs.id DESC LIMIT 1 OFFSET ?`,
@@ -30,14 +31,14 @@ const sql = prepareStatements((db) => ({
   newest: db.prepare<{ id: number | null }, []>('SELECT max(id) AS id FROM audit_logs'),
 }))
 
-/** The number of creations within the last hour at which an account is paused, if it made so many; else undefined. */
-export function burstOf(app: App, db: Database, accountId: number, action: string): number | undefined {
+/** The threshold that an account reached within the last hour; undefined when it reached none. */
+export function findBurstThreshold(app: App, db: Database, accountId: number, action: string): number | undefined {
   if (!isCreation(action)) return undefined
-  const most = app.config[MOST[action]]
-  const nth = sql(db).nth.get(accountId, action, most - 1)
+  const threshold = app.config[THRESHOLD_SETTINGS[action]]
+  const nth = sql(db).nth.get(accountId, action, threshold - 1)
   if (!nth) return undefined
   const isWithin = nth.createdAt > app.clock.now() - WINDOW_MS && nth.createdAt > (nth.resumedAt ?? 0)
-  return isWithin ? most : undefined
+  return isWithin ? threshold : undefined
 }
 
-export const newestAuditId = (db: Database): number => sql(db).newest.get()?.id ?? 0
+export const findNewestAuditId = (db: Database): number => sql(db).newest.get()?.id ?? 0

@@ -1,18 +1,18 @@
 /**
- * @module Asks the model of the operator's choice whether a suspicious email is phishing: it is given the text and the links of that email, mail addresses
- * taken out, and nothing else. What it says is only a yes or a no.
+ * @module Asks the operator's language model whether a suspicious email is phishing. The model gets the text and links
+ * of that email, with mail addresses masked, and nothing else. Only its verdict and confidence are read.
  */
 import type { Config } from '#platform/config.ts'
 import { askModel, parseJsonObject, readMember } from '#platform/llm.ts'
 import { KiB, seconds } from '#platform/units.ts'
 import type { ContentParts } from './content-parts.ts'
 
-/** Within the 30 s in which a pause is told. */
+/** Well within the 30 s in which a pause must take effect. */
 const TIMEOUT_MS = seconds(12)
-const MAX_TEXT = 4000
+const MAX_TEXT_LENGTH = 4000
 const MAX_LINKS = 40
 const MAX_ANSWER_BYTES = 16 * KiB
-/** Below it a yes is none. */
+/** A "yes" with less confidence counts as a "no". */
 const MIN_CONFIDENCE = 0.7
 
 const SYSTEM = `You judge whether an email is phishing: whether it pretends to be somebody else, or deceives, to get passwords, payment data or other secrets.
@@ -31,36 +31,36 @@ const SCHEMA = {
 
 export type Opinion =
   | { readonly kind: 'phishing' | 'honest'; readonly confidence: number }
-  /** It did not answer, or nothing that can be read. */
+  /** The model did not answer, or its answer could not be parsed. */
   | { readonly kind: 'none'; readonly reason: string }
 
-export async function opinionOf(
+export async function askOpinion(
   config: Pick<Config, 'llmUrl' | 'llmKey' | 'llmModel' | 'llmUses'>,
   { subject, text, links }: ContentParts,
   ending: AbortSignal,
 ): Promise<Opinion> {
-  const given = {
-    text: withoutAddresses(`${subject}\n${text}`.replace(/\s+/g, ' ')).slice(0, MAX_TEXT),
+  const input = {
+    text: maskAddresses(`${subject}\n${text}`.replace(/\s+/g, ' ')).slice(0, MAX_TEXT_LENGTH),
     links: links.slice(0, MAX_LINKS).map(({ href, text: shown }) => ({
-      shown: withoutAddresses(shown).slice(0, 100),
-      leads_to: withoutAddresses(href).slice(0, 300),
+      shown: maskAddresses(shown).slice(0, 100),
+      leads_to: maskAddresses(href).slice(0, 300),
     })),
   }
   const answer = await askModel(config, {
     system: SYSTEM,
-    user: JSON.stringify(given),
+    user: JSON.stringify(input),
     form: SCHEMA,
     maxAnswerBytes: MAX_ANSWER_BYTES,
     signal: AbortSignal.any([ending, AbortSignal.timeout(TIMEOUT_MS)]),
   })
   if (answer.kind === 'failed') return { kind: 'none', reason: answer.reason }
-  const said = parseJsonObject(answer.content)
-  const phishing = readMember(said, 'phishing')
-  const confidence = readMember(said, 'confidence')
+  const reply = parseJsonObject(answer.content)
+  const phishing = readMember(reply, 'phishing')
+  const confidence = readMember(reply, 'confidence')
   if (typeof phishing !== 'boolean' || typeof confidence !== 'number' || !(confidence >= 0 && confidence <= 1))
-    return { kind: 'none', reason: 'its answer is not what was asked for' }
+    return { kind: 'none', reason: 'the answer does not match the schema' }
   return { kind: phishing && confidence >= MIN_CONFIDENCE ? 'phishing' : 'honest', confidence }
 }
 
-const withoutAddresses = (text: string): string =>
+const maskAddresses = (text: string): string =>
   text.replace(/[^\s<>"'(),:;=/?&]{1,64}(?:@|%40)[a-z0-9.-]{1,255}/gi, '[address]')

@@ -1,35 +1,35 @@
 /**
- * @module What the look at content sees of an email: its text, its links with the words they stand behind, its forms, what is hidden. Bounded, and never
- * throws for what is in it. Judges nothing.
+ * @module Extracts from an email what the content check reads: text, links with their labels, forms and hidden text.
+ * Output is bounded, and no input makes it throw. Scores nothing.
  */
 import { decodeHTML, decodeHTMLAttribute } from 'entities'
 import { KiB } from '#platform/units.ts'
 
 export interface Link {
-  /** As the mail has it, without what browsers pass over, and from its `base` on where it has one. */
+  /** As in the email, without characters that browsers ignore, resolved against `base` where there is one. */
   readonly href: string
-  /** What the reader sees; empty for an image, and for a link of the plain text. */
+  /** The visible label; empty for an image, and for a link in plain text. */
   readonly text: string
 }
 
 export interface ContentParts {
   readonly subject: string
-  /** What can be read, of HTML and plain text. */
+  /** The readable text of the HTML and plain text bodies. */
   readonly text: string
   readonly links: readonly Link[]
-  readonly asksPassword: boolean
+  readonly hasPasswordField: boolean
   readonly hasForm: boolean
-  /** Characters that are there and not shown. */
+  /** Characters that are present but not displayed. */
   readonly hiddenCharacters: number
 }
 
-/** Of each body; what is beyond is not looked at. */
+/** Limit of each body; the rest is not checked. */
 export const MAX_BODY_LENGTH = 256 * KiB
-const MAX_TEXT = 64 * KiB
+const MAX_TEXT_LENGTH = 64 * KiB
 const MAX_LINKS = 200
-const MAX_LINK_TEXT = 300
+const MAX_LINK_TEXT_LENGTH = 300
 const MAX_HREF_LENGTH = 2000
-/** The parser looks through all open elements at each end tag that ends none. */
+/** For each unmatched end tag, the parser scans all open elements. */
 const MAX_TAGS = 5000
 
 const HIDDEN = [
@@ -43,23 +43,25 @@ const HIDDEN = [
   .map((style) => `[style*="${style}" i]`)
   .join(', ')
 
-export function partsOf({ subject, html, text }: { subject: string; html: string; text: string }): ContentParts {
-  const seen = htmlParts(cutTags(html.slice(0, MAX_BODY_LENGTH)))
+export function extractParts({ subject, html, text }: { subject: string; html: string; text: string }): ContentParts {
+  const fromHtml = extractHtmlParts(truncateTags(html.slice(0, MAX_BODY_LENGTH)))
   const plain = text.slice(0, MAX_BODY_LENGTH)
-  const plainLinks = [...plain.slice(0, MAX_TEXT).matchAll(/https?:\/\/[^\s<>"')\]]{1,2000}/gi)].map(([href]) => ({
-    href,
-    text: '',
-  }))
+  const plainLinks = [...plain.slice(0, MAX_TEXT_LENGTH).matchAll(/https?:\/\/[^\s<>"')\]]{1,2000}/gi)].map(
+    ([href]) => ({
+      href,
+      text: '',
+    }),
+  )
   return {
-    ...seen,
+    ...fromHtml,
     subject,
-    text: `${seen.text.slice(0, MAX_TEXT)}\n${plain.slice(0, MAX_TEXT)}`,
-    links: [...seen.links, ...plainLinks].slice(0, MAX_LINKS),
+    text: `${fromHtml.text.slice(0, MAX_TEXT_LENGTH)}\n${plain.slice(0, MAX_TEXT_LENGTH)}`,
+    links: [...fromHtml.links, ...plainLinks].slice(0, MAX_LINKS),
   }
 }
 
-/** Up to the tag that would be too many. */
-function cutTags(html: string): string {
+/** Cuts the HTML before the tag that exceeds MAX_TAGS. */
+function truncateTags(html: string): string {
   let end = -1
   for (let tags = 0; tags < MAX_TAGS; tags++) {
     end = html.indexOf('<', end + 1)
@@ -68,18 +70,18 @@ function cutTags(html: string): string {
   return html.slice(0, end)
 }
 
-function htmlParts(html: string): Omit<ContentParts, 'subject'> {
+function extractHtmlParts(html: string): Omit<ContentParts, 'subject'> {
   const links: { href: string; text: string }[] = []
   let text = ''
   let hiddenCharacters = 0
-  let asksPassword = false
+  let hasPasswordField = false
   let hasForm = false
   let isRaw = false
   let base: string | undefined
   const rewriter = new HTMLRewriter()
     .on('base[href]', {
       element(element) {
-        base ??= hrefOf(element, undefined)
+        base ??= readHref(element, undefined)
       },
     })
     .on('style, script, title', {
@@ -92,11 +94,11 @@ function htmlParts(html: string): Omit<ContentParts, 'subject'> {
     })
     .on('a[href], area[href]', {
       element(link) {
-        if (links.length < MAX_LINKS) links.push({ href: hrefOf(link, base), text: '' })
+        if (links.length < MAX_LINKS) links.push({ href: readHref(link, base), text: '' })
       },
       text(chunk) {
         const link = links.at(-1)
-        if (link && link.text.length < MAX_LINK_TEXT) link.text += chunk.text
+        if (link && link.text.length < MAX_LINK_TEXT_LENGTH) link.text += chunk.text
       },
     })
     .on('form', {
@@ -106,7 +108,7 @@ function htmlParts(html: string): Omit<ContentParts, 'subject'> {
     })
     .on('input[type="password" i]', {
       element() {
-        asksPassword = true
+        hasPasswordField = true
       },
     })
     .on(HIDDEN, {
@@ -116,25 +118,25 @@ function htmlParts(html: string): Omit<ContentParts, 'subject'> {
     })
     .onDocument({
       text(chunk) {
-        if (!isRaw && text.length < MAX_TEXT * 2) text += chunk.lastInTextNode ? `${chunk.text} ` : chunk.text
+        if (!isRaw && text.length < MAX_TEXT_LENGTH * 2) text += chunk.lastInTextNode ? `${chunk.text} ` : chunk.text
       },
     })
   try {
     rewriter.transform(html)
   } catch {
-    // It reads what a browser reads, but not without bounds: what it saw until then is judged.
+    // The parser has limits that browsers do not have: the parts read so far are scored.
   }
   return {
     text: decodeHTML(text),
     links: links.map((link) => ({ href: link.href, text: decodeHTML(link.text).replace(/\s+/g, ' ').trim() })),
-    asksPassword,
+    hasPasswordField: hasPasswordField,
     hasForm,
     hiddenCharacters,
   }
 }
 
-/** Browsers pass over tabs, line ends and what stands before a scheme. */
-function hrefOf(element: HTMLRewriterTypes.Element, base: string | undefined): string {
+/** Browsers ignore tabs, line ends and leading control characters. */
+function readHref(element: HTMLRewriterTypes.Element, base: string | undefined): string {
   const href = decodeHTMLAttribute(element.getAttribute('href') ?? '')
     .slice(0, MAX_HREF_LENGTH)
     .replace(/[\t\n\r]/g, '')

@@ -1,73 +1,73 @@
 /**
- * @module Says how much an email looks like phishing: points for what its links, forms and words have in common with it, and what it was that gave
- * them. Pure. No single sign that honest mail has too is enough; what pauses, and what is only told, is decided by the sum.
+ * @module Scores how much an email resembles phishing: its links, forms and words each add points. Pure. No single
+ * indicator that honest mail shares reaches a threshold; only the sum decides.
  */
 import type { ContentParts, Link } from './content-parts.ts'
 import {
-  borrowedBrand,
-  brandOfDomain,
   FREE_HOSTS,
+  findBorrowedBrand,
+  findBrandByDomain,
+  findNamedBrand,
   isIpHost,
-  namedBrand,
-  registrable,
+  parseShownHost,
   SHORTENERS,
-  shownHost,
+  toRegistrableDomain,
 } from './hosts.ts'
-import { ASKS, PRESSES } from './phrases.ts'
+import { CREDENTIAL_PHRASES, PRESSURE_PHRASES } from './phrases.ts'
 
-/** From so many points on an account is paused without asking anybody. */
-export const PAUSE_POINTS = 10
-/** From so many points on it is told to the operator, and the model is asked where there is one. */
-export const TELL_POINTS = 6
+/** At this score the account is paused without a model's opinion. */
+export const PAUSE_SCORE = 10
+/** At this score the operator gets a finding, and the model is asked if one is configured. */
+export const ALERT_SCORE = 6
 
-export interface Sign {
+export interface Indicator {
   readonly sign: string
   readonly points: number
-  /** What it was seen in: a host, a phrase, the sender's name. Never a whole link, which may hold a recipient's address. */
+  /** The host, phrase or sender name that matched. Never a whole link, which may contain a recipient's address. */
   readonly seen?: string
 }
 
 export interface Score {
   readonly points: number
-  /** Each sign once, with the most points that it gave. */
-  readonly signs: readonly Sign[]
+  /** Each indicator once, with its highest points. */
+  readonly signs: readonly Indicator[]
 }
 
 export interface Sender {
-  /** Name before the address; empty when there is none. */
+  /** The display name; empty when there is none. */
   readonly name: string
   readonly domain: string
 }
 
-export function scoreOf(parts: ContentParts, sender: Sender): Score {
-  const own = registrable(sender.domain)
-  const words = plainWords(`${parts.subject}\n${parts.text}`)
-  const asks = ASKS.find((phrase) => words.includes(phrase))
-  const presses = PRESSES.find((phrase) => words.includes(phrase))
-  const targets = distinct(parts.links.map(targetOf).filter((target) => target !== undefined))
-  const best = new Map<string, Sign>()
+export function scoreContent(parts: ContentParts, sender: Sender): Score {
+  const ownDomain = toRegistrableDomain(sender.domain)
+  const words = normaliseWords(`${parts.subject}\n${parts.text}`)
+  const asks = CREDENTIAL_PHRASES.find((phrase) => words.includes(phrase))
+  const presses = PRESSURE_PHRASES.find((phrase) => words.includes(phrase))
+  const targets = distinctTargets(parts.links.map(parseTarget).filter((target) => target !== undefined))
+  const best = new Map<string, Indicator>()
   const add = (sign: string, points: number, seen?: string): void => {
     if ((best.get(sign)?.points ?? 0) < points)
       best.set(sign, { sign, points, ...(seen !== undefined && { seen: seen.slice(0, 200) }) })
   }
-  if (parts.asksPassword) add('password field', 7)
+  if (parts.hasPasswordField) add('password field', 7)
   else if (parts.hasForm) add('form', 2)
   if (parts.hiddenCharacters > 500) add('hidden text', 2)
   for (const link of parts.links)
     if (/^(?:data|javascript|vbscript):/i.test(link.href)) add('link that is code', 6, link.href.slice(0, 20))
-  for (const target of targets) judgeLink(target, own, asks !== undefined, add)
-  const inName = namedBrand(sender.name, own)
+  for (const target of targets) scoreLink(target, ownDomain, asks !== undefined, add)
+  const inName = findNamedBrand(sender.name, ownDomain)
   if (inName) add("sender with another's name", inName.isCommon ? 3 : 5, sender.name)
   if (asks !== undefined) {
     add('asks for credentials', 2, asks)
-    const named = inName ?? namedBrand(parts.subject, own)
+    const named = inName ?? findNamedBrand(parts.subject, ownDomain)
     if (named && !named.isCommon) add('speaks for a brand', 3, named.names[0])
-    if (targets.length > 0 && targets.every(({ domain }) => domain !== own))
+    if (targets.length > 0 && targets.every(({ domain }) => domain !== ownDomain))
       add('leads only elsewhere', 3, targets[0]?.host)
   }
   if (presses !== undefined) add('presses', asks === undefined ? 1 : 3, presses)
-  const signs = [...best.values()].sort((a, b) => b.points - a.points)
-  return { points: signs.reduce((sum, { points }) => sum + points, 0), signs }
+  const indicators = [...best.values()].sort((a, b) => b.points - a.points)
+  return { points: indicators.reduce((sum, { points }) => sum + points, 0), signs: indicators }
 }
 
 interface Target extends Link {
@@ -77,49 +77,49 @@ interface Target extends Link {
   readonly domain: string
 }
 
-/** Of a name that DNS can know. */
+/** The longest name that DNS allows. */
 const MAX_HOST_LENGTH = 253
 
-/** Where a link leads; undefined for what is no web link, what a template leaves open, and what no browser follows. */
-function targetOf(link: Link): Target | undefined {
+/** The target of a link; undefined when it is no web link, contains a template variable, or is invalid. */
+function parseTarget(link: Link): Target | undefined {
   if (!/^(?:https?:|[/\\]{2})/i.test(link.href) || /\{[{%]/.test(link.href)) return undefined
   const url = URL.parse(link.href, 'http://none.invalid')
   const host = url?.hostname.replace(/\.$/, '') ?? ''
   if (url === null || host.length > MAX_HOST_LENGTH) return undefined
-  return { ...link, url, host, domain: registrable(host) }
+  return { ...link, url, host, domain: toRegistrableDomain(host) }
 }
 
-/** Of those that lead to the same host behind the same words, the last: no sign is in the rest of a link. */
-const distinct = (targets: readonly Target[]): Target[] => [
+/** One target per host and label, the last: no indicator depends on the rest of a link. */
+const distinctTargets = (targets: readonly Target[]): Target[] => [
   ...new Map(targets.map((target) => [`${target.url.origin} ${target.url.username} ${target.text}`, target])).values(),
 ]
 
 type Add = (sign: string, points: number, seen?: string) => void
 
-function judgeLink({ url, host, domain, text }: Target, own: string, asks: boolean, add: Add): void {
+function scoreLink({ url, host, domain, text }: Target, ownDomain: string, asks: boolean, add: Add): void {
   if (url.username !== '' && url.username.includes('.')) add('address that hides the host', 7, host)
   if (isIpHost(host)) add('link to an IP address', 4, host)
-  const borrowed = borrowedBrand(host)
+  const borrowed = findBorrowedBrand(host)
   if (borrowed?.how === 'alike') add('look-alike host', 8, host)
-  // Whoever has a common word in the own name, or a longer one, has it for a reason.
-  else if (borrowed && !(domain === own && (borrowed.brand.isCommon || borrowed.how === 'within')))
+  // An own domain with a common word, or with a longer word, has it for a reason.
+  else if (borrowed && !(domain === ownDomain && (borrowed.brand.isCommon || borrowed.how === 'within')))
     add("host with another's name", borrowed.brand.isCommon ? 2 : 5, host)
-  if (host.includes('xn--') && domain !== own && borrowed === undefined) add('international host', 1, host)
-  const shown = shownHost(text)
-  const shownDomain = shown === undefined ? undefined : registrable(shown)
+  if (host.includes('xn--') && domain !== ownDomain && borrowed === undefined) add('international host', 1, host)
+  const shown = parseShownHost(text)
+  const shownDomain = shown === undefined ? undefined : toRegistrableDomain(shown)
   if (shown !== undefined && shownDomain !== undefined && shownDomain !== domain) {
-    const brand = brandOfDomain(shownDomain)
-    const isOwn = shownDomain === own || domain === own
+    const brand = findBrandByDomain(shownDomain)
+    const isOwn = shownDomain === ownDomain || domain === ownDomain
     if (!brand?.domains.includes(domain))
-      add('shows another host', brand && shownDomain !== own ? 7 : isOwn ? 1 : 3, `${shown} leads to ${host}`)
+      add('shows another host', brand && shownDomain !== ownDomain ? 7 : isOwn ? 1 : 3, `${shown} leads to ${host}`)
   }
   if (!asks) return
   if (FREE_HOSTS.has(domain) || FREE_HOSTS.has(host)) add('leads to a free host', 3, host)
   if (SHORTENERS.has(domain)) add('leads to a shortener', 2, host)
 }
 
-/** Lower case, without accents and invisible characters, blanks single. */
-const plainWords = (text: string): string =>
+/** Lower case, without accents and invisible characters, with single spaces. */
+const normaliseWords = (text: string): string =>
   text
     .normalize('NFKD')
     .replace(/\p{M}|\p{Cf}/gu, '')

@@ -1,6 +1,7 @@
 /**
- * @module Looks at what accounts send: at the first emails of each, later at a sample, at the same bodies once. Follows the emails by their row ids, so
- * that acceptance costs nothing and what a crash left is looked at after it. Pauses, or tells the operator; never changes an email.
+ * @module Checks the content of sent mail for phishing: the first emails of each account, then a sample; identical
+ * bodies once. Follows emails by row id, so acceptance costs nothing and a restart continues where a crash ended.
+ * Pauses the account or records a finding; never changes an email.
  */
 import type { App } from '#features/core/app/app.ts'
 import { findLogId } from '#features/sending/queue/names.ts'
@@ -12,26 +13,26 @@ import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import { isTransientError } from '#platform/storage-errors.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { domainOfMailbox, parseMailbox } from '#protocols/address/parse.ts'
-import { type Opinion, opinionOf } from './content-model.ts'
-import { type ContentParts, MAX_BODY_LENGTH, partsOf } from './content-parts.ts'
-import { PAUSE_POINTS, type Score, scoreOf, TELL_POINTS } from './content-rules.ts'
+import { askOpinion, type Opinion } from './content-model.ts'
+import { type ContentParts, extractParts, MAX_BODY_LENGTH } from './content-parts.ts'
+import { ALERT_SCORE, PAUSE_SCORE, type Score, scoreContent } from './content-rules.ts'
 import { addFinding } from './findings.ts'
-import { judgedAccount } from './judged.ts'
+import { findMonitoredAccount } from './monitored.ts'
 import { pauseAccount } from './pause.ts'
 
-/** Emails of an account of which each is looked at; of those after them one of SAMPLE. */
-const FIRST = 100
-const SAMPLE = 20
+/** Each of an account's first 100 emails is checked, then one in 20. */
+const FULLY_CHECKED_EMAILS = 100
+const SAMPLE_INTERVAL = 20
 const CHECK_INTERVAL_MS = seconds(2)
-/** Emails passed in one step, and of those the ones that are looked into: each takes some ms. */
-const EMAILS = 500
-const LOOKS = 4
-/** Bodies that were looked at lately, by reference and sender. */
-const MAX_KNOWN = 5000
-/** How often an account's suspicious mail is told, and how often the model is asked about it. */
-const TELL_MS = hours(1)
-const ASK_MS = minutes(1)
-const MAX_CONCURRENT_ASKED = 4
+/** Emails read in one step, and how many of them are checked: a check takes some ms. */
+const EMAILS_PER_STEP = 500
+const CHECKS_PER_STEP = 4
+/** Bodies checked recently, by reference and sender. */
+const MAX_KNOWN_BODIES = 5000
+/** How often one account's suspicious mail is recorded, and how often the model is asked about it. */
+const ALERT_INTERVAL_MS = hours(1)
+const MODEL_INTERVAL_MS = minutes(1)
+const MAX_CONCURRENT_QUESTIONS = 4
 
 export const PHISHING_REASON = 'Some of its emails look like phishing.'
 
@@ -42,7 +43,7 @@ interface EmailRow {
   readonly subject: string
   readonly htmlRef: number | null
   readonly textRef: number | null
-  /** 1: captured, or of the service itself. */
+  /** 1: captured, or system mail. */
   readonly isOwn: number
 }
 
@@ -64,11 +65,11 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Looks at new emails from its construction until `stop`. */
+/** Checks new emails from construction until `stop`. */
 export class ContentWatch implements DueLoop {
   readonly #app: App
   readonly #known = new Set<string>()
-  /** Emails about which the model is being asked, and when it was last asked about each account. */
+  /** Running model requests, and when each account's last one began. */
   readonly #asking = new Set<Promise<void>>()
   readonly #asked = new Map<number, Millis>()
   readonly #loop: DueLoop
@@ -80,25 +81,25 @@ export class ContentWatch implements DueLoop {
 
   async #step(ending: AbortSignal): Promise<Millis | undefined> {
     if (!this.#app.config.abuseContent) return undefined
-    const emails = sql(this.#app.db).emails.all(sql(this.#app.db).cursor.get()?.emailId ?? 0, EMAILS)
+    const emails = sql(this.#app.db).emails.all(sql(this.#app.db).cursor.get()?.emailId ?? 0, EMAILS_PER_STEP)
     const counts = new Map<number, number>()
-    let looks = 0
+    let checks = 0
     let last = 0
     for (const email of emails) {
-      if (looks >= LOOKS || ending.aborted) break
+      if (checks >= CHECKS_PER_STEP || ending.aborted) break
       last = email.id
       if (email.isOwn === 1) continue
       const passed = counts.get(email.accountId) ?? sql(this.#app.db).passed.get(email.accountId)?.emails ?? 0
       counts.set(email.accountId, passed + 1)
-      if (passed >= FIRST && randomBelow(SAMPLE) !== 0) continue
-      if (remember(this.#known, email) || !judgedAccount(this.#app, this.#app.db, email.accountId)) continue
-      looks++
+      if (passed >= FULLY_CHECKED_EMAILS && randomBelow(SAMPLE_INTERVAL) !== 0) continue
+      if (markChecked(this.#known, email) || !findMonitoredAccount(this.#app, this.#app.db, email.accountId)) continue
+      checks++
       await yieldToEventLoop()
       try {
         await this.#judge(email, ending)
       } catch (error) {
-        // What was found could not be stored: it is looked at again.
-        this.#known.delete(keyOf(email))
+        // The finding was not stored, so check the email again.
+        this.#known.delete(bodyKey(email))
         throw error
       }
     }
@@ -108,50 +109,50 @@ export class ContentWatch implements DueLoop {
         for (const [accountId, passed] of counts) sql(tx.db).pass.run(accountId, passed)
       })
     }
-    return this.#app.clock.now() + (last > 0 && (looks >= LOOKS || emails.length === EMAILS) ? 0 : CHECK_INTERVAL_MS)
+    return (
+      this.#app.clock.now() +
+      (last > 0 && (checks >= CHECKS_PER_STEP || emails.length === EMAILS_PER_STEP) ? 0 : CHECK_INTERVAL_MS)
+    )
   }
 
   async #judge(email: EmailRow, ending: AbortSignal): Promise<void> {
-    const seen = scored(this.#app, email)
-    if (!seen || seen.score.points < TELL_POINTS) return
-    const { parts, score } = seen
-    const isForModel =
+    const result = scoreEmail(this.#app, email)
+    if (!result || result.score.points < ALERT_SCORE) return
+    const { parts, score } = result
+    const canAskModel =
       canUseModel(this.#app.config, 'phishing') &&
-      this.#asking.size < MAX_CONCURRENT_ASKED &&
+      this.#asking.size < MAX_CONCURRENT_QUESTIONS &&
       this.#isDue(email.accountId)
-    if (score.points >= PAUSE_POINTS && !canUseModel(this.#app.config, 'phishing'))
-      return pauseFor(this.#app, email, score)
-    // Kept before the model is asked, so that a crash leaves at least that.
-    await tell(this.#app, email, score)
-    if (isForModel) this.#askModel(email, parts, score, ending)
-    else if (score.points >= PAUSE_POINTS) await pauseFor(this.#app, email, score)
+    if (score.points >= PAUSE_SCORE && !canUseModel(this.#app.config, 'phishing'))
+      return pauseForEmail(this.#app, email, score)
+    // Stored before the model is asked, so that a crash leaves at least the finding.
+    await recordAlert(this.#app, email, score)
+    if (canAskModel) this.#askModel(email, parts, score, ending)
+    else if (score.points >= PAUSE_SCORE) await pauseForEmail(this.#app, email, score)
   }
 
   #isDue(accountId: number): boolean {
     const now = this.#app.clock.now()
-    if (now - (this.#asked.get(accountId) ?? 0) < ASK_MS) return false
-    for (const [id, at] of this.#asked) if (now - at >= ASK_MS) this.#asked.delete(id)
+    if (now - (this.#asked.get(accountId) ?? 0) < MODEL_INTERVAL_MS) return false
+    for (const [id, at] of this.#asked) if (now - at >= MODEL_INTERVAL_MS) this.#asked.delete(id)
     this.#asked.set(accountId, now)
     return true
   }
 
-  /** Goes on beside the loop: a model that takes its time holds nobody else up. */
+  /** Runs outside the loop, so a slow model delays no other check. */
   #askModel(email: EmailRow, parts: ContentParts, score: Score, ending: AbortSignal): void {
-    const task = opinionOf(this.#app.config, parts, ending)
+    const task = askOpinion(this.#app.config, parts, ending)
       .then(async (opinion) => {
         if (opinion.kind === 'none')
           this.#app.log.warn(
             { email: findLogId(this.#app.db, email.id), reason: opinion.reason },
-            'the model said nothing about a suspicious email; the rules decide',
+            'no opinion on a suspicious email; the rules decide',
           )
-        if (opinion.kind === 'phishing' || (opinion.kind === 'none' && score.points >= PAUSE_POINTS))
-          await pauseFor(this.#app, email, score, opinion)
+        if (opinion.kind === 'phishing' || (opinion.kind === 'none' && score.points >= PAUSE_SCORE))
+          await pauseForEmail(this.#app, email, score, opinion)
       })
       .catch((error) =>
-        this.#app.log.error(
-          { err: error, email: findLogId(this.#app.db, email.id) },
-          'a suspicious email could not be judged',
-        ),
+        this.#app.log.error({ err: error, email: findLogId(this.#app.db, email.id) }, 'suspicious email not checked'),
       )
     this.#asking.add(task)
     void task.finally(() => this.#asking.delete(task))
@@ -167,51 +168,51 @@ export class ContentWatch implements DueLoop {
   }
 }
 
-/** Whether these bodies of this sender were looked at lately; from now on they were. */
-function remember(known: Set<string>, email: EmailRow): boolean {
-  const key = keyOf(email)
+/** Marks the bodies of this sender as checked; true if they already were. */
+function markChecked(known: Set<string>, email: EmailRow): boolean {
+  const key = bodyKey(email)
   if (known.has(key)) return true
-  if (known.size >= MAX_KNOWN) known.clear()
+  if (known.size >= MAX_KNOWN_BODIES) known.clear()
   known.add(key)
   return false
 }
 
-const keyOf = ({ from, htmlRef, textRef }: EmailRow): string => `${htmlRef} ${textRef} ${from}`
+const bodyKey = ({ from, htmlRef, textRef }: EmailRow): string => `${htmlRef} ${textRef} ${from}`
 
-function scored(
+function scoreEmail(
   app: App,
   { id, from, subject, htmlRef, textRef }: EmailRow,
 ): { parts: ContentParts; score: Score } | undefined {
   try {
     const decoder = new TextDecoder()
-    const textOf = (ref: number | null): string =>
+    const readText = (ref: number | null): string =>
       ref === null ? '' : decoder.decode(app.content.get(ref).subarray(0, MAX_BODY_LENGTH))
-    const parts = partsOf({ subject, html: textOf(htmlRef), text: textOf(textRef) })
-    return { parts, score: scoreOf(parts, senderOf(from)) }
+    const parts = extractParts({ subject, html: readText(htmlRef), text: readText(textRef) })
+    return { parts, score: scoreContent(parts, parseSender(from)) }
   } catch (error) {
     if (isTransientError(error)) throw error
-    // Erased meanwhile, or damaged, which delivery tells.
-    app.log.debug({ err: error, email: findLogId(app.db, id) }, 'an email could not be looked at')
+    // Erased since then, or corrupt, which delivery reports.
+    app.log.debug({ err: error, email: findLogId(app.db, id) }, 'email content not checked')
     return undefined
   }
 }
 
-function senderOf(from: string): { name: string; domain: string } {
+function parseSender(from: string): { name: string; domain: string } {
   const mailbox = parseMailbox(from)
   return { name: mailbox.kind === 'invalid' ? '' : (mailbox.name ?? ''), domain: domainOfMailbox(from) }
 }
 
-const detailOf = ({ points, signs }: Score, opinion?: Opinion) => ({
+const toDetail = ({ points, signs }: Score, opinion?: Opinion) => ({
   points,
   signs,
   ...(opinion && { model: opinion.kind }),
 })
 
-async function pauseFor(app: App, email: EmailRow, score: Score, opinion?: Opinion): Promise<void> {
+async function pauseForEmail(app: App, email: EmailRow, score: Score, opinion?: Opinion): Promise<void> {
   await app.commit.writeFromReserve((tx) => {
-    const actor = judgedAccount(app, tx.db, email.accountId)
+    const actor = findMonitoredAccount(app, tx.db, email.accountId)
     if (!actor) return
-    const detail = detailOf(score, opinion)
+    const detail = toDetail(score, opinion)
     pauseAccount(app, tx, actor, { source: 'scam_classifier', reason: PHISHING_REASON, detail, emailId: email.id })
     app.log.warn(
       { account: actor.accountUuid, email: findLogId(app.db, email.id), points: score.points },
@@ -220,15 +221,15 @@ async function pauseFor(app: App, email: EmailRow, score: Score, opinion?: Opini
   })
 }
 
-/** Once an hour an account. */
-async function tell(app: App, { id, accountId }: EmailRow, score: Score): Promise<void> {
+/** At most once an hour per account. */
+async function recordAlert(app: App, { id, accountId }: EmailRow, score: Score): Promise<void> {
   await app.commit.writeFromReserve((tx) => {
-    if (sql(tx.db).told.get(accountId, app.eventTime() - TELL_MS)) return
+    if (sql(tx.db).told.get(accountId, app.eventTime() - ALERT_INTERVAL_MS)) return
     const found = {
       source: 'scam_classifier',
       reason: 'An email looks somewhat like phishing.',
       isPause: false,
     } as const
-    addFinding(app, tx, { ...found, accountId, emailId: id, detail: detailOf(score) })
+    addFinding(app, tx, { ...found, accountId, emailId: id, detail: toDetail(score) })
   })
 }

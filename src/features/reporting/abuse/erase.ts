@@ -1,4 +1,7 @@
-/** @module Takes an address out of what was found about an account: signs quote hosts and phrases, which may be of one person. The finding stays. */
+/**
+ * @module Removes an address from abuse findings: indicators quote hosts and phrases, which may identify a person. The
+ * findings themselves stay.
+ */
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 
@@ -9,13 +12,13 @@ const sql = prepareStatements((db) => ({
   setDetail: db.prepare('UPDATE abuse_findings SET detail = ? WHERE id = ?'),
 }))
 
-/** Rows that are looked at in one transaction: some 2 ms. */
+/** Rows checked in one transaction: some 2 ms. */
 const BATCH_SIZE = 200
 
 /**
- * Looks at some findings of an account after a row.
- * @param which.erased a text without the address; the same text where it is not in it. JSON stays JSON.
- * @returns `next` where to go on; undefined: all were looked at
+ * Erases the address from one batch of an account's findings.
+ * @param which.erased returns the text without the address, or the same text if it does not contain it; JSON stays JSON
+ * @returns `next`: the row to continue after; undefined at the end
  */
 export function eraseInFindings(
   tx: Tx,

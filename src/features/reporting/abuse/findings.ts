@@ -1,4 +1,4 @@
-/** @module What was found about accounts, for the operator. The only writer of `abuse_findings`. Pauses nobody. */
+/** @module Stores and lists abuse findings for the operator. The only writer of `abuse_findings`. Pauses no account. */
 import type { Database } from 'bun:sqlite'
 import type { PauseSource } from '#features/core/accounts/pause.ts'
 import type { App } from '#features/core/app/app.ts'
@@ -8,7 +8,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 
-export interface NewFinding {
+export interface NewAbuseFinding {
   readonly accountId: number
   readonly source: PauseSource
   readonly reason: string
@@ -18,7 +18,7 @@ export interface NewFinding {
   readonly isPause: boolean
 }
 
-export interface Finding {
+export interface AbuseFinding {
   readonly id: number
   readonly accountUuid: UuidBytes
   readonly accountName: string
@@ -26,15 +26,15 @@ export interface Finding {
   readonly reason: string
   /** JSON object. */
   readonly detail: string | null
-  /** Null: of no email, or of one that is gone. */
+  /** Null: the finding concerns no email, or a deleted one. */
   readonly emailUuid: UuidBytes | null
   readonly paused: number
   readonly createdAt: Millis
 }
 
-/** How long findings are kept. */
-export const FINDING_DAYS = 400
-/** Removed in one transaction. */
+/** Retention of findings. */
+export const FINDING_RETENTION_DAYS = 400
+/** Findings removed in one transaction. */
 const BATCH_SIZE = 500
 
 const COLUMNS = `abuse_findings.id, accounts.uuid AS accountUuid, name AS accountName, source, reason, detail, emails.uuid AS emailUuid, paused,
@@ -45,8 +45,8 @@ const sql = prepareStatements((db) => ({
   insert: db.prepare<{ id: number }, (string | number | null)[]>(
     `INSERT INTO abuse_findings (account_id, source, reason, detail, email_id, paused, created_at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id`,
   ),
-  newest: db.prepare<Finding, [number]>(`SELECT ${COLUMNS} ORDER BY abuse_findings.id DESC LIMIT ?`),
-  newestOf: db.prepare<Finding, [number, number]>(
+  newest: db.prepare<AbuseFinding, [number]>(`SELECT ${COLUMNS} ORDER BY abuse_findings.id DESC LIMIT ?`),
+  newestOf: db.prepare<AbuseFinding, [number, number]>(
     `SELECT ${COLUMNS} WHERE abuse_findings.account_id = ? ORDER BY abuse_findings.created_at DESC, abuse_findings.id DESC LIMIT ?`,
   ),
   trim: db.prepare(
@@ -54,8 +54,8 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Writes a finding; returns its row id. */
-export function addFinding(app: App, tx: Tx, finding: NewFinding): number {
+/** Stores a finding; returns its row id. */
+export function addFinding(app: App, tx: Tx, finding: NewAbuseFinding): number {
   const { accountId, source, reason, detail, emailId, isPause } = finding
   const row = sql(tx.db).insert.get(
     accountId,
@@ -70,17 +70,17 @@ export function addFinding(app: App, tx: Tx, finding: NewFinding): number {
   return row.id
 }
 
-/** The newest findings, of all accounts unless one is given. */
-export const newestFindings = (db: Database, limit: number, accountId?: number): Finding[] =>
+/** The newest findings, of all accounts unless `accountId` is set. */
+export const listNewestFindings = (db: Database, limit: number, accountId?: number): AbuseFinding[] =>
   accountId === undefined ? sql(db).newest.all(limit) : sql(db).newestOf.all(accountId, limit)
 
-/** Removes findings older than 400 days, in slices; resolves with how many. */
-export async function trimFindings(app: App, signal?: AbortSignal): Promise<number> {
-  const before = app.confirmedNow() - days(FINDING_DAYS)
+/** Removes findings older than 400 days, in batches; resolves with their number. */
+export async function purgeFindings(app: App, signal?: AbortSignal): Promise<number> {
+  const before = app.confirmedNow() - days(FINDING_RETENTION_DAYS)
   let removed = 0
   for (;;) {
-    const slice = await app.commit.writeFromReserve((tx) => sql(tx.db).trim.run(before, BATCH_SIZE).changes)
-    removed += slice
-    if (slice < BATCH_SIZE || signal?.aborted) return removed
+    const batch = await app.commit.writeFromReserve((tx) => sql(tx.db).trim.run(before, BATCH_SIZE).changes)
+    removed += batch
+    if (batch < BATCH_SIZE || signal?.aborted) return removed
   }
 }

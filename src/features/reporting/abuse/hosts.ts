@@ -1,45 +1,48 @@
 /**
- * @module What the hosts of links say: whose domain they are, and whether they borrow the name of a brand, also in letters and digits that only look
- * like its own. Pure.
+ * @module Analyses link hosts: their registrable domain, and whether they imitate a brand, also with look-alike
+ * characters. Pure.
  */
 import { domainToUnicode } from 'node:url'
 import { parse } from 'tldts'
 import { BRANDS, type Brand } from './brands.ts'
 
-/** The domain that somebody registered, such as `example.co.uk`; the host itself where there is none. */
-export const registrable = (host: string): string => parse(host).domain ?? host
+/** The registrable domain, such as `example.co.uk`; the host itself where there is none. */
+export const toRegistrableDomain = (host: string): string => parse(host).domain ?? host
 
 export const isIpHost = (host: string): boolean => parse(host).isIp === true
 
-export type Borrowed =
-  /** A part of the host, between dots and hyphens, is the name. */
+export type BorrowedBrand =
+  /** A label of the host, split at dots and hyphens, is the name. */
   | { readonly brand: Brand; readonly how: 'named' }
-  /** The name is within a longer part, which may be an honest word. */
+  /** The name is part of a longer label, which may be an ordinary word. */
   | { readonly brand: Brand; readonly how: 'within' }
-  /** A part of the host reads like the name, and is not. */
+  /** A label looks like the name, but differs from it. */
   | { readonly brand: Brand; readonly how: 'alike' }
 
-/** The brand whose name a host borrows; undefined when it borrows none, or is the brand's own. */
-export function borrowedBrand(host: string): Borrowed | undefined {
-  const domain = registrable(host)
+/** The brand that a host imitates; undefined if it imitates none, or belongs to the brand. */
+export function findBorrowedBrand(host: string): BorrowedBrand | undefined {
+  const domain = toRegistrableDomain(host)
   const parts = host.split(/[.-]/)
   const shown = host.includes('xn--') ? domainToUnicode(host).split(/[.-]/) : parts
-  const seen = shown.map((part) => ({ part, read: skeleton(part) }))
-  let found: Borrowed | undefined
+  const labels = shown.map((part) => ({ part, read: toSkeleton(part) }))
+  let found: BorrowedBrand | undefined
   for (const brand of BRANDS) {
     if (brand.domains.includes(domain)) return undefined
     if (found) continue
     const { token } = brand
     if (parts.includes(token)) found = { brand, how: 'named' }
     else if (!brand.isCommon && token.length >= 6 && host.includes(token)) found = { brand, how: 'within' }
-    else if (token.length >= 5 && seen.some(({ part, read }) => part !== token && read === READ_AS.get(brand)))
+    else if (
+      token.length >= 5 &&
+      labels.some(({ part, read }) => part !== token && read === BRAND_SKELETONS.get(brand))
+    )
       found = { brand, how: 'alike' }
   }
   return found
 }
 
-/** Letters of other scripts, and digits, that are read as Latin ones. */
-const ALIKE: Readonly<Record<string, string>> = {
+/** Digits and letters of other scripts that resemble Latin letters. */
+const LOOKALIKES: Readonly<Record<string, string>> = {
   '0': 'o',
   '1': 'l',
   '3': 'e',
@@ -80,23 +83,23 @@ const ALIKE: Readonly<Record<string, string>> = {
   ɡ: 'g',
 }
 
-/** What the eye makes of it: without accents, in Latin letters; `i` and `l` are one, so are `rn` and `m`, `vv` and `w`. */
-const skeleton = (text: string): string =>
+/** How a reader sees the text: without accents, in Latin letters; `i` equals `l`, `rn` equals `m`, `vv` equals `w`. */
+const toSkeleton = (text: string): string =>
   [...text.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase()]
-    .map((letter) => ALIKE[letter] ?? letter)
+    .map((letter) => LOOKALIKES[letter] ?? letter)
     .join('')
     .replaceAll('rn', 'm')
     .replaceAll('vv', 'w')
     .replaceAll('i', 'l')
 
-const READ_AS: ReadonlyMap<Brand, string> = new Map(BRANDS.map((brand) => [brand, skeleton(brand.token)]))
+const BRAND_SKELETONS: ReadonlyMap<Brand, string> = new Map(BRANDS.map((brand) => [brand, toSkeleton(brand.token)]))
 
-/** The brand whose own a registrable domain is. */
-export const brandOfDomain = (domain: string): Brand | undefined =>
+/** The brand that owns a registrable domain. */
+export const findBrandByDomain = (domain: string): Brand | undefined =>
   BRANDS.find(({ domains }) => domains.includes(domain))
 
-/** The brand that a text for people names, unless the domain is its own; not one that is part of a longer word. */
-export function namedBrand(text: string, ownDomain: string): Brand | undefined {
+/** The brand that a text names as whole words, unless the brand owns `ownDomain`. */
+export function findNamedBrand(text: string, ownDomain: string): Brand | undefined {
   const plain = ` ${text
     .normalize('NFKD')
     .replace(/\p{M}/gu, '')
@@ -108,15 +111,15 @@ export function namedBrand(text: string, ownDomain: string): Brand | undefined {
   )
 }
 
-/** The host that a link's text shows, when it shows one: `www.bank.example`, `https://bank.example/login`. */
-export function shownHost(text: string): string | undefined {
+/** The host that a link's label displays, if any: `www.bank.example`, `https://bank.example/login`. */
+export function parseShownHost(text: string): string | undefined {
   const found = /^(?:https?:\/\/)?((?:[\p{L}\p{N}-]{1,63}\.){1,6}\p{L}{2,20})(?:[/:?#]\S*)?$/iu.exec(text.trim())?.[1]
   if (found === undefined) return undefined
   const { hostname, isIcann } = parse(found.toLowerCase())
   return isIcann && hostname !== null ? hostname : undefined
 }
 
-/** Anybody gets pages there in minutes, and the domain says nothing of who. */
+/** Anyone can publish pages there within minutes; the domain does not identify the owner. */
 export const FREE_HOSTS: ReadonlySet<string> = new Set(
   'netlify.app web.app firebaseapp.com weebly.com weeblysite.com github.io pages.dev workers.dev r2.dev vercel.app blogspot.com glitch.me wixsite.com square.site webflow.io herokuapp.com repl.co replit.app surge.sh 000webhostapp.com godaddysites.com ngrok.io ngrok-free.app trycloudflare.com duckdns.org dweb.link ipfs.io jotform.com formstack.com sites.google.com forms.gle docs.google.com'.split(
     ' ',

@@ -1,6 +1,7 @@
 /**
- * @module Tells the people of a paused account by mail, once a pause: the address of the account, the owners of its team, and those of its parent. What
- * is due stands in `pause_notices` from the transaction of the pause on, so no crash loses or doubles it. The only remover of its rows.
+ * @module Mails a notice about each pause: to the account's address, the owners of its team, and the parent's address
+ * and owners. The transaction of the pause inserts the row in `pause_notices`, so a crash neither loses nor repeats a
+ * notice. The only remover of these rows.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -23,7 +24,7 @@ interface Notice {
 }
 
 const sql = prepareStatements((db) => ({
-  // The account may be gone: then nobody is told.
+  // The account may be deleted; then no notice is sent.
   due: db.prepare<Notice, [number]>(
     `SELECT finding_id AS findingId, pause_notices.account_id AS accountId, own.parent_id AS parentId, own.name, own.email,
        parent.email AS parentEmail, coalesce(reason, '') AS reason, coalesce(abuse_findings.created_at, 0) AS at
@@ -35,13 +36,13 @@ const sql = prepareStatements((db) => ({
 
 const BATCH_SIZE = 10
 
-/** Sends what is due. Woken by `App.sendingChanged`. */
+/** Starts the loop that sends due notices. Woken by `App.sendingChanged`. */
 export function startPauseNotices(app: App): DueLoop {
   const step = async (ending: AbortSignal): Promise<Millis | undefined> => {
     const notices = sql(app.db).due.all(BATCH_SIZE)
     for (const notice of notices) {
       if (ending.aborted) return undefined
-      await tell(app, notice)
+      await sendNotice(app, notice)
       await app.commit.writeFromReserve((tx) => sql(tx.db).done.run(notice.findingId))
     }
     return notices.length === BATCH_SIZE ? app.clock.now() : undefined
@@ -50,27 +51,27 @@ export function startPauseNotices(app: App): DueLoop {
   return startDueLoop({ name: 'notices of pauses', clock, log, wokenBy: [sendingChanged], step })
 }
 
-/** What makes it one mail, however often it is sent. */
+/** Idempotency key: one mail per pause and address. */
 export const noticeKey = (findingId: number, to: string): string => `pause ${findingId} ${to}`
 
-const tell = (app: App, notice: Notice): Promise<unknown> =>
+const sendNotice = (app: App, notice: Notice): Promise<unknown> =>
   sendSystemMailToEach(
     app,
-    addressesOf(app.db, notice),
-    { about: [notice.accountId], subject: 'Sending is paused on your account', text: textOf(notice) },
+    listAddresses(app.db, notice),
+    { about: [notice.accountId], subject: 'Sending is paused on your account', text: formatText(notice) },
     (to) => noticeKey(notice.findingId, to),
   )
 
-function addressesOf(db: Database, { accountId, parentId, email, parentEmail }: Notice): string[] {
+function listAddresses(db: Database, { accountId, parentId, email, parentEmail }: Notice): string[] {
   if (email === null) return []
   const parents = parentId === null ? [] : listOwnerEmails(db, parentId)
   return [email, ...listOwnerEmails(db, accountId), ...(parentEmail === null ? [] : [parentEmail]), ...parents]
 }
 
-const textOf = ({ name, reason, at }: Notice): string =>
+const formatText = ({ name, reason, at }: Notice): string =>
   [
     `Sending was paused on the account ${name} on ${isoTime(at).slice(0, 10)} at ${isoTime(at).slice(11, 16)} UTC.`,
     `Reason: ${reason}`,
-    'Until it is resumed, new emails are refused with the error "account_paused". Emails that were accepted before are kept and wait; they are sent when sending is resumed.',
-    'Receiving, reading and your data are not affected. To have sending resumed, contact the operator of the service.',
+    'Until sending is resumed, new emails are rejected with the error "account_paused". Emails accepted before are held and sent when sending is resumed.',
+    'Receiving, reading and your data are not affected. To resume sending, contact the operator of the service.',
   ].join('\n\n')

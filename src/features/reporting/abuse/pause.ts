@@ -1,6 +1,7 @@
 /**
- * @module Pauses an account and lets it go on: state, finding, event, audit entry and the notice that is due, in the caller's transaction. The only
- * ways to do so. Decides on no pause. Mail that waits is held and released by delivery, which is told by the account's state.
+ * @module Pauses and resumes accounts: writes state, finding, event, audit entry and due notice in the caller's
+ * transaction. No other code does. Callers decide when. Delivery reads the account state to hold and release waiting
+ * mail.
  */
 
 import { type PauseSource, setPaused, setResumed } from '#features/core/accounts/pause.ts'
@@ -11,15 +12,15 @@ import { record } from '#features/core/events/record.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { addFinding } from './findings.ts'
-import { keepResumedFigures } from './rates.ts'
+import { recordResumedStats } from './rates.ts'
 
 export interface NewPause {
   readonly source: PauseSource
-  /** One sentence for the owner; never a threshold, never a person's address. */
+  /** One sentence for the owner; never names a threshold or a person's address. */
   readonly reason: string
   /** For the operator: figures, links, words. */
   readonly detail?: Readonly<Record<string, unknown>>
-  /** Row id of the email that it was found in. */
+  /** Row id of the email that the finding concerns. */
   readonly emailId?: number
 }
 
@@ -27,7 +28,7 @@ const sql = prepareStatements((db) => ({
   notice: db.prepare('INSERT INTO pause_notices (finding_id, account_id) VALUES (?, ?)'),
 }))
 
-/** Pauses the account of the actor, who is whoever decided it. False, and nothing is written, when it is paused already. */
+/** Pauses the actor's account. Returns false, and writes nothing, if it is paused already. */
 export function pauseAccount(app: App, tx: Tx, actor: Actor, { source, reason, detail, emailId }: NewPause): boolean {
   const { accountId, accountUuid } = actor
   const now = app.eventTime()
@@ -45,15 +46,15 @@ export function pauseAccount(app: App, tx: Tx, actor: Actor, { source, reason, d
   return true
 }
 
-/** Lets the account of the actor send again; what it did before pauses it no more. False when it is not paused itself. */
+/** Resumes the actor's account and ignores its earlier stats from now on. Returns false if it is not paused itself. */
 export function resumeAccount(app: App, tx: Tx, actor: Actor): boolean {
   const { accountId, accountUuid } = actor
   const now = app.eventTime()
   if (!setResumed(tx, accountId, now)) return false
-  keepResumedFigures(tx, accountId, now)
+  recordResumedStats(tx, accountId, now)
   audit(app, tx, actor, { action: 'account.resumed', resourceType: 'account', resourceId: accountUuid })
   announceSendingChange(app, tx, accountId)
-  // Broadcasts that could not go on look again now and then; this is when.
+  // Paused broadcasts retry at intervals; this wakes them now.
   tx.afterCommit(() => app.broadcastChanged.emit())
   return true
 }

@@ -1,10 +1,10 @@
 /**
- * @module What phishing asks for and how it hurries, in six languages: lower case, without accents. Data of the look at content; holds no rule. Honest
- * mail uses them too, so none says anything alone.
+ * @module Phrases of phishing in six languages, in lower case without accents. Data only. Honest mail uses them too, so
+ * no phrase is conclusive.
  */
 
-/** Asks for what lets somebody in, or for money's numbers. */
-export const ASKS: readonly string[] = [
+/** Requests for credentials or payment data. */
+export const CREDENTIAL_PHRASES: readonly string[] = [
   // English
   ...[
     'verify your account',
@@ -209,8 +209,8 @@ export const ASKS: readonly string[] = [
   ...['controleer uw gegevens', 'bevestig je gegevens', 'identificeer'],
 ]
 
-/** Hurries, or threatens with a loss. */
-export const PRESSES: readonly string[] = [
+/** Pressure: a deadline, or the threat of a loss. */
+export const PRESSURE_PHRASES: readonly string[] = [
   // English
   ...[
     'within 24 hours',

@@ -1,7 +1,7 @@
 /**
- * @module Bounces and complaints of an account over the last 24 hours. Bounces come from counters by hour, complaints from their rows: only those that a known
- * feedback loop has proven count. What was before it was last resumed is not in them, nor is mail that was only captured. Reads; writes only what stood at a
- * resume.
+ * @module Reads an account's bounces and complaints of the last 24 hours. Bounces come from hourly counters; complaints
+ * from their rows, and only those from verified feedback loops count. Excludes captured mail, and everything before the
+ * account was last resumed. Writes only the counters at a resume.
  */
 import type { Database } from 'bun:sqlite'
 import { hourOf } from '#features/core/events/record.ts'
@@ -12,38 +12,38 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { hours } from '#platform/units.ts'
 
-export interface Figures {
-  /** Recipients whose receiver took it. */
+export interface AbuseStats {
+  /** Recipients whose server accepted the mail. */
   readonly delivered: number
-  /** Recipients refused for good. */
+  /** Recipients rejected permanently. */
   readonly bounced: number
-  /** Complaints of proven feedback loops, whoever they name. */
+  /** Complaints from verified feedback loops, for any recipient. */
   readonly complained: number
-  /** Different addresses among those who complained. */
+  /** Distinct addresses that complained. */
   readonly complainers: number
-  /** Providers whose loops reported them. */
+  /** Distinct providers that reported them. */
   readonly complaintProviders: number
 }
 
-/** Below these, complaints say nothing of an account: a single recipient, or one provider's filter, can make them. */
+/** Minimum counts: fewer complaints may come from one recipient, or from one provider's filter. */
 const MIN_COMPLAINTS = 5
 const MIN_COMPLAINERS = 3
 const MIN_COMPLAINT_PROVIDERS = 2
 
-/** Hours that are summed, the running one included. */
-const HOURS = 24
+/** Hours in the sum, including the current one. */
+const WINDOW_HOURS = 24
 
 const sql = prepareStatements((db) => ({
   sum: db.prepare<{ value: number }, [number, string, number]>(
     'SELECT coalesce(sum(value), 0) AS value FROM counters WHERE account_id = ? AND metric = ? AND hour >= ?',
   ),
   resumedAt: db.prepare<{ at: number | null }, [number]>('SELECT resumed_at AS at FROM accounts WHERE id = ?'),
-  complaints: db.prepare<Pick<Figures, 'complained' | 'complainers' | 'complaintProviders'>, [number, number]>(
+  complaints: db.prepare<Pick<AbuseStats, 'complained' | 'complainers' | 'complaintProviders'>, [number, number]>(
     `SELECT count(*) AS complained, count(DISTINCT lower(address)) AS complainers, count(DISTINCT feedback_loop) AS complaintProviders
      FROM complaints LEFT JOIN recipients ON recipients.id = recipient_id
      WHERE complaints.account_id = ? AND complaints.created_at >= ? AND feedback_loop IS NOT NULL AND feedback_type <> 'not-spam'`,
   ),
-  resumed: db.prepare<Counted & { hour: number }, [number]>(
+  resumed: db.prepare<DeliveryCounts & { hour: number }, [number]>(
     'SELECT hour, delivered, bounced FROM resumed_figures WHERE account_id = ?',
   ),
   keep: db.prepare(
@@ -52,20 +52,20 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-type Counted = Pick<Figures, 'delivered' | 'bounced'>
+type DeliveryCounts = Pick<AbuseStats, 'delivered' | 'bounced'>
 
-function countedSince(db: Database, accountId: number, hour: number): Counted {
-  const sum = (figure: 'delivered' | 'bounced'): number =>
-    sql(db).sum.get(accountId, toAccountMetric(figure), hour)?.value ?? 0
+function countSince(db: Database, accountId: number, hour: number): DeliveryCounts {
+  const sum = (metric: 'delivered' | 'bounced'): number =>
+    sql(db).sum.get(accountId, toAccountMetric(metric), hour)?.value ?? 0
   return { delivered: sum('delivered'), bounced: sum('bounced') }
 }
 
-/** The figures that an account is judged by: of the last 24 hours by full hours, and of none before it was last resumed. */
-export function figuresOf(db: Database, accountId: number, now: Millis): Figures {
+/** The stats of the current hour and the 23 before it, starting at the last resume if that is later. */
+export function readAbuseStats(db: Database, accountId: number, now: Millis): AbuseStats {
   const resumedAt = sql(db).resumedAt.get(accountId)?.at ?? 0
-  const from = Math.max(hourOf(now) - HOURS + 1, hourOf(resumedAt))
+  const from = Math.max(hourOf(now) - WINDOW_HOURS + 1, hourOf(resumedAt))
   const complaints = sql(db).complaints.get(accountId, Math.max(from * hours(1), resumedAt + 1)) ?? NO_COMPLAINTS
-  const counted = countedSince(db, accountId, from)
+  const counted = countSince(db, accountId, from)
   const before = sql(db).resumed.get(accountId)
   if (before?.hour !== from) return { ...counted, ...complaints }
   return { delivered: counted.delivered - before.delivered, bounced: counted.bounced - before.bounced, ...complaints }
@@ -73,10 +73,10 @@ export function figuresOf(db: Database, accountId: number, now: Millis): Figures
 
 const NO_COMPLAINTS = { complained: 0, complainers: 0, complaintProviders: 0 }
 
-/** Keeps what the hour of a resume had counted until then. */
-export function keepResumedFigures(tx: Tx, accountId: number, now: Millis): void {
+/** Stores what the hour of a resume had counted so far. */
+export function recordResumedStats(tx: Tx, accountId: number, now: Millis): void {
   const hour = hourOf(now)
-  const { delivered, bounced } = countedSince(tx.db, accountId, hour)
+  const { delivered, bounced } = countSince(tx.db, accountId, hour)
   sql(tx.db).keep.run(accountId, hour, delivered, bounced)
 }
 
@@ -84,15 +84,15 @@ export type Excess = 'bounces' | 'complaints'
 
 type Thresholds = Pick<Config, 'abuseBouncePercent' | 'abuseComplaintsPerMille' | 'abuseMinimumVolume'>
 
-/** Which of the two rates is at or over its threshold; undefined: none, or there is too little mail to say. Pure. */
-export function excessOf(figures: Figures, thresholds: Thresholds): Excess | undefined {
-  const { delivered, bounced, complained, complainers, complaintProviders } = figures
+/** The rate that reached its threshold; undefined if none did, or volume is too low. Pure. */
+export function findExcess(stats: AbuseStats, thresholds: Thresholds): Excess | undefined {
+  const { delivered, bounced, complained, complainers, complaintProviders } = stats
   const { abuseBouncePercent, abuseComplaintsPerMille, abuseMinimumVolume } = thresholds
   if (delivered + bounced < abuseMinimumVolume) return undefined
   if (bounced * 100 >= abuseBouncePercent * (delivered + bounced)) return 'bounces'
   if (complained < MIN_COMPLAINTS || complainers < MIN_COMPLAINERS || complaintProviders < MIN_COMPLAINT_PROVIDERS)
     return undefined
-  // Complaints about mail of days before, with hardly any delivered since, say little of a rate: they need the volume too.
+  // Late complaints about older mail distort the rate when little was delivered since: require the volume too.
   if (delivered >= abuseMinimumVolume && complained * 1000 >= abuseComplaintsPerMille * delivered) return 'complaints'
   return undefined
 }

@@ -1,4 +1,4 @@
-/** @module The settings of the abuse watch: figures at which an account is paused. */
+/** @module Settings of the abuse watch: the thresholds at which it pauses an account. */
 import type { SettingValues } from '#platform/config.ts'
 import { flag, integer } from '#platform/setting-kinds.ts'
 
@@ -7,36 +7,36 @@ export const abuseRateSettings = {
     10,
     1,
     100,
-    'Hard bounces of 100 recipients delivered to or bounced, over 24 hours, at which an account is paused.',
+    'Hard bounces per 100 delivered or bounced recipients, over 24 hours, at which an account is paused.',
   ),
   abuseComplaintsPerMille: integer(
     3,
     1,
     1000,
-    'Complaints of 1,000 recipients delivered to, over 24 hours, at which an account is paused.',
+    'Complaints per 1,000 delivered recipients, over 24 hours, at which an account is paused.',
   ),
   abuseMinimumVolume: integer(
     200,
     1,
     1_000_000,
-    'Recipients delivered to or bounced in 24 hours below which the two rates pause nobody.',
+    'Delivered or bounced recipients within 24 hours below which the two rates pause no account.',
   ),
 }
 
 export const abuseWatchSettings = {
-  abuseContent: flag(true, 'Whether mail of accounts of TASSIS_ABUSE_PLANS is looked at for phishing.'),
+  abuseContent: flag(true, 'Whether mail of accounts on TASSIS_ABUSE_PLANS is checked for phishing.'),
   abuseDomainsPerHour: integer(
     20,
     1,
     1_000_000,
     'Domains registered by an account within an hour at which it is paused.',
   ),
-  abuseKeysPerHour: integer(30, 1, 1_000_000, 'API keys made by an account within an hour at which it is paused.'),
+  abuseKeysPerHour: integer(30, 1, 1_000_000, 'API keys created by an account within an hour at which it is paused.'),
   abuseSubAccountsPerHour: integer(
     20,
     1,
     1_000_000,
-    'Sub-accounts made by an account within an hour at which it is paused.',
+    'Sub-accounts created by an account within an hour at which it is paused.',
   ),
 }
 

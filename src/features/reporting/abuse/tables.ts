@@ -1,7 +1,7 @@
 import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import { flag, time, ZERO } from '#platform/db/columns.ts'
 
-/** Something about an account that its operator should look at: what paused it, or came near to it. */
+/** A finding about an account for its operator: a pause, or a suspicion. */
 export const abuseFindings = sqliteTable(
   'abuse_findings',
   {
@@ -10,7 +10,7 @@ export const abuseFindings = sqliteTable(
     /** One of PAUSE_SOURCES. */
     source: text('source').notNull(),
     reason: text('reason').notNull(),
-    /** JSON object: figures, the link, the words. */
+    /** JSON object: stats, the link, the words. */
     detail: text('detail'),
     emailId: integer('email_id'),
     /** Whether it paused the account. */
@@ -20,13 +20,13 @@ export const abuseFindings = sqliteTable(
   (t) => [index('abuse_findings_account').on(t.accountId, t.createdAt), index('abuse_findings_age').on(t.createdAt)],
 )
 
-/** A pause that the owner is yet to be told of by mail. Its row goes when the mail is accepted. */
+/** A pause whose notice is not yet sent. The row is deleted when the mail is accepted. */
 export const pauseNotices = sqliteTable('pause_notices', {
   findingId: integer('finding_id').primaryKey(),
   accountId: integer('account_id').notNull(),
 })
 
-/** Figures of the hour in which an account was resumed, up to then: they pause it no more. */
+/** Counters of the hour in which an account was resumed, up to that moment: subtracted from later rates. */
 export const resumedFigures = sqliteTable('resumed_figures', {
   accountId: integer('account_id').primaryKey(),
   /** Hours since the epoch. */
@@ -35,13 +35,13 @@ export const resumedFigures = sqliteTable('resumed_figures', {
   bounced: integer('bounced').notNull(),
 })
 
-/** How many emails of an account the look at content has passed. */
+/** How many emails of an account the content watch has read. */
 export const contentWatch = sqliteTable('content_watch', {
   accountId: integer('account_id').primaryKey(),
   emails: integer('emails').notNull().default(ZERO),
 })
 
-/** One row: the newest email that the look at content has passed. */
+/** One row: the newest email that the content watch has read. */
 export const contentCursor = sqliteTable('content_cursor', {
   id: integer('id').primaryKey(),
   emailId: integer('email_id').notNull(),

@@ -1,26 +1,26 @@
 /**
- * @module Looks every few seconds at the accounts to which something happened: whether their bounces or complaints are too many, and whether they made
- * domains, keys or sub-accounts in a burst. Pauses those. What a crash kept it from looking at it looks at after the start.
+ * @module Checks every few seconds the accounts with recent activity: bounce and complaint rates, and bursts of created
+ * domains, keys or sub-accounts. Pauses those over a threshold. Checks missed in a crash run after the restart.
  */
 import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import { seconds } from '#platform/units.ts'
-import { burstOf, isCreation, newestAuditId } from './bursts.ts'
-import { judgedAccount } from './judged.ts'
+import { findBurstThreshold, findNewestAuditId, isCreation } from './bursts.ts'
+import { findMonitoredAccount } from './monitored.ts'
 import { pauseAccount } from './pause.ts'
-import { type Excess, excessOf, figuresOf } from './rates.ts'
+import { type Excess, findExcess, readAbuseStats } from './rates.ts'
 
-/** How long an account waits to be looked at: far below the 30 s in which a pause is told. */
+/** Longest wait for a check: well below the 30 s in which a pause must take effect. */
 const CHECK_INTERVAL_MS = seconds(5)
-/** Accounts looked at in one step: some 5 ms. */
-const ACCOUNTS = 50
-/** Entries of the audit log read in one step, and how far back a start looks. */
-const ENTRIES = 1000
-const ENTRIES_AT_START = 20_000
+/** Accounts checked in one step: some 5 ms. */
+const ACCOUNTS_PER_STEP = 50
+/** Audit log entries read in one step, and how far back the first step after a start reads. */
+const ENTRIES_PER_STEP = 1000
+const MAX_ENTRIES_AT_START = 20_000
 
-export const REASONS: Readonly<Record<Excess, string>> = {
+export const RATE_REASONS: Readonly<Record<Excess, string>> = {
   bounces: 'Too many of its emails went to addresses that do not exist or refuse them.',
   complaints: 'Too many recipients complained about its emails.',
 }
@@ -35,25 +35,25 @@ const sql = prepareStatements((db) => ({
 }))
 
 export function startAbuseWatch(app: App): DueLoop {
-  /** Accounts to which something happened since they were looked at; at the start anything may have. */
+  /** Accounts with events since their last check; after a start, all accounts. */
   const changed = new Set(
     sql(app.db)
       .accounts.all()
       .map(({ id }) => id),
   )
-  let entry = Math.max(0, newestAuditId(app.db) - ENTRIES_AT_START)
-  /** Those that are looked at before it waits again. */
+  let entry = Math.max(0, findNewestAuditId(app.db) - MAX_ENTRIES_AT_START)
+  /** Accounts to check before the loop waits again. */
   let round: number[] = []
-  /** What accounts made, until it is judged. */
-  const made = new Map<string, Made>()
+  /** Creations not yet checked. */
+  const creations = new Map<string, RecentCreation>()
 
-  /** An account that cannot be judged now is judged later; it keeps no other waiting. */
-  const attempt = async (accountId: number, judge: () => Promise<void>): Promise<boolean> => {
+  /** A failed check is retried later and delays no other account. */
+  const tryCheck = async (accountId: number, judge: () => Promise<void>): Promise<boolean> => {
     try {
       await judge()
       return true
     } catch (error) {
-      app.log.error({ err: error, accountId }, 'an account could not be judged; it is tried again')
+      app.log.error({ err: error, accountId }, 'abuse check failed; retrying')
       return false
     }
   }
@@ -63,16 +63,17 @@ export function startAbuseWatch(app: App): DueLoop {
       round = [...changed]
       changed.clear()
     }
-    for (const accountId of round.splice(0, ACCOUNTS)) {
+    for (const accountId of round.splice(0, ACCOUNTS_PER_STEP)) {
       if (ending.aborted) break
-      if (!(await attempt(accountId, () => judgeRates(app, accountId)))) changed.add(accountId)
+      if (!(await tryCheck(accountId, () => checkRates(app, accountId)))) changed.add(accountId)
     }
-    const entries = sql(app.db).entries.all(entry, ENTRIES)
+    const entries = sql(app.db).entries.all(entry, ENTRIES_PER_STEP)
     for (const { accountId, action } of entries)
-      if (accountId !== null && isCreation(action)) made.set(`${action} ${accountId}`, { accountId, action })
+      if (accountId !== null && isCreation(action)) creations.set(`${action} ${accountId}`, { accountId, action })
     entry = entries.at(-1)?.id ?? entry
-    for (const [key, one] of made) if (await attempt(one.accountId, () => judgeBurst(app, one))) made.delete(key)
-    const isBehind = round.length > 0 || entries.length === ENTRIES
+    for (const [key, one] of creations)
+      if (await tryCheck(one.accountId, () => checkBurst(app, one))) creations.delete(key)
+    const isBehind = round.length > 0 || entries.length === ENTRIES_PER_STEP
     return app.clock.now() + (isBehind ? 0 : CHECK_INTERVAL_MS)
   }
 
@@ -80,32 +81,32 @@ export function startAbuseWatch(app: App): DueLoop {
   return startDueLoop({ name: 'abuse', clock: app.clock, log: app.log, step, onEnded })
 }
 
-/** Pauses an account whose figures are over a threshold. */
-async function judgeRates(app: App, accountId: number): Promise<void> {
-  const excess = (db: App['db']) => excessOf(figuresOf(db, accountId, app.eventTime()), app.config)
-  if (excess(app.db) === undefined || !judgedAccount(app, app.db, accountId)) return
+/** Pauses an account whose rates reach a threshold. */
+async function checkRates(app: App, accountId: number): Promise<void> {
+  const excess = (db: App['db']) => findExcess(readAbuseStats(db, accountId, app.eventTime()), app.config)
+  if (excess(app.db) === undefined || !findMonitoredAccount(app, app.db, accountId)) return
   await app.commit.writeFromReserve((tx) => {
-    const actor = judgedAccount(app, tx.db, accountId)
+    const actor = findMonitoredAccount(app, tx.db, accountId)
     const found = excess(tx.db)
     if (!actor || !found) return
-    const detail = { ...figuresOf(tx.db, accountId, app.eventTime()) }
-    pauseAccount(app, tx, actor, { source: 'reputation', reason: REASONS[found], detail })
+    const detail = { ...readAbuseStats(tx.db, accountId, app.eventTime()) }
+    pauseAccount(app, tx, actor, { source: 'reputation', reason: RATE_REASONS[found], detail })
     app.log.warn({ account: actor.accountUuid, excess: found, ...detail }, 'account paused')
   })
 }
 
-interface Made {
+interface RecentCreation {
   readonly accountId: number
   readonly action: string
 }
 
-/** Pauses an account that made too much of something. */
-async function judgeBurst(app: App, { accountId, action }: Made): Promise<void> {
-  if (!burstOf(app, app.db, accountId, action) || !judgedAccount(app, app.db, accountId)) return
+/** Pauses an account that created too many objects. */
+async function checkBurst(app: App, { accountId, action }: RecentCreation): Promise<void> {
+  if (!findBurstThreshold(app, app.db, accountId, action) || !findMonitoredAccount(app, app.db, accountId)) return
   await app.commit.writeFromReserve((tx) => {
-    const actor = judgedAccount(app, tx.db, accountId)
+    const actor = findMonitoredAccount(app, tx.db, accountId)
     if (!actor) return
-    const detail = { action, within_an_hour: burstOf(app, tx.db, accountId, action) }
+    const detail = { action, within_an_hour: findBurstThreshold(app, tx.db, accountId, action) }
     pauseAccount(app, tx, actor, { source: 'registration_burst', reason: BURST_REASON, detail })
     app.log.warn({ account: actor.accountUuid, ...detail }, 'account paused')
   })

@@ -1,4 +1,4 @@
-/** @module The figures of an account together with those of its sub-accounts. */
+/** @module Sums the stats of an account and its sub-accounts. */
 import { type Static, Type } from '@sinclair/typebox'
 import { getAccount } from '#features/core/accounts/accounts.ts'
 import { listSubAccounts } from '#features/core/accounts/rows.ts'
@@ -7,101 +7,101 @@ import type { DailyStats } from '#features/core/events/daily-stats.ts'
 import { yieldToEventLoop } from '#platform/clock.ts'
 import { Nullable, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { figuresOf, type MachineFigures, machineFiguresOf, NO_FIGURES, sumOf } from './figures.ts'
-import { Overview, overviewWire } from './model.ts'
+import { createAccountQueue } from './account-queue.ts'
+import { Overview, toOverviewWire } from './model.ts'
 import type { Period } from './period.ts'
-import { createTurns } from './turns.ts'
+import { addStats, type MachineStats, NO_STATS, readMachineStats, sumStats } from './stats.ts'
 
-/** Accounts that are told one by one; all of them are in the totals. */
-const MAX_TOLD = 1000
-const PAGE = 100
+/** Accounts listed individually; the totals include all of them. */
+const MAX_LISTED_ACCOUNTS = 1000
+const PAGE_SIZE = 100
 
-const AccountFigures = Type.Composite([
+const AccountStats = Type.Composite([
   Type.Object({
     account_id: Uuid({ description: 'Id of the account or sub-account.' }),
     name: Type.String({ description: 'Its name.' }),
-    parent_account_id: Nullable(Uuid(), { description: 'Null: it is the account that the key belongs to.' }),
+    parent_account_id: Nullable(Uuid(), { description: 'Null for the account that owns the key.' }),
   }),
   Overview,
 ])
-type AccountFigures = Static<typeof AccountFigures>
+type AccountStats = Static<typeof AccountStats>
 
 export const Aggregate = Type.Composite([
   Overview,
   Type.Object({
     total_accounts: Type.Integer({ description: 'Accounts in the totals: your own and your sub-accounts.' }),
-    accounts: Type.Array(AccountFigures, {
-      description: `The same of each, those that sent most first; at most ${MAX_TOLD}.`,
+    accounts: Type.Array(AccountStats, {
+      description: `The same stats for each account, busiest first; at most ${MAX_LISTED_ACCOUNTS}.`,
     }),
   }),
 ])
 export type Aggregate = Static<typeof Aggregate>
 
-interface Told {
+interface AccountEntry {
   readonly id: string
   readonly name: string
   readonly isParent: boolean
   readonly figures: DailyStats
-  readonly machine: MachineFigures
+  readonly machine: MachineStats
 }
 
-const inTurn = createTurns()
+const runQueued = createAccountQueue()
 
 /**
- * Sums up a period over an account and its sub-accounts; others have their turn between two accounts, which take some 2 ms each at most. Throws 429 when
- * too many of the account's requests wait for it.
+ * Sums a period over an account and its sub-accounts. Yields to the event loop between accounts, which take at most
+ * some 2 ms each. Throws 429 when too many of the account's requests wait.
  */
-export const aggregateOf = (app: App, actor: Actor, period: Period): Promise<Aggregate> =>
-  inTurn(app.db, actor.accountId, () => aggregate(app, actor, period))
+export const aggregateStats = (app: App, actor: Actor, period: Period): Promise<Aggregate> =>
+  runQueued(app.db, actor.accountId, () => aggregate(app, actor, period))
 
 async function aggregate(app: App, actor: Actor, period: Period): Promise<Aggregate> {
-  const own = getAccount(app.config, app.db, actor.accountId)
-  const told: Told[] = [
+  const parent = getAccount(app.config, app.db, actor.accountId)
+  const entries: AccountEntry[] = [
     {
       id: actor.accountUuid,
-      name: own.name,
+      name: parent.name,
       isParent: true,
-      figures: figuresOf(app.db, own.id, period),
-      machine: machineFiguresOf(app.db, own.id, period),
+      figures: sumStats(app.db, parent.id, period),
+      machine: readMachineStats(app.db, parent.id, period),
     },
   ]
-  let totals = told[0]?.figures ?? NO_FIGURES
-  let machine = told[0]?.machine ?? { opens: 0, clicks: 0 }
+  let totals = entries[0]?.figures ?? NO_STATS
+  let machine = entries[0]?.machine ?? { opens: 0, clicks: 0 }
   let count = 1
-  // By id, not by position: some may be made or deleted meanwhile.
+  // By id, not by offset: accounts may be created or deleted meanwhile.
   for (let below = Number.MAX_SAFE_INTEGER; ; ) {
-    const page = listSubAccounts(app.config, app.db, own.id, {
-      limit: PAGE,
+    const page = listSubAccounts(app.config, app.db, parent.id, {
+      limit: PAGE_SIZE,
       offset: 0,
       after: below === undefined ? undefined : [below],
     })
     for (const { id, uuid, name } of page) {
       await yieldToEventLoop()
-      const figures = figuresOf(app.db, id, period)
-      const ofMachines = machineFiguresOf(app.db, id, period)
-      totals = sumOf([totals, figures])
-      machine = { opens: machine.opens + ofMachines.opens, clicks: machine.clicks + ofMachines.clicks }
+      const stats = sumStats(app.db, id, period)
+      const machineStats = readMachineStats(app.db, id, period)
+      totals = addStats([totals, stats])
+      machine = { opens: machine.opens + machineStats.opens, clicks: machine.clicks + machineStats.clicks }
       count++
-      told.push({ id: formatUuid(uuid), name, isParent: false, figures, machine: ofMachines })
+      entries.push({ id: formatUuid(uuid), name, isParent: false, figures: stats, machine: machineStats })
     }
     const last = page.at(-1)
     if (!last) break
     below = last.id
   }
   return {
-    ...overviewWire(totals, machine),
+    ...toOverviewWire(totals, machine),
     total_accounts: count,
-    accounts: told
+    accounts: entries
       .sort(
         (a, b) => b.figures.sent - a.figures.sent || Number(b.isParent) - Number(a.isParent) || (a.id < b.id ? -1 : 1),
       )
-      .slice(0, MAX_TOLD)
+      .slice(0, MAX_LISTED_ACCOUNTS)
       .map(
-        ({ id, name, isParent, figures, machine }): AccountFigures => ({
+        ({ id, name, isParent, figures: stats, machine }): AccountStats => ({
           account_id: id,
           name,
           parent_account_id: isParent ? null : actor.accountUuid,
-          ...overviewWire(figures, machine),
+          ...toOverviewWire(stats, machine),
         }),
       ),
   }

@@ -1,7 +1,7 @@
 /**
- * @module Consistency rules of the figures of analytics: what `daily_figures` says against a recount of emails, events
- * and complaints. Where retention has removed such rows the figures stay, so those days are not compared, and later
- * ones as far as the rows that are left can tell.
+ * @module Consistency rules for analytics: compare `daily_figures` with a recount of emails, events and complaints.
+ * Stats outlive rows that retention removed: days before that horizon are not compared, and later days only within the
+ * range that the remaining rows allow.
  */
 import type { Database } from 'bun:sqlite'
 import { DAILY_COLUMNS, DAILY_FIELDS, MONTH_KEY_SQL } from '#features/core/events/daily-stats.ts'
@@ -13,7 +13,7 @@ import { recountSql } from './recount.ts'
 
 const DAY_MS = days(1)
 
-/** Figures of which each has a domain, so that the sum of a day is that of its domains. */
+/** Stats that always have a domain, so the sum over the domains equals the day's total. */
 const ADDITIVE = ['sent', 'delivered', 'bounced', 'opens', 'clicks'] as const
 
 const STORED = DAILY_FIELDS.map(
@@ -33,44 +33,44 @@ interface Difference {
   readonly most: number
 }
 
-export const dailyFigures: ConsistencyRule = {
-  rule: 'the figures of analytics by day and domain are what a recount gives',
+export const dailyStatsRule: ConsistencyRule = {
+  rule: 'analytics by day and domain equal a recount',
   findDifferences(db: Database) {
     const wrong = db
-      .query<Difference, []>(`${differences(horizonOf(db))} LIMIT ${MAX_DIFFERENCES + 1}`)
+      .query<Difference, []>(`${differencesSql(readHorizon(db))} LIMIT ${MAX_DIFFERENCES + 1}`)
       .all()
       .toSorted((a, b) => a.account - b.account || a.day - b.day)
     return describeRows(
       wrong,
       ({ account, day, domain, field, stored, least, most }) =>
-        `account ${account}, ${dayText(day)}, ${domain === '' ? 'all domains' : domain}, ${field}: ${stored} are noted, there are ${
+        `account ${account}, ${formatDay(day)}, ${domain === '' ? 'all domains' : domain}, ${field}: ${stored} stored, counted ${
           least === most ? least : `${least} to ${most}`
         }`,
     )
   },
 }
 
-export const figuresOfDomains = queryRule({
-  rule: 'the figures of a day are the sum of those of its domains',
+export const domainStatsRule = queryRule({
+  rule: 'analytics of a day equal the sum of its domains',
   sql: `SELECT account_id AS account, day FROM daily_figures WHERE day >= 0 GROUP BY 1, 2
     HAVING ${ADDITIVE.map((field) => `sum(iif(domain = '', -${field}, ${field})) <> 0`).join(' OR ')}`,
-  describe: (r) => `account ${r['account']}, ${dayText(Number(r['day']))}: they are not`,
+  describe: (r) => `account ${r['account']}, ${formatDay(Number(r['day']))}: the sums differ`,
 })
 
-export const figuresOfMonths = queryRule({
-  rule: 'the figures of a domain in a month are the sum of those of its days',
+export const monthStatsRule = queryRule({
+  rule: 'analytics of a domain in a month equal the sum of its days',
   sql: `SELECT account, domain FROM (
       SELECT account_id AS account, domain, day AS key, ${COLUMNS.join(', ')} FROM daily_figures WHERE day < 0
       UNION ALL SELECT account_id, domain, ${MONTH_KEY_SQL}, ${COLUMNS.map((column) => `-${column}`).join(', ')}
         FROM daily_figures WHERE day >= 0 AND domain <> '')
     GROUP BY account, domain, key HAVING ${COLUMNS.map((column) => `sum(${column}) <> 0`).join(' OR ')}`,
-  describe: (r) => `account ${r['account']}, ${r['domain']}: they are not`,
+  describe: (r) => `account ${r['account']}, ${r['domain']}: the sums differ`,
 })
 
-const dayText = (day: number): string => isoTime(day * DAY_MS).slice(0, 10)
+const formatDay = (day: number): string => isoTime(day * DAY_MS).slice(0, 10)
 
-/** Events and emails are all there from this time on; 0: none were removed. */
-const horizonOf = (db: Database): number =>
+/** Events and emails are complete from this time on; 0: none were removed. */
+const readHorizon = (db: Database): number =>
   db
     .query<{ horizon: number }, []>(
       `SELECT coalesce(max(CAST(value AS INTEGER)), 0) AS horizon FROM meta WHERE key IN ('${toHorizonKey('events')}', '${toHorizonKey('logs')}')`,
@@ -78,10 +78,10 @@ const horizonOf = (db: Database): number =>
     .get()?.horizon ?? 0
 
 /**
- * Figures that cannot be. What happened to an email since the horizon is all there when the email is not older, so that
- * is the least; the most is what all rows say, and the events since then whose email is gone.
+ * Selects impossible stats. Events since the horizon of emails since the horizon are complete: they give the minimum.
+ * The maximum is everything that the rows show, plus the events since then whose email is deleted.
  */
-function differences(horizon: number): string {
+function differencesSql(horizon: number): string {
   const recounts =
     horizon === 0
       ? `SELECT account, day, domain, field, 0 AS stored, n AS least, n AS most FROM (${recountSql()})`

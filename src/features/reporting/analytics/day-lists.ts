@@ -1,6 +1,6 @@
 /**
- * @module What was read of lists that are each in order of their numbers, a list a day or month, and what follows from it for their sums: which can be among the
- * largest, and whether any that was not read can. Knows no database.
+ * @module Ranks domains from partially read lists, one per day or month and each sorted by count. Determines which
+ * domains can be among the largest sums, and whether an unread one still can. Never accesses the database.
  */
 
 export interface DayRow {
@@ -8,47 +8,55 @@ export interface DayRow {
   readonly domain: string
 }
 
-/** How far the list of a day, or of a whole month, was read. */
+/** How much of the list of a day, or of a whole month, was read. */
 export interface DayList {
-  /** As `listRowKeys` gives it. */
+  /** As in `listRowKeys`. */
   readonly day: number
-  /** The last that was read: whatever comes has no more. 0 at the end. */
+  /** The count of the last row read: no later row has more. 0 at the end. */
   sent: number
   domain: string
-  isOver: boolean
+  isExhausted: boolean
 }
 
-export const newDayList = (day: number): DayList => ({ day, sent: Number.POSITIVE_INFINITY, domain: '', isOver: false })
+export const createDayList = (day: number): DayList => ({
+  day,
+  sent: Number.POSITIVE_INFINITY,
+  domain: '',
+  isExhausted: false,
+})
 
-/** Notes what was read when so many were asked for. */
-export function noteRead(list: DayList, rows: readonly DayRow[], asked: number): void {
-  list.isOver = rows.length < asked
+/** Records the rows of one read; fewer than `asked` means the list is exhausted. */
+export function recordRead(list: DayList, rows: readonly DayRow[], asked: number): void {
+  list.isExhausted = rows.length < asked
   for (const { sent, domain } of rows) {
     if (sent > list.sent || (sent === list.sent && domain >= list.domain)) continue
     list.sent = sent
     list.domain = domain
   }
-  if (list.isOver) list.sent = 0
+  if (list.isExhausted) list.sent = 0
 }
 
-/** What was read so far, over all lists. */
-export interface Seen {
+/** The rows read so far, over all lists. */
+export interface Ranking {
   readonly rows: number
   /** Distinct domains. */
   readonly domains: number
   add(list: DayList, rows: readonly DayRow[]): void
-  /** The first by what is known of them; of those that are equal the first by name. */
-  best(limit: number): string[]
-  /** Those that can be among the first, when they are no more than `most` and none that was not seen can be; else undefined. */
-  decided(limit: number, most: number): string[] | undefined
+  /** The domains with the largest known sums; ties are sorted by name. */
+  listBest(limit: number): string[]
+  /**
+   * The candidates for the largest sums, if they number at most `most` and no unread domain can be one; otherwise
+   * undefined.
+   */
+  findDecided(limit: number, most: number): string[] | undefined
 }
 
-export function createSeen(lists: readonly DayList[]): Seen {
+export function createRanking(lists: readonly DayList[]): Ranking {
   const numbers = new Map<string, number>()
   const domains: string[] = []
-  /** What is known to have been sent to each domain. */
+  /** Known sum of each domain. */
   const known: number[] = []
-  /** Of each row that was read: the domain and the list. */
+  /** Domain and list of each row read. */
   const rowDomains: number[] = []
   const rowLists: DayList[] = []
 
@@ -73,28 +81,28 @@ export function createSeen(lists: readonly DayList[]): Seen {
         rowLists.push(list)
       }
     },
-    best(limit) {
-      const least = nthLargest(known, limit)
-      const more = domains.filter((_, number) => (known[number] ?? 0) > least)
-      const equal = domains.filter((_, number) => known[number] === least)
-      return [...more, ...smallest(equal, limit - more.length)]
+    listBest(limit) {
+      const threshold = findNthLargest(known, limit)
+      const larger = domains.filter((_, number) => (known[number] ?? 0) > threshold)
+      const equal = domains.filter((_, number) => known[number] === threshold)
+      return [...larger, ...takeSmallest(equal, limit - larger.length)]
     },
-    decided(limit, most) {
-      // Nobody who was not seen has more than the sum of what the lists are down to.
+    findDecided(limit, most) {
+      // An unread domain has at most the sum of the last counts of all lists.
       const unseen = lists.reduce((sum, { sent }) => sum + sent, 0)
-      const least = nthLargest(known, limit)
-      if (domains.length < limit || unseen >= least) return undefined
+      const threshold = findNthLargest(known, limit)
+      if (domains.length < limit || unseen >= threshold) return undefined
       const possible = Float64Array.from(known, (sent) => sent + unseen)
       for (const [row, number] of rowDomains.entries())
         possible[number] = (possible[number] ?? 0) - (rowLists[row]?.sent ?? 0)
-      const candidates = domains.filter((_, number) => (possible[number] ?? 0) >= least)
+      const candidates = domains.filter((_, number) => (possible[number] ?? 0) >= threshold)
       return candidates.length <= most ? candidates : undefined
     },
   }
 }
 
-/** The first texts in order, of many. */
-function smallest(texts: readonly string[], count: number): string[] {
+/** The alphabetically first of many texts. */
+function takeSmallest(texts: readonly string[], count: number): string[] {
   if (texts.length <= count) return [...texts]
   const first: string[] = []
   for (const text of texts) {
@@ -108,8 +116,8 @@ function smallest(texts: readonly string[], count: number): string[] {
   return first
 }
 
-/** The n-th largest of many numbers; 0 when there are fewer. Keeps a heap of n, whose root is the least. */
-function nthLargest(values: readonly number[], n: number): number {
+/** The n-th largest of many numbers; 0 when there are fewer. Uses a heap of n whose root is the smallest. */
+function findNthLargest(values: readonly number[], n: number): number {
   if (values.length < n) return 0
   const heap = Float64Array.from(values.slice(0, n)).sort()
   for (let index = n; index < values.length; index++) {

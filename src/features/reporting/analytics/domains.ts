@@ -1,38 +1,39 @@
 /**
- * @module The busiest recipient domains of a period, without adding up all of them: an account writes to thousands of domains a day, and most get a message or
- * two. Each day, and each whole month, has its domains in order of what was sent to them (an index); these lists are read from their beginnings only, as far as it takes to know
- * that nobody further down can be among the first (Fagin's threshold algorithm). Gives way to others every few ms.
+ * @module Finds the busiest recipient domains of a period without summing all of them: an account sends to thousands of
+ * domains a day, most of them one or two messages. An index sorts the domains of each day, and of each whole month, by
+ * what was sent to them. Fagin's threshold algorithm reads only the beginnings of these lists, until no domain further
+ * down can be among the first. Yields to the event loop every few ms.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { ALL_DOMAINS, type DailyStats, listRowKeys } from '#features/core/events/daily-stats.ts'
 import { yieldToEventLoop } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { createSeen, type DayList, type DayRow, newDayList, noteRead } from './day-lists.ts'
-import { FIGURE_SUMS, figuresOf, NO_FIGURES } from './figures.ts'
+import { createAccountQueue } from './account-queue.ts'
+import { createDayList, createRanking, type DayList, type DayRow, recordRead } from './day-lists.ts'
 import type { Period } from './period.ts'
-import { createTurns } from './turns.ts'
+import { NO_STATS, STATS_SUMS, sumStats } from './stats.ts'
 
-export interface DomainFigures extends DailyStats {
+export interface DomainStats extends DailyStats {
   readonly domain: string
 }
 
-/** Read of each list at first. */
+/** Rows first read from each list. */
 const FIRST_DEPTH = 16
 /**
- * Most rows that are read, and most domains that are remembered. Only mail that goes to hundreds of thousands of domains in equal parts comes so far; then
- * the first are told of what was read.
+ * Limits of rows read and domains kept in memory. Only mail spread evenly over hundreds of thousands of domains reaches
+ * them; then the rows read so far determine the result.
  */
 const MAX_ROWS = 1_000_000
 const MAX_DOMAINS = 250_000
-/** Domains beside those wanted that are looked up one by one. */
-const MAX_DOUBTFUL = 64
+/** Candidates beyond the limit whose exact sums are read one by one. */
+const MAX_EXTRA_CANDIDATES = 64
 const BATCH_MS = 4
-/** Rows of first reads that are asked for in one statement: some 2 ms. */
+/** Rows of first reads per statement: some 2 ms. */
 const BATCH_SIZE = 2000
 
 const sql = prepareStatements((db) => ({
-  // As one text a list, which costs a third of a row each: `12 example.com,7 example.org`. A domain has neither a space nor a comma.
+  // One text per list costs a third per row: `12 example.com,7 example.org`. A domain contains neither space nor comma.
   first: db.prepare<{ rows: string | null }, [string, number, number]>(
     `SELECT (SELECT group_concat(sent || ' ' || domain) FROM (SELECT sent, domain FROM daily_figures WHERE account_id = ?2 AND day = wanted.value
        AND sent > 0 AND domain <> '' ORDER BY sent DESC, domain DESC LIMIT ?3)) AS rows FROM json_each(?1) wanted ORDER BY wanted.key`,
@@ -41,102 +42,104 @@ const sql = prepareStatements((db) => ({
     `SELECT sent, domain FROM daily_figures WHERE account_id = ? AND day = ? AND sent > 0 AND domain <> '' AND (sent, domain) < (?, ?)
      ORDER BY sent DESC, domain DESC LIMIT ?`,
   ),
-  // A seek each: a range over the days would go through all of their domains.
+  // One seek per day: a range over the days would scan all of their domains.
   sums: db.prepare<DailyStats, [string, number, string]>(
-    `SELECT ${FIGURE_SUMS} FROM json_each(?1) wanted CROSS JOIN daily_figures f ON f.account_id = ?2 AND f.day = wanted.value AND f.domain = ?3`,
+    `SELECT ${STATS_SUMS} FROM json_each(?1) wanted CROSS JOIN daily_figures f ON f.account_id = ?2 AND f.day = wanted.value AND f.domain = ?3`,
   ),
 }))
 
-/** The figures of a period of one domain. */
-export function figuresOfDomain(db: Database, accountId: number, domain: string, period: Period): DailyStats {
-  // The sum of all has days only.
-  if (domain === ALL_DOMAINS) return figuresOf(db, accountId, period)
+/** The stats of one domain over a period. */
+export function sumDomainStats(db: Database, accountId: number, domain: string, period: Period): DailyStats {
+  // The row for all domains exists by day only.
+  if (domain === ALL_DOMAINS) return sumStats(db, accountId, period)
   const keys = JSON.stringify(listRowKeys(period.fromDay, period.toDay))
-  return sql(db).sums.get(keys, accountId, domain) ?? NO_FIGURES
+  return sql(db).sums.get(keys, accountId, domain) ?? NO_STATS
 }
 
-const inTurn = createTurns()
+const runQueued = createAccountQueue()
 
 /**
- * The domains of a period that most was sent to, by that and then by name. What is counted meanwhile may be in it or not. Throws 429 when too many of the
- * account's requests wait for it.
- * @param limit most domains in the answer
+ * The domains with the most recipients in a period; ties are sorted by name. Counts added meanwhile may be included or
+ * not. Throws 429 when too many of the account's requests wait.
+ * @param limit maximum number of domains
  */
-export const busiestDomains = (
+export const findBusiestDomains = (
   app: Pick<App, 'db' | 'clock'>,
   accountId: number,
   period: Period,
   limit: number,
-): Promise<DomainFigures[]> => inTurn(app.db, accountId, () => find(app, accountId, period, limit))
+): Promise<DomainStats[]> => runQueued(app.db, accountId, () => findDomains(app, accountId, period, limit))
 
-async function find(
+async function findDomains(
   { db, clock }: Pick<App, 'db' | 'clock'>,
   accountId: number,
   period: Period,
   limit: number,
-): Promise<DomainFigures[]> {
-  let sliceFrom = clock.monotonicMs()
-  const mayRest = async (): Promise<void> => {
-    if (clock.monotonicMs() - sliceFrom < BATCH_MS) return
+): Promise<DomainStats[]> {
+  let batchStartedAt = clock.monotonicMs()
+  const yieldWhenDue = async (): Promise<void> => {
+    if (clock.monotonicMs() - batchStartedAt < BATCH_MS) return
     await yieldToEventLoop()
-    sliceFrom = clock.monotonicMs()
+    batchStartedAt = clock.monotonicMs()
   }
-  const lists = listRowKeys(period.fromDay, period.toDay).map(newDayList)
-  const seen = createSeen(lists)
+  const lists = listRowKeys(period.fromDay, period.toDay).map(createDayList)
+  const ranking = createRanking(lists)
   const depth = Math.max(FIRST_DEPTH, limit)
   let reads = firstReads(db, accountId, lists, depth)
-  for (let more = depth; ; more *= 2) {
+  for (let depthToRead = depth; ; depthToRead *= 2) {
     for (const { list, rows } of reads) {
-      seen.add(list, rows)
-      await mayRest()
+      ranking.add(list, rows)
+      await yieldWhenDue()
     }
-    const isFull = seen.rows >= MAX_ROWS || seen.domains >= MAX_DOMAINS
-    const isRead = isFull || lists.every(({ isOver }) => isOver)
-    const candidates = isRead ? seen.best(limit) : seen.decided(limit, 4 * limit + MAX_DOUBTFUL)
-    await mayRest()
+    const isFull = ranking.rows >= MAX_ROWS || ranking.domains >= MAX_DOMAINS
+    const isComplete = isFull || lists.every(({ isExhausted: isOver }) => isOver)
+    const candidates = isComplete
+      ? ranking.listBest(limit)
+      : ranking.findDecided(limit, 4 * limit + MAX_EXTRA_CANDIDATES)
+    await yieldWhenDue()
     if (candidates) {
-      const figures: DomainFigures[] = []
+      const results: DomainStats[] = []
       for (const domain of candidates) {
-        figures.push({ ...figuresOfDomain(db, accountId, domain, period), domain })
-        await mayRest()
+        results.push({ ...sumDomainStats(db, accountId, domain, period), domain })
+        await yieldWhenDue()
       }
-      return figures.sort((a, b) => b.sent - a.sent || (a.domain < b.domain ? -1 : 1)).slice(0, limit)
+      return results.sort((a, b) => b.sent - a.sent || (a.domain < b.domain ? -1 : 1)).slice(0, limit)
     }
-    reads = nextReads(db, accountId, lists, more)
+    reads = nextReads(db, accountId, lists, depthToRead)
   }
 }
 
-interface Read {
+interface ListRead {
   readonly list: DayList
   readonly rows: readonly DayRow[]
 }
 
-/** The beginnings of all lists. */
-function* firstReads(db: Database, accountId: number, lists: readonly DayList[], depth: number): Generator<Read> {
-  const listsAtOnce = Math.max(1, Math.floor(BATCH_SIZE / depth))
-  for (let from = 0; from < lists.length; from += listsAtOnce) {
-    const some = lists.slice(from, from + listsAtOnce)
-    const texts = sql(db).first.all(JSON.stringify(some.map(({ day }) => day)), accountId, depth)
-    for (const [index, list] of some.entries()) {
-      const rows = texts[index]?.rows?.split(',').map(rowOf) ?? []
-      noteRead(list, rows, depth)
+/** The first rows of all lists. */
+function* firstReads(db: Database, accountId: number, lists: readonly DayList[], depth: number): Generator<ListRead> {
+  const listsPerBatch = Math.max(1, Math.floor(BATCH_SIZE / depth))
+  for (let from = 0; from < lists.length; from += listsPerBatch) {
+    const batch = lists.slice(from, from + listsPerBatch)
+    const texts = sql(db).first.all(JSON.stringify(batch.map(({ day }) => day)), accountId, depth)
+    for (const [index, list] of batch.entries()) {
+      const rows = texts[index]?.rows?.split(',').map(parseRow) ?? []
+      recordRead(list, rows, depth)
       yield { list, rows }
     }
   }
 }
 
 /** `12 example.com`. */
-function rowOf(text: string): DayRow {
+function parseRow(text: string): DayRow {
   const space = text.indexOf(' ')
   return { sent: Number(text.slice(0, space)), domain: text.slice(space + 1) }
 }
 
-/** As many rows more of each list. */
-function* nextReads(db: Database, accountId: number, lists: readonly DayList[], count: number): Generator<Read> {
+/** The next `count` rows of each list. */
+function* nextReads(db: Database, accountId: number, lists: readonly DayList[], count: number): Generator<ListRead> {
   for (const list of lists) {
-    if (list.isOver) continue
+    if (list.isExhausted) continue
     const rows = sql(db).next.all(accountId, list.day, list.sent, list.domain, count)
-    noteRead(list, rows, count)
+    recordRead(list, rows, count)
     yield { list, rows }
   }
 }

@@ -1,30 +1,30 @@
-/** @module Wire shapes of /v1/analytics. Rates are fractions with four digits, and the same in per cent with two. */
+/** @module Wire shapes of /v1/analytics. Rates are fractions with four decimals, and percentages with two. */
 import { type Static, Type } from '@sinclair/typebox'
 import type { DailyStats } from '#features/core/events/daily-stats.ts'
-import type { DomainFigures } from './domains.ts'
-import { type DayFigures, type MachineFigures, ratesOf } from './figures.ts'
-import { badParameter, dayText, PERIOD_FIELDS, PeriodRecord } from './period.ts'
+import type { DomainStats } from './domains.ts'
+import { createParameterError, formatDay, PERIOD_FIELDS, PeriodRecord } from './period.ts'
+import { computeRates, type DayStats, type MachineStats } from './stats.ts'
 
-const COUNT = {
+const COUNT_FIELDS = {
   sent: Type.Integer({
-    description: 'Recipients that mail was accepted for; those who were suppressed or cancelled are taken out again.',
+    description: 'Recipients of accepted mail, without suppressed and cancelled ones.',
   }),
-  delivered: Type.Integer({ description: 'Recipients whose server took it.' }),
+  delivered: Type.Integer({ description: 'Recipients whose server accepted the mail.' }),
   bounced: Type.Integer({ description: 'Bounces, hard and soft.' }),
   opens: Type.Integer({ description: 'Events `opened`.' }),
   clicks: Type.Integer({ description: 'Events `clicked`.' }),
 }
 
-const FRACTIONS = {
-  open_rate: Type.Number({ description: 'Emails that were opened, of those delivered, 0..1.' }),
-  click_rate: Type.Number({ description: 'Emails that were clicked in, of those delivered, 0..1.' }),
+const RATE_FIELDS = {
+  open_rate: Type.Number({ description: 'Opened emails divided by delivered, 0..1.' }),
+  click_rate: Type.Number({ description: 'Clicked emails divided by delivered, 0..1.' }),
 }
 
 export const Overview = Type.Object({
-  ...COUNT,
-  complaints: Type.Integer({ description: 'Complaints that came in.' }),
-  delivery_rate: Type.Number({ description: 'Delivered of those sent, 0..1.' }),
-  ...FRACTIONS,
+  ...COUNT_FIELDS,
+  complaints: Type.Integer({ description: 'Complaints received.' }),
+  delivery_rate: Type.Number({ description: 'Delivered divided by sent, 0..1.' }),
+  ...RATE_FIELDS,
   total_sent: Type.Integer({ description: 'The same as sent.' }),
   total_delivered: Type.Integer({ description: 'The same as delivered.' }),
   total_bounced: Type.Integer({ description: 'The same as bounced.' }),
@@ -34,36 +34,36 @@ export const Overview = Type.Object({
   delivery_rate_pct: Type.Number({ description: 'delivery_rate in per cent, 0..100.' }),
   open_rate_pct: Type.Number({ description: 'open_rate in per cent.' }),
   click_rate_pct: Type.Number({ description: 'click_rate in per cent.' }),
-  bounce_rate_pct: Type.Number({ description: 'Bounced of those sent, in per cent.' }),
+  bounce_rate_pct: Type.Number({ description: 'Bounced divided by sent, in per cent.' }),
   machine_opens: Type.Integer({
     description:
-      'Pictures that scanners, prefetchers and image proxies loaded, those of Gmail among them: in no other figure.',
+      'Images loaded by scanners, prefetchers and image proxies, Gmail included; no other count includes them.',
   }),
-  machine_clicks: Type.Integer({ description: 'Links that such machines followed: in no other figure.' }),
+  machine_clicks: Type.Integer({ description: 'Links followed by such machines; no other count includes them.' }),
 })
 export type Overview = Static<typeof Overview>
 
-/** What a time series can have. */
+/** Metrics of a time series. */
 export const METRICS = ['sent', 'delivered', 'bounced', 'opens', 'clicks'] as const
 export type Metric = (typeof METRICS)[number]
 
 export const TimePoint = Type.Object({
   date: Type.String({ description: 'Day in UTC, YYYY-MM-DD.' }),
-  ...Object.fromEntries(METRICS.map((metric) => [metric, Type.Optional(COUNT[metric])])),
+  ...Object.fromEntries(METRICS.map((metric) => [metric, Type.Optional(COUNT_FIELDS[metric])])),
 })
 export type TimePoint = { date: string } & Partial<Record<Metric, number>>
 
 export const DomainRecord = Type.Object({
   domain: Type.String({ description: 'Domain of recipients, in lower case; international names as A-labels.' }),
-  sent: COUNT.sent,
-  delivered: COUNT.delivered,
-  bounced: COUNT.bounced,
-  ...FRACTIONS,
+  sent: COUNT_FIELDS.sent,
+  delivered: COUNT_FIELDS.delivered,
+  bounced: COUNT_FIELDS.bounced,
+  ...RATE_FIELDS,
 })
 export type DomainRecord = Static<typeof DomainRecord>
 
 /** `{data, period}`. */
-export const Answer = <T extends Parameters<typeof Type.Array>[0]>(schema: T) =>
+export const PeriodBody = <T extends Parameters<typeof Type.Array>[0]>(schema: T) =>
   Type.Object({ data: schema, period: PeriodRecord })
 
 export const DEFAULT_DOMAINS = 10
@@ -72,46 +72,44 @@ export const MAX_DOMAINS = 1000
 export const PeriodQuery = Type.Object(PERIOD_FIELDS)
 export const TimeseriesQuery = Type.Object({
   ...PERIOD_FIELDS,
-  metrics: Type.Optional(
-    Type.String({ description: `Comma list of ${METRICS.join(', ')}; all of them when left out.` }),
-  ),
+  metrics: Type.Optional(Type.String({ description: `Comma-separated list of ${METRICS.join(', ')}. Default: all.` })),
 })
 export const DomainsQuery = Type.Object({
   ...PERIOD_FIELDS,
   limit: Type.Optional(
-    Type.String({ description: `Most domains in the answer, 1 to ${MAX_DOMAINS}; ${DEFAULT_DOMAINS} when left out.` }),
+    Type.String({ description: `Maximum number of domains, 1 to ${MAX_DOMAINS}. Default: ${DEFAULT_DOMAINS}.` }),
   ),
 })
 
-/** The metrics that a query names, in the order of METRICS. Throws 400. */
-export function metricsOf(text: string | undefined): readonly Metric[] {
+/** Parses the metrics of a query, in the order of METRICS. Throws 400. */
+export function parseMetrics(text: string | undefined): readonly Metric[] {
   if (text === undefined) return METRICS
   const names = text.split(',').map((name) => name.trim())
   for (const name of names) {
     if (!METRICS.some((metric) => metric === name))
-      throw badParameter(
+      throw createParameterError(
         'metrics',
-        `There is no metric ${JSON.stringify(name.slice(0, 60))}; metrics is a comma list of ${METRICS.join(', ')}.`,
+        `Unknown metric ${JSON.stringify(name.slice(0, 60))}; metrics must be a comma-separated list of ${METRICS.join(', ')}.`,
       )
   }
   return METRICS.filter((metric) => names.includes(metric))
 }
 
-/** The limit of a query. Throws 400. */
-export function limitOf(text: string | undefined): number {
+/** Parses the limit of a query. Throws 400. */
+export function parseLimit(text: string | undefined): number {
   if (text === undefined) return DEFAULT_DOMAINS
   const limit = /^\d{1,9}$/.test(text) ? Number(text) : 0
   if (limit < 1 || limit > MAX_DOMAINS)
-    throw badParameter('limit', `limit must be a whole number from 1 to ${MAX_DOMAINS}.`)
+    throw createParameterError('limit', `limit must be a whole number from 1 to ${MAX_DOMAINS}.`)
   return limit
 }
 
-const fraction = (rate: number): number => Math.round(rate * 10_000) / 10_000
-const percent = (rate: number): number => Math.round(rate * 10_000) / 100
+const toFraction = (rate: number): number => Math.round(rate * 10_000) / 10_000
+const toPercent = (rate: number): number => Math.round(rate * 10_000) / 100
 
-export function overviewWire(figures: DailyStats, machine: MachineFigures): Overview {
-  const { sent, delivered, bounced, opens, clicks, complaints, unsubscribes } = figures
-  const { delivery, bounce, open, click } = ratesOf(figures)
+export function toOverviewWire(stats: DailyStats, machine: MachineStats): Overview {
+  const { sent, delivered, bounced, opens, clicks, complaints, unsubscribes } = stats
+  const { delivery, bounce, open, click } = computeRates(stats)
   return {
     sent,
     delivered,
@@ -119,39 +117,39 @@ export function overviewWire(figures: DailyStats, machine: MachineFigures): Over
     opens,
     clicks,
     complaints,
-    delivery_rate: fraction(delivery),
-    open_rate: fraction(open),
-    click_rate: fraction(click),
+    delivery_rate: toFraction(delivery),
+    open_rate: toFraction(open),
+    click_rate: toFraction(click),
     total_sent: sent,
     total_delivered: delivered,
     total_bounced: bounced,
     total_opens: opens,
     total_clicks: clicks,
     total_unsubscribes: unsubscribes,
-    delivery_rate_pct: percent(delivery),
-    open_rate_pct: percent(open),
-    click_rate_pct: percent(click),
-    bounce_rate_pct: percent(bounce),
+    delivery_rate_pct: toPercent(delivery),
+    open_rate_pct: toPercent(open),
+    click_rate_pct: toPercent(click),
+    bounce_rate_pct: toPercent(bounce),
     machine_opens: machine.opens,
     machine_clicks: machine.clicks,
   }
 }
 
-export const timePointWire = (figures: DayFigures, metrics: readonly Metric[]): TimePoint => ({
-  date: dayText(figures.day),
-  ...Object.fromEntries(metrics.map((metric) => [metric, figures[metric]])),
+export const toTimePointWire = (stats: DayStats, metrics: readonly Metric[]): TimePoint => ({
+  date: formatDay(stats.day),
+  ...Object.fromEntries(metrics.map((metric) => [metric, stats[metric]])),
 })
 
-export function domainWire(figures: DomainFigures): DomainRecord {
-  const { domain, sent, delivered, bounced } = figures
-  const { open, click } = ratesOf(figures)
-  return { domain, sent, delivered, bounced, open_rate: fraction(open), click_rate: fraction(click) }
+export function toDomainWire(stats: DomainStats): DomainRecord {
+  const { domain, sent, delivered, bounced } = stats
+  const { open, click } = computeRates(stats)
+  return { domain, sent, delivered, bounced, open_rate: toFraction(open), click_rate: toFraction(click) }
 }
 
-/** RFC 4180, a line a day. */
-export const csvOf = (figures: readonly DayFigures[]): string =>
+/** CSV (RFC 4180) with one line per day. */
+export const toCsv = (stats: readonly DayStats[]): string =>
   [
     `date,${METRICS.join(',')}`,
-    ...figures.map((ofDay) => [dayText(ofDay.day), ...METRICS.map((metric) => ofDay[metric])].join(',')),
+    ...stats.map((day) => [formatDay(day.day), ...METRICS.map((metric) => day[metric])].join(',')),
     '',
   ].join('\r\n')

@@ -1,6 +1,6 @@
 /**
- * @module The figures counted anew from the rows that they stand for: emails, recipients, events, complaints. For `tassis check`, and for whoever changes such
- * rows afterwards. The migration that made the table counts in the same way.
+ * @module Recounts stats from emails, recipients, events and complaints: for `tassis check`, and for code that changes
+ * such rows later. The migration that created the table counts the same way.
  */
 
 import { addToRow, type DailyField } from '#features/core/events/daily-stats.ts'
@@ -18,43 +18,43 @@ const DOMAIN = `substr(address, length(rtrim(address, replace(address, '@', ''))
 
 const UNSENT = [statusCode('rejected'), statusCode('cancelled')].join(', ')
 
-/** What one email stands for, figure by figure: rows (account_id, at, domain, field); domain null when nobody knows it. */
-const contributions = (whereEmail: string): string => `
+/** The contributions of emails: rows (account_id, at, domain, field); domain is null when unknown. */
+const contributionsSql = (whereEmail: string): string => `
   SELECT account_id, created_at AS at, ${DOMAIN} AS domain, 'sent' AS field FROM emails JOIN recipients ON email_id = emails.id
     WHERE sandbox = 0 AND recipients.status NOT IN (${UNSENT}) ${whereEmail}
   UNION ALL SELECT account_id, recipients.delivered_at, ${DOMAIN}, 'delivered' FROM emails JOIN recipients ON email_id = emails.id
     WHERE sandbox = 0 AND recipients.delivered_at IS NOT NULL ${whereEmail}
   UNION ALL SELECT account_id, at, domain, CASE type WHEN ${toEventCode('bounced')} THEN 'bounced' WHEN ${toEventCode('opened')} THEN 'opens'
       WHEN ${toEventCode('clicked')} THEN 'clicks' ELSE 'unsubscribes' END
-    FROM (${eventsOf(['bounced', 'opened', 'clicked', 'unsubscribed'], whereEmail)})
+    FROM (${eventsSql(['bounced', 'opened', 'clicked', 'unsubscribed'], whereEmail)})
   UNION ALL SELECT complaints.account_id, complaints.created_at, ${DOMAIN}, 'complaints' FROM complaints JOIN emails ON emails.id = complaints.email_id
     LEFT JOIN recipients ON recipients.id = recipient_id WHERE sandbox = 0 AND feedback_type <> '${NOT_SPAM}' ${whereEmail}`
 
-function eventsOf(types: readonly Parameters<typeof toEventCode>[0][], whereEmail: string): string {
+function eventsSql(types: readonly Parameters<typeof toEventCode>[0][], whereEmail: string): string {
   return `SELECT events.account_id, events.email_id, at, type, ${DOMAIN} AS domain FROM emails JOIN events ON events.email_id = emails.id
     LEFT JOIN recipients ON recipients.id = recipient_id AND recipients.email_id = emails.id
     WHERE type IN (${types.map(toEventCode).join(', ')}) AND sandbox = 0 ${whereEmail}`
 }
 
-/** Emails at the time of their first event of a type: in each domain, and (domain '') anywhere. */
-const firsts = (type: 'opened' | 'clicked', field: DailyField, whereEmail: string): string => `
-  SELECT account_id, min(at) AS at, domain, '${field}' AS field FROM (${eventsOf([type], whereEmail)})
+/** The first event of a type per email: in each domain, and (domain '') in any. */
+const firstEventsSql = (type: 'opened' | 'clicked', field: DailyField, whereEmail: string): string => `
+  SELECT account_id, min(at) AS at, domain, '${field}' AS field FROM (${eventsSql([type], whereEmail)})
     WHERE domain IS NOT NULL GROUP BY email_id, domain
-  UNION ALL SELECT account_id, min(at), '', '${field}' FROM (${eventsOf([type], whereEmail)}) GROUP BY email_id`
+  UNION ALL SELECT account_id, min(at), '', '${field}' FROM (${eventsSql([type], whereEmail)}) GROUP BY email_id`
 
 /**
- * SQL of every figure as the rows say: (account, day, domain, field, n).
- * @param whereEmail such as `AND emails.id = ?1`: only what these emails stand for
+ * SQL that recounts all stats: (account, day, domain, field, n).
+ * @param whereEmail such as `AND emails.id = ?1`, to recount only these emails
  */
 export const recountSql = (whereEmail = ''): string => `
   SELECT account_id AS account, at / ${DAY_MS} AS day, domain, field, count(*) AS n FROM (
-    SELECT account_id, at, domain, field FROM (${contributions(whereEmail)}) WHERE domain IS NOT NULL
-    UNION ALL SELECT account_id, at, '', field FROM (${contributions(whereEmail)})
-    UNION ALL ${firsts('opened', 'openedEmails', whereEmail)}
-    UNION ALL ${firsts('clicked', 'clickedEmails', whereEmail)})
+    SELECT account_id, at, domain, field FROM (${contributionsSql(whereEmail)}) WHERE domain IS NOT NULL
+    UNION ALL SELECT account_id, at, '', field FROM (${contributionsSql(whereEmail)})
+    UNION ALL ${firstEventsSql('opened', 'openedEmails', whereEmail)}
+    UNION ALL ${firstEventsSql('clicked', 'clickedEmails', whereEmail)})
   GROUP BY 1, 2, 3, 4`
 
-interface Recounted {
+interface RecountRow {
   readonly account: number
   readonly day: number
   readonly domain: string
@@ -63,14 +63,15 @@ interface Recounted {
 }
 
 const sql = prepareStatements((db) => ({
-  ofEmail: db.prepare<Recounted, [number]>(recountSql('AND emails.id = ?1')),
+  ofEmail: db.prepare<RecountRow, [number]>(recountSql('AND emails.id = ?1')),
 }))
 
 /**
- * Runs `change`, which alters rows of one email that figures stand for (a recipient's address, an event, a complaint), and puts the figures right: what the
- * email stood for is taken out, what it stands for then is put in. Not for what `countDaily` counts itself. Some 0.2 ms.
+ * Runs `change`, which alters rows of one email that stats count (a recipient's address, an event, a complaint), and
+ * corrects the stats: subtracts the email's contributions before, and adds those after. Not for changes that
+ * `countDaily` counts. Some 0.2 ms.
  */
-export function keepFigures<T>(tx: Tx, emailId: number, change: () => T): T {
+export function changeWithRecount<T>(tx: Tx, emailId: number, change: () => T): T {
   const { ofEmail } = sql(tx.db)
   const before = ofEmail.all(emailId)
   const result = change()

@@ -4,24 +4,24 @@ import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { csvResponseSpec } from '#platform/http/csv.ts'
-import { busiestDomains } from './domains.ts'
-import { daysOf, figuresOf, machineFiguresOf } from './figures.ts'
+import { findBusiestDomains } from './domains.ts'
 import {
-  Answer,
-  csvOf,
   DomainRecord,
   DomainsQuery,
-  domainWire,
-  limitOf,
-  metricsOf,
   Overview,
-  overviewWire,
+  PeriodBody,
   PeriodQuery,
+  parseLimit,
+  parseMetrics,
   TimePoint,
   TimeseriesQuery,
-  timePointWire,
+  toCsv,
+  toDomainWire,
+  toOverviewWire,
+  toTimePointWire,
 } from './model.ts'
-import { periodOf, periodWire } from './period.ts'
+import { parsePeriod, toPeriodWire } from './period.ts'
+import { readDays, readMachineStats, sumStats } from './stats.ts'
 
 const tags = ['Analytics']
 const READS = requires('analytics:read')
@@ -32,17 +32,17 @@ export const analyticsRoutes = (app: App) =>
     .get(
       '/overview',
       ({ actor, query }) => {
-        const period = periodOf(query, app.clock.now())
+        const period = parsePeriod(query, app.clock.now())
         const { accountId } = actor
-        const data = overviewWire(figuresOf(app.db, accountId, period), machineFiguresOf(app.db, accountId, period))
-        return { data, period: periodWire(period) }
+        const data = toOverviewWire(sumStats(app.db, accountId, period), readMachineStats(app.db, accountId, period))
+        return { data, period: toPeriodWire(period) }
       },
       {
         query: PeriodQuery,
-        response: Answer(Overview),
+        response: PeriodBody(Overview),
         detail: {
           summary: 'Sum up a period',
-          description: 'Counts and rates of a period. Mail that was only captured is in none of them.',
+          description: 'Counts and rates of a period. Captured mail is not counted.',
           tags,
           ...READS,
         },
@@ -51,19 +51,19 @@ export const analyticsRoutes = (app: App) =>
     .get(
       '/timeseries',
       ({ actor, query }) => {
-        const period = periodOf(query, app.clock.now())
-        const metrics = metricsOf(query.metrics)
+        const period = parsePeriod(query, app.clock.now())
+        const metrics = parseMetrics(query.metrics)
         return {
-          data: daysOf(app.db, actor.accountId, period).map((figures) => timePointWire(figures, metrics)),
-          period: periodWire(period),
+          data: readDays(app.db, actor.accountId, period).map((stats) => toTimePointWire(stats, metrics)),
+          period: toPeriodWire(period),
         }
       },
       {
         query: TimeseriesQuery,
-        response: Answer(Type.Array(TimePoint)),
+        response: PeriodBody(Type.Array(TimePoint)),
         detail: {
-          summary: 'Figures day by day',
-          description: 'Every day of the period in order, in UTC; days on which nothing happened have zeros.',
+          summary: 'Get stats by day',
+          description: 'Every day of the period in order, in UTC; days without activity have zeros.',
           tags,
           ...READS,
         },
@@ -72,16 +72,16 @@ export const analyticsRoutes = (app: App) =>
     .get(
       '/domains',
       async ({ actor, query }) => {
-        const period = periodOf(query, app.clock.now())
-        const domains = await busiestDomains(app, actor.accountId, period, limitOf(query.limit))
-        return { data: domains.map(domainWire), period: periodWire(period) }
+        const period = parsePeriod(query, app.clock.now())
+        const domains = await findBusiestDomains(app, actor.accountId, period, parseLimit(query.limit))
+        return { data: domains.map(toDomainWire), period: toPeriodWire(period) }
       },
       {
         query: DomainsQuery,
-        response: Answer(Type.Array(DomainRecord)),
+        response: PeriodBody(Type.Array(DomainRecord)),
         detail: {
-          summary: 'Figures by recipient domain',
-          description: 'The domains that most was sent to in the period, by that and then by name.',
+          summary: 'Get stats by recipient domain',
+          description: 'The busiest recipient domains of the period; ties are sorted by name.',
           tags,
           ...READS,
         },
@@ -90,18 +90,18 @@ export const analyticsRoutes = (app: App) =>
     .get(
       '/export',
       ({ actor, query, set }) => {
-        const period = periodOf(query, app.clock.now())
-        const { from, to } = periodWire(period)
+        const period = parsePeriod(query, app.clock.now())
+        const { from, to } = toPeriodWire(period)
         set.headers['content-type'] = 'text/csv; charset=utf-8'
         set.headers['content-disposition'] = `attachment; filename="analytics-${from}-${to}.csv"`
-        return csvOf(daysOf(app.db, actor.accountId, period))
+        return toCsv(readDays(app.db, actor.accountId, period))
       },
       {
         query: PeriodQuery,
         detail: {
           summary: 'Export the days of a period as CSV',
           tags,
-          ...csvResponseSpec('Columns date, sent, delivered, bounced, opens and clicks; a line a day, in order.'),
+          ...csvResponseSpec('Columns date, sent, delivered, bounced, opens and clicks; one line per day, in order.'),
           ...READS,
         },
       },

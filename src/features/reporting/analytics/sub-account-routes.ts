@@ -1,13 +1,13 @@
-/** @module Figures of sub-accounts: GET /v1/analytics/aggregate and GET /v1/accounts/{id}/analytics. */
+/** @module Stats of sub-accounts: GET /v1/analytics/aggregate and GET /v1/accounts/{id}/analytics. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { getSubAccount } from '#features/people/sub-accounts/sub-accounts.ts'
-import { Aggregate, aggregateOf } from './aggregate.ts'
-import { figuresOf, machineFiguresOf } from './figures.ts'
-import { Answer, Overview, overviewWire, PeriodQuery } from './model.ts'
-import { periodOf, periodWire } from './period.ts'
+import { Aggregate, aggregateStats } from './aggregate.ts'
+import { Overview, PeriodBody, PeriodQuery, toOverviewWire } from './model.ts'
+import { parsePeriod, toPeriodWire } from './period.ts'
+import { readMachineStats, sumStats } from './stats.ts'
 
 export const subAccountAnalyticsRoutes = (app: App) =>
   new Elysia({ prefix: '/v1' })
@@ -15,15 +15,15 @@ export const subAccountAnalyticsRoutes = (app: App) =>
     .get(
       '/analytics/aggregate',
       async ({ actor, query }) => {
-        const period = periodOf(query, app.clock.now())
-        return { data: await aggregateOf(app, actor, period), period: periodWire(period) }
+        const period = parsePeriod(query, app.clock.now())
+        return { data: await aggregateStats(app, actor, period), period: toPeriodWire(period) }
       },
       {
         query: PeriodQuery,
-        response: Answer(Aggregate),
+        response: PeriodBody(Aggregate),
         detail: {
           summary: 'Sum up a period over all sub-accounts',
-          description: 'Totals of your account and its sub-accounts together, and each by itself.',
+          description: 'Totals of your account with its sub-accounts, and the stats of each.',
           tags: ['Analytics'],
           ...requires('analytics:read', 'sub_accounts:manage'),
         },
@@ -33,17 +33,17 @@ export const subAccountAnalyticsRoutes = (app: App) =>
       '/accounts/:id/analytics',
       ({ actor, params: { id }, query }) => {
         const { account } = getSubAccount(app, actor, id)
-        const period = periodOf(query, app.clock.now())
-        const data = overviewWire(figuresOf(app.db, account.id, period), machineFiguresOf(app.db, account.id, period))
-        return { data, period: periodWire(period) }
+        const period = parsePeriod(query, app.clock.now())
+        const data = toOverviewWire(sumStats(app.db, account.id, period), readMachineStats(app.db, account.id, period))
+        return { data, period: toPeriodWire(period) }
       },
       {
         params: Type.Object({ id: Type.String({ description: 'Id of the sub-account.' }) }),
         query: PeriodQuery,
-        response: Answer(Overview),
+        response: PeriodBody(Overview),
         detail: {
           summary: 'Sum up a period of a sub-account',
-          description: 'Counts and rates, as /v1/analytics/overview gives them.',
+          description: 'Counts and rates, as in /v1/analytics/overview.',
           tags: ['Sub-accounts'],
           ...requires('sub_accounts:manage'),
         },

@@ -1,37 +1,37 @@
 /**
- * @module Holds what a model said against the figures it was given. A finding stays only when it cites figures of the account by name with their values,
- * when every number in its text is one of those, and when its text is plain (text-check.ts): no address, no host but those in the figures, no link, no
- * markup. Never mends a text, and takes no number on trust.
+ * @module Validates a model's report against the stats it was given. A finding stays only if it cites stats by name
+ * with their exact values, if every number in its text is one of these, and if its text is plain (text-check.ts): no
+ * address, no unknown host, no link, no markup. Never edits a text.
  */
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { readMember } from '#platform/llm.ts'
 import { AREAS, type GroundedFinding, isCritical, MAX_FINDINGS, SEVERITIES } from './findings.ts'
-import { createTextCheck, isSame, plain, type Sayable, type TextCheck } from './text-check.ts'
+import { type AllowedNumbers, createTextCheck, isSameNumber, type TextCheck, toPlainText } from './text-check.ts'
 
-export interface Checked {
-  /** Undefined where the one of the model does not hold. */
+export interface CheckedAnswer {
+  /** Undefined if the model's summary failed the check. */
   readonly summary: string | undefined
   readonly findings: readonly GroundedFinding[]
-  /** Findings that did not hold. */
+  /** Number of findings that failed the check. */
   readonly dropped: number
 }
 
 const MAX_SUMMARY_LENGTH = 1200
 const MAX_TEXT_LENGTH = 600
 
-const oneOf = (values: readonly string[]) => Type.Union(values.map((value) => Type.Literal(value)))
+const literalUnion = (values: readonly string[]) => Type.Union(values.map((value) => Type.Literal(value)))
 
 const Evidence = Type.Object({ metric: Type.String({ maxLength: 200 }), value: Type.Number() })
-const Said = Type.Object({
-  severity: oneOf(SEVERITIES),
-  area: oneOf(AREAS),
+const RawFindingSchema = Type.Object({
+  severity: literalUnion(SEVERITIES),
+  area: literalUnion(AREAS),
   observation: Type.String({ minLength: 1, maxLength: MAX_TEXT_LENGTH }),
   recommendation: Type.String({ minLength: 1, maxLength: MAX_TEXT_LENGTH }),
   evidence: Type.Array(Evidence, { minItems: 1, maxItems: 20 }),
 })
 
-interface SaidFinding {
+interface RawFinding {
   readonly severity: GroundedFinding['severity']
   readonly area: GroundedFinding['area']
   readonly observation: string
@@ -39,9 +39,9 @@ interface SaidFinding {
   readonly evidence: readonly { readonly metric: string; readonly value: number }[]
 }
 
-const isSaidFinding = (value: unknown): value is SaidFinding => Value.Check(Said, value)
+const isRawFinding = (value: unknown): value is RawFinding => Value.Check(RawFindingSchema, value)
 
-/** What the endpoint is asked to hold the model to. Bounds are checked here: not every endpoint knows them. */
+/** The schema sent to the endpoint. Limits are checked here, because not every endpoint supports them. */
 export const ANSWER_SCHEMA = {
   type: 'object',
   additionalProperties: false,
@@ -74,50 +74,53 @@ export const ANSWER_SCHEMA = {
   },
 } as const
 
-/** What holds of an answer; undefined when it is no report at all. */
-export function checkAnswer(answer: unknown, metrics: ReadonlyMap<string, number>): Checked | undefined {
+/** The parts of an answer that pass the check; undefined when it is no report. */
+export function checkAnswer(answer: unknown, metrics: ReadonlyMap<string, number>): CheckedAnswer | undefined {
   const summary = readMember(answer, 'summary')
-  const said = readMember(answer, 'findings')
-  if (typeof summary !== 'string' || !Array.isArray(said)) return undefined
+  const rawFindings = readMember(answer, 'findings')
+  if (typeof summary !== 'string' || !Array.isArray(rawFindings)) return undefined
   const text = createTextCheck(metrics)
   const findings: GroundedFinding[] = []
-  for (const finding of said.slice(0, MAX_FINDINGS)) {
-    const held = isSaidFinding(finding) ? holds(finding, metrics, text) : undefined
-    if (held) findings.push(held)
+  for (const finding of rawFindings.slice(0, MAX_FINDINGS)) {
+    const grounded = isRawFinding(finding) ? groundFinding(finding, metrics, text) : undefined
+    if (grounded) findings.push(grounded)
   }
-  const plainSummary = plain(summary)
+  const plainSummary = toPlainText(summary)
   const cited = new Set(findings.flatMap(({ metrics: names }) => names))
-  const inSummary: Sayable = {
-    figures: figuresIn(metrics, (name) => name.startsWith('total.') || cited.has(name)),
+  const summaryNumbers: AllowedNumbers = {
+    figures: selectMetrics(metrics, (name) => name.startsWith('total.') || cited.has(name)),
     guidelines: 'named',
   }
   return {
     summary:
-      plainSummary.length > 0 && plainSummary.length <= MAX_SUMMARY_LENGTH && text(plainSummary, inSummary)
+      plainSummary.length > 0 && plainSummary.length <= MAX_SUMMARY_LENGTH && text(plainSummary, summaryNumbers)
         ? plainSummary
         : undefined,
     findings,
-    dropped: said.length - findings.length,
+    dropped: rawFindings.length - findings.length,
   }
 }
 
-function holds(
-  { severity, area, observation, recommendation, evidence }: SaidFinding,
+function groundFinding(
+  { severity, area, observation, recommendation, evidence }: RawFinding,
   metrics: ReadonlyMap<string, number>,
   text: TextCheck,
 ): GroundedFinding | undefined {
   for (const { metric, value } of evidence) {
-    const figure = metrics.get(metric)
-    if (figure === undefined || !isSame(String(value), figure)) return undefined
+    const stat = metrics.get(metric)
+    if (stat === undefined || !isSameNumber(String(value), stat)) return undefined
   }
   const names = [...new Set(evidence.map(({ metric }) => metric))]
-  const figures = figuresIn(metrics, (name) => names.includes(name))
-  // What rests on guidelines alone says nothing of the account.
-  if (figures.size === 0) return undefined
-  const texts = [plain(observation), plain(recommendation)] as const
-  // Again, since some characters become several.
+  const stats = selectMetrics(metrics, (name) => names.includes(name))
+  // A finding that cites only guidelines is not about the account.
+  if (stats.size === 0) return undefined
+  const texts = [toPlainText(observation), toPlainText(recommendation)] as const
+  // Checked again: normalisation can expand a character into several.
   if (!texts.every((one) => one !== '' && one.length <= MAX_TEXT_LENGTH)) return undefined
-  if (!text(texts[0], { figures, guidelines: 'named' }) || !text(texts[1], { figures, guidelines: 'wished' }))
+  if (
+    !text(texts[0], { figures: stats, guidelines: 'named' }) ||
+    !text(texts[1], { figures: stats, guidelines: 'wished' })
+  )
     return undefined
   return {
     severity: severity === 'critical' && !names.some((name) => isCritical(metrics, name)) ? 'warn' : severity,
@@ -128,6 +131,9 @@ function holds(
   }
 }
 
-/** Of the figures those of the account that are wanted: guidelines and the period are the same for everybody. */
-const figuresIn = (metrics: ReadonlyMap<string, number>, isWanted: (name: string) => boolean): Map<string, number> =>
+/** Selects stats of the account; guidelines and the period are the same for every account. */
+const selectMetrics = (
+  metrics: ReadonlyMap<string, number>,
+  isWanted: (name: string) => boolean,
+): Map<string, number> =>
   new Map([...metrics].filter(([name]) => !/^(?:guideline|period)\./.test(name) && isWanted(name)))

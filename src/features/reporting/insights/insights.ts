@@ -1,4 +1,4 @@
-/** @module Reports on the figures of an account: stored, listed, acknowledged. The only writer of `insights`. */
+/** @module Stores, lists and acknowledges reports. The only writer of `insights`. */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
@@ -49,11 +49,11 @@ const sql = prepareStatements((db) => ({
   acknowledge: db.prepare('UPDATE insights SET acknowledged_at = ? WHERE id = ?'),
 }))
 
-/** When the newest report of an account was made; undefined: there is none. */
-export const lastGeneratedAt = (db: Database, accountId: number): Millis | undefined =>
+/** When the account's newest report was generated; undefined if there is none. */
+export const findLastGeneratedAt = (db: Database, accountId: number): Millis | undefined =>
   sql(db).last.get(accountId)?.at ?? undefined
 
-/** Stores a report and tells of it; returns its public id. */
+/** Stores a report and emits its event; returns its public id. */
 export function storeInsight(app: App, tx: Tx, actor: Actor, insight: NewInsight): string {
   const now = app.eventTime()
   const uuid = newUuid()
@@ -81,7 +81,7 @@ export function storeInsight(app: App, tx: Tx, actor: Actor, insight: NewInsight
   return id
 }
 
-/** 404 when the account has no such report. */
+/** Returns a report. Throws 404 when the account has no such report. */
 export function getInsight(db: Database, accountId: number, id: string): Insight {
   const uuid = parseUuid(id)
   const insight = uuid && sql(db).byUuid.get(uuid, accountId)
@@ -98,7 +98,7 @@ export function listInsights(db: Database, accountId: number, page: RowWindow): 
   }
 }
 
-/** Notes that somebody has read the report; the first time counts. 404 when there is none. */
+/** Records that a user has read the report; later calls change nothing. Throws 404 when there is none. */
 export function acknowledgeInsight(app: App, actor: Actor, id: string): Promise<Insight> {
   return app.commit.write((tx) => {
     const insight = getInsight(tx.db, actor.accountId, id)

@@ -3,33 +3,33 @@ import { type Static, Type } from '@sinclair/typebox'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { Nullable, StringEnum, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { AREAS, type Finding, SEVERITIES } from './findings.ts'
+import { AREAS, type InsightFinding, SEVERITIES } from './findings.ts'
 import type { Insight } from './insights.ts'
 
 const FindingRecord = Type.Object({
   severity: StringEnum(SEVERITIES, { description: 'info, warn or critical.' }),
   area: StringEnum(AREAS, { description: 'deliverability, reputation, performance or security.' }),
-  observation: Type.String({ description: 'What the figures show. Plain text.' }),
+  observation: Type.String({ description: 'What the stats show. Plain text.' }),
   recommendation: Type.String({ description: 'What to do about it. Plain text.' }),
 })
 
 export const InsightRecord = Type.Object({
   id: Uuid({ description: 'Id of the report.' }),
-  account_id: Uuid({ description: 'Account that it is about.' }),
-  generated_at: Timestamp({ description: 'When it was made.' }),
-  period_start: Timestamp({ description: 'First instant that its figures are of.' }),
-  period_end: Timestamp({ description: 'Last instant that its figures are of.' }),
+  account_id: Uuid({ description: 'Account that the report covers.' }),
+  generated_at: Timestamp({ description: 'When it was generated.' }),
+  period_start: Timestamp({ description: 'Start of the period that the report covers.' }),
+  period_end: Timestamp({ description: 'End of the period that the report covers.' }),
   model: Type.String({ description: 'Language model that was asked.' }),
   input_tokens: Type.Integer({
-    description: 'Tokens of the question, as the endpoint counted them; 0 where it did not.',
+    description: 'Tokens of the prompt, as counted by the endpoint; 0 if not counted.',
   }),
-  output_tokens: Type.Integer({ description: 'Tokens of the answer; 0 where they were not counted.' }),
-  summary: Type.String({ description: 'The report in some sentences. Plain text.' }),
+  output_tokens: Type.Integer({ description: 'Tokens of the answer; 0 if not counted.' }),
+  summary: Type.String({ description: 'The report in a few sentences. Plain text.' }),
   findings: Type.Array(FindingRecord, { description: 'At most 20.' }),
   raw_markdown: Type.String({
-    description: 'The whole report as Markdown, with the figures that each finding rests on.',
+    description: 'The whole report as Markdown, with the stats that each finding cites.',
   }),
-  acknowledged_at: Nullable(Timestamp(), { description: 'When it was first acknowledged; null: it was not.' }),
+  acknowledged_at: Nullable(Timestamp(), { description: 'When it was first acknowledged; null if it was not.' }),
 })
 export type InsightRecord = Static<typeof InsightRecord>
 
@@ -43,7 +43,7 @@ export const insightWire = (insight: Insight, accountUuid: string): InsightRecor
   input_tokens: insight.inputTokens,
   output_tokens: insight.outputTokens,
   summary: insight.summary,
-  findings: JSON.parse(insight.findings) as Finding[],
+  findings: JSON.parse(insight.findings) as InsightFinding[],
   raw_markdown: insight.rawMarkdown,
   acknowledged_at: isoTimeOrNull(insight.acknowledgedAt),
 })

@@ -6,16 +6,16 @@ import { authenticated, requires } from '#features/core/app/http.ts'
 import { dataBody, pageBody, timeKey } from '#platform/http/envelope.ts'
 import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
-import type { ReadWebhookStats } from './figures.ts'
-import { createGenerate } from './generate.ts'
+import { createGenerateInsight } from './generate.ts'
 import { acknowledgeInsight, getInsight, listInsights } from './insights.ts'
 import { InsightRecord, insightWire } from './model.ts'
+import type { ReadWebhookStats } from './stats.ts'
 
 const tags = ['Insights']
 const params = Type.Object({ id: Type.String({ description: 'Id of the report.' }) })
 
 export function insightRoutes(app: App, { webhookStats }: { readonly webhookStats: ReadWebhookStats }) {
-  const generate = createGenerate(app, webhookStats)
+  const generate = createGenerateInsight(app, webhookStats)
   return new Elysia({ prefix: '/v1/insights' })
     .use(authenticated)
     .get(
@@ -44,7 +44,7 @@ export function insightRoutes(app: App, { webhookStats }: { readonly webhookStat
         detail: {
           summary: 'Generate a report',
           description:
-            'Of the figures of the last four weeks, by the language model that the operator chose; it is given figures only, and what it says is checked against them. Takes up to a minute. One in 24 hours: otherwise a 429; one that failed does not count. 503 where no model is set up.',
+            "The operator's language model reports on the stats of the last four weeks. It gets stats only, and its answer is checked against them. Takes up to a minute. One report in 24 hours, otherwise a 429; failures do not count. 503 if no model is configured.",
           tags,
           ...requires('account:admin'),
         },
@@ -68,7 +68,7 @@ export function insightRoutes(app: App, { webhookStats }: { readonly webhookStat
         response: DataBody(InsightRecord),
         detail: {
           summary: 'Acknowledge a report',
-          description: 'Notes that it was read. The first time counts.',
+          description: 'Records that the report was read. Later calls change nothing.',
           tags,
           ...requires('account:admin'),
         },

@@ -1,33 +1,37 @@
-/** @module Findings and a summary made of the figures alone, by rules: what is told where nothing that the model said holds. */
-import { GUIDELINES } from './figures.ts'
-import { ENOUGH, type GroundedFinding, isCritical, MAX_FINDINGS } from './findings.ts'
+/**
+ * @module Derives findings and a summary from the stats by fixed rules: the fallback when nothing in the model's answer
+ * is valid.
+ */
+
+import { type GroundedFinding, isCritical, MAX_FINDINGS, MIN_RECIPIENTS } from './findings.ts'
+import { GUIDELINES } from './stats.ts'
 
 type Metrics = ReadonlyMap<string, number>
 
-/** Worst first; one at least, and 20 at most. */
-export function findingsByRule(metrics: Metrics): GroundedFinding[] {
+/** Worst first; at least one and at most 20. */
+export function findProblems(metrics: Metrics): GroundedFinding[] {
   const findings = [
-    ...rates(metrics),
-    ...providers(metrics),
-    ...sendingDomains(metrics),
-    ...webhooks(metrics),
-    ...access(metrics),
-  ].sort((a, b) => ORDER.indexOf(a.severity) - ORDER.indexOf(b.severity))
-  return findings.length > 0 ? findings.slice(0, MAX_FINDINGS) : [nothingStandsOut(metrics)]
+    ...findRateProblems(metrics),
+    ...findProviderProblems(metrics),
+    ...findDomainProblems(metrics),
+    ...findWebhookProblems(metrics),
+    ...findAccessProblems(metrics),
+  ].sort((a, b) => SEVERITY_ORDER.indexOf(a.severity) - SEVERITY_ORDER.indexOf(b.severity))
+  return findings.length > 0 ? findings.slice(0, MAX_FINDINGS) : [noProblemFinding(metrics)]
 }
 
-export function summaryByRule(metrics: Metrics): string {
-  const of = (name: string): number => metrics.get(name) ?? 0
-  if (of('total.sent') === 0) return `No mail was sent in the last ${of('period.days')} days.`
-  return `In the last ${of('period.days')} days mail was sent to ${of('total.sent')} recipients: ${of('total.delivered')} took it, ${of('total.bounced')} bounced, and ${of('total.complaints')} complained.`
+export function summariseStats(metrics: Metrics): string {
+  const read = (name: string): number => metrics.get(name) ?? 0
+  if (read('total.sent') === 0) return `No mail was sent in the last ${read('period.days')} days.`
+  return `In the last ${read('period.days')} days mail was sent to ${read('total.sent')} recipients: ${read('total.delivered')} accepted it, ${read('total.bounced')} bounced, and ${read('total.complaints')} complained.`
 }
 
-const ORDER: readonly GroundedFinding['severity'][] = ['critical', 'warn', 'info']
+const SEVERITY_ORDER: readonly GroundedFinding['severity'][] = ['critical', 'warn', 'info']
 
 const severityOf = (metrics: Metrics, name: string): 'critical' | 'warn' =>
   isCritical(metrics, name) ? 'critical' : 'warn'
 
-function rates(metrics: Metrics): GroundedFinding[] {
+function findRateProblems(metrics: Metrics): GroundedFinding[] {
   const found: GroundedFinding[] = []
   const bounce = metrics.get('total.bounce_pct') ?? 0
   if (bounce >= GUIDELINES.bounce_pct_warn) {
@@ -36,7 +40,7 @@ function rates(metrics: Metrics): GroundedFinding[] {
       area: 'deliverability',
       observation: `${bounce}% of the recipients bounced; the guideline is below ${GUIDELINES.bounce_pct_warn}%.`,
       recommendation:
-        'See the categories of recent bounces. Addresses that do not exist: send only to confirmed ones, and remove those not written to for long. Expired mail: receivers block or limit this host.',
+        'See the categories of recent bounces. For addresses that do not exist, send only to confirmed ones, and remove those unused for a long time. For expired mail, receivers block or limit this host.',
       metrics: ['total.bounce_pct'],
     })
   }
@@ -45,35 +49,35 @@ function rates(metrics: Metrics): GroundedFinding[] {
     found.push({
       severity: severityOf(metrics, 'total.complaint_pct'),
       area: 'reputation',
-      observation: `${complaints}% of those who got the mail complained about it; the guideline is below ${GUIDELINES.complaint_pct_warn}%.`,
-      recommendation: 'Make unsubscribing easy, and write only to people who asked for it.',
+      observation: `${complaints}% of the delivered recipients complained; the guideline is below ${GUIDELINES.complaint_pct_warn}%.`,
+      recommendation: 'Make unsubscribing easy, and send only to people who asked for the mail.',
       metrics: ['total.complaint_pct'],
     })
   }
   return found
 }
 
-function providers(metrics: Metrics): GroundedFinding[] {
+function findProviderProblems(metrics: Metrics): GroundedFinding[] {
   return [...metrics].flatMap(([name, value]): GroundedFinding[] => {
     const label = /^recipients\.(.+)\.bounce_pct$/.exec(name)?.[1]
     if (label === undefined || value < 2 * GUIDELINES.bounce_pct_critical) return []
-    const asked =
+    const attempted =
       (metrics.get(`recipients.${label}.delivered`) ?? 0) + (metrics.get(`recipients.${label}.bounced`) ?? 0)
-    if (asked < ENOUGH) return []
+    if (attempted < MIN_RECIPIENTS) return []
     return [
       {
         severity: 'warn',
         area: 'deliverability',
-        observation: `${label.replaceAll('_', ' ')} did not take the mail for ${value}% of its recipients.`,
+        observation: `${label.replaceAll('_', ' ')} rejected the mail for ${value}% of its recipients.`,
         recommendation:
-          'Look at the replies in the events of these bounces: they say whether addresses are wrong or mail is blocked.',
+          'Check the replies in the events of these bounces: they show whether addresses are wrong or mail is blocked.',
         metrics: [name],
       },
     ]
   })
 }
 
-function sendingDomains(metrics: Metrics): GroundedFinding[] {
+function findDomainProblems(metrics: Metrics): GroundedFinding[] {
   const missing = new Map<string, string[]>()
   for (const [name, value] of metrics) {
     const number = /^sending_domain_(\d+)\.(?:spf|dkim|dmarc)$/.exec(name)?.[1]
@@ -82,13 +86,13 @@ function sendingDomains(metrics: Metrics): GroundedFinding[] {
   return [...missing].map(([number, names]) => ({
     severity: names.some((name) => isCritical(metrics, name)) ? 'critical' : 'warn',
     area: 'security',
-    observation: `Records of sending domain ${number} that were not verified: ${names.map((name) => name.slice(name.indexOf('.') + 1).toUpperCase()).join(', ')}.`,
-    recommendation: 'Publish the DNS records that its details show, and verify the domain again.',
+    observation: `Unverified records of sending domain ${number}: ${names.map((name) => name.slice(name.indexOf('.') + 1).toUpperCase()).join(', ')}.`,
+    recommendation: 'Publish the DNS records shown in its details, and verify the domain again.',
     metrics: names,
   }))
 }
 
-function webhooks(metrics: Metrics): GroundedFinding[] {
+function findWebhookProblems(metrics: Metrics): GroundedFinding[] {
   const off = metrics.get('webhooks.switched_off_by_failures') ?? 0
   const failing = metrics.get('webhooks.failing') ?? 0
   if (off === 0 && failing === 0) return []
@@ -99,15 +103,15 @@ function webhooks(metrics: Metrics): GroundedFinding[] {
       area: 'performance',
       observation:
         off > 0
-          ? `Webhooks that failed again and again and were switched off: ${off}.`
+          ? `Webhooks deactivated after repeated failures: ${off}.`
           : `Webhooks whose last attempt failed: ${failing}.`,
-      recommendation: 'Mend the endpoint, switch the webhook on again, and replay what it missed.',
+      recommendation: 'Fix the endpoint, reactivate the webhook, and replay the missed events.',
       metrics: [name],
     },
   ]
 }
 
-function access(metrics: Metrics): GroundedFinding[] {
+function findAccessProblems(metrics: Metrics): GroundedFinding[] {
   const single = metrics.get('access.users_without_second_factor') ?? 0
   if (single === 0) return []
   return [
@@ -121,10 +125,10 @@ function access(metrics: Metrics): GroundedFinding[] {
   ]
 }
 
-const nothingStandsOut = (metrics: Metrics): GroundedFinding => ({
+const noProblemFinding = (metrics: Metrics): GroundedFinding => ({
   severity: 'info',
   area: 'performance',
   observation: `No figure of the last ${metrics.get('period.days')} days is outside the guidelines.`,
-  recommendation: 'Nothing has to be done.',
+  recommendation: 'No action is needed.',
   metrics: ['total.sent'],
 })

@@ -2,7 +2,7 @@ import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import { accounts } from '#features/core/accounts/tables.ts'
 import { time, uuid } from '#platform/db/columns.ts'
 
-/** A report on the figures of an account, written by a model. */
+/** A report on an account's stats, written by a model. */
 export const insights = sqliteTable(
   'insights',
   {

@@ -1,20 +1,24 @@
 /**
- * @module Whether a text of a model's is plain and says no number that it may not: each is one of the figures given, in the unit it has, or one of the
- * period or a guideline where the words beside it say so. Never mends a text. That a number is right does not make the sentence around it true.
+ * @module Checks that a model's text is plain and contains only permitted numbers: each must be one of the given stats
+ * in its unit, or, next to the right words, one of the period or a guideline. Never edits a text. A correct number does
+ * not make its sentence true.
  */
-import { GUIDELINES } from './figures.ts'
+import { GUIDELINES } from './stats.ts'
 
-/** What a text may say beside the period: figures by name, and guidelines. */
-export interface Sayable {
+/** Numbers that a text may contain besides the period: stats by name, and guidelines. */
+export interface AllowedNumbers {
   readonly figures: ReadonlyMap<string, number>
-  /** `named`: only beside the word, since a guideline is no figure of the account. `wished`: advice, in which any percentage of theirs may stand. */
+  /**
+   * `named`: a guideline only next to the word "guideline", since it is no stat of the account. `wished`: advice, which
+   * may contain any guideline percentage.
+   */
   readonly guidelines: 'named' | 'wished'
 }
 
-export type TextCheck = (text: string, sayable: Sayable) => boolean
+export type TextCheck = (text: string, sayable: AllowedNumbers) => boolean
 
-/** On one line, without characters that cannot be seen. */
-export const plain = (text: string): string =>
+/** Text on one line, without invisible characters. */
+export const toPlainText = (text: string): string =>
   text
     .toWellFormed()
     .normalize('NFKC')
@@ -23,14 +27,17 @@ export const plain = (text: string): string =>
     .trim()
 
 const NUMBER = /\d+(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?/g
-// Some programs take an ideographic full stop for a dot.
+// Some programs treat an ideographic full stop as a dot.
 const HOST = /[\p{L}\p{N}_-][.\u3002]\p{L}{2}|\s\.\p{L}/u
 const MARKUP = /[<>@`|\\[\]{}]|:\/\/|\bwww\.|\b(?:javascript|data|mailto|vbscript|file|https?):/i
-/** Numbers in words, of which nothing can be checked. One is left out: it is more often no number. */
+/** Numbers in words, which cannot be checked. "One" is omitted: it is rarely a number. */
 const NUMBER_WORD =
   /\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundreds?|thousands?|millions?|billions?|dozens?|half|halved|thirds?|quarters?|twice|thrice|doubled?|doubling|tripled?|tripling|quadrupled?|\w+fold)\b/i
 const OTHER_DIGIT = /(?![0-9])\p{N}|[\u2030\u2031]/u
-/** Digits that are read as another number than they are compared as: `2 000`, `1/2`, `100k`, `1.000.000`, `2,5`, `007`, `-5`. */
+/**
+ * Digits that readers parse as another number than this check does: `2 000`, `1/2`, `100k`, `1.000.000`, `2,5`, `007`,
+ * `-5`.
+ */
 const OTHER_NUMBER = new RegExp(
   [
     String.raw`\d[\s'\u2019\u00b4_/*^\u00d7\u00b7:]+\d`,
@@ -43,21 +50,21 @@ const OTHER_NUMBER = new RegExp(
   'iu',
 )
 
-/** Behind a number: a percentage, also the first of `2-5%`. */
+/** After a number: a percentage, also the first of `2-5%`. */
 const PERCENT = /^(?:\s?[-\u2013]\s?\d+(?:\.\d+)?)?\s?(?:%|per ?cent)/i
 const GUIDELINE_BEFORE = /\b(?:guideline|threshold|limit)s?\b[^.;\d]{0,30}$/i
 const GUIDELINE_AFTER = /^\s?(?:%|per ?cent)\s(?:\p{L}+\s){0,2}(?:guideline|threshold|limit)/iu
 
-/** @param metrics all figures that there are, whose names a text may have */
+/** @param metrics all stats; a text may contain their names */
 export function createTextCheck(metrics: ReadonlyMap<string, number>): TextCheck {
-  const names = namesIn(metrics)
+  const names = buildNamePattern(metrics)
   const guidelines: readonly number[] = Object.values(GUIDELINES)
   const periods = [
     { value: metrics.get('period.days'), unit: /^[\s-]?days?\b/i },
     { value: metrics.get('period.weeks'), unit: /^[\s-]?weeks?\b/i },
   ]
   return (text, { figures, guidelines: how }) => {
-    // By what neither joins nor ends a number.
+    // Replaced by a character that neither joins nor ends a number.
     const rest = text.replace(names, ' \u2022 ')
     if ([MARKUP, HOST, OTHER_DIGIT, OTHER_NUMBER, NUMBER_WORD].some((wrong) => wrong.test(rest))) return false
     return [...rest.matchAll(NUMBER)].every(({ 0: number, index }) => {
@@ -65,16 +72,16 @@ export function createTextCheck(metrics: ReadonlyMap<string, number>): TextCheck
       const after = rest.slice(index + number.length)
       const isPercent = PERCENT.test(after)
       for (const [name, value] of figures)
-        if (isSame(written, value) && (!isPercent || name.endsWith('_pct'))) return true
+        if (isSameNumber(written, value) && (!isPercent || name.endsWith('_pct'))) return true
       if (!isPercent) return periods.some(({ value, unit }) => Number(written) === value && unit.test(after))
-      const isSayable = how === 'wished' || GUIDELINE_BEFORE.test(rest.slice(0, index)) || GUIDELINE_AFTER.test(after)
-      return isSayable && guidelines.includes(Number(written))
+      const isAllowed = how === 'wished' || GUIDELINE_BEFORE.test(rest.slice(0, index)) || GUIDELINE_AFTER.test(after)
+      return isAllowed && guidelines.includes(Number(written))
     })
   }
 }
 
-/** Names of figures, and of what they are of: `total.sent`, `gmail.com`, `stream 2`, `week_1`. */
-function namesIn(metrics: ReadonlyMap<string, number>): RegExp {
+/** A pattern of the names of stats and their groups: `total.sent`, `gmail.com`, `stream 2`, `week_1`. */
+function buildNamePattern(metrics: ReadonlyMap<string, number>): RegExp {
   const names = new Set<string>()
   for (const metric of metrics.keys()) {
     const group = metric.slice(0, metric.lastIndexOf('.'))
@@ -90,10 +97,10 @@ function namesIn(metrics: ReadonlyMap<string, number>): RegExp {
 }
 
 /**
- * Whether a number as it is written is a figure: the same, or the figure rounded to the decimals that are written. Whole numbers stay as they are, and
- * a percentage below 10 keeps a decimal at least.
+ * Whether a written number equals a value, or the value rounded to the written decimals. Whole numbers are not rounded,
+ * and a percentage below 10 keeps at least one decimal.
  */
-export function isSame(written: string, figure: number): boolean {
+export function isSameNumber(written: string, figure: number): boolean {
   const value = Number(written)
   if (!Number.isFinite(value)) return false
   if (value === figure) return true

@@ -1,6 +1,7 @@
 /**
- * @module What is known of domains and local parts from lists that others keep: disposable domains (disposable-email-domains-js), free providers
- * (email-providers), roles (role-based-email-addresses). Each list becomes a set when it is first asked; nothing is fetched.
+ * @module Looks up domains and local parts in public lists: disposable domains (disposable-email-domains-js), free
+ * providers (email-providers), roles (role-based-email-addresses). Each list becomes a set on first use; nothing is
+ * fetched.
  */
 import { disposableEmailBlocklist } from 'disposable-email-domains-js'
 import providers from 'email-providers/all.json' with { type: 'json' }
@@ -9,10 +10,10 @@ import roles from 'role-based-email-addresses'
 import { getPublicSuffix } from 'tldts'
 import { toALabels } from '#protocols/address/domain.ts'
 
-/** Providers that the list does not have. */
-const MORE_PROVIDERS = ['tutanota.com', 'tutanota.de', 'tutamail.com', 'tuta.com', 'tuta.io', 'keemail.me']
-/** In the list of providers, and none: RFC 2606 §3 and domains that stand for any. */
-const NO_PROVIDERS = new Set([
+/** Providers missing from the list. */
+const EXTRA_PROVIDERS = ['tutanota.com', 'tutanota.de', 'tutamail.com', 'tuta.com', 'tuta.io', 'keemail.me']
+/** Listed by mistake: domains of RFC 2606 §3, and placeholders. */
+const NOT_PROVIDERS = new Set([
   'example.com',
   'example.net',
   'example.org',
@@ -21,29 +22,31 @@ const NO_PROVIDERS = new Set([
   'test.com',
 ])
 
-const once = <T>(make: () => T): (() => T) => {
-  let made: { readonly value: T } | undefined
+const lazy = <T>(make: () => T): (() => T) => {
+  let cached: { readonly value: T } | undefined
   return () => {
-    made ??= { value: make() }
-    return made.value
+    cached ??= { value: make() }
+    return cached.value
   }
 }
 
-const setOf = (domains: readonly string[]): ReadonlySet<string> =>
+const toDomainSet = (domains: readonly string[]): ReadonlySet<string> =>
   new Set(domains.flatMap((domain) => toALabels(domain.toLowerCase()) ?? []))
 
-const disposableDomains = once(() => setOf(disposableEmailBlocklist()))
-const freeDomains = once(() => setOf([...providers, ...MORE_PROVIDERS].filter((domain) => !NO_PROVIDERS.has(domain))))
-const roleNames = once(() => new Set(roles))
-const bigDomains = once(() =>
-  setOf(bigProviders.filter((domain) => !NO_PROVIDERS.has(domain) && !isDisposable(domain))),
+const disposableDomains = lazy(() => toDomainSet(disposableEmailBlocklist()))
+const freeDomains = lazy(() =>
+  toDomainSet([...providers, ...EXTRA_PROVIDERS].filter((domain) => !NOT_PROVIDERS.has(domain))),
+)
+const roleNames = lazy(() => new Set(roles))
+const bigDomains = lazy(() =>
+  toDomainSet(bigProviders.filter((domain) => !NOT_PROVIDERS.has(domain) && !isDisposable(domain))),
 )
 
-/** Whether a domain (A-labels, lower case), or a parent of it that somebody registered, hands out addresses to throw away. */
+/** Whether a domain (A-labels, lower case), or one of its registrable parents, offers disposable addresses. */
 export function isDisposable(domain: string): boolean {
   const listed = disposableDomains()
   if (listed.has(domain)) return true
-  // With those that registries are not alone in selling under: the neighbours below such a suffix have nothing to do with each other.
+  // Includes private suffixes: unrelated parties own the domains below such a suffix.
   const suffix = getPublicSuffix(domain, { allowPrivateDomains: true }) ?? ''
   let parent = domain
   for (;;) {
@@ -55,13 +58,13 @@ export function isDisposable(domain: string): boolean {
   }
 }
 
-/** Whether anybody can have an address at the domain (A-labels, lower case), without paying. */
+/** Whether the domain (A-labels, lower case) offers free addresses to everyone. */
 export const isFreeProvider = (domain: string): boolean => freeDomains().has(domain)
 
-/** Whether the domain is a provider so large that its name tells nothing of whoever is written to there. */
+/** Whether the domain is a provider so large that its name reveals nothing about a recipient. */
 export const isBigProvider = (domain: string): boolean => bigDomains().has(domain)
 
-/** Whether a local part names a role (`info`, `sales`), in any case and before a `+`, and no person. */
+/** Whether a local part names a role (`info`, `sales`) instead of a person; ignores case and a `+` suffix. */
 export const isRole = (localPart: string): boolean =>
   roleNames().has(
     localPart

@@ -1,7 +1,7 @@
 /**
- * @module Whether domains that tenants name take mail, from DNS (RFC 5321 §5.1, RFC 7505), within 5 seconds: remembered for some minutes, asked once
- * for all who wait for the same one, and never more than a few at once, an account and in all, so that a list of dead domains slows
- * nobody else.
+ * @module Checks in DNS whether a domain accepts mail (RFC 5321 §5.1, RFC 7505), within 5 seconds. Caches results for
+ * some minutes, shares a running lookup between its callers, and limits concurrent lookups in total and per account, so
+ * a list of dead domains delays nobody else.
  */
 import type { Clock } from '#platform/clock.ts'
 import { Slots } from '#platform/queue/slots.ts'
@@ -9,75 +9,82 @@ import { createTtlCache } from '#protocols/dns/cache.ts'
 import { resolveMailHosts } from '#protocols/dns/mail-route.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
 
-export interface MailDomain {
-  /** `unknown`: DNS gave no answer. */
-  readonly takesMail: 'yes' | 'no' | 'unknown'
-  /** A sentence; null where it takes mail. */
+export interface MailDomainResult {
+  /** `unknown`: DNS did not answer. */
+  readonly acceptsMail: 'yes' | 'no' | 'unknown'
+  /** A sentence; null if it accepts mail. */
   readonly reason: string | null
 }
 
-export interface MailDomains {
+export interface MailDomainChecker {
   /** @param domain A-labels, lower case. Never rejects. */
-  look(accountId: number, domain: string): Promise<MailDomain>
+  check(accountId: number, domain: string): Promise<MailDomainResult>
 }
 
-/** For an answer in all; the look-up itself may go on for the next who asks. */
+/** Limit of one check; the lookup may continue for the next caller. */
 const TIMEOUT_MS = 5000
 const TTL_SECONDS = 300
 const UNKNOWN_TTL_SECONDS = 30
-const MAX_KEPT = 20_000
-const MAX_KEPT_BYTES = 8 * 1024 * 1024
+const MAX_CACHE_ENTRIES = 20_000
+const MAX_CACHE_BYTES = 8 * 1024 * 1024
 const ENTRY_BYTES = 300
 const MAX_CONCURRENT = 128
 const MAX_CONCURRENT_PER_ACCOUNT = 16
 
-export function createMailDomains(clock: Clock, resolver: Resolver): MailDomains {
-  const known = createTtlCache<MailDomain>(clock, { maxEntries: MAX_KEPT, maxWeight: MAX_KEPT_BYTES })
-  const underWay = new Map<string, Promise<MailDomain>>()
+export function createMailDomainChecker(clock: Clock, resolver: Resolver): MailDomainChecker {
+  const cache = createTtlCache<MailDomainResult>(clock, { maxEntries: MAX_CACHE_ENTRIES, maxWeight: MAX_CACHE_BYTES })
+  const inProgress = new Map<string, Promise<MailDomainResult>>()
   const slots = new Slots(MAX_CONCURRENT)
-  const slotsOf = new Map<number, Slots>()
+  const accountSlots = new Map<number, Slots>()
 
-  async function look(domain: string): Promise<MailDomain> {
-    const found = await lookUp(resolver, domain)
-    const keptSeconds = found.takesMail === 'unknown' ? UNKNOWN_TTL_SECONDS : TTL_SECONDS
-    known.set(domain, found, keptSeconds, domain.length + ENTRY_BYTES)
-    underWay.delete(domain)
+  async function checkDomain(domain: string): Promise<MailDomainResult> {
+    const found = await lookUpMail(resolver, domain)
+    const ttlSeconds = found.acceptsMail === 'unknown' ? UNKNOWN_TTL_SECONDS : TTL_SECONDS
+    cache.set(domain, found, ttlSeconds, domain.length + ENTRY_BYTES)
+    inProgress.delete(domain)
     return found
   }
 
-  async function lookOnce(domain: string): Promise<MailDomain> {
-    const cached = known.get(domain)
+  async function checkOnce(domain: string): Promise<MailDomainResult> {
+    const cached = cache.get(domain)
     if (cached) return cached.value
-    let looking = underWay.get(domain)
-    if (!looking) {
-      looking = look(domain)
-      underWay.set(domain, looking)
+    let lookup = inProgress.get(domain)
+    if (!lookup) {
+      lookup = checkDomain(domain)
+      inProgress.set(domain, lookup)
     }
-    return await looking
+    return await lookup
   }
 
-  /** Undefined when `signal` was aborted before its turn. Both slots are held until DNS is done, caller or not. */
-  async function inTurn(accountId: number, domain: string, signal: AbortSignal): Promise<MailDomain | undefined> {
-    const own = slotsOf.get(accountId) ?? new Slots(MAX_CONCURRENT_PER_ACCOUNT)
-    slotsOf.set(accountId, own)
+  /**
+   * Undefined when `signal` was aborted while waiting. Both slots are held until DNS is done, even if the caller is
+   * gone.
+   */
+  async function checkInSlot(
+    accountId: number,
+    domain: string,
+    signal: AbortSignal,
+  ): Promise<MailDomainResult | undefined> {
+    const ownSlots = accountSlots.get(accountId) ?? new Slots(MAX_CONCURRENT_PER_ACCOUNT)
+    accountSlots.set(accountId, ownSlots)
     try {
-      return await own.run(signal, () => slots.run(signal, () => lookOnce(domain)))
+      return await ownSlots.run(signal, () => slots.run(signal, () => checkOnce(domain)))
     } finally {
-      if (own.isIdle && slotsOf.get(accountId) === own) slotsOf.delete(accountId)
+      if (ownSlots.isIdle && accountSlots.get(accountId) === ownSlots) accountSlots.delete(accountId)
     }
   }
 
   return {
-    look(accountId, domain) {
-      const cached = known.get(domain)
+    check(accountId, domain) {
+      const cached = cache.get(domain)
       if (cached) return Promise.resolve(cached.value)
       const ending = new AbortController()
       return new Promise((resolve) => {
         const timer = clock.after(TIMEOUT_MS, () => {
           ending.abort()
-          resolve(unknown(`DNS did not answer for ${domain} within 5 seconds.`))
+          resolve(unknownResult(`DNS did not answer for ${domain} within 5 seconds.`))
         })
-        void inTurn(accountId, domain, ending.signal).then((found) => {
+        void checkInSlot(accountId, domain, ending.signal).then((found) => {
           if (!found) return
           timer.cancel()
           resolve(found)
@@ -87,28 +94,28 @@ export function createMailDomains(clock: Clock, resolver: Resolver): MailDomains
   }
 }
 
-async function lookUp(resolver: Resolver, domain: string): Promise<MailDomain> {
-  // In any order: nothing is dialled.
+async function lookUpMail(resolver: Resolver, domain: string): Promise<MailDomainResult> {
+  // The order does not matter: no host is dialled.
   const route = await resolveMailHosts(resolver, domain, { shuffle: (items) => [...items] }).catch(() => undefined)
   switch (route?.kind) {
     case 'ok':
-      return { takesMail: 'yes', reason: null }
+      return { acceptsMail: 'yes', reason: null }
     case 'null-mx':
-      return no(`The domain ${domain} says that it takes no mail (null MX).`)
+      return rejectsMail(`The domain ${domain} does not accept mail (null MX).`)
     case 'nxdomain':
-      return no(`The domain ${domain} does not exist.`)
+      return rejectsMail(`The domain ${domain} does not exist.`)
     case 'no-mail-host':
-      return no(`The domain ${domain} has no mail server: neither an MX record nor an address.`)
+      return rejectsMail(`The domain ${domain} has no MX, A or AAAA record.`)
     case 'literal-mx':
-      return no(`The MX records of ${domain} hold IP addresses where they must name hosts.`)
+      return rejectsMail(`The MX records of ${domain} contain IP addresses instead of host names.`)
     case 'loop':
-      return unknown(`The aliases of ${domain} in DNS lead nowhere.`)
+      return unknownResult(`The CNAME records of ${domain} form a loop.`)
     case 'temporary':
-      return unknown(route.reason)
+      return unknownResult(route.reason)
     case undefined:
-      return unknown(`The domain ${domain} could not be looked up.`)
+      return unknownResult(`The domain ${domain} could not be looked up.`)
   }
 }
 
-const no = (reason: string): MailDomain => ({ takesMail: 'no', reason })
-const unknown = (reason: string): MailDomain => ({ takesMail: 'unknown', reason })
+const rejectsMail = (reason: string): MailDomainResult => ({ acceptsMail: 'no', reason })
+const unknownResult = (reason: string): MailDomainResult => ({ acceptsMail: 'unknown', reason })

@@ -3,30 +3,29 @@ import { type Static, Type } from '@sinclair/typebox'
 import { Nullable, StrictObject, StringEnum } from '#platform/http/schemas.ts'
 
 export const ValidationRequest = StrictObject({
-  email: Type.String({ description: 'Address to look at, without a name.' }),
+  email: Type.String({ description: 'Address to validate, without a display name.' }),
 })
 
 export const DELIVERABLE = ['yes', 'no', 'unknown'] as const
 
 export const ValidationResult = Type.Object({
-  email: Type.String({ description: 'The address, as it was given.' }),
+  email: Type.String({ description: 'The address as submitted.' }),
   valid: Type.Boolean({
     description:
-      'Whether it passes all checks: it is an address, its domain takes mail, and it is not to be thrown away.',
+      'Whether it passes all checks: its syntax is valid, its domain accepts mail, and it is not disposable.',
   }),
   deliverable: StringEnum(DELIVERABLE, {
     description:
-      'yes: the domain takes mail; whether the mailbox exists is never asked. no: it is no address, it is disposable, or the domain takes no mail. unknown: DNS did not answer.',
+      'yes: the domain accepts mail; the mailbox itself is never probed. no: the syntax is invalid, the address is disposable, or the domain does not accept mail. unknown: DNS did not answer.',
   }),
-  is_disposable: Type.Boolean({ description: 'Whether its domain hands out addresses to throw away.' }),
-  is_role: Type.Boolean({ description: 'Whether it names a role, such as info or sales, and no person.' }),
-  is_free: Type.Boolean({ description: 'Whether its domain is a provider of free addresses.' }),
+  is_disposable: Type.Boolean({ description: 'Whether its domain offers disposable addresses.' }),
+  is_role: Type.Boolean({ description: 'Whether it names a role, such as info or sales, instead of a person.' }),
+  is_free: Type.Boolean({ description: 'Whether its domain offers free addresses.' }),
   mx_found: Type.Boolean({
-    description:
-      'Whether DNS names a mail server for the domain; an address of the domain itself is one too (RFC 5321 §5.1).',
+    description: 'Whether DNS has a mail server for the domain; an A or AAAA record suffices (RFC 5321 §5.1).',
   }),
   reason: Nullable(Type.String(), {
-    description: 'Why it is not valid, or not known to be deliverable; null otherwise.',
+    description: 'Why it is invalid, or why its deliverability is unknown; null otherwise.',
   }),
 })
 export type ValidationResult = Static<typeof ValidationResult>

@@ -1,4 +1,4 @@
-/** @module Of role-based-email-addresses, which has no types of its own. */
+/** @module Types of role-based-email-addresses, which ships without types. */
 declare module 'role-based-email-addresses' {
   /** Local parts in lower case, each once. */
   const localParts: readonly string[]

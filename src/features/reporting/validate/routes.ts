@@ -6,7 +6,7 @@ import type { Resolver } from '#protocols/dns/resolver.ts'
 import { ValidationRequest, ValidationResult } from './model.ts'
 import { createValidate } from './validate.ts'
 
-/** @param resolver as `createValidate` wants it */
+/** @param resolver see `createValidate` */
 export function validateRoutes(app: Pick<App, 'clock'>, resolver: Resolver) {
   const validate = createValidate(app, resolver)
   return new Elysia({ prefix: '/v1/validate' })
@@ -17,7 +17,7 @@ export function validateRoutes(app: Pick<App, 'clock'>, resolver: Resolver) {
       detail: {
         summary: 'Validate an address',
         description:
-          'By its syntax, the DNS of its domain and lists of disposable domains, free providers and roles. The mailbox is not probed. What is no address is a 200 too; 20 a second, more after a pause: otherwise a 429.',
+          'Checks the syntax, the DNS of the domain, and lists of disposable domains, free providers and roles. The mailbox is not probed. An invalid address is a 200 too. Beyond 20 requests a second, with bursts, the response is a 429.',
         tags: ['Validation'],
         ...requires('emails:read'),
       },

@@ -1,6 +1,6 @@
 /**
- * @module Says of an address what can be known without writing to it: whether it is one, whether its domain takes mail, and what lists say of it.
- * Never asks a mail server, so whether the mailbox exists stays unknown; stores nothing of the address.
+ * @module Validates an address without sending to it: syntax, DNS of the domain, and public lists. Never contacts a
+ * mail server, so whether the mailbox exists stays unknown. Stores nothing about the address.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { tooManyRequests } from '#platform/errors.ts'
@@ -8,28 +8,31 @@ import { createRateLimiter } from '#platform/http/rate-limit.ts'
 import { type MailboxResult, parseMailbox } from '#protocols/address/parse.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
 import { isDisposable, isFreeProvider, isRole } from './lists.ts'
-import { createMailDomains } from './mail-domains.ts'
+import { createMailDomainChecker } from './mail-domains.ts'
 import type { ValidationResult } from './model.ts'
 
-/** Throws 429 `rate_limited` for an account that asks too often: validation is what lists that nobody asked for are washed with. */
+/**
+ * Throws 429 `rate_limited` when an account asks too often: validation is also used to clean lists collected without
+ * consent.
+ */
 export type Validate = (actor: Actor, email: string) => Promise<ValidationResult>
 
-const RATE = { ratePerSecond: 20, burst: 100 }
+const RATE_LIMIT = { ratePerSecond: 20, burst: 100 }
 
-/** @param resolver whose look-ups hold up neither mail nor what tenants see of their own domains */
+/** @param resolver must be separate from those for delivery and for domain verification */
 export function createValidate({ clock }: Pick<App, 'clock'>, resolver: Resolver): Validate {
   const limiter = createRateLimiter(clock)
-  const domains = createMailDomains(clock, resolver)
+  const domains = createMailDomainChecker(clock, resolver)
   return async (actor, email) => {
-    const taken = limiter.take(String(actor.accountId), 1, RATE)
-    if (!taken.ok) {
+    const allowance = limiter.take(String(actor.accountId), 1, RATE_LIMIT)
+    if (!allowance.ok) {
       throw tooManyRequests(
         'rate_limited',
-        `More than ${RATE.ratePerSecond} addresses a second; wait before you go on.`,
-        taken.retryAfterSeconds,
+        `At most ${RATE_LIMIT.ratePerSecond} addresses a second are allowed; wait before you continue.`,
+        allowance.retryAfterSeconds,
       )
     }
-    const mailbox = addressAlone(email)
+    const mailbox = parseBareAddress(email)
     if (mailbox.kind === 'invalid') {
       return {
         email,
@@ -43,7 +46,7 @@ export function createValidate({ clock }: Pick<App, 'clock'>, resolver: Resolver
       }
     }
     const { domain, localPart } = mailbox
-    const { takesMail, reason } = await domains.look(actor.accountId, domain)
+    const { acceptsMail: takesMail, reason } = await domains.check(actor.accountId, domain)
     const disposable = isDisposable(domain)
     return {
       email,
@@ -53,16 +56,16 @@ export function createValidate({ clock }: Pick<App, 'clock'>, resolver: Resolver
       is_role: isRole(localPart),
       is_free: isFreeProvider(domain),
       mx_found: takesMail === 'yes',
-      reason: disposable ? `The domain ${domain} hands out addresses that are thrown away.` : reason,
+      reason: disposable ? `The domain ${domain} offers disposable addresses.` : reason,
     }
   }
 }
 
-function addressAlone(text: string): MailboxResult {
+function parseBareAddress(text: string): MailboxResult {
   const mailbox = parseMailbox(text)
-  // No address that we take has an angle bracket in it.
+  // No valid address contains an angle bracket.
   if (mailbox.kind === 'ok' && text.includes('<')) {
-    return { kind: 'invalid', reason: 'A name or angle brackets stand around the address; give the address alone.' }
+    return { kind: 'invalid', reason: 'The address must have no display name and no angle brackets.' }
   }
   return mailbox
 }

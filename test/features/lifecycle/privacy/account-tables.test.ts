@@ -1,10 +1,13 @@
-/** @module The deletion of accounts knows every table. */
+/** @module The deletion of accounts covers every table. */
 import { expect, test } from 'bun:test'
 import { SOURCES } from '#features/core/content-gc/sources.ts'
-import { ACCOUNT_TABLES, AT_THE_END, WITH_MANY_ROWS } from '#features/lifecycle/privacy/account-tables.ts'
+import { ACCOUNT_TABLES, LARGE_TABLES, LAST_TABLES } from '#features/lifecycle/privacy/account-tables.ts'
 import { createTestApp } from '#test/support/app.ts'
 
-/** Tables that have nothing of an account, or nothing but digests and numbers that lead nowhere once it is gone, with the reason. */
+/**
+ * Tables without account data, or only with digests and numbers that are meaningless after the deletion; with the
+ * reason.
+ */
 const NOT_OF_ACCOUNTS: Readonly<Record<string, string>> = {
   audit_chain: 'ends of the chain of the audit log: hashes',
   billing_events: 'ids of the payment provider, for 60 days',
@@ -18,7 +21,7 @@ const NOT_OF_ACCOUNTS: Readonly<Record<string, string>> = {
   retention_left: 'row ids',
 }
 
-test('every table is emptied of a deleted account, or has nothing of one', async () => {
+test('every table loses the rows of a deleted account, or has no account data', async () => {
   await using service = await createTestApp()
   const tables = service.app.db
     .query<{ name: string }, []>(
@@ -28,29 +31,29 @@ test('every table is emptied of a deleted account, or has nothing of one', async
     .map(({ name }) => name)
   const known = [
     ...ACCOUNT_TABLES.map(({ table }) => table),
-    ...WITH_MANY_ROWS,
-    ...AT_THE_END,
+    ...LARGE_TABLES,
+    ...LAST_TABLES,
     ...Object.keys(NOT_OF_ACCOUNTS),
   ]
   expect(known.toSorted()).toEqual(tables)
 })
 
-test('whatever refers to content lets go of it', () => {
+test('every table with content references drops them', () => {
   const sources = Object.values(SOURCES).flat()
-  const own = new Set([...WITH_MANY_ROWS, ...Object.keys(NOT_OF_ACCOUNTS)])
+  const own = new Set([...LARGE_TABLES, ...Object.keys(NOT_OF_ACCOUNTS)])
   const letting = ACCOUNT_TABLES.filter(({ refs }) => refs !== undefined).map(({ table }) => table)
   const expected = [...new Set(sources.map(({ table }) => table))].filter((table) => !own.has(table))
   expect(letting.toSorted()).toEqual(expected.toSorted())
 })
 
-/** Tables that are looked through as a whole, with the reason. */
+/** Tables that are scanned as a whole, with the reason. */
 const SMALL: readonly string[] = [
-  // What is under way.
+  // Work in progress.
   'contact_imports',
   'pause_notices',
 ]
 
-test('rows of an account are found by an index, however many accounts there are: each slice looks at every table', async () => {
+test('rows of an account are found by an index, because each batch queries every table', async () => {
   await using service = await createTestApp()
   const scanned = ACCOUNT_TABLES.filter(({ table, where }) =>
     service.app.db

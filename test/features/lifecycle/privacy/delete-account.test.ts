@@ -1,9 +1,12 @@
-/** @module An account that is deleted is closed at once, and in the end nothing of it is left: not in a row, not in a file, not in a free page. */
+/**
+ * @module A deleted account is closed immediately, and finally nothing of it is left: in no row, no file and no free
+ * page.
+ */
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { startBackground } from '#app/background.ts'
-import { openDeletions, startAccountRemoval } from '#features/lifecycle/privacy/delete-account.ts'
+import { listOpenDeletions, startAccountRemoval } from '#features/lifecycle/privacy/delete-account.ts'
 import { createRecipientDecider } from '#features/receiving/inbound/decide.ts'
 import { pauseAccount } from '#features/reporting/abuse/pause.ts'
 import { cancelWaitingMail, hasMailInFlight } from '#features/sending/queue/cancel-account-mail.ts'
@@ -21,14 +24,14 @@ import { createTestUser } from '#test/support/users.ts'
 
 const CONFIRMED = { headers: { 'x-confirm-delete': 'DELETE' } }
 
-/** Works all deletions off, with the clock put forward. */
+/** Runs all deletions to their end by advancing the clock. */
 async function untilGone(api: EmailApi): Promise<void> {
   const background = startBackground(api.app)
   try {
     await eventually(() => {
       api.clock.advance(minutes(1))
       api.app.removalDue.emit()
-      return openDeletions(api.app.db).length === 0
+      return listOpenDeletions(api.app.db).length === 0
     })
   } finally {
     await background.stop()
@@ -53,7 +56,7 @@ const rowsWith = (api: EmailApi, accountId: number): Record<string, number> =>
 
 describe('DELETE /v1/account', () => {
   // Proves: account-9
-  test('without its header is a 400 that says what is missing, and deletes nothing', async () => {
+  test('without its header is a 400 with the reason, and deletes nothing', async () => {
     await using api = await createEmailApi()
     for (const headers of [{}, { 'x-confirm-delete': 'delete' }, { 'x-confirm-delete': 'true' }])
       expectError(await api.api('DELETE', '/v1/account', undefined, { headers }), 400, 'confirmation_missing')
@@ -61,7 +64,7 @@ describe('DELETE /v1/account', () => {
   })
 
   // Proves: auth-50, account-8
-  test('closes the account at once: keys are a 401, waiting mail ends, its domains take no mail in', async () => {
+  test('closes the account immediately: keys get a 401, waiting mail ends, its domains accept no mail', async () => {
     await using api = await createEmailApi()
     const { app, actor } = api
     app.db.run('UPDATE domains SET inbound_enabled = 1')
@@ -76,7 +79,7 @@ describe('DELETE /v1/account', () => {
       202,
       {
         data: {
-          message: 'The account is deactivated. Its data is being deleted and cannot be brought back.',
+          message: 'The account is deactivated. Its data is being deleted and cannot be restored.',
           account_id: actor.accountUuid,
         },
       },
@@ -85,7 +88,7 @@ describe('DELETE /v1/account', () => {
       expect((await api.api('GET', '/v1/account', undefined, { key: each })).status).toBe(401)
     expect(decide(`anybody@${VERIFIED}`)).toMatchObject({ code: 550 })
     const background = startBackground(app)
-    await eventually(() => openDeletions(app.db)[0]?.step !== 'mail')
+    await eventually(() => listOpenDeletions(app.db)[0]?.step !== 'mail')
     await background.stop()
     expect(app.db.query('SELECT count(*) AS n FROM recipients WHERE next_at IS NOT NULL').get()).toEqual({ n: 0 })
   })
@@ -97,7 +100,7 @@ describe('DELETE /v1/account', () => {
     await api.accepted()
     await api.accepted({ send_at: later, to: ['a@receiver.test', 'b@receiver.test'] })
     await api.api('DELETE', '/v1/account', undefined, CONFIRMED)
-    expect(openDeletions(app.db)).toMatchObject([{ accountId: actor.accountId, step: 'mail' }])
+    expect(listOpenDeletions(app.db)).toMatchObject([{ accountId: actor.accountId, step: 'mail' }])
     expect(await app.commit.write((tx) => cancelWaitingMail(tx, actor.accountId, app.eventTime()))).toBe(2)
     const rows = app.db
       .query<Record<string, number | null>, []>(
@@ -110,7 +113,7 @@ describe('DELETE /v1/account', () => {
   })
 
   // Proves: auth-50
-  test('takes its sub-accounts along, and leaves other accounts alone', async () => {
+  test('includes its sub-accounts, and leaves other accounts alone', async () => {
     await using api = await createEmailApi()
     const { app, actor } = api
     const [sub, other] = [await createTestAccount(app), await createTestAccount(app)]
@@ -128,7 +131,7 @@ describe('DELETE /v1/account', () => {
     expect(await api.detail(kept.id, { key: otherKey })).toMatchObject({ text_body: EMAIL.text_body })
   })
 
-  test('leaves the books of the others to be checked while it goes on', async () => {
+  test('leaves the data of other accounts consistent while it runs', async () => {
     await using api = await createEmailApi()
     const other = await createTestAccount(api.app)
     await api.addDomain(other, 'other.test')
@@ -139,17 +142,17 @@ describe('DELETE /v1/account', () => {
     const steps = new Set<string>()
     for (let looks = 0; !steps.has('late'); looks++) {
       if (looks > 100) throw new Error(`stuck after ${[...steps].join()}`)
-      const before = JSON.stringify(openDeletions(api.app.db))
+      const before = JSON.stringify(listOpenDeletions(api.app.db))
       const removal = startAccountRemoval(api.app)
-      await eventually(() => JSON.stringify(openDeletions(api.app.db)) !== before)
+      await eventually(() => JSON.stringify(listOpenDeletions(api.app.db)) !== before)
       await removal.stop()
-      steps.add(openDeletions(api.app.db)[0]?.step ?? 'none')
+      steps.add(listOpenDeletions(api.app.db)[0]?.step ?? 'none')
       expectBalanced(api)
     }
     expect([...steps]).toEqual(['rows', 'late'])
   })
 
-  test('waits for whoever reads the database for long, and takes along what was written meanwhile', async () => {
+  test('waits for long reads of the database, and removes rows written meanwhile', async () => {
     await using api = await createEmailApi()
     const { app, actor } = api
     await api.accepted({ to: 'vanish-me@receiver.test' })
@@ -161,11 +164,13 @@ describe('DELETE /v1/account', () => {
     await eventually(() => {
       api.clock.advance(minutes(1))
       app.removalDue.emit()
-      return openDeletions(app.db)[0]?.step === 'bytes' && (openDeletions(app.db)[0]?.dueAt ?? 0) > api.clock.now()
+      return (
+        listOpenDeletions(app.db)[0]?.step === 'bytes' && (listOpenDeletions(app.db)[0]?.dueAt ?? 0) > api.clock.now()
+      )
     })
     await background.stop()
     expect(grepData(api.dataDir, ['vanish-me']).length).toBeGreaterThan(0)
-    // As by a request that was let in before and took longer than the wait for such: the clock may have jumped.
+    // As written by a request that began before and outlasted the wait: the clock may have jumped.
     app.db.run(
       "INSERT INTO suppressions (uuid, account_id, address, covers, stream_id, list_id, reason, created_at) VALUES (x'01', ?, 'late-vanish-me@receiver.test', 0, 0, 0, 'manual', 1)",
       [actor.accountId],
@@ -176,7 +181,7 @@ describe('DELETE /v1/account', () => {
     expect(grepData(api.dataDir, ['vanish-me'])).toEqual([])
   })
 
-  test('takes five hundred sub-accounts along, closed at once, without keeping others waiting', async () => {
+  test('closes five hundred sub-accounts immediately, without delaying others', async () => {
     await using api = await createEmailApi()
     const { app, actor } = api
     const keys: string[] = []
@@ -186,17 +191,17 @@ describe('DELETE /v1/account', () => {
       if (i % 100 === 0) keys.push(await api.newKey([], sub))
     }
     const [first, second] = await Promise.all([1, 2].map(() => api.api('DELETE', '/v1/account', undefined, CONFIRMED)))
-    // The second may be told that its key is none any more.
+    // The second request may fail because its key no longer exists.
     expect([first?.status, [202, 401].includes(second?.status ?? 0)]).toEqual([202, true])
     for (const key of keys) expect((await api.api('GET', '/v1/account', undefined, { key })).status).toBe(401)
-    expect(openDeletions(app.db)).toHaveLength(501)
+    expect(listOpenDeletions(app.db)).toHaveLength(501)
     await untilGone(api)
     expect(app.db.query("SELECT count(*) AS n FROM accounts WHERE name <> '' OR deleted_at IS NULL").get()).toEqual({
       n: 0,
     })
   })
 
-  test('takes along what the service itself wrote to its people, which left from another account', async () => {
+  test('removes system mail to its users, which another account sent', async () => {
     await using api = await createEmailApi()
     const { app } = api
     const gone = await createTestAccount(app)
@@ -226,7 +231,7 @@ describe('DELETE /v1/account', () => {
   })
 
   // Proves: account-8, privacy-3
-  test('leaves no byte of what the account had in any file of the data directory', async () => {
+  test('leaves no byte of the account in any file of the data directory', async () => {
     await using api = await createEmailApi()
     const { app, actor } = api
     const other = await createTestAccount(app)

@@ -7,14 +7,14 @@ import { grepData } from '#test/support/grep-data.ts'
 
 const PERSON = 'marker.qzx@receiver.test'
 const OTHER = 'other@receiver.test'
-/** Emails to the person, and as many to somebody else. */
+/** Emails to the person, and as many to others. */
 const EMAILS = 1000
 const BATCH = 500
 /** Rows erased when the service is killed. */
 const KILLED_AT = [50, 700, 1500]
 
 // Proves: privacy-2
-test('kill -9 at any moment of an erasure: it goes on after the start, to the end, and leaves nothing of the person', async () => {
+test('after kill -9 at any moment, an erasure continues to its end and leaves nothing of the person', async () => {
   const folder = createFolder()
   const service = await KilledService.make(folder, 'serve', {})
   try {
@@ -53,7 +53,7 @@ test('kill -9 at any moment of an erasure: it goes on after the start, to the en
       killed.push(rowsLeft() ?? -1)
       await service.start()
     }
-    // Each of them in the middle of it.
+    // Each kill hits the middle of the erasure.
     expect(killed.filter((rows) => rows < 0 || rows > 2 * EMAILS)).toEqual([])
 
     await eventually(() => rowsLeft() === undefined, 60_000)
@@ -61,7 +61,8 @@ test('kill -9 at any moment of an erasure: it goes on after the start, to the en
     const operation = (data as unknown as Record<string, unknown>[]).find(
       (each) => each['operation_type'] === 'gdpr_erase',
     )
-    // A recipient, an event and the email itself, each once, however often a step was repeated; the suppression, and its entry in the log.
+    // A recipient, an event and the email itself, each once, even if a step was repeated; the suppression, and its log
+    // entry.
     expect(operation).toMatchObject({ status: 'completed', metadata: { rows_deleted: 2 * EMAILS + 2 } })
     const counts = await ask('GET', '/v1/emails?status=scheduled&per_page=1')
     expect(counts['pagination']).toMatchObject({ total: EMAILS })

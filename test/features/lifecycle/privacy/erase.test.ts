@@ -56,7 +56,7 @@ test.each(['', 'ada', 'ada@', '@victim.test', 'a@b@', 'ada@victim.test,ben@other
 )
 
 // Proves: privacy-1
-test('an export has what is known of an address in any spelling, and nothing of who got the same email', async () => {
+test('an export has the data of an address in any spelling, and no other recipients of its emails', async () => {
   await using service = await createEmailApi()
   const { app, actor, api } = service
   const { id } = await service.accepted({ to: [ADA, BEN], cc: ['cara@others.test'], text_body: 'For both' })
@@ -88,7 +88,7 @@ test('an export has what is known of an address in any spelling, and nothing of 
 })
 
 // Proves: operation-7, privacy-2
-test('an erasure takes away what it is known by, leaves figures as they were, and says how many rows that were', async () => {
+test('an erasure removes the data of the person, keeps the stats, and reports the number of rows', async () => {
   await using service = await createEmailApi({ runsTasks: true })
   const { app, actor } = service
   const { id } = await service.accepted({
@@ -119,7 +119,7 @@ test('an erasure takes away what it is known by, leaves figures as they were, an
     failed_items: 0,
     metadata: { rows_deleted: operation['completed_items'] },
   })
-  // What had not left was cancelled.
+  // Waiting mail was cancelled.
   expect(await service.detail(id)).toMatchObject({
     to: NOBODY,
     subject: '',
@@ -137,7 +137,7 @@ test('an erasure takes away what it is known by, leaves figures as they were, an
 })
 
 // Proves: feed-5
-test('events become tombstones: number, type and time stay, the feed has no gap, and the log of changes still verifies', async () => {
+test('events become tombstones: number, type and time stay, the feed has no gap, and the audit log still verifies', async () => {
   await using service = await createEmailApi({ runsTasks: true })
   const { app } = service
   await service.api('POST', '/v1/suppressions', { email_address: ADA })
@@ -158,7 +158,7 @@ test('events become tombstones: number, type and time stay, the feed has no gap,
   expect(verifyAuditLog(app.db)).toMatchObject({ broken: [] })
 })
 
-test('what was found about the account stays, without the address', async () => {
+test('abuse findings stay, without the address', async () => {
   await using service = await createEmailApi({ runsTasks: true })
   const { app, actor } = service
   const detail = { signs: [`https://shop.test/?for=${encodeURIComponent(ADA)}`, `mailto:${BEN}`] }
@@ -179,7 +179,7 @@ test('what was found about the account stays, without the address', async () => 
 })
 
 // Proves: privacy-2
-test('an address of another account stays as it is', async () => {
+test('the same address in another account stays', async () => {
   await using service = await createEmailApi({ runsTasks: true })
   const other = await service.newAccount()
   await service.addDomain(other, 'other.test')
@@ -192,7 +192,7 @@ test('an address of another account stays as it is', async () => {
   expect(at(body, 'data')).toEqual([expect.objectContaining({ email_address: KEY })])
 })
 
-test('an address is erased in every spelling that means the same, and no other one that looks alike', async () => {
+test('an address is erased in every equivalent spelling, and similar addresses stay', async () => {
   await using service = await createEmailApi({ runsTasks: true })
   const same = ['märta@BÜCHER.test', 'MÄRTA@bücher.test', 'märta@xn--bcher-kva.test']
   const others = ['marta@xn--bcher-kva.test', 'xmärta@xn--bcher-kva.test']
@@ -206,7 +206,7 @@ test('an address is erased in every spelling that means the same, and no other o
 })
 
 // Proves: privacy-2
-test('mail to others goes to them without the person, and then its content goes as well', async () => {
+test('mail to other recipients is delivered without the person, and then its content is removed as well', async () => {
   await using service = await createEmailApi({ runsTasks: true, delivers: true })
   const { clock } = service
   const { id } = await service.accepted({
@@ -241,7 +241,7 @@ test('mail to others goes to them without the person, and then its content goes 
 })
 
 // Proves: privacy-2
-test('to ask again while it runs is the same erasure, and afterwards another one', async () => {
+test('a repeated request joins a running erasure, and starts a new one afterwards', async () => {
   await using service = await createEmailApi()
   await service.accepted({ to: ADA })
   const [first, second] = [await erase(service), await erase(service, KEY)]
@@ -257,7 +257,7 @@ test('to ask again while it runs is the same erasure, and afterwards another one
   }
 })
 
-test('what came since an erasure was asked for is erased when it is asked for again', async () => {
+test('a repeated request also erases rows created since the first', async () => {
   await using service = await createEmailApi()
   const first = await erase(service)
   expect(service.app.db.query("SELECT 1 FROM erasures WHERE address GLOB 'erased:*'").get()).not.toBeNull()
@@ -273,7 +273,7 @@ test('what came since an erasure was asked for is erased when it is asked for ag
   }
 })
 
-test('of many requests at once a few do what is quick themselves, and all are done in the end, with few looks through the files', async () => {
+test('of many concurrent requests a few run the quick steps themselves, and all complete with few scrubs', async () => {
   await using service = await createEmailApi()
   const { app } = service
   let looks = 0
@@ -300,7 +300,7 @@ test('of many requests at once a few do what is quick themselves, and all are do
   expectBalanced(service)
 })
 
-test('two exports of persons are written at a time for an account, and one that was left makes room', async () => {
+test('an account has at most two concurrent exports of persons, and an aborted one frees its slot', async () => {
   await using service = await createEmailApi()
   for (let i = 0; i < 300; i++) await service.accepted({ to: ADA, text_body: `${'x'.repeat(40_000)}${i}` })
   const sockets = [1, 2].map(() => {
@@ -319,7 +319,7 @@ test('two exports of persons are written at a time for an account, and one that 
   expect(service.app.memory.inUseBytes).toBe(0)
 }, 60_000)
 
-test('reports about the person go; those that others of the service wait for do not go by the name of who sent or got them', async () => {
+test('reports about the person are removed, but erasing a system address removes none', async () => {
   await using service = await createEmailApi({ runsTasks: true })
   const { app } = service
   const store = async (kind: 'bounce' | 'complaint' | 'unsubscribe', from: string, text: string) => {
@@ -350,7 +350,7 @@ test('reports about the person go; those that others of the service wait for do 
   expect(left().map(({ of }) => of)).toEqual(['bounce mailer-daemon@provider.test', `unsubscribe ${BEN}`])
 })
 
-test('a broadcast that waits leaves the person out, and gives the quota back', async () => {
+test('a waiting broadcast skips the person, and releases the quota', async () => {
   await using service = await createEmailApi({ runsTasks: true })
   const list = await newList(service, ADA, BEN)
   const { body } = await service.api('POST', '/v1/emails/broadcast', {
@@ -372,7 +372,7 @@ test('a broadcast that waits leaves the person out, and gives the quota back', a
   expectBalanced(service)
 })
 
-test('an email of a broadcast is emptied, and still shown', async () => {
+test('an email of a broadcast is emptied, and still listed', async () => {
   await using service = await createEmailApi({ runsTasks: true })
   const list = await newList(service, ADA, BEN)
   const { body } = await service.api('POST', '/v1/emails/broadcast', {
@@ -395,7 +395,7 @@ test('an email of a broadcast is emptied, and still shown', async () => {
 })
 
 // Proves: privacy-2
-test('an erased address stays suppressed under a keyed hash, by which it is found, exported, imported and taken off', async () => {
+test('an erased address stays suppressed as a keyed hash, by which it is found, exported, imported and removed', async () => {
   await using service = await createEmailApi({ runsTasks: true })
   await service.api('POST', '/v1/suppressions', { email_address: ADA })
   await completed(service, await erase(service))

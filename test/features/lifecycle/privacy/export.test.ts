@@ -13,7 +13,7 @@ type Json = Record<string, unknown>
 const PATH = '/v1/account/export'
 const SECRET = 'quizzaciously'
 
-/** Until it is noted that an export was taken. */
+/** Waits until an export is recorded. */
 const noted = (service: EmailApi) =>
   eventually(
     () =>
@@ -78,7 +78,7 @@ test('an export has every kind of record, no bodies of mail and no secrets', asy
 })
 
 // Proves: account-10
-test('records of other accounts are in no export', async () => {
+test('an export contains no records of other accounts', async () => {
   await using service = await createEmailApi()
   await service.accepted()
   const other = await service.newAccount()
@@ -93,7 +93,7 @@ test('records of other accounts are in no export', async () => {
 })
 
 // Proves: account-11
-test('a second export right after the first is a 429, also while the first is not yet noted', async () => {
+test('a second export right after the first is a 429, even before the first is recorded', async () => {
   await using service = await createEmailApi()
   const { commit } = service.app
   const write = commit.write.bind(commit)
@@ -111,7 +111,7 @@ test('a second export right after the first is a 429, also while the first is no
 })
 
 // Proves: account-11
-test('an export is complete once an hour: then it is a 429 that says when it is possible again', async () => {
+test('a second export within an hour of a completed one is a 429 with Retry-After', async () => {
   await using service = await createEmailApi()
   expect((await service.api('GET', PATH)).status).toBe(200)
   await noted(service)
@@ -123,7 +123,7 @@ test('an export is complete once an hour: then it is a 429 that says when it is 
   expect((await service.api('GET', PATH)).status).toBe(200)
 })
 
-/** Fills the account with emails, so that its export is larger than what the kernel keeps for a client. */
+/** Fills the account with emails, so that its export exceeds the socket buffers of the kernel. */
 function addEmails({ app, actor }: EmailApi, count: number): void {
   const email = app.db.query(
     `INSERT INTO emails (uuid, account_id, domain_id, stream_id, status, sandbox, transactional, from_address, subject, recipient_count, size_bytes,
@@ -142,7 +142,7 @@ function addEmails({ app, actor }: EmailApi, count: number): void {
   })()
 }
 
-/** A client that asks and reads nothing. */
+/** A client that requests an export and reads nothing. */
 async function askWithoutReading(service: EmailApi, key = service.key) {
   const socket = connect({ port: Number(new URL(service.url).port), host: '127.0.0.1' })
   socket.on('error', () => undefined)
@@ -152,7 +152,7 @@ async function askWithoutReading(service: EmailApi, key = service.key) {
 }
 
 // Proves: account-11
-test('while one export is read another is a 429, and one that was left does not use up the hour', async () => {
+test('a second export is a 429 while one is read, and an aborted one does not use up the hour', async () => {
   await using service = await createEmailApi()
   addEmails(service, 8000)
   const socket = await askWithoutReading(service)
@@ -171,12 +171,12 @@ test('while one export is read another is a 429, and one that was left does not 
 }, 60_000)
 
 // Proves: account-10
-test('an export takes the memory of a slice, not of the whole, and leaves others their turn', async () => {
+test('an export uses the memory of a batch, and lets other work run', async () => {
   await using service = await createEmailApi()
   addEmails(service, 8000)
   const socket = await askWithoutReading(service)
   try {
-    // Nobody reads on: what is made stays far below the whole, which is over 10 MiB.
+    // The client stops reading: the text generated stays far below the whole of over 10 MiB.
     expect(service.app.memory.inUseBytes).toBeLessThan(1 * MiB)
     expect((await service.api('GET', '/v1/account')).status).toBe(200)
   } finally {
@@ -184,7 +184,7 @@ test('an export takes the memory of a slice, not of the whole, and leaves others
   }
 })
 
-test('an export whose key is deleted meanwhile is cut off, and does not use up the hour', async () => {
+test('an export is cut off when its key is deleted, and does not use up the hour', async () => {
   await using service = await createEmailApi()
   addEmails(service, 8000)
   const { body } = await service.api('POST', '/v1/api-keys', { name: 'soon gone' })
@@ -202,7 +202,7 @@ test('an export whose key is deleted meanwhile is cut off, and does not use up t
 })
 
 // Proves: account-10
-test('an email keeps its id over all pages of time', async () => {
+test('an export has every email once, in order of time', async () => {
   await using service = await createEmailApi()
   const ids: string[] = []
   for (let i = 0; i < 120; i++) ids.push((await service.accepted({ subject: `Hello ${i}` })).id)

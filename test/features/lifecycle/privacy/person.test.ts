@@ -1,8 +1,8 @@
 import { expect, test } from 'bun:test'
-import { personOf } from '#features/lifecycle/privacy/person.ts'
+import { parsePerson } from '#features/lifecycle/privacy/person.ts'
 
 const personNamed = (address: string) => {
-  const person = personOf(address)
+  const person = parsePerson(address)
   if (!person) throw new Error(`${address} is no address`)
   return person
 }
@@ -55,7 +55,7 @@ test.each([
   expect(personNamed(address).isNamedIn(header)).toBe(isNamed)
 })
 
-test('an address with an internationalised domain is found in either form of it', () => {
+test('an address with an internationalised domain is found in both forms', () => {
   const person = personNamed('ada@bücher.test')
   expect(['<ada@BÜCHER.test>', 'ada@xn--bcher-kva.test', 'ada@bucher.test'].map((text) => person.isIn(text))).toEqual([
     true,
@@ -64,19 +64,19 @@ test('an address with an internationalised domain is found in either form of it'
   ])
 })
 
-test('erasing an address from JSON leaves JSON, with everybody else in it', () => {
+test('erasing an address from JSON leaves valid JSON with all other addresses', () => {
   const person = personNamed('ada@victim.test')
   const before = JSON.stringify({ to: 'Ada@victim.test, grada@victim.test', error: 'line 1: "ada@victim.test"' })
-  expect(JSON.parse(person.erasedFrom(before))).toEqual({
+  expect(JSON.parse(person.eraseFrom(before))).toEqual({
     to: 'erased@erased.invalid, grada@victim.test',
     error: 'line 1: "erased@erased.invalid"',
   })
 })
 
-test('a text without the address stays as it was, decomposed letters too', () => {
-  expect(personNamed('ada@victim.test').erasedFrom('Jose\u0301 <x@y.test>')).toBe('Jose\u0301 <x@y.test>')
+test('a text without the address stays unchanged, including decomposed letters', () => {
+  expect(personNamed('ada@victim.test').eraseFrom('Jose\u0301 <x@y.test>')).toBe('Jose\u0301 <x@y.test>')
 })
 
-test.each(['', 'ada', 'ada@', '@victim.test', 'ada@@victim.test'])('%j is nobody', (text) => {
-  expect(personOf(text)).toBeUndefined()
+test.each(['', 'ada', 'ada@', '@victim.test', 'ada@@victim.test'])('%j is no person', (text) => {
+  expect(parsePerson(text)).toBeUndefined()
 })

@@ -12,7 +12,7 @@ import { expectBalanced } from '#test/support/consistency.ts'
 import { createEmailApi } from '#test/support/email-api.ts'
 import { endAttempts, rowsOf, SHORT } from './year.ts'
 
-test('a broadcast loses its sources with its emails, and goes after the last of them; its newsletter stays', async () => {
+test('a broadcast loses its sources with its emails, and is removed after the last of them; its newsletter stays', async () => {
   await using service = await createEmailApi({ settings: { ...SHORT, TASSIS_MAX_BODY_BYTES: '1MiB' }, runsTasks: true })
   const { app, api, clock } = service
   const list = await newList(service, 'Readers')
@@ -26,7 +26,7 @@ test('a broadcast loses its sources with its emails, and goes after the last of 
   const newsletter = String(at(draft.body, 'data', 'id'))
   const sent = await api('POST', `/v1/newsletters/${newsletter}/send`)
   const operation = String(at(sent.body, 'data', 'operation_id'))
-  // It is done when each of its emails was tried.
+  // It is done after an attempt for each of its emails.
   await eventually(async () => {
     clock.advance(minutes(1))
     const lanes = app.db.query<{ lane: string }, []>('SELECT DISTINCT lane FROM recipients WHERE lane IS NOT NULL')
@@ -57,7 +57,7 @@ test('a broadcast loses its sources with its emails, and goes after the last of 
   expectBalanced(service)
 })
 
-test('over the size the sources of the oldest broadcast go with all of its emails, and leave nothing behind', async () => {
+test('over the limit, the sources of the oldest broadcast are removed with all of its emails', async () => {
   await using service = await createEmailApi({
     settings: { TASSIS_CONTENT_MAX_BYTES: '1MiB', TASSIS_MAX_BODY_BYTES: '4MiB' },
     runsTasks: true,

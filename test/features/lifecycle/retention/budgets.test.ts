@@ -3,8 +3,8 @@ import { expect, test } from 'bun:test'
 import { fstatSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { sweep } from '#features/core/content-gc/sweep.ts'
-import { type Measured, measure } from '#features/lifecycle/retention/budgets.ts'
-import { oldestOf } from '#features/lifecycle/retention/overview.ts'
+import { type Measurement, measureUse } from '#features/lifecycle/retention/budgets.ts'
+import { findOldest } from '#features/lifecycle/retention/overview.ts'
 import { runRetention } from '#features/lifecycle/retention/run.ts'
 import { releasePages } from '#platform/db/scrub.ts'
 import { hours, KiB, MiB, minutes } from '#platform/units.ts'
@@ -13,14 +13,14 @@ import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
 import { endAttempts, rowsOf } from './year.ts'
 
-function useOf({ dataDir }: EmailApi): Measured['use'] {
+function useOf({ dataDir }: EmailApi): Measurement['use'] {
   using db = new Database(join(dataDir, 'tassis.db'), { readonly: true })
-  return measure(db, dataDir).use
+  return measureUse(db, dataDir).use
 }
 
 const random = (bytes: number): string => crypto.getRandomValues(new Uint8Array(bytes)).toHex()
 
-/** Sends some emails an hour, each with a body of its own, and ends them. */
+/** Sends some emails an hour, each with its own body, and completes them. */
 async function sendHours(service: EmailApi, count: number, bytes: number): Promise<void> {
   for (let hour = 0; hour < count; hour++) {
     const sends = Array.from({ length: 10 }, (_, n) =>
@@ -33,21 +33,21 @@ async function sendHours(service: EmailApi, count: number, bytes: number): Promi
   }
 }
 
-test('content over its size goes, the oldest first, until it is within it; what waits keeps its own', async () => {
+test('content over its limit is removed, oldest first, until it fits; waiting mail keeps its content', async () => {
   await using service = await createEmailApi({ settings: { TASSIS_CONTENT_MAX_BYTES: '1MiB' } })
   const { app, accepted } = service
   const waiting = await accepted({ to: 'later@waiting.test', text_body: 'Still to be sent' })
   await sendHours(service, 30, 8000)
   const before = useOf(service)
   expect(before.content).toBeGreaterThan(1.5 * MiB)
-  // By averages: what was really freed shows at the next measure, an hour later.
+  // Estimated by averages: the next measurement, an hour later, shows what was freed.
   for (let run = 0; run < 3; run++) {
     await runRetention(app)
     await sweep(app)
   }
   const after = useOf(service)
   expect(after.content).toBeLessThanOrEqual(1 * MiB)
-  // No more went than had to.
+  // Nothing beyond that was removed.
   expect(after.content).toBeGreaterThan(0.8 * MiB)
   const [newestWithout, oldestWith] = [
     'max(id) AS id FROM emails WHERE text_ref IS NULL',
@@ -57,14 +57,14 @@ test('content over its size goes, the oldest first, until it is within it; what 
   const { at } = app.db
     .query<{ at: number }, [number]>('SELECT created_at AS at FROM emails WHERE id = ?')
     .get(oldestWith ?? 0) ?? { at: 0 }
-  expect(oldestOf(app.db).content).toBe(at)
+  expect(findOldest(app.db).content).toBe(at)
   expect(await service.detail(waiting.id)).toMatchObject({ status: 'queued', text_body: 'Still to be sent' })
   expectBalanced(service)
-  // Under its size nothing more goes.
+  // Below the limit nothing more is removed.
   expect(await runRetention(app)).toMatchObject({ content: 0 })
 })
 
-test('events over their size go, the oldest first, and so do emails over theirs', async () => {
+test('events and emails over their limits are removed, oldest first', async () => {
   await using service = await createEmailApi({
     settings: { TASSIS_EVENTS_MAX_BYTES: '64KiB', TASSIS_LOGS_MAX_BYTES: '256KiB' },
   })
@@ -74,7 +74,7 @@ test('events over their size go, the oldest first, and so do emails over theirs'
   for (let run = 0; run < 5; run++) await runRetention(app)
   const use = useOf(service)
   expect({ events: use.events <= 64 * KiB, logs: use.logs <= 256 * KiB }).toEqual({ events: true, logs: true })
-  // What emails are found by counts as well: each of these, with its long subject, is some 1.3 KiB.
+  // The search index counts as well: each of these, with its long subject, takes some 1.3 KiB.
   expect({
     emails: rowsOf(service, 'emails') < emails && rowsOf(service, 'emails') > 150,
     events: rowsOf(service, 'events') < events && rowsOf(service, 'events') > 200,
@@ -82,7 +82,7 @@ test('events over their size go, the oldest first, and so do emails over theirs'
   expectBalanced(service)
 })
 
-test('received mail over its size goes, the oldest first, with what it was made of', async () => {
+test('received mail over its limit is removed, oldest first, with its raw form', async () => {
   await using service = await createEmailApi({ settings: { TASSIS_INBOUND_MAX_BYTES: '1MiB' } })
   const { app, actor, clock } = service
   const domainId = app.db.query<{ id: number }, []>('SELECT id FROM domains ORDER BY id LIMIT 1').get()?.id ?? 0
@@ -105,7 +105,7 @@ test('received mail over its size goes, the oldest first, with what it was made 
   expectBalanced(service)
 })
 
-test('what is removed gives its place back: the files and the write-ahead log are shorter', async () => {
+test('removed data frees disk space: the files and the write-ahead log shrink', async () => {
   await using service = await createEmailApi({
     settings: { TASSIS_CONTENT_DAYS: '1', TASSIS_LOGS_DAYS: '1', TASSIS_EVENTS_DAYS: '1' },
   })
@@ -126,7 +126,7 @@ test('what is removed gives its place back: the files and the write-ahead log ar
   await sweep(app)
   const after = await sizes()
   expect({
-    // Tables without rows and their indexes have a page each, and stay.
+    // Empty tables and indexes keep one page each.
     database: before.database - after.database > 300 * KiB,
     content: after.content < before.content * 0.2,
     wal: after.wal,

@@ -1,6 +1,6 @@
 /**
- * @module Retention as a process of its own, at a time that the test gives, which kills itself in the middle of a transaction: `child.ts NOW WRITES`.
- * Configured by `TASSIS_*`.
+ * @module Runs retention in a separate process, at a time that the test sets, which kills itself in the middle of a
+ * transaction: `child.ts NOW WRITES`. Configured by `TASSIS_*`.
  */
 import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'

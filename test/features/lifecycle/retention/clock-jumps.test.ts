@@ -1,4 +1,4 @@
-/** @module A clock that jumps takes nothing along that a right one would have kept. */
+/** @module A clock that jumps removes nothing that a correct clock would keep. */
 import { describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -42,7 +42,7 @@ describe('retention', () => {
     expectBalanced(api)
   })
 
-  test('goes by a clock that stays a year ahead for a day, as after a long time off', async () => {
+  test('accepts a clock that stays a year ahead for a day, as after a long downtime', async () => {
     const { api, clock, id } = await withMail()
     await using _ = api
     clock.jumpTo(clock.now() + days(365))
@@ -68,7 +68,7 @@ describe('retention', () => {
     }
   })
 
-  test('goes on by a clock that was set back', async () => {
+  test('accepts a clock that was set back', async () => {
     const { api, clock } = await withMail()
     await using _ = api
     clock.jumpTo(clock.now() - days(300))
@@ -78,7 +78,7 @@ describe('retention', () => {
   })
 })
 
-test('raw messages of months past go, but for one that is still to be processed', async () => {
+test('raw messages of past months are dropped, except for a month with an unprocessed one', async () => {
   const clock = new ManualClock(NOW)
   await using api = await createEmailApi({ clock })
   const { app } = api

@@ -1,8 +1,8 @@
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { holdingsOf } from '#features/lifecycle/retention/holdings.ts'
+import { BlobBytes } from '#features/lifecycle/retention/blob-bytes.ts'
+import { listHoldings } from '#features/lifecycle/retention/holdings.ts'
 import { measureDatabase } from '#features/lifecycle/retention/measure.ts'
-import { PartBytes } from '#features/lifecycle/retention/part-bytes.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 import { minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
@@ -30,9 +30,9 @@ test.each(['content', 'logs'] as const)(
     const { dataDir } = app.config
     const db = openReadOnly(join(dataDir, 'tassis.db'))
     try {
-      const content = new PartBytes(join(dataDir, 'content'))
-      const rawMail = new PartBytes(join(dataDir, 'raw-mail'))
-      const holdings = holdingsOf(kind, { db, use: measureDatabase(db), content, rawMail })[Symbol.iterator]()
+      const content = new BlobBytes(join(dataDir, 'content'))
+      const rawMail = new BlobBytes(join(dataDir, 'raw-mail'))
+      const holdings = listHoldings(kind, { db, use: measureDatabase(db), content, rawMail })[Symbol.iterator]()
       expect(holdings.next().done).toBe(false)
       app.db.run('UPDATE accounts SET updated_at = updated_at + 1')
       app.db.run('PRAGMA busy_timeout = 0')

@@ -9,7 +9,7 @@ import { storeTestInbound } from '#test/support/inbound.ts'
 import { createMailboxApi } from '#test/support/mailboxes.ts'
 import { rowsOf, SHORT } from './year.ts'
 
-test('received mail goes at its age with its content, read or not, leased or not; what is younger stays', async () => {
+test('received mail is removed at its age with its content, read or not, leased or not; younger mail stays', async () => {
   await using service = await createMailboxApi({ settings: SHORT })
   const { app, api, actor, clock, newMailbox, deliver, path } = service
   const domainId = app.db.query<{ id: number }, []>('SELECT id FROM domains ORDER BY id LIMIT 1').get()?.id ?? 0

@@ -13,7 +13,7 @@ import type { EmailApi } from '#test/support/email-api.ts'
 import { readTrackedRecipient } from '#test/support/tracked-recipient.ts'
 import { createYear, endAttempts, MONTH_MS, rowsOf, SHORT, sendAndEnd } from './year.ts'
 
-/** Nothing that the books or the content say differs. */
+/** Requires consistent rules and content. */
 function expectSound(service: EmailApi): void {
   expectBalanced(service)
   using db = new Database(join(service.dataDir, 'tassis.db'), { readonly: true })
@@ -26,7 +26,7 @@ const listed = async (service: EmailApi): Promise<{ total: unknown; rows: number
   return { total: at(body, 'pagination', 'total'), rows: rowsOf(service, 'emails') }
 }
 
-test('over a year each kind goes at its age, what is not over stays, and the books agree every month', async () => {
+test('over a year each kind is removed at its age, open mail stays, and the consistency rules hold every month', async () => {
   await using service = await createYear()
   const { app, api, clock, accepted } = service
   const begin = clock.now()
@@ -53,7 +53,7 @@ test('over a year each kind goes at its age, what is not over stays, and the boo
   const now = clock.now()
   const oldest = app.db.query<{ at: number }, []>('SELECT min(at) AS at FROM events').get()?.at ?? 0
   expect({
-    // The last six months, and the three that are not over.
+    // The last six months, and three open emails.
     emails: rowsOf(service, 'emails'),
     withContent: rowsOf(service, 'emails WHERE html_ref IS NOT NULL'),
     orphans: rowsOf(service, 'recipients WHERE email_id NOT IN (SELECT id FROM emails)'),
@@ -79,13 +79,13 @@ test('over a year each kind goes at its age, what is not over stays, and the boo
   }
   expect(await service.detail(months[11]?.[0])).toMatchObject({ text_body: 'Hello, Bob.' })
   expect((await api('GET', `/v1/emails/${months[0]?.[0]}`)).status).toBe(404)
-  // The one of a year ago is sent when its time has come.
+  // The one from a year ago is sent at its scheduled time.
   clock.advance(days(10))
   await endAttempts(service, 'receiver.test', [{ kind: 'sent', reply: '250 OK' }])
   await runRetention(app)
   expect(await service.detail(inAYear.id)).toMatchObject({ status: 'sent', text_body: 'Hello, Bob.' })
   expectSound(service)
-  // Its age counts from its end.
+  // Its age starts at its end.
   clock.advance(days(61))
   await runRetention(app)
   expect(await service.detail(inAYear.id)).toMatchObject({ status: 'sent', text_body: null })
@@ -95,7 +95,7 @@ test('over a year each kind goes at its age, what is not over stays, and the boo
   expectSound(service)
 }, 120_000)
 
-test('an email without its content says what it was, and what its attachments were called', async () => {
+test('an email without content still shows its type and the names of its attachments', async () => {
   await using service = await createYear()
   const { app, clock, accepted } = service
   const email = await accepted({
@@ -118,7 +118,7 @@ test('an email without its content says what it was, and what its attachments we
   })
 })
 
-test('a dead letter whose content is gone is not sent again, which is a 409 that says why', async () => {
+test('retrying a dead letter without content is a 409 with the reason', async () => {
   await using service = await createYear()
   const { app, api, clock, accepted } = service
   await accepted()
@@ -137,7 +137,7 @@ test('a dead letter whose content is gone is not sent again, which is a 409 that
   })
 })
 
-test('the feed begins later, and answers 410 for what is no longer kept', async () => {
+test('the feed begins later, and is a 410 for removed events', async () => {
   await using service = await createYear()
   const { app, api, clock, accepted } = service
   await accepted()
@@ -165,7 +165,7 @@ test('the feed begins later, and answers 410 for what is no longer kept', async 
   expectBalanced(service)
 })
 
-test('an event that an active webhook has not been told stays for a tenth longer, one that is off holds nothing', async () => {
+test('an event pending for an active webhook is kept a tenth longer; an inactive webhook keeps nothing', async () => {
   await using service = await createYear()
   const { app, clock, accepted, actor } = service
   const hook = (cursor: number, isActive: number) =>
@@ -198,7 +198,7 @@ test('a retried dead letter is an open email again, whatever its age', async () 
   expectSound(service)
 })
 
-test('operations go with their emails and not before', async () => {
+test('operations are removed with their emails and not before', async () => {
   await using service = await createYear()
   const { app, api, clock } = service
   const batch = (to: string) =>
@@ -214,7 +214,7 @@ test('operations go with their emails and not before', async () => {
   expect(rowsOf(service, 'operations')).toBe(2)
   clock.advance(days(2))
   await runRetention(app)
-  // The newest of all stays, so that its number is not given again.
+  // The newest one stays, so that its number is not reused.
   expect([rowsOf(service, 'emails'), rowsOf(service, 'operations')]).toEqual([0, 1])
   await batch('c@receiver.test')
   await runRetention(app)
@@ -223,7 +223,7 @@ test('operations go with their emails and not before', async () => {
 })
 
 // Proves: track-11
-test('a click counts also when the content of its email is gone, and changes nothing once the email is', async () => {
+test('a click counts after the content of its email is removed, and changes nothing after the email is', async () => {
   await using service = await createYear({ ...SHORT, TASSIS_LOGS_DAYS: '30', TASSIS_CONTENT_DAYS: '10' })
   const { app, clock } = service
   await sendAndEnd(service, 10, 0)
@@ -246,7 +246,7 @@ test('a click counts also when the content of its email is gone, and changes not
   expectSound(service)
 })
 
-test('an email that bounced late is as old as that', async () => {
+test('the age of an email starts at its late bounce', async () => {
   await using service = await createYear()
   const { app, clock, accepted } = service
   await accepted({ to: ['early@receiver.test', 'late@receiver.test'] })
@@ -273,7 +273,7 @@ test('an email that bounced late is as old as that', async () => {
   expectSound(service)
 })
 
-test('counters of hours go after 400 days, totals that a list is counted with when they are zero', async () => {
+test('hourly counters are removed after 400 days, totals for counting lists when they are zero', async () => {
   await using service = await createYear()
   const { app, clock, accepted } = service
   await sendAndEnd(service, 10, 0)

@@ -3,7 +3,7 @@ import type { Actor } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { hasGarbage, sweep } from '#features/core/content-gc/sweep.ts'
 import { runRetention } from '#features/lifecycle/retention/run.ts'
-import { fairShare, findExcesses } from '#features/lifecycle/retention/shares.ts'
+import { computeFairShare, findExcesses } from '#features/lifecycle/retention/shares.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { createLog } from '#platform/log.ts'
 import { hours, minutes } from '#platform/units.ts'
@@ -28,7 +28,7 @@ async function newTenant(service: EmailApi, domain: string): Promise<Actor> {
   return actor
 }
 
-/** Received messages that take so many bytes each. */
+/** Inserts received messages of the given size. */
 async function receive(
   service: EmailApi,
   owner: Actor,
@@ -69,7 +69,7 @@ test("a stranger's mail to another tenant's addresses removes nothing of an acco
 })
 
 // Proves: inbound-11
-test('of an account above its share goes first what fell to no route, then the oldest', async () => {
+test('an account above its share loses unrouted mail first, then the oldest', async () => {
   await using service = await createMailboxApi({ settings: { TASSIS_INBOUND_MAX_BYTES: '1MiB' } })
   const { app, actor, clock } = service
   await receive(service, actor, { count: 8, bytes: 100_000, routeId: 1 })
@@ -99,7 +99,7 @@ test('of an account above its share goes first what fell to no route, then the o
 })
 
 // Proves: storage-12
-test('unread messages of mailboxes never go for their size, which the log says, and read ones do', async () => {
+test('unread mailbox messages are never removed for size, which is logged; read ones are', async () => {
   await using service = await createMailboxApi({ settings: { TASSIS_INBOUND_MAX_BYTES: '1MiB' } })
   const { app, api, path, newMailbox, deliver, clock } = service
   const mailbox = await newMailbox({ local_part: 'jobs' })
@@ -118,7 +118,7 @@ test('unread messages of mailboxes never go for their size, which the log says, 
     expect(ack.status).toBe(204)
   }
   await runRetention(app)
-  // They count for at most half of what the account may keep, some 500,000 bytes.
+  // Unread messages count for at most half of what the account may keep, some 500,000 bytes.
   expect({
     unread: rowsOf(service, 'mailbox_messages WHERE read_at IS NULL'),
     read: rowsOf(service, 'mailbox_messages WHERE read_at IS NOT NULL'),
@@ -127,7 +127,7 @@ test('unread messages of mailboxes never go for their size, which the log says, 
 })
 
 // Proves: storage-12
-test('unread messages of a mailbox leave half of the share to the other received mail, the newest of it', async () => {
+test('unread mailbox messages leave half of the share to the newest other received mail', async () => {
   await using service = await createMailboxApi({ settings: { TASSIS_INBOUND_MAX_BYTES: '1MiB' } })
   const { app, actor, clock, newMailbox, deliver } = service
   const mailbox = await newMailbox({ local_part: 'jobs' })
@@ -149,23 +149,23 @@ test('unread messages of a mailbox leave half of the share to the other received
 })
 
 // Proves: storage-10
-test('a budget is applied while there is garbage, which counts no more', async () => {
+test('a budget applies while there is garbage, which no longer counts', async () => {
   await using service = await createMailboxApi({ settings: { TASSIS_INBOUND_MAX_BYTES: '1MiB' } })
   const { app, actor, clock } = service
   await receive(service, actor, { count: 20, bytes: 100_000, routeId: 1 })
-  // As every message to a mailbox leaves some.
+  // As every message to a mailbox leaves some behind.
   await app.commit.write((tx) => dropContent(app, tx, { content: [1] }))
   const first = await runRetention(app)
   expect(first.inbound).toBeGreaterThan(8)
   clock.advance(hours(1))
-  // What went is still in the files, and nothing more goes for it.
+  // The removed data is still in the files, and nothing more is removed for it.
   expect(hasGarbage(app.db)).toBe(true)
   expect(await runRetention(app)).toMatchObject({ inbound: 0 })
   await sweep(app)
   expectBalanced(service)
 })
 
-/** Sends emails whose bodies take so many bytes each, and ends them. */
+/** Sends emails with bodies of the given size, and completes them. */
 async function send(service: EmailApi, key: string, from: string, count: number, bytes: number): Promise<void> {
   for (let n = 0; n < count; n++)
     await service.accepted({ from, to: `${n}@receiver.test`, text_body: random(bytes) }, { key })
@@ -175,7 +175,7 @@ async function send(service: EmailApi, key: string, from: string, count: number,
 }
 
 // Proves: storage-10, storage-12
-test('the content, the events and the emails of an account within its share stay, those of one above it go', async () => {
+test('content, events and emails of an account within its share stay, those of one above it are removed', async () => {
   await using service = await createMailboxApi({
     settings: { TASSIS_CONTENT_MAX_BYTES: '1MiB', TASSIS_EVENTS_MAX_BYTES: '40KiB', TASSIS_LOGS_MAX_BYTES: '160KiB' },
   })
@@ -208,7 +208,7 @@ test('the content, the events and the emails of an account within its share stay
   expectBalanced(service)
 })
 
-test('what many emails share is counted once, and not against who sends it often', async () => {
+test('a shared blob is counted once, and not against an account that sends it often', async () => {
   await using service = await createMailboxApi({ settings: { TASSIS_CONTENT_MAX_BYTES: '1MiB' } })
   const { app, key, accepted, clock } = service
   const content = Buffer.from(crypto.getRandomValues(new Uint8Array(60_000))).toString('base64')
@@ -228,7 +228,7 @@ test('what many emails share is counted once, and not against who sends it often
 })
 
 // Proves: storage-10
-test('sub-accounts share the part of their parent, and within it one that uses little loses nothing', async () => {
+test('sub-accounts share the part of their parent, in which one that uses little loses nothing', async () => {
   await using service = await createMailboxApi({ settings: { TASSIS_INBOUND_MAX_BYTES: '3MiB' } })
   const { app, actor, clock } = service
   const parent = await newTenant(service, 'parent.test')
@@ -245,7 +245,7 @@ test('sub-accounts share the part of their parent, and within it one that uses l
   clock.advance(hours(1))
   for (const child of [one, two]) await receive(service, child, { count: 12, bytes: 100_000, routeId: 1 })
   await runRetention(app)
-  // Three accounts with 1.2 MB each would have lost alike.
+  // Three separate accounts with 1.2 MB each would lose equally.
   expect({
     other: inboundOf(service, actor),
     small: inboundOf(service, small),
@@ -255,17 +255,20 @@ test('sub-accounts share the part of their parent, and within it one that uses l
 })
 
 describe('a fair share', () => {
-  test('is what an equal part leaves when those who use less keep all of theirs', () => {
-    expect(fairShare([1, 2, 30, 40], 23)).toBe(10)
-    expect(fairShare([40, 30], 20)).toBe(10)
-    expect(fairShare([5], 4)).toBe(4)
+  test('divides what accounts below an equal part leave', () => {
+    expect(computeFairShare([1, 2, 30, 40], 23)).toBe(10)
+    expect(computeFairShare([40, 30], 20)).toBe(10)
+    expect(computeFairShare([5], 4)).toBe(4)
   })
 
   test('is above every use when all fit', () => {
-    expect([fairShare([], 1), fairShare([1, 2, 30], 33)]).toEqual([Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY])
+    expect([computeFairShare([], 1), computeFairShare([1, 2, 30], 33)]).toEqual([
+      Number.POSITIVE_INFINITY,
+      Number.POSITIVE_INFINITY,
+    ])
   })
 
-  test('brings any uses within the budget, and takes nothing of whoever uses less than an equal part', () => {
+  test('brings any use within the budget, and takes nothing from an account below an equal part', () => {
     for (let round = 0; round < 500; round++) {
       const uses = new Map(Array.from({ length: 1 + (round % 9) }, (_, id) => [id + 1, randomBelow(1000)]))
       const budget = 1 + randomBelow(3000)

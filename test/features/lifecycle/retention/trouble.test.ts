@@ -17,7 +17,7 @@ const SHORT = { TASSIS_CONTENT_DAYS: '10', TASSIS_EVENTS_DAYS: '20', TASSIS_LOGS
 
 const CHILD = join(import.meta.dir, 'child.ts')
 
-/** Whatever the books or the content say that differs. */
+/** Differences found by the consistency rules and the content check. */
 function differencesOf(dataDir: string): string[] {
   using db = new Database(join(dataDir, 'tassis.db'), { readonly: true })
   const findings = [
@@ -29,7 +29,10 @@ function differencesOf(dataDir: string): string[] {
   return findings.flatMap(({ differences }) => differences)
 }
 
-/** Runs retention in processes that kill themselves in the midst of so many transactions, then one that ends, and looks at what each leaves. */
+/**
+ * Runs retention in processes that kill themselves during the given numbers of writes, then in one that ends, and
+ * checks what each leaves.
+ */
 async function runKilled(
   dataDir: string,
   { now, writes, settings }: { now: number; writes: readonly number[]; settings: Readonly<Record<string, string>> },
@@ -57,7 +60,7 @@ async function runKilled(
   expect(differencesOf(dataDir)).toEqual([])
 }
 
-test('killed in the middle of a transaction, it leaves nothing half done, and goes on where it was', async () => {
+test('a run killed in the middle of a transaction leaves nothing half done, and the next continues there', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'tassis-retention-'))
   try {
     let now = 0
@@ -67,7 +70,7 @@ test('killed in the middle of a transaction, it leaves nothing half done, and go
       await service.accepted({ to: 'waiting@waiting.test' })
       now = service.clock.now() + days(31)
     }
-    // Content first, then events, then emails: each is met in its middle.
+    // Content first, then events, then emails: each is interrupted in its middle.
     await runKilled(dataDir, { now, writes: [2, 12, 20, 30, 9], settings: SHORT })
     using db = new Database(join(dataDir, 'tassis.db'), { readonly: true })
     const tables = ['emails', 'recipients', 'events', 'link_clicks', 'idempotency_keys']
@@ -78,7 +81,7 @@ test('killed in the middle of a transaction, it leaves nothing half done, and go
   }
 }, 120_000)
 
-test('killed while it removes what is beyond the sizes, it leaves nothing half done, and the next comes within them', async () => {
+test('a run killed while it applies budgets leaves nothing half done, and the next gets within them', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'tassis-retention-'))
   const settings = { TASSIS_LOGS_MAX_BYTES: '200KiB', TASSIS_EVENTS_MAX_BYTES: '60KiB' }
   try {
@@ -98,7 +101,7 @@ test('killed while it removes what is beyond the sizes, it leaves nothing half d
   }
 }, 120_000)
 
-test('a disk that is full ends a run, which changes nothing but what it did before; the next goes on', async () => {
+test('a full disk ends a run, which keeps its earlier changes only; the next continues', async () => {
   await using service = await createEmailApi({ settings: SHORT })
   const { app, clock } = service
   for (let month = 0; month < 3; month++) await sendAndEnd(service, 200, month)
@@ -117,7 +120,7 @@ test('a disk that is full ends a run, which changes nothing but what it did befo
   expectBalanced(service)
 })
 
-test('a run that is told to end stops after its step, and who asks while one is under way gets that one', async () => {
+test('an aborted run stops after its step, and callers during a run share it', async () => {
   await using service = await createEmailApi({ settings: SHORT })
   const { app, clock } = service
   await sendAndEnd(service, 200, 0)

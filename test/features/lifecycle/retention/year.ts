@@ -1,4 +1,7 @@
-/** @module A service whose mail is a year old: sends with every outcome, at times that the clock is moved through. Nothing is delivered by itself. */
+/**
+ * @module A service with a year of mail: sends with every outcome, at times set by a test clock. Nothing is delivered
+ * automatically.
+ */
 import { type Verdict, writeOutcome } from '#features/sending/delivery/outcome.ts'
 import { beginDelivery } from '#features/sending/queue/attempt-transitions.ts'
 import { recordEngagement } from '#features/sending/tracking/engage.ts'
@@ -7,7 +10,7 @@ import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 import { claimDueTo } from '#test/support/lanes.ts'
 import { readTrackedRecipient } from '#test/support/tracked-recipient.ts'
 
-/** How attempts end, in turn. */
+/** Verdicts of the attempts, in rotation. */
 const VERDICTS: readonly Verdict[] = [
   { kind: 'sent', reply: '250 OK' },
   { kind: 'sent', reply: '250 OK' },
@@ -23,7 +26,7 @@ const VERDICTS: readonly Verdict[] = [
   { kind: 'uncertain', reason: 'The connection was lost' },
 ]
 
-/** Ends everything that is due in a lane, by every verdict in turn. */
+/** Completes everything due in a lane, rotating through the verdicts. */
 export const endAttempts = ({ app }: EmailApi, lane: string, verdicts = VERDICTS): Promise<number> =>
   app.commit.write((tx) => {
     const now = app.clock.now()
@@ -42,7 +45,7 @@ export const endAttempts = ({ app }: EmailApi, lane: string, verdicts = VERDICTS
     return claimed.length
   })
 
-/** Sends so many emails, of which some are opened and clicked, and ends them. Ids of those that ended. */
+/** Sends emails, some of them opened and clicked, and completes them. Returns the ids of the ended ones. */
 export async function sendAndEnd(service: EmailApi, count: number, month: number): Promise<string[]> {
   const ids: string[] = []
   for (let sent = 0; sent < count; sent += 100) {
@@ -80,7 +83,7 @@ const openSome = ({ app }: EmailApi): Promise<void> =>
     }
   })
 
-/** Settings under which all kinds lose something within a year. */
+/** Settings under which every kind loses data within a year. */
 export const SHORT = {
   TASSIS_CONTENT_DAYS: '60',
   TASSIS_EVENTS_DAYS: '120',
@@ -91,7 +94,7 @@ export const SHORT = {
 export const createYear = (settings: Readonly<Record<string, string>> = SHORT): Promise<EmailApi> =>
   createEmailApi({ settings })
 
-/** Numbers of rows. */
+/** Row counts. */
 export const rowsOf = ({ app }: Pick<EmailApi, 'app'>, sql: string): number =>
   app.db.query<{ n: number }, []>(`SELECT count(*) AS n FROM ${sql}`).get()?.n ?? 0
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { openDeletions, startAccountRemoval } from '#features/lifecycle/privacy/delete-account.ts'
+import { listOpenDeletions, startAccountRemoval } from '#features/lifecycle/privacy/delete-account.ts'
 import { days } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { type BillingApi, CUSTOMER, createBillingApi } from '#test/support/billing.ts'
@@ -15,7 +15,7 @@ async function deleteAccount({ service, actor }: BillingApi, isEnough: () => boo
   const removal = startAccountRemoval(app)
   try {
     await eventually(() => {
-      const [deletion] = openDeletions(app.db)
+      const [deletion] = listOpenDeletions(app.db)
       if (deletion && deletion.dueAt > clock.now()) clock.advance(deletion.dueAt - clock.now())
       removal.wake()
       return isEnough()
@@ -39,7 +39,7 @@ describe('a deleted account', () => {
     let refused = 0
     billing.stripe.interfere = ({ method }) =>
       method === 'DELETE' && ++refused < 3 ? new Response('x', { status: 500 }) : undefined
-    await deleteAccount(billing, () => openDeletions(app.db).length === 0)
+    await deleteAccount(billing, () => listOpenDeletions(app.db).length === 0)
     expect({ refused, customers: billing.stripe.customers.size, row: stripeColumns(billing) }).toEqual({
       refused: 3,
       customers: 0,
@@ -53,7 +53,7 @@ describe('a deleted account', () => {
     await billing.buy({ paid: [4900] })
     billing.stripe.interfere = () => new Response('x', { status: 500 })
     const begin = clock.now()
-    await deleteAccount(billing, () => openDeletions(app.db).length === 0)
+    await deleteAccount(billing, () => listOpenDeletions(app.db).length === 0)
     const days3 = Math.floor((clock.now() - begin) / days(3))
     expect({ days3, customers: [...billing.stripe.customers.keys()], row: stripeColumns(billing) }).toEqual({
       days3: 1,

@@ -1,6 +1,6 @@
 /** @module Sub-accounts where two things meet: a parent's spent quota, a deletion, a plan that is not paid yet. */
 import { expect, test } from 'bun:test'
-import { openDeletions, startAccountRemoval } from '#features/lifecycle/privacy/delete-account.ts'
+import { listOpenDeletions, startAccountRemoval } from '#features/lifecycle/privacy/delete-account.ts'
 import { hashPassword } from '#features/people/team/passwords.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
@@ -14,7 +14,7 @@ const LATER = new Date(NOW + 3_600_000).toISOString()
 async function deletionsEnd({ app, clock }: Family): Promise<void> {
   const removal = startAccountRemoval(app)
   await eventually(() => {
-    const due = Math.min(...openDeletions(app.db).map(({ dueAt }) => dueAt))
+    const due = Math.min(...listOpenDeletions(app.db).map(({ dueAt }) => dueAt))
     if (Number.isFinite(due) && due > clock.now()) clock.advance(due - clock.now())
     removal.wake()
     return !Number.isFinite(due)

@@ -1,8 +1,8 @@
 import { expect, test } from 'bun:test'
 import type { Actor } from '#features/core/app/app.ts'
 import { verifyAuditLog } from '#features/core/audit-logs/verify.ts'
-import { aggregateOf } from '#features/reporting/analytics/aggregate.ts'
-import { periodOf } from '#features/reporting/analytics/period.ts'
+import { aggregateStats } from '#features/reporting/analytics/aggregate.ts'
+import { parsePeriod } from '#features/reporting/analytics/period.ts'
 import { at } from '#test/support/api.ts'
 import { createTestAccount } from '#test/support/app.ts'
 import { EMAIL, expectError, NOW, UUID } from '#test/support/email-api.ts'
@@ -348,8 +348,8 @@ test('stats show one sub-account, and all together with a row each', async () =>
 test('an account runs a few aggregates at a time, and the next is a 429', async () => {
   await using service = await createFamily()
   await service.made()
-  const period = periodOf({ period: '7d' }, NOW)
-  const ask = (actor: Actor) => aggregateOf(service.app, actor, period)
+  const period = parsePeriod({ period: '7d' }, NOW)
+  const ask = (actor: Actor) => aggregateStats(service.app, actor, period)
   const results = await Promise.allSettled([
     ...Array.from({ length: 9 }, () => ask(service.parent)),
     ask(service.actor),

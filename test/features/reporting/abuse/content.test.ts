@@ -1,7 +1,7 @@
-/** @module The look at content: the rules over two corpora, bounds, the model, and a pause that holds what is queued. */
+/** @module Content checks: the rules over two corpora, limits, the model, and a pause that holds queued mail. */
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { partsOf } from '#features/reporting/abuse/content-parts.ts'
-import { PAUSE_POINTS, type Score, scoreOf } from '#features/reporting/abuse/content-rules.ts'
+import { extractParts } from '#features/reporting/abuse/content-parts.ts'
+import { PAUSE_SCORE, type Score, scoreContent } from '#features/reporting/abuse/content-rules.ts'
 import { ContentWatch } from '#features/reporting/abuse/content-watch.ts'
 import { createLog } from '#platform/log.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
@@ -11,21 +11,21 @@ import { startWatched, type Watched } from './fixture.ts'
 import { HONEST, type Sample } from './honest-mail.ts'
 import { PHISHING } from './phishing-mail.ts'
 
-// What is to come within 30 s of the test's clock may take longer on a busy machine.
+// Events due within 30 s of the test clock may take longer on a busy machine.
 setDefaultTimeout(90_000)
 
 function judge({ from, subject, html = '', text = '' }: Sample): Score {
   const mailbox = parseMailbox(from)
   if (mailbox.kind === 'invalid') throw new Error(mailbox.reason)
-  return scoreOf(partsOf({ subject, html, text }), { name: mailbox.name ?? '', domain: mailbox.domain })
+  return scoreContent(extractParts({ subject, html, text }), { name: mailbox.name ?? '', domain: mailbox.domain })
 }
 
 test.each(HONEST)('honest mail does not pause: $subject', (sample) => {
-  expect(judge(sample).points).toBeLessThan(PAUSE_POINTS)
+  expect(judge(sample).points).toBeLessThan(PAUSE_SCORE)
 })
 
-test('of the phishing samples nine of ten and more pause', () => {
-  const missed = PHISHING.filter((sample) => judge(sample).points < PAUSE_POINTS).map(({ subject }) => subject)
+test('at least nine in ten phishing samples pause the account', () => {
+  const missed = PHISHING.filter((sample) => judge(sample).points < PAUSE_SCORE).map(({ subject }) => subject)
   expect(missed.length / PHISHING.length).toBeLessThanOrEqual(0.1)
 })
 
@@ -59,7 +59,7 @@ describe('bounds', () => {
     ],
   ])('%s take at most some milliseconds', (_, html) => {
     const began = performance.now()
-    scoreOf(partsOf({ subject: 'x', html, text: html }), sender)
+    scoreContent(extractParts({ subject: 'x', html, text: html }), sender)
     expect(performance.now() - began).toBeLessThan(1000)
   })
 })
@@ -83,13 +83,13 @@ const passed = ({ app }: Watched) =>
   app.db.query<{ id: number }, []>('SELECT email_id AS id FROM content_cursor').get()?.id ?? 0
 
 // Proves: account-15
-test('an account that sends phishing is paused within 30 s, and what it has queued is held', async () => {
+test('an account that sends phishing is paused within 30 s, and its queued mail is held', async () => {
   await using service = await startWatched()
   const send_at = new Date(service.clock.now() + 60_000).toISOString()
   await service.accepted({ ...PHISH, to: 'yes-1@receiver.test', send_at })
   expect(await service.within30s(() => paused(service).length > 0)).toBeLessThanOrEqual(30_000)
   expect(paused(service)).toEqual([{ source: 'scam_classifier', reason: 'Some of its emails look like phishing.' }])
-  // In steps: a look-up that has begun must not find its time over at once.
+  // In steps: a lookup in progress must not time out immediately.
   await eventually(() => {
     service.clock.advance(1000)
     return service.app.db.query('SELECT 1 FROM held_accounts').all().length === 1
@@ -98,7 +98,7 @@ test('an account that sends phishing is paused within 30 s, and what it has queu
   expect(findings(service)).toEqual([{ source: 'scam_classifier', paused: 1 }])
 })
 
-test('an email whose pause could not be stored is looked at again', async () => {
+test('an email is checked again when its pause could not be stored', async () => {
   const lines: string[] = []
   const log = createLog('error', { write: (line) => void lines.push(line) })
   await using service = await createEmailApi({ log, settings: { TASSIS_ABUSE_PLANS: 'all' } })
@@ -116,7 +116,7 @@ test('an email whose pause could not be stored is looked at again', async () => 
   await watch.stop()
 })
 
-test('honest mail is passed, and leaves nothing', async () => {
+test('honest mail passes and leaves no finding', async () => {
   await using service = await startWatched()
   await service.accepted()
   await service.accepted({ ...PHISH, html_body: '<p>Hello</p>' })
@@ -124,7 +124,7 @@ test('honest mail is passed, and leaves nothing', async () => {
   expect({ paused: paused(service), findings: findings(service) }).toEqual({ paused: [], findings: [] })
 })
 
-describe('where the model may be asked', () => {
+describe('when a model is configured', () => {
   const withModel = async (answer: () => Response | Promise<Response>) => {
     const asked: string[] = []
     const server = Bun.serve({
@@ -152,7 +152,7 @@ describe('where the model may be asked', () => {
   const says = (content: unknown) => () =>
     Response.json({ choices: [{ message: { content: JSON.stringify(content) } }] })
 
-  test('it decides: a no leaves a finding; it is given text and links, and no address', async () => {
+  test('its opinion decides: a no leaves only a finding; it gets text and links, but no address', async () => {
     await using at = await withModel(says({ phishing: false, confidence: 0.9 }))
     await at.service.accepted(PHISH)
     await at.service.within30s(() => at.asked.length === 1)

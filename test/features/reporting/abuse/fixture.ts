@@ -1,4 +1,7 @@
-/** @module A service that delivers, tells webhooks and watches its accounts, with a receiving server that knows some addresses only, for tests of pauses. */
+/**
+ * @module A service that delivers, calls webhooks and monitors accounts, with a receiving server that knows only some
+ * addresses: for tests of pauses.
+ */
 import type { SMTPServer } from 'smtp-server'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
@@ -8,9 +11,9 @@ import { HOOK_HOST, startWebhookService, type WebhookService } from '#test/suppo
 
 export interface Watched extends WebhookService {
   readonly sink: Sink
-  /** Sends to so many addresses of receiver.test that take mail, and to so many that do not, and waits for what becomes of it. */
+  /** Sends to `good` known and `bad` unknown addresses of receiver.test, and waits for the outcomes. */
   sendAll(good: number, bad: number): Promise<void>
-  /** Moves the clock in steps of a second until there is something, 30 s at most; gives how long it took. */
+  /** Advances the clock in steps of a second until the condition holds, at most 30 s; returns the elapsed time. */
   within30s(condition: () => unknown): Promise<number>
   /** Events of the first account with this type. */
   count(type: number): number
@@ -69,11 +72,11 @@ export async function startWatched(settings: Readonly<Record<string, string>> = 
       const began = clock.now()
       for (let second = 0; second < 30; second++) {
         clock.advance(1000)
-        // What the step began is over before the next: disk, sockets and Workers have no clock of ours.
+        // Work begun in this step ends before the next: disk, sockets and Workers do not use our clock.
         const isThere = await eventually(condition, 700).catch(() => false)
         if (isThere) return clock.now() - began
       }
-      // The clock stands still now: what was due in the 30 s may still be under way on a busy machine, and nothing else begins.
+      // The clock stands still now: work due within the 30 s may still run on a busy machine, and no other begins.
       await eventually(condition, 30_000)
       return clock.now() - began
     },
@@ -85,7 +88,7 @@ export async function startWatched(settings: Readonly<Record<string, string>> = 
   }
 }
 
-/** The one request that a receiver got, its body parsed. */
+/** The only request that a receiver got, with its body parsed. */
 export const only = (requests: readonly { readonly text: string }[]): unknown => {
   const [request, ...others] = requests
   if (!request || others.length > 0) throw new Error(`${requests.length} requests`)

@@ -1,4 +1,4 @@
-/** @module Mail of accounts that may not send: held with the reason, in nobody's way, and released when they may again. */
+/** @module Mail of accounts that may not send: held with a reason, without delaying others, and released later. */
 import { expect, test } from 'bun:test'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { pauseAccount, resumeAccount } from '#features/reporting/abuse/pause.ts'
@@ -41,7 +41,7 @@ const waiting = (app: App): Waiting[] =>
     )
     .all()
 
-test('queued mail of a paused account is held with the reason, told once, and sent when it is resumed, however late', async () => {
+test('queued mail of a paused account is held with one event, and sent when the account resumes, however late', async () => {
   const clock = new ManualClock(Date.UTC(2026, 2, 15, 12))
   await using sink = await startSink()
   await using flow = await startMailFlow({ zone: ZONE, smtpPort: sink.port, clock })
@@ -62,7 +62,7 @@ test('queued mail of a paused account is held with the reason, told once, and se
       data: { reason: `The account is paused: ${REASON}`, next_retry_at: until },
     },
   ])
-  // Looked at again after a day, put off without a word, and never expired.
+  // Checked again after a day, deferred silently, and never expired.
   for (let day = 1; day <= 5; day++) {
     clock.advance(hours(24) + minutes(1))
     await eventually(() => (waiting(app)[0]?.nextAt ?? 0) > clock.now())
@@ -84,7 +84,7 @@ test('queued mail of a paused account is held with the reason, told once, and se
   await releaser.stop()
 })
 
-test('5,000 due recipients of a paused account hold nobody up who waits behind them in the lane', async () => {
+test('5,000 due recipients of a paused account do not delay others behind them in the lane', async () => {
   const clock = new ManualClock(Date.UTC(2026, 2, 15, 12))
   await using sink = await startSink()
   await using flow = await startMailFlow({ zone: ZONE, smtpPort: sink.port, clock })
@@ -112,7 +112,7 @@ test('5,000 due recipients of a paused account hold nobody up who waits behind t
   await releaser.stop()
 })
 
-test('what a receiver deferred before keeps its attempts while its account is paused, and may be tried as long anew', async () => {
+test('deferred mail keeps its attempts during a pause, and its retry period starts again afterwards', async () => {
   const clock = new ManualClock(Date.UTC(2026, 2, 15, 12))
   let isBusy = true
   await using sink = await startSink({
@@ -141,7 +141,7 @@ test('what a receiver deferred before keeps its attempts while its account is pa
   await releaser.stop()
 })
 
-test('a sub-account waits with its parent, and what is released is found again after a restart', async () => {
+test('a sub-account waits with its parent, and a release continues after a restart', async () => {
   const clock = new ManualClock(Date.UTC(2026, 2, 15, 12))
   await using sink = await startSink()
   await using flow = await startMailFlow({ zone: ZONE, smtpPort: sink.port, clock })
@@ -155,14 +155,14 @@ test('a sub-account waits with its parent, and what is released is found again a
   await pause(app, parent)
   clock.advance(hours(1))
   await eventually(() => waiting(app)[0]?.lastError?.startsWith('Held: '))
-  // Nobody releases now: the process ends between.
+  // No release happens: the process ends in between.
   await resume(app, parent)
   const releaser = startHeldMailReleaser(app)
   await eventually(() => sink.messages.length === 1)
   await releaser.stop()
 })
 
-test('what is held while its account is paused once more is released too, wherever the look at its mail had come to', async () => {
+test('mail held during a second pause is released too, wherever the scan of its mail had stopped', async () => {
   const clock = new ManualClock(Date.UTC(2026, 2, 15, 12))
   await using sink = await startSink({
     onRcptTo(_, __, done) {
@@ -172,7 +172,7 @@ test('what is held while its account is paused once more is released too, wherev
   await using flow = await startMailFlow({ zone: ZONE, smtpPort: sink.port, clock })
   const { app, actor } = flow
   const isHeld = (index: number) => waiting(app).at(index)?.lastError?.startsWith('Held: ') === true
-  // The oldest is due again in some minutes; behind it are as many as several slices, which are due tomorrow.
+  // The oldest is due again in some minutes; behind it wait several batches that are due tomorrow.
   await flow.send({ to: 'early@many.test' })
   await eventually(() => waiting(app)[0]?.attempts === 1 && waiting(app)[0]?.status === 0)
   seedBehind(app, 600, clock.now() + hours(20))
@@ -187,7 +187,7 @@ test('what is held while its account is paused once more is released too, wherev
     await yieldToEventLoop()
     clock.advance(250)
   }
-  // The first pass ends with the one that it releases; the second has gone by all of them when it is interrupted.
+  // The first pass ends with the one that it releases; the second has passed all of them when it is interrupted.
   await eventually(async () => {
     await passed()
     return !isHeld(-1)
@@ -204,7 +204,7 @@ test('what is held while its account is paused once more is released too, wherev
   await releaser.stop()
 })
 
-test('a resumed account is forgotten although keys of others are deleted all the time', async () => {
+test('a resumed account leaves the list of held accounts while keys of others are deleted constantly', async () => {
   const clock = new ManualClock(Date.UTC(2026, 2, 15, 12))
   await using flow = await startMailFlow({ zone: ZONE, clock })
   const { app, actor } = flow
@@ -226,7 +226,7 @@ test('a resumed account is forgotten although keys of others are deleted all the
   await releaser.stop()
 })
 
-/** So many emails like the first, that are due at a time. */
+/** Inserts copies of the first email, all due at one time. */
 function seedBehind({ db }: App, count: number, nextAt: number): void {
   const columns = (table: string, ...without: string[]) =>
     db
@@ -246,7 +246,7 @@ function seedBehind({ db }: App, count: number, nextAt: number): void {
   )
 }
 
-test('a slice of what is released is bounded by recipients, however many an email has', async () => {
+test('a release batch is limited by recipients, however many an email has', async () => {
   const clock = new ManualClock(Date.UTC(2026, 2, 15, 12))
   await using flow = await startMailFlow({ zone: ZONE, clock })
   const { app, actor } = flow
@@ -270,7 +270,7 @@ test('a slice of what is released is bounded by recipients, however many an emai
   expect(released).toEqual([100, 100, 50, 0, 0])
 })
 
-test('where the site of a lane rests, mail of a paused account waits for its account, and others for the site', async () => {
+test('while a site backs off, mail of a paused account waits for its account, and other mail for the site', async () => {
   const clock = new ManualClock(Date.UTC(2026, 2, 15, 12))
   await using flow = await startMailFlow({ zone: ZONE, clock })
   const { app, actor } = flow

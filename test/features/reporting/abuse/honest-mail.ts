@@ -1,4 +1,7 @@
-/** @module Honest mail as banks, shops and services send it, in six languages, written for these tests. None of it may pause an account. */
+/**
+ * @module Honest mail as banks, shops and services send it, in six languages, written for these tests. None of it may
+ * pause an account.
+ */
 
 export interface Sample {
   readonly from: string

@@ -1,6 +1,6 @@
 /**
- * @module A process that pauses an account, or mails its owner of a pause, and is killed at once: `bun pause-and-die.ts <data directory> pause|mail`.
- * Started by pause.test.ts.
+ * @module A process that pauses an account, or mails its owner about a pause, and is killed immediately: `bun
+ * pause-and-die.ts <data directory> pause|mail`. Started by pause.test.ts.
  */
 import { noticeKey } from '#features/reporting/abuse/notices.ts'
 import { pauseAccount } from '#features/reporting/abuse/pause.ts'

@@ -1,9 +1,12 @@
-/** @module What a pause does and undoes: refusals, the notice across kills, bursts, broadcasts, the operator's commands. */
+/**
+ * @module Effects of a pause and a resume: rejections, the notice across kills, bursts, broadcasts, the operator's
+ * commands.
+ */
 import { describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { count } from '#features/core/events/record.ts'
-import { trimFindings } from '#features/reporting/abuse/findings.ts'
+import { purgeFindings } from '#features/reporting/abuse/findings.ts'
 import { startPauseNotices } from '#features/reporting/abuse/notices.ts'
 import { pauseAccount, resumeAccount } from '#features/reporting/abuse/pause.ts'
 import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
@@ -40,7 +43,7 @@ describe('the owner is mailed once', () => {
   }
 
   // Proves: account-14
-  test('when the process is killed between the pause and the mail', async () => {
+  test('if the process is killed between the pause and the mail', async () => {
     using data = createDataFolder()
     await died(data.path, 'pause')
     const once = ['Sending is paused on your account']
@@ -48,7 +51,7 @@ describe('the owner is mailed once', () => {
   })
 
   // Proves: account-14
-  test('when it is killed between the mail and the note that it was sent', async () => {
+  test('if the process is killed between the mail and its record', async () => {
     using data = createDataFolder()
     await died(data.path, 'pause')
     await died(data.path, 'mail')
@@ -56,8 +59,8 @@ describe('the owner is mailed once', () => {
   })
 })
 
-describe('who cannot be helped keeps nobody waiting', () => {
-  test('a notice to an address that no mail can be sent to', async () => {
+describe('no failure delays the others:', () => {
+  test('a notice to an unroutable address', async () => {
     await using service = await createEmailApi()
     const { app, actor, clock } = service
     const other = await service.newAccount()
@@ -101,7 +104,7 @@ describe('who cannot be helped keeps nobody waiting', () => {
 })
 
 // Proves: auth-17
-test('while an account is paused every way to send is a 403 with the reason; a key that was seen is answered as before', async () => {
+test('while an account is paused, every way to send is a 403 with the reason; a known idempotency key gets its stored response', async () => {
   await using service = await createEmailApi()
   const { app, api, actor } = service
   const keyed = { headers: { 'idempotency-key': 'k-1' } }
@@ -115,7 +118,7 @@ test('while an account is paused every way to send is a 403 with the reason; a k
   expectError(await api('POST', '/v1/emails/batch', { emails: [EMAIL] }), 403, 'account_paused')
   expectError(await api('POST', '/v1/emails/broadcast', broadcast), 403, 'account_paused')
   expect((await service.accepted({}, keyed)).id).toBe(first.id)
-  // All else goes on.
+  // Everything else still works.
   expect((await api('GET', '/v1/emails')).status).toBe(200)
   expect((await api('POST', '/v1/domains', { domain: 'other.test' })).status).toBe(201)
   await resume(app, actor)
@@ -123,7 +126,7 @@ test('while an account is paused every way to send is a 403 with the reason; a k
   expect(at((await api('GET', '/v1/account')).body, 'data')).not.toHaveProperty('paused')
 })
 
-test('a pause is one event, one finding and one entry of the audit log; a second one is none', async () => {
+test('a pause writes one event, one finding and one audit log entry; a second one writes nothing', async () => {
   await using service = await createEmailApi()
   const { app, actor } = service
   expect([await pause(app, actor), await pause(app, actor)]).toEqual([true, false])
@@ -141,7 +144,7 @@ test('a pause is one event, one finding and one entry of the audit log; a second
   ])
 })
 
-test('a broadcast of a paused account stops where it is, and goes on when the account is resumed', async () => {
+test('a broadcast stops while its account is paused, and continues when it is resumed', async () => {
   await using service = await createEmailApi({ runsTasks: true, delivers: true })
   const { app, api, actor, clock } = service
   const list = await newList(service, 'News')
@@ -168,13 +171,13 @@ describe('bursts', () => {
   const source = ({ app }: EmailApi) =>
     app.db.query<{ source: string }, []>('SELECT pause_source AS source FROM accounts WHERE id = 1').get()?.source
   const looked = async (service: EmailApi): Promise<void> => {
-    // Two rounds: whatever was there when the first began is judged when the second ends.
+    // Two rounds: anything present when the first began is checked when the second ends.
     const watch = startAbuseWatch(service.app)
     await watch.stop()
   }
 
   // Proves: account-15
-  test('of domains pause, also when the domains are deleted again', async () => {
+  test('of domains pause, even when the domains are deleted again', async () => {
     await using service = await createEmailApi({ settings: SETTINGS })
     const { api } = service
     for (let i = 0; i < 2; i++) {
@@ -188,7 +191,7 @@ describe('bursts', () => {
     expect(source(service)).toBe('registration_burst')
   })
 
-  test('of keys over more than an hour do not', async () => {
+  test('of keys over more than an hour do not pause', async () => {
     await using service = await createEmailApi({ settings: SETTINGS })
     for (let i = 0; i < 5; i++) {
       await service.api('POST', '/v1/api-keys', { name: `k${i}`, scopes: [] })
@@ -209,7 +212,7 @@ describe('bursts', () => {
     expect(source(service)).toBeNull()
   })
 
-  test('by the operator do not', async () => {
+  test('by the operator do not pause', async () => {
     await using service = await createEmailApi({ settings: SETTINGS })
     for (let i = 0; i < 5; i++) await service.newKey()
     await looked(service)
@@ -217,24 +220,24 @@ describe('bursts', () => {
   })
 })
 
-test('findings are kept for 400 days', async () => {
+test('findings are retained for 400 days', async () => {
   await using service = await createEmailApi()
   const { app, actor, clock } = service
   await pause(app, actor)
   clock.advance(days(400))
-  expect(await trimFindings(app)).toBe(0)
+  expect(await purgeFindings(app)).toBe(0)
   clock.advance(days(1))
-  expect(await trimFindings(app)).toBe(1)
+  expect(await purgeFindings(app)).toBe(1)
 })
 
-test('a plan that there is not is refused at the start', async () => {
+test('an unknown plan in abusePlans fails the start', async () => {
   await expect(createTestApp({ settings: { TASSIS_ABUSE_PLANS: 'free,gold' } })).rejects.toThrow(
     'TASSIS_ABUSE_PLANS is "free,gold"',
   )
 })
 
 // Proves: account-15
-test('the operator pauses, looks and resumes by command', async () => {
+test('the operator pauses, inspects and resumes an account by command', async () => {
   using data = createDataFolder()
   {
     await using service = await createTestApp({ dataDir: data.path })

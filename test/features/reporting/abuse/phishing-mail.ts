@@ -1,4 +1,4 @@
-/** @module Phishing as it comes, in six languages, written for these tests; every host is a made-up one. */
+/** @module Typical phishing in six languages, written for these tests; every host is invented. */
 import type { Sample } from './honest-mail.ts'
 
 const link = (href: string, text: string): string => `<p><a href="${href}">${text}</a></p>`

@@ -1,17 +1,19 @@
-/** @module Pauses by the figures of an account, from real bounces to a real webhook, a mail to the owner, refusals and held mail. */
+/**
+ * @module Pauses by an account's rates: from real bounces to a webhook, a mail to the owner, rejections and held mail.
+ */
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { getAccount } from '#features/core/accounts/accounts.ts'
 import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { applyComplaint } from '#features/receiving/complaints/apply.ts'
 import { resumeAccount } from '#features/reporting/abuse/pause.ts'
-import { excessOf, figuresOf } from '#features/reporting/abuse/rates.ts'
+import { findExcess, readAbuseStats } from '#features/reporting/abuse/rates.ts'
 import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
 import type { FeedbackReport } from '#protocols/arf/report.ts'
 import { eventually } from '#test/support/app.ts'
 import { EMAIL, expectError } from '#test/support/email-api.ts'
 import { DELIVERED, dataOf, only, startWatched } from './fixture.ts'
 
-// What is to come within 30 s of the test's clock may take longer on a busy machine.
+// Events due within 30 s of the test clock may take longer on a busy machine.
 setDefaultTimeout(90_000)
 
 const THRESHOLDS = { abuseBouncePercent: 10, abuseComplaintsPerMille: 3, abuseMinimumVolume: 200 }
@@ -33,14 +35,14 @@ test.each([
 ] as const)(
   '%s: %d delivered, %d bounced and %d complaints of %d recipients by %d providers give %p',
   (_, delivered, bounced, complained, complainers, complaintProviders, excess) => {
-    expect(excessOf({ delivered, bounced, complained, complainers, complaintProviders }, THRESHOLDS)).toBe(excess)
+    expect(findExcess({ delivered, bounced, complained, complainers, complaintProviders }, THRESHOLDS)).toBe(excess)
   },
 )
 
 const NO_COMPLAINTS = { complained: 0, complainers: 0, complaintProviders: 0 }
 
 // Proves: account-14, account-15, notify-29
-test('an account whose mail bounces too often is paused: webhook within 30 s, owner mailed once, sends refused', async () => {
+test('an account whose mail bounces too often is paused: webhook within 30 s, owner mailed once, sends rejected', async () => {
   await using service = await startWatched()
   const { app, api, actor, receiver, sink, clock } = service
   await service.addWebhook(['account.auto_paused'])
@@ -65,7 +67,7 @@ test('an account whose mail bounces too often is paused: webhook within 30 s, ow
   const refused = await service.send()
   expectError(refused, 403, 'account_paused')
   expect(JSON.stringify(refused.body)).toContain(reason)
-  // No threshold, no figure.
+  // No threshold and no number.
   expect(JSON.stringify(refused.body)).not.toMatch(/\d+ ?%|per mille|1,000/)
   expectError(await api('POST', '/v1/emails/batch', { emails: [EMAIL] }), 403, 'account_paused')
   expect(dataOf(await api('GET', '/v1/account'))['paused']).toEqual({
@@ -75,7 +77,7 @@ test('an account whose mail bounces too often is paused: webhook within 30 s, ow
   })
 })
 
-test('an account is judged by what happened since it was resumed, also within the hour', async () => {
+test('rates count only since the account was resumed, also within the hour', async () => {
   await using service = await startWatched()
   const { app, actor, clock, sink } = service
   const pauses = () => app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM abuse_findings').get()?.n
@@ -87,16 +89,28 @@ test('an account is judged by what happened since it was resumed, also within th
   await app.commit.write((tx) =>
     resumeAccount(app, tx, toOperatorActor(getAccount(app.config, app.db, actor.accountId))),
   )
-  expect(figuresOf(app.db, actor.accountId, app.eventTime())).toEqual({ delivered: 0, bounced: 0, ...NO_COMPLAINTS })
+  expect(readAbuseStats(app.db, actor.accountId, app.eventTime())).toEqual({
+    delivered: 0,
+    bounced: 0,
+    ...NO_COMPLAINTS,
+  })
   await service.sendAll(9, 1)
-  expect(figuresOf(app.db, actor.accountId, app.eventTime())).toEqual({ delivered: 9, bounced: 1, ...NO_COMPLAINTS })
+  expect(readAbuseStats(app.db, actor.accountId, app.eventTime())).toEqual({
+    delivered: 9,
+    bounced: 1,
+    ...NO_COMPLAINTS,
+  })
   await service.within30s(() => pauses() === 2)
   clock.advance(25 * 3_600_000)
-  expect(figuresOf(app.db, actor.accountId, app.eventTime())).toEqual({ delivered: 0, bounced: 0, ...NO_COMPLAINTS })
+  expect(readAbuseStats(app.db, actor.accountId, app.eventTime())).toEqual({
+    delivered: 0,
+    bounced: 0,
+    ...NO_COMPLAINTS,
+  })
 })
 
 // Proves: account-15
-test('complaints pause when known feedback loops report them, also those that name none of several recipients', async () => {
+test('complaints from known feedback loops pause, also those that name none of several recipients', async () => {
   await using service = await startWatched()
   const { app, actor } = service
   await service.sendAll(9, 0)
@@ -127,7 +141,7 @@ test('complaints pause when known feedback loops report them, also those that na
   expect(pause()).toBeNull()
   expect(await complain(third, 'Microsoft', [])).toBe('counted')
   await service.within30s(pause)
-  expect([pause()?.reason, figuresOf(app.db, actor.accountId, app.eventTime())]).toEqual([
+  expect([pause()?.reason, readAbuseStats(app.db, actor.accountId, app.eventTime())]).toEqual([
     'Too many recipients complained about its emails.',
     { delivered: 15, bounced: 0, complained: 5, complainers: 3, complaintProviders: 2 },
   ])
@@ -146,10 +160,10 @@ const REPORT: FeedbackReport = {
   ownLocalParts: [],
 }
 
-test('plans that are not judged are never paused by figures', async () => {
+test('accounts on unmonitored plans are never paused for their rates', async () => {
   await using service = await startWatched({ TASSIS_ABUSE_PLANS: 'free,starter' })
   await service.sendAll(5, 10)
-  // It looks at once, and has done so when it has stopped.
+  // The watch checks immediately, and has finished when it stops.
   const watch = startAbuseWatch(service.app)
   await watch.stop()
   expect((await service.send()).status).toBe(202)

@@ -1,4 +1,4 @@
-/** @module What /v1/analytics answers: figures of real sends, periods, and what is refused. */
+/** @module /v1/analytics: stats of real sends, periods, and rejected queries. */
 import { expect, test } from 'bun:test'
 import { addToRow, DAILY_FIELDS, type DailyStats, dayOf } from '#features/core/events/daily-stats.ts'
 import { count } from '#features/core/events/record.ts'
@@ -11,7 +11,7 @@ import { createEmailApi, type EmailApi, NOW, UNVERIFIED } from '#test/support/em
 const TODAY = dayOf(NOW)
 const textOf = (day: number): string => new Date(day * days(1)).toISOString().slice(0, 10)
 
-/** Writes figures of a domain, and into the sum, as if so much had happened. */
+/** Writes stats of a domain and adds them to the total. */
 const happened = (service: EmailApi, day: number, domain: string, figures: Partial<DailyStats>, accountId = 1) =>
   service.app.commit.write((tx: Tx) => {
     for (const field of DAILY_FIELDS) {
@@ -27,7 +27,7 @@ const ask = async (service: EmailApi, path: string) => {
 }
 
 // Proves: analytics-7, analytics-8
-test('mail that was accepted is sent on the day of its acceptance, by recipient; suppressed, cancelled and sandbox mail is not', async () => {
+test('accepted mail counts as sent on the day of its acceptance, by recipient; suppressed, cancelled and sandbox mail does not', async () => {
   await using service = await createEmailApi()
   const { api, clock } = service
   await api('POST', '/v1/suppressions', { email_address: 'gone@a.test' })
@@ -99,7 +99,7 @@ test('the overview has all counts twice, and rates of distinct emails over those
   })
 })
 
-test('what machines loaded and followed is told beside, of whole days alone', async () => {
+test('machine opens and clicks are reported separately, for whole days only', async () => {
   await using service = await createEmailApi()
   const first = (TODAY - 6) * days(1)
   await service.app.commit.write((tx) => {
@@ -123,7 +123,7 @@ test('what machines loaded and followed is told beside, of whole days alone', as
 })
 
 // Proves: analytics-1
-test('rates are 0 while there is nothing, and end at 1', async () => {
+test('rates are 0 without mail, and at most 1', async () => {
   await using service = await createEmailApi()
   const rates = async () => {
     const data = at(await ask(service, 'overview?period=7d'), 'data') as Record<string, number>
@@ -135,7 +135,7 @@ test('rates are 0 while there is nothing, and end at 1', async () => {
 })
 
 // Proves: analytics-2, analytics-6
-test('from and to win over the period, and are whole days in UTC', async () => {
+test('from and to override the period, and are whole days in UTC', async () => {
   await using service = await createEmailApi()
   await happened(service, dayOf(Date.UTC(2024, 1, 29)), 'a.test', { sent: 2, clicks: 1 })
   expect(await ask(service, 'timeseries?from=2024-02-28&to=2024-03-01&period=90d&metrics=clicks,sent')).toEqual({
@@ -150,7 +150,7 @@ test('from and to win over the period, and are whole days in UTC', async () => {
 })
 
 // Proves: analytics-2
-test('366 days are the most, each with all metrics', async () => {
+test('a period has at most 366 days, each with all metrics', async () => {
   await using service = await createEmailApi()
   const { data } = (await ask(service, 'timeseries?from=2024-01-01&to=2024-12-31')) as { data: unknown[] }
   expect([data.length, data[0], data.at(-1)]).toEqual([
@@ -161,7 +161,7 @@ test('366 days are the most, each with all metrics', async () => {
 })
 
 // Proves: analytics-4
-test('the CSV file has the header of the contract and a line a day', async () => {
+test('the CSV file has the header of the contract and one line per day', async () => {
   await using service = await createEmailApi()
   await happened(service, TODAY, 'a.test', { sent: 5, delivered: 4, bounced: 3, opens: 2, clicks: 1 })
   const response = await fetch(`${service.url}/v1/analytics/export?from=2026-03-14&to=2026-03-15`, {
@@ -181,7 +181,7 @@ test('the CSV file has the header of the contract and a line a day', async () =>
 })
 
 // Proves: analytics-1, analytics-2, analytics-3, analytics-6
-test('what cannot be read is a 400 on its parameter', async () => {
+test('an invalid parameter is a 400 that names it', async () => {
   await using service = await createEmailApi()
   const bad: readonly (readonly [string, string])[] = [
     ['overview?period=14d', 'period'],
@@ -216,14 +216,14 @@ test('what cannot be read is a 400 on its parameter', async () => {
 
 // Proves: analytics-6, analytics-7
 test.each([
-  ['overview?period=14d', 'period must be one of 7d, 30d, 90d; for other days give from and to as YYYY-MM-DD.'],
-  ['overview?from=2026-01-01', 'Give both from and to, as YYYY-MM-DD, or neither of them and a period.'],
+  ['overview?period=14d', 'period must be one of 7d, 30d, 90d; for other days set from and to as YYYY-MM-DD.'],
+  ['overview?from=2026-01-01', 'Set both from and to as YYYY-MM-DD, or only period.'],
   ['overview?from=2026-02-30&to=2026-03-01', 'from must be a day as YYYY-MM-DD, such as 2026-01-31.'],
   ['overview?from=2026-01-02&to=2026-01-01', 'from must not be later than to.'],
-  ['overview?from=2025-01-01&to=2026-01-02', 'from and to are more than 366 days, both included; ask for fewer.'],
+  ['overview?from=2025-01-01&to=2026-01-02', 'from and to must span at most 366 days, both included.'],
   [
     'timeseries?metrics=complaints',
-    'There is no metric "complaints"; metrics is a comma list of sent, delivered, bounced, opens, clicks.',
+    'Unknown metric "complaints"; metrics must be a comma-separated list of sent, delivered, bounced, opens, clicks.',
   ],
   ['domains?limit=0', 'limit must be a whole number from 1 to 1000.'],
 ])('GET %s says what is allowed', async (path, message) => {
@@ -232,7 +232,7 @@ test.each([
 })
 
 // Proves: analytics-3
-test('the domains are in order of what was sent to them and then of their names, as many as wanted', async () => {
+test('domains are sorted by recipients and then by name, up to the limit', async () => {
   await using service = await createEmailApi()
   await happened(service, TODAY, 'b.test', { sent: 2 })
   await happened(service, TODAY - 1, 'c.test', { sent: 5, delivered: 4, bounced: 1, openedEmails: 2, clickedEmails: 1 })

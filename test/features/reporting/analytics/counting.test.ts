@@ -1,4 +1,6 @@
-/** @module What is counted when something happens to an email, in which day and which domain; and that the check finds what was not. */
+/**
+ * @module What each outcome of an email counts, on which day and in which domain; and that the check finds differences.
+ */
 import { Database } from 'bun:sqlite'
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { join } from 'node:path'
@@ -13,7 +15,7 @@ import {
   listRowKeys,
 } from '#features/core/events/daily-stats.ts'
 import { raiseHorizon } from '#features/core/events/horizon.ts'
-import { keepFigures } from '#features/reporting/analytics/recount.ts'
+import { changeWithRecount } from '#features/reporting/analytics/recount.ts'
 import { bounceLate, confirmUncertain, requeueFinished } from '#features/sending/queue/late-transitions.ts'
 import { recordEngagement } from '#features/sending/tracking/engage.ts'
 import { unsubscribe } from '#features/sending/unsubscribe/unsubscribe.ts'
@@ -38,7 +40,7 @@ const now = () => mail.service.app.eventTime()
 const write = <T extends object | undefined | boolean | number>(run: (tx: Tx) => T) =>
   mail.service.app.commit.write<unknown>((tx) => void run(tx))
 
-/** Every row: `day+0 domain` to what is not zero in it. The sum is of `all`. */
+/** Every row: `day+0 domain` with its non-zero columns. The total is `all`. */
 function figures(): Record<string, Partial<DailyStats>> {
   const rows = mail.service.app.db
     .query<{ day: number; domain: string } & DailyStats, []>(
@@ -63,7 +65,7 @@ const visit = (email: DeliveredEmail, index: number, url?: string, visitor: 'hum
     return undefined
   })
 
-test('who is delivered to, bounces or fails is counted on the day of it, in the domain of the recipient', async () => {
+test('a delivery, bounce or failure counts on its day, in the domain of the recipient', async () => {
   await mail.accepted({ to: ['a@one.test', 'b@one.test'], cc: ['c@two.test'] })
   mail.service.clock.advance(days(1))
   await mail.deliver('sent')
@@ -82,7 +84,7 @@ test('who is delivered to, bounces or fails is counted on the day of it, in the 
   balanced()
 })
 
-test('a delivery that is taken back by a late bounce goes from the day that it was on, and its row with it', async () => {
+test('a late bounce removes the delivery from its day, and an empty row with it', async () => {
   const { emailId, recipients } = await mail.delivered({ to: 'a@one.test', send_at: undefined })
   await mail.accepted({ to: 'b@two.test' })
   mail.service.clock.advance(days(2))
@@ -98,7 +100,7 @@ test('a delivery that is taken back by a late bounce goes from the day that it w
   balanced()
 })
 
-test('a bounce that is tried again and delivered is a bounce and a delivery of one that was sent', async () => {
+test('a bounce that is retried and delivered counts as one sent, one bounce and one delivery', async () => {
   const { emailId, recipients } = await mail.accepted({ to: 'a@one.test' })
   await mail.deliver('bounced')
   const at = { recipientId: recipients[0]?.id ?? 0, emailId, lane: '1:one.test', nextAt: now(), now: now() }
@@ -111,7 +113,7 @@ test('a bounce that is tried again and delivered is a bounce and a delivery of o
   balanced()
 })
 
-test('uncertain mail counts as delivered when its receiver says that it has it', async () => {
+test('uncertain mail counts as delivered when its receiver confirms it', async () => {
   const { emailId, recipients } = await mail.accepted({ to: 'a@one.test' })
   await mail.deliver('uncertain')
   expect(figures()).toEqual({ 'day+0 all': { sent: 1 }, 'day+0 one.test': { sent: 1 } })
@@ -121,7 +123,7 @@ test('uncertain mail counts as delivered when its receiver says that it has it',
 })
 
 // Proves: analytics-8
-test('opens and clicks are the events; opened emails are counted once, and once in each domain', async () => {
+test('opens and clicks count events; opened emails count once in total, and once per domain', async () => {
   const email = await mail.delivered({ to: ['a@one.test', 'b@one.test'], cc: ['c@two.test'] })
   const { clock } = mail.service
   await visit(email, 0, undefined, 'machine')
@@ -146,7 +148,7 @@ test('opens and clicks are the events; opened emails are counted once, and once 
   balanced()
 })
 
-test('complaints are counted in the domain of who complained, and in the sum alone when nobody knows who it was', async () => {
+test('complaints count in the domain of the complainer, and only in the total when that is unknown', async () => {
   const named = await mail.delivered({ to: ['a@one.test', 'b@two.test'] })
   await mail.apply(await mail.report('standard', named, 1))
   await mail.apply(await mail.report('comcast', await mail.delivered({ to: ['c@one.test', 'd@two.test'] })))
@@ -176,7 +178,7 @@ test('an unsubscription is counted with its event', async () => {
   balanced()
 })
 
-test('nothing of sandbox mail is counted', async () => {
+test('sandbox mail counts nothing', async () => {
   const email = await mail.delivered({ to: 'a@one.test', from: `ada@${UNVERIFIED}` })
   await visit(email, 0)
   await visit(email, 0, 'https://shop.test/')
@@ -184,28 +186,25 @@ test('nothing of sandbox mail is counted', async () => {
   balanced()
 })
 
-/** What the check says of the figures. */
+/** Result of the check of analytics. */
 function differences(): string[] {
   using db = new Database(join(mail.service.dataDir, 'tassis.db'), { readonly: true })
   return checkConsistency(db)
-    .filter(({ rule }) => rule.includes('figures of'))
+    .filter(({ rule }) => rule.includes('analytics'))
     .flatMap(({ differences: found }) => found)
     .filter((text) => !text.includes('stream:'))
 }
 
 // Proves: analytics-9
 test.each([
-  ["UPDATE daily_figures SET sent = sent + 1 WHERE domain = 'one.test'", 'one.test, sent: 2 are noted, there are 1'],
-  ["UPDATE daily_figures SET opens = 0 WHERE domain = ''", 'all domains, opens: 0 are noted, there are 1'],
-  [
-    "UPDATE daily_figures SET opened_emails = 2 WHERE domain = ''",
-    'all domains, openedEmails: 2 are noted, there are 1',
-  ],
-  ["UPDATE daily_figures SET clicks = 1 WHERE day < 0 AND domain = 'two.test'", 'account 1, two.test: they are not'],
-  ["DELETE FROM daily_figures WHERE domain = 'two.test'", 'two.test, sent: 0 are noted, there are 1'],
+  ["UPDATE daily_figures SET sent = sent + 1 WHERE domain = 'one.test'", 'one.test, sent: 2 stored, counted 1'],
+  ["UPDATE daily_figures SET opens = 0 WHERE domain = ''", 'all domains, opens: 0 stored, counted 1'],
+  ["UPDATE daily_figures SET opened_emails = 2 WHERE domain = ''", 'all domains, openedEmails: 2 stored, counted 1'],
+  ["UPDATE daily_figures SET clicks = 1 WHERE day < 0 AND domain = 'two.test'", 'account 1, two.test: the sums differ'],
+  ["DELETE FROM daily_figures WHERE domain = 'two.test'", 'two.test, sent: 0 stored, counted 1'],
   [
     "INSERT INTO daily_figures (account_id, day, domain, complaints) VALUES (1, 1, 'x.test', 3)",
-    'account 1, 1970-01-02, x.test, complaints: 3 are noted, there are 0',
+    'account 1, 1970-01-02, x.test, complaints: 3 stored, counted 0',
   ],
 ])('the check finds what differs after %s', async (statement, told) => {
   const email = await mail.delivered({ to: ['a@one.test', 'b@two.test'] })
@@ -215,11 +214,11 @@ test.each([
   expect(differences()).toContainEqual(expect.stringContaining(told))
 })
 
-test('figures of a recipient who is erased stay in the sum, and leave the domain', async () => {
+test('stats of an erased recipient stay in the total, and leave the domain', async () => {
   const email = await mail.delivered({ to: ['a@one.test', 'b@one.test', 'c@two.test'] })
   for (const index of [0, 1, 2]) await visit(email, index)
   await write((tx) =>
-    keepFigures(tx, email.emailId, () => {
+    changeWithRecount(tx, email.emailId, () => {
       tx.db.run(`UPDATE recipients SET address = 'erased@${ERASED_DOMAIN}' WHERE id = ?`, [
         email.recipients[1]?.id ?? 0,
       ])
@@ -238,7 +237,7 @@ test('figures of a recipient who is erased stay in the sum, and leave the domain
   balanced()
 })
 
-test('the migration that made the table counts what happened before it in the same way', async () => {
+test('the migration that created the table counts earlier events the same way', async () => {
   const { clock, app } = mail.service
   const email = await mail.delivered({ to: ['a@one.test', '"odd@name"@one.test'], cc: ['c@two.test'] })
   await mail.delivered({ to: 'captured@one.test', from: `ada@${UNVERIFIED}` })
@@ -266,7 +265,7 @@ test('the migration that made the table counts what happened before it in the sa
   expect(rows()).toEqual(counts)
 })
 
-test('a domain has a row a month, and a period is its whole months and the days that are left', async () => {
+test('a domain has one row per month, and a period sums its whole months and the remaining days', async () => {
   await mail.accepted({ to: 'a@one.test' })
   mail.service.clock.advance(days(17))
   await mail.delivered({ to: ['a@one.test', 'b@one.test'] })
@@ -292,7 +291,7 @@ test('a domain has a row a month, and a period is its whole months and the days 
 })
 
 // Proves: analytics-9
-test('where retention has removed events and emails the check compares what it can, and still finds what is wrong', async () => {
+test('after retention the check compares what remains, and still finds errors', async () => {
   const old = await mail.delivered({ to: 'a@one.test' })
   const kept = await mail.delivered({ to: 'a@one.test' })
   const { clock, app } = mail.service
@@ -313,8 +312,8 @@ test('where retention has removed events and emails the check compares what it c
   expect(differences()).toEqual([])
   app.db.run(`UPDATE daily_figures SET opens = opens + 1 WHERE day = ?`, [TODAY + 40])
   expect(differences()).toEqual([
-    expect.stringContaining('all domains, opens: 4 are noted'),
-    expect.stringContaining('one.test, opens: 4 are noted'),
-    'account 1, one.test: they are not',
+    expect.stringContaining('all domains, opens: 4 stored'),
+    expect.stringContaining('one.test, opens: 4 stored'),
+    'account 1, one.test: the sums differ',
   ])
 })

@@ -1,16 +1,19 @@
-/** @module The busiest domains of a period, against adding up everything: for mail like that of people, for mail in equal parts, for hostile mail. */
+/**
+ * @module The busiest domains of a period, compared with summing everything: for typical mail, evenly spread mail and
+ * hostile mail.
+ */
 import { expect, test } from 'bun:test'
 import { MONTH_KEY_SQL } from '#features/core/events/daily-stats.ts'
-import { busiestDomains } from '#features/reporting/analytics/domains.ts'
-import { FIGURE_SUMS } from '#features/reporting/analytics/figures.ts'
+import { findBusiestDomains } from '#features/reporting/analytics/domains.ts'
 import type { Period } from '#features/reporting/analytics/period.ts'
+import { STATS_SUMS } from '#features/reporting/analytics/stats.ts'
 import { systemClock } from '#platform/clock.ts'
 import { createTestApp, type TestApp } from '#test/support/app.ts'
 
 const ACCOUNT = 7
 const period = (fromDay: number, toDay: number): Period => ({ fromDay, toDay, name: 'custom' })
 
-/** Fills the table with SQL that gives (day, domain, sent). */
+/** Fills the table from SQL that selects (day, domain, sent). */
 const fill = (service: TestApp, rows: string) =>
   service.app.commit.write(({ db }) => {
     db.run(`INSERT INTO daily_figures (account_id, day, domain, sent, delivered, bounced)
@@ -19,7 +22,7 @@ const fill = (service: TestApp, rows: string) =>
       `INSERT INTO daily_figures (account_id, day, domain, sent, delivered, bounced)
        SELECT account_id, ${MONTH_KEY_SQL}, domain, sum(sent), sum(delivered), sum(bounced) FROM daily_figures GROUP BY 1, 2, 3`,
     )
-    // Neither another account's nor the sums are among them.
+    // Neither rows of another account nor totals are included.
     db.run(
       `INSERT INTO daily_figures (account_id, day, domain, sent) SELECT ${ACCOUNT + 1}, day, 'other.test', 100000000 FROM daily_figures WHERE account_id = ${ACCOUNT} GROUP BY day`,
     )
@@ -31,12 +34,12 @@ const fill = (service: TestApp, rows: string) =>
 const summedUp = ({ app }: TestApp, { fromDay, toDay }: Period, limit: number) =>
   app.db
     .query<object, number[]>(
-      `SELECT ${FIGURE_SUMS}, domain FROM daily_figures WHERE account_id = ${ACCOUNT} AND day BETWEEN ? AND ? AND domain <> ''
+      `SELECT ${STATS_SUMS}, domain FROM daily_figures WHERE account_id = ${ACCOUNT} AND day BETWEEN ? AND ? AND domain <> ''
        GROUP BY domain HAVING sum(sent) > 0 ORDER BY sum(sent) DESC, domain LIMIT ?`,
     )
     .all(fromDay, toDay, limit)
 
-/** Numbers as if by chance, the same each time. */
+/** Pseudo-random numbers, the same in each run. */
 const CHANCE = '(day * 7919 + n * 104729) % 997'
 const DAYS = (count: number) => `days (day) AS (SELECT 1 UNION ALL SELECT day + 1 FROM days WHERE day < ${count})`
 const NUMBERS = (count: number) => `numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${count})`
@@ -62,10 +65,12 @@ test.each([
     [period(1, 60), 1000],
     [period(61, 90), 10],
   ] as const)
-    expect(await busiestDomains(service.app, ACCOUNT, asked, limit)).toEqual(summedUp(service, asked, limit) as never)
+    expect(await findBusiestDomains(service.app, ACCOUNT, asked, limit)).toEqual(
+      summedUp(service, asked, limit) as never,
+    )
 })
 
-test('with 200,000 domains a day others get their turn every few ms, and what is told is right', async () => {
+test('with 200,000 domains a day, others run every few ms, and the result is correct', async () => {
   await using service = await createTestApp({ clock: systemClock })
   await fill(
     service,
@@ -80,16 +85,16 @@ test('with 200,000 domains a day others get their turn every few ms, and what is
       turns++
     }
   })()
-  const found = await busiestDomains(service.app, ACCOUNT, period(1, 2), 10)
+  const found = await findBusiestDomains(service.app, ACCOUNT, period(1, 2), 10)
   isOver = true
   await counting
   expect([turns > 5, found[0]?.domain, found[0]?.sent, found.length]).toEqual([true, 'busy.test', 10, 10])
 })
 
-test('an account has a few such requests at a time, and the next is told to wait', async () => {
+test('an account may queue a few such requests, and the next is a 429', async () => {
   await using service = await createTestApp()
   await fill(service, `SELECT 1 AS day, 'a.test' AS domain, 1 AS sent`)
-  const ask = (accountId: number) => busiestDomains(service.app, accountId, period(1, 1), 10)
+  const ask = (accountId: number) => findBusiestDomains(service.app, accountId, period(1, 1), 10)
   const results = await Promise.allSettled([...Array.from({ length: 9 }, () => ask(ACCOUNT)), ask(ACCOUNT + 1)])
   expect(results.map(({ status }) => status)).toEqual([
     ...Array.from({ length: 8 }, () => 'fulfilled' as const),

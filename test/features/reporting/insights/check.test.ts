@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { checkAnswer } from '#features/reporting/insights/check.ts'
-import { isSame } from '#features/reporting/insights/text-check.ts'
+import { isSameNumber } from '#features/reporting/insights/text-check.ts'
 import { answer, finding } from './support.ts'
 
 const METRICS = new Map<string, number>([
@@ -27,7 +27,7 @@ const METRICS = new Map<string, number>([
 
 const kept = (more: object) => checkAnswer(answer({ findings: [finding(more)] }), METRICS)?.findings[0]
 
-describe('a number as it is written', () => {
+describe('a written number', () => {
   test.each([
     ['4.76', 4.76, true],
     ['4.8', 4.76, true],
@@ -46,7 +46,7 @@ describe('a number as it is written', () => {
     ['1e2', 100, true],
     ['NaN', 100, false],
     ['', 0.35, false],
-  ])('%s for %d: %p', (written, figure, same) => expect(isSame(written, figure)).toBe(same))
+  ])('%s for %d: %p', (written, figure, same) => expect(isSameNumber(written, figure)).toBe(same))
 })
 
 describe('a finding stays', () => {
@@ -84,7 +84,7 @@ describe('a finding stays', () => {
   ])('%s', (_, more) => expect(kept(more)).toMatchObject({ area: 'deliverability' }))
 })
 
-describe('a finding goes', () => {
+describe('a finding is dropped', () => {
   const goes: readonly (readonly [what: string, more: object])[] = [
     ['whose figure is another', { evidence: [{ metric: 'total.bounce_pct', value: 9.9 }] }],
     ['whose figure does not exist', { evidence: [{ metric: 'total.spam_pct', value: 4.76 }] }],
@@ -163,13 +163,13 @@ describe('a finding goes', () => {
   })
 })
 
-test('control characters, line ends and invisible characters go from a text that stays', () => {
+test('control characters, line ends and invisible characters are removed from a valid text', () => {
   expect(kept({ observation: ' Bounces\r\n\tare \u202eat\u200b 4.76%.\u0000 ' })?.observation).toBe(
     'Bounces are at 4.76%.',
   )
 })
 
-describe('critical is what passes a threshold:', () => {
+describe('a finding is critical beyond a threshold:', () => {
   const severity = (metric: string) =>
     kept({ severity: 'critical', observation: 'This is bad.', evidence: [{ metric, value: METRICS.get(metric) }] })
       ?.severity
@@ -182,12 +182,12 @@ describe('critical is what passes a threshold:', () => {
   ])('%s is %s', (metric, expected) => expect(severity(metric)).toBe(expected as never))
 })
 
-test('a summary stays while its numbers are figures, and goes alone', () => {
+test('a summary stays if its numbers are stats, and is dropped alone', () => {
   const summaryOf = (summary: string) => checkAnswer(answer({ summary }), METRICS)
   expect(summaryOf('In 28 days 2,100 were sent, and 4.8% bounced.')?.summary).toBe(
     'In 28 days 2,100 were sent, and 4.8% bounced.',
   )
-  // A figure that no finding cites, of a week: among so many figures nearly any small number is one.
+  // A weekly value that no finding cites: among this many stats nearly any small number occurs.
   for (const wrong of [
     '',
     '9,000 were sent.',
@@ -200,7 +200,7 @@ test('a summary stays while its numbers are figures, and goes alone', () => {
   }
 })
 
-test('of more than twenty findings the first twenty are looked at', () => {
+test('only the first twenty findings are checked', () => {
   const { findings, dropped } =
     checkAnswer(answer({ findings: Array.from({ length: 30 }, () => finding()) }), METRICS) ?? {}
   expect([findings?.length, dropped]).toEqual([20, 10])

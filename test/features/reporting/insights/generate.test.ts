@@ -20,7 +20,7 @@ const generated = async (service: InsightApi): Promise<Json & { id: string }> =>
   return body as Json & { id: string }
 }
 
-/** 2026-02-16 to 2026-03-15: four weeks of whole days that end today. */
+/** 2026-02-16 to 2026-03-15: four weeks of whole days up to today. */
 const PERIOD_START = '2026-02-16T00:00:00.000Z'
 const TODAY = '2026-03-15T12:30:00.000Z'
 
@@ -32,17 +32,17 @@ const KEPT = {
 }
 
 const BY_RULE =
-  'In the last 28 days mail was sent to 2100 recipients: 2000 took it, 100 bounced, and 0 complained. What the model said did not agree with the figures and was left out; this was made of the figures alone.'
+  "In the last 28 days mail was sent to 2100 recipients: 2000 accepted it, 100 bounced, and 0 complained. The model's answer contradicted the stats and was discarded; this report was derived from the stats alone."
 const FINDING_BY_RULE = {
   severity: 'warn',
   area: 'deliverability',
   observation: '4.76% of the recipients bounced; the guideline is below 2%.',
   recommendation:
-    'See the categories of recent bounces. Addresses that do not exist: send only to confirmed ones, and remove those not written to for long. Expired mail: receivers block or limit this host.',
+    'See the categories of recent bounces. For addresses that do not exist, send only to confirmed ones, and remove those unused for a long time. For expired mail, receivers block or limit this host.',
 }
 
 // Proves: list-22, insight-1, insight-4, insight-5
-test('a report is flat, told as an event, in the audit log, and read again by its id and in the list', async () => {
+test('a report is a flat object, emits an event and an audit entry, and is found by id and in the list', async () => {
   await using service = await createInsightApi()
   const { api, actor } = service
   const report = await generated(service)
@@ -64,7 +64,7 @@ test('a report is flat, told as an event, in the audit log, and read again by it
       'The bounce rate is 4.76%.',
       '**Recommendation:** Keep it below 2%.',
       '**Figures:** total.bounce\\_pct 4.76',
-      'Model: test-model. Every number was checked against the figures of the account.\n',
+      'Model: test-model. Every number was checked against the stats of the account.\n',
     ].join('\n\n'),
     acknowledged_at: null,
   })
@@ -86,7 +86,7 @@ test('a report is flat, told as an event, in the audit log, and read again by it
   })
 })
 
-test('the model is asked once, with its key and a schema, for the figures as data', async () => {
+test('the model is asked once, with its key, a schema and the stats as data', async () => {
   await using service = await createInsightApi()
   await generated(service)
   expect(service.llm.asked.map(({ path, authorization, body }) => ({ path, authorization, body }))).toEqual([
@@ -114,7 +114,7 @@ test('the model is asked once, with its key and a schema, for the figures as dat
 })
 
 // Proves: insight-4
-test('an acknowledgement is noted once', async () => {
+test('an acknowledgement is recorded once', async () => {
   await using service = await createInsightApi()
   const { api, clock } = service
   const { id } = await generated(service)
@@ -126,7 +126,7 @@ test('an acknowledgement is noted once', async () => {
   expect((await api('GET', `/v1/insights/${id}`)).body).toEqual(acknowledged.body as never)
 })
 
-describe('503 insights_not_configured, and nobody is asked', () => {
+describe('503 insights_not_configured, and no model is asked', () => {
   // Proves: insight-3
   test.each([
     ['without an endpoint', { TASSIS_LLM_URL: '' }],
@@ -140,7 +140,7 @@ describe('503 insights_not_configured, and nobody is asked', () => {
 })
 
 // Proves: insight-2
-test('a second report within 24 hours is a 429 until they are over, and other accounts have their own', async () => {
+test('a second report within 24 hours is a 429, separately for each account', async () => {
   await using service = await createInsightApi()
   const { clock } = service
   await generated(service)
@@ -190,12 +190,12 @@ describe('a failure does not use up the 24 hours:', () => {
     expect(lines.join('')).not.toMatch(/llm-secret|hello|All is/)
   })
 
-  test('nobody who listens', async () => {
+  test('a refused connection', async () => {
     await using service = await createInsightApi({ settings: { TASSIS_LLM_URL: 'http://127.0.0.1:9/v1' } })
     expectError(await generate(service), 503, 'insights_unavailable')
   })
 
-  test('silence, of which a minute is waited for in all', async () => {
+  test('silence, ended after a minute in total', async () => {
     const clock = new ManualClock(NOW)
     await using service = await createInsightApi({ clock })
     const { llm } = service
@@ -207,7 +207,7 @@ describe('a failure does not use up the 24 hours:', () => {
     expect(llm.asked.length).toBe(1)
   })
 
-  test('the beginning of an answer, and then nothing', async () => {
+  test('an answer that stalls', async () => {
     const clock = new ManualClock(NOW)
     await using service = await createInsightApi({ clock })
     const { llm } = service
@@ -229,7 +229,7 @@ describe('a failure does not use up the 24 hours:', () => {
     expectError(await waiting, 503, 'insights_unavailable')
   })
 
-  test('and twenty in an hour are a 429 without a question', async () => {
+  test('twenty failures in an hour are a 429 without asking the model', async () => {
     await using service = await createInsightApi()
     const { llm } = service
     llm.answer = () => new Response('', { status: 429 })
@@ -239,7 +239,7 @@ describe('a failure does not use up the 24 hours:', () => {
   })
 })
 
-test('a model that thinks aloud before its answer is heard', async () => {
+test('text before the JSON of an answer is ignored', async () => {
   await using service = await createInsightApi()
   service.llm.answer = () =>
     replyWith(`<think>\nPerhaps {"summary": "All is"}?\n</think>\n\n${JSON.stringify(answer())}`)
@@ -247,7 +247,7 @@ test('a model that thinks aloud before its answer is heard', async () => {
   expect(service.llm.asked.length).toBe(1)
 })
 
-test('an endpoint that knows no schemas is asked again without, and may put the object between fences', async () => {
+test('an endpoint without schema support is asked again without one, and may fence its JSON', async () => {
   await using service = await createInsightApi()
   const { llm } = service
   llm.answer = ({ body }) =>
@@ -258,7 +258,7 @@ test('an endpoint that knows no schemas is asked again without, and may put the 
   expect(llm.asked.length).toBe(2)
 })
 
-test('tokens are of all tries, and 0 where the endpoint does not count or counts what cannot be', async () => {
+test('tokens sum all attempts, and are 0 when the endpoint omits them or sends impossible counts', async () => {
   await using service = await createInsightApi()
   const { llm, clock } = service
   llm.answer = () => replyWith(llm.asked.length === 1 ? 'no' : answer())
@@ -290,9 +290,9 @@ test('an answer that takes 59 seconds is in time', async () => {
   expect(await waiting).toMatchObject({ findings: [KEPT] })
 })
 
-describe('of what the model says', () => {
+describe('of the answer of the model', () => {
   // Proves: insight-5
-  test('lies go, and what holds stays', async () => {
+  test('false findings are dropped, and valid ones stay', async () => {
     await using service = await createInsightApi()
     service.llm.answer = () =>
       replyWith(
@@ -308,13 +308,13 @@ describe('of what the model says', () => {
       )
     const report = await generated(service)
     expect(report).toMatchObject({
-      summary: 'In the last 28 days mail was sent to 2100 recipients: 2000 took it, 100 bounced, and 0 complained.',
+      summary: 'In the last 28 days mail was sent to 2100 recipients: 2000 accepted it, 100 bounced, and 0 complained.',
       findings: [KEPT],
     })
     expect(JSON.stringify(report)).not.toMatch(/mallory|evil|9,999|80%|script|Ignore/)
   })
 
-  test('nothing but lies makes a report of the figures alone, which says so', async () => {
+  test('only false findings lead to a report by rules, which says so', async () => {
     await using service = await createInsightApi()
     service.llm.answer = () => replyWith(answer({ findings: [finding({ observation: 'All 7 of you are doomed.' })] }))
     expect(await generated(service)).toMatchObject({
@@ -325,13 +325,13 @@ describe('of what the model says', () => {
     })
   })
 
-  test('no findings leave those of the figures, and a summary that holds', async () => {
+  test('without findings, the rules add theirs to a valid summary', async () => {
     await using service = await createInsightApi()
     service.llm.answer = () => replyWith({ summary: 'All is well.', findings: [] })
     expect(await generated(service)).toMatchObject({ summary: 'All is well.', findings: [FINDING_BY_RULE] })
   })
 
-  test('a text cannot become markup of the Markdown', async () => {
+  test('no text becomes markup in the Markdown', async () => {
     await using service = await createInsightApi()
     service.llm.answer = () =>
       replyWith(answer({ findings: [finding({ observation: '# *Bold* _move_ ~now~ & then!' })] }))
@@ -341,7 +341,7 @@ describe('of what the model says', () => {
   })
 })
 
-test('streams and sending domains have numbers for the model, and their names in the Markdown', async () => {
+test('streams and sending domains are numbered for the model, and named in the Markdown', async () => {
   await using service = await createInsightApi()
   service.app.db.run('UPDATE domains SET dmarc_verified = 0')
   const observation = 'sending domain 1 has no DMARC.'
@@ -354,7 +354,7 @@ test('streams and sending domains have numbers for the model, and their names in
   expect(markdown).toMatch(/\n\nsending domain 1: (sender|sandbox)\.test\n/)
 })
 
-test('of an account that has sent nothing the report says so', async () => {
+test('the report of an account without mail says so', async () => {
   await using service = await createInsightApi()
   const { llm } = service
   llm.answer = () => replyWith({ summary: '', findings: [] })
@@ -362,12 +362,12 @@ test('of an account that has sent nothing the report says so', async () => {
   const { body } = await generate(service, key)
   expect(body).toMatchObject({
     summary:
-      'No mail was sent in the last 28 days. What the model said did not agree with the figures and was left out; this was made of the figures alone.',
+      "No mail was sent in the last 28 days. The model's answer contradicted the stats and was discarded; this report was derived from the stats alone.",
     findings: [{ severity: 'info', area: 'performance' }],
   })
 })
 
-test('one report at a time an account: whoever comes meanwhile is told, and the one that runs is stored though its client left', async () => {
+test('an account has one report at a time: a second request is a 429, and a report is stored even if its client left', async () => {
   await using service = await createInsightApi()
   const { llm, api, url, key } = service
   let release = () => {}
@@ -390,7 +390,7 @@ test('one report at a time an account: whoever comes meanwhile is told, and the 
   expect(llm.asked.length).toBe(1)
 })
 
-test('nothing of the account but figures reaches the model', async () => {
+test('only stats of the account reach the model', async () => {
   await using service = await createInsightApi()
   const { app, actor, api, llm, accepted, clock } = service
   app.db.run("UPDATE accounts SET name = 'Marker Account Ltd', email = 'marker-owner@marker-account.test'")
@@ -415,13 +415,13 @@ test('nothing of the account but figures reaches the model', async () => {
   const sent = llm.asked.map(({ text }) => text).join('')
   expect(sent).toContain('recipients.gmail.com.sent')
   expect(sent).toContain('recipients.other_domain_1.sent')
-  // The schema has no name of ours in it, and the instructions are the same for all.
+  // The schema contains no name of ours, and the instructions are the same for all accounts.
   expect(sent.toLowerCase()).not.toMatch(/marker|mailinator|@|https?:|\.test\b|sender|bob|tassis/)
   expect(sent).not.toContain(actor.accountUuid)
 })
 
 // Proves: notify-32
-test('webhooks are told of a report with its summary and findings, made of what is stored', async () => {
+test('webhooks get a report with its summary and findings as stored', async () => {
   await using llmService = await createInsightApi()
   await using service = await startWebhookService({
     settings: {

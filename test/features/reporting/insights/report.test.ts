@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { reportOf } from '#features/reporting/insights/report.ts'
+import { buildReport } from '#features/reporting/insights/report.ts'
 
 const MARKUP: readonly (readonly [text: string, markdown: string])[] = [
   ['4.76% bounced', '4.76% bounced'],
@@ -18,7 +18,7 @@ const MARKUP: readonly (readonly [text: string, markdown: string])[] = [
 test.each(MARKUP)('%j is %j in Markdown', (text, markdown) => {
   const figures = { periodStart: 0, periodEnd: 0, metrics: new Map([['total.sent', 1]]), names: new Map() }
   const finding = { severity: 'info', area: 'performance', recommendation: 'None.', metrics: ['total.sent'] } as const
-  const report = reportOf(
+  const report = buildReport(
     { summary: 'Fine.', findings: [{ ...finding, observation: text }], dropped: 0 },
     figures,
     'a model',

@@ -1,10 +1,10 @@
-/** @module Figures and reports for tests of insights: seeded days, and a model that says what a test wants. */
+/** @module Stats and reports for tests of insights: seeded days, and a model that answers as a test requires. */
 import type { App } from '#features/core/app/app.ts'
 import type { TestAppOptions } from '#test/support/app.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 import { type LlmStub, llmSettings, replyWith, startLlmStub } from '#test/support/llm-stub.ts'
 
-/** Of one day and domain; what is left out is 0. */
+/** Stats of one day and domain; omitted fields are 0. */
 export interface SeededDay {
   readonly daysAgo: number
   readonly domain?: string
@@ -59,7 +59,7 @@ export interface InsightApi extends EmailApi {
   readonly llm: LlmStub
 }
 
-/** 2,100 recipients sent to, 2,000 delivered, 100 bounced, in the last week. */
+/** 2,100 recipients sent, 2,000 delivered and 100 bounced in the last week. */
 export async function createInsightApi(options: TestAppOptions = {}): Promise<InsightApi> {
   const llm = startLlmStub(() => replyWith(answer()))
   const service = await createEmailApi({ ...options, settings: { ...llmSettings(llm), ...options.settings } })

@@ -80,11 +80,11 @@ describe('the domain', () => {
     ['in its own script is looked up as A-labels', good('ada@b\u00fccher.test')],
     [
       'with a null MX takes none (RFC 7505), address or not',
-      bad('ada@null.test', 'The domain null.test says that it takes no mail (null MX).'),
+      bad('ada@null.test', 'The domain null.test does not accept mail (null MX).'),
     ],
     [
       'with neither MX nor address takes none',
-      bad('ada@bare.test', 'The domain bare.test has no mail server: neither an MX record nor an address.'),
+      bad('ada@bare.test', 'The domain bare.test has no MX, A or AAAA record.'),
     ],
     ['that does not exist takes none', bad('ada@gone.test', 'The domain gone.test does not exist.')],
     [
@@ -104,11 +104,11 @@ describe('the domain', () => {
     ],
     [
       'whose MX is an IP address takes none',
-      bad('ada@numbers.test', 'The MX records of numbers.test hold IP addresses where they must name hosts.'),
+      bad('ada@numbers.test', 'The MX records of numbers.test contain IP addresses instead of host names.'),
     ],
     [
       'that is an alias of itself is unknown',
-      unknown('ada@circle.test', 'The aliases of circle.test in DNS lead nowhere.'),
+      unknown('ada@circle.test', 'The CNAME records of circle.test form a loop.'),
     ],
   ]
   // Proves: validate-2, validate-4
@@ -118,7 +118,7 @@ describe('the domain', () => {
   })
 })
 
-describe('what is no address is a 200 that says so, and nothing is looked up:', () => {
+describe('an invalid address is a 200 with the reason, without a lookup:', () => {
   const CASES: readonly (readonly [email: string, reason: string])[] = [
     ['', 'The address is empty.'],
     ['ada', '"ada" is not an address: it has no @ after a local part.'],
@@ -132,8 +132,8 @@ describe('what is no address is a 200 that says so, and nothing is looked up:', 
     ['ada@[192.0.2.1]', 'The domain is an IP address in brackets; only domain names can receive mail here.'],
     ['ada@192.0.2.1', 'The domain ends in a number; it looks like an IP address.'],
     ['ada@mx.test\r\nRCPT TO:<bob@mx.test>', 'The address has a line break or another control character.'],
-    ['Ada <ada@mx.test>', 'A name or angle brackets stand around the address; give the address alone.'],
-    ['<ada@mx.test>', 'A name or angle brackets stand around the address; give the address alone.'],
+    ['Ada <ada@mx.test>', 'The address must have no display name and no angle brackets.'],
+    ['<ada@mx.test>', 'The address must have no display name and no angle brackets.'],
     [`${'a'.repeat(65)}@mx.test`, 'The part before the @ is longer than 64 octets.'],
     [`ada@${'a'.repeat(64)}.test`, 'A part of the domain is longer than 63 characters.'],
     [`ada@${'a.'.repeat(200)}test`, 'The domain is longer than 253 characters.'],
@@ -150,7 +150,7 @@ describe('what is no address is a 200 that says so, and nothing is looked up:', 
 })
 
 // Proves: validate-1
-test('only a missing email, one that is no string, and fields that there are not, are refused', async () => {
+test('only a missing email, a non-string email and unknown fields are rejected', async () => {
   await using service = await start()
   const post = (body: unknown) => service.api('POST', '/v1/validate', body)
   for (const body of [{}, { email: null }, { email: 7 }, { email: ['ada@mx.test'] }])
@@ -158,7 +158,7 @@ test('only a missing email, one that is no string, and fields that there are not
   expectError(await post({ email: 'ada@mx.test', deep: true }), 422, 'validation_failed', 'deep')
 })
 
-describe('what lists say', () => {
+describe('the lists', () => {
   const CASES: readonly (readonly [what: string, answer: { email: string }])[] = [
     [
       'a disposable domain is not valid, though it takes mail',
@@ -167,7 +167,7 @@ describe('what lists say', () => {
         deliverable: 'no',
         is_disposable: true,
         is_free: true,
-        reason: 'The domain mailinator.com hands out addresses that are thrown away.',
+        reason: 'The domain mailinator.com offers disposable addresses.',
       }),
     ],
     [
@@ -176,12 +176,12 @@ describe('what lists say', () => {
         valid: false,
         deliverable: 'no',
         is_disposable: true,
-        reason: 'The domain deep.er.mailinator.com hands out addresses that are thrown away.',
+        reason: 'The domain deep.er.mailinator.com offers disposable addresses.',
       }),
     ],
     [
       'a disposable domain whose DNS fails is not deliverable',
-      bad('ada@yopmail.com', 'The domain yopmail.com hands out addresses that are thrown away.', {
+      bad('ada@yopmail.com', 'The domain yopmail.com offers disposable addresses.', {
         is_disposable: true,
         is_free: true,
       }),
@@ -201,12 +201,12 @@ describe('what lists say', () => {
   })
 })
 
-test('another host where a disposable one is a neighbour below a public suffix is not disposable', async () => {
+test('a sibling of a disposable domain below a public suffix is not disposable', async () => {
   await using service = await start({ 'honest.github.io': ZONE['mx.test'] as never })
   expect(await service.validate('ada@honest.github.io')).toEqual(good('ada@honest.github.io'))
 })
 
-test('a domain is looked up once for many, and again when five minutes have passed', async () => {
+test('a domain is looked up once for many callers, and again after five minutes', async () => {
   await using dns = await startDnsServer({ 'mx.test': { ...(ZONE['mx.test'] as object), ttl: 0 } })
   const clock = new ManualClock()
   using resolver = new StubResolver({ servers: [dns.address], clock, randomId: () => 4711 })
@@ -222,7 +222,7 @@ test('a domain is looked up once for many, and again when five minutes have pass
   expect(dns.queries.length).toBe(2)
 })
 
-/** A clock of the test's own, and DNS that never answers for `*.silent.test`. */
+/** A test clock, and DNS that never answers for `*.silent.test`. */
 async function startSilent() {
   const zone: Record<string, NonNullable<Zone[string]>> = { 'mx.test': ZONE['mx.test'] as never }
   for (let n = 0; n < 60; n++) zone[`d${n}.silent.test`] = 'SILENCE'
@@ -242,7 +242,7 @@ async function startSilent() {
 }
 
 // Proves: validate-4
-test('DNS that does not answer ends the wait after five seconds: valid as far as is known, deliverable unknown', async () => {
+test('after five seconds without a DNS answer, an address is valid with unknown deliverability', async () => {
   await using t = await startSilent()
   const answer = t.as(1, 'ada@d0.silent.test')
   await t.dns.received(1)
@@ -252,7 +252,7 @@ test('DNS that does not answer ends the wait after five seconds: valid as far as
   )
 })
 
-test('an account has 16 domains looked up at once, the others wait their turn, and other accounts are not held up', async () => {
+test('an account has at most 16 concurrent lookups; further ones wait without delaying other accounts', async () => {
   await using t = await startSilent()
   const answers = Array.from({ length: 20 }, (_, n) => t.as(1, `ada@d${n}.silent.test`))
   await t.dns.received(16)
@@ -261,14 +261,15 @@ test('an account has 16 domains looked up at once, the others wait their turn, a
   expect(asked().size).toBe(17)
   t.clock.advance(seconds(5))
   expect((await Promise.all(answers)).map(({ deliverable }) => deliverable)).toEqual(Array(20).fill('unknown'))
-  // DNS is done with the first at the end of its second round; whoever asked for the last four has gone by then.
+  // DNS completes the first lookups at the end of its second round; the callers of the last four have timed out by
+  // then.
   await eventually(() => t.dns.queries.length >= 33)
   t.clock.advance(seconds(5))
   expect(await t.as(1, 'ada@mx.test')).toEqual(good('ada@mx.test') as never)
   expect(asked().size).toBe(17)
 })
 
-test('the 101st at once, and more than 20 a second, are a 429 that says when to come back; other accounts are not touched', async () => {
+test('the 101st request of a burst, and more than 20 a second, are a 429 with Retry-After; other accounts are unaffected', async () => {
   const clock = new ManualClock()
   await using service = await createTestApi({ clock })
   const ask = (key = service.key) => service.api('POST', '/v1/validate', { email: 'no address' }, { key })
@@ -285,7 +286,7 @@ test('the 101st at once, and more than 20 a second, are a 429 that says when to 
   expect(await statuses(30)).toBe(20)
 })
 
-test('nothing of an address is stored', async () => {
+test('nothing about an address is stored', async () => {
   await using service = await start()
   await service.validate('never-stored@mx.test')
   const tables = service.app.db

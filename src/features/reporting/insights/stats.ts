@@ -1,15 +1,15 @@
 /**
- * @module The figures of an account's last four weeks that a report is made of, by names such as `total.bounce_pct`. Numbers only: streams and sending
- * domains by number, recipients' domains by name only where they are large public providers, the others by number. Never an address, a subject, a
- * name that somebody gave, or anything of a message.
+ * @module Collects an account's stats of the last four weeks for a report, under names such as `total.bounce_pct`.
+ * Numbers only: streams and sending domains are numbered; recipient domains are named only if they are large public
+ * providers. Never includes an address, a subject, a name chosen by a user, or message content.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { ALL_DOMAINS, type DailyStats, dayOf } from '#features/core/events/daily-stats.ts'
 import { hourOf } from '#features/core/events/record.ts'
-import { busiestDomains, figuresOfDomain } from '#features/reporting/analytics/domains.ts'
-import { NO_FIGURES } from '#features/reporting/analytics/figures.ts'
+import { findBusiestDomains, sumDomainStats } from '#features/reporting/analytics/domains.ts'
 import type { Period } from '#features/reporting/analytics/period.ts'
+import { NO_STATS } from '#features/reporting/analytics/stats.ts'
 import { isBigProvider } from '#features/reporting/validate/lists.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
 import { STREAM_COUNTERS, STREAM_METRIC_PREFIX } from '#features/setup/streams/reputation.ts'
@@ -17,12 +17,12 @@ import { type Millis, yieldToEventLoop } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { days } from '#platform/units.ts'
 
-export interface Figures {
+export interface InsightStats {
   readonly periodStart: Millis
   readonly periodEnd: Millis
-  /** By name, in the order in which they are shown. Percentages have two decimals; a yes is 1, a no is 0. */
+  /** By name, in display order. Percentages have two decimals; a yes is 1, a no is 0. */
   readonly metrics: ReadonlyMap<string, number>
-  /** What the numbers of `stream_1` and `sending_domain_1` stand for. For the report's readers: the model never sees it. */
+  /** What `stream_1` and `sending_domain_1` stand for. For readers of the report: the model never sees it. */
   readonly names: ReadonlyMap<string, string>
 }
 
@@ -31,12 +31,12 @@ const DAYS = WEEKS * 7
 const MAX_DOMAINS = 12
 const MAX_STREAMS = 20
 const MAX_SENDING_DOMAINS = 20
-/** Bounced emails that are looked at for their categories. */
-const MAX_BOUNCES = 2000
+/** Bounced emails read for their categories. */
+const MAX_BOUNCED_EMAILS = 2000
 
 /**
- * What reports hold against the figures, in the figures themselves so that a report may speak of them: percentages that receivers and other services
- * name as limits.
+ * Reference values for the stats: percentages that receivers and other services publish as limits. Part of the stats,
+ * so that a report may cite them.
  */
 export const GUIDELINES = {
   bounce_pct_warn: 2,
@@ -73,29 +73,32 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** How the webhooks of an account work. */
+/** Health of an account's webhooks. */
 export interface WebhookStats {
   readonly total: number
   readonly offByFailures: number
   readonly failing: number
-  /** Failures in a row of the one that has most. */
+  /** Highest number of consecutive failures of one webhook. */
   readonly maxFailures: number
 }
 
-/** Reads the stats of an account; passed in, since webhooks come after insights, of which they tell. */
+/** Reads webhook stats. Passed in, because the webhooks feature ranks above insights. */
 export type ReadWebhookStats = (db: Database, accountId: number) => WebhookStats
 
-/** The figures of an account up to now, of whole days in UTC. Gives way to others. Throws 429 as `busiestDomains`. */
-export async function figuresOf(
+/**
+ * Collects an account's stats up to now, in whole UTC days. Yields to the event loop. Throws 429 as
+ * `findBusiestDomains`.
+ */
+export async function collectStats(
   app: Pick<App, 'db' | 'clock'>,
   accountId: number,
   webhookStats: ReadWebhookStats,
-): Promise<Figures> {
+): Promise<InsightStats> {
   const periodEnd = app.clock.now()
   const lastDay = dayOf(periodEnd)
   const period: Period = { fromDay: lastDay - DAYS + 1, toDay: lastDay, name: 'custom' }
   const periodStart = period.fromDay * days(1)
-  const account: Account = { db: app.db, accountId, metrics: new Map(), names: new Map() }
+  const account: StatsTarget = { db: app.db, accountId, metrics: new Map(), names: new Map() }
   const { metrics, names } = account
   metrics.set('period.days', DAYS).set('period.weeks', WEEKS)
   for (const [name, value] of Object.entries(GUIDELINES)) metrics.set(`guideline.${name}`, value)
@@ -111,63 +114,63 @@ export async function figuresOf(
   return { periodStart, periodEnd, metrics, names }
 }
 
-/** Whose figures, and what is known of them so far. */
-interface Account {
+/** The account, and its stats collected so far. */
+interface StatsTarget {
   readonly db: Database
   readonly accountId: number
   readonly metrics: Map<string, number>
   readonly names: Map<string, string>
 }
 
-const counted = ({ db, accountId }: Account, metric: string, since: Millis): number =>
+const countSince = ({ db, accountId }: StatsTarget, metric: string, since: Millis): number =>
   sql(db).counter.get(accountId, metric, hourOf(since))?.value ?? 0
 
-function addTotals(account: Account, { fromDay, toDay }: Period): void {
+function addTotals(account: StatsTarget, { fromDay, toDay }: Period): void {
   const { db, accountId, metrics } = account
-  const inAll = (from: number, to: number): DailyStats =>
-    figuresOfDomain(db, accountId, ALL_DOMAINS, { fromDay: from, toDay: to, name: 'custom' })
-  addSums(metrics, 'total', inAll(fromDay, toDay))
+  const sumAll = (from: number, to: number): DailyStats =>
+    sumDomainStats(db, accountId, ALL_DOMAINS, { fromDay: from, toDay: to, name: 'custom' })
+  addSums(metrics, 'total', sumAll(fromDay, toDay))
   for (const type of ['deferred', 'failed', 'uncertain'])
-    metrics.set(`total.${type}`, counted(account, `event:${type}`, fromDay * days(1)))
+    metrics.set(`total.${type}`, countSince(account, `event:${type}`, fromDay * days(1)))
   for (let week = 1; week <= WEEKS; week++) {
     const from = fromDay + (week - 1) * 7
-    addSums(metrics, `week_${week}`, inAll(from, from + 6))
+    addSums(metrics, `week_${week}`, sumAll(from, from + 6))
   }
 }
 
 async function addRecipients(
   app: Pick<App, 'db' | 'clock'>,
-  { accountId, metrics }: Account,
+  { accountId, metrics }: StatsTarget,
   period: Period,
 ): Promise<void> {
-  let others = 0
-  for (const { domain, ...figures } of await busiestDomains(app, accountId, period, MAX_DOMAINS)) {
-    const label = isBigProvider(domain) ? domain : `other_domain_${++others}`
-    addSums(metrics, `recipients.${label}`, figures, WITHOUT_ENGAGEMENT)
+  let otherDomains = 0
+  for (const { domain, ...stats } of await findBusiestDomains(app, accountId, period, MAX_DOMAINS)) {
+    const label = isBigProvider(domain) ? domain : `other_domain_${++otherDomains}`
+    addSums(metrics, `recipients.${label}`, stats, WITHOUT_ENGAGEMENT)
   }
 }
 
-function addBounces({ db, accountId, metrics }: Account, since: Millis): void {
-  for (const { category, n } of sql(db).categories.all(accountId, since, MAX_BOUNCES)) {
-    // Ours, and nothing that a server wrote.
+function addBounces({ db, accountId, metrics }: StatsTarget, since: Millis): void {
+  for (const { category, n } of sql(db).categories.all(accountId, since, MAX_BOUNCED_EMAILS)) {
+    // Only categories of our own, never text that a server sent.
     if (/^[a-z_]{1,40}$/.test(category)) metrics.set(`recent_bounces.${category}`, n)
   }
 }
 
-function addStreams(account: Account, since: Millis): void {
+function addStreams(account: StatsTarget, since: Millis): void {
   const { db, accountId, metrics, names } = account
   for (const [index, { id, slug }] of sql(db).streams.all(accountId, MAX_STREAMS).entries()) {
-    const [sent = 0, delivered = 0, bounced = 0, complaints = 0] = STREAM_COUNTERS.map((figure) =>
-      counted(account, `${STREAM_METRIC_PREFIX}${id}:${figure}`, since),
+    const [sent = 0, delivered = 0, bounced = 0, complaints = 0] = STREAM_COUNTERS.map((name) =>
+      countSince(account, `${STREAM_METRIC_PREFIX}${id}:${name}`, since),
     )
     if (sent === 0) continue
     const label = `stream_${index + 1}`
-    addSums(metrics, label, { ...NO_FIGURES, sent, delivered, bounced, complaints }, WITHOUT_ENGAGEMENT)
+    addSums(metrics, label, { ...NO_STATS, sent, delivered, bounced, complaints }, WITHOUT_ENGAGEMENT)
     names.set(label, slug)
   }
 }
 
-function addSendingDomains({ db, accountId, metrics, names }: Account): void {
+function addSendingDomains({ db, accountId, metrics, names }: StatsTarget): void {
   const domains = sql(db).sendingDomains.all(accountId)
   metrics.set('sending_domains.total', domains.length)
   metrics.set('sending_domains.unverified', domains.filter(({ verified }) => !verified).length)
@@ -179,7 +182,7 @@ function addSendingDomains({ db, accountId, metrics, names }: Account): void {
   }
 }
 
-function addWebhooks({ metrics }: Account, webhooks: WebhookStats): void {
+function addWebhooks({ metrics }: StatsTarget, webhooks: WebhookStats): void {
   metrics
     .set('webhooks.total', webhooks.total)
     .set('webhooks.switched_off_by_failures', webhooks.offByFailures)
@@ -187,7 +190,7 @@ function addWebhooks({ metrics }: Account, webhooks: WebhookStats): void {
     .set('webhooks.most_failures_in_a_row', webhooks.maxFailures)
 }
 
-function addAccess({ db, accountId, metrics }: Account): void {
+function addAccess({ db, accountId, metrics }: StatsTarget): void {
   const people = sql(db).people.get(accountId)
   const keys = sql(db).keys.get(accountId)
   metrics
@@ -197,7 +200,7 @@ function addAccess({ db, accountId, metrics }: Account): void {
     .set('access.api_keys_with_full_access', keys?.full ?? 0)
 }
 
-/** Where opens and clicks are not kept, or would be too many figures to read. */
+/** For groups whose opens and clicks are not stored, or would be too many numbers. */
 const WITHOUT_ENGAGEMENT = { engagement: false }
 
 function addSums(
@@ -214,18 +217,21 @@ function addSums(
   add('delivered', delivered)
   add('bounced', bounced)
   add('complaints', complaints)
-  add('delivery_pct', percent(delivered, sent))
-  add('bounce_pct', percent(bounced, delivered + bounced))
-  add('complaint_pct', percent(complaints, delivered))
+  add('delivery_pct', toPercent(delivered, sent))
+  add('bounce_pct', toPercent(bounced, delivered + bounced))
+  add('complaint_pct', toPercent(complaints, delivered))
   if (!engagement) return
   add('opens', rest.opens)
   add('clicks', rest.clicks)
   add('unsubscribes', rest.unsubscribes)
-  add('open_pct', percent(rest.openedEmails, delivered))
-  add('click_pct', percent(rest.clickedEmails, delivered))
-  add('unsubscribe_pct', percent(rest.unsubscribes, delivered))
+  add('open_pct', toPercent(rest.openedEmails, delivered))
+  add('click_pct', toPercent(rest.clickedEmails, delivered))
+  add('unsubscribe_pct', toPercent(rest.unsubscribes, delivered))
 }
 
-/** With two decimals, at most 100: what came of mail from before the period may outnumber the mail in it. Undefined of nothing. */
-const percent = (part: number, whole: number): number | undefined =>
+/**
+ * In per cent with two decimals, at most 100: events of earlier mail may outnumber the period's mail. Undefined when
+ * the denominator is 0.
+ */
+const toPercent = (part: number, whole: number): number | undefined =>
   whole <= 0 ? undefined : Math.min(100, Math.round((Math.max(0, part) / whole) * 10_000) / 100)

@@ -1,4 +1,4 @@
-/** @module What goes when, kind by kind: each walk says in which order its rows are met and when one of them may go. */
+/** @module Defines the scan of each kind: the order of its rows, and when a row may be removed. */
 import type { App } from '#features/core/app/app.ts'
 import { raiseHorizon } from '#features/core/events/horizon.ts'
 import {
@@ -41,10 +41,10 @@ import {
 } from '#features/sending/queue/retire.ts'
 import { deleteEngagement } from '#features/sending/tracking/delete-engagement.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import type { Walk } from './walk.ts'
+import type { Scan } from './scan.ts'
 
-/** Bodies and attachments of emails that are over. */
-export const contentWalk: Walk<OldEmail> = {
+/** Bodies and attachments of ended emails. */
+export const contentScan: Scan<OldEmail> = {
   name: 'content',
   after: readEmailsAfter,
   byId: findOldEmail,
@@ -55,8 +55,8 @@ export const contentWalk: Walk<OldEmail> = {
   },
 }
 
-/** Sources of broadcasts whose emails are all over. */
-export const broadcastContentWalk: Walk<RetainedBroadcast> = {
+/** Sources of broadcasts whose emails have all ended. */
+export const broadcastContentScan: Scan<RetainedBroadcast> = {
   name: 'broadcast content',
   after: listBroadcastsAfter,
   byId: findRetainedBroadcast,
@@ -68,8 +68,8 @@ export const broadcastContentWalk: Walk<RetainedBroadcast> = {
   },
 }
 
-/** Emails that are over, with all that hangs on them. */
-export const emailWalk: Walk<OldEmail> = {
+/** Ended emails, with their dependent rows. */
+export const emailScan: Scan<OldEmail> = {
   name: 'emails',
   after: readEmailsAfter,
   byId: findOldEmail,
@@ -89,8 +89,8 @@ function removeEmail(app: App, tx: Tx, email: OldEmail, recipientIds: readonly n
   deleteEmail(app, tx, email)
 }
 
-/** Broadcasts without emails any more. */
-export const broadcastWalk: Walk<RetainedBroadcast> = {
+/** Broadcasts whose emails are all removed. */
+export const broadcastScan: Scan<RetainedBroadcast> = {
   name: 'broadcasts',
   after: listBroadcastsAfter,
   byId: findRetainedBroadcast,
@@ -103,8 +103,8 @@ export const broadcastWalk: Walk<RetainedBroadcast> = {
   },
 }
 
-/** Operations that nothing names any more. */
-export const operationWalk: Walk<OldOperation> = {
+/** Operations without references. */
+export const operationScan: Scan<OldOperation> = {
   name: 'operations',
   after: listOperationsAfter,
   byId: findOldOperation,
@@ -118,7 +118,7 @@ export const operationWalk: Walk<OldOperation> = {
 }
 
 /** Inbound emails. */
-export const inboundWalk: Walk<OldInbound> = {
+export const inboundScan: Scan<OldInbound> = {
   name: 'inbound',
   after: listInboundAfter,
   byId: findOldInbound,
@@ -129,7 +129,7 @@ export const inboundWalk: Walk<OldInbound> = {
 }
 
 /** Messages of agent mailboxes, received and sent. */
-export const mailboxWalk: Walk<OldMessage> = {
+export const mailboxScan: Scan<OldMessage> = {
   name: 'mailboxes',
   after: listMessagesAfter,
   byId: findOldMessage,

@@ -1,4 +1,4 @@
-/** @module Whether an account is judged at all: only accounts of `abusePlans` are, as long as they may send. Reads only. */
+/** @module Decides which accounts the abuse watch monitors: those of `abusePlans` that may send. Reads only. */
 import type { Database } from 'bun:sqlite'
 import { findSendingBlock } from '#features/core/accounts/pause.ts'
 import { includesPlan } from '#features/core/accounts/plans.ts'
@@ -12,12 +12,17 @@ const sql = prepareStatements((db) => ({
   account: db.prepare<{ uuid: UuidBytes; plan: string }, [number]>('SELECT uuid, plan FROM accounts WHERE id = ?'),
 }))
 
-export const isJudgedPlan = ({ abusePlans }: Pick<Config, 'abusePlans'>, plan: string): boolean =>
+export const isMonitoredPlan = ({ abusePlans }: Pick<Config, 'abusePlans'>, plan: string): boolean =>
   includesPlan(abusePlans, plan)
 
-/** The service acting on an account that is judged; undefined: it is gone, may not send anyway, or its plan is not judged. */
-export function judgedAccount({ config }: Pick<App, 'config'>, db: Database, accountId: number): Actor | undefined {
+/** The system actor for a monitored account; undefined if it is deleted, blocked from sending, or on another plan. */
+export function findMonitoredAccount(
+  { config }: Pick<App, 'config'>,
+  db: Database,
+  accountId: number,
+): Actor | undefined {
   const account = sql(db).account.get(accountId)
-  if (!account || !isJudgedPlan(config, account.plan) || findSendingBlock(db, accountId) !== undefined) return undefined
+  if (!account || !isMonitoredPlan(config, account.plan) || findSendingBlock(db, accountId) !== undefined)
+    return undefined
   return createSystemActor({ accountId, accountUuid: account.uuid })
 }

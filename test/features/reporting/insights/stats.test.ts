@@ -1,12 +1,12 @@
 import { expect, test } from 'bun:test'
-import { figuresOf } from '#features/reporting/insights/figures.ts'
-import { findingsByRule } from '#features/reporting/insights/rules.ts'
+import { findProblems } from '#features/reporting/insights/rules.ts'
+import { collectStats } from '#features/reporting/insights/stats.ts'
 import { STATUSES } from '#features/sending/queue/status.ts'
 import { readWebhookStats } from '#features/webhooks/webhooks/webhooks.ts'
 import { createEmailApi, NOW } from '#test/support/email-api.ts'
 import { seedDay } from './support.ts'
 
-test('the figures are of four weeks of whole days that end today, in all, by week, by provider and by number', async () => {
+test('stats cover four weeks of whole days up to today: in total, by week, by provider and by number', async () => {
   await using service = await createEmailApi()
   const { app, actor } = service
   const seed = (day: Parameters<typeof seedDay>[2]) => seedDay(app, actor.accountId, day)
@@ -29,9 +29,9 @@ test('the figures are of four weeks of whole days that end today, in all, by wee
   seed({ daysAgo: 0, domain: 'mailinator.com', sent: 40, delivered: 35, bounced: 5 })
   seedDay(app, (await service.newAccount()).accountId, { daysAgo: 1, sent: 77, delivered: 77 })
 
-  const { periodStart, periodEnd, metrics, names } = await figuresOf(app, actor.accountId, readWebhookStats)
+  const { periodStart, periodEnd, metrics, names } = await collectStats(app, actor.accountId, readWebhookStats)
   expect([periodStart, periodEnd]).toEqual([Date.UTC(2026, 1, 16), NOW])
-  // The two are made at the same time.
+  // Both are created at the same time.
   expect([[...names.keys()], [...names.values()].sort()]).toEqual([
     ['sending_domain_1', 'sending_domain_2'],
     ['sandbox.test', 'sender.test'],
@@ -137,23 +137,23 @@ const domain = (number: number) => ({
   [`sending_domain_${number}.return_path`]: 0,
 })
 
-test('at most twelve domains of recipients and twenty of senders are in the figures, the largest', async () => {
+test('stats contain at most the twelve largest recipient domains and twenty sending domains', async () => {
   await using service = await createEmailApi()
   const { app, actor } = service
   for (let n = 1; n <= 60; n++) {
     seedDay(app, actor.accountId, { daysAgo: n % 28, domain: `company-${n}.test`, sent: n, delivered: n })
   }
-  const { metrics } = await figuresOf(app, actor.accountId, readWebhookStats)
+  const { metrics } = await collectStats(app, actor.accountId, readWebhookStats)
   expect([...metrics].filter(([name]) => /^recipients\..*\.sent$/.test(name))).toEqual(
     Array.from({ length: 12 }, (_, index) => [`recipients.other_domain_${index + 1}.sent`, 60 - index]),
   )
 })
 
-test('streams, categories of bounces and webhooks are counted, by number and without a name', async () => {
+test('streams, bounce categories and webhooks are counted without names', async () => {
   await using service = await createEmailApi()
   const { app, actor, api, accepted } = service
   const hour = Math.floor(NOW / 3_600_000)
-  // With the three that are accepted here, 60 are sent.
+  // Including the three accepted here, 60 are sent.
   const { id: streamId } = app.db.query<{ id: number }, []>('SELECT id FROM streams').get() ?? { id: 0 }
   for (const [figure, value] of Object.entries({ sent: 57, delivered: 40, bounced: 10, complained: 1 })) {
     app.db.run('INSERT INTO counters (account_id, metric, hour, value) VALUES (?, ?, ?, ?)', [
@@ -178,7 +178,7 @@ test('streams, categories of bounces and webhooks are counted, by number and wit
   app.db.run('UPDATE webhooks SET failure_count = 3 WHERE id = 1')
   app.db.run('UPDATE webhooks SET failure_count = 10, is_active = 0, off_by_failures = 1 WHERE id = 2')
 
-  const { metrics, names } = await figuresOf(app, actor.accountId, readWebhookStats)
+  const { metrics, names } = await collectStats(app, actor.accountId, readWebhookStats)
   expect(Object.fromEntries([...metrics].filter(([name]) => /^(stream_|recent_bounces|webhooks)/.test(name)))).toEqual({
     'recent_bounces.invalid_recipient': 1,
     'recent_bounces.mailbox_full': 1,
@@ -197,7 +197,7 @@ test('streams, categories of bounces and webhooks are counted, by number and wit
   expect(names.get('stream_1')).toBe('transactional')
 })
 
-test('without a model the figures say what is wrong by themselves, the worst first', () => {
+test('without a model the rules find the problems, worst first', () => {
   const metrics = new Map<string, number>([
     ['period.days', 28],
     ['total.sent', 1000],
@@ -217,7 +217,7 @@ test('without a model the figures say what is wrong by themselves, the worst fir
     ['webhooks.switched_off_by_failures', 2],
     ['access.users_without_second_factor', 3],
   ])
-  expect(findingsByRule(metrics).map(({ severity, area, metrics: [metric] }) => [severity, area, metric])).toEqual([
+  expect(findProblems(metrics).map(({ severity, area, metrics: [metric] }) => [severity, area, metric])).toEqual([
     ['critical', 'deliverability', 'total.bounce_pct'],
     ['critical', 'security', 'sending_domain_1.dkim'],
     ['critical', 'performance', 'webhooks.switched_off_by_failures'],

@@ -1,30 +1,30 @@
 /**
- * @module How many bytes of the disk each part of a content store takes, counted for one holder. Identical parts are
- * stored once and freed with the last row that holds them: rows are counted newest first, so the newest holder has the
- * bytes, and a part that no row holds counts for nobody. Reads the rows of each month that is asked about, so it
- * belongs beside `measure.ts`.
+ * @module Measures the disk space of each blob in a content store, counted for one holder. Identical blobs are stored
+ * once and freed with the last row that refers to them: rows are counted newest first, so the newest holder gets the
+ * bytes, and an unreferenced blob counts for no account. Reads the rows of each requested month, so it belongs with
+ * `measure.ts`.
  */
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { blobPath, ENCODING, formatMonth, idOfRef, monthOfRef } from '#platform/content/read.ts'
 import { openReadOnly } from '#platform/db/open.ts'
-import { pagesOf } from './measure.ts'
+import { readPages } from './measure.ts'
 
-/** A row of `parts` beside its data. */
+/** Overhead of a row of `parts`. */
 const ROW_BYTES = 48
 
 interface Month {
-  /** By row id; 0: there is none. */
+  /** By row id; 0: no such row. */
   readonly sizes: Uint32Array
-  /** A bit for each row that was asked for. */
-  readonly taken: Uint8Array
-  /** Bytes on the disk for each byte of a row: pages are not full. */
+  /** One bit per row that was counted. */
+  readonly counted: Uint8Array
+  /** Bytes on the disk per byte of a row: pages are not full. */
   readonly factor: number
-  /** Large parts are files of their own. */
+  /** Large blobs are separate files. */
   readonly files: ReadonlyMap<number, number>
 }
 
-export class PartBytes {
+export class BlobBytes {
   readonly #folder: string
   readonly #months = new Map<number, Month | undefined>()
 
@@ -33,22 +33,22 @@ export class PartBytes {
     this.#folder = folder
   }
 
-  /** What a part takes; 0 when there is no such part, or when it was asked for before. */
-  take(ref: number | null | undefined): number {
+  /** The size of a blob; 0 if it does not exist or was counted before. */
+  countOnce(ref: number | null | undefined): number {
     if (!ref) return 0
     const month = this.#month(monthOfRef(ref))
     const id = idOfRef(ref)
     const sizeBytes = month?.sizes[id] ?? 0
     if (month === undefined || sizeBytes === 0) return 0
-    const byte = month.taken[id >> 3] ?? 0
+    const byte = month.counted[id >> 3] ?? 0
     if ((byte & (1 << (id & 7))) !== 0) return 0
-    month.taken[id >> 3] = byte | (1 << (id & 7))
+    month.counted[id >> 3] = byte | (1 << (id & 7))
     return sizeBytes * month.factor + (month.files.get(id) ?? 0)
   }
 
-  /** From here on all parts are there to be asked for again. */
+  /** Makes all blobs countable again. */
   reset(): void {
-    for (const month of this.#months.values()) month?.taken.fill(0)
+    for (const month of this.#months.values()) month?.counted.fill(0)
   }
 
   #month(month: number): Month | undefined {
@@ -67,7 +67,7 @@ function readMonth(folder: string, month: number): Month | undefined {
     const sizes = new Uint32Array(last + 1)
     const files = new Map<number, number>()
     let sum = 0
-    // The length of a blob is in the head of its row: what overflows into other pages is not read.
+    // The row header holds the blob's length: overflow pages are not read.
     const parts = db.query<{ id: number; encoding: number; size: number }, []>(
       `SELECT id, encoding, coalesce(length(data), 0) + ${ROW_BYTES} AS size FROM parts WHERE encoding <> ${ENCODING.deleted}`,
     )
@@ -79,8 +79,8 @@ function readMonth(folder: string, month: number): Month | undefined {
       const path = blobPath(folder, month, hash.get(id)?.hash ?? new Uint8Array())
       files.set(id, statSync(path, { throwIfNoEntry: false })?.size ?? 0)
     }
-    const { bytes, freeBytes } = pagesOf(path)
-    return { sizes, files, taken: new Uint8Array((last >> 3) + 1), factor: sum === 0 ? 0 : (bytes - freeBytes) / sum }
+    const { bytes, freeBytes } = readPages(path)
+    return { sizes, files, counted: new Uint8Array((last >> 3) + 1), factor: sum === 0 ? 0 : (bytes - freeBytes) / sum }
   } finally {
     db.close()
   }

@@ -1,0 +1,155 @@
+/**
+ * @module Scans a table from its oldest row, a few rows per transaction, and stores its cursor, so that a restart
+ * continues there. Rows that are old enough but still open are recorded and checked again in each run. Rows removed for
+ * size are passed by row id instead, and measured again after a restart. The only writer of `retention_left`.
+ */
+import type { Database } from 'bun:sqlite'
+import type { App } from '#features/core/app/app.ts'
+import { getMeta, setMeta } from '#features/core/events/record.ts'
+import { type Millis, yieldToEventLoop } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import type { BatchSizer } from './batch-sizer.ts'
+
+/** Position = the stored code: only ever append. */
+export const SCANS = [
+  'content',
+  'broadcast content',
+  'emails',
+  'broadcasts',
+  'operations',
+  'inbound',
+  'mailboxes',
+] as const
+export type ScanName = (typeof SCANS)[number]
+
+export interface OldRow {
+  readonly id: number
+  readonly createdAt: Millis
+}
+
+export interface Scan<Row extends OldRow> {
+  readonly name: ScanName
+  /** Rows after a row id, by id, which is also the order of created_at. */
+  after(db: Database, id: number, limit: number): readonly Row[]
+  byId(db: Database, id: number): Row | undefined
+  /** Retires a row from before the time; false if it is too early. */
+  retire(app: App, tx: Tx, row: Row, before: Millis): boolean
+  /** Whether a row may be removed for its age only; omitted: no row is. */
+  isKept?(row: Row): boolean
+}
+
+const sql = prepareStatements((db) => ({
+  left: db.prepare<{ id: number }, [number, number, number]>(
+    'SELECT row_id AS id FROM retention_left WHERE kind = ? AND row_id > ? ORDER BY row_id LIMIT ?',
+  ),
+  note: db.prepare('INSERT INTO retention_left (kind, row_id) VALUES (?, ?) ON CONFLICT DO NOTHING'),
+  settle: db.prepare('DELETE FROM retention_left WHERE kind = ? AND row_id = ?'),
+  countLeft: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM retention_left WHERE kind = ?'),
+}))
+
+const cursorKey = (name: ScanName): string => `retention:cursor:${name}`
+
+/** Row id of the last scanned row. */
+export const readCursor = (db: Database, name: ScanName): number => Number(getMeta(db, cursorKey(name)) ?? 0)
+
+/** Number of scanned rows still to be retired. */
+export const countLeft = (db: Database, name: ScanName): number => sql(db).countLeft.get(SCANS.indexOf(name))?.n ?? 0
+
+export interface ScanOptions {
+  readonly batchSizer: BatchSizer
+  readonly signal: AbortSignal
+}
+
+/** Retires all due rows from before a time; resolves with their number. */
+export async function scanRows<Row extends OldRow>(
+  app: App,
+  scan: Scan<Row>,
+  before: Millis,
+  { batchSizer, signal }: ScanOptions,
+): Promise<number> {
+  let done = 0
+  for (let after: number | undefined = 0; after !== undefined && !signal.aborted; ) {
+    const from: number = after
+    const step: ScanStep = await app.commit.writeFromReserve((tx) =>
+      batchSizer.run(() => retryLeftRows(app, tx, scan, before, from, batchSizer.rows)),
+    )
+    done += step.done
+    after = step.next
+    await yieldToEventLoop()
+  }
+  for (let isMore = true; isMore && !signal.aborted; ) {
+    const step = await app.commit.writeFromReserve((tx) =>
+      batchSizer.run(() => scanNext(app, tx, scan, before, batchSizer.rows)),
+    )
+    done += step.done
+    isMore = step.next !== undefined
+    await yieldToEventLoop()
+  }
+  return done
+}
+
+interface ScanStep {
+  readonly done: number
+  /** Where the next step continues; undefined at the end. */
+  readonly next: number | undefined
+}
+
+/** Retires excess rows of an account, unless they changed since then; resolves with their number. */
+export async function retireByIds<Row extends OldRow>(
+  app: App,
+  scan: Scan<Row>,
+  { ids, before }: { readonly ids: Float64Array; readonly before: Millis },
+  { batchSizer, signal }: ScanOptions,
+): Promise<number> {
+  let done = 0
+  for (let from = 0; from < ids.length && !signal.aborted; ) {
+    const batch = ids.subarray(from, from + batchSizer.rows)
+    done += await app.commit.writeFromReserve((tx) =>
+      batchSizer.run(() => {
+        const rows = [...batch].map((id) => scan.byId(tx.db, id))
+        return rows.filter((row) => row && !scan.isKept?.(row) && scan.retire(app, tx, row, before)).length
+      }),
+    )
+    from += batch.length
+    await yieldToEventLoop()
+  }
+  return done
+}
+
+/** Retries recorded rows. */
+function retryLeftRows<Row extends OldRow>(
+  app: App,
+  tx: Tx,
+  scan: Scan<Row>,
+  before: Millis,
+  after: number,
+  limit: number,
+): ScanStep {
+  const kind = SCANS.indexOf(scan.name)
+  const noted = sql(tx.db).left.all(kind, after, limit)
+  let done = 0
+  for (const { id } of noted) {
+    const row = scan.byId(tx.db, id)
+    if (row && (row.createdAt >= before || !scan.retire(app, tx, row, before))) continue
+    sql(tx.db).settle.run(kind, id)
+    if (row) done++
+  }
+  return { done, next: noted.length < limit ? undefined : noted.at(-1)?.id }
+}
+
+/** Scans rows after the cursor. */
+function scanNext<Row extends OldRow>(app: App, tx: Tx, scan: Scan<Row>, before: Millis, limit: number): ScanStep {
+  const cursor = readCursor(tx.db, scan.name)
+  const rows = scan.after(tx.db, cursor, limit)
+  let done = 0
+  let last = cursor
+  for (const row of rows) {
+    if (row.createdAt >= before) break
+    if (scan.retire(app, tx, row, before)) done++
+    else sql(tx.db).note.run(SCANS.indexOf(scan.name), row.id)
+    last = row.id
+  }
+  if (last !== cursor) setMeta(tx.db, cursorKey(scan.name), String(last))
+  return { done, next: rows.length === limit && last === rows.at(-1)?.id ? last : undefined }
+}
