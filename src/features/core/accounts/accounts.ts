@@ -214,7 +214,7 @@ export interface SendingAccount {
   readonly id: number
   readonly plan: Plan
   readonly monthlyQuota: number
-  /** The plan, while its quota is not in force yet. */
+  /** The plan whose quota applies only once its first invoice is paid. */
   readonly heldPlan: Plan | undefined
   /** The parent, whose quota also limits a sub-account. */
   readonly parent: Pick<SendingAccount, 'id' | 'monthlyQuota' | 'heldPlan'> | undefined

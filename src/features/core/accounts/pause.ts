@@ -1,7 +1,7 @@
 /**
- * @module Tells whether an account may send, and if not, why: it or its parent is paused, disabled or deleted. The only
- * writer of the pause columns. Never decides on a pause or notifies anyone: `reporting/abuse/pause.ts`, the only caller
- * of the two writers, does.
+ * @module Returns whether an account may send, and the reason if not: it or its parent is paused, disabled or deleted.
+ * The only writer of the pause columns. Never decides on a pause or notifies anyone: `reporting/abuse/pause.ts`, the
+ * only caller of the two writers, does.
  */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'

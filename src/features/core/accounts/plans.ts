@@ -191,7 +191,7 @@ function requireDistinctPrices(overrides: ReadonlyMap<Plan, Override>): void {
 const invalidPlanSetting = (entry: string, allowed: string): ConfigError =>
   new ConfigError(`TASSIS_PLANS has "${entry}"; ${allowed}, as in free.max_domains=2 or pro.stripe_price_id=price_123.`)
 
-/** Stands for every plan in a setting that lists plans. */
+/** Means every plan in a setting that lists plans. */
 const EVERY_PLAN = 'all'
 
 /** Whether a list of plans, which may contain `all`, includes this one. */

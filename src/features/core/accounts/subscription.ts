@@ -99,7 +99,7 @@ export const listCustomersAfter = (db: Database, customerId: string, limit: numb
 export const setCustomer = (tx: Tx, accountId: number, customerId: string | null, now: Millis): void =>
   void sql(tx.db).setCustomer.run(customerId, now, accountId)
 
-/** Gives an account and its sub-accounts a plan without payment. Its quota applies immediately. */
+/** Sets the plan of an account and its sub-accounts without payment. Its quota applies immediately. */
 export function setPlan(tx: Tx, accountId: number, plan: Plan, now: Millis): void {
   sql(tx.db).setPlan.run(plan, now, accountId)
   sql(tx.db).followPlan.run(plan, now, accountId)

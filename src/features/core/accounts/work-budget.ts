@@ -13,7 +13,7 @@ import { createRateLimiter } from '#platform/http/rate-limit.ts'
 import { perOwner } from '#platform/per-owner.ts'
 
 /**
- * Cost of starting an export. The rest runs fairly beside other work and must not stop its own account from sending.
+ * Cost of starting an export. The export itself yields to other work and must not stop its own account from sending.
  */
 export const EXPORT_WORK_UNITS = 1000
 

@@ -28,11 +28,11 @@ export interface WorkBudget {
 
 export interface App {
   readonly config: Config
-  /** A trusted clock (platform/trusted-clock.ts), which ignores jumps of days ahead at first. */
+  /** A trusted clock (platform/trusted-clock.ts), which at first ignores jumps of days ahead. */
   readonly clock: Clock
-  /** `TrustedClock.confirmedNow`: the time by which data is deleted for its age. */
+  /** `TrustedClock.confirmedNow`: the time that decides which data is old enough to delete. */
   confirmedNow(): Millis
-  /** `TrustedClock.setBack`: work that was scheduled under a wrong time may be due. */
+  /** `TrustedClock.setBack`: the clock was corrected backwards, so work scheduled under the wrong time may be due. */
   readonly clockSetBack: Signal<void>
   readonly log: Log
   readonly keys: KeyRing

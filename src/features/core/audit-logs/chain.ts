@@ -125,14 +125,15 @@ const sql = prepareStatements((db) => ({
 export const readChainEnds = (db: Database): ChainEnds | undefined => sql(db).ends.get() ?? undefined
 
 /**
- * Id, previous hash and earliest time for the next entry. Ids are never reused, also after a purge. Times never
- * decrease along the ids, also when the clock was set back while the service was down.
+ * Id, previous hash and earliest time for the next entry. Ids are never reused, even after a purge. Times never
+ * decrease along the ids, even if the clock was set back while the service was down.
  */
 export function findNextInChain(db: Database): { id: number; before: Uint8Array; notBefore: Millis } {
   const { ends, last } = sql(db)
   const chain = ends.get()
   const newest = last.get()
-  // Entries inserted after the head by tampering are not built upon, but must not make every change fail either.
+  // The new entry continues from the head, not from an entry that tampering inserted after it. It skips the ids of such
+  // entries, because reusing one would make every change fail.
   const id = Math.max(chain?.headId ?? 0, newest?.id ?? 0) + 1
   return { id, before: chain?.headHash ?? GENESIS_HASH, notBefore: newest?.createdAt ?? 0 }
 }

@@ -29,7 +29,7 @@ export interface BrokenEntry {
 export interface AuditVerification {
   /** Number of entries. */
   readonly entries: number
-  /** Of them, those whose personal fields were erased; only their digest is verified. */
+  /** Number of these entries whose personal fields were erased; only their digest is verified. */
   readonly erased: number
   /** Position of the newest purged entry; 0 if none was. */
   readonly removedUpTo: number

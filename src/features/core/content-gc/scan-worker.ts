@@ -20,7 +20,7 @@ export interface ScanRequest {
   readonly id: number
   readonly databasePath: string
   readonly store: StoreName
-  /** References to check, or a month to check all its blobs below a reference. */
+  /** References to check; or a month, of which all blobs below a reference are checked. */
   readonly candidates: Float64Array | BlobsOfMonth
 }
 

@@ -1,6 +1,6 @@
 /**
- * @module Runs the scan Worker. Each scan starts a Worker and ends it, because scans are rare and the Worker's memory
- * is freed with it.
+ * @module Runs the scan Worker. Each scan starts its own Worker and ends it: scans are rare, and ending the Worker
+ * frees its memory.
  */
 import { startWorker } from '#platform/workers.ts'
 import type { ScanRequest, ScanResponse } from './scan-worker.ts'

@@ -37,8 +37,9 @@ const BATCH_SIZE = 200
 const COLLECT_DELAY_MS = minutes(10)
 /** Retry delay when blobs stay because they were reused. */
 const RETRY_DELAY_MS = minutes(5)
-/** Each month of a store is scanned as a whole this often, once it has this age. */
+/** Interval between full scans of the same month of a store. */
 const MONTH_SCAN_INTERVAL_MS = days(30)
+/** A month is first scanned in full this long after its end. */
 const MIN_MONTH_AGE_MS = days(2)
 const MAX_INTERVAL_MS = hours(1)
 
@@ -123,7 +124,7 @@ function* splitIntoBatches<T extends readonly unknown[] | Float64Array>(all: T):
 
 const toMonthScanKey = (store: StoreName, month: number): string => `content:whole:${store}:${month}`
 
-/** Scans one month that is due as a whole. False when none is. */
+/** Scans one month that is due for a full scan. False when none is. */
 async function sweepMonth(app: App, signal: AbortSignal): Promise<boolean> {
   const now = app.clock.now()
   for (const store of STORES) {

@@ -8,13 +8,13 @@ import { type HorizonKind, toHorizonKey } from './horizon.ts'
 
 const HOUR_MS = hours(1)
 
-/** SQL: the time from which on all rows of a kind exist; older ones may have been deleted by age or by budget. */
+/** SQL: the time from which all rows of a kind still exist; retention may have deleted older ones. */
 const horizonSql = (kind: HorizonKind): string =>
   `coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = '${toHorizonKey(kind)}'), 0)`
 
 export const EVENTS_HORIZON = horizonSql('events')
 export const LOGS_HORIZON = horizonSql('logs')
-/** For counters that depend on rows of both kinds. */
+/** For counters whose recount reads rows of both kinds. */
 export const COMMON_HORIZON = `max(${EVENTS_HORIZON}, ${LOGS_HORIZON})`
 
 /** SQL: a condition on counters that excludes hours whose rows may have been deleted. */

@@ -40,7 +40,7 @@ export const DAILY_COLUMNS: Readonly<Record<DailyField, string>> = {
 /** Domain of the row that sums all domains of a day. */
 export const ALL_DOMAINS = ''
 
-/** Domain that keeps the statistics of erased recipients, as their erased addresses have it. */
+/** Domain of erased addresses, which keeps the statistics of erased recipients. */
 export const ERASED_DOMAIN = 'erased.invalid'
 
 const DAY_MS = days(1)
@@ -48,7 +48,10 @@ const DAY_MS = days(1)
 /** Days since the epoch, UTC. */
 export const dayOf = (at: Millis): number => Math.floor(at / DAY_MS)
 
-/** The value of `day` in the month row that contains a day: minus the months since year 0 that `usage` counts. */
+/**
+ * The value of `day` in the row of the month that contains a day: the negated number of months since year 0, as `usage`
+ * counts them.
+ */
 export function toMonthKey(day: number): number {
   const date = new Date(day * DAY_MS)
   return -(date.getUTCFullYear() * 12 + date.getUTCMonth())
@@ -110,7 +113,7 @@ export function addToRow(
   if (delta !== 0) tx.add(`${KEY_PREFIX}${accountId}|${day}|${DAILY_FIELDS.indexOf(field)}|${domain}`, delta)
 }
 
-/** Counter keys begin with a digit, so no other key of `Tx.add` begins with this. */
+/** Prefix of the keys of `Tx.add` used here; counter keys begin with a digit. */
 const KEY_PREFIX = 'd'
 
 export const isDailyKey = (key: string): boolean => key.startsWith(KEY_PREFIX)

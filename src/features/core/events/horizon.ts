@@ -1,5 +1,5 @@
 /**
- * @module Stores the horizon of each kind of rows: the time from which on all of them exist. Retention may have deleted
+ * @module Stores the horizon of each kind of rows: all rows from this time on still exist. Retention may have deleted
  * older ones by age or by budget, so sums over rows are compared with counters only from here on.
  */
 import type { Database } from 'bun:sqlite'

@@ -41,7 +41,7 @@ export const findAccountWithEventsAfter = (db: Database, accountId: number): num
 export interface EventPurgeLimit {
   /** Events older than this may be deleted. */
   readonly before: Millis
-  /** But only up to this number, because a webhook still has to deliver the next ones. */
+  /** Only events up to this number may be deleted, because a webhook still has to deliver the next ones. */
   readonly upTo: number
   /** Events older than this are deleted even when a webhook waits for them. */
   readonly anyBefore: Millis

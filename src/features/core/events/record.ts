@@ -199,8 +199,8 @@ export const setMeta = (db: Database, key: string, value: string): void => void 
 export const getMeta = (db: Database, key: string): string | undefined => sql(db).getMeta.get(key)?.value
 
 /**
- * When the clock is further behind the newest time, that time was wrong. Events must not all carry it until the clock
- * catches up.
+ * When the clock is further behind the newest time than this, that time was wrong, and events must not carry it until
+ * the clock catches up.
  */
 const MAX_BEHIND_MS = days(3)
 

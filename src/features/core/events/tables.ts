@@ -77,7 +77,7 @@ export const dailyFigures = sqliteTable(
   },
   (t) => [
     primaryKey({ columns: [t.accountId, t.day, t.domain] }),
-    // Busiest domains of a day first: the list for a period is built from the tops of its days.
+    // Busiest domains of a day first: the list for a period is built from the busiest domains of each of its days.
     index('daily_figures_by_sent').on(t.accountId, t.day, t.sent).where(sql`sent > 0 and domain <> ''`),
   ],
 )

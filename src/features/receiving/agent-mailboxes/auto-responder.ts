@@ -1,7 +1,8 @@
 /**
  * @module Sends automatic replies to messages of agent mailboxes as RFC 3834 requires: to the envelope sender, marked,
  * in the thread, once per sender and day, never to another program. A reply is an ordinary email of the account. The
- * transaction that accepts it also records it, so none is sent twice; a crash before it loses one.
+ * transaction that accepts a reply also records it, so none is sent twice; a crash before that transaction loses the
+ * reply.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -49,8 +50,8 @@ const MIN_REPLY_INTERVAL_MS = days(1)
  */
 export const MAX_REPLIES_PER_HOUR = 100
 /**
- * Mailboxes of an account that may reply to one address in that time. A message may name 100 of them, and its sender
- * may be forged.
+ * Mailboxes of an account that may reply to one address within `MIN_REPLY_INTERVAL_MS`. A message may name 100 of them,
+ * and its sender may be forged.
  */
 const MAX_MAILBOXES_PER_ADDRESS = 5
 /** Expired rows deleted with each reply. */
@@ -95,7 +96,7 @@ async function respond(
   if (decision.kind === 'no') return decision.reason
   const rule = findRule(rules, message)
   if (!rule) return 'no_rule'
-  // Checked again in the transaction; this early check avoids storing a draft in vain.
+  // Checked again in the transaction; this early check avoids storing a draft that cannot be sent.
   const address = normaliseAddress(decision.to)
   const earlyRefusal = findClaimRefusal(app.db, mailbox, address, app.eventTime())
   if (earlyRefusal) return earlyRefusal

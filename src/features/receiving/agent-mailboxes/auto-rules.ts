@@ -41,7 +41,7 @@ const LIST_HEADER = /^list-/i
 /** DMARC policies with which the domain disowns messages that fail (RFC 9989). */
 const ENFORCED_POLICIES: readonly (string | null)[] = ['quarantine', 'reject']
 
-/** Addresses checked in To: a header with more addresses no one in particular. */
+/** Addresses of To that are checked; a header with more does not address the mailbox personally. */
 const MAX_ADDRESSES = 100
 
 /**
@@ -65,8 +65,8 @@ export function decideAutoReply(
   // Our own From with another envelope sender: the reply would answer our own mail.
   if (message.fromAddresses.some((address) => isAddressOf(mailbox, address))) return refuse('own_address')
   if (!isAddressed(mailbox, message)) return refuse('not_addressed')
-  // The reply goes to the envelope sender, which SPF authenticates; DMARC authenticates the From that the reader sees.
-  // A softfail means a probably forged sender (RFC 7208 §8.5) unless a signature of the author's domain is valid.
+  // The reply is sent to the envelope sender, which SPF authenticates; DMARC authenticates the From that the reader
+  // sees. A softfail means a probably forged sender (RFC 7208 §8.5) unless a signature of the author's domain is valid.
   const { spf, dmarc, details } = authentication
   const isDoubtful = spf === 'fail' || (spf === 'softfail' && dmarc !== 'pass')
   if (isDoubtful || (dmarc === 'fail' && ENFORCED_POLICIES.includes(details.dmarc.policy?.toLowerCase() ?? null)))

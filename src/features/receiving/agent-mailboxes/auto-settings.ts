@@ -155,7 +155,7 @@ function isSenderPattern(text: string): boolean {
   return parsed.kind === 'ok' && parsed.name === undefined
 }
 
-/** Finds the rule that answers a message; undefined: none matches. */
+/** Finds the first rule that matches a message; undefined: none matches. */
 export const findRule = (
   rules: readonly AutoResponderRule[],
   message: Pick<StoredMessage, 'fromAddresses' | 'subject' | 'text'>,

@@ -35,7 +35,7 @@ export interface Classification {
 const MAX_TEXT_LENGTH = 4000
 /** Characters of each header in the prompt. */
 const MAX_HEADER_LENGTH = 300
-/** HTML that is converted when a message has no text: far more than yields 4,000 characters. */
+/** Length of HTML converted when a message has no text: far more than 4,000 characters of text need. */
 const MAX_HTML_LENGTH = 100_000
 const MAX_RESPONSE_BYTES = 64 * KiB
 /** From the call to the response, including the wait for a slot. */
@@ -84,7 +84,7 @@ export async function classifyMessage(app: App, message: StoredMessage): Promise
   const timer = app.clock.after(TIMEOUT_MS, () => controller.abort())
   try {
     return await endpoint.slots.run(controller.signal, async () =>
-      // It may have failed for others while this one waited for a slot.
+      // The endpoint may have failed for other requests while this one waited for a slot.
       isBackingOff(app, endpoint) ? undefined : classifyWithModel(app, endpoint, message, controller.signal),
     )
   } finally {

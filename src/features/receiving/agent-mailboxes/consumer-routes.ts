@@ -27,7 +27,7 @@ import {
 import { MailboxParams, MessageParams, tags } from './params.ts'
 
 const LEASE_LOST = ['lease_lost', 'The lease has expired, so another consumer may have the message.'] as const
-/** Connection timeout beyond the wait. */
+/** How much longer the connection timeout is than the wait. */
 const RESPONSE_GRACE_SECONDS = 15
 
 export const consumerRoutes = (app: App, longPolls: LongPolls) =>
@@ -44,11 +44,11 @@ export const consumerRoutes = (app: App, longPolls: LongPolls) =>
           maximum: MAX_TIMEOUT_SECONDS,
         })
         const mailbox = getMailbox(app.db, actor.accountId, params.id)
-        // A finite timeout: it stays on the connection, which would otherwise never time out after the response.
+        // Finite, because the timeout outlives the response: without one the connection would never time out.
         requestContext(request)?.setTimeout(timeoutSeconds + RESPONSE_GRACE_SECONDS)
         const lease = await longPolls.next(actor, mailbox, toWaitMs(timeoutSeconds), request.signal)
         const message = findMessageById(app.db, lease.messageId)
-        // Deleted just after it was leased.
+        // The message was deleted just after it was leased.
         if (!message) throw createNoMessageError()
         return {
           data: toMessageWire(app, message, mailbox),

@@ -169,7 +169,7 @@ export class LongPolls {
         releaseExpired(tx, queue.mailboxId, now)
         for (const waiter of [...queue.waiters].slice(0, MAX_LEASES_PER_BATCH)) {
           if (this.#rejectIfRevoked(waiter)) continue
-          // From here on it cannot time out: it owns the message once this is on disk.
+          // From here on the request cannot time out: it owns the message once the lease is on disk.
           const lease = leaseOldestMessage(tx, queue.mailboxId, now)
           if (!lease) break
           waiter.leave()

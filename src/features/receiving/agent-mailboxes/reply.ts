@@ -36,14 +36,14 @@ const MESSAGE_ID = /<[!-;=?-~]{1,500}>/g
 /** RFC 5322 §2.1.1, without the field name. */
 const MAX_REFERENCES_OCTETS = 998 - 'References: '.length
 const MAX_SUBJECT_LENGTH = 900
-/** An untrusted Reply-To may name many; a reply is not meant for a crowd. */
+/** Maximum recipients of a reply, because an untrusted Reply-To may name many. */
 const MAX_RECIPIENTS = 10
 // C0, DEL, C1 and the two Unicode line ends.
 const CONTROLS = /[\0-\x1f\x7f-\x9f\u2028\u2029]+/g
 
 /**
- * In-Reply-To and References of a reply (RFC 5322 §3.6.4); none without a Message-ID. Of too many references the first,
- * which began the thread, and as many of the last as fit a line are used.
+ * In-Reply-To and References of a reply (RFC 5322 §3.6.4); none without a Message-ID. When there are too many
+ * references, it uses the first, which began the thread, and as many of the last as fit into a line.
  */
 export function buildThreadHeaders({ messageId, inReplyTo, references }: ParentMessage): {
   readonly 'In-Reply-To'?: string

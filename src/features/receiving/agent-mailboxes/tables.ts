@@ -33,7 +33,7 @@ export const agentMailboxes = sqliteTable(
     deletedAt: time('deleted_at'),
   },
   (t) => [
-    // By registration, not by name: a domain that another account has verified since must not reach these.
+    // By registration, not by name: mail to a domain that another account has since verified must not arrive here.
     uniqueIndex('agent_mailboxes_address').on(t.domainId, t.localPart).where(sql`deleted_at is null`),
     index('agent_mailboxes_account').on(t.accountId),
     // RCPT checks an account's unread mail; contains the columns of its condition, so that no row is read.
@@ -111,7 +111,7 @@ export const mailboxMessages = sqliteTable(
       .on(t.mailboxId, t.emailId, t.createdAt, t.readAt)
       .where(sql`email_id is null and read_at is not null`),
     index('mailbox_messages_next').on(t.mailboxId, t.leaseExpiresAt).where(sql`email_id is null and acked_at is null`),
-    // The few that `tassis inbound` lists.
+    // The few rows that `tassis inbound` lists.
     index('mailbox_messages_unparsed').on(t.id).where(sql`parse_error is not null`),
     index('mailbox_messages_thread').on(t.threadId),
     index('mailbox_messages_message_id').on(t.mailboxId, t.messageId),

@@ -69,7 +69,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** References that are looked up, starting with the last, the nearest. */
+/** Maximum references looked up, from the last (the nearest) backwards. */
 const MAX_REFERENCES = 20
 
 /** The fields that determine the thread of a message. Message-IDs have angle brackets. */
@@ -98,7 +98,8 @@ export function addToThread(tx: Tx, mailbox: Pick<Mailbox, 'id'>, message: Threa
 }
 
 function findThread(db: Database, mailboxId: number, message: ThreadedMessage): number | undefined {
-  // First the message that it answers; last its own id, for another copy of a stored message, such as from a list.
+  // The message that it answers comes first. Its own id comes last, for another copy of a stored message, such as from
+  // a list.
   const references = message.references.slice(-MAX_REFERENCES).reverse()
   for (const id of [message.inReplyTo, ...references, message.messageId]) {
     const found = id === null ? undefined : sql(db).ofMessage.get(mailboxId, id)?.threadId

@@ -7,7 +7,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { GiB } from '#platform/units.ts'
 import type { Mailbox } from './mailboxes.ts'
 
-/** High, because for consumers that only list messages all stay unread. */
+/** High, because all messages stay unread when consumers only list them. */
 export const MAX_UNREAD_PER_MAILBOX = 50_000
 export const MAX_UNREAD_BYTES_PER_MAILBOX = 1 * GiB
 /** Limits of all mailboxes of an account. */

@@ -126,7 +126,7 @@ const TOKEN_IN_LINK = new RegExp(`${UNSUBSCRIBE_PATH}/([\\w-]{20,1000})`, 'g')
 const findLinkTokens = (field: string | null): string[] =>
   Array.from((field ?? '').matchAll(TOKEN_IN_LINK), ([, token = '']) => token).slice(0, MAX_LINKS)
 
-/** With a single recipient the name does not matter: forwarded mail is reported by another address. */
+/** With a single recipient the name does not matter: forwarded mail is reported under another address. */
 function matchNamedRecipient(db: Database, email: ReportedEmail, named: readonly string[]): ComplaintMatch {
   const recipients = sql(db).recipients.all(email.id)
   const namedKeys = new Set(named.map(normaliseAddress))

@@ -135,7 +135,7 @@ export function storeDomainReport(
 
 const UNKNOWN_DOMAIN = 'The report is about a domain that no account here has.'
 
-/** What makes a report ours. */
+/** The domain of ours that a report is about, and its account. */
 interface ReportOwner {
   /** Account that verified the domain. */
   readonly accountId: number | null

@@ -230,7 +230,7 @@ function applyToDomains(
     return { mailbox, ...deliverToMailbox(app, tx, mailbox, received, extra) }
   })
   const stored = [...inbound.values()].map((email) => storeInbound(app, tx, email, received))
-  // Mailboxes store no headers blob, inbound emails no text without quotes.
+  // Mailboxes store no headers blob; inbound emails store no text without quotes.
   dropContent(app, tx, {
     content: [
       inbound.size === 0 ? message.headersRef : undefined,

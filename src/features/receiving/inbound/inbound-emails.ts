@@ -93,7 +93,7 @@ const selectNewest = (where: string, statuses: readonly string[]): string =>
   `SELECT id FROM (${statuses.map((status) => `SELECT id FROM inbound_emails ${where} AND status = ${status}`).join(' UNION ALL ')}
    ORDER BY id DESC LIMIT ${MAX_FILTERED_EMAILS})`
 
-/** Narrows them to a domain: a route may have belonged to several. */
+/** Limits the rows to one domain: a route may have belonged to several. */
 const selectOfDomain = (ids: string, domain: string): string =>
   `SELECT id FROM inbound_emails WHERE id IN (${ids}) AND domain_uuid = ${domain}`
 

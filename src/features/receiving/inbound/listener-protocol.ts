@@ -10,7 +10,7 @@ import { GiB, KiB, MiB, minutes, seconds } from '#platform/units.ts'
 export interface ListenerLimits {
   /**
    * Timeout for the client's next step towards a message (an accepted MAIL, RCPT or DATA, not NOOP or RSET), or for its
-   * next octet. RFC 5321 §4.5.3.2.7 recommends 5 minutes, with which silent clients would hold every slot. Postfix uses
+   * next octet. RFC 5321 §4.5.3.2.7 recommends 5 minutes, but then silent clients could hold every slot. Postfix uses
    * this value under stress.
    */
   readonly idleMs: number
@@ -22,7 +22,10 @@ export interface ListenerLimits {
   readonly slowGraceMs: number
   /** Interval of the time limit checks. */
   readonly sweepMs: number
-  /** Maximum command line; RFC 5321 §4.5.3.1.4 requires 512, our extensions add less than 100, long senders more. */
+  /**
+   * Maximum command line; RFC 5321 §4.5.3.1.4 requires 512, our extensions add less than 100, but long sender addresses
+   * need more.
+   */
   readonly commandLineBytes: number
   /**
    * Octets that may be pipelined behind an unanswered command: 100 recipients with the longest names, or 700 usual
@@ -71,7 +74,7 @@ export interface ListenerSettings {
   readonly port: number
   readonly hostname: string
   readonly spoolFolder: string
-  /** Free disk space that the files must leave. */
+  /** Free disk space that the files must not use. */
   readonly minFreeBytes: number
   /** Prefix of file names, so that two Workers of a process never write the same file. */
   readonly filePrefix: string

@@ -32,15 +32,15 @@ const LINGER_MS = seconds(2)
 const MAX_LINGERING = 200
 /**
  * Reading many sockets leaves garbage faster than the runtime collects it: half of 180 MB with a thousand senders. From
- * this many sessions on, garbage is collected each time this much was read, which delays only them, by 20 ms. Fewer
- * sessions do not need it.
+ * this many sessions on, garbage is collected each time this much was read, which delays only these sessions, by 20 ms.
+ * Fewer sessions do not need it.
  */
 const COLLECT_INTERVAL_BYTES = 4 * MiB
 const MIN_SESSIONS_TO_COLLECT = 100
-/** Networks of each size with known rates; more evict the oldest. */
+/** Networks of each size whose rates are tracked; further ones evict the oldest. */
 const MAX_NETWORKS = 50_000
 
-/** A burst of `count`, and as many again within `ms`. */
+/** Allows a burst of `count`, and refills as many within `ms`. */
 const toRate = (ms: number, count: number): Rate => ({ burst: count, ratePerSecond: (count * 1000) / ms })
 
 type SharedSessionHost = Omit<SessionHost, 'network' | 'onOctets' | 'onClosed'>

@@ -135,7 +135,7 @@ export class InboundSession {
     this.#openedAtMs = host.clock.monotonicMs()
     this.#progressAtMs = this.#openedAtMs
     this.#input = new CommandInput(host.limits.commandLineBytes)
-    // Otherwise the reply to a pipelined command waits for the acknowledgement of the previous one.
+    // Otherwise the reply to a pipelined command waits for the TCP acknowledgement of the previous reply.
     socket.setNoDelay(true)
     this.#listenTo(socket)
     // Real time even for a test with its own clock: early talkers are real.
@@ -146,7 +146,7 @@ export class InboundSession {
     return this.#socket
   }
 
-  /** How dispensable the session is; undefined: it waits for us. */
+  /** How dispensable the session is; undefined: it waits for the host. */
   get stage(): Stage | undefined {
     if (this.#isEnded()) return 'ended'
     if (this.#isProcessing()) return undefined
@@ -236,7 +236,7 @@ export class InboundSession {
   }
 
   #send(code: number, lines: readonly string[], isProgress = false): void {
-    // The idle time stands still while the client waits for a reply.
+    // The idle time does not grow while the client waits for a reply.
     if (this.#commandAtMs !== undefined) this.#progressAtMs += this.#host.clock.monotonicMs() - this.#commandAtMs
     this.#commandAtMs = undefined
     if (isProgress) this.#recordProgress()

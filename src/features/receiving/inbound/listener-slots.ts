@@ -36,7 +36,7 @@ export interface SlotLimits {
 }
 
 const STAGES: readonly Stage[] = ['ended', 'idle', 'envelope', 'message']
-/** Fraction of all slots reserved for networks without one. */
+/** Fraction of all slots reserved for networks that have no slot yet. */
 const RESERVED_FRACTION = 0.1
 
 interface HeldSlot<T> extends Slot<T> {

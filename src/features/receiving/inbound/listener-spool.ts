@@ -18,7 +18,7 @@ export interface SpoolOptions {
   readonly inlineBytes: number
   readonly bufferBytes: number
   readonly spoolBytes: number
-  /** Free disk space that the files must leave; 0: not checked. */
+  /** Free disk space that the files must not use; 0: not checked. */
   readonly minFreeBytes: number
   /** Maximum number of concurrently arriving messages. */
   readonly maxMessages: number
@@ -51,7 +51,7 @@ const MIN_BLOCK_BYTES = 4 * KiB
 const MAX_BLOCK_BYTES = 64 * KiB
 /** Octets written to files between two checks of the free space. */
 const DISK_CHECK_BYTES = MiB
-/** The content store names blobs by as many: platform/content/pack.ts. */
+/** Bytes of the hash by which the content store names a blob: platform/content/pack.ts. */
 const HASH_BYTES = 16
 
 const sync = promisify(fdatasync)

@@ -36,7 +36,7 @@ export function upgradeToTls(socket: Socket, secureContext: SecureContext, event
     socket.destroy()
     events.onClosed()
   })
-  // Once: TLS 1.2 renegotiation emits it again.
+  // Listens once, because TLS 1.2 renegotiation emits the event again.
   secure.once('secure', () => {
     isSecure = true
     events.onSecure(secure)

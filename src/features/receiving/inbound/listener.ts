@@ -203,7 +203,8 @@ class InboundListener implements Listener {
           return
         }
         worker.postMessage({ type: 'ping' } satisfies ToListener)
-        // After pending messages were read: a clock that jumps over several checks must not count as silence.
+        // Runs after pending messages were read, because a clock that jumps over several checks must not count as
+        // silence.
         void yieldToEventLoop().then(() => {
           if (isWatched()) this.#checks = this.#clock.after(CHECK_INTERVAL_MS, check)
         })

@@ -44,7 +44,7 @@ export interface ParseResult extends ParsedContent {
 }
 
 /**
- * The result for a message that is stored as it is, because parsing failed repeatedly.
+ * The result for a message that is stored unparsed, because parsing failed repeatedly.
  * @param problem a sentence
  */
 export const createGivenUpResult = (problem: string): ParseResult => ({

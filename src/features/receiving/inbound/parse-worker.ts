@@ -35,7 +35,7 @@ import {
 
 declare const self: Worker
 
-/** After a larger message garbage is collected immediately, not when the runtime gets to it. */
+/** After a larger message garbage is collected immediately, because the runtime would collect it much later. */
 const LARGE_MESSAGE_BYTES = 512 * KiB
 
 const post = (message: FromParseWorker, transfer: ArrayBuffer[] = []): void => self.postMessage(message, transfer)
@@ -116,7 +116,7 @@ class StorageFailureError extends Error {
   constructor(error: unknown, isReading: boolean) {
     super(toErrorText(error))
     this.code = error instanceof Error && 'code' in error ? String(error.code) : undefined
-    // A failing or full disk is no property of the message; a missing or corrupt file is.
+    // A failing or full disk says nothing about the message; a missing or corrupt file does.
     this.isRawLost = isReading && !isTransientError(error)
   }
 }

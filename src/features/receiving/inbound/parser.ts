@@ -273,7 +273,7 @@ class WorkerQueue {
     for (const job of others) if (job.content) job.resolve({ ...job.content, authentication: UNKNOWN_AUTHENTICATION })
     if (parsing) {
       this.#removeLeftovers(parsing.id)
-      // A Worker that never started is no property of the message; its successor would fail the same way.
+      // A Worker that never started says nothing about the message; its successor would fail the same way.
       if (!dead.isReady) parsing.reject(new ParserUnavailableError(`the parse worker could not be started: ${reason}`))
       // A suspect was parsed with no others beside it, so it never waits again.
       else if (others.length > 0) this.#waiting.unshift({ ...parsing, isSuspect: true })

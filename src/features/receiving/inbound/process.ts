@@ -75,8 +75,8 @@ const MAX_LARGE_UNPARSED = 1
 /** Queue entries read into the fair queue; beyond that, order of arrival. */
 const MAX_READ_AHEAD = 20_000
 /**
- * Fraction of the free slots that one network may hold: alone 1,819, each of a hundred networks 182. A backlog of a few
- * networks thus never blocks the others.
+ * Fraction of the free slots that one network may hold: 1,819 if it is the only one, 182 if it is one of a hundred. A
+ * backlog of a few networks thus never blocks the others.
  */
 const MAX_FRACTION_PER_NETWORK = 0.1
 const queueFull: Rejection = {
@@ -84,7 +84,7 @@ const queueFull: Rejection = {
   text: '4.3.2 Too many queued messages from your network; try again later',
 }
 const READ_BATCH_SIZE = 500
-/** The last slots are for networks without one: silent DNS servers of senders hold slots for long. */
+/** The last slots are for networks that have no slot yet: silent DNS servers of senders hold slots for long. */
 const RESERVED_IN_PROGRESS = MAX_IN_PROGRESS / 4
 /** After this many deaths of the process with a message alone in progress, it is stored with its header only. */
 const MAX_DEATHS_ALONE = 3
@@ -100,7 +100,7 @@ const RETRY_DELAYS = { minMs: seconds(5), maxMs: minutes(5) }
  * delivery waits for its reply.
  */
 const MAX_EARLY_ATTEMPTS = 8
-/** Early reports that may wait; more are applied as they are. */
+/** Early reports that may wait; further ones are applied without waiting. */
 const MAX_EARLY_WAITING = 1000
 /** With this many waiting for storage no new message is begun: the messages are not the cause. */
 const MAX_WAITING_FOR_STORAGE = 32
@@ -259,8 +259,8 @@ export class InboundProcessor {
   }
 
   /**
-   * The suspect with the fewest deaths alone: repeated kills then never hit the same innocent message, and the guilty
-   * one comes last.
+   * The suspect with the fewest deaths alone: repeated deaths then never hit the same harmless message, and the message
+   * that causes them comes last.
    */
   #nextSuspect(): QueuedMessage | undefined {
     let next = 0

@@ -1,6 +1,6 @@
 /**
- * @module Removes inbound emails for retention, by age, and for privacy, by person; tells privacy which received mail
- * is still queued. Webhooks that have not received a removed email do not get it.
+ * @module Removes inbound emails for retention, by age, and for privacy, by person, and finds for privacy which
+ * received mail is still queued. A removed email is not sent to webhooks that have not received it yet.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'

@@ -153,8 +153,8 @@ function tryOrUndefined<T>(run: () => T): T | undefined {
 }
 
 /**
- * Our own certificate, from its file or newly created. Most receivers of mail have such a one, and few senders check it
- * (RFC 7435).
+ * Our own certificate, from its file or newly created. Most mail servers have a self-signed one, and few senders check
+ * it (RFC 7435).
  */
 async function openOwnCertificate({ config, hostname, clock, log }: CertificateOptions): Promise<Certificate> {
   const path = join(config.dataDir, OWN_FILE)

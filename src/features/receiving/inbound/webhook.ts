@@ -13,7 +13,7 @@ import { findInbound, type InboundEmail } from './inbound-emails.ts'
 import { toInboundAttachmentWire } from './model.ts'
 import { inboundStatusCode, inboundStatusName } from './status.ts'
 
-/** Longer bodies are truncated in a payload; `GET /v1/inbound/{id}` returns all of it. */
+/** Longer bodies are truncated in a payload; `GET /v1/inbound/{id}` returns the complete body. */
 const MAX_BODY_LENGTH = 256 * KiB
 
 /**
@@ -62,7 +62,7 @@ const formatAttachmentUrl = ({ config }: Pick<App, 'config'>, { uuid }: InboundE
 
 function truncateBody(body: string | null): { readonly body: string | null; readonly isTruncated: boolean } {
   if (body === null || body.length <= MAX_BODY_LENGTH) return { body, isTruncated: false }
-  // Does not leave half a character.
+  // Never splits a character.
   return { body: body.slice(0, MAX_BODY_LENGTH).toWellFormed(), isTruncated: true }
 }
 

@@ -1,6 +1,7 @@
 /**
- * @module Stores, lists and deletes mail for the operator. Anyone can send it, so both a source and a kind have limits.
- * The only writer of `operator_mail`. The raw messages are in the store of raw messages and expire at the same age.
+ * @module Stores, lists and deletes mail for the operator. Anyone can send such mail, so its amount is limited per
+ * source and per kind. The only writer of `operator_mail`. The raw messages are in the store of raw messages and expire
+ * at the same age.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -144,7 +145,9 @@ function countDropped(app: App): void {
   logDropped(app)
 }
 
-/** Logs how many were dropped since the last log line; seldom, because remote clients control their number. */
+/**
+ * Logs the number of messages dropped since the last log line. Limits the log lines, because remote clients cause them.
+ */
 function logDropped(app: App): void {
   const dropStats = getDropStats(app)
   const nowMs = app.clock.monotonicMs()

@@ -12,7 +12,7 @@ import type { StoredAttachment } from './message.ts'
 /** Limit for one header field: a list of 1,000 addresses is truncated. The raw message has all of it. */
 const MAX_HEADER_LENGTH = 10_000
 
-/** Truncates a header, without leaving half a character at its end. */
+/** Truncates a header, never within a character. */
 export const truncateHeader = (text: string): string =>
   (text.length <= MAX_HEADER_LENGTH ? text : text.slice(0, MAX_HEADER_LENGTH)).toWellFormed()
 
@@ -27,7 +27,7 @@ export interface TruncatedText {
 }
 
 /**
- * Reads the first `maxBytes` of a body as text, without half a character at its end; the rest is not read. Text is null
+ * Reads the first `maxBytes` of a body as text, never ending within a character; the rest is not read. Text is null
  * when the blob is missing: a list must not fail because of one blob.
  */
 export function readTruncatedText(app: Pick<App, 'content'>, ref: number | null, maxBytes: number): TruncatedText {
@@ -94,7 +94,7 @@ export const toAttachmentWire = (attachment: AttachmentJson): AttachmentWire => 
  * Limit for the attachment JSON of a listed message. Messages can have 1,000 attachments, and a list has 100 messages.
  */
 const MAX_LISTED_BYTES = 32 * KiB
-/** Listed attachments of a message above that limit. */
+/** Number of attachments listed for a message above that limit. */
 export const MAX_LISTED_ATTACHMENTS = 20
 
 /** SQL for the attachments of a listed message: SQLite truncates long arrays before it returns them. */

@@ -73,7 +73,7 @@ const toApiKey = (row: Row): ApiKey => ({
 export const listApiKeys = (db: Database, accountId: number): ApiKey[] => sql(db).list.all(accountId).map(toApiKey)
 
 /**
- * Creates a key and returns it in clear, for the only time.
+ * Creates a key and returns it in clear; it is never returned again.
  * @param input.scopes empty for all scopes of the actor
  * @param input.key provided by the operator in place of a random one
  * @param inTransaction runs in the same transaction; if it throws, no key is created
@@ -175,7 +175,7 @@ export function createAuthenticator(app: App): Authenticator {
             type: 'api_key',
             id: formatUuid(row.uuid),
             scopes: new Set(JSON.parse(row.scopes) as string[]),
-            // The key may be deleted, or its account disabled or deleted.
+            // Since it was cached, the key may have been deleted, or its account disabled or deleted.
             mayStillAct: () => sql(app.db).byHash.get(hash)?.isOpen === 1,
           },
         }

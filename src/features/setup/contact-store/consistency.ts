@@ -21,7 +21,7 @@ export const contactConfirmations = queryRule({
 })
 
 export const contactOptIns = queryRule({
-  rule: 'only an active contact gets mail of its list after its address left all lists',
+  rule: 'only active contacts are opted in again after their address left all lists',
   sql: `SELECT id, status FROM contacts WHERE opted_in_at IS NOT NULL AND status <> ${toContactStatusCode('active')}`,
   describe: describeContact,
 })

@@ -70,8 +70,8 @@ export const contacts = sqliteTable(
      */
     confirmedAt: time('confirmed_at'),
     /**
-     * When it confirmed after its address had left all lists: it gets mail of this list until it is stopped again.
-     * Null: an unsubscription from all lists applies to it too.
+     * When it confirmed its subscription after its address had left all lists: it gets mail of this list until it is
+     * stopped again. Null: an unsubscription from all lists applies to it too.
      */
     optedInAt: time('opted_in_at'),
     createdAt: time('created_at').notNull(),

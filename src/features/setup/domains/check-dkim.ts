@@ -64,7 +64,7 @@ function findProblem(record: string, rest: readonly string[], ours: string): str
   if (tags.has('v') && ([...tags.keys()][0] !== 'v' || tags.get('v') !== 'DKIM1')) {
     return `is not valid: it has v=${tags.get('v')}, but v= must come first and be DKIM1`
   }
-  // Receivers parse the whole list: a duplicate or malformed tag makes it invalid (RFC 6376 §3.2).
+  // Receivers parse the whole tag list: a duplicate or malformed tag makes it invalid (RFC 6376 §3.2).
   const parsed = parseDkimRecord(bare)
   if (parsed.kind === 'invalid') return `is not valid: ${parsed.reason.replace(/\.$/, '')}`
   const type = tags.get('k')

@@ -26,7 +26,7 @@ const failing = (outcome: CheckOutcome, sentences: readonly string[]): Check => 
   detail: sentences.filter((s) => s !== '').join(' '),
 })
 
-/** The records, or the result that already follows because the look-up failed. */
+/** The records; or, if the look-up failed, the check result that follows from the failure. */
 export function toRecordsOrCheck<T>(answer: Answer<T>, what: string, host: string): readonly T[] | Check {
   if (isFailedAnswer(answer)) return unanswered(answer, what, host)
   if (answer.kind === 'loop') {

@@ -23,7 +23,7 @@ export interface TrackingDns {
   readonly target: string
 }
 
-/** Nobody needs a longer chain, and resolvers give up on it. */
+/** A longer chain serves no purpose, and resolvers give up on it. */
 const MAX_CHAIN_LENGTH = 8
 
 /**

@@ -1,7 +1,7 @@
 /**
  * @module Creates, reads, changes and deletes registered domains. Only this file, loss-notices.ts, set-tracking.ts and
- * verify.ts write `domains`. A deleted domain keeps its row and its key until the caller of `eraseDomain`, which tracks
- * the domain's open mail, erases it.
+ * verify.ts write `domains`. A deleted domain keeps its row and its key, with which its open mail is still signed. The
+ * caller of `eraseDomain` tracks that mail and then erases the domain.
  */
 import type { Database } from 'bun:sqlite'
 import { prepareCount, requirePlanCapacity } from '#features/core/accounts/limits.ts'
@@ -27,7 +27,7 @@ import { toDkimKeyContext } from './sending.ts'
 import { getCnameTarget } from './tracking-domain.ts'
 import { type Failing, FIRST_CHECK_DELAY_MS, MAX_CHECK_INTERVAL_MS } from './verification-state.ts'
 
-/** The state that a mail about a domain's records reported. */
+/** What the last mail to the owners about a domain's records reported. */
 export type LossNotice = 'lost' | 'ended' | 'restored'
 
 export interface Domain {
@@ -45,9 +45,9 @@ export interface Domain {
   /** Host of tracked links, in A-labels and lower case. */
   readonly trackingDomain: string | null
   readonly trackingVerifiedAt: Millis | null
-  /** Since when the domain is verified; still set during the 72 hours after records are lost. */
+  /** When the domain became verified; still set during the 72 hours after records are lost. */
   readonly verifiedAt: Millis | null
-  /** Since when a domain that was verified lacks a record that sending needs; see verification-state.ts. */
+  /** When a check first found that a verified domain lacks a record that sending needs; see verification-state.ts. */
   readonly recordsLostAt: Millis | null
   /**
    * When a mail about lost or restored records is due to the owners, and what the last such mail reported; see
@@ -332,7 +332,7 @@ export const listDueDomains = (
  */
 export const closeDomains = (tx: Tx, accountId: number, now: Millis): void => void sql(tx.db).close.run(now, accountId)
 
-/** Later times were set by hand, to disable checks. */
+/** Checks scheduled further ahead than this were postponed by hand, to disable them. */
 const MAX_CLOCK_AHEAD_MS = days(3650)
 
 /**

@@ -1,7 +1,7 @@
 /**
- * @module Schedules mail to owners about lost and restored DNS records of their domains. The schedule is in the
- * domain's row from the transaction of the check on, so no crash loses it. A domain is reported as lost at most once in
- * 24 hours, however often its records change. Sends nothing: `domain-notices` does.
+ * @module Schedules mail to owners about lost and restored DNS records of their domains. The transaction of the check
+ * stores the schedule in the domain's row, so no crash loses it. A domain is reported as lost at most once in 24 hours,
+ * however often its records change. Sends nothing: `domain-notices` does.
  */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'

@@ -72,18 +72,19 @@ const FIELDS = {
   dmarc_verified: Type.Boolean({ description: 'The domain, or its organisational domain, has a valid DMARC policy.' }),
   return_path_verified: Type.Boolean({ description: 'The MX of the sending subdomain points to us.' }),
   mx_verified: Type.Boolean({ description: 'The MX of the domain itself points to us.' }),
-  mx_verified_at: OptionalNullable(Timestamp(), { description: 'Since when the MX is verified.' }),
+  mx_verified_at: OptionalNullable(Timestamp(), { description: 'When the MX became verified.' }),
   inbound_enabled: Type.Boolean({ description: 'Whether mail to the domain is accepted.' }),
   tracking_domain: OptionalNullable(Type.String(), {
     description: 'Host name of tracked links; null: the host name of the service.',
   }),
   tracking_domain_verified: Type.Boolean({ description: 'The CNAME of the tracking host points to us.' }),
   tracking_domain_verified_at: OptionalNullable(Timestamp(), {
-    description: 'Since when the tracking host is verified.',
+    description: 'When the tracking host became verified.',
   }),
-  verified_at: OptionalNullable(Timestamp(), { description: 'Since when the domain is verified.' }),
+  verified_at: OptionalNullable(Timestamp(), { description: 'When the domain became verified.' }),
   records_lost_at: OptionalNullable(Timestamp(), {
-    description: 'Since when a domain that was verified lacks a record that sending needs; null: no record is missing.',
+    description:
+      'When a check first found that a verified domain lacks a record that sending needs; null: no record is missing.',
   }),
   lost_records: Type.Optional(
     Type.Array(Type.String(), {

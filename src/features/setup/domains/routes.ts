@@ -26,7 +26,10 @@ import { verifyTracking } from './verify-tracking.ts'
 const IdParam = Type.Object({ id: Type.String({ description: 'Id of the domain.' }) })
 const tags = ['Domains']
 
-/** The one use case of another feature: deleting a domain ends its mail, and the mail features depend on domains. */
+/**
+ * The one use case of another feature, passed in because that feature depends on domains: deleting a domain ends its
+ * mail.
+ */
 export interface DomainUseCases {
   readonly deleteDomain: (app: App, actor: Actor, id: string) => Promise<void>
 }

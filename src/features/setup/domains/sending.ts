@@ -15,7 +15,10 @@ export interface SendingDomain {
   readonly id: number
   readonly domain: string
   readonly isVerified: boolean
-  /** Set when it was verified and has lacked records for over 72 hours: it sends nothing, and is no sandbox either. */
+  /**
+   * Set when it was verified and has lacked records for over 72 hours: it sends nothing, and its mail is not captured
+   * either.
+   */
   readonly lapsed: { readonly since: Millis; readonly lost: readonly DnsRecordKey[] } | undefined
 }
 

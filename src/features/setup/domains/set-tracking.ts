@@ -109,7 +109,8 @@ function requireNoMailRecords(db: Database, accountId: number, host: string): vo
 }
 
 /**
- * Takes a host that belongs to no other account from a domain that has it set. Throws 409 when that domain may keep it.
+ * Removes the host from another account's domain when the actor's account owns it. Throws 409 when the domain that has
+ * it set may keep it.
  */
 function acquireHost(app: App, tx: Tx, actor: Actor, host: string): void {
   const row = sql(tx.db).holder.get(host)

@@ -30,13 +30,13 @@ export const domains = sqliteTable(
     mxVerifiedAt: time('mx_verified_at'),
     /** Host name of tracked links, A-labels in lower case; null: the host name of the service. */
     trackingDomain: text('tracking_domain'),
-    /** Since when the CNAME of the tracking host points to us; null: it does not. */
+    /** When the tracking host became verified; null: it is not verified. */
     trackingVerifiedAt: time('tracking_verified_at'),
-    /** Since when the domain is verified, also during the 72 hours after it lost records; null: not verified. */
+    /** When the domain became verified; still set during the 72 hours after it lost records; null: not verified. */
     verifiedAt: time('verified_at'),
     /**
-     * Since when a domain that was verified lacks a record that sending needs. Without `verified_at` it no longer
-     * sends, and is no sandbox either.
+     * When a check first found that a verified domain lacks a record that sending needs. Without `verified_at` it no
+     * longer sends, and its mail is not captured either.
      */
     recordsLostAt: time('records_lost_at'),
     /** When a mail about lost or restored records is due to the owners; null: none is. */

@@ -12,7 +12,7 @@
  * - A scheduled check tolerates loss of the other records: such a flag is cleared only when its record was missing or
  *   wrong at 3 scheduled checks in a row that span 24 hours. A check on request stores its result immediately.
  * - The tracking host is separate: its CNAME does not affect the verification of the domain. While it is verified, its
- *   loss is tolerated in the same way, because losing it kills the links in mail sent meanwhile.
+ *   loss is tolerated in the same way, because losing it breaks the links in mail sent while it was verified.
  * - Inbound mail is enabled when the MX flag is newly set, but never disabled: without an MX no mail arrives anyway,
  *   and the owner's choice by PATCH stays.
  */
@@ -36,7 +36,10 @@ export type Failing = Readonly<Partial<Record<CheckKey, { readonly since: Millis
 export interface VerificationState {
   readonly verified: Readonly<Record<DnsRecordKey, boolean>>
   readonly verifiedAt: Millis | null
-  /** Since when a domain that was verified lacks a record that sending needs; null also if it was never verified. */
+  /**
+   * When a check first found that a verified domain lacks a record that sending needs; null also if it was never
+   * verified.
+   */
   readonly recordsLostAt: Millis | null
   readonly mxVerifiedAt: Millis | null
   /** Never changed by a check. */
@@ -129,7 +132,7 @@ function computeVerification(
   // A clock that was ahead when they were lost must not prolong the 72 hours.
   const lostAt = Math.min(recordsLostAt ?? now, now)
   const isInGrace = now < lostAt + LOSS_GRACE_MS
-  // Still in its 72 hours: a check under a wrong clock had ended them.
+  // The 72 hours still run; if verification has ended, a check under a wrong clock ended it.
   const at = isInGrace ? (verifiedAt ?? now) : isMissed ? null : verifiedAt
   return { verifiedAt: at, recordsLostAt: lostAt }
 }
@@ -142,7 +145,7 @@ export const isSameState = (a: VerificationState, b: VerificationState): boolean
   a.trackingVerifiedAt === b.trackingVerifiedAt &&
   a.inboundEnabled === b.inboundEnabled
 
-/** Interval after which a check without a response is repeated at the latest. */
+/** Longest delay before a check without a response is repeated. */
 const UNANSWERED_INTERVAL_MS = minutes(15)
 
 const VERIFIED_INTERVAL_MS = hours(6)
@@ -152,7 +155,7 @@ export const MAX_CHECK_INTERVAL_MS = days(1)
 
 /**
  * Returns the delay until the next scheduled check: long for a verified domain. For an unverified domain, missing
- * records or an unverified tracking host, it is the shorter the more recent the last change is, so that new and lost
+ * records or an unverified tracking host, the more recent the last change, the shorter the delay, so that new and lost
  * records are noticed early.
  * @param sinceChangeMs since the domain was registered or last changed
  */

@@ -27,7 +27,9 @@ export const StreamDetail = Type.Object({
   ...StreamRecord.properties,
   reputation: Type.Object(
     {
-      period_days: Type.Literal(REPUTATION_DAYS, { description: 'Days up to now that the numbers cover.' }),
+      period_days: Type.Literal(REPUTATION_DAYS, {
+        description: 'Number of days, up to now, that the statistics cover.',
+      }),
       sent: Count('Recipients whose mail was accepted, without suppressed and cancelled ones.'),
       delivered: Count('Recipients whose mail server accepted the mail and reported no failure later.'),
       bounced: Count('Recipients that were rejected permanently (hard bounces).'),

@@ -1,5 +1,5 @@
 /**
- * @module Counts what became of each stream's mail, by hour, so that bounces and complaints of one stream do not hide
+ * @module Counts the outcomes of each stream's mail, by hour, so that bounces and complaints of one stream do not hide
  * behind another's mail. Callers must not count sandbox mail.
  */
 import type { Database } from 'bun:sqlite'

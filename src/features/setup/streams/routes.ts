@@ -54,7 +54,7 @@ export const streamRoutes = (app: App, { hasOpenMail }: { readonly hasOpenMail: 
         response: DataBody(StreamDetail),
         detail: {
           summary: 'Get a stream',
-          description: 'With its own reputation: what became of its mail over the last 30 days.',
+          description: 'With its own reputation: the outcomes of its mail over the last 30 days.',
           tags,
           ...requires('emails:read'),
         },

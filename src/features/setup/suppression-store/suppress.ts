@@ -40,7 +40,9 @@ export interface NewSuppression {
   readonly listId?: number | undefined
   /** Row id of the email that caused it. */
   readonly sourceEmailId?: number | undefined
-  /** An existing row keeps its reason even against a complaint: adding by the account must not change it. */
+  /**
+   * An existing row keeps its reason even if the new one is a complaint: an addition by the account must not change it.
+   */
   readonly keepsFirst?: boolean
 }
 
@@ -93,10 +95,10 @@ function countRow(tx: Tx, accountId: number, reason: string, delta: 1 | -1): voi
 }
 
 /**
- * Adds an address to the list, and stops its contacts accordingly, also when it was already on the list: a contact
- * added since then can leave as well. A suppression of all mail has neither stream nor list.
- * Returns false when a row with the same scope, stream and list exists. It keeps its reason and source, but a complaint
- * replaces any reason except a complaint or hard bounce, unless `keepsFirst` is set.
+ * Adds an address to the list, and stops its contacts accordingly, even if it was already on the list, so that contacts
+ * added since then are stopped too. A suppression of all mail has neither stream nor list. Returns false when a row
+ * with the same scope, stream and list exists. It keeps its reason and source, but a complaint replaces any reason
+ * except a complaint or hard bounce, unless `keepsFirst` is set.
  */
 export function suppress(app: Pick<App, 'eventTime'>, tx: Tx, suppression: NewSuppression): boolean {
   const { accountId, reason, covers } = suppression

@@ -13,7 +13,7 @@ const RETRY_AFTER_SECONDS = 2
 const MAX_DATA_BYTES = 1 * MiB
 /** Peak bytes of memory per rendered byte: the text, its UTF-8, and its compressed form for the disk. */
 const PEAK_FACTOR = 3
-/** The connection closes after 75 seconds, and the client would not learn what became of its request. */
+/** The connection closes after 75 seconds, and the client would not learn the outcome of its request. */
 const MAX_RENDER_MS = seconds(40)
 const LARGE_BYTES = 64 * KiB
 /** Fraction of the memory budget that one request may render. */

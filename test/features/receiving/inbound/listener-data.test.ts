@@ -24,7 +24,11 @@ describe('the octets after DATA', () => {
     ['an empty message', '.\r\n', { content: '', rest: '' }],
     ['a message ends at CRLF, dot, CRLF', 'a\r\n.\r\nNOOP\r\n', { content: 'a\r\n', rest: 'NOOP\r\n' }],
     ['a doubled dot is one', '..\r\n...\r\na..b\r\n.\r\n', { content: '.\r\n..\r\na..b\r\n', rest: '' }],
-    ['a single dot before other characters goes (RFC 5321 §4.5.2)', '.a\r\n.\r\n', { content: 'a\r\n', rest: '' }],
+    [
+      'a single dot before other characters is removed (RFC 5321 §4.5.2)',
+      '.a\r\n.\r\n',
+      { content: 'a\r\n', rest: '' },
+    ],
     ['a dot in a line is a dot', 'a.\r\nb\r.\r\n.\r\n', { content: 'a.\r\nb\r.\r\n', rest: '' }],
     ['LF, dot, LF ends nothing', 'a\n.\nb\r\n.\r\n', { content: 'a\r\n.\r\nb\r\n', rest: '' }],
     ['LF, dot, CRLF ends nothing', 'a\n.\r\nb\r\n.\r\n', { content: 'a\r\n.\r\nb\r\n', rest: '' }],
@@ -43,7 +47,7 @@ describe('the octets after DATA', () => {
     ['a lone LF becomes CRLF, also after another', 'a\n\nb\r\n.\r\n', { content: 'a\r\n\r\nb\r\n', rest: '' }],
     ['LF, CR is no line end', 'a\n\r.\r\n.\r\n', { content: 'a\r\n\r.\r\n', rest: '' }],
     ['a lone CR and NUL stay', 'a\rb\0\r\n.\r\n', { content: 'a\rb\0\r\n', rest: '' }],
-    ['without an end it goes on', 'a\r\n.\r', { content: 'a\r\n', rest: undefined }],
+    ['a message without an end continues', 'a\r\n.\r', { content: 'a\r\n', rest: undefined }],
   ])('%s', (_, octets, expected) => {
     expect([1, 2, 3, 4, 5, 64].map((pieceBytes) => decode(octets, pieceBytes))).toEqual(Array(6).fill(expected))
   })

@@ -33,7 +33,7 @@ describe('connections', () => {
     expect([...replies, await next.reply()]).toEqual([NETWORK_FULL, '', GREETING, '250 2.0.0 OK', GREETING])
   })
 
-  test('are limited in total, and sessions with mail are not evicted for their like', async () => {
+  test('are limited in total, and sessions with mail are not evicted for others with mail', async () => {
     await using fixture = await startTestListener({ config: { inboundConnections: 1 } })
     await using first = await fixture.connectGreeted()
     await first.say('MAIL FROM:<>')
@@ -238,7 +238,7 @@ describe('a client that', () => {
     ['says NOOP and RSET', ['NOOP\r\n', 'RSET\r\n']],
     ['greets again and again', ['EHLO client.test\r\n', 'HELO client.test\r\n']],
     ['asks for help', ['HELP\r\n', 'VRFY ada\r\n']],
-    ['says commands that are refused for now', ['MAIL FROM:<>\r\n']],
+    ['sends commands that are rejected for now', ['MAIL FROM:<>\r\n']],
   ])('%s times out with a reply', async (_, said) => {
     await using fixture = await startTestListener({
       config: { inboundMessagesPerMinute: 1 },
@@ -445,7 +445,7 @@ describe('a client that', () => {
     ])
   })
 
-  test('smuggles a second message into the first has sent one message', async () => {
+  test('tries to smuggle a second message into the first sends one message', async () => {
     await using fixture = await startTestListener()
     await using client = await fixture.connectGreeted()
     const smuggled = 'MAIL FROM:<evil@x.test>\r\nRCPT TO:<a@x.test>\r\nDATA\r\nSmuggled\r\n'

@@ -48,7 +48,7 @@ describe('MAIL', () => {
     ['octets that are no UTF-8', 'MAIL FROM:<a\ufffd@c.test>', 'syntax'],
     ['a parameter twice', 'MAIL FROM:<a@b.test> SIZE=1 SIZE=2', 'syntax'],
     ['a parameter glued to the path', 'MAIL FROM:<a@b.test>SIZE=1', 'syntax'],
-    ['a parameter that nobody offered', 'MAIL FROM:<a@b.test> RET=HDRS', 'unknown RET'],
+    ['a parameter that the server did not offer', 'MAIL FROM:<a@b.test> RET=HDRS', 'unknown RET'],
     ['another command', 'MAIL TO:<a@b.test>', 'syntax'],
     ['254 octets', `MAIL FROM:<${'a'.repeat(247)}@b.test>`, [`${'a'.repeat(247)}@b.test`, {}]],
     ['255 octets', `MAIL FROM:<${'a'.repeat(248)}@b.test>`, 'syntax'],
@@ -62,7 +62,7 @@ describe('RCPT', () => {
     ['postmaster without a domain (RFC 5321 §4.1.1.3)', 'RCPT TO:<PostMaster>', ['PostMaster', {}]],
     ['an address', 'RCPT TO:<a@B.Test>', ['a@b.test', {}]],
     ['no address at all', 'RCPT TO:<>', 'syntax'],
-    ['a parameter that nobody offered', 'RCPT TO:<a@b.test> NOTIFY=NEVER', 'unknown NOTIFY'],
+    ['a parameter that the server did not offer', 'RCPT TO:<a@b.test> NOTIFY=NEVER', 'unknown NOTIFY'],
   ])('%s', (_, line, expected) => {
     expect(read('RCPT', line)).toEqual(expected)
   })

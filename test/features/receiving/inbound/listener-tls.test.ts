@@ -45,14 +45,14 @@ describe('the certificate', () => {
     expect({
       names,
       isKept: serials[0] === serials[1],
-      isMadeAnewForAnotherName: serials[1] !== serials[2],
+      isReplacedForAnotherName: serials[1] !== serials[2],
       mode: statSync(file).mode & 0o777,
       years: Math.round((Date.parse(certificate.validTo) - Date.now()) / (365 * 86_400_000)),
       curve: certificate.publicKey.asymmetricKeyDetails?.namedCurve,
     }).toEqual({
       names: ['DNS:mx.tassis.test', 'DNS:mx.tassis.test', 'DNS:other.tassis.test'],
       isKept: true,
-      isMadeAnewForAnotherName: true,
+      isReplacedForAnotherName: true,
       mode: 0o600,
       years: 10,
       curve: 'prime256v1',

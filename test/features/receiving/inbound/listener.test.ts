@@ -42,13 +42,13 @@ describe('a session', () => {
 
   test.each([
     ['AUTH is unknown', ['AUTH PLAIN AGEAYg=='], ['500 5.5.2']],
-    ['VRFY tells nothing', ['VRFY nobody@x.test', 'VRFY postmaster@x.test'], ['252 2.1.5', '252 2.1.5']],
+    ['VRFY reveals nothing', ['VRFY nobody@x.test', 'VRFY postmaster@x.test'], ['252 2.1.5', '252 2.1.5']],
     [
       'EXPN, BDAT and commands of other servers are unknown',
       ['EXPN a', 'BDAT 3 LAST', 'WIZ a', 'SHELL', 'KILL', 'XCLIENT ADDR=1.2.3.4'],
       Array(6).fill('500 5.5.2'),
     ],
-    ['mail needs EHLO again after none', ['EHLO', 'MAIL FROM:<a@b.test>'], ['501', '250 2.1.0']],
+    ['MAIL is accepted after an invalid EHLO', ['EHLO', 'MAIL FROM:<a@b.test>'], ['501', '250 2.1.0']],
     ['RCPT needs MAIL', ['RCPT TO:<a@b.test>'], ['503 5.5.1']],
     ['DATA needs MAIL', ['DATA'], ['503 5.5.1']],
     [

@@ -330,7 +330,7 @@ describe('a Worker that dies', () => {
     expect((await guilty).problem).toBe(TOO_SLOW)
   })
 
-  test('that ends by itself is replaced', async () => {
+  test('that exits unexpectedly is replaced', async () => {
     await using bench = await createBench()
     await bench.parse(message('first'))
     const request = await bench.request(message('deadly'))

@@ -185,7 +185,7 @@ describe('mail of one source within a day', () => {
     expect([subjects().total, subjects(undefined, 1).subjects]).toEqual([201, ['next door']])
   })
 
-  test('beyond the limit is logged at once, then as a count at most every ten minutes', async () => {
+  test('beyond the limit is logged immediately, then as a count at most every ten minutes', async () => {
     const logged: { msg: string; dropped: number }[] = []
     await using other = await createTestApp({
       clock,

@@ -282,13 +282,13 @@ describe('the suppression list', () => {
         ...before,
         ...(status === 'unsubscribed' && { subscribedAt: clock.now() }),
       } as typeof before)
-      // A contact that never confirmed does not become active by it.
+      // The removal does not activate a contact that never confirmed.
       expect(lists.map((list) => readStatus(service, list))).toEqual(['active', 'pending'])
       expectBalanced(service)
     },
   )
 
-  test('stops contacts by later rows too, when the first row is by the account, also contacts added later', async () => {
+  test('stops contacts by later rows even if the account added the first row, later contacts included', async () => {
     await using service = await createListApi()
     const { app, actor, api } = service
     const list = await service.newList()

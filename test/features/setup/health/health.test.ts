@@ -65,7 +65,7 @@ test('frequent checks cost one write', async () => {
   expect(changes()).toBe(before)
 })
 
-test('a service that is told to stop is unready immediately', async () => {
+test('a service that begins to stop is unready immediately', async () => {
   await using service = await createTestApi()
   let isStopping = false
   const http = createHttp(service.opened, { isStopping: () => isStopping })
