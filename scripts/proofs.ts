@@ -86,7 +86,7 @@ function readComments(
     const found = locate(index + 1)
     if (typeof found === 'string') problems.push(`${file}:${index + 1}: "Proves: ${ids.join(', ')}" ${found}`)
     else proofs.push({ ids, file, line: found + 1, source: lines[found]?.trim() ?? '' })
-    if (new Set(ids).size < ids.length) problems.push(`${file}:${index + 1}: an id stands twice in the comment`)
+    if (new Set(ids).size < ids.length) problems.push(`${file}:${index + 1}: an id is repeated in the comment`)
     ids = []
   }
   return { proofs, problems }
