@@ -148,7 +148,7 @@ function pairFiles(from: Tree, to: Tree): Map<string, string> {
 
 // ---- Nodes
 
-/** Properties of a node beside its children; each kind has only some of them. */
+/** Properties of a node besides its children; each kind has only some of them. */
 interface Parts {
   readonly text?: string
   readonly name?: Node

@@ -40,7 +40,7 @@ function extract(commit: string): string {
   return folder
 }
 
-/** Properties of a node beside its children; each kind has only some of them. */
+/** Properties of a node besides its children; each kind has only some of them. */
 interface Parts {
   readonly text?: string
   readonly name?: Node
@@ -248,7 +248,7 @@ for (const [path, file] of src) {
 }
 addCount(
   'upward reads',
-  'FROM or JOIN in the SQL of a feature, of a table that a feature further down RANK declares',
+  'FROM or JOIN, in the SQL of a feature, with a table that a feature further down RANK declares',
   upward,
 )
 addCount(

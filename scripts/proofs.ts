@@ -10,7 +10,7 @@ export interface Proof {
   readonly file: string
   /** The line of the test, from 1. */
   readonly line: number
-  /** That line as it is written, such as `test('a box opens', () => {`. */
+  /** The text of that line, such as `test('a box opens', () => {`. */
   readonly source: string
 }
 
@@ -28,7 +28,7 @@ interface Opener {
 
 interface OpenGroup extends Opener {
   readonly line: number
-  /** Whether a test that runs was found in it. */
+  /** Whether the group contains a test that is not skipped. */
   hasTest: boolean
 }
 
@@ -86,7 +86,7 @@ function readComments(
     const found = locate(index + 1)
     if (typeof found === 'string') problems.push(`${file}:${index + 1}: "Proves: ${ids.join(', ')}" ${found}`)
     else proofs.push({ ids, file, line: found + 1, source: lines[found]?.trim() ?? '' })
-    if (new Set(ids).size < ids.length) problems.push(`${file}:${index + 1}: an id stands twice in the comment`)
+    if (new Set(ids).size < ids.length) problems.push(`${file}:${index + 1}: an id is repeated in the comment`)
     ids = []
   }
   return { proofs, problems }

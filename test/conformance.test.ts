@@ -115,9 +115,9 @@ describe('the check sees', () => {
     expect(problems.length).toBe(1)
   })
 
-  test('an id that stands twice in a comment', () => {
+  test('an id that is repeated in a comment', () => {
     const problems = problemsIn('// Proves: box-1, box-1', "test('opens', () => {})")
-    expect(problems).toEqual([expect.stringContaining('stands twice')])
+    expect(problems).toEqual([expect.stringContaining('is repeated')])
   })
 
   test('a comment in a file that is not run, and one above no check of scripts/test', () => {

@@ -10,7 +10,7 @@ import { findActiveSlug } from '#features/audience/signup-forms/signup-forms.ts'
 import { suppressionRoutes } from '#features/audience/suppressions/routes.ts'
 import { accountRoutes } from '#features/core/accounts/routes.ts'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
-import type { Actor } from '#features/core/app/app.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
 import { auditLogRoutes } from '#features/core/audit-logs/routes.ts'
 import { operationRoutes } from '#features/core/operations/routes.ts'
 import { accountDeletionRoutes, accountExportRoutes } from '#features/lifecycle/privacy/account-routes.ts'
@@ -115,6 +115,16 @@ export interface HttpOptions {
   readonly isStopping?: () => boolean
 }
 
+/** Returns a function that renders the bodies of a broadcast email now; one whose template fails has none. */
+function createBodyRenderer(app: App) {
+  const render = createBroadcastRenderer(app)
+  return (emailId: number) =>
+    render(emailId, 'now').catch((error: unknown) => {
+      if (error instanceof TemplateError) return {}
+      throw error
+    })
+}
+
 /**
  * Returns every route and page, including the API description.
  * @param options.ending aborted when the server stops, which ends open streams
@@ -128,12 +138,7 @@ export function createRoutes(
     later = () => undefined,
   }: HttpOptions & { readonly ending?: AbortSignal; readonly later?: (work: Promise<void>) => void } = {},
 ): AnyElysia[] {
-  const render = createBroadcastRenderer(app)
-  const renderedBodies = (emailId: number) =>
-    render(emailId, 'now').catch((error: unknown) => {
-      if (error instanceof TemplateError) return {}
-      throw error
-    })
+  const renderedBodies = createBodyRenderer(app)
   // Sends, broadcasts and newsletters share one rate limit.
   const takeRate = createSendRateLimiter(app)
   const people = createAuthContext(app, later)

@@ -16,7 +16,7 @@ const READ_MARKS = { from: 123, to: 127 }
 
 /**
  * Returns the callback that the Committers of a process call after each checkpoint.
- * @param minBytes size of a log from which on the operator gets a warning
+ * @param minBytes smallest size of a log that is logged as a warning
  */
 export function createWalWatcher(clock: Pick<Clock, 'after'>, log: Log, minBytes: number) {
   const blockedLogs = new Map<string, { readonly retry: Timer; readonly toldBytes: number }>()

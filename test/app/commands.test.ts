@@ -145,7 +145,7 @@ test.each([
   [['webhooks', 'lst'], 'lst', 'list', '`tassis webhooks --help` lists its commands.'],
   [['lists', 'show'], 'lists show', 'lists', '`tassis --help` lists all commands.'],
   [['disk', 'show', '1'], 'disk show', 'disk', '`tassis --help` lists all commands.'],
-])('%j is no command, and what was meant is suggested', async (args, unknown, meant, advice) => {
+])('%j is not a command, and the error suggests the intended one', async (args, unknown, meant, advice) => {
   expect(await runTassis(args, {})).toEqual({
     exitCode: 2,
     stdout: '',

@@ -65,7 +65,7 @@ async function forEachCorruptPage(
 }
 
 // Proves: storage-8
-test('check reports a corrupt tassis.db and the remedy, whichever page is corrupt', async () => {
+test('check reports a corrupt tassis.db and the remedy for every corrupt page', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   const ends = new Set<string>()
@@ -87,7 +87,7 @@ test('check reports a corrupt tassis.db and the remedy, whichever page is corrup
 test.each([
   ['tassis.db', 'stop Tassis and restore the data directory from its backup'],
   ['capture.db', 'stop Tassis and delete this file, which holds only captured mail'],
-])('a start with a %s of which one page is corrupt, whichever, says so or serves', async (name, remedy) => {
+])('a start with any one corrupt page of %s reports it or serves', async (name, remedy) => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   let refused = 0

@@ -20,7 +20,7 @@ test('silent DNS servers of senders do not delay the DNS lookups of delivery', a
     zone[`${n}.2.0.192.in-addr.arpa`] = 'SILENCE'
   }
   await using dns = await startDnsServer(zone)
-  // Nothing times out, because the clock stands still.
+  // Nothing times out, because the clock does not advance.
   const clock = new ManualClock(Date.UTC(2026, 10, 3))
   await using service = await createTestApp({ clock, receives: true, settings: { TASSIS_DNS_SERVERS: dns.address } })
   for (let n = 0; n < MESSAGES; n++) {

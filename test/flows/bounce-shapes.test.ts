@@ -15,7 +15,7 @@ interface Sent {
   readonly returnPath: string
 }
 
-/** Where a report is sent. Anywhere but at the return path, its content must identify the email. */
+/** Address that a report is sent to. Only the return path identifies the email; elsewhere the content must. */
 type Place = 'return path' | 'return path of a lost email' | 'account' | 'host'
 
 let office: PostOffice
@@ -47,7 +47,7 @@ function reportOf(file: string, place: Place, mailFrom = ''): Letter & { readonl
   }
 }
 
-/** Reports other than failures settle only uncertain emails, so their emails are lost in transit. */
+/** Domain of the email: reports that are not failures settle only uncertain emails, so theirs must be lost in transit. */
 const domainOf = ([, , action]: Shape): string => (action === 'failed' ? 'receiver.test' : LOST_DOMAIN)
 const before = (shape: Shape): string[] =>
   domainOf(shape) === LOST_DOMAIN ? ['queued', 'uncertain'] : ['queued', 'sent', 'delivered']
@@ -83,7 +83,7 @@ async function readEffects(file: string, place: Place): Promise<ReturnType<typeo
   }
 }
 
-/** Sent to an address of the host: reports that do not identify their email, and one that does. */
+/** Reports sent to an address of the host: all that do not identify their email, and one that does. */
 const AT_HOST: readonly Shape[] = SHAPES.filter(
   ([file, , , , , , returned]) => returned === 'none' || file === 'gmail-unknown-user',
 )
@@ -189,7 +189,7 @@ test.each(NO_REPORTS)('%s at the return path is not a bounce', async (file) => {
   )
 })
 
-test('the operator gets what matches nothing, and nothing that was applied', () => {
+test('reports that match no email are stored for the operator, applied reports are not', () => {
   const others = office.operatorMail().filter(({ to }) => !to.startsWith('b-'))
   const unmatchedShapes = AT_HOST.filter(([, , , , , , returned]) => returned === 'none')
   expect(others.map(({ kind, to, reason }) => [kind, to, reason])).toEqual(

@@ -42,7 +42,7 @@ async function isPaused(): Promise<boolean> {
 }
 
 // Proves: notify-41
-test('unverified reports suppress the recipients they prove and pause no account, however many; so do those of one feedback loop', async () => {
+test('unverified reports suppress the recipients they prove but never pause an account, and neither do reports of a single feedback loop', async () => {
   await office.submit(...copies.slice(0, 6).map((copy) => report(copy, 'mallory@receiver.test')))
   await office.submit(report(copies[6], ''))
   expect((await office.suppressions()).map(({ reason }) => reason)).toEqual(Array(7).fill('complaint'))

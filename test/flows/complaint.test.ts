@@ -228,7 +228,7 @@ describe('a report in the shape', () => {
   })
 })
 
-test('complaints that name none of several recipients notify and suppress nobody, but each counts, up to their number', async () => {
+test('complaints that name none of several recipients emit no event and suppress no one, but count up to the number of recipients', async () => {
   const email = emailOf('together')
   const hook = await office.createHook(['complained'])
   const before = (await listComplaints()).complaints

@@ -157,7 +157,7 @@ async function createHistory(office: PostOffice) {
   const shared = await office.sendBulk({ ...about, to: [OTHERS[0], PERSON], cc: [OTHERS[1]] })
   await engageWith(office, shared.copyFor(OTHERS[0] ?? ''))
   await engageWith(office, shared.copyFor(PERSON))
-  // Large enough for a file of its own, and incompressible.
+  // Large enough to be stored in a separate file, and incompressible.
   const noise = Buffer.from(Array.from({ length: 300_000 }, (_, i) => Bun.hash.wyhash(String(i)) % 251n).map(Number))
   const attached = await office.sendBulk({
     ...about,
@@ -232,7 +232,7 @@ async function createHistory(office: PostOffice) {
 }
 
 // Proves: privacy-3
-test('an erased person is nowhere in the data directory, stays suppressed, and nobody else has lost anything', async () => {
+test('no data of an erased person is left in the data directory, the address stays suppressed, other data is unchanged', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'tassis-erasure-'))
   try {
     const clock = adjustableClock()

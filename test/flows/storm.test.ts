@@ -134,7 +134,7 @@ async function untilFinal(flow: MailFlow, clock: ManualClock): Promise<void> {
   }, 110_000)
 }
 
-test('in a storm of rejections and lost sessions every recipient ends as the receivers decide, and nobody gets mail twice', async () => {
+test('in a storm of rejections and lost sessions every recipient ends as the receivers decide, and no recipient gets mail twice', async () => {
   const clock = new ManualClock(START)
   const random = createRandom(SEED)
   const sink = startStormySink(random)

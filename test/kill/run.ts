@@ -147,7 +147,7 @@ export class KilledService {
   /** Stops the service; returns problems of its shutdown and those that `tassis check` finds afterwards. */
   async stop(): Promise<string[]> {
     const exitCode = await this.#process?.stop()
-    const violations = exitCode === 0 ? [] : [`the service ended with ${exitCode} when it was told to stop`]
+    const violations = exitCode === 0 ? [] : [`the service ended with ${exitCode} when it was stopped`]
     return this.#kind === 'serve' ? [...violations, ...(await this.#check())] : violations
   }
 
@@ -186,7 +186,7 @@ export function printViolations(violations: readonly string[]): void {
   for (const violation of violations.slice(0, MAX_VIOLATIONS_SHOWN)) console.log(`VIOLATION ${violation}`)
 }
 
-/** Ends the program and removes the folder unless it is to be kept. */
+/** Ends the program and removes the folder unless it must be kept. */
 export function endRun(violations: readonly string[], folder: string, keeps: boolean): never {
   if (violations.length > 0 || keeps) console.log(`Data and log are kept in ${folder}`)
   else if (existsSync(folder)) rmSync(folder, { recursive: true, force: true })

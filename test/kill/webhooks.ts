@@ -45,7 +45,7 @@ const { rounds, seed, keeps, kind: serviceKind } = readArguments()
 
 /**
  * Moments of the kill. `held`: attempts have arrived and are held without a response. `answered`: a response was just
- * written, so its outcome is hardly stored. `outcome`: mail was just delivered, so its events are hardly recorded.
+ * written, so its outcome may not be stored yet. `outcome`: mail was just delivered, so its events may be missing.
  * `random`: any moment. `recovery`: as `random`, and again while the service starts. `retries`: as `random`, and again
  * while failed deliveries are retried.
  */
@@ -91,7 +91,7 @@ let firstSeq = 0
 const sent = new Map<string, Sent>()
 /** Attempts in flight at the end of each run, by endpoint and run. */
 const inFlight = new Map(endpoints.map(({ endpoint }) => [endpoint, new Map<number, ReadonlySet<string>>()]))
-const sum = { kills: 0, flowing: 0, underWay: 0 }
+const sum = { kills: 0, flowing: 0, attemptsInFlight: 0 }
 const violations: string[] = []
 
 /** Starts the next run without waiting until it serves. */
@@ -121,7 +121,7 @@ async function kill(running: ServiceProcess): Promise<{ unanswered: number; unst
     violations.push(...findCursorViolations(evidence))
   }
   sum.kills++
-  sum.underWay += unstored
+  sum.attemptsInFlight += unstored
   if (unstored > 0) sum.flowing++
   return { unanswered, unstored }
 }
@@ -268,7 +268,7 @@ if (sum.flowing * 3 < sum.kills) violations.push('less than a third of the kills
 printViolations(violations)
 const verifierViolations = good.violations.length + bad.violations.length
 console.log(
-  `${sum.kills} kills, ${sum.flowing} with attempts in flight, ${sum.underWay} of them; ${countArrivals()} attempts arrived, ` +
+  `${sum.kills} kills, ${sum.flowing} with attempts in flight, ${sum.attemptsInFlight} of them; ${countArrivals()} attempts arrived, ` +
     `${verifierViolations === 0 ? 'all' : 'not all'} passed the verifier; ` +
     `${violations.length === 0 ? 'no event lost' : `${violations.length} VIOLATIONS`}`,
 )

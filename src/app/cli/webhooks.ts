@@ -262,7 +262,7 @@ export function addWebhookCommands(program: Command): void {
 const TEST_TIMEOUT_MS = seconds(20)
 const POLL_INTERVAL_MS = 200
 
-/** Returns the delivery once its attempt has ended, or as it is at the timeout. */
+/** Returns the delivery when its attempt has ended, or its current state at the timeout. */
 async function waitForOutcome(call: Call, webhook: string, id: string, isServed: boolean): Promise<DeliveryRecord> {
   const deadlineMs = systemClock.monotonicMs() + TEST_TIMEOUT_MS
   for (;;) {
