@@ -26,7 +26,7 @@ export interface ConfirmFacts {
    * request.
    */
   readonly madeAt: Millis
-  /** Domain of From, which tells people whose list it is; `''` when it is too long to help with that. */
+  /** Domain of From, by which recipients recognise the list; `''` when it is too long to be recognisable. */
   readonly senderDomain: string
 }
 

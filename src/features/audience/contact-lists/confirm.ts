@@ -30,7 +30,7 @@ export type LinkState =
     }
 
 const sql = prepareStatements((db) => ({
-  // An account that is being deleted counts as gone: what is written now might remain.
+  // An account that is being deleted counts as deleted: its deletion might miss a row written now.
   account: db.prepare<{ id: number }, [Uint8Array]>('SELECT id FROM accounts WHERE uuid = ? AND deleted_at IS NULL'),
 }))
 

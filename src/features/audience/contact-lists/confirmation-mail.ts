@@ -1,6 +1,6 @@
 /**
- * @module Renders the email that requests a confirmation: subject, text and HTML. Pure. It says who asks and for what,
- * and that doing nothing is enough to stay off the list: its reader may not know about the subscription.
+ * @module Renders the email that requests a confirmation: subject, text and HTML. Pure. The email names the list
+ * and its sender, and says that ignoring it is enough to stay off the list: someone else may have entered the address.
  */
 import { html } from '#platform/http/html.ts'
 

@@ -34,7 +34,7 @@ export interface CsvContact {
   readonly email: string
   /** JSON object. */
   readonly metadata: string
-  /** Left out: the list decides. */
+  /** Undefined: the list decides. */
   readonly status: ContactStatus | undefined
 }
 

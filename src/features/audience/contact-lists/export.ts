@@ -9,7 +9,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { KiB } from '#platform/units.ts'
 import { EXPORT_HEADER, formatExportLines } from './csv.ts'
 
-/** Rows read and written at a time: about 3 ms. If their metadata is long, as many as have this much of it together. */
+/** Rows read and written at a time: about 3 ms. Fewer if their metadata is long. */
 const BATCH_SIZE = 500
 const MAX_BATCH_METADATA_LENGTH = 256 * KiB
 

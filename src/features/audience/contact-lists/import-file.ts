@@ -8,8 +8,8 @@ import { type CsvRecord, findNextLineStart, MAX_RECORD_BYTES, scanRecords } from
 import { type CsvHead, HEAD_BYTES, readHead } from './csv.ts'
 
 /**
- * A position between two records: octets and whole lines before it. Both are 0 at the start, whatever the length of the
- * header.
+ * A position between two records: octets and whole lines before it. Both 0: before the first record, whatever the
+ * length of the header.
  */
 export interface FilePosition {
   readonly doneBytes: number

@@ -9,7 +9,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 
 /** The progress of an import. */
 export interface ImportProgress {
-  /** Octets and lines that are done: where to continue. 0 at the start, whatever the length of the header. */
+  /** Octets and lines processed: where to continue. 0 before the first record, whatever the length of the header. */
   readonly doneBytes: number
   readonly doneLines: number
   readonly inserted: number

@@ -53,8 +53,8 @@ export interface SubscribeInput {
 }
 
 /**
- * Subscribes an address, or sends it a confirmation request; resolves when that is on disk. An address that left the
- * list, or all lists of the account, always gets a confirmation request. A suppressed address gets no mail, but the
+ * Subscribes an address, or sends it a confirmation request; resolves when the change is on disk. An address that left
+ * the list, or all lists of the account, always gets a confirmation request. A suppressed address gets no mail, but the
  * responses are those of a new one, also the second time. Throws 422 `invalid_address` and `no_verified_domain`, 404
  * when the list has been deleted, and whatever `admit` throws.
  */

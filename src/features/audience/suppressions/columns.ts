@@ -132,8 +132,8 @@ const REASONS_BY_NAME: Readonly<Record<string, string>> = {
 const SMTP_REJECTION = /^\W*5\d\d\b|^\W*5\.\d{1,3}\.\d{1,3}\b/
 
 /**
- * Our reason for that of another service's export. An unknown reason stays as it is, truncated if long: if the line
- * were skipped for its reason, the address could get mail again.
+ * Translates the reason in another service's export to ours. An unknown reason is kept, truncated if long: skipping the
+ * line would let the address get mail again.
  * @param origin text of its origin column
  */
 export function toKnownReason(text: string, origin: string): string {

@@ -53,8 +53,8 @@ const getCalls = perOwner((_: App) => ({ running: 0 }))
 
 /**
  * Runs `call` with a Stripe client, within 20 seconds. Throws 503 `billing_unavailable` when Stripe cannot be reached,
- * 502 `billing_failed` when it rejects the call, 422 for a URL of the client's that it rejects, and whatever else
- * `call` throws.
+ * 502 `billing_failed` when it rejects the call, 422 when it rejects a URL that the client provided, and every
+ * other error of `call` unchanged.
  */
 export async function withStripe<T>(app: App, call: (stripe: Stripe) => Promise<T>): Promise<T> {
   requireBilling(app)
@@ -99,7 +99,7 @@ function createClient(library: Library, { stripeKey, stripeUrl }: StripeConfig, 
 
 /**
  * Returns a fetch that reads the whole body, a JSON object of at most MAX_RESPONSE_BYTES, until the signal aborts. The
- * library turns what it throws into an error of its own.
+ * Stripe library wraps every error thrown here in one of its own.
  */
 const createBoundedFetch = (signal: AbortSignal): typeof fetch =>
   Object.assign((url: string | URL | Request, init: RequestInit = {}) => fetchBounded(url, init, signal), {

@@ -93,7 +93,7 @@ export async function createSubAccount(
   requireCanCreate(app, app.db, actor, input.monthlyQuota)
   const passwordHash = await hashPassword(input.password, actor.accountUuid)
   return app.commit.write((tx) => {
-    // The hash took time, and no one would delete a sub-account whose parent is gone.
+    // The parent may have been deleted during hashing; no one would then delete this sub-account.
     requireOpenAccount(tx.db, actor.accountId)
     const parent = requireCanCreate(app, tx.db, actor, input.monthlyQuota)
     const now = app.eventTime()
@@ -233,7 +233,7 @@ const toActorIn = (actor: Actor, account: { readonly id: number; readonly uuid: 
   accountUuid: account.uuid,
 })
 
-/** Without names and addresses: the parent's log outlives the sub-account, of which no data may remain. */
+/** Without names and addresses: the parent's log outlives the sub-account, whose data must all be deleted. */
 const auditInParent = (
   app: App,
   tx: Tx,

@@ -1,7 +1,7 @@
 /**
  * @module Sessions: browsers in which a user is signed in. The cookie has 256 random bits, stored as SHA-256. A session
- * lasts as long as it is used. Every request reads it from the database, so it is invalid the moment it is ended, its
- * user leaves the team or the account is disabled.
+ * lasts as long as it is used. Every request reads it from the database, so it becomes invalid as soon as it is ended,
+ * its user leaves the team or the account is disabled.
  */
 import type { Database } from 'bun:sqlite'
 import { announceAccessChange } from '#features/core/app/account-changes.ts'
@@ -133,7 +133,7 @@ export function startSession(
 ): NewSession {
   const token = Buffer.from(randomBytes(TOKEN_BYTES)).toString('base64url')
   const uuid = newUuid()
-  // Not `eventTime`: after a clock that was ahead it stands still, and the session would last until then.
+  // Not `eventTime`: while that is ahead of the clock, the session would begin in the future and last too long.
   const now = app.clock.now()
   const row = sql(tx.db).insert.get(
     uuid,

@@ -180,7 +180,7 @@ If it was not you, ignore this message: you will get no more mail of this list.
     expect([await ask(service, 'POST', first), await ask(service, 'POST', second)]).toEqual([REPLACED, CONFIRMED])
   })
 
-  test('a deleted contact or list has a page of its own', async () => {
+  test('the link of a deleted contact or list answers 410 and says that nothing is left to confirm', async () => {
     await using service = await createConfirmingService()
     const [list, other] = [await service.list(), await service.list()]
     await service.add(list, { email: ADDRESS })
@@ -192,7 +192,7 @@ If it was not you, ignore this message: you will get no more mail of this list.
     // The same address added again is another contact: the link of the old one does not confirm it.
     await service.add(list, { email: ADDRESS })
     expect(await ask(service, 'POST', path)).toEqual(GONE)
-    // An account that got the row id of a deleted one is a different account.
+    // A new account that reuses the row id of a deleted one is a different account.
     const again = await service.link(ADDRESS, 2)
     service.app.db.run('UPDATE accounts SET uuid = randomblob(16)')
     expect(await ask(service, 'POST', again)).toEqual(GONE)

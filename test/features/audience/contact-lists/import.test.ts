@@ -391,7 +391,7 @@ describe('an import', () => {
   })
 
   test.each([
-    ['gone', (path: string) => rmSync(path)],
+    ['missing', (path: string) => rmSync(path)],
     ['cut', (path: string) => truncateSync(path, 3)],
   ])('fails when its file is %s', async (_, damage) => {
     await using service = await createEmailApi()
@@ -467,7 +467,11 @@ describe('a file that is not a contact file', () => {
     ],
     ['a quote in the header that is never closed', `email,"a\n${'b@x.test,x\n'.repeat(9000)}`, /first line/],
     ['a first line that is too long', 'x'.repeat(200_000), /first line does not end/],
-    ['what is not UTF-8', new Uint8Array([...Buffer.from('email\njos'), 0xe9, ...Buffer.from('@x.test\n')]), /UTF-8/],
+    [
+      'a file that is not UTF-8',
+      new Uint8Array([...Buffer.from('email\njos'), 0xe9, ...Buffer.from('@x.test\n')]),
+      /UTF-8/,
+    ],
     ['UTF-16', Buffer.from('\ufeffemail\na@x.test\n', 'utf16le'), /UTF-8/],
     ['UTF-16 without a byte order mark', Buffer.from('email\na@x.test\n', 'utf16le'), /UTF-8/],
     ['a picture', Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex'), /UTF-8/],
@@ -571,7 +575,7 @@ describe('an upload', () => {
     })
     const file = Buffer.alloc(24 * 2 ** 20, 'somebody@x.test\n')
     expect((await postFile(service, await createList(service), file)).status).toBe(202)
-    // Whatever the client's base URL ends with.
+    // The same when the client's base URL ends with a slash.
     const list = await createList(service, { name: 'Others' })
     expect((await postFile({ ...service, url: `${service.url}/` }, list, file)).status).toBe(202)
     expect(service.app.memory.inUseBytes).toBe(0)

@@ -261,7 +261,7 @@ test('bodies of more than 64 KiB are left out of the list of lists, and marked a
 })
 
 // Proves: contact-5
-test('a deleted list is gone immediately; its contacts and their waiting mail are deleted in batches, and nothing of another list', async () => {
+test('a deleted list is gone immediately; its contacts and their waiting mail are deleted in batches, and other lists keep theirs', async () => {
   await using service = await createListApi()
   const { api, app } = service
   const list = await service.newList({ double_opt_in: true })

@@ -67,7 +67,7 @@ describe('an address entered in a form', () => {
       if (service.sent().length > before) sentAt.push((service.clock.now() - begin) / hours(1))
     }
     expect([...answers]).toEqual(['confirmation_pending'])
-    // Tries each hour of the first day, then each day at the same hour, of which the eighth is the first after a week.
+    // Submits hourly on the first day, then daily at the same hour; the eighth day is the first after a week.
     expect(sentAt).toEqual([1, 2, 8 * 24, 15 * 24, 22 * 24, 29 * 24, 59 * 24, 89 * 24])
   })
 

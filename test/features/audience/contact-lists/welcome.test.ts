@@ -67,7 +67,7 @@ describe('a welcome', () => {
     // The link in the body is one of the list, without any row of the email.
     await fetch(`${service.url}${new URL(String(url)).pathname}`, { method: 'POST' })
     expect(await service.contact(list)).toMatchObject({ status: 'unsubscribed' })
-    // The email is found all the same, so the event has the data for webhooks.
+    // The email is found nevertheless, so the event has the data for webhooks.
     const events = at((await service.api('GET', '/v1/events?types=unsubscribed')).body, 'data') as Record<
       string,
       unknown

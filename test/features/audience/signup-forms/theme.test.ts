@@ -31,7 +31,7 @@ describe('the CSS of a theme', () => {
     })
   })
 
-  // Such values are refused when they come in; what is in the database is read again all the same.
+  // The API rejects such values; stored ones are checked again nevertheless.
   // Proves: form-8
   test('has nothing of an invalid value, even if it was stored', () => {
     const evil = 'red; } </style><script>alert(1)</script>'

@@ -184,7 +184,7 @@ describe('an import', () => {
     ],
     ['an endless line', `email_address\na@x.test\n${'b'.repeat(100_000)}`, /after line 2:.* too long/],
     [
-      'what is not UTF-8',
+      'a file that is not UTF-8',
       new Uint8Array([...Buffer.from('email_address\njos'), 0xe9, ...Buffer.from('@x.test\n')]),
       /UTF-8/,
     ],

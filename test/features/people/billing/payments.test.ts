@@ -58,7 +58,7 @@ describe('a subscription', () => {
   })
 
   // Proves: account-3
-  test('limits sending to plan free until it is paid, and says so', async () => {
+  test('limits sending to plan free until it is paid, and the error says so', async () => {
     await using billing = await createBillingApi({ TASSIS_PLAN_QUOTA_FREE: '2' })
     await billing.service.addDomain(billing.actor, 'plan.test')
     const email = { from: 'a@plan.test', to: 'b@receiver.test', subject: 'S', text_body: 'T' }
@@ -123,7 +123,7 @@ describe('a subscription', () => {
     expect(await billing.state()).toEqual({ ...PRO, plan: 'free', monthly_quota: 3000 })
   })
 
-  test('counts if it is the newest of two; the other counts when that has ended', async () => {
+  test('counts if it is the newer of two; the older counts once the newer has ended', async () => {
     await using billing = await createBillingApi()
     await billing.buy({ paid: [4900] })
     const second = await billing.buy({ price: 'price_business', paid: [9900] })
@@ -264,14 +264,14 @@ describe('events', () => {
     expect(app.db.query('SELECT id FROM billing_events').all()).toEqual([{ id: 'evt_new' }])
   })
 
-  test('that never arrived are made up for by reconciling every customer', async () => {
+  test('that never arrived are replaced by reconciling every customer', async () => {
     await using billing = await createBillingApi()
     await billing.buy({ paid: [4900] })
     await reconcileAll(billing.service.app, new AbortController().signal)
     expect(await billing.state()).toEqual(PRO)
   })
 
-  test("that never arrived are made up for even if Stripe's response for one customer is invalid", async () => {
+  test("that never arrived are replaced even if Stripe's response for one customer is invalid", async () => {
     await using billing = await createBillingApi()
     const { app, actor } = billing.service
     await billing.buy({ paid: [4900] })
@@ -282,7 +282,7 @@ describe('events', () => {
   })
 })
 
-test('a key of another Stripe account, which knows none of the customers, takes no plan away; an event that says so does', async () => {
+test('an account keeps its plan when the key is of a Stripe account without its customer, until an event ends the subscription', async () => {
   await using billing = await createBillingApi()
   await billing.buy({ paid: [4900] })
   await reconcileAll(billing.service.app, new AbortController().signal)

@@ -56,7 +56,7 @@ test("unsent mail of a deleted sub-account, scheduled or in waiting broadcasts, 
 
 test('no sub-account outlives a parent that is deleted during its creation', async () => {
   await using service = await createFamily()
-  // The hash of its password waits for these.
+  // The hash of the sub-account's password waits for these.
   const before = Array.from({ length: 8 }, () => hashPassword(PASSWORD, 'somebody'))
   const making = service.ask('POST', '/v1/accounts', subAccount())
   const headers = { authorization: `Bearer ${service.parentKey}`, 'x-confirm-delete': 'DELETE' }

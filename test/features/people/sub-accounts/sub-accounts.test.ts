@@ -215,7 +215,7 @@ test('a change of name or quota changes nothing else, and an empty change is a 4
   expect((await service.ask('PATCH', path, { monthly_quota: 0 })).body).toEqual({
     data: { ...made, name: 'New', monthly_quota: 0 },
   })
-  // Without a quota of its own it has that of its parent.
+  // A sub-account without its own quota has its parent's.
   expect((await service.ask('PATCH', path, { monthly_quota: null })).body).toEqual({
     data: { ...made, name: 'New', monthly_quota: 1000 },
   })

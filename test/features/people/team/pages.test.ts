@@ -95,7 +95,7 @@ describe('the pages of users', () => {
     const signedIn = await send(service, '/login', fields)
     expect([signedIn.status, signedIn.headers.get('location')]).toEqual([303, '/login'])
     const cookie = signedIn.headers.get('set-cookie')?.split(';')[0] ?? ''
-    // Without the token of the page no one is signed out.
+    // A post without the page's token signs no one out.
     const forged = await send(service, '/logout', {}, { cookie })
     expect([forged.status, forged.headers.get('set-cookie'), sessions(service)]).toEqual([303, null, 1])
   })
