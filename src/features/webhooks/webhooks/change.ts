@@ -33,7 +33,7 @@ const sql = prepareStatements((db) => ({
   insert: db.prepare(
     'INSERT INTO webhooks (uuid, account_id, url, events, secret, cursor_seq, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
   ),
-  // Always increases, even while the clock stands still: it shows an attempt that the webhook was changed since the
+  // Always increases, even while the clock stands still. A different value shows that the webhook was changed since an
   // attempt began.
   update: db.prepare(
     'UPDATE webhooks SET url = ?, events = ?, is_active = ?, updated_at = max(?, updated_at + 1) WHERE id = ?',

@@ -40,7 +40,7 @@ const sql = prepareStatements((db) => ({
 
 /**
  * Queues a test event for the webhook, active or not. Throws 404, and 429 `too_many_tests` for the sixth within a
- * minute, whoever sent the others.
+ * minute, counting the tests of all users, keys and the operator.
  * @param find finds the webhook of `id`
  * @returns the payload, and the public id of its delivery
  */

@@ -51,7 +51,7 @@ const sql = prepareStatements((db) => ({
   ofRoute: db.prepare<{ seq: number }, [number, number, number, number]>(
     'SELECT event_seq AS seq FROM inbound_emails WHERE route_id = ? AND event_seq > ? AND event_seq <= ? ORDER BY event_seq LIMIT ?',
   ),
-  told: db.prepare<{ seq: number }, [number, number]>(
+  withDelivery: db.prepare<{ seq: number }, [number, number]>(
     'SELECT DISTINCT seq FROM webhook_deliveries WHERE webhook_id = ? AND seq > ?',
   ),
   due: db.prepare<StoredRow, [number, number, number, number]>(
@@ -183,8 +183,8 @@ export class WebhookQueue {
   }
 
   /**
-   * Takes the first event that waits neither for its time nor for another of its recipient. The hold of a new email's
-   * events delays no others: an open of an older email is delivered before them.
+   * Takes the first event that waits neither for its time nor for another event of its recipient. The hold of a new
+   * email's events delays no others: an open of an older email is delivered before them.
    * @returns without such an event, when the next may begin; undefined: not before an attempt in flight has ended
    */
   #takeFirstReady(now: Millis): WaitingEvent | Millis | undefined {
@@ -319,7 +319,7 @@ export class WebhookQueue {
 /** Events after `seq` that have a delivery. */
 const findSeqsAfter = (db: Database, webhookId: number, seq: number): number[] =>
   sql(db)
-    .told.all(webhookId, seq)
+    .withDelivery.all(webhookId, seq)
     .map((row) => row.seq)
 
 const isBeyondRetrySchedule = (at: Millis, now: Millis): boolean => at - now > MAX_DELAY_MS
