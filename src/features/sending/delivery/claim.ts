@@ -184,8 +184,8 @@ export async function holdLane(
 }
 
 /**
- * Expires mail that is too old: the attempt that began the backoff counts for all who wait. With their own attempts
- * only, recipients at a dead site would outlive their expiry by days.
+ * Expires mail that is too old. The failures of its site count as attempts for all recipients that wait for the
+ * site: if only their own counted, recipients at a dead site would outlive their expiry by days.
  */
 function expireHeld(
   app: App,

@@ -99,7 +99,7 @@ export async function changeWebhook(
   id: string,
   input: WebhookInput & { readonly isActive: boolean },
 ): Promise<Webhook> {
-  // The webhook of another account is a 404 whatever the input, without a DNS lookup.
+  // The webhook of another account is always a 404, whatever the input, and causes no DNS lookup.
   getWebhook(app.db, actor.accountId, id)
   const events = parseEvents(input.events)
   // Also when only the URL changes, because it decides where the bodies go.

@@ -226,7 +226,7 @@ export class WebhookQueue {
     return true
   }
 
-  /** The same for the mail of a route, whatever else happens in the account. */
+  /** The same for the mail of a route; reads only that, even if the account has many other events. */
   #readRoute(routeId: number, durableSeq: number): true {
     const rows = sql(this.#db).ofRoute.all(routeId, this.#readSeq, durableSeq, PAGE_SIZE)
     this.rowsRead += rows.length
@@ -271,7 +271,7 @@ export class WebhookQueue {
   }
 
   /**
-   * The next stored delivery that may begin now: tests first, because somebody waits for them, then the one due longest
+   * The next stored delivery that may begin now: tests first, because a user waits for them, then the one due longest
    * whose recipient has no attempt in flight. Only tests for a webhook that is inactive or backing off.
    */
   nextStored(now: Millis, isBackingOff = false): DueDelivery | undefined {
