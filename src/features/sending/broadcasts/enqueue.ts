@@ -115,7 +115,7 @@ const sql = prepareStatements((db) => ({
 
 /**
  * Enqueues due broadcasts from construction until `stop`, and completes cancellations. Accounts run concurrently, so an
- * account with slow templates holds up nobody else; within an account, the oldest broadcast that can proceed runs.
+ * account with slow templates delays no other account; within an account, the oldest broadcast that can proceed runs.
  */
 export class BroadcastEnqueuer implements DueLoop {
   readonly #app: App
@@ -334,7 +334,7 @@ function enqueueRecipients(
   const shared = toSharedDraft(broadcast, stream)
   const placement: Placement = {
     ...requireSendable(app, actor, shared, { isAccepted: true }),
-    // As decided at the start, because the quota was taken or not taken then.
+    // As decided when the broadcast started, because only real mail was counted against the quota then.
     sandbox: broadcast.sandbox === 1,
     suppressions: [undefined],
     quotaMonth,

@@ -48,7 +48,7 @@ export async function sendBroadcast(
   { idempotencyKey, body, admit }: SendBroadcastOptions,
 ): Promise<BroadcastResponse> {
   const replyKey = createResponseKey(idempotencyKey, body)
-  // Comes before checks whose result may have changed since then: list, domain, `send_at`.
+  // A repeated request must not fail checks whose result has changed since the first: list, domain, `send_at`.
   const earlier = replyKey && findStoredResponse<{ data: BroadcastResponse }>(app.db, actor, replyKey)
   if (earlier) return waitUntilDurable(app, earlier.data)
   admit()
@@ -71,7 +71,7 @@ export async function sendBroadcast(
   })
 }
 
-/** Provided parts win one by one; the template supplies the rest. */
+/** Each provided part overrides that of the template; the template supplies the others. */
 export const applyTemplate = (
   provided: {
     readonly subject: string | undefined

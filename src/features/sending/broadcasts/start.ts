@@ -400,7 +400,7 @@ export async function discardBroadcast(app: App, broadcastId: number): Promise<v
   await app.commit.writeFromReserve((tx) => void sql(tx.db).discard.run(broadcastId, stateCode('fixing')))
 }
 
-/** Removes unfinished snapshots that a crash left; no client was told about them. */
+/** Removes unfinished snapshots that a crash left; no client has got a response about them. */
 export async function discardLeftovers(app: App): Promise<void> {
   for (const { id } of sql(app.db).leftovers.all(stateCode('fixing')))
     if (!getRunningSnapshots(app).has(id)) await discardBroadcast(app, id)

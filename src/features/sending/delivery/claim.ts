@@ -143,8 +143,8 @@ export async function settleUnroutable(app: App, lane: string, unroutable: Unrou
           bounceType: 'hard',
           category: unroutable.category,
           reply: unroutable.text,
-          // Null MX: the domain declares that none of its addresses accepts mail (RFC 7505 §3). A domain that is not
-          // found may exist again tomorrow.
+          // Only for a null MX: the domain declares that it accepts no mail (RFC 7505 §3). A domain that does not
+          // exist now may exist tomorrow.
           isAddressDead: unroutable.category === 'invalid_recipient',
         }
       : { kind: 'deferred', category: unroutable.category, reason: unroutable.text, reply: undefined }
@@ -184,8 +184,8 @@ export async function holdLane(
 }
 
 /**
- * Expires mail that is too old: the attempt that began the backoff counts for all who wait. With their own attempts
- * only, recipients at a dead site would outlive their expiry by days.
+ * Expires mail that is too old. The failures of its site count as attempts for all recipients that wait for the
+ * site: if only their own counted, recipients at a dead site would outlive their expiry by days.
  */
 function expireHeld(
   app: App,

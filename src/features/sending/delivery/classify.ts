@@ -58,7 +58,7 @@ const CATEGORY_BY_CODE: Readonly<Record<string, BounceCategory>> = {
   '7.515': 'authentication',
 }
 
-/** Codes that decide even when the words suggest another cause: the words only explain them. */
+/** Codes that decide the category even when the words of the reply suggest another. */
 const DECISIVE_CODES: ReadonlySet<string> = new Set(['2.2', '3.4', '4.300', '7.25', '7.28', '7.509', '7.515'])
 
 /** `#5.1.1` within the text, as qmail and Cisco appliances write it. */

@@ -1,6 +1,6 @@
 /**
  * @module Holds the mail of blocked accounts when it becomes due, and releases it in batches when the account may send
- * again, for whatever reason. The only writer of `held_accounts`. Never decides who may send.
+ * again, for any reason. The only writer of `held_accounts`. Never decides who may send.
  */
 
 import { findSendingBlock } from '#features/core/accounts/pause.ts'

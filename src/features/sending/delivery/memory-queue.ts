@@ -167,7 +167,8 @@ export class MemoryQueue<T> {
   }
 
   /**
-   * Reserves memory for a body. A single large body always gets it, or a message above the budget would never be sent.
+   * Reserves memory for a body. A single large body always gets it; otherwise a message above the budget would never
+   * be sent.
    */
   #reserve({ body: name, tenant, prepared: { sizeBytes } }: WaitingJob<T>): HeldBody | undefined {
     const { memory } = this.#options

@@ -53,7 +53,7 @@ export type Verdict =
       readonly category: BounceCategory
       readonly reason: string
       readonly reply: string | undefined
-      /** How often in a row the site rejected us; these attempts count for all who wait for it. */
+      /** Consecutive failures of the site. They count as attempts for all recipients that wait for it. */
       readonly siteFailures?: number
     }
   | { readonly kind: 'uncertain'; readonly reason: string }

@@ -24,7 +24,7 @@ export interface RenderedMail {
   readonly text: string | undefined
 }
 
-/** The template fails for this recipient; the message tells why. */
+/** The template fails for this recipient; the message says why. */
 export class TemplateError extends Error {}
 
 interface Row {

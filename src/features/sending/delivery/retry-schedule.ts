@@ -29,8 +29,8 @@ export function computeRetryDelayMs(attempt: number, random: number): number {
 }
 
 /**
- * Number of attempts in the schedule without jitter, including the last one at or after expiry: `max_attempts` of an
- * email.
+ * Number of attempts in the schedule without jitter, including the last one at or after expiry. Emails show it as
+ * `max_attempts`.
  */
 export function computeMaxAttempts(expiryHours: number): number {
   let attempts = 1
@@ -48,14 +48,14 @@ export function isRetryScheduleExhausted(attempts: number, expiryHours: number):
 /**
  * Whether a deferral at `now` is final: the email is past its expiry, and was attempted as often as the schedule allows
  * in that time. So neither a fast clock nor a long downtime ends it after a few attempts.
- * @param attempts of the email, or of its site on behalf of all who wait for it
+ * @param attempts of the email, or the consecutive failures of its site when those are more
  */
 export const isExpired = (firstDueAt: Millis, now: Millis, attempts: number, expiryHours: number): boolean =>
   now - firstDueAt >= hours(expiryHours) && isRetryScheduleExhausted(attempts, expiryHours)
 
 /**
- * Whether a recipient waits longer than the schedule and any backoff allow after `attempts` attempts: its time was
- * stored under a fast clock.
+ * Whether a recipient waits longer after `attempts` attempts than the schedule and any backoff allow, because its time
+ * was stored while the clock was fast.
  */
 export const isBeyondRetrySchedule = (nextAt: Millis, now: Millis, attempts: number): boolean =>
   nextAt - now > Math.max(attempts > 0 ? computeRetryDelayMs(attempts, 1) : 0, MAX_SITE_BACKOFF_MS)

@@ -162,7 +162,7 @@ export class DeliveryScheduler {
     this.#lanes.cancelTimers()
     this.#watch?.cancel()
     this.#pool?.postAll({ type: 'drain' })
-    // Claims must complete first, or their recipients would stay claimed until the next start.
+    // Claims must complete first; otherwise their recipients would stay claimed until the next start.
     await Promise.allSettled(this.#claiming)
     await this.#attempts.waitForBegun()
     this.#renderQueue.clear()

@@ -211,7 +211,7 @@ export class Sites {
     if (queues.size === 0) this.#queuesOf.delete(lane)
   }
 
-  /** Removes a lane from all queues, because it takes its turn. */
+  /** Removes a lane from all queues, because its turn has come. */
   leaveQueues(lane: string): void {
     for (const queue of this.#queuesOf.get(lane) ?? []) queue.delete(lane)
     this.#queuesOf.delete(lane)

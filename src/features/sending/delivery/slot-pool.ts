@@ -15,8 +15,8 @@ export interface SlotRules {
   /** Maximum fraction for all bulk lanes together. */
   readonly bulkFraction: number
   /**
-   * Whether an account must leave slots free, more of them the fewer are free: see `computeMaxHeld`. Slots whose
-   * messages have begun cannot be taken back, so the slots for a new account must be free before it arrives.
+   * Whether an account must leave slots free, as `computeMaxHeld` says. Slots whose messages have begun cannot be
+   * taken back, so the slots for a new account must be free before it arrives.
    */
   readonly leavesFree: boolean
 }
@@ -27,7 +27,7 @@ export class SlotPool {
   readonly #rules: SlotRules
   readonly #ownerOf: (lane: string) => number
   readonly #held = new Counts()
-  /** The part of them that bulk lanes hold, by account. */
+  /** Those of the held slots that bulk lanes hold, by account. */
   readonly #heldByBulk = new Counts()
 
   /** @param ownerOf the account that a lane's slots are counted for */
@@ -46,8 +46,8 @@ export class SlotPool {
   }
 
   /**
-   * How many more slots an account may take here, of `max` in total, for bulk or ordinary lanes. Negative when it has
-   * more than it may.
+   * How many more slots of the `max` here an account may take for bulk or ordinary lanes. Negative when it holds more
+   * than it may.
    * @param canUse whether an account could use a slot here: bulk lanes yield only to those that could
    */
   freeFor(owner: number, isBulk: boolean, max: number, canUse: (owner: number) => boolean = () => true): number {

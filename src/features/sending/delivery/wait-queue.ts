@@ -52,7 +52,10 @@ export class WaitQueue {
     return [...this.#ordinary.all(), ...this.#bulk.all()]
   }
 
-  /** Takes out the first lane of the next owner that has free slots; a bulk lane when no other can be served. */
+  /**
+   * Removes and returns the first lane of the next owner that has free slots; a bulk lane only when no other can be
+   * served.
+   */
   shift(hasFree: (owner: number, isBulk: boolean) => boolean): string | undefined {
     return this.#ordinary.shift((owner) => hasFree(owner, false)) ?? this.#bulk.shift((owner) => hasFree(owner, true))
   }

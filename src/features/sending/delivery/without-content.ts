@@ -16,14 +16,14 @@ export const CONTENT_HOLD_MS = hours(1)
 /** Open recipients read at once, and released in one transaction. */
 const BATCH_SIZE = 500
 
-/** Set while mail may wait for its content, so that the queue is scanned only when needed. */
+/** Whether mail may be waiting for its content; the queue is scanned only then. */
 const META_KEY = 'held_without_content'
 const NONE = '0'
 const SOME = '1'
-/** Only recipients that the running release has not reached yet. */
+/** A release is running: only recipients that it has not reached yet may still wait. */
 const RELEASING = '2'
 
-/** Holds a recipient whose content is missing. Returns until when; undefined when it does not wait. */
+/** Holds a recipient whose content is missing. Returns the end of the hold; undefined when it was not held. */
 export function holdWithoutContent(
   app: App,
   tx: Tx,
@@ -36,13 +36,13 @@ export function holdWithoutContent(
 }
 
 /**
- * Makes all mail due that waits for its content; resolves with the number of recipients. Mail still without content is
- * held again.
+ * Makes all mail that waits for its content due now. Resolves with the number of recipients. Mail whose content is
+ * still missing is held again.
  */
 export async function releaseWithoutContent(app: App): Promise<number> {
   if ((getMeta(app.db, META_KEY) ?? NONE) === NONE) return 0
   await app.commit.writeFromReserve((tx) => setMeta(tx.db, META_KEY, RELEASING))
-  // Mail that is held again during the release is due later.
+  // Excludes mail that is held again during the release, because it is due later.
   const lastAt = app.clock.now() + CONTENT_HOLD_MS
   let released = 0
   let place: QueuePosition | undefined = { lane: '', nextAt: 0, id: 0 }

@@ -174,7 +174,7 @@ class DeliveryWorker {
     post({ type: 'outcome', recipientId: job.recipientId, result, session })
   }
 
-  /** Waiting messages are taken out first, or they would get the connection of the first attempt that ends. */
+  /** Removes waiting messages first; otherwise they would get the connection of the first attempt that ends. */
   #cut(recipientIds: ReadonlySet<number>): void {
     for (const site of this.#sites.values())
       for (const { job } of takeWaiting(site, ({ job: { recipientId } }) => recipientIds.has(recipientId)))
@@ -200,7 +200,7 @@ function toFailureResult(error: unknown): AttemptResult {
     : { kind: 'broken', message: toPublicReason(error), detail }
 }
 
-/** Takes out the messages that wait at a site, all or the matching ones. */
+/** Removes and returns the messages that wait at a site: all, or the matching ones. */
 const takeWaiting = (
   { waiting, waitingBulk }: SiteQueue,
   isMatch = (_: ComposedMessage) => true,

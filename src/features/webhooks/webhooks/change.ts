@@ -33,7 +33,7 @@ const sql = prepareStatements((db) => ({
   insert: db.prepare(
     'INSERT INTO webhooks (uuid, account_id, url, events, secret, cursor_seq, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
   ),
-  // Always increases, even while the clock stands still: it shows an attempt that the webhook was changed since the
+  // Always increases, even while the clock stands still. A different value shows that the webhook was changed since an
   // attempt began.
   update: db.prepare(
     'UPDATE webhooks SET url = ?, events = ?, is_active = ?, updated_at = max(?, updated_at + 1) WHERE id = ?',
@@ -99,7 +99,7 @@ export async function changeWebhook(
   id: string,
   input: WebhookInput & { readonly isActive: boolean },
 ): Promise<Webhook> {
-  // The webhook of another account is a 404 whatever the input, without a DNS lookup.
+  // The webhook of another account is always a 404, whatever the input, and causes no DNS lookup.
   getWebhook(app.db, actor.accountId, id)
   const events = parseEvents(input.events)
   // Also when only the URL changes, because it decides where the bodies go.

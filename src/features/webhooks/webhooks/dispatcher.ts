@@ -89,7 +89,7 @@ export class WebhookDispatcher {
     this.#track(this.#loadAll([...new Set([...active, ...pending].map((row) => row.id))]))
   }
 
-  /** Loads in batches: each webhook begins an attempt, and thousands together would hold up everybody else. */
+  /** Loads in batches: each webhook begins an attempt, and thousands together would delay all other work. */
   async #loadAll(ids: readonly number[]): Promise<void> {
     for (const [index, id] of ids.entries()) {
       if (index > 0 && index % LOADED_PER_BATCH === 0) await yieldToEventLoop()

@@ -68,7 +68,7 @@ const preparePage = (db: Database, conditions: readonly string[]): Statement<Row
     `${SELECT} WHERE d.id IN (SELECT id FROM (${selectIds(conditions)} ORDER BY id DESC LIMIT ?3 OFFSET ?4)) ORDER BY d.id DESC`,
   )
 
-/** ?1 is there only to keep the numbers of the other parameters. */
+/** Uses ?1 only so that the other parameters have the same numbers as in the page query. */
 const prepareCount = (db: Database, conditions: readonly string[]): Statement<{ n: number }, (number | string)[]> =>
   db.prepare(`SELECT COUNT(*) AS n FROM (${selectIds(conditions)} LIMIT ?3) WHERE ?1 IS NOT NULL`)
 

@@ -173,7 +173,7 @@ function updateInboundEmail(
 /**
  * Records that an event could not be read, without counting a failure. It stays in the history, where it can be
  * replayed.
- * @param retryAt when it is read again, for a transient error; undefined: it is given up
+ * @param retryAt when to read it again after a transient error; undefined: never
  */
 export function writeUnreadable(
   app: App,

@@ -53,7 +53,7 @@ export class OwnFailureDetector {
       this.#report('own', reason)
       return true
     }
-    // The address may not be called, whatever the state of the network.
+    // Calls to the address are forbidden, so this is not a network failure.
     if (cause === 'refused') return false
     if (lastSuccessAt !== null && this.#app.clock.now() - lastSuccessAt < MAX_SUCCESS_AGE_MS)
       this.#silentHosts.add(new URL(url).hostname)

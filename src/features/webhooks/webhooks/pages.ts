@@ -65,11 +65,7 @@ export function webhookPages(app: App, people: AuthContext) {
     try {
       people.requireOwnHost(request)
       const actor = people.findActor(request)
-      if (!actor)
-        return new Response(null, {
-          status: 303,
-          headers: { ...OWN_FORM_HEADERS, location: toLoginPath(WEBHOOKS_PATH) },
-        })
+      if (!actor) return redirectToLogin()
       if (!hasScope(actor.scopes, 'webhooks:read'))
         throw new AppError(403, 'insufficient_role', 'Your role does not show webhooks; ask an owner or admin.')
       return await work(actor)
@@ -114,6 +110,10 @@ export function webhookPages(app: App, people: AuthContext) {
         }),
       { detail: { hide: true, ...acceptsBody('json-or-form') } },
     )
+}
+
+function redirectToLogin(): Response {
+  return new Response(null, { status: 303, headers: { ...OWN_FORM_HEADERS, location: toLoginPath(WEBHOOKS_PATH) } })
 }
 
 const MAX_FIELD_LENGTH = 1000

@@ -32,8 +32,8 @@ const READ_BATCH_SIZE = 5000
 /** Deliveries inserted in one transaction: a few milliseconds. */
 const WRITE_BATCH_SIZE = 200
 /**
- * How far an event's time may lie behind that of an earlier event: the time is taken before the event waits for its
- * transaction.
+ * How far an event's time may be before that of an earlier event. The time is read before the event waits for its
+ * transaction, so the order can differ.
  */
 const MAX_DISORDER_MS = minutes(1)
 

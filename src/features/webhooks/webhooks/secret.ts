@@ -1,6 +1,6 @@
 /**
- * @module Creates, seals, reveals and rotates the signing secret of a webhook. The secret is shown at creation, and
- * later only on the page of its team and to the operator.
+ * @module Creates, seals, reveals and rotates the signing secret of a webhook. The secret is shown at creation,
+ * and later only on the page /webhooks and to the operator.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'

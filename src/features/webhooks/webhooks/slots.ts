@@ -11,7 +11,7 @@ type ExtraLatencyClass = Exclude<LatencyClass, 'unproven'>
 
 /**
  * Concurrent attempts of all webhooks beyond the first of each, which is always allowed. Slow endpoints share their own
- * slots, or they would occupy those of all others.
+ * slots; otherwise they would occupy those of all others.
  */
 const MAX_EXTRA_ATTEMPTS: Readonly<Record<ExtraLatencyClass, number>> = { fast: 500, slow: 250 }
 /** The same per account, so that no tenant occupies all slots. */

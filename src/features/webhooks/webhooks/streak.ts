@@ -28,8 +28,8 @@ export class Streak {
   #backoffUntilMs = Number.NEGATIVE_INFINITY
 
   /**
-   * Restores failures and the remaining backoff from the row after a restart, or a service that crashes repeatedly
-   * would retry without a backoff.
+   * Restores failures and the remaining backoff from the row after a restart. Otherwise a service that crashes
+   * repeatedly would retry without a backoff.
    */
   constructor(
     { failureCount, lastFailureAt }: Pick<Webhook, 'failureCount' | 'lastFailureAt'>,

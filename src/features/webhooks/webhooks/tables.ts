@@ -55,7 +55,7 @@ export const inboundSecrets = sqliteTable('inbound_secrets', {
 
 /**
  * One event for one webhook: its attempts, and the time of the next. Written with the outcome of the first attempt;
- * until then the webhook's cursor stands before the event.
+ * until then the webhook's cursor is before the event.
  */
 export const webhookDeliveries = sqliteTable(
   'webhook_deliveries',

@@ -205,9 +205,9 @@ export class TaskRunner {
   }
 
   /**
-   * Writes an outcome, repeatedly while the database refuses. An error of this outcome alone holds up nothing else, and
-   * is given up after some tries. Undefined when given up or when the service is stopping; the next start repeats the
-   * attempt.
+   * Writes an outcome, repeatedly while the database refuses. An error of this outcome alone delays nothing else, and
+   * the write is abandoned after MAX_ATTEMPTS. Undefined when abandoned or when the service is stopping; the next start
+   * repeats the attempt.
    */
   #store<T>(write: () => Promise<T>): Promise<T | undefined> {
     return this.#retries.store(write, (error, failures): WriteFailure => {

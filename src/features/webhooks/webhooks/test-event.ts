@@ -40,7 +40,7 @@ const sql = prepareStatements((db) => ({
 
 /**
  * Queues a test event for the webhook, active or not. Throws 404, and 429 `too_many_tests` for the sixth within a
- * minute, whoever sent the others.
+ * minute, counting the tests of all users, keys and the operator.
  * @param find finds the webhook of `id`
  * @returns the payload, and the public id of its delivery
  */
@@ -77,7 +77,7 @@ export function sendTestEvent(
 export function requireTestAllowed(tx: Tx, webhookId: number, now: Millis): void {
   const recent = sql(tx.db)
     .recent.all(webhookId, TEST_EVENT, now - WINDOW_MS, MAX_TESTS)
-    // Tests from before the clock was set back do not count, or no test would be possible until the clock catches up.
+    // Tests from before the clock was set back do not count; otherwise no test could be sent until it catches up.
     .filter(({ createdAt }) => createdAt <= now)
   const oldest = recent.at(-1)
   if (!oldest || recent.length < MAX_TESTS) return

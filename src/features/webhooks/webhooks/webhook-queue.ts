@@ -51,7 +51,7 @@ const sql = prepareStatements((db) => ({
   ofRoute: db.prepare<{ seq: number }, [number, number, number, number]>(
     'SELECT event_seq AS seq FROM inbound_emails WHERE route_id = ? AND event_seq > ? AND event_seq <= ? ORDER BY event_seq LIMIT ?',
   ),
-  told: db.prepare<{ seq: number }, [number, number]>(
+  withDelivery: db.prepare<{ seq: number }, [number, number]>(
     'SELECT DISTINCT seq FROM webhook_deliveries WHERE webhook_id = ? AND seq > ?',
   ),
   due: db.prepare<StoredRow, [number, number, number, number]>(
@@ -183,8 +183,8 @@ export class WebhookQueue {
   }
 
   /**
-   * Takes the first event that waits neither for its time nor for another of its recipient. The hold of a new email's
-   * events delays no others: an open of an older email is delivered before them.
+   * Takes the first event that waits neither for its time nor for another event of its recipient. The hold of a new
+   * email's events delays no others: an open of an older email is delivered before them.
    * @returns without such an event, when the next may begin; undefined: not before an attempt in flight has ended
    */
   #takeFirstReady(now: Millis): WaitingEvent | Millis | undefined {
@@ -226,7 +226,7 @@ export class WebhookQueue {
     return true
   }
 
-  /** The same for the mail of a route, whatever else happens in the account. */
+  /** The same for the mail of a route; reads only that, even if the account has many other events. */
   #readRoute(routeId: number, durableSeq: number): true {
     const rows = sql(this.#db).ofRoute.all(routeId, this.#readSeq, durableSeq, PAGE_SIZE)
     this.rowsRead += rows.length
@@ -271,7 +271,7 @@ export class WebhookQueue {
   }
 
   /**
-   * The next stored delivery that may begin now: tests first, because somebody waits for them, then the one due longest
+   * The next stored delivery that may begin now: tests first, because a user waits for them, then the one due longest
    * whose recipient has no attempt in flight. Only tests for a webhook that is inactive or backing off.
    */
   nextStored(now: Millis, isBackingOff = false): DueDelivery | undefined {
@@ -319,7 +319,7 @@ export class WebhookQueue {
 /** Events after `seq` that have a delivery. */
 const findSeqsAfter = (db: Database, webhookId: number, seq: number): number[] =>
   sql(db)
-    .told.all(webhookId, seq)
+    .withDelivery.all(webhookId, seq)
     .map((row) => row.seq)
 
 const isBeyondRetrySchedule = (at: Millis, now: Millis): boolean => at - now > MAX_DELAY_MS

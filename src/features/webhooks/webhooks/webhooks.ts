@@ -79,7 +79,7 @@ const statsSql = prepareStatements((db) => ({
 
 const NO_WEBHOOKS = { total: 0, offByFailures: 0, failing: 0, maxFailures: 0 }
 
-/** Numbers of an account's webhooks, including those of its inbound routes, and of their failures. */
+/** Counts an account's webhooks, including those of its inbound routes, and their failures. */
 export const readWebhookStats = (db: Database, accountId: number) =>
   statsSql(db).ofAccount.get(accountId) ?? NO_WEBHOOKS
 

@@ -146,10 +146,16 @@ describe('POST /v1/emails/broadcast', () => {
   })
 
   const refused: [string, Json, number, string, ...string[]][] = [
-    ['no list of that id', { contact_list_id: '01234567-89ab-7def-8123-456789abcdef' }, 404, 'contact_list_not_found'],
-    ['what is no id', { contact_list_id: 'news' }, 404, 'contact_list_not_found'],
+    ['an unknown list id', { contact_list_id: '01234567-89ab-7def-8123-456789abcdef' }, 404, 'contact_list_not_found'],
+    ['a malformed list id', { contact_list_id: 'news' }, 404, 'contact_list_not_found'],
     ['a sender that is no address', { from_address: 'Ada' }, 422, 'invalid_address', 'from_address'],
-    ['a domain of others', { from_address: 'ada@others.test' }, 422, 'domain_not_found', 'from_address'],
+    [
+      'a domain that the account does not have',
+      { from_address: 'ada@others.test' },
+      422,
+      'domain_not_found',
+      'from_address',
+    ],
     ['no subject', { subject: '' }, 422, 'validation_failed', 'subject'],
     ['a subject of white space', { subject: ' \t' }, 422, 'validation_failed', 'subject'],
     ['a subject of two lines', { subject: 'Hello\r\nBcc: eve@evil.test' }, 422, 'validation_failed', 'subject'],
@@ -160,7 +166,13 @@ describe('POST /v1/emails/broadcast', () => {
     ['an unknown template', { template_alias: 'nothing' }, 422, 'template_not_found', 'template_alias'],
     ['data that is no map', { template_data: ['x'] }, 422, 'validation_failed', 'template_data'],
     ['too much data', { template_data: { x: 'x'.repeat(65_536) } }, 422, 'validation_failed', 'template_data'],
-    ['a header of ours', { headers: { 'List-Unsubscribe': 'x' } }, 422, 'reserved_header', 'headers.List-Unsubscribe'],
+    [
+      'a header that the service sets',
+      { headers: { 'List-Unsubscribe': 'x' } },
+      422,
+      'reserved_header',
+      'headers.List-Unsubscribe',
+    ],
     ['too many tags', { tags: Array.from({ length: 21 }, String) }, 422, 'validation_failed', 'tags'],
     ['a wrong Reply-To', { reply_to: 'nobody' }, 422, 'invalid_address', 'reply_to'],
     ['a time that is past', { send_at: '2020-01-01T00:00:00Z' }, 422, 'invalid_send_at', 'send_at'],

@@ -26,7 +26,7 @@ test.each([
   }).toEqual({ lane, destination, accountId: 7, label, isBulk: mail.isBulk })
 })
 
-/** Of an account other than that of the bulk lanes. */
+/** A lane of another account than that of the bulk lanes. */
 const ORDINARY = '9:x.test'
 const BULK = 'bulk:1:x.test'
 
@@ -40,7 +40,7 @@ describe('slots', () => {
     return { sites: new Sites({ clock, deliveryConcurrency, connectionsPerSite, ownerOf, wake }), woken }
   }
 
-  test('bulk mail uses four fifths of a site and never the last slot, whoever uses the others', () => {
+  test('bulk mail uses at most four fifths of the slots of a site, and never the last free ones', () => {
     const { sites } = sitesFor(500, 10)
     const site = sites.getSite('mx.test')
     const capacity = () => [sites.capacityOfSite(site, ORDINARY), sites.capacityOfSite(site, BULK)]
@@ -80,7 +80,7 @@ describe('slots', () => {
     expect([sites.slotsFor('bulk:1:x.test'), sites.slotsFor('1:x.test')]).toEqual([0, 10])
   })
 
-  test.each([1, 2, 3])('bulk mail has one of %d slots', (slots) => {
+  test.each([1, 2, 3])('bulk mail gets one of %d slots', (slots) => {
     const { sites } = sitesFor(slots, 10)
     expect(sites.slotsFor(BULK)).toBe(1)
   })
@@ -147,7 +147,7 @@ describe('slots', () => {
   })
 
   test.each(['', 'bulk:'])(
-    'while lanes %sof several accounts want slots of a site, none has more than its part, and they take turns',
+    'while lanes %sof several accounts wait for slots of a site, no account gets more than its share, and accounts take turns',
     (kind) => {
       const { sites, woken } = sitesFor(500, kind === '' ? 8 : 10)
       const site = sites.getSite('mx.test')
@@ -162,18 +162,18 @@ describe('slots', () => {
       acquire(6, slower)
       for (const lane of [slow, slower, quick]) sites.waitForSite(site, lane)
       acquire(-3, slow)
-      // Two share sixteen, and one of them has thirteen; a third may have a third, limited to the free ones.
+      // Two accounts share 16 slots, and one holds 13, five more than its half. Others are limited to the free three.
       expect(capacities()).toEqual([-5, -5, 3, 3])
       sites.offerSlots()
       expect(woken).toEqual([quick])
       sites.leaveQueues(quick)
       acquire(3, quick)
-      // No other lane wants any now.
+      // No other account waits for slots now.
       acquire(-2, quick)
       expect(capacities()).toEqual([2, 2, 2, 2])
       for (const lane of [quick, last]) sites.waitForSite(site, lane)
       acquire(-8, slow)
-      // Each of three has at most six: one has five, one has one.
+      // Each of three accounts may hold six: the first holds five, the second one.
       expect(capacities()).toEqual([1, 1, 5, 6])
       for (let turn = 0; turn < 4; turn++) sites.offerSlots()
       expect(woken.slice(1)).toEqual([slow, quick, last, slower])
@@ -201,14 +201,14 @@ describe('slots', () => {
     expect(500 - sites.inFlight).toBe(11)
   })
 
-  test('an account has excess slots when others arrived since then and fewer than a quarter are free', () => {
+  test('an account has excess slots when others arrived after it and fewer than a quarter are free', () => {
     const { sites } = sitesFor(500, 10)
     const excess = () => ['1', '2', '3'].map((account) => sites.countExcess(Number(account)))
     sites.acquireSlots(createDestination('a.test'), 250, '1:a.test')
     sites.acquireSlots(createDestination('b.test'), 96, '2:b.test')
     expect(excess()).toEqual([0, 0, 0])
     sites.acquireSlots(createDestination('c.test'), 47, '3:c.test')
-    // An account may have 159 of 357 slots that no other has, and 71 of 203.
+    // The others leave account 1 357 slots, of which it may hold 159, and account 2 203, of which it may hold 71.
     expect(excess()).toEqual([91, 25, 0])
   })
 

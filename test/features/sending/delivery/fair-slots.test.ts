@@ -95,7 +95,7 @@ const waitForSettled = (flow: MailFlow): Promise<true> =>
 
 describe('while an account sends to silent servers', () => {
   // Proves: delivery-22
-  test('it has half of all slots, and mail of others is delivered', async () => {
+  test('it gets half of all slots, and mail of others is delivered', async () => {
     await using server = await startSilentServer('body')
     const silent = createDomains('silent', 40)
     const others = createDomains('good', 5)
@@ -118,7 +118,7 @@ describe('while an account sends to silent servers', () => {
   })
 
   // Proves: delivery-22
-  test('two of them share the slots, and the mail of a third is delivered', async () => {
+  test('two such accounts share the slots, and the mail of a third is delivered', async () => {
     await using server = await startSilentServer('body')
     const silent = createDomains('silent', 40)
     await using flow = await startMailFlow({
@@ -131,7 +131,7 @@ describe('while an account sends to silent servers', () => {
       await attack(...silent.map((domain) => `${name}@${domain}`))
       await eventually(() => countInFlight(flow, 'silent') >= 10)
     }
-    // Ten of the first; the second may have four of the ten that are left.
+    // The first account holds ten; the second may hold four of the remaining ten.
     await eventually(() => countInFlight(flow, 'silent') === 14)
     const sent = await flow.send({ to: 'bob@good.test' })
     expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
@@ -165,7 +165,7 @@ describe('while an account sends to silent servers', () => {
   })
 
   // Proves: delivery-22
-  test('sites at one address have a quarter of all slots, of which an account has half', async () => {
+  test('sites at one address get a quarter of all slots, and one account half of that', async () => {
     await using server = await startSilentServer('body')
     const silent = createDomains('silent', 40)
     await using flow = await startMailFlow({
@@ -219,7 +219,7 @@ test('100 messages of an account to a domain do not delay one of another account
   expectBalanced(flow.service)
 })
 
-/** At twice its size in memory, it uses the limit of an account for 16 MiB. */
+/** Over 1 MiB. It uses twice that in memory: the limit of an account when the budget is 16 MiB. */
 const LARGE_TEXT = 'A line of a long letter.\n'.repeat(MiB / 25 + 1)
 const SMALL_MEMORY = { TASSIS_WORKERS: '2', TASSIS_MEMORY_BUDGET: '16 MiB' }
 
@@ -281,7 +281,7 @@ describe('while large messages wait for silent servers', () => {
     expectBalanced(flow.service)
   })
 
-  test('an attempt without a begun message is ended after a minute if large mail of its account waits for memory', async () => {
+  test('an attempt whose message has not begun is ended after a minute if large mail of its account waits for memory', async () => {
     await using server = await startSilentServer('rcpt')
     const clock = new ManualClock(START)
     await using flow = await startMailFlow({
@@ -308,7 +308,7 @@ describe('while large messages wait for silent servers', () => {
   })
 })
 
-describe('an attempt whose slot is wanted', () => {
+describe('an attempt whose slot other mail waits for', () => {
   test('is ended while it dials, and causes no backoff of the site', async () => {
     const { promise: spoken, resolve: speak } = Promise.withResolvers<void>()
     let waiting = 0

@@ -10,7 +10,7 @@ const UNNAMED_EMAILS = 1_000_000
 /** Accounts above this number are its sub-accounts. */
 const SUB_ACCOUNTS = 1000
 
-/** Only these fields count. */
+/** The queue reads only these fields. */
 const createJob = (
   sizeBytes: number,
   { accountId = ids, emailId = UNNAMED_EMAILS + ids, isBodyShared = true } = {},
@@ -111,7 +111,7 @@ test('a started job blocks jobs that wait for its memory: of other accounts, or 
   ])
 })
 
-test('a body is not held for further recipients while others wait for its memory', () => {
+test('a body is not kept in memory for more recipients while other mail waits for its memory', () => {
   const { queue, started, end } = startQueue(16 * MiB)
   const email = { accountId: 1, emailId: 7 }
   queue.enqueue('first', createJob(3 * MiB, email))

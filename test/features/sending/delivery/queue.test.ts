@@ -37,7 +37,7 @@ function createGate(): { readonly open: () => void; readonly opened: Promise<voi
 }
 
 describe('slots of the queue', () => {
-  test('a lane does not wait for the message of another lane while its site has room', async () => {
+  test('a lane does not wait for the message of another lane while its site has capacity', async () => {
     const held = createGate()
     await using server = await startScriptedSmtp({
       rcpt: async (line) => {
@@ -53,7 +53,7 @@ describe('slots of the queue', () => {
     expectBalanced(flow.service)
   })
 
-  test('never more messages are in delivery than allowed, however many lanes become due at once', async () => {
+  test('no more messages are in delivery than allowed, however many lanes become due at the same time', async () => {
     const held = createGate()
     await using server = await startScriptedSmtp({
       body: async () => {
@@ -99,7 +99,7 @@ describe('slots of the queue', () => {
       expect((await flow.settled(one)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
   })
 
-  test('a claim that the database refuses strands no lane that found its slots taken', async () => {
+  test('when the database refuses a claim, lanes that found no free slot still get their turn', async () => {
     await using server = await startScriptedSmtp()
     await using flow = await startMailFlow({
       zone: sharedHost('one.test', 'two.test', 'three.test'),

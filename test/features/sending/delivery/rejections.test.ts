@@ -80,7 +80,7 @@ describe('a site backoff', () => {
     const sent = await Promise.all(Array.from({ length: 20 }, (_, i) => flow.send({ to: `r${i}@${DOMAIN}` })))
     await eventually(() => flow.service.delivery?.scheduler.states()[0]?.reason.includes('is in backoff until'))
     isBusy = false
-    // None while an attempt is in flight: those that take a minute lose their slot.
+    // Never moves the clock while an attempt is in flight, because after a minute it would lose its slot.
     await eventually(() => {
       if (flow.service.delivery?.scheduler.inFlight === 0) clock.advance(seconds(10))
       return flow.app.db.query('SELECT 1 FROM recipients WHERE next_at IS NOT NULL').get() === null
@@ -102,7 +102,7 @@ test.each([
   ['451 4.3.0 later', 'mail', false],
   ['451 later', 'mail', false],
   ['554 5.7.1 No', 'mail', false],
-] as const)('%s at %s speaks of the site: %p', (line, phase, expected) => {
+] as const)('%s at %s rejects the connection, not only this mail: %p', (line, phase, expected) => {
   const reply = makeReply(Number(line.slice(0, 3)), [line.slice(4)])
   expect(findSiteRejection({ kind: 'refused', phase, reply }) !== undefined).toBe(expected)
 })
@@ -143,7 +143,7 @@ describe('a host that rejects with a 4xx', () => {
   })
 
   // Proves: delivery-2
-  test('defers after three of them, with the reply of the last', async () => {
+  test('and two more like it defer the mail, with the reply of the last', async () => {
     await using hosts = await startHosts(
       [1, 2, 3, 4, 5].map((n): SmtpScript => ({ rcpt: `450 4.2.0 Greylisted by ${n}` })),
     )
@@ -155,7 +155,7 @@ describe('a host that rejects with a 4xx', () => {
     expectBalanced(flow.service)
   })
 
-  test('and a next one that accepts no connection: the rejection is reported, and no backoff begins', async () => {
+  test('is followed by one that accepts no connection: the rejection is reported, and no backoff begins', async () => {
     await using hosts = await startHosts([{ rcpt: '450 4.2.0 Greylisted' }])
     // No server listens at the second address.
     await using flow = await startMailFlow({ zone: createZone(2), smtpPort: hosts.port })

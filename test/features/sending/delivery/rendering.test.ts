@@ -43,7 +43,7 @@ describe('the render queue', () => {
     expect(begun.slice(32)).toEqual(['1.9', '5.1', '2.9', '5.2'])
   })
 
-  test('frees each place once, and begins no owner that left', () => {
+  test('frees each slot once, and begins no job that has left the queue', () => {
     const { line, begun, enter } = lineOf()
     enter(1, 10)
     expect([line.has('1.1'), line.has('1.10'), begun.length]).toEqual([true, true, 8])

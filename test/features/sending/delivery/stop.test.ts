@@ -133,8 +133,8 @@ test('a begun message without a reply within a minute is uncertain', async () =>
 })
 
 test.each([
-  ['until the database takes it', true],
-  ['for a minute, and then it is for the next start to say uncertain', false],
+  ['until the database accepts it', true],
+  ['for a minute; the next start makes the recipient uncertain', false],
 ])('when stopped while the database refuses a known outcome, the write is retried %s', async (_, recovers) => {
   const clock = new ManualClock(START)
   await using server = await startScriptedSmtp()

@@ -62,7 +62,7 @@ test('a Worker that dies leaves begun messages uncertain and defers the others',
   expectBalanced(flow.service)
 })
 
-test('a Worker that dies while the start is being stored leaves the message uncertain, never sent twice', async () => {
+test('a Worker that dies while the start of a message is being stored leaves it uncertain, never sent twice', async () => {
   onStart = (worker) =>
     worker.addEventListener('message', ({ data }) => {
       if (workers.length === 1 && String(data).includes('"begin"')) worker.terminate()

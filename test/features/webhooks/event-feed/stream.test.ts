@@ -545,7 +545,7 @@ describe('streams have limits', () => {
     expect(await areSlotsFree(service)).toBe(true)
   })
 
-  test(`there are ${MAX_STREAMS} in all; the next is a 429, until one that nobody takes from is given up`, async () => {
+  test(`there are ${MAX_STREAMS} in all; the next is a 429, until one whose client does not read is closed`, async () => {
     await using service = await createStreamApi()
     const { app, actor, clock } = service
     const streams = createFeedStreams(app, new AbortController().signal)

@@ -418,7 +418,7 @@ describe('the inbound secret', () => {
     ])
   })
 
-  test('that is rotated during an attempt makes its outcome not count, even while the clock stands still', async () => {
+  test('that is rotated during an attempt means that its outcome does not count, even while the clock stands still', async () => {
     await using service = await startRouteService()
     const { app, actor, receiver, addRoute, arrive } = service
     const gate = Promise.withResolvers<void>()

@@ -455,7 +455,7 @@ describe('an endpoint that does not respond', () => {
 
 describe('a restart', () => {
   // Proves: notify-16
-  test('repeats attempts in flight, and nothing that has its row', async () => {
+  test('repeats attempts in flight, but none whose outcome is stored', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     await recordMany(service, 1)
@@ -464,7 +464,7 @@ describe('a restart', () => {
     service.receiver.answer((request) => (parseEvent(request)['email_id'] === held.id ? 'hang' : {}))
     await service.tell(held, 'sent')
     await recordMany(service, 3)
-    // The three behind it have their rows, so the cursor stands before the held ones.
+    // The three later events have their rows; the cursor is still before the held one.
     await eventually(() => service.deliveries(webhook).length === 4)
     await service.webhooks?.stop(0)
     service.receiver.answer({})

@@ -58,7 +58,7 @@ describe('slow endpoints', () => {
     expect(countAcquired(new Slots(2), createQueues(1, 1, { pace: 'slow' }))).toEqual([2])
   })
 
-  test('have 250 extra ones over all accounts', () => {
+  test('have at most 250 extra attempts over all accounts', () => {
     const slots = new Slots(30)
     const all = Array.from({ length: 30 }, (_, n) => createQueues(3, n, { pace: 'slow' })).flat()
     countAcquired(slots, all)

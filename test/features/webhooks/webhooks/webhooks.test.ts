@@ -380,7 +380,7 @@ test('the dispatcher is notified of every stored change of a webhook', async () 
   expect(told).toEqual([row, row, row, row])
 })
 
-test('an account has at most 100 webhooks; a deleted one frees its place', async () => {
+test('an account has at most 100 webhooks; a deleted one does not count', async () => {
   await using service = await createWebhookApi()
   const { api, addWebhook } = service
   const { id } = await addWebhook()
