@@ -132,14 +132,18 @@ export async function retryUnparsed(app: App, parser: Parser, id: string): Promi
 
 /**
  * Processes operator mail again as if it had just arrived: a bounce, complaint or unsubscribe that was given up takes
- * effect, and other mail becomes operator mail again. Throws 404 for an unknown id, 409 when none of its addresses is
- * ours any more.
+ * effect, and other mail becomes operator mail again. Throws 404 for an unknown id; 409 when none of its addresses is
+ * ours any more, or when one cannot receive now: processing only the others would lose its copy.
  */
 export async function retryOperatorMail(app: App, id: string): Promise<void> {
   const decide = createRecipientDecider(app)
   await app.commit.writeFromReserve((tx) => {
     const { rcptTo, createdAt: receivedAt, ...mail } = removeOperatorMailForRetry(tx, id)
-    const destinations = rcptTo.map(decide).filter((found) => 'kind' in found)
+    const decisions = rcptTo.map(decide)
+    const refused = decisions.findIndex((decision) => 'code' in decision && decision.code < 500)
+    if (refused >= 0)
+      throw conflict('mailbox_full', `The mailbox ${rcptTo[refused]} is full. Retry after its owner has read messages.`)
+    const destinations = decisions.filter((found) => 'kind' in found)
     if (destinations.length === 0)
       throw conflict('no_destination', 'None of the recipient addresses belongs to this host any more.')
     // The HELO name is not stored: authentication works without it.
