@@ -18,6 +18,12 @@ export interface SubmitJob {
   readonly places: readonly number[]
 }
 
+/**
+ * Each connection comes from an address of its own where the loopback network has more than one: the service limits the
+ * unprocessed messages of a network, and one network alone would reach that limit.
+ */
+const HAS_LOOPBACK_NETWORK = process.platform === 'linux'
+
 const END_OF_DATA = Buffer.from('\r\n.\r\n')
 
 /** Submits each message once; resolves when the last 250 has arrived. Rejects when a connection is lost. */
@@ -28,8 +34,9 @@ export async function runSubmit(job: SubmitJob, clock: Clock): Promise<LoadResul
   let refused = 0
   const startedMs = clock.monotonicMs()
 
-  const session = async (): Promise<void> => {
-    const socket = connect({ host: '127.0.0.1', port: job.port, noDelay: true })
+  const session = async (_: unknown, index: number): Promise<void> => {
+    const localAddress = HAS_LOOPBACK_NETWORK ? `127.0.0.${2 + (index % 250)}` : '127.0.0.1'
+    const socket = connect({ host: '127.0.0.1', port: job.port, localAddress, noDelay: true })
     const replies = createReplyReader(socket)
     await replies(1)
     socket.write('EHLO hander.bench.test\r\n')
@@ -58,6 +65,7 @@ export async function runSubmit(job: SubmitJob, clock: Clock): Promise<LoadResul
 /** Returns a function that waits for `count` replies and returns the last. */
 function createReplyReader(socket: Socket): (count: number) => Promise<string> {
   let text = ''
+  let lastReply = ''
   let wake = () => {}
   let failed: Error | undefined
   socket.setEncoding('latin1')
@@ -66,17 +74,17 @@ function createReplyReader(socket: Socket): (count: number) => Promise<string> {
     wake()
   })
   const fail = (reason: string) => {
-    failed ??= new Error(`the benchmark lost a connection: ${reason}`)
+    failed ??= new Error(`the benchmark lost a connection: ${reason}; last reply: ${lastReply.trimEnd() || 'none'}`)
     wake()
   }
   socket.on('error', (error) => fail(error.message))
   socket.on('close', () => fail('closed'))
   return async (count) => {
-    for (let last = ''; ; ) {
+    for (;;) {
       for (let match = LAST_LINE.exec(text); match; match = LAST_LINE.exec(text)) {
         text = text.slice(match.index + match[0].length)
-        last = match[0]
-        if (--count === 0) return last
+        lastReply = match[0]
+        if (--count === 0) return lastReply
       }
       if (failed) throw failed
       await new Promise<void>((resolve) => {
