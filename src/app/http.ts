@@ -67,10 +67,12 @@ import { webhookPages } from '#features/webhooks/webhooks/pages.ts'
 import { webhookRoutes } from '#features/webhooks/webhooks/routes.ts'
 import { readWebhookStats } from '#features/webhooks/webhooks/webhooks.ts'
 import { docsRoutes } from '#platform/http/docs.ts'
+import { iconRoute } from '#platform/http/icon.ts'
 import { BunHttpServer, type HttpServer } from '#platform/http/server.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
 import type { OpenedApp } from './create.ts'
+import { dashboardRoutes } from './dashboard/routes.ts'
 
 const API_INFO = {
   title: 'Tassis',
@@ -197,6 +199,8 @@ export function createRoutes(
     ...routes,
     ...(isCapturePageShown ? [capturedPages(captures)] : []),
     ...(isBillingConfigured(app.config) ? [billingPages(app)] : []),
+    iconRoute(),
+    ...(app.config.dashboard ? [dashboardRoutes(people)] : []),
     tlsPages(app),
     trackingPages(app),
     unsubscribePages(app),

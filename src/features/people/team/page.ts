@@ -4,7 +4,7 @@
  */
 import { type Html, type HtmlValue, html, htmlPage } from '#platform/http/html.ts'
 import type { Proof } from './join.ts'
-import { JOIN_PATH, LOGIN_PATH, LOGOUT_PATH, RESET_PATH, WEBHOOKS_PATH } from './links.ts'
+import { DASHBOARD_PATH, JOIN_PATH, LOGIN_PATH, LOGOUT_PATH, RESET_PATH, WEBHOOKS_PATH } from './links.ts'
 import { MAX_PASSWORD_LENGTH, MIN_PASSWORD_LENGTH } from './passwords.ts'
 
 /** What was wrong with the submitted form, in one sentence. */
@@ -115,13 +115,15 @@ export interface SignedInView {
   readonly accountName: string
   readonly role: string
   readonly csrfToken: string
+  readonly hasDashboard: boolean
 }
 
-export const signedInPage = ({ email, accountName, role, csrfToken }: SignedInView): Html =>
+export const signedInPage = ({ email, accountName, role, csrfToken, hasDashboard }: SignedInView): Html =>
   userPage(
     'You are signed in',
     html`<p>As <strong>${email}</strong>, ${role} of <strong>${accountName}</strong>.</p>
-<p><a href="${WEBHOOKS_PATH}">Webhook signing secrets</a></p>
+${hasDashboard && html`<p><a href="${DASHBOARD_PATH}">Dashboard</a></p>
+`}<p><a href="${WEBHOOKS_PATH}">Webhook signing secrets</a></p>
 <p><a href="/docs">API documentation</a></p>
 <form class="quiet" method="post" action="${LOGOUT_PATH}">
 ${hiddenField('csrf_token', csrfToken)}

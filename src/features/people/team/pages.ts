@@ -12,7 +12,7 @@ import { clientIpOf } from '#platform/http/request-context.ts'
 import type { AuthContext } from './auth-context.ts'
 import { findInvitation } from './invitations.ts'
 import { findRequiredProof, join } from './join.ts'
-import { JOIN_PATH, LOGIN_PATH, LOGOUT_PATH, RESET_PATH, toPathAfterLogin } from './links.ts'
+import { JOIN_PATH, LOGIN_PATH, LOGOUT_PATH, RESET_PATH, toPathAfterLogin, toStartPath } from './links.ts'
 import { login, logout, requireActorUser } from './login.ts'
 import {
   errorPage,
@@ -111,6 +111,7 @@ class TeamPages {
         accountName: account?.name ?? '',
         role: actor.role ?? '',
         csrfToken: getCsrfToken(this.#app, requireSessionId(actor)),
+        hasDashboard: this.#app.config.dashboard,
       }),
     )
   }
@@ -139,7 +140,7 @@ export function teamPages(app: App, auth: AuthContext) {
       ({ request, query }) =>
         pages.handleGet(request, () => {
           const actor = auth.findActor(request)
-          const next = toPathAfterLogin(readField(query, 'next'))
+          const next = toPathAfterLogin(app.config, readField(query, 'next'))
           if (!actor) return ownFormResponse(loginPage({ next }))
           return next === LOGIN_PATH ? pages.toSignedInResponse(actor) : redirectTo(next)
         }),
@@ -149,13 +150,13 @@ export function teamPages(app: App, auth: AuthContext) {
       LOGIN_PATH,
       ({ request, body }) => {
         const email = readField(body, 'email')
-        const next = toPathAfterLogin(readField(body, 'next'))
+        const next = toPathAfterLogin(app.config, readField(body, 'next'))
         return pages.handlePost(
           request,
           async () => {
             const input = { email, password: readField(body, 'password'), code: readField(body, 'code') }
             const { token } = await login(app, auth.attempts, input, auth.readBrowser(request))
-            return redirectTo(next, toCookieHeader(app, token))
+            return redirectTo(next === LOGIN_PATH ? toStartPath(app.config) : next, toCookieHeader(app, token))
           },
           (message) => loginPage({ email, next, message }),
         )
@@ -245,7 +246,7 @@ export function teamPages(app: App, auth: AuthContext) {
               auth.readBrowser(request),
               pages.findVerifiedActor(request, body),
             )
-            return redirectTo(LOGIN_PATH, toCookieHeader(app, signedIn.token))
+            return redirectTo(toStartPath(app.config), toCookieHeader(app, signedIn.token))
           },
           (message) => pages.renderInvitation(token, auth.findActor(request), { message, name }),
         )
