@@ -102,7 +102,10 @@ const CORRUPTIONS: readonly (readonly [rule: string, sql: string])[] = [
      VALUES (x'00', 1, 1, 'a', 'sender.test', 1, 1);
      INSERT INTO mailbox_contacts (mailbox_id, address, message_count, last_message_at) VALUES (1, 'a@b.test', 1, 1)`,
   ],
-  ['every email is in the search index, and nothing else is', 'DELETE FROM email_search WHERE rowid = 1'],
+  [
+    'every email up to the last indexed one is in the search index, and nothing else is',
+    'DELETE FROM email_search WHERE rowid = 1',
+  ],
   [
     'the search index contains exactly the mailbox messages',
     "INSERT INTO mailbox_search (rowid, mailbox, subject, sender, body) VALUES (7, 'm1', '', '', '')",
