@@ -201,7 +201,8 @@ export class InboundServer {
     const { onWarning, onDebug, clock } = this.#options
     socket.on('error', () => {})
     if (reason === 'all') onWarning('connections refused', 'connection limit reached')
-    else onDebug('connection refused', `${socket.remoteAddress} has reached its connection limit`)
+    else if (reason === 'network')
+      onDebug('connection refused', `${socket.remoteAddress} has reached its connection limit`)
     if (reason === 'gone' || !this.#tryLinger(socket)) {
       socket.destroy()
       return
