@@ -44,7 +44,7 @@ export const broadcastProgress = queryRule({
     WHERE state <> ${BROADCAST_STATES.indexOf('fixing')}
       AND (handed + out + waiting <> total OR completed IS NOT handed OR failed IS NOT out)`,
   describe: (r) =>
-    `broadcast ${r['broadcast']}: of ${r['total']} recipients ${r['handed']} are enqueued, ${r['out']} skipped and ${r['waiting']} waiting; its operation has ${r['completed']} and ${r['failed']}`,
+    `broadcast ${r['broadcast']}: of ${r['total']} recipients ${r['handed']} are enqueued, ${r['out']} skipped and ${r['waiting']} waiting; its operation has ${r['completed']} completed and ${r['failed']} failed`,
 })
 
 export const broadcastEmails = queryRule({

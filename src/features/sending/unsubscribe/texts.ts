@@ -19,11 +19,11 @@ export interface Texts {
   readonly thisSender: string
   readonly thisSenderAtStart: string
 
-  /** The mail of a link, as it follows "gets no more": all of it, a part, a part with a name. */
+  /** The mail of a link, as in "gets no more {mail}": all of it, a part, a part with a name. */
   readonly noMoreAll: string
   readonly noMorePart: string
   readonly noMoreNamed: string
-  /** The same as it follows "gets as before". */
+  /** The mail of a link, as in "gets {mail} as before". */
   readonly asBeforeAll: string
   readonly asBeforePart: string
   readonly asBeforeNamed: string

@@ -275,7 +275,7 @@ describe('the buttons of the page', () => {
     },
   )
 
-  test('are in the audit log; resubscribing does nothing without an unsubscription', async () => {
+  test('are recorded in the audit log; resubscribing does nothing without an unsubscription', async () => {
     const path = await service.link()
     await pressButton(service, path, 'resubscribe')
     expect(service.auditRows()).toEqual([])
@@ -436,7 +436,7 @@ test("a page is in the reader's language, and declares it; its buttons send the 
 
 describe('without rows', () => {
   // Proves: suppress-12
-  test('a link works after its email was deleted: a suppression and an audit entry, but no event, since events belong to emails', async () => {
+  test('a link works after its email was deleted: it writes a suppression and an audit entry, but no event, since events belong to emails', async () => {
     const path = await service.link({ stream: 'news' })
     service.app.db.run('DELETE FROM recipients')
     service.app.db.run('DELETE FROM emails')
