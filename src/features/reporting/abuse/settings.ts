@@ -31,7 +31,12 @@ export const abuseWatchSettings = {
     1_000_000,
     'Number of domains registered within an hour at which an account is paused.',
   ),
-  abuseKeysPerHour: integer(30, 1, 1_000_000, 'Number of API keys created within an hour at which an account is paused.'),
+  abuseKeysPerHour: integer(
+    30,
+    1,
+    1_000_000,
+    'Number of API keys created within an hour at which an account is paused.',
+  ),
   abuseSubAccountsPerHour: integer(
     20,
     1,
