@@ -1,6 +1,6 @@
 /**
- * @module The pages behind a confirmation link. Pure: from values to HTML without scripts. The first page asks, and its
- * button confirms; opening it changes nothing. Loads nothing from another host.
+ * @module The pages behind a confirmation link. Pure: from values to HTML without scripts. The first page asks for a
+ * confirmation, and its button confirms; opening the page changes nothing. The pages load nothing from other hosts.
  */
 import { type Html, html, htmlPage } from '#platform/http/html.ts'
 
@@ -22,7 +22,7 @@ ${buttonHtml('Confirm')}
 <p class="note">If you did not ask for this, just close the page: you will get no mail.</p>`,
   )
 
-/** This press of the button confirmed the subscription. */
+/** The visitor has just confirmed with the button. */
 export const confirmedPage = (subject: PageSubject): Html =>
   renderPage(
     'Your subscription is confirmed',
@@ -48,7 +48,7 @@ export const linkExpiredPage = (subject: PageSubject, formUrl: string | undefine
 ${resubscribeHtml(formUrl, subject)}`,
   )
 
-/** A later email has the link that counts. */
+/** A later email contains the valid link. */
 export const linkReplacedPage = (subject: PageSubject): Html =>
   renderPage(
     'There is a newer link',
@@ -57,7 +57,10 @@ export const linkReplacedPage = (subject: PageSubject): Html =>
 <p>Cannot find it? Check your spam folder.</p>`,
   )
 
-/** The contact left after the link was sent, so it is no longer valid. */
+/**
+ * After the link was sent, the contact left, its mail bounced, or its address was suppressed: the link is no longer
+ * valid.
+ */
 export const linkWithdrawnPage = (subject: PageSubject, formUrl: string | undefined): Html =>
   renderPage(
     'This link no longer works',

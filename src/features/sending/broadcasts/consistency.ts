@@ -32,7 +32,7 @@ export const monthlyQuota = queryRule({
     WHERE ${LOGS_HORIZON} = 0 OR month > ${monthSql(LOGS_HORIZON)}
     GROUP BY 1, 2 HAVING sum(stored) <> sum(counted)`,
   describe: (r) =>
-    `account ${r['account']}, month ${formatMonth(Number(r['month']))}: ${r['stored']} recipients are recorded, a recount gives ${r['counted']}`,
+    `account ${r['account']}, month ${formatMonth(Number(r['month']))}: ${r['stored']} recipients are recorded, a recount finds ${r['counted']}`,
 })
 
 export const broadcastProgress = queryRule({

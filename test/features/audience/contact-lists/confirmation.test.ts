@@ -51,7 +51,7 @@ https://mail.tassis.test${path}
 
 The link works for 7 days.
 
-If it was not you, ignore this message: you will get no more mail of this list.
+If it was not you, ignore this message: you will get no more mail from this list.
 `)
     expect(String(detail['html_body'])).toContain('Weekly &lt;news&gt;')
     expect(String(detail['html_body']).split(`href="https://mail.tassis.test${path}"`)).toHaveLength(3)

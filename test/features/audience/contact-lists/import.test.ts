@@ -31,7 +31,7 @@ describe('an import', () => {
     ['with the header email_address', 'email_address,name\na@x.test,Ada\nB@x.test,\n'],
     ['with the header address, its columns in another order', 'name,Address\nAda,a@x.test\n,B@x.test\n'],
     ['with the header email address', 'Email Address,name\na@x.test,Ada\nB@x.test,\n'],
-    ['with the header E-Mail-Adresse, as other languages have it', 'name;E-Mail-Adresse\nAda;a@x.test\n;B@x.test\n'],
+    ['with the header E-Mail-Adresse, as in German', 'name;E-Mail-Adresse\nAda;a@x.test\n;B@x.test\n'],
     ['with metadata as JSON', 'email,metadata\na@x.test,"{""name"":""Ada""}"\nB@x.test,{}\n'],
     ['with empty lines and lines of empty cells', '\n\nemail,name\n\na@x.test,Ada\n,,\n,\n \nB@x.test,\n\n'],
   ]
