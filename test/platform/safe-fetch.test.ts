@@ -348,7 +348,7 @@ describe('allowed targets', () => {
       `https://${'a.'.repeat(125)}test/`,
     ].map((text): [string, string] => [
       text,
-      'The URL has a host name that cannot exist: its parts have 1 to 63 characters, and all of it at most 253.',
+      'The host name in the URL is not valid: each part must have 1 to 63 characters, and the whole name at most 253.',
     ]),
     ...['https://ho\u200boks.test/', 'https://hooks.test/\u202ecod', 'https://hooks.test/\ud800'].map(
       (text): [string, string] => [

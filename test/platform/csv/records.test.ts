@@ -15,7 +15,7 @@ const scan = (text: string | Buffer, options: Partial<ScanOptions> = {}) =>
 const describeRecords = (records: readonly CsvRecord[]) =>
   records.map((record) => (record.kind === 'record' ? record.cells : `${record.line}: ${record.error}`))
 
-const UNCLOSED = 'A quote that begins in it is not closed within 64 KiB.'
+const UNCLOSED = 'A quote that begins in this line is not closed within 64 KiB.'
 
 describe('a record', () => {
   const texts: [string, string, (readonly string[] | string)[]][] = [
@@ -56,7 +56,7 @@ describe('a record', () => {
     [
       'that is not UTF-8 costs its line only',
       'a\nb\u0001\u0002\nc\n',
-      [['a'], '2: It is not in UTF-8; save the file as "CSV UTF-8".', ['c']],
+      [['a'], '2: The line is not in UTF-8; save the file as "CSV UTF-8".', ['c']],
     ],
   ]
   test.each(texts)('%s', (_, text, expected) => {
@@ -86,7 +86,11 @@ describe('a record', () => {
   test('that is too long costs only its line, and so does a quote that extends too far', () => {
     const long = 'x'.repeat(MAX_RECORD_BYTES + 1)
     const far = 'y\n'.repeat(MAX_RECORD_BYTES / 2)
-    expect(describeRecords(scan(`a\n${long}\nb\n`).records)).toEqual([['a'], '2: It is longer than 64 KiB.', ['b']])
+    expect(describeRecords(scan(`a\n${long}\nb\n`).records)).toEqual([
+      ['a'],
+      '2: The line is longer than 64 KiB.',
+      ['b'],
+    ])
     const { records } = scan(`a\n"q\n${far}",z\n`, { maxRecords: 4 })
     expect(describeRecords(records)).toEqual([['a'], `2: ${UNCLOSED}`, ['y'], ['y']])
     expect(describeRecords(scan(`${'x'.repeat(MAX_RECORD_BYTES)}\n`).records)).toEqual([['x'.repeat(MAX_RECORD_BYTES)]])
@@ -107,7 +111,7 @@ describe('a window', () => {
 
   test('that ends inside an overlong line reports it, and the next window finds the end of that line', () => {
     const { records, end, isInsideLine, line } = scan(`a\n${'x'.repeat(2 * MAX_RECORD_BYTES)}`, { isEnd: false })
-    expect(describeRecords(records)).toEqual([['a'], '2: It is longer than 64 KiB.'])
+    expect(describeRecords(records)).toEqual([['a'], '2: The line is longer than 64 KiB.'])
     expect({ end, isInsideLine, line }).toEqual({ end: 2 + 2 * MAX_RECORD_BYTES, isInsideLine: true, line: 2 })
     expect(findNextLineStart(Buffer.from('xx'), false)).toBeUndefined()
     expect(findNextLineStart(Buffer.from('xx\r\ny'), false)).toBe(4)

@@ -242,7 +242,7 @@ const DIFFERENT: Readonly<Record<string, Difference>> = {
   'get has no default': {
     source: "{{ settings.get('x', 'no') }}",
     jinja: 'no',
-    ours: 'text_body, line 1: a method is unknown, or has other arguments.',
+    ours: 'text_body, line 1: a method is unknown, or takes other arguments.',
   },
   'replace has no count': {
     source: "{{ 'aaa'|replace('a', 'b', 2) }}",
