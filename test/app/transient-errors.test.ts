@@ -189,25 +189,28 @@ describe('a database that is missing or empty', () => {
   test.each([
     ['missing', gone],
     ['empty', emptied],
-  ] as const)('stops the start and every command with one sentence while key and content exist (%s)', async (word, lose) => {
-    using data = createDataFolder()
-    await setUpAccount(data.settings)
-    lose(data.path)
-    for (const command of [
-      ['serve'],
-      ['check'],
-      ['accounts', 'list'],
-      ['accounts', 'create', '--name', 'B', '--email', 'b@b.test'],
-    ])
-      expect(await runTassis(command, data.settings)).toEqual({
-        exitCode: 2,
-        stdout: '',
-        stderr: `tassis: The database ${data.path}/tassis.db is ${word}, but its content exists; restore the data directory from its backup, or, to start with an empty database, move everything in ${data.path} away first.\n`,
-      })
-    // No new database was created.
-    const file = join(data.path, 'tassis.db')
-    expect(existsSync(file) && statSync(file).size > 0).toBe(false)
-  })
+  ] as const)(
+    'stops the start and every command with one sentence while key and content exist (%s)',
+    async (word, lose) => {
+      using data = createDataFolder()
+      await setUpAccount(data.settings)
+      lose(data.path)
+      for (const command of [
+        ['serve'],
+        ['check'],
+        ['accounts', 'list'],
+        ['accounts', 'create', '--name', 'B', '--email', 'b@b.test'],
+      ])
+        expect(await runTassis(command, data.settings)).toEqual({
+          exitCode: 2,
+          stdout: '',
+          stderr: `tassis: The database ${data.path}/tassis.db is ${word}, but its content exists; restore the data directory from its backup, or, to start with an empty database, move everything in ${data.path} away first.\n`,
+        })
+      // No new database was created.
+      const file = join(data.path, 'tassis.db')
+      expect(existsSync(file) && statSync(file).size > 0).toBe(false)
+    },
+  )
 
   test('is created in an empty folder, also beside an existing key', async () => {
     using data = createDataFolder()

@@ -213,14 +213,17 @@ describe('a report in the shape', () => {
     },
   )
 
-  test.each(Object.entries(SHAPES))('%s at abuse@ about the Bcc recipient, one of four, finds the %s', async (name, found) => {
-    const address = addressesOf(`${name}.four`)[3] ?? ''
-    expect(await readEffects(emailOf(`${name}.four`))).toEqual(
-      found === 'recipient'
-        ? complained(address, TYPES[name])
-        : { ...NOTHING, shown: [`null ${TYPES[name] ?? 'abuse'}`] },
-    )
-  })
+  test.each(Object.entries(SHAPES))(
+    '%s at abuse@ about the Bcc recipient, one of four, finds the %s',
+    async (name, found) => {
+      const address = addressesOf(`${name}.four`)[3] ?? ''
+      expect(await readEffects(emailOf(`${name}.four`))).toEqual(
+        found === 'recipient'
+          ? complained(address, TYPES[name])
+          : { ...NOTHING, shown: [`null ${TYPES[name] ?? 'abuse'}`] },
+      )
+    },
+  )
 
   test.each(Object.keys(SHAPES))('%s at the return path of one of four is matched to that recipient', async (name) => {
     const address = addressesOf(`${name}.proven`)[2] ?? ''

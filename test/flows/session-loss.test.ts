@@ -134,15 +134,18 @@ describe('a session that ends', () => {
     ['4xx', '451 4.3.0 Later', 'queued'],
     ['421', '421 4.3.0 Later', 'queued'],
     ['5xx', '554 5.6.0 No', 'bounced'],
-  ])('after a %s to the final dot has a definite outcome: no start of delivery remains stored', async (_, body, status) => {
-    await using server = await startScriptedSmtp({ body })
-    await using flow = await startMailFlow({ zone: hosts(2), smtpPort: server.port })
-    const { recipient, types } = await outcomeOf(flow)
-    expect(recipient).toMatchObject({ status, attempts: 1, deliveryStartedAt: null })
-    expect(types).toEqual([status === 'queued' ? 'deferred' : 'bounced'])
-    expect(server.sessions).toHaveLength(1)
-    expectBalanced(flow.service)
-  })
+  ])(
+    'after a %s to the final dot has a definite outcome: no start of delivery remains stored',
+    async (_, body, status) => {
+      await using server = await startScriptedSmtp({ body })
+      await using flow = await startMailFlow({ zone: hosts(2), smtpPort: server.port })
+      const { recipient, types } = await outcomeOf(flow)
+      expect(recipient).toMatchObject({ status, attempts: 1, deliveryStartedAt: null })
+      expect(types).toEqual([status === 'queued' ? 'deferred' : 'bounced'])
+      expect(server.sessions).toHaveLength(1)
+      expectBalanced(flow.service)
+    },
+  )
 })
 
 describe('a reused session', () => {

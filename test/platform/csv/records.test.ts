@@ -20,7 +20,11 @@ const UNCLOSED = 'A quote that begins in it is not closed within 64 KiB.'
 describe('a record', () => {
   const texts: [string, string, (readonly string[] | string)[]][] = [
     ['has the cells between its delimiters, without white space around them', ' a , b\t,c\n', [['a', 'b', 'c']]],
-    ['ends with LF, CRLF, CR or the end of the file', 'a,b\nc,d\r\ne,f\rg', [['a', 'b'], ['c', 'd'], ['e', 'f'], ['g']]],
+    [
+      'ends with LF, CRLF, CR or the end of the file',
+      'a,b\nc,d\r\ne,f\rg',
+      [['a', 'b'], ['c', 'd'], ['e', 'f'], ['g']],
+    ],
     ['that is empty is skipped, and so is one of empty cells', '\n\r\n  \n,,\n"",\na\n\n', [['a']]],
     [
       'keeps white space, delimiters and line ends in quotes',

@@ -85,7 +85,9 @@ const ATTEMPTS: Readonly<Record<string, Attempt>> = {
   }),
   'a large text of spaces for a number': text('{{ big|filesizeformat }}', 'error', { big: `${' '.repeat(900_000)}1` }),
   'a large text of spaces for a date': text('{{ big|date }}', 'error', { big: `${' '.repeat(900_000)}2026-01-01` }),
-  'large texts that a format prints nothing of': text("{{ ('%(a).0s' * 100000)|format(a=big) }}", 'limit', { big: BIG }),
+  'large texts that a format prints nothing of': text("{{ ('%(a).0s' * 100000)|format(a=big) }}", 'limit', {
+    big: BIG,
+  }),
   'large texts as one argument of many': text(FOREVER("{% set x = '%.1s'|format(big) %}"), 'limit', { big: BIG }),
   'a large ending for short texts': text("{{ 'a'|truncate(10000, end=end) }}", 'error', { end: 'x'.repeat(10_001) }),
   'an ending of surrogate pairs': text(FOREVER("{% set x = 'a'|truncate(10000, end=end) %}"), 'limit', {
@@ -134,7 +136,9 @@ const ATTEMPTS: Readonly<Record<string, Attempt>> = {
     '{% set ns = namespace(a=[1]) %}{% for i in range(50000) %}{% set ns.a = [ns.a] %}{% endfor %}{{ ns.a|center }}',
     'limit',
   ),
-  'a list that becomes too large when joined': text('{{ range(99999)|join(big) }}', 'limit', { big: 'x'.repeat(10_000) }),
+  'a list that becomes too large when joined': text('{{ range(99999)|join(big) }}', 'limit', {
+    big: 'x'.repeat(10_000),
+  }),
   'output without end': text("{% for i in range(100000) %}{{ 'x' * 1000 }}{% endfor %}", 'limit'),
   'output of one character too many': text("{{ 'x' * 1000001 }}", 'limit'),
   'output of exactly the maximum': gives("{{ ('x' * 1000000) }}", 'x'.repeat(1_000_000)),

@@ -49,7 +49,7 @@ const silentWorker = (): Worker =>
 test.each([
   ['requests', 'short', 1000],
   ['bytes', 'x'.repeat(1023 * KiB - 2), 32],
-])("bulk takes at most half of the waiting %s of an account, and the rest stays free", async (_, text, most) => {
+])('bulk takes at most half of the waiting %s of an account, and the rest stays free', async (_, text, most) => {
   using renderer = rendererWith({ clock: new ManualClock(), newWorker: silentWorker })
   const refused: string[] = []
   const ask = (accountId: number, urgency: RenderRequest['urgency']): void =>
