@@ -78,7 +78,7 @@ test('variables override the file, the file overrides defaults, and the report g
   ])
 })
 
-test('a table in the file means the same as the joined name', () => {
+test('a key in a table of the file sets the same setting as the joined name', () => {
   expect(loadConfig({ TASSIS_CONFIG: tomlFile('[sending]\nunverified = "reject"') }).config.sendingUnverified).toBe(
     'reject',
   )

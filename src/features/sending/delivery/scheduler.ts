@@ -36,6 +36,9 @@ import { type Site, Sites, toDestination } from './sites.ts'
 import { releaseWithoutContent } from './without-content.ts'
 import { createWorkerPool, type WorkerPool } from './worker-pool.ts'
 
+/** Why a lane waits whose mail is not due yet. */
+export const NOT_DUE_REASON = 'waits for its time'
+
 /** Why a lane's due mail waits, in words; for `tassis queue`. */
 export interface LaneState {
   readonly lane: string
@@ -193,7 +196,7 @@ export class DeliveryScheduler {
       const isWaitingForConnection = this.#sites.isWaitingAt(attempts[0].destination.siteName, lane)
       return `${attempts.length} in delivery${isWaitingForConnection ? ', the others wait for a connection' : ''}`
     }
-    if (firstDue > now) return 'waits for its time'
+    if (firstDue > now) return NOT_DUE_REASON
     const afterOthers = isBulkLane(lane) ? ', after all non-broadcast mail' : ''
     const waiting = this.#sites.findWaitingSite(lane)
     if (waiting) {
