@@ -31,7 +31,8 @@ export function assignPlan(app: App, actor: Actor, { plan, monthlyQuota }: Assig
     const now = app.eventTime()
     if (plan !== undefined) {
       const billing = getBillingState(tx.db, actor.accountId)
-      if (billing.isSubAccount) throw conflict('sub_account', 'A sub-account has the plan of its parent; change the plan of the parent.')
+      if (billing.isSubAccount)
+        throw conflict('sub_account', 'A sub-account has the plan of its parent; change the plan of the parent.')
       if (billing.subscriptionId !== null)
         throw conflict(
           'subscription_exists',

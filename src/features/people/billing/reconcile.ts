@@ -206,7 +206,11 @@ function toSubscription(
   }
   const { customer, items, trial_end: trialEnd } = subscription
   const plan = items.data.map(({ price }) => findPlanByPrice(app.config, price.id)).find((known) => known !== undefined)
-  if (!plan) app.log.warn({ account: current.accountUuid }, 'subscription has no price of TASSIS_PLANS; the account keeps its plan')
+  if (!plan)
+    app.log.warn(
+      { account: current.accountUuid },
+      'subscription has no price of TASSIS_PLANS; the account keeps its plan',
+    )
   const email = typeof customer === 'string' ? null : (customer.email ?? null)
   return {
     plan: plan ?? current.plan,

@@ -38,7 +38,8 @@ export const RouteRecord = Type.Object({
   }),
   last_failure_at: Nullable(Timestamp(), { description: 'When the last failed attempt was made.' }),
   last_failure_reason: Nullable(Type.String(), {
-    description: 'Why the last failed attempt failed, or that failures deactivated the webhook; any PUT of the route reactivates it.',
+    description:
+      'Why the last failed attempt failed, or that failures deactivated the webhook; any PUT of the route reactivates it.',
   }),
   last_success_at: Nullable(Timestamp(), { description: 'When the last attempt with a 2xx response was made.' }),
   created_at: Timestamp({ description: 'When it was created.' }),

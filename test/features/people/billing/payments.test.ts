@@ -198,7 +198,7 @@ describe('events', () => {
     expect(await billing.state()).toEqual(ENDED)
   })
 
-  test("restore nothing when Stripe responds to the query of a newer event first", async () => {
+  test('restore nothing when Stripe responds to the query of a newer event first', async () => {
     await using billing = await createBillingApi()
     const subscription = await billing.buy({ paid: [4900] })
     const { asked, release } = billing.stripe.hold()

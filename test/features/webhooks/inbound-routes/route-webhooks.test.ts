@@ -342,22 +342,25 @@ describe('a route that stops posting', () => {
     ['it is deleted', ({ api }, id) => api('DELETE', `/v1/inbound-routes/${id}`), 'The webhook was deleted.'],
   ]
   // Proves: inbound-15
-  test.each(ENDS)('ends its pending deliveries when %s: no further attempt is made, and the mail records that', async (_, end, says) => {
-    await using service = await startRouteService()
-    const { receiver, addRoute, arrive, inboundRow, clock, app } = service
-    receiver.answer({ status: 503 })
-    const route = await addRoute()
-    const { id } = await arrive('support')
-    await waitForDeliveries(service, route.id, 1)
-    await end(service, route.id)
-    expect(inboundRow(id).error).toBe(`The webhook of the route failed: The response status was 503. ${says}`)
-    clock.advance(hours(10))
-    await app.commit.barrier()
-    expect({ requests: receiver.requests.length, inFlight: service.webhooks?.inFlight }).toEqual({
-      requests: 1,
-      inFlight: 0,
-    })
-  })
+  test.each(ENDS)(
+    'ends its pending deliveries when %s: no further attempt is made, and the mail records that',
+    async (_, end, says) => {
+      await using service = await startRouteService()
+      const { receiver, addRoute, arrive, inboundRow, clock, app } = service
+      receiver.answer({ status: 503 })
+      const route = await addRoute()
+      const { id } = await arrive('support')
+      await waitForDeliveries(service, route.id, 1)
+      await end(service, route.id)
+      expect(inboundRow(id).error).toBe(`The webhook of the route failed: The response status was 503. ${says}`)
+      clock.advance(hours(10))
+      await app.commit.barrier()
+      expect({ requests: receiver.requests.length, inFlight: service.webhooks?.inFlight }).toEqual({
+        requests: 1,
+        inFlight: 0,
+      })
+    },
+  )
 
   // Proves: inbound-16
   test('keeps its history; with a URL again it posts mail from then on', async () => {
