@@ -63,8 +63,8 @@ export const linkReplacedPage = (subject: PageSubject): Html =>
  */
 export const linkWithdrawnPage = (subject: PageSubject, formUrl: string | undefined): Html =>
   renderPage(
-    'This link no longer works',
-    html`<h1>This link no longer works</h1>
+    'This link is no longer valid',
+    html`<h1>This link is no longer valid</h1>
 <p>${addressHtml(subject)} no longer gets the mail of “${listNameHtml(subject)}”, and an old link does not change that.</p>
 ${resubscribeHtml(formUrl, subject)}`,
   )
@@ -82,8 +82,8 @@ export const incompleteLinkPage = (): Html =>
   renderPage(
     'This link is incomplete',
     html`<h1>This link is incomplete</h1>
-<p>It was truncated or changed on its way, so we cannot tell what to confirm. Nothing was changed.</p>
-<p>Follow the link in the message again, or copy all of it.</p>`,
+<p>Part of it is missing or wrong, so we cannot tell what to confirm. Nothing was changed.</p>
+<p>Open the link in the message again, or copy all of it.</p>`,
   )
 
 /** The service cannot store anything at the moment. */
@@ -91,7 +91,7 @@ export const notStoredPage = (): Html =>
   renderPage(
     'Something went wrong',
     html`<h1>Something went wrong</h1>
-<p>Your confirmation could not be stored. Nothing was changed. Try again in a few minutes.</p>
+<p>Your confirmation could not be stored, so nothing was changed. Try again in a few minutes.</p>
 ${buttonHtml('Confirm')}`,
   )
 

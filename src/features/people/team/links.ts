@@ -13,7 +13,7 @@ export const LOGIN_PATH = '/login'
 export const LOGOUT_PATH = '/logout'
 export const RESET_PATH = '/reset-password'
 export const JOIN_PATH = '/join'
-/** The page where users view and replace the signing secrets of webhooks: features/webhooks/pages.ts. */
+/** The page where users view and replace the signing secrets of webhooks: features/webhooks/webhooks/pages.ts. */
 export const WEBHOOKS_PATH = '/webhooks'
 
 /** The pages that signing in may lead to, apart from LOGIN_PATH itself. */
@@ -22,7 +22,7 @@ const PATHS_AFTER_LOGIN: readonly string[] = [WEBHOOKS_PATH]
 /** The sign-in page that leads on to `path`. */
 export const toLoginPath = (path: string): string => `${LOGIN_PATH}?next=${path}`
 
-/** The page that signing in leads to: one of ours that `next` names, never any other value in a link. */
+/** The page to show after signing in: `next` if it is one of ours, else LOGIN_PATH. */
 export const toPathAfterLogin = (next: string): string => PATHS_AFTER_LOGIN.find((path) => path === next) ?? LOGIN_PATH
 
 const TOKEN_BYTES = 32

@@ -107,7 +107,7 @@ const createIncompleteLinkPage = (): Response =>
     htmlPage({
       title: 'This link is incomplete',
       main: html`<h1>This link is incomplete</h1>
-<p>It was truncated or changed in transit, so its target is unknown. Open it again from the message, or ask the sender.</p>`,
+<p>Part of it is missing or wrong, so its target is unknown. Open the link in the message again, or ask the sender.</p>`,
     }),
     404,
   )

@@ -95,8 +95,8 @@ export const english: Texts = {
   orForGood: 'Or stay unsubscribed permanently',
   offerForGood: 'Then you will get no more {mail}, even if the sender sends to you again.',
   senderGone: '{address} no longer gets mail from {sender} through this service. There is nothing else to do.',
-  linkIsCut: 'This unsubscribe link is incomplete',
-  whomUnknown: 'It was truncated or changed in transit, so the recipient is unknown. Nothing was changed.',
+  linkIsCut: 'This link is incomplete',
+  whomUnknown: 'Part of it is missing or wrong, so the recipient is unknown. Nothing was changed.',
   followAgain:
     'Open the link in the message again. If that does not help, reply to the message and ask the sender to remove you from the list.',
   didNotWork: 'Something went wrong',

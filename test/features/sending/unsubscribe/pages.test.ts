@@ -366,7 +366,7 @@ test('a link without its token or with an extra path leads to the same page', as
   for (const cut of ['/u', '/u/', `${path}/more`]) {
     const answer = await requestPage(service, 'GET', cut)
     expect([answer.status, answer.headers.get('content-type')]).toEqual([404, 'text/html; charset=utf-8'])
-    expect(await answer.text()).toContain('<h1>This unsubscribe link is incomplete</h1>')
+    expect(await answer.text()).toContain('<h1>This link is incomplete</h1>')
   }
 })
 
