@@ -117,7 +117,10 @@ export interface HttpOptions {
   readonly isStopping?: () => boolean
 }
 
-/** Returns a function that renders the bodies of a broadcast email now; one whose template fails has none. */
+/**
+ * Returns a function that renders the bodies of a broadcast email on request; it returns no bodies when the template
+ * fails.
+ */
 function createBodyRenderer(app: App) {
   const render = createBroadcastRenderer(app)
   return (emailId: number) =>

@@ -151,7 +151,8 @@ function addHelperCommands(program: Command): void {
     .action(async (certFile: string, keyFile: string) => {
       const receiver = await startHookReceiver({ certFile, keyFile }, systemClock)
       print(JSON.stringify({ port: receiver.port, dnsPort: receiver.dnsPort }))
-      // Each input line is a number of events; the reply follows when they have arrived, and resets the count.
+      // Each input line is a number of events; the reply follows when that many have arrived, and the count starts
+      // again.
       for await (const line of createInterface({ input: process.stdin })) {
         const untilMs = systemClock.monotonicMs() + MAX_WAIT_SECONDS * 1000
         while (receiver.counted().events < Number(line) && systemClock.monotonicMs() < untilMs)

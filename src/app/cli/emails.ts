@@ -98,11 +98,14 @@ const show = defineAdminCommand('emails.show', ({ opened: { app } }, { id }: { r
   }
 })
 
-/** A UUIDv7 begins with its time: 8 digits cover 65.5 s, 12 digits a millisecond. */
+/** A UUIDv7 begins with its creation time: the first 8 digits cover 65.5 s, the first 12 one millisecond. */
 const MIN_DIGITS = 8
 const UUID_DIGITS = 32
 
-/** Returns the range of ids with this prefix, also of a Message-ID; undefined when it is no prefix of an id. */
+/**
+ * Returns the range of ids that begin with the digits of `text`, a prefix of an id or a Message-ID; undefined when the
+ * digits are too few, too many or not hexadecimal.
+ */
 function parseUuidRange(text: string): readonly [first: Uint8Array, last: Uint8Array] | undefined {
   const [id = ''] = text.replace(/^</, '').split('@')
   const digits = id.replaceAll('-', '').toLowerCase()
@@ -161,7 +164,7 @@ export function addEmailCommands(program: Command): void {
 /** Covers the millisecond of an id and the digits that distinguish emails of one millisecond. */
 const SHOWN_ID_LENGTH = 18
 const MAX_ADDRESS_LENGTH = 22
-/** What remains of 80 columns. */
+/** The width that the other columns leave of 80. */
 const MAX_SUBJECT_LENGTH = 15
 
 function formatList({

@@ -12,7 +12,7 @@ const EVENT_FIELDS = {
   account_id: Uuid({ description: 'Account of the event.' }),
   event_type: Type.String({ description: `One of ${EVENT_TYPES.join(', ')}.` }),
   type: Type.String({ description: 'The same as event_type.' }),
-  created_at: Timestamp({ description: 'When it happened.' }),
+  created_at: Timestamp({ description: 'When the event happened.' }),
   timestamp: Timestamp({ description: 'The same as created_at.' }),
   recipient: Nullable(Type.String(), { description: 'Recipient of the event; null when it concerns all recipients.' }),
   bounce_category: OptionalNullable(Type.String(), { description: 'Category of a bounce or deferral.' }),

@@ -39,7 +39,7 @@ export interface SharedBody {
 /**
  * Composes and signs the message of a job; the same job always produces the same bytes. Yields regularly, so that a
  * large message does not block the SMTP sessions of other accounts in this Worker.
- * @param shared of the email
+ * @param shared the parts that recipients of this email share
  */
 export function* prepareMessage(
   job: DeliverJob,
@@ -77,7 +77,9 @@ export function* prepareMessage(
   ]
 }
 
-/** The provided text, or one converted from the untracked HTML, because readers see the links of a text. */
+/**
+ * The provided text, or one converted from the HTML. Its links are not tracked, because readers see the URLs of a text.
+ */
 function* encodeTextPart(job: DeliverJob, content: ContentReader): Generator<void, EncodedPart | undefined> {
   const text = readSource(job, content, 'text')
   if (text !== undefined) return yield* encodeText(text)
@@ -159,15 +161,17 @@ function applyTracking(
 }
 
 /**
- * Hosts that may reject one attempt with a 4xx. RFC 5321 §5.1 asks to try each host, but greylisting, full mailboxes
- * and throttling are the same at all hosts of a site, so more attempts would cost sessions without effect.
+ * How many hosts may reject one attempt with a 4xx before it ends. RFC 5321 §5.1 asks to try each host, but
+ * greylisting, full mailboxes and throttling are the same at all hosts of a site, so trying more hosts would cost
+ * sessions without effect.
  */
 const MAX_REJECTING_HOSTS = 3
 
 /**
- * Sends a prepared message over an idle session of the site, or over a new one to the first address of the route that
- * opens. While no octet of the message was sent, a lost session is followed by the next address, and a 4xx rejection by
- * the next host; a reused session that ended does not count. A 5xx is final for the domain, whichever host returns it.
+ * Sends a prepared message over an idle session of the site, or else over a new session to the first address of the
+ * route that accepts one. As long as no octet of the message was sent, a lost session is followed by the next address,
+ * and a 4xx rejection by the next host. A reused session that the server ended is simply replaced. A 5xx is final for
+ * the domain, whichever host returns it.
  */
 export async function transmit(
   job: DeliverJob,
@@ -187,7 +191,8 @@ export async function transmit(
       next = opened.next
       if (opened.kind !== 'open') {
         if (rejection) return rejection
-        // We ended it: the site was slow, which does not make it unreachable for others.
+        // We ended the attempt because the site was slow. It is not reported as unreachable, because that would cause a
+        // backoff for other mail.
         const ended = signal.aborted ? ({ kind: 'lost', phase: 'mail', failure: ATTEMPT_TIMEOUT } as const) : opened
         return { result: ended, session: undefined }
       }

@@ -44,7 +44,7 @@ const sql = prepareStatements((db) => ({
     `SELECT uuid, account_id AS accountId, domain_id AS domainId, from_address AS "from", subject, html_ref AS htmlRef, text_ref AS textRef, attachments, extra,
      created_at AS createdAt, scheduled_at AS scheduledAt, size_bytes AS sizeBytes, tracked, transactional, broadcast_id AS broadcastId FROM emails WHERE id = ?`,
   ),
-  /** Does not read Bcc recipients, and omits recipients who were erased since then. */
+  /** Does not read Bcc recipients, and omits recipients who were erased since acceptance. */
   headerRecipients: db.prepare<{ kind: number; mailbox: string }, [number]>(
     `SELECT kind, coalesce(mailbox, address) AS mailbox FROM recipients WHERE email_id = ? AND kind IN (${recipientKindCode('to')}, ${recipientKindCode('cc')}) AND address <> '${ERASED_ADDRESS}'
      ORDER BY id`,
@@ -107,7 +107,7 @@ export class JobBuilder {
         route,
         mailFrom: `${encodeVerp({ recipientId, tag: computeVerpTag(email.uuid) }, this.#verpKey)}@${domain.returnPathDomain}`,
         rcptTo,
-        // RFC 6531: needed for the envelope and for header addresses.
+        // SMTPUTF8 (RFC 6531) is needed for non-ASCII addresses in the envelope and in the header.
         smtpUtf8: [rcptTo, email.from, ...compose.to, ...compose.cc, extra.reply_to ?? '', ...mailboxHeaders].some(
           hasUtf8Address,
         ),

@@ -1,6 +1,6 @@
 /**
  * @module Reads emails: the list with its filters, the detail with recipients and events. Totals are sums of counters;
- * only the two partial hours of a date filter are counted in the table, by index.
+ * only the emails of one operation, and the two partial hours of a date filter, are counted in the table, by index.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -35,7 +35,7 @@ export interface StoredEmail {
   readonly trackingOverride: boolean | null
   readonly from: string
   readonly subject: string
-  /** If true, its bodies are templates of the broadcast. */
+  /** If true, its bodies are template sources, shared by all emails of the broadcast. */
   readonly isOfBroadcast: boolean
   readonly htmlRef: number | null
   readonly textRef: number | null
@@ -187,7 +187,7 @@ export function listEmails(
   const { status, from, to, operation } = filter
   if (operation) return listEmailsOfOperation(db, accountId, { operation, status, from, to }, page)
   const below = belowTimeAndId(page)
-  // SQLite enters the index at the tighter upper limit.
+  // SQLite uses only one upper limit to enter the index, so `until` must not be later than the position.
   const until = Math.min(to, below[0])
   const rows =
     status === undefined

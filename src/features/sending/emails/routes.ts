@@ -68,7 +68,7 @@ export const IDEMPOTENCY_KEY_PARAMETER = {
   ],
 }
 
-/** Values that composition passes from later features. */
+/** Values of later features, which this one may not import; `src/app` passes them. */
 export interface EmailRouteOptions {
   /** Steps of the retry schedule. */
   readonly maxAttempts: number

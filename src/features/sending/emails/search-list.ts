@@ -26,14 +26,17 @@ import { parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { isTransientError } from '#platform/storage-errors.ts'
 import { countEmails, type EmailFilter, readEmailsByIds, type StoredEmail } from './read.ts'
 
-/** Totals are counted up to the last page that can be requested by number; this total means that there are more. */
+/** The highest total. It means that more emails match than the pages requested by number can reach. */
 export const MAX_COUNTED = MAX_OFFSET + 1
 /** Matches examined per tick: some 10 ms. */
 const BATCH_SIZE = 5000
 const MAX_BATCHES = 200
 /** Work units of a batch; one unit is the cost of a listed row. */
 const BATCH_WORK_UNITS = 50
-/** If a status has at most this many emails, each is looked up in the index, in some 50 µs. */
+/**
+ * If a status has at most this many emails, each is looked up in the index, in some 50 µs, instead of scanning the
+ * matches.
+ */
 const MAX_LOOKED_UP = 300
 
 const sql = prepareStatements((db) => ({
@@ -46,7 +49,7 @@ const sql = prepareStatements((db) => ({
     `SELECT id, operation_id AS operationId FROM emails WHERE account_id = ? AND status = ? AND created_at BETWEEN ? AND ?
      ORDER BY id DESC`,
   ),
-  // Often only few of many matches are needed, so they are joined in the order in which they were found.
+  // CROSS JOIN makes SQLite begin with the matches and look up each email by its row id.
   among: db.prepare<{ id: number }, [string, number | null, number | null]>(
     `SELECT emails.id FROM json_each(?1) CROSS JOIN emails ON emails.id = json_each.value
      WHERE status = coalesce(?2, status) AND (?3 IS NULL OR operation_id = ?3) ORDER BY emails.id DESC`,
@@ -72,7 +75,7 @@ export interface SearchText {
   readonly message_id?: string | undefined
 }
 
-/** Undefined if no parameter needs the search index. Throws a 422 for an unknown stream. */
+/** Parses the search parameters; undefined if all are absent. Throws a 422 for an unknown stream. */
 export function parseSearch(db: Database, accountId: number, text: SearchText): ParsedSearch | undefined {
   const { to, from, subject, tag, stream, message_id: messageId } = text
   if ([to, from, subject, tag, stream, messageId].every((value) => value === undefined)) return undefined
@@ -107,7 +110,7 @@ interface MatchPage {
   readonly stoppedAt?: number | undefined
 }
 
-/** A page of matches. */
+/** Reads a page of the emails that match a search and a filter. */
 export async function searchEmails(
   app: App,
   accountId: number,
@@ -156,7 +159,7 @@ async function updateIndex(app: App): Promise<void> {
   }
 }
 
-/** The row ids left by the date filter and the Message-ID. */
+/** The row ids that the date filter and the Message-ID allow; undefined if there are none. */
 function findRange(
   db: Database,
   accountId: number,

@@ -51,6 +51,6 @@ export interface DraftExtra {
   readonly contact?: BroadcastContact
   /** System mail, such as a password reset link: the sending account must not read it. */
   readonly of_service?: true
-  /** In system mail: row ids of the accounts it is about. It is deleted with the last of them. */
+  /** In system mail: row ids of the accounts that the mail is about. Its content is deleted with the last of them. */
   readonly about?: readonly number[]
 }

@@ -58,7 +58,10 @@ export function rejectRecipient(
   settleEmail(tx, email, 'rejected', at.now)
 }
 
-/** Cancels a scheduled email. Returns the number of recipients; 0 if it is not (or no longer) scheduled. */
+/**
+ * Cancels a scheduled email. Returns the number of cancelled recipients; 0 if the email is not (or no longer)
+ * scheduled.
+ */
 export function cancelScheduled(tx: Tx, email: EmailRow, now: Millis): number {
   if (statusName(email.status) !== 'scheduled') return 0
   const cancelled = sql(tx.db).cancel.all(statusCode('cancelled'), email.id, statusCode('scheduled'))

@@ -27,7 +27,7 @@ interface Row {
 
 const sql = prepareStatements((db) => ({
   first: db.prepare<{ seq: number }, [number]>('SELECT seq FROM events WHERE account_id = ? ORDER BY seq LIMIT 1'),
-  // The limits on seq bound the cost, even when few events have a requested type.
+  // The range of seq limits the cost, even when few events have a requested type.
   page: db.prepare<Row, [number, number, number, number, number]>(
     `SELECT seq, type, at, data, emails.uuid AS emailUuid, sandbox, recipients.address AS recipient
      FROM events LEFT JOIN emails ON emails.id = events.email_id LEFT JOIN recipients ON recipients.id = events.recipient_id
@@ -42,7 +42,7 @@ export const ALL_TYPES: TypeMask = (1 << EVENT_TYPES.length) - 1
 
 /** Maximum number of events that one call examines, so that a rare type costs no more than a frequent one. */
 export const MAX_EXAMINED = 10_000
-/** The same for one batch without yielding: some milliseconds. */
+/** Maximum number of events that one batch examines before it yields: some milliseconds of work. */
 const MAX_EXAMINED_PER_BATCH = 1000
 const MAX_EVENTS_PER_BATCH = 100
 /** Rows per query; the size limit is checked after each query. */
@@ -52,9 +52,9 @@ const MAX_PAGE_LENGTH = 2 * MiB
 
 /** The available range of an account's feed. */
 export interface FeedRange {
-  /** The oldest retained event; the number of the next one while there is none. */
+  /** Number of the oldest retained event. When none is retained, the number that the next event will get. */
   readonly firstSeq: number
-  /** The newest event; 0 before the first. */
+  /** Number of the newest event; 0 before the first event. */
   readonly lastSeq: number
 }
 
@@ -118,8 +118,8 @@ const toFeedWire = (row: Row, owner: EventOwner, { keys }: Pick<App, 'keys'>): F
 const MAX_SEQ = 999_999_999_999_999
 
 /**
- * Where a reader starts: after the event that `text` names, or before the first retained event. Throws 422 for an
- * invalid number or a future event, 410 when events after it were deleted.
+ * The position after which a reader starts: the one in `text`, or, when it is missing, the one before the first
+ * retained event. Throws 422 for an invalid number or a future event, 410 when events after the position were deleted.
  */
 export function parseAfter(field: string, text: string | undefined, { firstSeq, lastSeq }: FeedRange): number {
   const after = parseQueryInteger(field, text, { fallback: firstSeq - 1, minimum: 0, maximum: MAX_SEQ })
@@ -135,7 +135,7 @@ export function parseAfter(field: string, text: string | undefined, { firstSeq, 
       410,
       'events_not_kept',
       `The events after ${after} are no longer complete; read the feed from ${field}=${firstSeq - 1}.`,
-      // The same fields as on a page.
+      // Named like the fields of a page.
       { facts: { next_after: firstSeq - 1, first_seq: firstSeq } },
     )
   return after
@@ -144,8 +144,8 @@ export function parseAfter(field: string, text: string | undefined, { firstSeq, 
 const isEventType = (name: string): name is EventType => (EVENT_TYPES as readonly string[]).includes(name)
 
 /**
- * The types in a comma-separated list; all types when it is missing. Throws 422 `unknown_event`, which lists the known
- * types, for any other.
+ * Parses a comma-separated list of types; a missing list means all types. Throws 422 `unknown_event`, which lists the
+ * known types, for an unknown one.
  */
 export function parseTypes(text: string | undefined): TypeMask {
   if (text === undefined) return ALL_TYPES
@@ -165,15 +165,15 @@ export function parseTypes(text: string | undefined): TypeMask {
 
 /** A page of the feed. */
 export interface ReadPage {
-  /** Each as JSON. */
+  /** The JSON text of each event. */
   readonly events: readonly string[]
   readonly nextAfter: number
   readonly firstSeq: number
 }
 
 /**
- * A page that starts after the event that `after` names; reads as many batches as needed, each in its turn. Ends early
- * when the next events were deleted since then.
+ * Reads a page that starts after the event that `after` names: as many batches as needed, each in its turn. The page
+ * ends early when events that it has not reached are deleted during the read.
  * @param awaitTurn resolves when the next batch may be read
  * @throws like `parseAfter`
  */
@@ -199,8 +199,8 @@ export async function readPage(
 }
 
 /**
- * Reads pages like `readPage`, but those of one account one after another: a hundred concurrent requests would
- * otherwise all hold unfinished pages in memory. Batches of different accounts take turns.
+ * Reads pages like `readPage`, but only one page of an account at a time: otherwise a hundred concurrent requests would
+ * all hold unfinished pages in memory. Batches of different accounts take turns.
  */
 export function createPageReader(app: Pick<App, 'db' | 'keys'>) {
   const awaitTurn = createFairYield()

@@ -69,7 +69,7 @@ export const eventRoutes = (app: App, streams: FeedStreams) => {
       if (request.method === 'GET' && acceptsEventStream(request.headers.get('accept'))) {
         const range = readFeedRange(app.db, actor.accountId)
         const lastEventId = headers['last-event-id']
-        // The standard defines an empty id as none.
+        // As in the HTML Standard, an empty id means that there is none.
         const after = lastEventId
           ? parseAfter('Last-Event-ID', lastEventId, range)
           : parseAfter('after', emptyToUndefined(query.after), range)
@@ -84,9 +84,9 @@ export const eventRoutes = (app: App, streams: FeedStreams) => {
       detail: {
         summary: 'Read the event feed',
         description:
-          'All events of the account in one gap-free order, oldest first. Continue with `after` = `next_after`. A request for deleted events is a 410, whose `next_after` is where the feed can be read from. With `Accept: text/event-stream` the response is a stream that continues with new events.',
+          'All events of the account in one gap-free order, oldest first. Continue with `after` = `next_after`. A request for deleted events gets a 410, whose `next_after` is the position to continue from. With `Accept: text/event-stream` the response is a stream that continues with new events.',
         tags: ['Events'],
-        [EVENT_STREAM]: `Server-sent events: \`id\` is the \`seq\`, \`event\` the type, \`data\` the event as JSON. A comment every ${HEARTBEAT_MS / 1000} seconds without events. At most ${MAX_STREAMS_PER_ACCOUNT} streams per account.`,
+        [EVENT_STREAM]: `Server-sent events: \`id\` is the \`seq\`, \`event\` the type, \`data\` the event as JSON. The stream sends a comment after every ${HEARTBEAT_MS / 1000} seconds without events. An account can have at most ${MAX_STREAMS_PER_ACCOUNT} open streams.`,
         ...requires('emails:read'),
       },
     },

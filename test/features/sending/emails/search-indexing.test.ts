@@ -35,7 +35,7 @@ const accept = async (emails: EmailApi, ...subjects: readonly string[]) => {
   for (const subject of subjects) await emails.accepted({ subject })
 }
 
-/** Ends every email, as if delivered, so that none is open. */
+/** Cancels every recipient, so that none is open. */
 const endAllMail = ({ app }: EmailApi) =>
   app.db.run(`UPDATE recipients SET status = ${statusCode('cancelled')}, lane = NULL, next_at = NULL`)
 
@@ -98,7 +98,7 @@ test('a service indexes emails a second after they were accepted, until none is 
       clock.advance(100)
       return indexed(app).length === 2 * index + 2
     })
-    // Until the loop finds nothing pending.
+    // Gives the loop time to find nothing pending.
     await Bun.sleep(20)
   }
   expectBalanced(emails)
@@ -116,7 +116,7 @@ test('pending emails are indexed in transactions of at most 500', async () => {
   expect(batches.count).toBe(3)
 })
 
-test('emails with many recipients are indexed in smaller transactions, one that alone exceeds the limit too', async () => {
+test('emails with many recipients are indexed in smaller transactions, and so is an email that alone exceeds the limit', async () => {
   await using emails = await createEmailApi()
   await accept(emails, 'one')
   await copyEmail(emails, 4, 1900)
@@ -128,7 +128,7 @@ test('emails with many recipients are indexed in smaller transactions, one that 
   expect(indexed(emails.app)).toEqual([1, 2, 3, 4, 5, 6, 7])
 })
 
-test('emails that were pending at the death of the process are indexed by the next start', async () => {
+test('emails that were pending when the process was killed are indexed after the next start', async () => {
   await using emails = await createEmailApi()
   await accept(emails, 'one')
   await indexPendingEmails(emails.app)
@@ -162,7 +162,7 @@ test('a batch that fails leaves its emails pending', async () => {
   expect(await searchSubjects(emails, { subject: 'one' })).toEqual(['one'])
 })
 
-test('while nothing can be stored a search finds what is in the index', async () => {
+test('while nothing can be stored, a search finds the emails that are in the index', async () => {
   await using emails = await createEmailApi()
   await accept(emails, 'first')
   await indexPendingEmails(emails.app)
@@ -178,7 +178,7 @@ test('while nothing can be stored a search finds what is in the index', async ()
   expect(rows.map(({ subject }) => subject)).toEqual(['first'])
 })
 
-test('a pending email that is erased is indexed as it is then', async () => {
+test('a pending email that is erased is indexed without the erased data', async () => {
   await using emails = await createEmailApi()
   await emails.accepted({ subject: 'kept' })
   await indexPendingEmails(emails.app)

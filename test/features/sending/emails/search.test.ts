@@ -91,7 +91,7 @@ describe('among five emails', () => {
   })
 
   // Proves: email-1
-  test('a Message-ID finds its email, with or without angle brackets, if everything else holds too', async () => {
+  test('a Message-ID finds its email, with or without angle brackets, if the other conditions match too', async () => {
     expect(await searchSubjects(emails, { message_id: messageId })).toEqual([NEWS])
     expect(
       await searchSubjects(emails, { message_id: messageId.slice(1, -1), status: 'queued', tag: 'Invoice' }),
@@ -133,7 +133,7 @@ test.each([
 ])('pages by cursor and by number have the same rows: %s', async (_, query) => {
   await using emails = await createEmailApi()
   const subjects: string[] = []
-  // In few statements, since 700 sends take seconds.
+  // Sends batches, because 700 single sends take seconds.
   for (let batch = 0; batch < 7; batch++) {
     const items = Array.from({ length: 100 }, (_, i) => {
       const n = batch * 100 + i
@@ -188,12 +188,20 @@ describe('30 emails, the tenth sent with a clock that was 40 days ahead', () => 
   const timeAfter = (hour: number) => new Date(NOW + hour * HOUR).toISOString()
 
   test.each([
-    ['all without dates', {}, down(30, 1)],
-    ['all others up to the last', { to_date: timeAfter(30) }, down(30, 1).filter((n) => n !== 10)],
-    ['the last two from the last', { from_date: timeAfter(30) }, [30, 10]],
-    ['the others in a time range without it', { from_date: timeAfter(8), to_date: timeAfter(12) }, [12, 11, 9, 8]],
-    ['only it weeks later', { from_date: timeAfter(24 * 30) }, [10]],
-  ])('%s are found', async (_, dates, numbers) => {
+    ['without dates, all are found', {}, down(30, 1)],
+    [
+      'up to the time of the last, all but the tenth are found',
+      { to_date: timeAfter(30) },
+      down(30, 1).filter((n) => n !== 10),
+    ],
+    ['from the time of the last, the last and the tenth are found', { from_date: timeAfter(30) }, [30, 10]],
+    [
+      'in a time range around the place of the tenth, only the others are found',
+      { from_date: timeAfter(8), to_date: timeAfter(12) },
+      [12, 11, 9, 8],
+    ],
+    ['from 30 days later, only the tenth is found', { from_date: timeAfter(24 * 30) }, [10]],
+  ])('%s', async (_, dates, numbers) => {
     for (const filter of [{}, { status: 'queued' }])
       expect(
         await searchSubjects(emails, { subject: 'mail', per_page: '50', ...filter, ...dates } as Record<
@@ -203,7 +211,7 @@ describe('30 emails, the tenth sent with a clock that was 40 days ahead', () => 
       ).toEqual(mails(...numbers))
   })
 
-  test('pages by cursor are the rows of one list', async () => {
+  test('pages by cursor contain every row once, in order', async () => {
     for (const filter of [{}, { status: 'queued' }]) {
       const subjects: string[] = []
       let cursor: string | undefined
@@ -217,7 +225,7 @@ describe('30 emails, the tenth sent with a clock that was 40 days ahead', () => 
     }
   })
 
-  test('a Message-ID finds the tenth only by its own date', async () => {
+  test('the Message-ID of the tenth finds it only in a time range that contains its own date', async () => {
     const message_id = `<${ids[9]}@${VERIFIED}>`
     expect(await searchSubjects(emails, { message_id })).toEqual(mails(10))
     expect(await searchSubjects(emails, { message_id, to_date: timeAfter(30) })).toEqual([])
@@ -231,7 +239,7 @@ const wordsOf = ({ app }: EmailApi): unknown[] => {
   return app.db.query('SELECT term, doc, col FROM temp.words ORDER BY 1, 2, 3').all()
 }
 
-test('indexing after a send and reindexing from its rows give the same entry', async () => {
+test('indexing a sent email and reindexing it from its rows give the same entry', async () => {
   await using emails = await createEmailApi()
   await emails.accepted({
     subject: 'Ünïcode İ ﬁ ß — 12½ 日本語',
