@@ -30,8 +30,8 @@ const sql = prepareStatements((db) => ({
 
 export interface AcceptedEmail {
   /**
-   * If the idempotency key was used before, the response of the first email, with `replayed`, and with `mismatch` if
-   * this request differs from the first.
+   * The response of the first email if the idempotency key was used before: then with `replayed`, and also with
+   * `mismatch` if this request differs from the first.
    */
   readonly response: SendResponse
 }
@@ -164,8 +164,8 @@ export function findReplay(
 }
 
 /**
- * Returns `value` once the data it was read from is on disk: that data may belong to a commit group that is still being
- * synced.
+ * Returns `value` once the data from which it was read is on disk; before that, the data may belong to a commit group
+ * that is still being synced.
  */
 export const waitUntilDurable = <T extends object>(app: Pick<App, 'commit'>, value: T): Promise<T> =>
   app.commit.writeFromReserve<{ value: T }>(() => ({ value })).then((written) => written.value)

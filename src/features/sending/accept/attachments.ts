@@ -49,8 +49,8 @@ function readExtension(filename: string): string {
 }
 
 /**
- * RFC 4648 §4, allowing the line breaks that MIME encoders insert. Runs in linear time: no two parts of a pattern match
- * the same characters.
+ * Base64 of RFC 4648 §4, with the line breaks that MIME encoders insert. Runs in linear time: no two parts of the
+ * pattern match the same characters.
  */
 function isBase64(text: string): boolean {
   const content = text.trimEnd()

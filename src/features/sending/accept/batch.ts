@@ -39,7 +39,7 @@ export interface BatchInput {
   readonly idempotencyKey: string | undefined
 }
 
-/** Keeps the renderer busy; more would only hold more rendered emails of a batch in memory. */
+/** As many renders keep the renderer busy; more would only hold more rendered emails of a batch in memory. */
 const MAX_CONCURRENT_RENDERS = 4
 
 const findProblems = createCheck(SendRequest, 'email')
@@ -47,7 +47,7 @@ const findProblems = createCheck(SendRequest, 'email')
 interface CheckedItem {
   readonly index: number
   readonly idempotency: Idempotency | undefined
-  /** Undefined: its idempotency key was used before. */
+  /** Undefined if the item's idempotency key was used before. */
   readonly draft: Draft | undefined
 }
 
@@ -123,7 +123,7 @@ export async function acceptBatch(
   return response
 }
 
-/** Counts the recipients in a batch before anything is checked; an element that is not an object counts as none. */
+/** Counts the recipients in a batch before anything is checked; an element that is not an object has no recipients. */
 function sumRecipients(emails: readonly unknown[]): number {
   let sum = 0
   for (const email of emails) {
@@ -247,7 +247,7 @@ function toItemError(error: unknown): string {
 
 interface PlacedItem<T extends CheckedItem> {
   readonly item: T
-  /** Undefined: its idempotency key was used before. */
+  /** Undefined if the item's idempotency key was used before. */
   readonly placement: ReturnType<typeof requireSendable> | undefined
 }
 
@@ -313,8 +313,8 @@ async function resolveItems(
 }
 
 /**
- * The items that become emails. If two items share a key, the second returns the first email, even if only one of them
- * is sandbox mail.
+ * The items that become emails. Of several items with one key only the first becomes an email; the others return that
+ * email, even if only one of the items is sandbox mail.
  */
 function withoutDuplicates<T extends CheckedItem>(placed: readonly PlacedItem<T>[]): PlacedItem<T>[] {
   const seenKeys = new Set<string>()

@@ -59,12 +59,12 @@ export function storeResponse(app: Pick<App, 'clock'>, tx: Tx, actor: Actor, key
 export const purgeStoredResponses = (app: App): Promise<void> =>
   app.commit.writeFromReserve((tx) => void sql(tx.db).trim.run(app.confirmedNow() - RESPONSE_RETENTION_MS))
 
-/** Rows examined per transaction: at most some 10 ms, since a response has up to 500 emails. */
+/** Rows examined per transaction. A response has up to 500 emails, so ten rows take some 10 ms at most. */
 const ERASE_BATCH_SIZE = 10
 
 /**
- * Examines the next responses after a row, and erases a person from those of one account. Clears the body hash of a
- * changed response, so a repeated request then conflicts.
+ * Examines the next responses after a row, and erases a person from the responses of one account. Clears the body hash
+ * of a changed response, so a repeated request then conflicts.
  * @param options.erased returns a text without the person, or the same text if the person is not in it
  * @returns `next`: where to continue; undefined at the end
  */

@@ -74,7 +74,7 @@ const isInRequestedState = (verb: ControlVerb, state: BroadcastState): boolean =
 function transition(app: App, tx: Tx, broadcast: Broadcast, verb: ControlVerb, onTransition: OnTransition): void {
   const state = stateName(broadcast.state)
   const { from, participle: done } = TRANSITIONS[verb]
-  // A broadcast whose time has come continues to send; it does not go back to `waiting`.
+  // A resumed broadcast whose time has come goes on sending; it does not go back to `waiting`.
   const isDue = verb === 'resume' && broadcast.dueAt <= app.clock.now()
   const to = isDue ? 'sending' : TRANSITIONS[verb].to
   if (!from.includes(state))

@@ -46,7 +46,8 @@ export function isTakingSnapshot(db: Database, broadcastId: number): boolean {
 const SCAN_BATCH_SIZE = 5000
 
 /**
- * Scans a batch of the recipients that are not enqueued yet, after a contact. Returns row ids of matching contacts.
+ * Scans a batch of the recipients that are not enqueued yet, starting after a contact. Returns the row ids of matching
+ * contacts.
  * @returns `next` the contact to continue after; undefined at the end
  */
 export function findWaitingRecipients(

@@ -7,10 +7,10 @@ import { wakeAt } from '#platform/queue/due-loop.ts'
 
 export interface Lane {
   readonly name: string
-  /** When its first mail is due; undefined when it has none. */
+  /** When the lane's first mail is due; undefined when it has none. */
   firstDue: Millis | undefined
   isPumping: boolean
-  /** Mail became due or a slot became free during its turn. */
+  /** Whether mail became due or a slot became free during the lane's turn. */
   shouldPumpAgain: boolean
   timer: Timer | undefined
 }

@@ -38,7 +38,10 @@ export const normaliseReply = (text: string): string =>
     .replace(ADDRESS, ' ')
     .replace(/\s+/g, ' ')
 
-/** Words about the sender's address. Servers that verify the sender reject it in similar words as a recipient. */
+/**
+ * Words about the sender's address. A server that verifies the sender rejects it in words similar to those for a
+ * recipient.
+ */
 const SENDER_WORDS = buildMatcher([
   'senders?\\b|from[- ]address|return.?path|mail from|envelope|call(?:back|out) to|verification failed for|in your domain',
   'reply-to\\b|reply (?:to )?address|originat(?:or|ing)|headers?\\b|message-?id',
@@ -47,8 +50,8 @@ const SENDER_WORDS = buildMatcher([
 ])
 
 /**
- * Words of servers that could not check the mailbox, or that do not know its domain: both may change, whatever else the
- * reply says.
+ * Words of servers that could not check the mailbox, or that do not know its domain. Either state may change, whatever
+ * else the reply says.
  */
 const INCONCLUSIVE_WORDS = buildMatcher([
   'temporar|greylist|timed?[- ]?out|in progress|maintenance|connection (?:refused|reset|failed|lost)|(?<!not )retry|deferred',
