@@ -39,7 +39,7 @@ export interface BatchInput {
   readonly idempotencyKey: string | undefined
 }
 
-/** As many renders keep the renderer busy; more would only hold more rendered emails of a batch in memory. */
+/** This many renders keep the renderer busy; more would only hold more rendered emails of a batch in memory. */
 const MAX_CONCURRENT_RENDERS = 4
 
 const findProblems = createCheck(SendRequest, 'email')

@@ -48,8 +48,8 @@ export async function sendNewsletter(
   return startBroadcast(app, actor, input, (tx, operation) => {
     const current = getNewsletter(tx.db, actor.accountId, id)
     if (current.status !== 'draft') throw createNotDraftError(current, 'sent')
-    // The newsletter may have been edited during the snapshot, and it must not be marked sent with a text that is
-    // different from the one that is sent.
+    // The newsletter may have been edited during the snapshot. It must not be marked as sent with a text other than the
+    // one that is sent.
     if (!isDeepStrictEqual(current, newsletter))
       throw conflict('newsletter_changed', 'The newsletter was changed while it was being sent; send it again.')
     const now = app.eventTime()

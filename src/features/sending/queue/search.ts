@@ -28,7 +28,7 @@ const MAX_BATCH_EMAILS = 500
 const MAX_BATCH_WORDS = 4000
 /** Used to estimate the number of words in a subject. */
 const WORD_LENGTH = 6
-/** How long to wait for more emails before a batch is indexed. */
+/** How long to wait for more emails before indexing a batch. */
 const GATHER_MS = seconds(1)
 const CHECK_INTERVAL_MS = minutes(1)
 
@@ -42,7 +42,7 @@ const INDEX_ROW = `SELECT id, 'a' || account_id,
 const INSERT_INTO_INDEX = 'INSERT INTO email_search (rowid, account, recipient, sender, subject, tag, stream)'
 
 const sql = prepareStatements((db) => ({
-  // A table of FTS5 itself, with a row for each indexed email.
+  // `email_search_docsize` is a table of FTS5 itself, with a row for each indexed email.
   cursor: db.prepare<{ id: number | null }, []>('SELECT max(id) AS id FROM email_search_docsize'),
   lastEmail: db.prepare<{ id: number | null }, []>('SELECT max(id) AS id FROM emails'),
   hasEmail: db.prepare<{ id: number }, [number, number]>('SELECT id FROM emails WHERE id > ? AND id <= ? LIMIT 1'),
@@ -93,13 +93,13 @@ export function startEmailIndexing(app: Pick<App, 'clock' | 'log' | 'db' | 'comm
     }
     if (hasPending(app.db, Number.MAX_SAFE_INTEGER) && (await app.commit.writeFromReserve(indexBatch)))
       return app.clock.now()
-    // Emails accepted while the batch was synced did not wake the loop, which listens only while it is idle.
+    // Emails accepted while the batch was being synced did not wake the loop, because it listens only while it is idle.
     if (hasPending(app.db, Number.MAX_SAFE_INTEGER)) return app.clock.now() + GATHER_MS
     state = 'idle'
     return app.clock.now() + CHECK_INTERVAL_MS
   }
   const loop = startDueLoop({ name: 'indexing of emails', clock: app.clock, log: app.log, step })
-  // Each accepted email records an event.
+  // Accepting an email records an event, which wakes the loop.
   const stopListening = app.eventsRecorded.listen(() => {
     if (state !== 'idle') return
     state = 'woken'
@@ -133,10 +133,10 @@ export const indexAllEmails = (db: Database): void => void db.run(`${INSERT_INTO
 export const compactEmailSearch = (app: Pick<App, 'commit'>): Promise<void> =>
   compactFullText(app.commit, 'email_search')
 
-/** A text as one index token, so that only the whole text matches: in hexadecimal. */
+/** A text as one index token, in hexadecimal, so that only the whole text matches. */
 const toToken = (text: string): string => Buffer.from(text).toString('hex')
 
-/** Like SQLite: leaves characters beyond ASCII unchanged. */
+/** Lowers ASCII letters only, as SQLite does. */
 const lowerAscii = (text: string): string => text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase())
 
 const toAddressToken = (address: string): string => toToken(lowerAscii(address))
@@ -180,8 +180,8 @@ function readTag(tag: string): string {
 export const ANY_TIME = { from: 0, to: 8.64e15 } as const
 
 /**
- * The emails of a time range, and the row ids that enclose them. A clock that was ahead leaves rows of other times
- * between those.
+ * The emails of a time range, and the row ids that enclose them. If the clock was ahead at some time, rows of other
+ * times lie between these ids.
  */
 export interface TimeRange {
   readonly first: number

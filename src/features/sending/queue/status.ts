@@ -70,7 +70,7 @@ export function deriveEmailStatus(recipients: readonly Status[]): Status {
   if (recipients.length === 1 && recipients[0]) return recipients[0]
   if (recipients.some(isOpen)) {
     if (recipients.every((s) => s === 'scheduled' || s === 'rejected')) return 'scheduled'
-    // `queued` also if a hold or deferral queued one recipient while others are still scheduled.
+    // Also `queued` if a hold or deferral queued one recipient while others are still scheduled.
     return recipients.every((s) => s === 'queued' || s === 'scheduled' || s === 'rejected') ? 'queued' : 'processing'
   }
   return STATUSES_WORST_FIRST.find((status) => recipients.includes(status)) ?? 'failed'

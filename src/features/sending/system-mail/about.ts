@@ -6,7 +6,7 @@ import type { Database } from 'bun:sqlite'
 import { prepareStatements } from '#platform/db/open.ts'
 
 const sql = prepareStatements((db) => ({
-  // Few emails match and there is no index: reads a window of row ids at a time.
+  // Few emails match and no index finds them, so a window of row ids is read at a time.
   about: db.prepare<{ id: number; senderId: number; about: string | null }, [number, number]>(
     `SELECT id, account_id AS senderId, extra ->> '$.about' AS about FROM emails
      WHERE id > ? AND id <= ? AND extra LIKE '%"of_service":true%' ORDER BY id`,

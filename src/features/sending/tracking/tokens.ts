@@ -48,7 +48,7 @@ const MAX_DAY = 0xffff
 export const dayOf = (at: Millis): number => Math.floor(at / days(1))
 
 /**
- * Identifies an account in a token: the random end of its UUID. Not the row id, because row ids of deleted accounts are
+ * Identifies an account in a token by the random end of its UUID. Row ids would not do: those of deleted accounts are
  * reused while their mail is still read.
  */
 export const accountTag = (uuid: UuidBytes): number => Buffer.from(uuid).readUInt32BE(uuid.length - ACCOUNT_TAG_BYTES)

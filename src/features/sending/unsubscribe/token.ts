@@ -21,9 +21,9 @@ export interface UnsubscribeFacts {
   readonly address: string
   /** Domain of From, shown to readers; `''` if it is too long to fit. */
   readonly senderDomain: string
-  /** Stream whose mail it stops; 0: every stream. */
+  /** Stream whose mail the link stops; 0: every stream. */
   readonly streamId: number
-  /** Contact list whose mail it stops; 0: no list. */
+  /** Contact list whose mail the link stops; 0: no list. */
   readonly listId: number
 }
 

@@ -23,7 +23,7 @@ export interface TrackingDns {
   readonly target: string
 }
 
-/** A longer chain serves no purpose, and resolvers give up on it. */
+/** Resolvers give up on longer chains, which serve no purpose anyway. */
 const MAX_CHAIN_LENGTH = 8
 
 /**

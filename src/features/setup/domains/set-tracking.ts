@@ -68,7 +68,7 @@ export function releaseForeignHost(app: App, tx: Tx, domain: Domain): Domain {
   return findDomain(tx.db, domain.accountId, domain.uuid) ?? domain
 }
 
-/** The name to which a tracking host must point. Throws 409 `no_cname_target` when others cannot look it up. */
+/** The name to which a tracking host must point. Throws 409 `no_cname_target` when that name is not public. */
 export function requireCnameTarget(config: Config): string {
   const target = getCnameTarget(config)
   if (target.includes('.')) return target
@@ -109,8 +109,8 @@ function requireNoMailRecords(db: Database, accountId: number, host: string): vo
 }
 
 /**
- * Removes the host from another account's domain when the actor's account owns the host. Throws 409 when the domain
- * that has it set may keep it.
+ * Removes the host from another account's domain when the actor's account owns the host. Throws 409 when the other
+ * domain may keep the host.
  */
 function acquireHost(app: App, tx: Tx, actor: Actor, host: string): void {
   const row = sql(tx.db).holder.get(host)

@@ -91,7 +91,7 @@ const sql = prepareStatements((db) => ({
   aliasOwner: db.prepare<{ id: number }, [number, string]>(
     'SELECT id FROM templates WHERE account_id = ? AND alias = ? AND deleted_at IS NULL',
   ),
-  // Uses the index of existing rows, so that any number of deleted ones is not scanned.
+  // Uses the index of existing rows, so that deleted rows are not scanned, however many there are.
   page: db.prepare<Omit<ListedTemplate, 'isTruncated'> & { isTruncated: number }, [number, number, number, number]>(
     `SELECT ${COLUMNS}, ${LISTED_BODIES} FROM templates WHERE id IN (SELECT id FROM templates INDEXED BY templates_alias
      WHERE account_id = ? AND deleted_at IS NULL AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY id DESC`,
