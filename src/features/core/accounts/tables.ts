@@ -21,7 +21,7 @@ export const accounts = sqliteTable(
     updatedAt: time('updated_at').notNull(),
     /** Row id of the parent account; null: not a sub-account. */
     parentId: integer('parent_id'),
-    /** When the parent disabled it; null: enabled. */
+    /** When the parent disabled the account; null: enabled. */
     disabledAt: time('disabled_at'),
     /** When the owner deleted it. The row is emptied once all its data is deleted. */
     deletedAt: time('deleted_at'),

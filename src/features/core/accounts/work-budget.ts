@@ -27,8 +27,8 @@ const getTenantCache = perOwner((_: Database) => new Map<number, number>())
 const MAX_CACHED_TENANTS = 100_000
 
 /**
- * Row id under which an account shares scheduling, slots and memory: its parent's, or its own. Called several times per
- * request.
+ * Row id under which an account shares scheduling, slots and memory: that of its parent, or its own if it has none.
+ * Called several times per request.
  */
 export function getTenantId(db: Database, accountId: number): number {
   const cache = getTenantCache(db)

@@ -41,13 +41,16 @@ export interface App {
   readonly commit: Committer
   /** Bodies and attachments. */
   readonly content: ContentStore
-  /** Raw messages as received; kept for `inboundRawDays`, apart from content that is kept longer. */
+  /** Raw messages as received. They are deleted after `inboundRawDays`, apart from content that is kept longer. */
   readonly rawMail: ContentStore
   /** Whether the disk has capacity for new work; checked before content is stored. */
   readonly disk: DiskGuard
   /** Deletes the captures of emails; resolves with their number once the deletion is durable. */
   removeCaptures(emailIds: readonly number[]): Promise<number>
-  /** Overwrites deleted bytes in the files of all databases. False when another process reads one: try again later. */
+  /**
+   * Overwrites deleted bytes in the files of all databases. Resolves with false when another process reads a file; the
+   * caller then tries again later.
+   */
   scrubFiles(): Promise<boolean>
   readonly memory: MemoryBudget
   /**
@@ -58,19 +61,19 @@ export interface App {
   /** Limits the work that an account's requests may cause. */
   readonly workBudget: WorkBudget
   readonly resolver: Resolver
-  /** Without a cache: for clients that have just published a record. */
+  /** Has no cache: used for clients that have just published a record. */
   readonly freshResolver: Resolver
   /** Creates the key pair with which a domain signs. */
   createDkimKey(): Promise<DkimKey>
-  /** Calls URLs provided by tenants. Nothing else may call them. */
+  /** Calls URLs provided by tenants. Nothing else may call such URLs. */
   readonly fetch: SafeFetch
   /** Renders tenants' templates. */
   readonly renderer: Renderer
   /** Ports on which this service listens. Each listener adds its own port; `fetch` never connects to them. */
   readonly ownPorts: Set<number>
   /**
-   * Event time: the clock, but never earlier than any time returned before, across restarts too. When the clock is days
-   * behind that time, the earlier times were wrong, and event time follows the clock again.
+   * Event time: the clock, but never earlier than any time returned before, across restarts too. If the clock is days
+   * behind the last time returned, that time was wrong, and event time follows the clock again.
    */
   eventTime(): Millis
   /** A lane has mail due at a time; delivery listens. */
@@ -90,8 +93,8 @@ export interface App {
   /** A broadcast was started, resumed or cancelled. */
   readonly broadcastChanged: Signal<void>
   /**
-   * Access to an account changed: caches evict it, and open requests of revoked keys and sessions end.
-   * `announceAccessChange` emits it inside the transaction and after it.
+   * Access to an account changed: caches evict the account, and open requests of revoked keys and sessions end.
+   * `announceAccessChange` emits the signal inside the transaction and after it.
    */
   readonly accessChanged: Signal<{ readonly accountId: number }>
   /**

@@ -14,7 +14,7 @@ const horizonSql = (kind: HorizonKind): string =>
 
 export const EVENTS_HORIZON = horizonSql('events')
 export const LOGS_HORIZON = horizonSql('logs')
-/** For counters whose recount reads rows of both horizon kinds. */
+/** The time from which the rows of both kinds still exist, for counters whose recount reads both. */
 export const COMMON_HORIZON = `max(${EVENTS_HORIZON}, ${LOGS_HORIZON})`
 
 /** SQL: a condition on counters that excludes hours whose rows may have been deleted. */
@@ -27,7 +27,7 @@ interface CounterRule {
   readonly rule: string
   /** Prefix of the metrics; ends with a colon. */
   readonly prefix: string
-  /** A query of (account_id, name, hour, n): the rest of the metric, and the recounted value. */
+  /** A query of (account_id, name, hour, n): `name` is the rest of the metric, `n` the recounted value. */
   readonly counted: string
   /** Condition on the counters to compare; default: all. */
   readonly where?: string

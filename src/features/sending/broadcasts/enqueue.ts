@@ -47,7 +47,7 @@ import {
   transitionBroadcast,
 } from './states.ts'
 
-/** Recipients enqueued in one transaction: some 15 ms. */
+/** Recipients enqueued in one transaction; this takes some 15 ms. */
 const BATCH_SIZE = 100
 /** How often to check whether delivery has attempted the enqueued emails. */
 const DELIVERY_CHECK_INTERVAL_MS = 100

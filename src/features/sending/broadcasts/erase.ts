@@ -42,7 +42,7 @@ export function isTakingSnapshot(db: Database, broadcastId: number): boolean {
   return broadcast !== null && stateName(broadcast.state) === 'fixing'
 }
 
-/** Rows examined in one tick: some 5 ms. */
+/** Rows examined in one tick; this takes some 5 ms. */
 const SCAN_BATCH_SIZE = 5000
 
 /**
@@ -72,7 +72,7 @@ export function skipRecipients(app: App, tx: Tx, broadcastId: number, contactIds
   return removed
 }
 
-/** Recipients of a deleted account that are skipped in one transaction: some 5 ms. */
+/** Recipients of a deleted account that are skipped in one transaction; this takes some 5 ms. */
 const BATCH_SIZE = 1000
 
 /** Skips a batch of the waiting recipients of all broadcasts of an account. Returns how many; 0 when none is left. */

@@ -75,7 +75,7 @@ export const BROADCAST_STREAM = 'broadcast'
 
 const MAX_TEMPLATE_DATA_BYTES = 64 * KiB
 const MAX_BODY_BYTES = 1 * MiB
-/** Contacts copied in one transaction: some 5 ms. */
+/** Contacts copied in one transaction; this takes some 5 ms. */
 const BATCH_SIZE = 1000
 /** Open broadcasts of one account: waiting, sending or paused. */
 const MAX_OPEN_BROADCASTS = 200

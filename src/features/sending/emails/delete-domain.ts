@@ -36,7 +36,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Emails examined per transaction: some 10 ms if all of them are cancelled. */
+/** Emails examined per transaction; this takes some 10 ms if all of them are cancelled. */
 const CANCEL_BATCH_SIZE = 100
 /** Emails examined per read. */
 const READ_BATCH_SIZE = 1000

@@ -31,7 +31,7 @@ import { countEmails, type EmailFilter, readEmailsByIds, type StoredEmail } from
  * Totals stop here, one above MAX_OFFSET: a total this high means that not all matches can be reached by page number.
  */
 export const MAX_COUNTED = MAX_OFFSET + 1
-/** Matches examined per tick: some 10 ms. */
+/** Matches examined per tick; this takes some 10 ms. */
 const BATCH_SIZE = 5000
 const MAX_BATCHES = 200
 /** Work units of a batch; one unit is the cost of a listed row. */

@@ -64,5 +64,5 @@ export const releaseHeld = (tx: Tx, operationId: number, now: Millis, limit = MA
       .map(({ lane }) => lane),
   )
 
-/** Recipients released per transaction: some 10 ms. */
+/** Recipients released per transaction; this takes some 10 ms. */
 const MAX_RELEASED = 2000

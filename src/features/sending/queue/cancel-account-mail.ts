@@ -11,7 +11,7 @@ import { requireEmail, settleEmail } from './settle.ts'
 import { OPEN_CODES, statusCode, WAITING_CODES } from './status.ts'
 
 const IS_WAITING = `recipients.status IN ${WAITING_CODES}`
-/** Emails per transaction: some 5 ms. */
+/** Emails per transaction; this takes some 5 ms. */
 const BATCH_SIZE = 100
 
 const sql = prepareStatements((db) => ({

@@ -67,7 +67,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Rows of `recipients` examined per tick: some 4 ms. */
+/** Rows of `recipients` examined per tick; this takes some 4 ms. */
 const ROW_ID_WINDOW = 5000
 
 /** The emails that a search for an address found. */

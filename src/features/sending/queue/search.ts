@@ -22,7 +22,7 @@ import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 
-/** Emails indexed per transaction: some 2 ms. */
+/** Emails indexed per transaction; this takes some 2 ms. */
 const MAX_BATCH_EMAILS = 500
 /** Words indexed per transaction, unless its first email alone has more: some 5 ms. */
 const MAX_BATCH_WORDS = 4000

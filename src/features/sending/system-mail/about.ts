@@ -17,7 +17,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Row ids per window: some 10 ms. */
+/** Row ids per window; this takes some 10 ms. */
 const ROW_ID_WINDOW = 10_000
 
 export interface FoundSystemMail {
