@@ -25,7 +25,7 @@ export interface BillingState extends Subscription {
   readonly accountUuid: string
   readonly customerId: string | null
   readonly isSubAccount: boolean
-  /** The owner deleted the account. */
+  /** Whether the owner deleted the account. */
   readonly isDeleted: boolean
 }
 

@@ -84,7 +84,7 @@ export interface App {
   readonly webhookChanged: Signal<{ readonly webhookId: number }>
   /** A received message waits to be processed. */
   readonly mailReceived: Signal<void>
-  /** A mailbox has a message for clients that wait at `next`: a new one, or one that was released. */
+  /** A mailbox has a message for clients that wait at `next`: a new message, or one that was released. */
   readonly mailboxChanged: Signal<{ readonly mailboxId: number }>
   /** A contact is due a confirmation request or a welcome email. */
   readonly contactMailDue: Signal<void>
@@ -98,8 +98,8 @@ export interface App {
    */
   readonly accessChanged: Signal<{ readonly accountId: number }>
   /**
-   * The account was paused, resumed, enabled, disabled or deleted. `announceSendingChange` emits it like
-   * `accessChanged`.
+   * The account was paused, resumed, enabled, disabled or deleted. `announceSendingChange` emits the signal inside the
+   * transaction and after it.
    */
   readonly sendingChanged: Signal<{ readonly accountId: number }>
   /** Blobs of the content store may have become unreferenced. */
@@ -121,7 +121,7 @@ export interface Actor {
   readonly role?: TeamRole
   /** Row id of the session of a signed-in user. */
   readonly sessionId?: number
-  /** For actors that can lose access mid-request: whether they still have it. */
+  /** Whether the actor still has access; for actors that can lose it mid-request. */
   readonly mayStillAct?: () => boolean
 }
 

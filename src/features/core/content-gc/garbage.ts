@@ -1,6 +1,6 @@
 /**
  * @module Records content references that a row dropped, in the same transaction. Identical content is stored once, so
- * another row may hold the same reference; the sweep (`sweep.ts`) checks. The only writer of `content_garbage`.
+ * another row may hold the same reference; the sweep (`sweep.ts`) checks this. The only writer of `content_garbage`.
  */
 import type { App } from '#features/core/app/app.ts'
 import type { ContentRef } from '#platform/content/store.ts'
@@ -20,7 +20,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Records references that a row held until this transaction, and wakes the sweep once it is durable. */
+/** Records references that a row held until this transaction, and wakes the sweep once the transaction is durable. */
 export function dropContent(app: Pick<App, 'contentDropped'>, tx: Tx, dropped: DroppedRefs): void {
   let hasAny = false
   for (const [code, store] of STORES.entries()) {

@@ -58,7 +58,7 @@ const getSweepState = perOwner((_: App): { running?: Promise<number> | undefined
  * stay for some minutes more.
  */
 export async function sweep(app: App, signal?: AbortSignal): Promise<number> {
-  // Waits for a run in progress and begins another one, because the former may have scanned before this call.
+  // Waits for a run in progress and begins another one, because the first may have scanned before this call.
   const state = getSweepState(app)
   await state.running?.catch(() => undefined)
   state.running ??= sweepAll(app, signal).finally(() => {

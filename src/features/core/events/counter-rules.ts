@@ -1,5 +1,5 @@
 /**
- * @module Builds consistency rules that compare `counters` with a recount of the rows they sum up. Hours of which
+ * @module Builds consistency rules that compare `counters` with a recount of the rows that they sum up. Hours of which
  * retention may have deleted rows are not compared.
  */
 import { type ConsistencyRule, queryRule, type Row } from '#platform/db/consistency.ts'

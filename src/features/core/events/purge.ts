@@ -39,7 +39,7 @@ export const findAccountWithEventsAfter = (db: Database, accountId: number): num
 
 /** Which events may be deleted. */
 export interface EventPurgeLimit {
-  /** Events older than this may be deleted, if a webhook does not wait for them. */
+  /** Events older than this may be deleted, if no webhook waits for them. */
   readonly before: Millis
   /** Number of the last event for which no webhook waits any more. */
   readonly upTo: number

@@ -210,8 +210,8 @@ export const getMeta = (db: Database, key: string): string | undefined => sql(db
 const MAX_BEHIND_MS = days(3)
 
 /**
- * Creates `App.eventTime`. It returns the clock, or the newest time it returned before if the clock is at most
- * MAX_BEHIND_MS behind that. The newest time survives restarts.
+ * Creates `App.eventTime`. It returns the clock; but if the clock is at most MAX_BEHIND_MS behind the newest time
+ * returned before, it returns that time. The newest time survives restarts.
  */
 export function createEventTime(clock: Clock, db: Database): () => Millis {
   let newest = Number(getMeta(db, 'newest_time') ?? 0)

@@ -30,8 +30,8 @@ const sql = prepareStatements((db) => ({
 
 export interface AcceptedEmail {
   /**
-   * The response of the first email if the idempotency key was used before: then with `replayed`, and also with
-   * `mismatch` if this request differs from the first.
+   * The response of the first email if the idempotency key was used before. It then has `replayed`, and `mismatch` too
+   * if this request differs from the first.
    */
   readonly response: SendResponse
 }
@@ -139,7 +139,7 @@ export function logMismatch(app: Pick<App, 'log'>, actor: Actor, { response }: A
     )
 }
 
-/** As `findReplay`, but throws a 409 for other content if the setting `idempotencyMismatch` is `conflict`. */
+/** Like `findReplay`, but throws a 409 for other content if the setting `idempotencyMismatch` is `conflict`. */
 export function resolveReplay(
   app: Pick<App, 'db' | 'config'>,
   actor: Actor,
@@ -150,7 +150,9 @@ export function resolveReplay(
   return replay
 }
 
-/** The first email that used this idempotency key, if any. It may not be on disk yet: see `waitUntilDurable`. */
+/**
+ * The first email that used this idempotency key, if any. That email may not be on disk yet: see `waitUntilDurable`.
+ */
 export function findReplay(
   app: Pick<App, 'db'>,
   actor: Actor,

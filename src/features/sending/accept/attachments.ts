@@ -7,7 +7,7 @@ import type { SendRequest } from './model.ts'
 
 const MAX_ATTACHMENTS = 100
 
-/** Extensions that receivers reject outright, and that would harm our reputation. */
+/** Extensions that receivers reject outright; sending them would harm our reputation. */
 const FORBIDDEN_EXTENSIONS = new Set(['exe', 'bat', 'cmd', 'scr', 'com', 'msi', 'js', 'vbs', 'ws', 'ps1'])
 
 /** Decodes the attachments. @param maxBytes limit on their total size */

@@ -52,7 +52,7 @@ interface CheckedItem {
 }
 
 interface ResolvedItem extends CheckedItem {
-  /** From `findSuppressions`, in the order of the recipients. Delivery checks again. */
+  /** From `findSuppressions`, in the order of the recipients. Delivery checks suppressions again. */
   readonly suppressions: readonly (string | undefined)[]
 }
 
@@ -161,8 +161,8 @@ async function storeItems(app: App, items: readonly ResolvedItem[], owner: numbe
 }
 
 /**
- * Throws a 429 if not even one email of the batch fits the remaining quota, before any template is rendered. Whether
- * all of them fit is known only after rendering, which removes the emails whose templates fail.
+ * Throws a 429 before any template is rendered if not even one email of the batch fits the remaining quota. Whether all
+ * of them fit is known only after rendering, which removes the emails whose templates fail.
  */
 async function requireQuotaForOne(
   app: App,
@@ -230,7 +230,7 @@ async function renderItemTemplates(
       }
     }
   }
-  // Every renderer must have ended before the rendering capacity is released, even if one of them fails.
+  // All renderers must have ended before the rendering capacity is released, even if one of them fails.
   const ends = await Promise.allSettled(Array.from({ length: MAX_CONCURRENT_RENDERS }, renderNext))
   for (const end of ends) if (end.status === 'rejected') throw end.reason
   return rendered.filter((item) => item !== undefined)

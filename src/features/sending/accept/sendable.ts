@@ -51,7 +51,7 @@ export function requireSendable(app: App, actor: Actor, draft: Draft, { isAccept
 const isTracked = (config: Config, account: SendingAccount, draft: Draft): boolean =>
   draft.html !== undefined && hasTracking(config, account.plan) && (draft.tracking ?? account.trackingDefault)
 
-/** The suppression reason of each recipient, in the order of the draft; undefined for those that may get mail. */
+/** The suppression reason of each recipient, in the order of the draft; undefined for a recipient that may get mail. */
 export const findSuppressions = (db: Database, actor: Actor, draft: Draft, streamId: number): (string | undefined)[] =>
   draft.recipients.map(
     ({ address }) =>

@@ -50,7 +50,7 @@ export function findStoredResponse<T extends object>(db: Database, actor: Actor,
   return JSON.parse(found.response) as T
 }
 
-/** Stores the response in the transaction that it describes. */
+/** Stores the response, in the transaction with the changes that it describes. */
 export function storeResponse(app: Pick<App, 'clock'>, tx: Tx, actor: Actor, key: ResponseKey, response: object): void {
   sql(tx.db).insert.run(actor.accountId, key.keyHash, key.bodyHash, JSON.stringify(response), app.clock.now())
 }

@@ -1,6 +1,6 @@
 /**
- * @module Consistency rules of broadcasts, and of the monthly quota: recipients of broadcasts that still wait count
- * against it, too.
+ * @module Consistency rules of broadcasts, and of the monthly quota, against which waiting recipients of broadcasts
+ * count too.
  */
 import { createCounterRule, LOGS_HORIZON } from '#features/core/events/counter-rules.ts'
 import { IS_NEVER_ATTEMPTED } from '#features/sending/queue/settle.ts'

@@ -177,7 +177,8 @@ export class BroadcastEnqueuer implements DueLoop {
     try {
       this.#changedAccounts.delete(broadcast.accountId)
       const next = await runBroadcastStep(this.#app, broadcast, this.#onMoved, this.#withdrawals)
-      // If something changed during the step, the broadcast may have nothing left to wait for.
+      // If something changed during the step, the next step begins immediately, because there may be nothing left to
+      // wait for.
       const hasChanged = this.#changedAccounts.delete(broadcast.accountId)
       this.#retryAt.set(id, hasChanged ? this.#app.clock.now() : next)
       if (next > this.#app.clock.now()) this.#awaitingDelivery.set(broadcast.accountId, id)
@@ -461,7 +462,7 @@ async function withdraw(
     toWriteOptions(app, broadcast),
   )
   if (next === 'tried') return app.clock.now() + IN_FLIGHT_CHECK_INTERVAL_MS
-  // Only after the commit: a batch whose write failed is scanned again.
+  // The position moves only after the commit, so that a batch whose write failed is scanned again.
   if (next) withdrawals.set(broadcast.id, next)
   else withdrawals.delete(broadcast.id)
   return app.clock.now()

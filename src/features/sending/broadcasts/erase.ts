@@ -34,8 +34,8 @@ export const findNextOpenBroadcast = (db: Database, accountId: number, after: nu
   sql(db).next.get(accountId, after)?.id
 
 /**
- * Whether the recipient snapshot of a broadcast is still being taken. Until then its recipients are not counted; the
- * request that takes the snapshot ends soon.
+ * Whether the recipient snapshot of a broadcast is still being taken. While it is, its recipients are not counted yet.
+ * The request that takes the snapshot ends soon.
  */
 export function isTakingSnapshot(db: Database, broadcastId: number): boolean {
   const broadcast = sql(db).broadcast.get(broadcastId)
@@ -61,7 +61,7 @@ export function findWaitingRecipients(
   }
 }
 
-/** Skips contacts of a broadcast whose snapshot is complete. Returns how many. */
+/** Skips contacts of a broadcast whose snapshot is complete. Returns how many were skipped. */
 export function skipRecipients(app: App, tx: Tx, broadcastId: number, contactIds: readonly number[]): number {
   const broadcast = sql(tx.db).broadcast.get(broadcastId)
   if (!broadcast) return 0
@@ -75,7 +75,10 @@ export function skipRecipients(app: App, tx: Tx, broadcastId: number, contactIds
 /** Recipients of a deleted account that are skipped in one transaction; this takes some 5 ms. */
 const BATCH_SIZE = 1000
 
-/** Skips a batch of the waiting recipients of all broadcasts of an account. Returns how many; 0 when none is left. */
+/**
+ * Skips a batch of the waiting recipients of all broadcasts of an account. Returns how many were skipped; 0 when none
+ * is left.
+ */
 export function skipRecipientBatch(app: App, tx: Tx, accountId: number): number {
   const broadcast = sql(tx.db).waiting.get(accountId)
   if (!broadcast) return 0

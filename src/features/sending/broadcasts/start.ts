@@ -381,7 +381,7 @@ const listSql = prepareStatements((db) => ({
   exists: db.prepare<{ id: number }, [number]>('SELECT id FROM contact_lists WHERE id = ? AND deleted_at IS NULL'),
 }))
 
-/** The list may have been deleted while its contacts were copied. */
+/** Throws 422 when the list no longer exists: it may have been deleted while its contacts were copied. */
 function requireList(db: Database, list: { readonly id: number; readonly uuid: UuidBytes }): void {
   if (!listSql(db).exists.get(list.id))
     throw invalid('contact_list_id', 'Contact list not found.', 'contact_list_not_found')
@@ -411,5 +411,5 @@ export async function discardLeftovers(app: App): Promise<void> {
     if (!getRunningSnapshots(app).has(id)) await discardBroadcast(app, id)
 }
 
-/** Snapshots that this process is taking, as opposed to leftovers of an earlier one. */
+/** Snapshots that this process is taking. All other unfinished snapshots are leftovers of an earlier process. */
 const getRunningSnapshots = perOwner((_: App) => new Set<number>())

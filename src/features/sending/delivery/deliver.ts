@@ -32,7 +32,7 @@ export interface SharedBody {
   text?: EncodedPart | undefined
   html?: EncodedPart
   attachments?: readonly Attachment[]
-  /** Set when no part of the body is specific to a recipient. */
+  /** Hash of the body; set when no part of the body is specific to a recipient. */
   bodyHash?: string
 }
 
@@ -192,8 +192,8 @@ export async function transmit(
       next = opened.next
       if (opened.kind !== 'open') {
         if (rejection) return rejection
-        // We ended the attempt because the site was slow. It is not reported as unreachable, because that would cause a
-        // backoff for other mail.
+        // We ended the attempt because the site was slow. The site is not reported as unreachable, because that would
+        // cause a backoff for other mail.
         const ended = signal.aborted ? ({ kind: 'lost', phase: 'mail', failure: ATTEMPT_TIMEOUT } as const) : opened
         return { result: ended, session: undefined }
       }

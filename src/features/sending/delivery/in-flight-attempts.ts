@@ -25,8 +25,8 @@ export interface InFlightAttempt extends AttemptState {
   /** Resolves when the outcome of the attempt is stored or given up; nothing is written for the attempt after that. */
   settling: Promise<void> | undefined
   /**
-   * The recipient was suppressed before its message began: the recipient is due again immediately, and the next claim
-   * rejects it.
+   * Set when the recipient was suppressed before its message began: the recipient is due again immediately, and the
+   * next claim rejects it.
    */
   isSuppressed?: true
 }

@@ -1,5 +1,5 @@
 /**
- * @module The lanes with due mail: schedules the next turn of each, one turn at a time per lane. Never claims; the
+ * @module Keeps the lanes with due mail and schedules their turns, one turn at a time per lane. Never claims; the
  * scheduler defines what a turn does.
  */
 import type { Clock, Millis, Timer } from '#platform/clock.ts'

@@ -24,7 +24,7 @@ const ACCOUNT_FRACTION = 1 / 8
 
 export interface MemoryQueueOptions<T> {
   readonly memory: MemoryBudget
-  /** The account that memory is counted for: sub-accounts share that of their parent. */
+  /** The account that memory is counted for: sub-accounts share the memory of their parent. */
   readonly tenantOf: (accountId: number) => number
   readonly start: (owner: T, prepared: PreparedJob) => void
   /** Whether the owner's mail yields to other mail. */

@@ -44,7 +44,7 @@ export type Verdict =
       readonly bounceType: 'hard' | 'soft'
       readonly category: BounceCategory
       readonly reply: string
-      /** The address does not exist or accepts no mail, so it is added to the suppression list. */
+      /** Whether the address does not exist or accepts no mail; such an address is added to the suppression list. */
       readonly isAddressDead: boolean
     }
   /** `reply`: the reply of the remote server, if there was one. */

@@ -80,7 +80,7 @@ export type ToWorker =
   | { readonly type: 'key'; readonly domainId: number; readonly privateKeyPem: string }
   /**
    * Accounts (`owner`) take turns at a site. Bulk mail comes after all other mail, and leaves some connections of the
-   * site to it.
+   * site free for other mail.
    */
   | { readonly type: 'start'; readonly job: DeliverJob; readonly owner: number; readonly isBulk: boolean }
   /**

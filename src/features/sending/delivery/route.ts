@@ -23,7 +23,7 @@ export type RouteResult =
   /** The mail is tried again later. */
   | { readonly kind: 'temporary'; readonly category: BounceCategory; readonly text: string }
 
-/** Address of the capture server; known once it listens. */
+/** Address of the capture server; known once the server listens. */
 export interface CaptureAddress {
   readonly host: string
   readonly port: number

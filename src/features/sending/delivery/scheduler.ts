@@ -302,7 +302,7 @@ export class DeliveryScheduler {
   }
 
   /**
-   * Waits for a short backoff of the site. For a longer one, holds due recipients, each with an event. False when
+   * Waits for a short backoff of the site. For a longer backoff, holds due recipients, each with an event. False when
    * nothing is left to do now.
    */
   async #waitForBackoff(lane: Lane, name: string, site: Site): Promise<boolean> {

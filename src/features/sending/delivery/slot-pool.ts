@@ -48,7 +48,7 @@ export class SlotPool {
   /**
    * How many more of the `max` slots here an account may take for bulk or ordinary lanes. Negative when it holds more
    * than it may.
-   * @param canUse whether an account could use a slot here: bulk lanes yield only to those that could
+   * @param canUse whether an account could use a slot here: bulk lanes yield only to accounts that could
    */
   freeFor(owner: number, isBulk: boolean, max: number, canUse: (owner: number) => boolean = () => true): number {
     const { contestedFraction, leavesFree } = this.#rules

@@ -1,6 +1,6 @@
 /**
- * @module Queues lanes that wait for a slot. Owners (accounts) take turns, so that one with many lanes holds up nobody
- * else; bulk lanes come after all others. Never counts slots and never wakes a lane.
+ * @module Queues lanes that wait for a slot. Owners (accounts) take turns, so that an owner with many lanes does not
+ * hold up the others; bulk lanes come after all others. Never counts slots and never wakes a lane.
  */
 import { isBulkLane } from '#features/sending/queue/lanes.ts'
 import { Counts } from '#platform/queue/counts.ts'

@@ -1,8 +1,8 @@
 /**
- * @module Lists the emails that match a search, newest first. The search index does not contain status and operation,
- * because a status changes often. A filter by status or operation looks them up for the matches, a batch at a time.
- * One request examines a limited number of emails, so a page may have fewer rows than requested; a cursor continues
- * where the scan stopped.
+ * @module Lists the emails that match a search, newest first. The search index contains neither operation nor status,
+ * which changes often. A filter by status or operation looks them up for the matches, a batch at a time. One request
+ * examines a limited number of emails, so a page may have fewer rows than requested; a cursor continues where the
+ * scan stopped.
  */
 import type { Database } from 'bun:sqlite'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'

@@ -15,8 +15,8 @@ import { startNewsletter } from './states.ts'
 
 /**
  * Sends a draft to the active contacts of its list, now or later. Of two concurrent requests one gets 409
- * `newsletter_not_draft`. Throws 422 when it has no body, or when its list, template or domain was deleted; and what
- * `startBroadcast` throws.
+ * `newsletter_not_draft`. Throws 422 when the draft has no body, or when its list, template or domain was deleted; and
+ * what `startBroadcast` throws.
  * @param sendAt date and time with a zone
  */
 export async function sendNewsletter(

@@ -1,15 +1,15 @@
 /**
  * @module The search index over emails: FTS5 without content. Each email is one row under its row id, which grows with
- * each accepted email, so every page is read newest first without sorting. A migration contains its
- * `CREATE VIRTUAL TABLE email_search`, because drizzle cannot describe a virtual table. This module is its only writer.
+ * each accepted email, so every page is read newest first without sorting. A migration creates the
+ * table `email_search`, because drizzle cannot describe a virtual table. This module is the only writer of the index.
  *
  * Emails are indexed after acceptance, in batches in the order of their row ids: FTS5 writes a sorted segment at each
  * savepoint, so an email costs 40 µs in a savepoint of its own, and 3 µs in a batch of 500. The cursor is the highest
  * row id in the index. Invariant, in every committed state: the index contains each email up to the cursor, as its rows
  * are now, and nothing else; emails above the cursor are pending. So an email leaves the index in the transaction that
  * deletes it, and a change of a pending email writes nothing here. If the email at the cursor is deleted, the cursor
- * falls to the indexed email below it. No email lies between the two, and row ids are never reused, so none can be
- * missed.
+ * falls to the indexed email below it. No email is left between the old and the new cursor, and row ids are never
+ * reused, so none can be missed.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -24,7 +24,7 @@ import { parseMailbox } from '#protocols/address/parse.ts'
 
 /** Emails indexed per transaction; this takes some 2 ms. */
 const MAX_BATCH_EMAILS = 500
-/** Words indexed per transaction, unless its first email alone has more: some 5 ms. */
+/** Words indexed per transaction, which takes some 5 ms; a single email with more is indexed alone. */
 const MAX_BATCH_WORDS = 4000
 /** Used to estimate the number of words in a subject. */
 const WORD_LENGTH = 6

@@ -22,7 +22,7 @@ const ROW_ID_WINDOW = 10_000
 
 export interface FoundSystemMail {
   readonly emailId: number
-  /** The account that sent it. */
+  /** The account that sent the mail. */
   readonly accountId: number
 }
 

@@ -14,7 +14,7 @@ const MAIL_PROGRAMS =
 
 /**
  * Scanners, gateways and image proxies, and the Edge of 2015 that Gmail claims to be when it prefetches images. isbot
- * knows many of them in other spellings, but not all inside a browser's user agent.
+ * knows many of them, but some only in other spellings, and some not inside a browser's user agent.
  */
 const MAIL_MACHINES =
   /googleimageproxy|ggpht\.com|edge\/12\.246 (?:mozilla\/5\.0|gmail-content-sampling)|yahoomailproxy|seznamemailproxy|imageproxy|imageresizer|bingpreview|safelinks|exchange online protection|mailscanner|barracuda|proofpoint|ppspider|mimecast|symantec|messagelabs|brightmail|cloudmark|trend ?micro|ironport|cisco secure email|fireeye|trellix|mcafee|forcepoint|websense|sophos|fortinet|fortiguard|fortimail|bitdefender|avanan|check ?point|vade ?secure|hornetsecurity|spamtitan|zscaler|palo ?alto ?networks|kaspersky|clamav|libraesva|retarus|nospamproxy|trustwave|darktrace|ironscales|perception-point|urlscan|virustotal|phishtank|feedfetcher|gtmetrix|puppeteer|powershell/i

@@ -30,7 +30,7 @@ export interface Engagement {
 export interface LinkStatistics {
   readonly url: string
   readonly clicks: number
-  /** Distinct UTC days. */
+  /** Distinct UTC days with such clicks. */
   readonly days: number
   readonly machineClicks: number
   readonly lastClickedAt: Millis
@@ -90,7 +90,7 @@ const sql = prepareStatements((db) => ({
     `INSERT INTO click_marks (recipient_id, url_hash, events, last_event_at) VALUES (?, ?, 1, ?)
      ON CONFLICT DO UPDATE SET events = events + 1, last_event_at = excluded.last_event_at`,
   ),
-  // Other recipients of the email with an event; at most as many as the email has recipients.
+  // Other recipients of the email with an event of the same kind.
   openedBy: db.prepare<{ address: string }, [number, number]>(
     `SELECT address FROM recipients JOIN opens ON recipient_id = recipients.id WHERE email_id = ? AND recipients.id <> ? AND events > 0`,
   ),

@@ -36,7 +36,7 @@ const MAX_LINKS = 1000
  * original link was shorter.
  */
 const MAX_LINK_LENGTH = 2048
-/** An `href` as written: a target of 2,000 octets may be all entities. */
+/** Length of an `href` as written. It may be long, because each octet of a target may be written as an entity. */
 const MAX_HREF_LENGTH = 20_000
 
 /** The HTML with tracked links and a pixel; the same HTML if it cannot be parsed or is too large. */
@@ -76,7 +76,7 @@ export function addTracking(html: string, tracking: Tracking): string {
       },
     })
   try {
-    // The rewriter drops a byte order mark.
+    // Restores a byte order mark, which the rewriter drops.
     return (html.startsWith(BYTE_ORDER_MARK) ? BYTE_ORDER_MARK : '') + rewriter.transform(html)
   } catch {
     return html

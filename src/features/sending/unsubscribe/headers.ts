@@ -35,7 +35,8 @@ const sql = prepareStatements((db) => ({
 
 /**
  * The fields of a message with `transactional: false`; the same at every attempt. Mail to a contact list names the
- * list. Other mail of the default stream names no stream, so unsubscribing from it stops all such mail of the account.
+ * list. Other mail of the default stream names no stream, so unsubscribing stops all mail of the account with
+ * `transactional: false`.
  */
 export function createUnsubscribeHeaders(
   { config, keys, db }: Pick<App, 'config' | 'keys' | 'db'>,

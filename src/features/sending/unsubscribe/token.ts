@@ -1,11 +1,11 @@
 /**
  * @module The token of an unsubscribe link: a sealed copy of the data that unsubscribing needs, so that it works
- * without any row of the email. The same data gives the same token, because every attempt at a recipient sends the same
- * bytes. Never reads the database.
+ * without any row of the email. The same data gives the same token, because every attempt at a recipient sends the
+ * same bytes. Never reads the database.
  *
  * Sealed data: a format octet, the account's UUID, four variable-length integers (email, recipient, stream, list), the
- * length and text of the sender's domain, the address. The UUID names the account, because row ids of deleted accounts
- * are reused.
+ * length and text of the sender's domain, the address. The UUID names the account, because restoring a backup makes new
+ * accounts reuse row ids of accounts created after that backup.
  */
 import type { KeyRing } from '#platform/crypto.ts'
 import type { UuidBytes } from '#platform/ids.ts'

@@ -173,8 +173,8 @@ export const setContactMetadata = (tx: Tx, id: number, metadata: string): void =
   void sql(tx.db).setMetadata.run(toStoredMetadata(metadata), id)
 
 /**
- * Records that a contact got its welcome email, at the time of that email. False when the contact already got one or is
- * deleted: then it must not get another.
+ * Records that a contact got its welcome email; the stored time is that of the email. False when the contact already
+ * got one or is deleted: then it must not get another.
  */
 export const markWelcomed = (tx: Tx, id: number, at: Millis): boolean => sql(tx.db).welcomed.run(at, id).changes === 1
 

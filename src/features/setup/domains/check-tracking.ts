@@ -1,6 +1,6 @@
 /**
- * @module Checks that a tracking host leads to us: by a CNAME, direct or through other names, or by equal addresses, as
- * providers that flatten CNAMEs publish it. Stores nothing.
+ * @module Checks that a tracking host leads to us: by a CNAME, directly or through other names, or by having the same
+ * addresses, which providers that flatten CNAMEs publish instead. Stores nothing.
  */
 import { type Answer, isFailedAnswer, type Resolver } from '#protocols/dns/resolver.ts'
 import {

@@ -5,8 +5,9 @@
  *   and brands use link domains of their own. Only a subdomain can have the CNAME, because a registered name has SOA
  *   and NS records beside it (RFC 1034 §3.6.2).
  * - A CNAME to us does not prove which account published it. So a host at or below a domain that an account has
- *   verified belongs to that account. Other accounts cannot set it. One that had set it before can no longer use it
- *   (tracking-domain.ts), and its setting is removed when the owner sets the host or at the next check of its domain.
+ *   verified belongs to that account. Other accounts cannot set it. An account that had set it before can no longer
+ *   use it (tracking-domain.ts). That account's setting is removed when the owner sets the host, or at the next check of
+ *   the domain for which it was set.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'

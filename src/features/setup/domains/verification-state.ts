@@ -7,12 +7,12 @@
  *   matter for that.
  * - The three flags reflect what DNS has now. A verified domain that lacks one stays verified for 72 hours from the
  *   check that first missed it (`recordsLostAt`), whether scheduled or on request; then it is no longer verified and
- *   sends nothing. It never becomes a sandbox again: only domains that were never verified are, so that live mail is
- *   never captured.
+ *   sends nothing. Its mail is still not captured: only a domain that was never verified is a sandbox.
  * - A scheduled check tolerates loss of the other records: such a flag is cleared only when its record was missing or
  *   wrong at 3 scheduled checks in a row that span 24 hours. A check on request stores its result immediately.
- * - The tracking host is separate: its CNAME does not affect the verification of the domain. While it is verified, its
- *   loss is tolerated in the same way, because losing it breaks the links in mail sent while it was verified.
+ * - The tracking host is separate: its CNAME does not affect the verification of the domain. While the host is
+ *   verified, loss of the CNAME is tolerated in the same way, because without the host all links in mail sent before are
+ *   broken.
  * - Inbound mail is enabled when the MX flag is newly set, but never disabled: without an MX no mail arrives anyway,
  *   and the owner's choice by PATCH stays.
  */
@@ -66,7 +66,9 @@ export const listLostRecords = ({
 }: Pick<VerificationState, 'recordsLostAt' | 'verified'>): DnsRecordKey[] =>
   recordsLostAt === null ? [] : SENDING_RECORDS.filter((key) => !verified[key])
 
-/** Scheduled checks clear a flag that sending does not need only after so many checks and so much time. */
+/**
+ * A flag that sending does not need is cleared by scheduled checks, but only after this many checks and this much time.
+ */
 const FORGIVEN_CHECKS = 3
 const FORGIVEN_MS = hours(24)
 
@@ -122,7 +124,7 @@ function computeVerification(
   now: Millis,
 ): Pick<VerificationState, 'verifiedAt' | 'recordsLostAt'> {
   const { verifiedAt, recordsLostAt } = before
-  // Without a check of any record for sending, nothing changes: the tracking host does not concern the domain.
+  // If only the tracking host was checked, nothing changes, because it does not concern the verification of the domain.
   if (SENDING_RECORDS.every((key) => checks[key] === undefined)) return { verifiedAt, recordsLostAt }
   if (SENDING_RECORDS.every((key) => verified[key])) return { verifiedAt: verifiedAt ?? now, recordsLostAt: null }
   // Only a check that finds a record missing or wrong can begin the 72 hours, or end verification after them: a check

@@ -61,7 +61,8 @@ export async function verifyDomain(app: App, actor: Actor, id: string): Promise<
   const requested = getOwnableDomain(app.db, actor, id)
   const checks = await checkDomain(app.freshResolver, toDomainDns(app.config, requested))
   return app.commit.write((tx) => {
-    // Scheduled checks do this, too, but frequent requests postpone them.
+    // Releases a host that now belongs to another account. Scheduled checks do this too, but frequent requests postpone
+    // them.
     const before = releaseForeignHost(app, tx, getOwnableDomain(tx.db, actor, id))
     storeChecks(app, tx, actor, before, checks, 'request')
     const domain = getDomain(tx.db, actor.accountId, id)

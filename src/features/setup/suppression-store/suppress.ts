@@ -176,8 +176,8 @@ export function suppressAfterOutcome(
 }
 
 /**
- * Removes one row from the list; the caller restores its contacts. False when there is no such row, or it has a reason
- * other than the requested one.
+ * Removes one row from the list; the caller restores its contacts. False when there is no such row, or when the row has
+ * a reason other than the requested one.
  */
 export function unsuppress(tx: Tx, place: SuppressionSelector): boolean {
   const { accountId } = place
@@ -209,7 +209,7 @@ export function eraseSuppressions(tx: Tx, accountId: number, address: string): n
   const addressKey = toSuppressionKey(address)
   const form = prepareErasedKey(tx.db, accountId, addressKey)
   const { changes } = sql(tx.db).erase.run(form, accountId, addressKey)
-  // These rows could not be renamed, because an imported export had already added them under the hash.
+  // These rows did not get the hash, because an imported export had already added such rows with it.
   const duplicates = sql(tx.db).deleteAddress.all(accountId, addressKey)
   for (const { reason } of duplicates) countRow(tx, accountId, reason, -1)
   return changes + duplicates.length
