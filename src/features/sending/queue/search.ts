@@ -1,7 +1,8 @@
 /**
  * @module The search index over emails: FTS5 without content. Each email is one row under its row id, which grows with
- * each accepted email, so every page is read newest first without sorting. A migration creates the
- * table `email_search`, because drizzle cannot describe a virtual table. This module is the only writer of the index.
+ * each accepted email, so every page is read newest first without sorting. A migration contains the
+ * statement `CREATE VIRTUAL TABLE email_search`, because drizzle cannot describe a virtual table. This module is the
+ * only writer of the index.
  *
  * Emails are indexed after acceptance, in batches in the order of their row ids: FTS5 writes a sorted segment at each
  * savepoint, so an email costs 40 µs in a savepoint of its own, and 3 µs in a batch of 500. The cursor is the highest

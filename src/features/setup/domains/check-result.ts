@@ -71,7 +71,8 @@ export const adviseTxt = (host: string, value: string): string =>
 export const removeQuoting = (value: string): string => value.replace(/["\u201c\u201d\u201e\u00ab\u00bb\\]/g, '').trim()
 
 /**
- * The likely reason why a record is missing at `host`, as a sentence; '' if none is found. A look-up that fails finds none.
+ * The likely reason why a record is missing at `host`, as a sentence; '' if none is found. A look-up that fails
+ * finds none.
  * @param isAt whether the record exists at another name
  */
 export async function findAbsenceHint(

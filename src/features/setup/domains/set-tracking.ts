@@ -6,8 +6,8 @@
  *   and NS records beside it (RFC 1034 §3.6.2).
  * - A CNAME to us does not prove which account published it. So a host at or below a domain that an account has
  *   verified belongs to that account. Other accounts cannot set it. An account that had set it before can no longer
- *   use it (tracking-domain.ts). That account's setting is removed when the owner sets the host, or at the next check of
- *   the domain for which it was set.
+ *   use it (tracking-domain.ts). That account's setting is removed when the owner sets the host, or at the next check
+ *   of the domain for which it was set.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'

@@ -11,8 +11,8 @@
  * - A scheduled check tolerates loss of the other records: such a flag is cleared only when its record was missing or
  *   wrong at 3 scheduled checks in a row that span 24 hours. A check on request stores its result immediately.
  * - The tracking host is separate: its CNAME does not affect the verification of the domain. While the host is
- *   verified, loss of the CNAME is tolerated in the same way, because without the host all links in mail sent before are
- *   broken.
+ *   verified, loss of the CNAME is tolerated in the same way, because without the host all links in mail sent before
+ *   are broken.
  * - Inbound mail is enabled when the MX flag is newly set, but never disabled: without an MX no mail arrives anyway,
  *   and the owner's choice by PATCH stays.
  */
