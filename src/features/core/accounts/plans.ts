@@ -197,7 +197,7 @@ const invalidPlanSetting = (entry: string, allowed: string): ConfigError =>
 /** The word for every plan in a setting that lists plans. */
 const EVERY_PLAN = 'all'
 
-/** Whether a list of plans, which may contain `all`, includes this one. */
+/** Whether a list of plans, which may contain `all`, includes a plan. */
 export const includesPlan = (list: readonly string[], plan: string): boolean =>
   list.includes(plan) || list.includes(EVERY_PLAN)
 

@@ -23,7 +23,7 @@ export const accounts = sqliteTable(
     parentId: integer('parent_id'),
     /** When the parent disabled the account; null: enabled. */
     disabledAt: time('disabled_at'),
-    /** When the owner deleted it. The row is emptied once all its data is deleted. */
+    /** When the owner deleted the account. The row is emptied once all data of the account is deleted. */
     deletedAt: time('deleted_at'),
     /** What paused sending, one of PAUSE_SOURCES, and the reason in one sentence. */
     pauseSource: text('pause_source'),

@@ -57,7 +57,7 @@ interface TotalRule {
   readonly table: string
 }
 
-/** A rule for one counter per account: its number of rows in a table. */
+/** A rule for one counter per account: the number of the account's rows in a table. */
 export const createTotalRule = ({ rule, metric, table }: TotalRule): ConsistencyRule =>
   queryRule({
     rule,

@@ -32,5 +32,5 @@ export const findOldOperation = (db: Database, id: number): OldOperation | undef
 export const isExpired = ({ status, expiresAt }: OldOperation, now: Millis): boolean =>
   (status === 'completed' || status === 'failed') && expiresAt < now
 
-/** Deletes an operation to which nothing refers any more; false for the newest one, which stays. */
+/** Deletes an operation to which nothing refers any more. Returns false for the newest operation, which stays. */
 export const deleteOperation = (tx: Tx, id: number): boolean => sql(tx.db).delete.run(id).changes === 1

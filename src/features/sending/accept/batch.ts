@@ -162,7 +162,7 @@ async function storeItems(app: App, items: readonly ResolvedItem[], owner: numbe
 
 /**
  * Throws a 429 before any template is rendered if not even one email of the batch fits the remaining quota. Whether all
- * of them fit is known only after rendering, which removes the emails whose templates fail.
+ * emails fit is known only after rendering, which removes the emails whose templates fail.
  */
 async function requireQuotaForOne(
   app: App,

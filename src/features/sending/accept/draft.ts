@@ -85,7 +85,7 @@ export function createDraft(app: App, request: SendRequest, idempotencyHeader: s
 }
 
 /**
- * Fills the parts missing in the request with the rendered ones. Throws a 422 if the subject or body is still missing
+ * Fills the parts missing in the request with the rendered parts. Throws a 422 if the subject or body is still missing
  * or not allowed.
  */
 export function fillDraft(draft: Draft, templateId: number, parts: RenderedParts): Draft {

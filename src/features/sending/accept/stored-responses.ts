@@ -40,8 +40,8 @@ export const createResponseKey = (header: string | undefined, body: unknown): Re
     : { keyHash: hashIdempotencyKey('Idempotency-Key', header), bodyHash: hashBody(body) }
 
 /**
- * The stored response for this key; undefined without one. Throws a 409 `idempotency_conflict` if it belongs to another
- * body.
+ * The stored response for this key; undefined if there is none. Throws a 409 `idempotency_conflict` if the key was used
+ * with another body.
  */
 export function findStoredResponse<T extends object>(db: Database, actor: Actor, key: ResponseKey): T | undefined {
   const found = sql(db).find.get(actor.accountId, key.keyHash)

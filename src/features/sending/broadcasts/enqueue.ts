@@ -425,7 +425,7 @@ async function renderSubjects(app: App, broadcast: Broadcast, rows: readonly Sna
   )
 }
 
-/** The domain of a stored address, which was checked when it was stored. */
+/** The domain of a stored address. The address was checked before it was stored, so it is not checked here. */
 function parseDomain(mailbox: string): string {
   const parsed = parseMailbox(mailbox)
   if (parsed.kind === 'invalid') throw new Error('a stored address cannot be read')

@@ -60,7 +60,7 @@ export interface StartedOperation {
   readonly uuid: string
   readonly total: number
   readonly state: BroadcastState
-  /** Undefined when it starts immediately. */
+  /** Undefined when the broadcast starts immediately. */
   readonly scheduledAt: Millis | undefined
 }
 
@@ -182,7 +182,7 @@ export function toBroadcastDraft(app: App, input: BroadcastInput): Draft {
     {
       from: input.from,
       to: 'contact@list.invalid',
-      // The source of a template may contain line breaks; its output has none.
+      // The source of a subject may contain line breaks; a subject has none.
       subject: input.subject?.replace(/[\r\n]+/g, ' ') ?? null,
       html_body: input.html ?? null,
       text_body: input.text ?? null,

@@ -62,7 +62,7 @@ export interface Broadcast {
   /** JSON of the `extra` fields that all its emails share. */
   readonly extra: string | null
   readonly state: number
-  /** 1: its emails are only captured. */
+  /** 1: the emails of the broadcast are only captured. */
   readonly sandbox: number
   readonly total: number
   readonly handedOver: number

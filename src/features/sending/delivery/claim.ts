@@ -162,7 +162,7 @@ export async function settleUnroutable(app: App, lane: string, unroutable: Unrou
     app.log.info({ email: findLogId(app.db, emailId), recipient: recipientId, lane, ...verdict }, verdict.kind)
 }
 
-/** Holds a batch of due recipients of a lane until its site's backoff ends, each with an event. */
+/** Holds a batch of due recipients of a lane until the backoff of the lane's site ends. Records an event for each. */
 export async function holdLane(
   app: App,
   lane: string,

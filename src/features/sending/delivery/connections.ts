@@ -134,7 +134,7 @@ export class Connections {
     return { ...last, next: targets.length }
   }
 
-  /** Keeps a session for the site's next message, or ends it when it reached its limit. */
+  /** Keeps a session for the site's next message, or ends the session if it cannot or must not carry more messages. */
   release(site: string, connection: Connection): void {
     const { client } = connection
     if (

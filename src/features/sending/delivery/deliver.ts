@@ -18,7 +18,7 @@ import type { AttemptResult, AttemptSession, DeliverJob, TrackingSettings } from
 export interface TransmitOptions {
   /** Resolves when the start of DATA is durable; rejects when nothing may be sent. */
   readonly beforeBody: () => Promise<void>
-  /** Aborted when the attempt takes too long: its session is closed, and no other is opened. */
+  /** Aborted when the attempt takes too long: the session of the attempt is closed, and no other is opened. */
   readonly signal: AbortSignal
 }
 

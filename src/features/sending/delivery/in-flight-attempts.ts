@@ -92,7 +92,7 @@ export class InFlightAttempts {
 
   /**
    * Stores the start after the server's 354, then allows the message. Refuses when the recipient was suppressed while
-   * it waited for a connection or for the server.
+   * the attempt waited for a connection or for the server.
    */
   async begin(attempt: InFlightAttempt): Promise<void> {
     const { onBegun, stopping } = this.#options

@@ -30,9 +30,9 @@ import { holdWithoutContent } from './without-content.ts'
 export interface AttemptState {
   readonly recipientId: number
   readonly emailId: number
-  /** 1 is the first. */
+  /** Number of the attempt, from 1. */
   readonly attempt: number
-  /** When the start of DATA was stored, if it was. */
+  /** When the start of DATA was stored; undefined if it was not. */
   startedAt: Millis | undefined
 }
 

@@ -1,7 +1,7 @@
 /**
- * @module Decides whether a rejection means that the address itself accepts no mail, so that it is suppressed. Stricter
- * than the bounce category: an address suppressed by mistake gets no mail at all, while a missed one costs only another
- * bounce. Pure.
+ * @module Decides whether a rejection means that the address itself accepts no mail, so that the address is suppressed.
+ * Stricter than the bounce category: an address suppressed by mistake gets no mail at all, while a dead address that
+ * is missed costs only another bounce. Pure.
  */
 import type { SmtpReply } from '#protocols/smtp/replies.ts'
 import { classifyReply, findStatusDetail } from './classify.ts'

@@ -359,7 +359,7 @@ export class DeliveryScheduler {
     void this.#attempts.settle(attempt, { kind: 'content_missing' }, undefined)
   }
 
-  /** Returns a recipient to the queue without counting an attempt, because a later one may succeed. */
+  /** Returns a recipient to the queue without counting an attempt, because a later attempt may succeed. */
   #postpone(attempt: InFlightAttempt, error: unknown): void {
     this.#app.log.warn(
       { err: error, email: findLogId(this.#app.db, attempt.emailId), recipient: attempt.recipientId },

@@ -29,7 +29,7 @@ interface EmailPosition {
 const FIRST_POSITION: EmailPosition = { createdAt: -1, id: 0 }
 
 const sql = prepareStatements((db) => ({
-  // Emails have no index by domain: it would slow every send for the sake of rare deletions.
+  // Emails have no index by domain: such an index would slow every send for the sake of rare deletions.
   byStatus: db.prepare<Row, [number, number, number, number, number]>(
     `SELECT ${EMAIL_ROW_COLUMNS}, uuid, quota_month AS quotaMonth, domain_id AS domainId FROM emails
      WHERE account_id = ? AND status = ? AND (created_at, id) > (?, ?) ORDER BY created_at, id LIMIT ?`,

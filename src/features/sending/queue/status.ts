@@ -16,7 +16,7 @@
  */
 import { codesOf } from '#platform/db/codes.ts'
 
-/** Position = the stored code: only ever append. */
+/** The position is the stored code, so only append. */
 export const STATUSES = [
   'queued',
   'scheduled',
@@ -50,7 +50,7 @@ export const WAITING_CODES = `(${statusCodes(['queued', 'scheduled'])})`
 /** SQL: open recipients or emails, for `status IN …`. */
 export const OPEN_CODES = `(${statusCodes(['queued', 'scheduled', 'processing'])})`
 
-/** Position = the stored code: only ever append. */
+/** The position is the stored code, so only append. */
 export const RECIPIENT_KINDS = ['to', 'cc', 'bcc'] as const
 export type RecipientKind = (typeof RECIPIENT_KINDS)[number]
 

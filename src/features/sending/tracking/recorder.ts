@@ -38,7 +38,7 @@ export function createRecorder(
     retry(() => app.commit.write((tx) => recordEngagement(app, tx, engagement)), {
       clock: app.clock,
       delayMs: RETRY_DELAY_MS,
-      // Does not retry on a full disk, because it lasts longer than the retries.
+      // Does not retry on a full disk, because the disk stays full for longer than the retries last.
       isRetried: (error, failures) => failures < MAX_ATTEMPTS && !isDiskFull(error) && isTransientError(error),
     })
 

@@ -4,8 +4,8 @@ import { accounts } from '#features/core/accounts/tables.ts'
 import { flag, time, uuid } from '#platform/db/columns.ts'
 
 /**
- * A contact list. A deleted one keeps its row, because suppressions and emails refer to it; its contacts are deleted in
- * batches.
+ * A contact list. A deleted list keeps its row, because suppressions and emails refer to it; its contacts are deleted
+ * in batches.
  */
 export const contactLists = sqliteTable(
   'contact_lists',

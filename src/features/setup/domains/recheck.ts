@@ -1,6 +1,6 @@
 /**
- * @module Checks the DNS of registered domains on a schedule: new ones until their records appear, verified ones at
- * longer intervals. verification-state.ts sets intervals and tolerance. A domain whose check throws stays due.
+ * @module Checks the DNS of registered domains on a schedule: new domains until their records appear, verified domains
+ * at longer intervals. verification-state.ts sets intervals and tolerance. A domain whose check throws stays due.
  */
 import type { App } from '#features/core/app/app.ts'
 import { createSystemActor } from '#features/core/audit-logs/audit.ts'

@@ -1,6 +1,6 @@
 /**
- * @module Creates, changes, finds and deletes templates. The only writer of `templates`. A deleted one keeps its row
- * without bodies, because emails refer to it; its alias is free again. `render.ts` renders them.
+ * @module Creates, changes, finds and deletes templates. The only writer of `templates`. A deleted template keeps its
+ * row without bodies, because emails refer to it; its alias is free again. `render.ts` renders templates.
  */
 import type { Database } from 'bun:sqlite'
 import { prepareCount, requirePlanCapacity, storeWithinPlan } from '#features/core/accounts/limits.ts'
@@ -46,7 +46,7 @@ export interface TemplateInput {
   readonly textBody: string | null
 }
 
-/** Undefined keeps the current value. */
+/** An undefined field keeps its current value. */
 export type TemplateChange = { readonly [Field in keyof TemplateInput]: TemplateInput[Field] | undefined }
 
 /** Templates per account. */
