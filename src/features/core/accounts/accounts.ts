@@ -215,7 +215,8 @@ export interface SendingAccount {
   readonly plan: Plan
   readonly monthlyQuota: number
   /**
-   * The account's plan while its quota does not apply yet, because its first invoice is not paid; undefined otherwise.
+   * The account's plan, if the quota of the plan does not apply yet because its first invoice is not paid; undefined
+   * otherwise.
    */
   readonly heldPlan: Plan | undefined
   /** The parent, whose quota also limits a sub-account. */

@@ -14,7 +14,7 @@ const horizonSql = (kind: HorizonKind): string =>
 
 export const EVENTS_HORIZON = horizonSql('events')
 export const LOGS_HORIZON = horizonSql('logs')
-/** The time from which the rows of both kinds still exist, for counters whose recount reads both. */
+/** SQL: the time from which the rows of both kinds still exist, for counters whose recount reads both. */
 export const COMMON_HORIZON = `max(${EVENTS_HORIZON}, ${LOGS_HORIZON})`
 
 /** SQL: a condition on counters that excludes hours whose rows may have been deleted. */

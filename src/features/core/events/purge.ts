@@ -77,7 +77,7 @@ export const hasOldCounter = (db: Database, accountId: number, metric: string, h
   chooseStatements(db, metric).first.get(accountId, metric, hour) !== null
 
 /**
- * Deletes up to `limit` hourly values of one counter that are older than an hour: all values of a history counter, only
+ * Deletes up to `limit` hourly values of one counter from before a given hour: all values of a history counter, only
  * zeros of any other counter. Totals without an hour stay.
  */
 export function purgeCounter(tx: Tx, accountId: number, metric: string, hour: number, limit: number): void {

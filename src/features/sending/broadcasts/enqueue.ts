@@ -340,7 +340,7 @@ function enqueueRecipients(
   const shared = toSharedDraft(broadcast, stream)
   const placement: Placement = {
     ...requireSendable(app, actor, shared, { isAccepted: true }),
-    // The decision made when the broadcast was accepted stays, because only real mail was counted against the quota
+    // Keeps the decision made when the broadcast was accepted, because only real mail was counted against the quota
     // then.
     sandbox: broadcast.sandbox === 1,
     suppressions: [undefined],

@@ -22,8 +22,7 @@ export async function releaseOverdueMail(app: App, signal: AbortSignal): Promise
   let place: QueuePosition | undefined = { lane: '', nextAt: 0, id: 0 }
   while (place && !signal.aborted) {
     const now = app.clock.now()
-    // Mail that is due within this time does not wait longer than the retry schedule and any backoff allow, so it is
-    // not read.
+    // Mail that is due within this time never waits longer than allowed, so it is not read.
     const batch = readDistant(app.db, { limitAt: now + MAX_SITE_BACKOFF_MS, place, limit: BATCH_SIZE })
     const overdue = batch.late.filter((recipient) => isBeyondMaxWait(recipient, now))
     if (overdue.length > 0) {

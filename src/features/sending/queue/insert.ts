@@ -17,7 +17,9 @@ import { countStatus } from './settle.ts'
 import { deriveEmailStatus, recipientKindCode, type Status, statusCode } from './status.ts'
 import { suppressedOutcome } from './suppressed.ts'
 
-/** This many halve the time of an email with many recipients, compared with one statement per recipient. */
+/**
+ * Inserting this many per statement halves the time of an email with many recipients, compared with one per statement.
+ */
 const RECIPIENTS_PER_STATEMENT = 10
 
 const insertRecipients = (count: number): string =>

@@ -27,9 +27,12 @@ export interface Tracking {
 
 /** In UTF-16 units: the parser needs about 100 bytes per unit if the HTML is all attributes. */
 const MAX_HTML_LENGTH = MiB
-/** Start and end tags. For each unmatched end tag the parser searches all open elements, so the time is quadratic. */
+/**
+ * Limit on start and end tags: for each unmatched end tag the parser searches all open elements, so the time is
+ * quadratic.
+ */
 const MAX_TAGS = 20_000
-/** Links after these stay untracked: this limits the growth of a message and the rows of its statistics. */
+/** Links beyond this number stay untracked, which limits the growth of a message and the rows of its statistics. */
 const MAX_LINKS = 1000
 /**
  * Length of a tracked link. Windows and Outlook truncate longer links (INTERNET_MAX_URL_LENGTH is 2,083), even if the

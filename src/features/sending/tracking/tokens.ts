@@ -48,8 +48,8 @@ const MAX_DAY = 0xffff
 export const dayOf = (at: Millis): number => Math.floor(at / days(1))
 
 /**
- * Identifies an account in a token by the random end of its UUID. Row ids would not do: restoring a backup makes new
- * accounts reuse those of accounts created after that backup, whose mail is still read.
+ * Identifies an account in a token by the random end of its UUID. Its row id would not do: restoring a backup makes new
+ * accounts reuse row ids of accounts created after that backup, whose mail is still read.
  */
 export const accountTag = (uuid: UuidBytes): number => Buffer.from(uuid).readUInt32BE(uuid.length - ACCOUNT_TAG_BYTES)
 

@@ -197,7 +197,7 @@ export type ConfirmationResult = 'confirmed' | 'already' | 'refused'
  * Activates a contact whose open confirmation request was made at `since`. Returns `already` when the contact is
  * active. Returns `refused` when the contact is deleted or the link is not from the last request, so that an old link
  * never undoes a later unsubscription. Does not change the suppression list: `confirmContact` of
- * `suppression-store/contacts.ts` updates both.
+ * `suppression-store/contacts.ts` updates contact and list.
  */
 export function activateContact(
   app: Pick<App, 'eventTime'>,

@@ -225,7 +225,7 @@ export async function createDomain(app: App, actor: Actor, name: string): Promis
   if (checked.kind === 'invalid') throw invalid('domain', checked.reason, 'invalid_domain')
   const { domain } = checked
   requireAvailable(app.db, actor.accountId, domain)
-  // Checked here and again in the transaction, because generating a key is expensive.
+  // Checked before the expensive key generation, and again in the transaction.
   requirePlanCapacity(app, app, actor.accountId, 'domains', sql(app.db).existing)
   const key = await app.createDkimKey()
   const uuid = newUuid()

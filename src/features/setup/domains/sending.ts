@@ -71,8 +71,8 @@ export function findSendingDomain(db: Database, accountId: number, fromDomain: s
 }
 
 /**
- * The account's nearest verified domain above a registered one. While the registered domain is not verified, the key of
- * that domain signs its mail.
+ * The account's nearest verified domain above a registered domain. While the registered domain is not verified, the key
+ * of this parent domain signs its mail.
  */
 export function findCoveringDomain(db: Database, accountId: number, domain: string): string | undefined {
   const found = findSendingDomain(db, accountId, domain.slice(domain.indexOf('.') + 1))

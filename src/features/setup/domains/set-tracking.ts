@@ -69,7 +69,10 @@ export function releaseForeignHost(app: App, tx: Tx, domain: Domain): Domain {
   return findDomain(tx.db, domain.accountId, domain.uuid) ?? domain
 }
 
-/** The name to which a tracking host must point. Throws 409 `no_cname_target` when that name is not public. */
+/**
+ * The name to which a tracking host must point. Throws 409 `no_cname_target` when that name is not fully qualified,
+ * because others cannot look it up.
+ */
 export function requireCnameTarget(config: Config): string {
   const target = getCnameTarget(config)
   if (target.includes('.')) return target

@@ -35,8 +35,8 @@ export const domains = sqliteTable(
     /** When the domain became verified; stays set during the 72 hours after records are lost; null: not verified. */
     verifiedAt: time('verified_at'),
     /**
-     * When a check first found that a verified domain lacks a record that sending needs. If `verified_at` is null too,
-     * the domain no longer sends, and its mail is not captured either.
+     * When a check first found that a verified domain lacks a record that sending needs. If this is set and
+     * `verified_at` is null, the domain no longer sends, and its mail is not captured either.
      */
     recordsLostAt: time('records_lost_at'),
     /** When a mail about lost or restored records is due to the owners; null: none is. */
