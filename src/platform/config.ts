@@ -54,9 +54,9 @@ const snakeCase = (name: string): string => name.replace(/[A-Z]/g, (c) => `_${c.
 const variableOf = (name: string): string => `TASSIS_${snakeCase(name).toUpperCase()}`
 
 /**
- * Reads the values of `settings`, in their order. `settings` must contain all settings of the program, because unknown
- * variables and keys throw. `environment` defaults to that of the process. The TOML file is the one that
- * `TASSIS_CONFIG` names, if any. Throws ConfigError at the first value that is not allowed or name that is unknown.
+ * Reads the values of `settings`, in their order. `settings` must contain all settings of the program, because an
+ * unknown variable or key is an error. `environment` defaults to the environment of the process. The TOML file is the
+ * one that `TASSIS_CONFIG` names, if any. Throws ConfigError at the first invalid value or unknown name.
  */
 export function readSettings(
   settings: Settings,

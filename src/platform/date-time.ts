@@ -22,7 +22,7 @@ export function parseDateTime(text: string, form: 'zoned' | 'any'): Millis | und
   // Not Date.UTC, which maps the years 0 to 99 to 1900 to 1999.
   date.setUTCFullYear(year, month - 1, day)
   if (date.getUTCMonth() !== month - 1 || date.getUTCDate() !== day) return undefined
-  // RFC 3339 §5.7: a leap second is the last of its minute; here it becomes the first of the next.
+  // RFC 3339 §5.7: a leap second is the last second of its minute; here it becomes the first second of the next minute.
   if (hour > 23 || minute > 59 || second > 60) return undefined
   const offset = parseOffsetMs(match[8] ?? 'Z')
   if (offset === undefined) return undefined
@@ -34,8 +34,8 @@ export function parseDateTime(text: string, form: 'zoned' | 'any'): Millis | und
 export const isDate = (text: string): boolean => /^\d{4}-\d{2}-\d{2}$/.test(text)
 
 /**
- * The range of a time filter: the first and last instant of a date (UTC), or a date-time itself. Undefined for any
- * other text.
+ * The range of a time filter: the first and last instant of a date (UTC); for a date-time, that instant twice.
+ * Undefined for any other text.
  */
 export function toInstantRange(text: string): { readonly first: Millis; readonly last: Millis } | undefined {
   const at = parseDateTime(text, 'any')

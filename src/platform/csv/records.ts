@@ -1,6 +1,7 @@
 /**
- * @module Reads CSV records (RFC 4180) from a window of the file at a time, and can resume at the end of any record. A
- * quote that is never closed costs its own line, not the rest of the file. Reads bytes in memory; knows no columns.
+ * @module Reads CSV records (RFC 4180) from one window of the file at a time, and can resume at the end of any record.
+ *   A quote that is never closed invalidates only its own line, not the rest of the file. Reads bytes in memory; knows
+ *   no columns.
  */
 import { isUtf8 } from 'node:buffer'
 import { KiB } from '../units.ts'
@@ -13,7 +14,7 @@ export const MAX_RECORD_BYTES = 64 * KiB
 export type CsvRecord =
   | {
       readonly kind: 'record'
-      /** Number of its first line, from 1. */
+      /** Number of its first line, counted from 1. */
       readonly line: number
       /** Trimmed where they are not quoted. */
       readonly cells: readonly string[]
@@ -40,9 +41,9 @@ export interface ScanOptions {
   readonly isEnd: boolean
   /** Maximum number of records to return. */
   readonly maxRecords: number
-  /** Maximum number of lines to read for them, including empty ones. */
+  /** Maximum number of lines to read, including empty ones. */
   readonly maxLines?: number
-  /** Position of a cell that never contains a line break: one in it proves that a quote was not closed. */
+  /** Position of a cell that never contains a line break: a line break there proves that a quote was not closed. */
   readonly oneLineCell?: number
 }
 
@@ -52,7 +53,10 @@ export interface Scan {
   readonly end: number
   /** Line number at that offset. */
   readonly line: number
-  /** The last line was too long and does not end in the window: what follows up to its end still belongs to it. */
+  /**
+   * Whether the window ends within a line that is too long: the bytes after the window, up to the end of that line,
+   * still belong to it.
+   */
   readonly isInsideLine: boolean
 }
 
@@ -90,12 +94,12 @@ export function scanRecords(window: Buffer, options: ScanOptions): Scan {
 interface ScanStep {
   /** Undefined: the line or all its cells are empty. */
   readonly record: CsvRecord | undefined
-  /** Undefined: its last line does not end in this window. */
+  /** Undefined: the last line of the record does not end in this window. */
   readonly end: number | undefined
   readonly lines: number
 }
 
-/** Reads the record or line at an offset. Undefined: it may end beyond this window. */
+/** Reads the record or line at an offset. Undefined: the record or line may end beyond this window. */
 function readStep(
   window: Buffer,
   at: number,
@@ -157,7 +161,7 @@ function findLineEnd(window: Buffer, from: number, next: PositionFinder, isEnd: 
   const cr = next.cr(from)
   if (cr < lf) {
     if (cr + 1 === lf) return { content: cr, next: lf + 1 }
-    // The other half of a CRLF may follow.
+    // The window may end between the CR and the LF of a CRLF.
     if (cr + 1 === window.length && !isEnd) return undefined
     return { content: cr, next: cr + 1 }
   }
@@ -171,7 +175,10 @@ interface PositionFinder {
   cr(from: number): number
 }
 
-/** Finds the next occurrence of a byte. Calls must go forward, so that the window is searched only once. */
+/**
+ * Finds the next occurrence of a byte. Positions must not decrease from call to call, so that the window is searched
+ * only once.
+ */
 function createPositionFinder(window: Buffer): PositionFinder {
   const finder = (byte: number) => {
     let found = -1
@@ -187,10 +194,10 @@ function createPositionFinder(window: Buffer): PositionFinder {
 }
 
 interface QuotedRecord {
-  /** Undefined: they are not UTF-8. */
+  /** Undefined: the cells are not UTF-8. */
   readonly cells: readonly string[] | undefined
   readonly end: number
-  /** Number of lines it spans. */
+  /** Number of lines that the record spans. */
   readonly lines: number
 }
 
@@ -199,8 +206,8 @@ type Interruption = 'unfinished' | 'unclosed'
 
 /**
  * Reads one record with quotes. A quote opens at the beginning of a cell; anywhere else it is literal. Text after a
- * closing quote makes the whole cell literal (`"Ada" <ada@example.com>`), unless a line ended in between: then the
- * quote was never closed.
+ * closing quote makes the whole cell literal (`"Ada" <ada@example.com>`). But if there is a line break between the two
+ * quotes, the first one counts as never closed.
  *
  * cell → delimiter → cell … → end of the line, or an interruption
  */
@@ -232,7 +239,7 @@ class QuotedRecordReader {
     return this.#interruption ?? { cells: this.#isUtf8 ? cells : undefined, end, lines: this.#lines }
   }
 
-  /** Undefined: it was interrupted. */
+  /** Undefined: the cell was interrupted. */
   #readCell(): string | undefined {
     const start = this.#at
     this.#skipBlanks()
@@ -244,7 +251,7 @@ class QuotedRecordReader {
     return this.#isTruncated() ? this.#interrupt() : this.#decode(start, this.#at).trim()
   }
 
-  /** Undefined: the cell continues after the closing quote, or it was interrupted. */
+  /** Undefined: the cell continues after the closing quote, or was interrupted. */
   #readQuotedText(): string | undefined {
     const opened = this.#at
     const closed = findClosingQuote(this.#window, opened + 1, this.#limit)
@@ -271,7 +278,7 @@ class QuotedRecordReader {
     const at = this.#at
     if (at === this.#window.length) return at
     if (this.#window[at] !== CR) return at + 1
-    // The other half of a CRLF may follow.
+    // The window may end between the CR and the LF of a CRLF.
     if (at + 1 === this.#window.length && !this.#isEnd) this.#interrupt()
     return this.#window[at + 1] === LF ? at + 2 : at + 1
   }

@@ -1,14 +1,14 @@
 /**
  * @module Group commit. Write functions of concurrent requests and sessions run in one transaction, each in a
- * savepoint, and their promises resolve only when the WAL with them is synced to disk. The event loop never waits for
- * the disk: the sync runs in the thread pool while the next group gathers. No transaction is held across anything
- * asynchronous: the types force write functions to be synchronous.
+ *   savepoint, and their promises resolve only when the WAL with their writes is synced to disk. The event loop never
+ *   waits for the disk: the sync runs in the thread pool while the next group gathers. No transaction is held across
+ *   anything asynchronous: the types force write functions to be synchronous.
  *
  * While another process holds the database, writes wait without blocking the event loop, and fail with 503 after some
  * seconds.
  *
- * Part of the disk is reserved: `write` is refused when it would use the reserve, so that `writeFromReserve` can always
- * delete and finish accepted work.
+ * Part of the disk is reserved: `write` rejects writes that would use the reserve, so that `writeFromReserve` can
+ * always delete data and finish accepted work.
  */
 import type { Database } from 'bun:sqlite'
 import { closeSync, fdatasync, fstatSync, openSync } from 'node:fs'
@@ -25,13 +25,16 @@ export interface Tx {
   readonly db: Database
   /** Adds to a counter; the Committer's `flush` writes all additions of a group once, at its end. */
   add(counter: string, delta: number): void
-  /** Runs once the group is durable, before this write's promise resolves. Dropped when the write fails. */
+  /**
+   * Runs `run` once the group is durable, before this write's promise resolves. `run` is dropped when the write fails.
+   */
   afterCommit(run: () => void): void
 }
 
 export interface WriteOptions {
   /**
-   * Owner of the write: owners get equal time, so one with hundreds of writes delays only itself. Default: the service.
+   * Owner of the write. Owners get equal time, so an owner with hundreds of writes delays only itself. Default: the
+   * service.
    */
   readonly owner?: Owner | undefined
   /**
@@ -47,12 +50,13 @@ export interface CommitterOptions {
   /** Writes a group's summed counter additions. */
   readonly flush?: (db: Database, deltas: ReadonlyMap<string, number>) => void
   /**
-   * Called with each group's counter additions once it is durable and before the next group runs, so everything
-   * readable then is on disk.
+   * Called with each group's counter additions once the group is durable and before the next group runs. So everything
+   * that can be read during the call is on disk.
    */
   readonly onDurable?: (deltas: ReadonlyMap<string, number>) => void
   /**
-   * Called once when a sync failed: the state of the page cache is then unknown, so nothing may be accepted any more.
+   * Called once when a sync failed: it is then unknown which writes reach the disk, so nothing may be accepted any
+   * more.
    */
   readonly onBroken?: (error: Error) => void
   /** Guards the disk reserve; without it nothing is reserved. */
@@ -63,7 +67,10 @@ export interface CommitterOptions {
    * Copies the WAL into the database in another thread; `TRUNCATE` also empties it, which requires the writer to pause.
    */
   readonly checkpoint?: (path: string, mode: 'PASSIVE' | 'TRUNCATE') => Promise<void>
-  /** Called after each checkpoint with the bytes left in the WAL because of readers; `again` runs the next one. */
+  /**
+   * Called after each checkpoint with the number of bytes that readers kept in the WAL; `again` starts another
+   * checkpoint.
+   */
   readonly onCheckpoint?: (path: string, leftBytes: number, again: () => Promise<void>) => void
 }
 
@@ -91,7 +98,8 @@ const MAX_WRITES_PER_GROUP = 128
 /** Limits how long one group blocks the event loop, apart from a single write that takes longer. */
 const MAX_GROUP_MS = 10
 /**
- * With this much space free above the reserve, no group can reach the reserve: a group lasts only some milliseconds.
+ * With this much space free above the reserve, writes need not be measured: a group lasts only some milliseconds and
+ * cannot write so much.
  */
 const AMPLE_FREE_BYTES = 256 * MiB
 /** Owner of the service's own writes: outcomes, recurring tasks. */
@@ -101,7 +109,7 @@ const MIN_SERVICE_SHARES = 4
 /** How long writes wait while another process holds the database; a client would not wait longer. */
 const MAX_LOCK_WAIT_MS = seconds(5)
 const LOCK_RETRY_MS = 50
-/** Approximate time that a supervisor needs to restart the service. */
+/** Approximate time that a supervisor needs to restart the service, which clients get as `Retry-After`. */
 const RESTART_SECONDS = 10
 /** Minimum cost of a write, so that fairness also works for writes shorter than the clock's resolution. */
 const MIN_COST_MS = 0.01
@@ -225,9 +233,9 @@ export class Committer {
   }
 
   /**
-   * The database file. One descriptor for the lifetime of the connection: when a process closes any descriptor of a
-   * file, it loses its locks on that file, and another process that opens the database would take itself for the only
-   * user and remove the WAL (https://sqlite.org/howtocorrupt.html, 2.2).
+   * The database file. It has one descriptor for the lifetime of the connection: when a process closes any descriptor
+   * of a file, the process loses its locks on that file. Another process that opens the database would then take itself
+   * for the only user and remove the WAL (https://sqlite.org/howtocorrupt.html, 2.2).
    */
   get fileFd(): number {
     if (this.#isClosed) throw new Error(`${this.#path} is closed`)
@@ -247,7 +255,8 @@ export class Committer {
 
   /** Resolves when all earlier writes are durable or have failed. */
   async barrier(): Promise<void> {
-    // Groups run in order, and so do an owner's writes: an empty write per owner ends after all earlier ones.
+    // Groups run in order, and an owner's writes run in order. So when one empty write per owner has ended, all earlier
+    // writes have ended too.
     const owners = new Set([SERVICE, ...this.#queue.owners()])
     await Promise.allSettled([...owners].map((owner) => this.writeFromReserve(() => undefined, { owner })))
   }
@@ -273,7 +282,7 @@ export class Committer {
   async #loop(): Promise<void> {
     while ((this.#queue.size > 0 || this.#exclusiveJobs.length > 0) && !this.#broken) {
       await this.#options.disk?.refresh()
-      // Checked last, because a checkpoint may have begun to hold the writer during the refresh.
+      // Checked last, because a checkpoint may have stopped the writer during the refresh.
       while (this.#writersHeld) await this.#writersHeld
       if (this.#exclusiveJobs.length > 0) await this.#runExclusiveJobs()
       if (this.#queue.size === 0) continue
@@ -293,7 +302,8 @@ export class Committer {
         break
       }
       for (const entry of group) {
-        // As microtasks: they run before the code that awaits the write, and a bug in one cannot stop the loop.
+        // The callbacks run as microtasks: before the code that awaits the write, and so that a bug in one of them
+        // cannot stop the loop.
         for (const run of entry.after) queueMicrotask(run)
         entry.resolve(entry.value as never)
       }
@@ -342,8 +352,9 @@ export class Committer {
   }
 
   /**
-   * Begins a transaction. False when it could not: then either the queue waits for the process that holds the database
-   * (`#lockedSinceMs` is set), or the queue was rejected, because the wait was too long or another error occurred.
+   * Begins a transaction. Returns false when that failed. Then either the queue waits for the process that holds the
+   * database (`#lockedSinceMs` is set), or the queue was rejected, because the wait was too long or another error
+   * occurred.
    */
   #begin(): boolean {
     try {

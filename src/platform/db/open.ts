@@ -23,7 +23,7 @@ export function openDatabase(path: string): Database {
     syncDirectory(dirname(path))
     return db
   } catch (error) {
-    // Closed, so that callers can open it again once the problem is solved.
+    // The connection is closed, so that callers can open the database again once the problem is solved.
     db.close()
     throw error
   }
@@ -37,7 +37,7 @@ function prepareForWriting(db: Database): void {
   db.run('PRAGMA synchronous = NORMAL')
   db.run('PRAGMA wal_autocheckpoint = 0')
   db.run('PRAGMA foreign_keys = ON')
-  // Deleted data is overwritten, also in freed pages; `scrub.ts` covers the rest.
+  // Makes SQLite overwrite deleted data, also in freed pages; `scrub.ts` covers the copies that remain.
   db.run('PRAGMA secure_delete = ON')
   db.run('PRAGMA temp_store = MEMORY')
   db.run('PRAGMA cache_size = -16384')
@@ -82,9 +82,9 @@ export type NonPromise<T> = T extends PromiseLike<unknown> ? never : T
 const snapshot = prepareStatements((db) => ({ begin: db.prepare('BEGIN'), end: db.prepare('COMMIT') }))
 
 /**
- * Reads from one snapshot. SQLite acquires and releases its lock once for all reads instead of once each; outside of a
- * transaction the lock costs several times a look-up by key. For reads only; inside a transaction it just calls `read`.
- * Throws what `read` throws.
+ * Reads from one snapshot. SQLite then acquires and releases its lock once for all reads; without a transaction it does
+ * so for each read, which costs several times a look-up by key. For reads only; inside a transaction it just calls
+ * `read`. Throws what `read` throws.
  */
 export function readSnapshot<T>(db: Database, read: () => NonPromise<T>): T {
   if (db.inTransaction) return read() as T

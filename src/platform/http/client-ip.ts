@@ -17,8 +17,8 @@ export function createNetworkMatcher(networks: readonly string[]): (address: str
 }
 
 /**
- * The client's address: `peer`, or, if that is a trusted proxy, the rightmost address in `forwardedFor` that is not
- * one. An invalid entry ends the search at the proxy that passed it on.
+ * The client's address: `peer` or, if the peer is a trusted proxy, the rightmost address in `forwardedFor` that is not
+ * a trusted proxy's. The search ends at an invalid entry; the result is then the proxy that passed the entry on.
  */
 export function resolveClientIp(
   peer: string,

@@ -20,16 +20,19 @@ export interface AdaptedSource {
 }
 
 export interface AdaptOptions {
-  /** Whether to guard all variables, to find the missing one. Otherwise only where minijinja would let it pass. */
+  /**
+   * Whether to guard all variables, to find the missing one. If not, variables are guarded only where minijinja would
+   * ignore that they are missing.
+   */
   readonly guardsAll: boolean
-  /** Charges units of work for reading. */
+  /** Charges units of work for reading the template. */
   readonly charge: Charge
 }
 
-/** Units per token and per tag. Each character written costs one unit more. */
+/** Units per token and per tag. Each character written costs one more unit. */
 const TOKEN_UNITS = 40
 
-/** A longer tag or path is an attack, and is left unchanged. */
+/** A longer tag or path must come from an attack, and is left unchanged. */
 const MAX_TOKENS_PER_TAG = 2000
 const MAX_NAMES_PER_PATH = 50
 const MAX_PATH_LENGTH = 1024
@@ -83,8 +86,8 @@ export function adaptSource(source: string, { guardsAll: isForAll, charge }: Ada
 }
 
 /**
- * Index of the first token from which a statement reads variables. Past the last token if the statement reads no
- * variables that are checked.
+ * Index of the first token from which a statement reads variables. If the statement reads no variables that must be
+ * guarded, this is past the last token.
  */
 function findExpressionStart({ type, tokens }: Tag): number {
   if (type === 'print') return 0
@@ -121,7 +124,7 @@ const isMissingTolerated = (tokens: readonly Token[], { first, after }: Path): b
 
 /**
  * Lists the prefixes of a path and the variables in its brackets: `a`, `a.b` and `a.b[0]` for `a.b[0]`; `a`, `b` and
- * `a[b]` for `a[b]`; nothing for a path with a line break.
+ * `a[b]` for `a[b]`. A path with a line break has none.
  */
 function listPrefixes(tokens: readonly Token[]): readonly string[] {
   const names: string[] = []
@@ -166,7 +169,7 @@ function createFilterEdits({ tokens }: Tag, charge: Charge): readonly Edit[] {
     if (!change && !ATTRIBUTE_FILTERS.has(token.text)) continue
     const last = findArgumentsEnd(tokens, index)
     const args = tokens.slice(index + 1, last + 1)
-    // Charged for each filter: nested arguments are read again for each filter around them.
+    // Charged for each filter, because nested arguments are read again for each filter around them.
     charge(args.length)
     if (change && change.applies?.(args) !== false) {
       const end = tokens[last]?.end ?? token.end

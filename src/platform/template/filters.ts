@@ -28,7 +28,7 @@ export type Filter = (value: unknown, ...given: readonly unknown[]) => string | 
 
 export interface Filters {
   readonly byName: Readonly<Record<string, Filter>>
-  /** Starts another render: formatters and anything else that is created once per render are charged again. */
+  /** Starts another render, which is charged again for formatters and anything else that is created once per render. */
   beginRender(): void
 }
 
@@ -36,8 +36,8 @@ export interface Filters {
 const LONG_ARGUMENT_FILTERS = new Set(['format'])
 
 /**
- * Wraps a filter so that the render pays for it before it runs, by the length of all its inputs. Arguments may have at
- * most `MAX_WIDTH` characters: only the value is text that people write.
+ * Wraps a filter so that the render pays for the filter before it runs, by the length of all its inputs. Arguments may
+ * have at most `MAX_WIDTH` characters: unlike the value, they are not text that people write.
  */
 export function createMeteredFilter(name: string, filter: Filter, charge: Charge): Filter {
   const isAnyLength = LONG_ARGUMENT_FILTERS.has(name)
@@ -53,9 +53,11 @@ export function createMeteredFilter(name: string, filter: Filter, charge: Charge
 /** Shared functions of filters, which charge the current render. */
 interface FilterTools {
   readonly charge: Charge
-  /** Formats a value as text that the filter then reads character by character, and charges for that reading. */
+  /** Formats a value as text, and charges for a filter that then reads the text character by character. */
   readSlowText(value: unknown): string
-  /** Splits a text into characters, and charges for it when some have two units, which is slow. */
+  /**
+   * Splits a text into characters. Charges for the split when some characters have two units, because it is slow then.
+   */
   splitMetered(text: string): string | readonly string[]
   encodeMetered(text: string): string
 }
@@ -122,7 +124,10 @@ const createLocalFilters = (
 const createNumberFilters = (tools: FilterTools): FilterTable => ({
   filesizeformat: (value, ...given) =>
     formatFileSize(toNumber(value, 'of bytes'), toFlag(parseArguments(given, ['binary']).get('binary'), false)),
-  /** Minijinja's `float` follows: it prints a whole float with its decimal point. */
+  /**
+   * Minijinja's `float` runs after this filter and converts its text to a float; minijinja prints even a whole float
+   * with a decimal point.
+   */
   __float: (value, ...given) => {
     const number = parseNumber(value)
     if (number !== undefined) return String(number)
@@ -241,13 +246,13 @@ const createEncodingFilters = (tools: FilterTools): FilterTable => ({
   },
 })
 
-/** Larger integers are not exact in minijinja. */
+/** Minijinja does not handle larger integers exactly. */
 const MAX_WHOLE_NUMBER = 2 ** 62
 
-/** With more decimal places a number is not rounded: rounding could only change numbers close to zero. */
+/** A number is not rounded to more decimal places than these: that could only change numbers close to zero. */
 const MAX_ROUNDED_DIGITS = 20
 
-/** Parses a number, or a text that Python would accept as one; undefined: neither. */
+/** Parses a number, or a text that Python would accept as a number; undefined for anything else. */
 function parseNumber(value: unknown): number | undefined {
   if (typeof value === 'boolean') return Number(value)
   if (typeof value === 'bigint') return Number(value)
@@ -258,7 +263,10 @@ function parseNumber(value: unknown): number | undefined {
   return typeof number === 'number' && Number.isFinite(number) ? number : undefined
 }
 
-/** Units per character that is read on its own, and per item that is processed on its own: an attribute, a pair. */
+/**
+ * Units per character that is read on its own, and per item that is processed on its own, such as an attribute or a
+ * pair.
+ */
 const SLOW_UNITS = 12
 const WRAP_UNITS = 30
 const PIECE_UNITS = 100
