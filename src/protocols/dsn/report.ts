@@ -2,8 +2,8 @@
 
 export interface DsnRecipient {
   /**
-   * `failed`: permanently not delivered. `none`: neither failed nor delivered, because the address was only verified,
-   * or because action and status contradict each other.
+   * `failed`: permanently not delivered. `none`: neither failed nor delivered: the address was only verified, or action
+   * and status contradict each other.
    */
   readonly action: 'failed' | 'delayed' | 'delivered' | 'relayed' | 'expanded' | 'none'
   /** Address that the report is about, without its type; null: not stated. */
@@ -22,7 +22,7 @@ export interface Dsn {
   /** `standard`: RFC 3464; `heuristic`: recognised by its words. */
   readonly form: 'standard' | 'heuristic'
   readonly reportingMta: string | null
-  /** At least one; the number is limited. */
+  /** At least one recipient; the number is limited. */
   readonly recipients: readonly DsnRecipient[]
   /**
    * Message-ID of the original message with angle brackets, as in the returned message or headers; null: not returned.
