@@ -1,6 +1,6 @@
 /**
  * @module Runs the garbage collector after large texts are dropped. Left alone, the collector lets dropped texts pile
- *   up in addition to the memory that the memory budget counts. Code that drops a large text reports its size here.
+ * up in addition to the memory that the memory budget counts. Code that drops a large text reports its size here.
  */
 import type { MemoryBudget } from './memory-budget.ts'
 import { perOwner } from './per-owner.ts'

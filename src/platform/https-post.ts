@@ -1,8 +1,8 @@
 /**
  * @module Sends one POST over HTTPS to an address that the caller has chosen and checked, and keeps the connection for
- *   the next POST. Limits what it reads; never follows a redirect, decompresses, resolves a name or uses a proxy. Uses
- *   node:https instead of Bun's fetch for two reasons (measured in Bun 1.4.5): fetch sends at most 256 concurrent
- *   requests per process, so that 256 silent endpoints would block all others; and fetch obeys HTTPS_PROXY.
+ * the next POST. Limits what it reads; never follows a redirect, decompresses, resolves a name or uses a proxy. Uses
+ * node:https instead of Bun's fetch for two reasons (measured in Bun 1.4.5): fetch sends at most 256 concurrent
+ * requests per process, so that 256 silent endpoints would block all others; and fetch obeys HTTPS_PROXY.
  */
 import type { ClientRequest, IncomingMessage } from 'node:http'
 import { Agent, request as httpsRequest, type RequestOptions } from 'node:https'

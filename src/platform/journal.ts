@@ -1,7 +1,7 @@
 /**
  * @module Priorities for systemd's journal (sd-daemon(3)), which reads a line that begins with `<3>` as an error.
- *   Priorities are added only when standard error is the journal itself; terminals, files and containers get plain
- *   lines.
+ * Priorities are added only when standard error is the journal itself; terminals, files and containers get plain
+ * lines.
  */
 import { fstatSync } from 'node:fs'
 import { readJournalStream } from './config.ts'

@@ -1,7 +1,7 @@
 /**
  * @module Calls the language model that the operator chose, at `llmUrl`, with OpenAI's chat completions API, which most
- *   model servers support. Every failure is a value with a reason that is safe to log: the reason contains no prompt,
- *   no response and no key. Never follows a redirect, retries or stores anything.
+ * model servers support. Every failure is a value with a reason that is safe to log: the reason contains no prompt,
+ * no response and no key. Never follows a redirect, retries or stores anything.
  *
  * Uses `fetch`, not the client for tenants' URLs, which refuses private addresses and plain http: the operator gave the
  * URL, and the model may run on this machine. Bun's fetch sends at most 256 concurrent requests per process, so callers

@@ -1,7 +1,7 @@
 /**
  * @module The log: pino, JSON lines on standard error, with priorities when standard error is systemd's journal.
- *   Redacts mail addresses in every line. Limits repeated warnings and errors to a few lines per second, then logs how
- *   many were left out.
+ * Redacts mail addresses in every line. Limits repeated warnings and errors to a few lines per second, then logs how
+ * many were left out.
  */
 import { type LogFn, type Logger, pino } from 'pino'
 import { type Clock, systemClock } from './clock.ts'

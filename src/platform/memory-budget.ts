@@ -1,6 +1,6 @@
 /**
  * @module Limits the bytes that requests and messages in flight may hold. Callers reserve bytes before they hold them;
- *   a reservation that would exceed the limit fails immediately. Never queues callers.
+ * a reservation that would exceed the limit fails immediately. Never queues callers.
  */
 
 export interface Reservation {

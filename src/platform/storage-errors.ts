@@ -1,7 +1,7 @@
 /**
  * @module Classifies errors of disk, database and operating system by their codes: which errors are transient, and what
- *   clients or tenants may see. Work that fails with a transient error is released, retried or refused with 503 or 507;
- *   such work never gets a final state.
+ * clients or tenants may see. Work that fails with a transient error is released, retried or refused with 503 or 507;
+ * such work never gets a final state.
  */
 import { AppError, insufficientStorage } from './errors.ts'
 

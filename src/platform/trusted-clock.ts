@@ -1,8 +1,8 @@
 /**
  * @module The service's clock: the wall clock, except that a jump of several days ahead must persist for a day before
- *   it is accepted. A clock that jumps so far is usually wrong, and the effects (mail expired or released, old data
- *   deleted) cannot be undone when the time is corrected. Logs every jump, and emits `setBack` when the wall clock goes
- *   back, so that work scheduled under a wrong time can become due again.
+ * it is accepted. A clock that jumps so far is usually wrong, and the effects (mail expired or released, old data
+ * deleted) cannot be undone when the time is corrected. Logs every jump, and emits `setBack` when the wall clock goes
+ * back, so that work scheduled under a wrong time can become due again.
  */
 import type { Clock, Millis, Timer } from './clock.ts'
 import type { Log } from './log.ts'

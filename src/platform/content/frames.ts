@@ -14,7 +14,7 @@ const MAX_FRAME_BYTES = 256 * 1024
 /**
  * Yields the content of a file in chunks. Throws when the file is missing or corrupt.
  * @param skipBytes bytes of content to skip at the beginning; a frame that lies wholly within them is not decompressed
- *   if its header states its content size
+ * if its header states its content size
  */
 export function* readFrames(path: string, skipBytes = 0): Generator<Uint8Array> {
   let leftBytes = skipBytes

@@ -1,7 +1,7 @@
 /**
  * @module Records the highest row id that a content store has issued for each month, in a file beside the store's
- *   folder. When a month's database was lost or restored from a backup, new ids start above the recorded id: reusing an
- *   id would show one account's mail to another.
+ * folder. When a month's database was lost or restored from a backup, new ids start above the recorded id: reusing an
+ * id would show one account's mail to another.
  */
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'

@@ -1,6 +1,6 @@
 /**
  * @module Packs a blob for the content store: computes the hash that names it, compresses it where that saves space,
- *   and splits it into frames if it is large enough for a file. Stores nothing.
+ * and splits it into frames if it is large enough for a file. Stores nothing.
  */
 import { sha256 } from '../crypto.ts'
 import { ENCODING } from './read.ts'

@@ -1,8 +1,8 @@
 /**
  * @module Stores bodies and attachments as blobs, apart from the main database: in `content/YYYY-MM.db`, compressed,
- *   large ones as files beside it. Most identical blobs are stored once, found by their hash. A blob is durable before
- *   its reference is returned, so no row ever references a blob that a power cut destroyed. Blobs never change: each is
- *   deleted when nothing references it, or together with its whole month.
+ * large ones as files beside it. Most identical blobs are stored once, found by their hash. A blob is durable before
+ * its reference is returned, so no row ever references a blob that a power cut destroyed. Blobs never change: each is
+ * deleted when nothing references it, or together with its whole month.
  */
 import type { Database } from 'bun:sqlite'
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
@@ -104,7 +104,7 @@ export class ContentStore {
   /**
    * Stores blobs and resolves with their references, in order, once they are on disk. A full disk rejects with 507.
    * @param options.runFairly calls the function that packs a blob when its owner's turn comes, because packing a large
-   *   blob takes some milliseconds; default: calls it immediately
+   * blob takes some milliseconds; default: calls it immediately
    */
   async put(parts: readonly Uint8Array[], now: Millis, options: PutOptions = {}): Promise<ContentRef[]> {
     if (parts.length === 0) return []

@@ -1,6 +1,6 @@
 /**
  * @module Writes files and folder entries that are on disk when the promise resolves. A new file is safe only after
- *   both.
+ * both.
  */
 import { open, rename, rm } from 'node:fs/promises'
 import { randomBase62 } from '../ids.ts'

@@ -1,7 +1,7 @@
 /**
  * @module Reads CSV records (RFC 4180) from one window of the file at a time, and can resume at the end of any record.
- *   A quote that is never closed invalidates only its own line, not the rest of the file. Reads bytes in memory; knows
- *   no columns.
+ * A quote that is never closed invalidates only its own line, not the rest of the file. Reads bytes in memory; knows
+ * no columns.
  */
 import { isUtf8 } from 'node:buffer'
 import { KiB } from '../units.ts'

@@ -1,8 +1,8 @@
 /**
  * @module Group commit. Write functions of concurrent requests and sessions run in one transaction, each in a
- *   savepoint, and their promises resolve only when the WAL with their writes is synced to disk. The event loop never
- *   waits for the disk: the sync runs in the thread pool while the next group gathers. No transaction is held across
- *   anything asynchronous: the types force write functions to be synchronous.
+ * savepoint, and their promises resolve only when the WAL with their writes is synced to disk. The event loop never
+ * waits for the disk: the sync runs in the thread pool while the next group gathers. No transaction is held across
+ * anything asynchronous: the types force write functions to be synchronous.
  *
  * While another process holds the database, writes wait without blocking the event loop, and fail with 503 after some
  * seconds.

@@ -1,9 +1,9 @@
 /**
  * @module Makes deleted data unreadable in a database file. `secure_delete` overwrites freed cells and pages, but
- *   SQLite leaves copies of cells in the unused middle of rebuilt pages, pages freed by earlier versions keep their
- *   content, and the WAL contains copies of changed pages. So the scrub releases free pages, empties the WAL into the
- *   file, and zeroes the unused middle of every page. SQLite's own scrub does the same to a copy of a database; this
- *   one changes the file itself, in steps of some milliseconds. Never touches a byte that SQLite reads.
+ * SQLite leaves copies of cells in the unused middle of rebuilt pages, pages freed by earlier versions keep their
+ * content, and the WAL contains copies of changed pages. So the scrub releases free pages, empties the WAL into the
+ * file, and zeroes the unused middle of every page. SQLite's own scrub does the same to a copy of a database; this
+ * one changes the file itself, in steps of some milliseconds. Never touches a byte that SQLite reads.
  */
 import type { Database } from 'bun:sqlite'
 import { fdatasync, fstatSync, read, readSync, writeSync } from 'node:fs'

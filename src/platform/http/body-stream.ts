@@ -1,7 +1,7 @@
 /**
  * @module A request body that its handler reads chunk by chunk as it arrives, so its length does not matter. Bun 1.4.5
- *   buffers only one chunk of up to 1.5 MiB, so TCP slows down a client that sends faster than the handler reads. There
- *   is no time limit for the whole body, only a minimum rate.
+ * buffers only one chunk of up to 1.5 MiB, so TCP slows down a client that sends faster than the handler reads. There
+ * is no time limit for the whole body, only a minimum rate.
  */
 import type { Clock } from '../clock.ts'
 import { AppError, unauthorized } from '../errors.ts'

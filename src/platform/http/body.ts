@@ -56,7 +56,7 @@ export interface BodyReader {
   /**
    * Refuses a body by its `Content-Length` alone, before anything is read: 413 when the length is over the limit.
    * @param isStreamed whether the handler takes a stream, whose limit is `maxStreamBytes`; called only when the length
-   *   exceeds the sender's ordinary limit
+   * exceeds the sender's ordinary limit
    */
   refuseTooLarge(request: Request, sender: Sender, isStreamed: () => boolean): void
   /**

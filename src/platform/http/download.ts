@@ -100,7 +100,7 @@ const MAX_DOWNLOAD_FRACTION = 0.75
  * A response with a file of any length, read chunk by chunk as the client takes it. Throws a 503 when there is no
  * memory for another download.
  * @param open starts reading; this function throws the errors of `open`. A later read error cuts the connection, so
- *   that no client takes a partial file for the whole
+ * that no client takes a partial file for the whole
  */
 export function streamDownload(
   app: StreamContext,

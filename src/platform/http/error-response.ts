@@ -1,6 +1,6 @@
 /**
  * @module The only module that turns errors into responses. Client mistakes are described in full. For any other error
- *   the client gets a fixed sentence, and the log gets the cause; both contain the request id.
+ * the client gets a fixed sentence, and the log gets the cause; both contain the request id.
  */
 import { AppError, type ErrorDetail, type ErrorType } from '../errors.ts'
 import { toStorageError } from '../storage-errors.ts'
@@ -88,7 +88,7 @@ export const optionsResponse = (methods: readonly string[], requestId: string): 
 
 /**
  * @param purpose which part of the request needs the scope, such as `for welcome emails`; left out when the route
- *   itself needs the scope
+ * itself needs the scope
  */
 export const insufficientScope = (scope: string, purpose?: string): AppError =>
   new AppError(

@@ -1,6 +1,6 @@
 /**
  * @module JSON responses that are too long to hold in memory: written piece by piece, no faster than the client reads.
- *   A response that fails midway is cut off, so that no client takes a partial response for the whole.
+ * A response that fails midway is cut off, so that no client takes a partial response for the whole.
  */
 import type { TSchema } from '@sinclair/typebox'
 import type { Clock, Timer } from '../clock.ts'

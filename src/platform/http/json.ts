@@ -1,7 +1,7 @@
 /**
  * @module Parses untrusted JSON. JSON.parse alone would turn the 3 bytes of `{},` into 90 bytes of heap, and would
- *   accept nesting that later overflows the stack of code that visits the value. So the text is measured first. Errors
- *   never contain parts of the text.
+ * accept nesting that later overflows the stack of code that visits the value. So the text is measured first. Errors
+ * never contain parts of the text.
  */
 import { AppError } from '../errors.ts'
 

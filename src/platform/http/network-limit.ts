@@ -1,7 +1,7 @@
 /**
  * @module Limits the rate of remote clients by network: an IPv4 address or a /64. The /56 and /48 that one customer may
- *   have are limited too, with larger limits, so that a customer with 65,536 networks does not get 65,536 times the
- *   rate. In memory only.
+ * have are limited too, with larger limits, so that a customer with 65,536 networks does not get 65,536 times the
+ * rate. In memory only.
  */
 import type { Clock } from '../clock.ts'
 import { networksOf } from '../network.ts'

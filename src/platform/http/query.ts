@@ -1,6 +1,6 @@
 /**
  * @module Checks the names of query parameters: an API route accepts only the parameters that it declares, each at most
- *   once.
+ * once.
  */
 import type { TSchema } from '@sinclair/typebox'
 import type { ErrorDetail } from '../errors.ts'

@@ -1,6 +1,6 @@
 /**
  * @module Declares in a route's `detail` the errors that only this route returns; the API description lists them beside
- *   the common errors.
+ * the common errors.
  */
 
 export const ERROR_RESPONSES = 'x-refusals'

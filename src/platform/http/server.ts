@@ -1,8 +1,8 @@
 /**
  * @module The HTTP server: everything that happens to a request before and after its handler. First come request id,
- *   API key and body size; once the route is known, its scope, its body and the checks that it declares. Browsers may
- *   use a session instead of a key; a key takes precedence. Since a body may arrive slowly, access is checked again
- *   once the body is complete. Features are Elysia plugins and implement none of this. Knows nothing of email.
+ * API key and body size; once the route is known, its scope, its body and the checks that it declares. Browsers may
+ * use a session instead of a key; a key takes precedence. Since a body may arrive slowly, access is checked again
+ * once the body is complete. Features are Elysia plugins and implement none of this. Knows nothing of email.
  */
 import { type AnyElysia, Elysia, ElysiaCustomStatusResponse } from 'elysia'
 import type { Clock } from '../clock.ts'

@@ -1,7 +1,7 @@
 /**
  * @module The HTTP part of browser sessions: the cookie, and the check that a request with this cookie comes from our
- *   own page (OWASP: synchroniser token and origin check). Knows no users; `app` passes in the code that maps sessions
- *   to users.
+ * own page (OWASP: synchroniser token and origin check). Knows no users; `app` passes in the code that maps sessions
+ * to users.
  */
 import { AppError } from '../errors.ts'
 

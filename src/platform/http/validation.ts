@@ -1,7 +1,7 @@
 /**
  * @module Checks values against TypeBox schemas and describes errors in plain words. Elysia's own validation is not
- *   used: its error copies the whole value into the message, so an invalid body of 35 MB would be an attack. Never
- *   changes or echoes a value.
+ * used: its error copies the whole value into the message, so an invalid body of 35 MB would be an attack. Never
+ * changes or echoes a value.
  */
 import type { TSchema } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'

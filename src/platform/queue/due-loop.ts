@@ -1,7 +1,7 @@
 /**
  * @module Runs due work in a loop, one step at a time. The next step runs at the time that the last step returned, or
- *   earlier when the loop is woken. A step that throws is logged and retried later. Knows nothing about the work
- *   itself.
+ * earlier when the loop is woken. A step that throws is logged and retried later. Knows nothing about the work
+ * itself.
  */
 import type { Clock, Millis, Timer } from '../clock.ts'
 import { minutes, seconds } from '../units.ts'

@@ -1,9 +1,9 @@
 /**
  * @module A fair queue: the owner (an account, a network) that has used least is next, so an owner with much work
- *   delays only itself. Start-time fair queuing (Goyal, Vin, Cheng 1996): each owner has a virtual start time, which
- *   grows by the cost of the owner's items; a new owner starts at the virtual time of the last item taken out. An owner
- *   may have several shares (a network and an account): the owner's use counts for each of them, and the share with the
- *   most use decides. Never runs anything and reads no clock.
+ * delays only itself. Start-time fair queuing (Goyal, Vin, Cheng 1996): each owner has a virtual start time, which
+ * grows by the cost of the owner's items; a new owner starts at the virtual time of the last item taken out. An owner
+ * may have several shares (a network and an account): the owner's use counts for each of them, and the share with the
+ * most use decides. Never runs anything and reads no clock.
  */
 
 export type Owner = string | number
@@ -103,7 +103,7 @@ export class FairQueue<T> {
    * item can be evicted.
    * @param cost in any unit, the same unit for all items; `charge` adds a cost that is known only afterwards
    * @param options.isLimited false: exempt from limits and eviction, because the item continues work that was admitted
-   *   within the limits
+   * within the limits
    */
   push(owner: Owner, item: T, cost = 1, { isLimited = true }: { readonly isLimited?: boolean } = {}): boolean {
     const count = this.#owners.get(owner)?.limited ?? 0

@@ -1,7 +1,7 @@
 /**
  * @module Schedules work fairly by time used: `FairScheduler` runs pieces of synchronous work on the event loop,
- *   `FairPool` runs asynchronous work. Both serve owners (accounts, networks) in turn and measure the time of each
- *   piece or task. Neither knows anything about the work itself.
+ * `FairPool` runs asynchronous work. Both serve owners (accounts, networks) in turn and measure the time of each
+ * piece or task. Neither knows anything about the work itself.
  */
 import type { Clock } from '../clock.ts'
 import { FairQueue, type FairQueueLimits, type Owner } from './fair-queue.ts'

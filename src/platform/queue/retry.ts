@@ -1,6 +1,6 @@
 /**
  * @module Retries after a delay: `retry` repeats a single operation; `StorageRetries` repeats writes that must not be
- *   lost. While the storage refuses such writes, their callers begin no further work. Callers classify the errors.
+ * lost. While the storage refuses such writes, their callers begin no further work. Callers classify the errors.
  */
 import type { Clock } from '../clock.ts'
 import { seconds } from '../units.ts'

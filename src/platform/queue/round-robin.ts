@@ -1,6 +1,6 @@
 /**
  * @module A round-robin queue of owners (accounts): each turn takes one item, whatever the item costs. For items that
- *   cost the same or whose cost is counted elsewhere. Each step takes constant time, however many items wait.
+ * cost the same or whose cost is counted elsewhere. Each step takes constant time, however many items wait.
  */
 
 interface DequeuedItem<T> {

@@ -1,8 +1,8 @@
 /**
  * @module Renders the parts of a message within limits, and describes errors in templates. Each template has its own
- *   environment, so no template can reference another. Runs in the render Worker. The same request always gives the
- *   same result, whatever was rendered before: each render is limited by units of work, and a render that lacked memory
- *   is repeated in a fresh instance. (What the memory already contains changes the units by less than a hundredth.)
+ * environment, so no template can reference another. Runs in the render Worker. The same request always gives the
+ * same result, whatever was rendered before: each render is limited by units of work, and a render that lacked memory
+ * is repeated in a fresh instance. (What the memory already contains changes the units by less than a hundredth.)
  */
 import { readFileSync } from 'node:fs'
 import wasmPath from 'minijinja-js/dist/web/minijinja_js_bg.wasm' with { type: 'file' }

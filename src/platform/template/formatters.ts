@@ -1,6 +1,6 @@
 /**
  * @module Caches Intl formatters, because creating a formatter takes a thousand times as long as using it. The cache
- *   must not influence what a render costs, so each render pays for its formatters as if they were new.
+ * must not influence what a render costs, so each render pays for its formatters as if they were new.
  */
 import type { Charge } from './filter-arguments.ts'
 

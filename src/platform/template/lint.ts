@@ -1,6 +1,6 @@
 /**
  * @module Finds certain errors in templates that compile: unknown filters and tests, and statements that need other
- *   templates.
+ * templates.
  */
 import { createFaultAt } from './faults.ts'
 import type { TemplateFault, TemplatePart } from './renderer.ts'

@@ -1,9 +1,9 @@
 /**
  * @module Adds a work meter to a WASM module, so that its code ends after a fixed amount of work, whatever it does.
- *   Without a meter, the code could be stopped only by ending the whole Worker. Every loop iteration, function call and
- *   host call takes units from the exported global `budget`; copying and filling memory take units by size. The module
- *   traps once the budget is below 0. Parses the binary format of WebAssembly 1.0 with bulk memory (§5 of its
- *   specification) and throws on anything else.
+ * Without a meter, the code could be stopped only by ending the whole Worker. Every loop iteration, function call and
+ * host call takes units from the exported global `budget`; copying and filling memory take units by size. The module
+ * traps once the budget is below 0. Parses the binary format of WebAssembly 1.0 with bulk memory (§5 of its
+ * specification) and throws on anything else.
  */
 import { KiB, MiB } from '../units.ts'
 

@@ -1,8 +1,8 @@
 /**
  * @module Runs minijinja's WASM module: each `Minijinja` is an instance with its own memory, which is discarded when
- *   the instance traps. The package's own binding keeps a single instance permanently, so this binding replaces it. The
- *   imports are those of minijinja-js 2.11.0; other versions do not link. Values are as in JSON, with maps as `Map`.
- *   Knows nothing of message parts, limits or template errors.
+ * the instance traps. The package's own binding keeps a single instance permanently, so this binding replaces it. The
+ * imports are those of minijinja-js 2.11.0; other versions do not link. Values are as in JSON, with maps as `Map`.
+ * Knows nothing of message parts, limits or template errors.
  */
 
 import { BUDGET_GLOBAL } from './metering.ts'

@@ -1,7 +1,7 @@
 /**
  * @module The renderer's interface for the rest of the service; `worker-renderer.ts` implements it. Templates and data
- *   come from untrusted tenants: every render is limited in time, memory and output, and no render delays another
- *   account for long.
+ * come from untrusted tenants: every render is limited in time, memory and output, and no render delays another
+ * account for long.
  */
 
 /** The sources of a message, in Jinja's syntax; missing parts are not rendered. */

@@ -1,6 +1,6 @@
 /**
  * @module Finds the tags of a template and their tokens, which minijinja does not expose. The result may be wrong for
- *   templates that do not compile; nothing critical depends on it.
+ * templates that do not compile; nothing critical depends on it.
  */
 
 export interface Token {

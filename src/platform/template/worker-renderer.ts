@@ -1,8 +1,8 @@
 /**
  * @module The renderer on the main thread: queues requests and runs the render Worker, which starts with the first
- *   template. Each account has a queue; accounts take turns, and `bulk` runs only when nothing else waits. A request
- *   that kills the Worker affects no other request. An account whose request keeps the Worker busy for more than two
- *   seconds is refused for a minute.
+ * template. Each account has a queue; accounts take turns, and `bulk` runs only when nothing else waits. A request
+ * that kills the Worker affects no other request. An account whose request keeps the Worker busy for more than two
+ * seconds is refused for a minute.
  *
  * waiting → running → answered
  */

@@ -1,6 +1,6 @@
 /**
  * @module Computes a key that is equal for addresses that lead to one mailbox, as far as their spelling shows. The key
- *   is for counting only: never send to a key, store it or show it.
+ * is for counting only: never send to a key, store it or show it.
  */
 
 /** Two domains of one provider, which ignores dots in local parts. */

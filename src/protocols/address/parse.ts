@@ -1,7 +1,7 @@
 /**
  * @module Parses mailboxes as people and API clients write them: `a@b` and `Name <a@b>`, including names that RFC 5322
- *   wants quoted. The result can be used in an SMTP command (RFC 5321 §4.1.2, RFC 6531 §3.3) and in a header. Does not
- *   decode RFC 2047 words in names, does not accept comments or groups, and makes no DNS queries.
+ * wants quoted. The result can be used in an SMTP command (RFC 5321 §4.1.2, RFC 6531 §3.3) and in a header. Does not
+ * decode RFC 2047 words in names, does not accept comments or groups, and makes no DNS queries.
  */
 import { parseDomain, toALabels } from './domain.ts'
 

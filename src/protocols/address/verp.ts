@@ -1,8 +1,8 @@
 /**
  * @module Creates and reads addresses for one recipient. Their local part names the recipient row and carries a MAC, so
- *   incoming mail finds its recipient and forged addresses find none. `b-` is the envelope sender (VERP), which
- *   receives bounces; `u-` receives unsubscribe requests by mail (RFC 2369 §3.2). The caller provides the domain, and a
- *   separate key for each kind of address. The local part fits 64 octets (RFC 5321 §4.5.3.1.1).
+ * incoming mail finds its recipient and forged addresses find none. `b-` is the envelope sender (VERP), which
+ * receives bounces; `u-` receives unsubscribe requests by mail (RFC 2369 §3.2). The caller provides the domain, and a
+ * separate key for each kind of address. The local part fits 64 octets (RFC 5321 §4.5.3.1.1).
  *
  * Form: the prefix and 32 base32 characters, which encode 2 octets of tag, 5 octets of recipient id and 13 octets (104
  * bits) of HMAC-SHA256 over both. Written in lower case and read in any case, because some hosts change the case of an

@@ -1,6 +1,6 @@
 /**
  * @module Reads the metadata of a DMARC aggregate report (RFC 9990, RFC 7489 appendix C), not its records. Resolves
- *   only the five predefined XML entities and rejects a document type, so the text cannot expand when it is read.
+ * only the five predefined XML entities and rejects a document type, so the text cannot expand when it is read.
  */
 import { XMLParser, XMLValidator } from 'fast-xml-parser'
 import { cleanText, type ReportResult, refuse, sanitiseDomain, sanitiseTime, toRecord } from './sanitise.ts'

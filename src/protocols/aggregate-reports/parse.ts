@@ -38,7 +38,7 @@ const REPORT_SUBJECT = /^\s*Report[\s-]+Domain:/i
  * Returns the report that a message carries, or undefined when it carries none. `refused` says in one sentence why a
  * message that is clearly a report cannot be read. Throws only when `readFile` throws.
  * @param readFile returns the whole content of a large attachment; if left out, attachments in files are refused as too
- *   large
+ * large
  */
 export function parseAggregateReport(
   message: ParsedMessage,

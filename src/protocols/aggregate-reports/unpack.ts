@@ -1,7 +1,7 @@
 /**
  * @module Unpacks a report from gzip, or from a zip with one file. Works as a stream with a size limit, so that the
- *   content of a decompression bomb is never completely in memory. Detects the format by the first octets, because
- *   names and types are often wrong. Never unpacks twice.
+ * content of a decompression bomb is never completely in memory. Detects the format by the first octets, because
+ * names and types are often wrong. Never unpacks twice.
  */
 import { Gunzip, Unzip, UnzipInflate } from 'fflate'
 

@@ -1,8 +1,8 @@
 /**
  * @module Recognises and reads feedback reports: those of RFC 5965, including redacted ones (RFC 6590); Microsoft's,
- *   which only return the message; and X-ARF in text form. Reports of failed authentication (RFC 6591) are not
- *   complaints. Does not look up the recipient. Every field comes from a remote client, so the length of each is
- *   limited.
+ * which only return the message; and X-ARF in text form. Reports of failed authentication (RFC 6591) are not
+ * complaints. Does not look up the recipient. Every field comes from a remote client, so the length of each is
+ * limited.
  */
 import { decodeFields, parseMessageId, readHead } from '../mime/header-fields.ts'
 import type { ParsedAttachment, ParsedMessage } from '../mime/parsed.ts'

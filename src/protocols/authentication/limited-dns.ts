@@ -1,6 +1,6 @@
 /**
  * @module DNS for the checks of one message. Limits the number of queries per check, and the time for all checks
- *   together. A query beyond a limit fails like a DNS failure, so a check without an answer is a temperror.
+ * together. A query beyond a limit fails like a DNS failure, so a check without an answer is a temperror.
  */
 import { createMailauthResolver, type MailauthResolver } from '../dns/mailauth-resolver.ts'
 import type { Resolver } from '../dns/resolver.ts'

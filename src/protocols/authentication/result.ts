@@ -1,6 +1,6 @@
 /**
  * @module The authentication results of a received message (RFC 8601 §2.7). Types only; `authenticate.ts` creates the
- *   results. Property names are those of the JSON in API responses, because results are stored and sent unchanged.
+ * results. Property names are those of the JSON in API responses, because results are stored and sent unchanged.
  */
 
 /** RFC 8601 §2.7. What `temperror` and `permerror` mean is defined by each method. */

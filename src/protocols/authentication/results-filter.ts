@@ -1,7 +1,7 @@
 /**
  * @module Removes Authentication-Results fields that forge our name from a message as it streams through (RFC 8601 §5).
- *   Holds at most one such field at a time, so memory depends on the size of neither the message nor its header. Passes
- *   everything else unchanged.
+ * Holds at most one such field at a time, so memory depends on the size of neither the message nor its header. Passes
+ * everything else unchanged.
  */
 import { isForgedResult } from './results-header.ts'
 

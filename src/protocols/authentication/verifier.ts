@@ -1,7 +1,7 @@
 /**
  * @module Extends mailauth's DKIM verifier with our own body hashing: the original makes one pass per hash, allocates a
- *   buffer per line and reads each octet four times. Accepts only messages from `prepareMessage`, because these have
- *   CRLF line ends.
+ * buffer per line and reads each octet four times. Accepts only messages from `prepareMessage`, because these have
+ * CRLF line ends.
  */
 import { type BodyHasher, DkimVerifier } from 'mailauth/lib/dkim/dkim-verifier'
 import { CanonicalBody } from './body-hashes.ts'

@@ -1,7 +1,7 @@
 /**
  * @module Hashes a message body in relaxed canonicalization (RFC 6376 §3.4.4), piece by piece: drops white space at
- *   line ends, reduces other runs of white space to one space and ignores empty lines at the end. Hashes pieces without
- *   white space, such as base64, without a copy, at the speed of SHA-256.
+ * line ends, reduces other runs of white space to one space and ignores empty lines at the end. Hashes pieces without
+ * white space, such as base64, without a copy, at the speed of SHA-256.
  */
 import { createHash } from 'node:crypto'
 

@@ -1,8 +1,8 @@
 /**
  * @module Signs a finished message with DKIM (RFC 6376): rsa-sha256, relaxed/relaxed. The signature has no t= and x=
- *   tags, which would need a clock, so the same message and key always give the same bytes. Synchronous. nodemailer
- *   canonicalises the fields; we assemble the header, because nodemailer's signer cannot list a field once more than it
- *   occurs. Never changes its input, never uses the network.
+ * tags, which would need a clock, so the same message and key always give the same bytes. Synchronous. nodemailer
+ * canonicalises the fields; we assemble the header, because nodemailer's signer cannot list a field once more than it
+ * occurs. Never changes its input, never uses the network.
  */
 import { type KeyObject, sign } from 'node:crypto'
 import nodemailerSign from 'nodemailer/lib/dkim/sign'

@@ -86,7 +86,7 @@ export interface Response {
 /**
  * Decodes a message received for a query.
  * @returns `other` when the message does not answer the query (it has another id or question, so it is forged or late
- *   and must be ignored), `malformed` when it has the right id but cannot be read
+ * and must be ignored), `malformed` when it has the right id but cannot be read
  */
 export function decodeResponse(
   bytes: Buffer,

@@ -1,7 +1,7 @@
 /**
  * @module A stub resolver (RFC 1034 §5.3.1). It distinguishes "no such record", "no such name" and "no answer", because
- *   mail delivery depends on the difference. Caches, merges identical questions in flight, follows CNAMEs and tries the
- *   next server when one fails. Uses neither node:dns nor the system's resolver.
+ * mail delivery depends on the difference. Caches, merges identical questions in flight, follows CNAMEs and tries the
+ * next server when one fails. Uses neither node:dns nor the system's resolver.
  */
 import type { Clock } from '#platform/clock.ts'
 import { createTtlCache } from './cache.ts'

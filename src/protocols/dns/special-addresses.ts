@@ -1,7 +1,7 @@
 /**
  * @module Lists the addresses to which an untrusted DNS record or URL must not make this service connect: private,
- *   local, multicast and documentation addresses, and the IPv6 forms that embed such an IPv4 address (RFC 6890 and the
- *   IANA special-purpose registries). Decides which of them a caller may allow.
+ * local, multicast and documentation addresses, and the IPv6 forms that embed such an IPv4 address (RFC 6890 and the
+ * IANA special-purpose registries). Decides which of them a caller may allow.
  */
 import { BlockList, isIPv4, isIPv6 } from 'node:net'
 

@@ -1,7 +1,7 @@
 /**
  * @module Reads reports that follow no standard by the words they contain. Only mail from a mail system can be a
- *   report; an automatic reply on behalf of a person never is (RFC 3834). Limits the text and takes time linear in its
- *   length.
+ * report; an automatic reply on behalf of a person never is (RFC 3834). Limits the text and takes time linear in its
+ * length.
  */
 import { htmlToText } from '../mime/html-text.ts'
 import type { ParsedMessage } from '../mime/parsed.ts'

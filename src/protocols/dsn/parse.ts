@@ -1,7 +1,7 @@
 /**
  * @module Recognises and reads delivery status notifications (DSNs): those in standard form (RFC 3464, RFC 6533) by
- *   their status part, others by their words. Excludes out-of-office replies, read receipts (RFC 8098) and complaints
- *   (RFC 5965).
+ * their status part, others by their words. Excludes out-of-office replies, read receipts (RFC 8098) and complaints
+ * (RFC 5965).
  */
 import type { ParsedAttachment, ParsedMessage } from '../mime/parsed.ts'
 import {
@@ -38,7 +38,7 @@ const MAX_PART_BYTES = 256 * 1024
  * Returns the delivery status that a message reports; undefined when the message is not a DSN. Accepts any message.
  * Does not open the returned message, so a forwarded DSN does not count.
  * @param facts.mailFrom reverse-path of the session, `''` for the null reverse-path; if left out, only header fields
- *   are used
+ * are used
  */
 export function parseDsn(message: ParsedMessage, facts: { readonly mailFrom?: string } = {}): Dsn | undefined {
   const findPart = (types: ReadonlySet<string>) => message.attachments.find((part) => types.has(part.contentType))

@@ -1,7 +1,7 @@
 /**
  * @module Phrases of reports that follow no standard, in the languages of the large providers: English, German, French,
- *   Spanish, Italian, Portuguese, Dutch and Japanese. Every expression is a list of plain alternatives, so matching
- *   takes time linear in the text.
+ * Spanish, Italian, Portuguese, Dutch and Japanese. Every expression is a list of plain alternatives, so matching
+ * takes time linear in the text.
  */
 
 /** Subjects of failure reports. */
