@@ -40,7 +40,10 @@ export function createFairYield(): () => Promise<void> {
   }
 }
 
-/** setTimeout fires immediately for a longer delay, so a longer wait uses several timers, one after the other. */
+/**
+ * Maximum delay of one setTimeout, which fires immediately when the delay is longer. So a longer wait uses several
+ * timers, one after the other.
+ */
 const MAX_TIMER_MS = 2 ** 31 - 1
 
 export const systemClock: Clock = {

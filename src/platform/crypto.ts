@@ -108,7 +108,7 @@ export function parseMasterKey(text: string): Uint8Array | undefined {
   return new Uint8Array(Buffer.from(trimmed, 'base64'))
 }
 
-/** Reads a master key file; undefined when there is no file. Throws when it holds anything else. */
+/** Reads a master key file; undefined when there is no file. Throws when the file holds anything but a key. */
 export function readMasterKeyFile(path: string): Uint8Array | undefined {
   if (!existsSync(path)) return undefined
   const key = parseMasterKey(readFileSync(path, 'utf8'))

@@ -18,7 +18,7 @@ export interface WalWriter {
 export interface DiskGuard {
   /** True when less than the minimum is free, or when the system cannot tell. The result may be a second old. */
   isLow(): Promise<boolean>
-  /** Queries the system again; undefined when the last result is less than a second old. */
+  /** Queries the system again. Does nothing, and returns undefined, when the last result is less than a second old. */
   refresh(): Promise<unknown> | undefined
   /**
    * Whether `bytes` can be written without touching the reserve, by the system's last result and everything written
@@ -36,7 +36,7 @@ export interface DiskGuard {
 export interface DiskGuardOptions {
   /** Any folder on the disk. */
   readonly folder: string
-  /** 0: never low, and the system is never queried. */
+  /** 0: the disk never counts as low, and the system is never queried. */
   readonly minFreeBytes: number
   readonly clock: Pick<Clock, 'monotonicMs'>
   /** Bytes that an unprivileged process can still write. */

@@ -190,7 +190,10 @@ function toRequestOptions(
 
 type Phase = 'dialling' | 'handshake' | 'connected'
 
-/** Returns a function that returns the state of the request's connection; a reused one is connected from the start. */
+/**
+ * Returns a function that returns the state of the request's connection. A reused connection is connected from the
+ * start.
+ */
 function trackPhase(outgoing: ClientRequest, onDialled: () => void): () => Phase {
   let phase: Phase = 'dialling'
   outgoing.on('socket', (socket: Socket) => {

@@ -18,7 +18,7 @@ const PRIORITIES: Readonly<Record<string, string>> = {
 }
 
 /**
- * Whether standard error is the journal. The variable alone does not prove it, because a child process of a service
+ * Whether standard error is the journal. The variable alone does not prove this, because a child process of a service
  * inherits the variable but may write elsewhere.
  * @param stream device and inode of the journal's socket, `8:1234`
  */

@@ -20,7 +20,7 @@ export function networksOf(address: string): readonly string[] {
   const [before = '', after] = text.split('::')
   const head = before === '' ? [] : before.split(':')
   const tail = after === undefined || after === '' ? [] : after.split(':')
-  // `::` replaces the groups missing from eight.
+  // `::` stands for the zero groups that are missing from eight.
   const groups =
     after === undefined
       ? head

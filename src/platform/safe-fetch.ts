@@ -15,7 +15,7 @@ export interface PostRequest {
   readonly timeoutMs: number
   /** Limit for the response body; the connection is closed when the body is longer. */
   readonly maxResponseBytes: number
-  /** Ends the call, as `timeoutMs` does. */
+  /** Aborting this signal ends the call, as the timeout does. */
   readonly signal?: AbortSignal
 }
 
@@ -105,8 +105,8 @@ export class SafeFetch {
     for (const address of found.addresses) {
       const refusal = this.#options.findRefusal(address, port)
       if (refusal !== undefined) {
-        // The message does not contain the address: for a name that only the service's network resolves, it would
-        // reveal the layout of that network.
+        // The message does not contain the address: for a name that only the service's network resolves, the address
+        // would reveal the layout of that network.
         const subject = address === host ? host : `${host} resolves to an address that`
         return { kind: 'refused', reason: `${subject} ${refusal}` }
       }

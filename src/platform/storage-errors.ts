@@ -6,7 +6,7 @@
 import { AppError, insufficientStorage } from './errors.ts'
 
 const DISK_FULL = /^(?:SQLITE_FULL|SQLITE_IOERR_SHMSIZE|ENOSPC|EDQUOT)$/
-/** Another process holds the lock, for a moment or until someone stops it. */
+/** Another process holds the lock, for a moment or until someone stops that process. */
 const LOCKED = /^SQLITE_(?:BUSY|LOCKED|PROTOCOL)/
 const UNAVAILABLE = /^(?:SQLITE_(?:IOERR|CANTOPEN|NOMEM).{0,100}|E(?:IO|MFILE|NFILE|NOMEM|NOBUFS|AGAIN|INTR))$/
 /** These errors end once the operator restores the file permissions of the service's user. */

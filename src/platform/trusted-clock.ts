@@ -42,7 +42,7 @@ export class TrustedClock implements Clock {
   readonly #sleptSinceMs: () => number
   /** The last accepted reading. */
   #last: Reading
-  /** When the wall clock was first too far ahead, as time of the monotonic clock. */
+  /** When the wall clock was first too far ahead, in the time of the monotonic clock. */
   #doubtedSinceMs: number | undefined
   /** The end of the last run; undefined once the time that has passed since then is confirmed. */
   #lastRun: Reading | undefined
@@ -104,9 +104,9 @@ export class TrustedClock implements Clock {
   }
 
   /**
-   * The time for permanent deletions. Usually equals `now`. But when the service starts at a time so far after the last
-   * run that such a jump would not be accepted, it continues from the last run's time until the service has run for a
-   * day, because a wrong clock at the start looks like a long downtime.
+   * The time for permanent deletions. Usually equals `now`. The exception is a start so far after the last run that
+   * such a jump would not be accepted: the returned time then continues from the last run's time until the service has
+   * run for a day, because a wrong clock at the start looks like a long downtime.
    */
   confirmedNow(): Millis {
     const at = this.now()

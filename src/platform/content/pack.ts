@@ -21,7 +21,7 @@ export interface PackedBlob {
   readonly data: Uint8Array | null
 }
 
-/** The result has no data for a blob that belongs into a file: `compressFrames` compresses that one. */
+/** The result has no data for a blob that goes into a file; `compressFrames` compresses such a blob. */
 export function packBlob(part: Uint8Array): PackedBlob {
   const hash = sha256(part).subarray(0, 16)
   const sizeBytes = part.length

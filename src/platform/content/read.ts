@@ -97,7 +97,7 @@ export function createContentReader(folder: string): ContentReader {
       return sql(open(month)).get.get(id)
     } catch (error) {
       if (!isDatabaseCorrupt(error)) throw error
-      // The operator may replace the file by a backup, which only a new connection reads.
+      // Closed, because the operator may replace the file by a backup, which only a new connection reads.
       release(month)
       throw new CorruptBlobError(error)
     }

@@ -82,7 +82,7 @@ export class ContentStore {
   /** Number of running calls that store into a month, by month. */
   readonly #writesByMonth = new Counts()
   readonly #dropping = new Map<number, Promise<void>>()
-  /** A crash or a failure may have left files without a row. */
+  /** Whether a crash or a failure may have left files without a row. */
   #mayHaveOrphans = true
   /** Paths of files being stored, until their row is on disk. */
   readonly #pendingFiles = new Counts<string>()
@@ -279,7 +279,7 @@ export class ContentStore {
     await this.#months.close(month)
     this.#reader.release(month)
     const names = readdirSync(this.#folder).filter((name) => parseMonthName(name) === month)
-    // The database first: otherwise rows would remain for blobs whose files are deleted.
+    // The database is deleted first: otherwise a crash could leave rows for blobs whose files are deleted.
     for (const name of names.sort((a, b) => Number(b.endsWith('.db')) - Number(a.endsWith('.db'))))
       await rm(join(this.#folder, name), { recursive: true, force: true })
     await syncFolder(this.#folder)
@@ -354,8 +354,8 @@ export class ContentStore {
   }
 
   /**
-   * Deletes the file of a blob, unless the same blob is stored or is being stored again. Synchronous, so that nothing
-   * can store it between check and deletion.
+   * Deletes the file of a blob, unless the same blob is stored or is being stored again. Synchronous, so that no call
+   * can store the blob between the check and the deletion.
    */
   #removeFile(month: number, hash: Uint8Array): void {
     const path = blobPath(this.#folder, month, hash)
@@ -390,8 +390,8 @@ export class ContentStore {
   }
 
   /**
-   * The decompressed bytes of a blob in chunks of at most 256 KiB, read on demand, after skipping `skipBytes`. Throws
-   * immediately, as `get` does.
+   * The decompressed bytes of a blob in chunks of at most 256 KiB, read on demand, after skipping `skipBytes`. A
+   * missing blob throws at the call, as with `get`, not at the first chunk.
    */
   chunks(ref: ContentRef, skipBytes = 0): Iterable<Uint8Array> {
     return this.#reader.chunks(ref, skipBytes)

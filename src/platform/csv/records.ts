@@ -10,13 +10,13 @@ import { type Delimiter, detectDelimiter } from './cells.ts'
 /** Limit for the bytes of a record; also how far a quote may extend. */
 export const MAX_RECORD_BYTES = 64 * KiB
 
-/** A record, or why a line is not one. */
+/** A record, or the reason why a line is not a record. */
 export type CsvRecord =
   | {
       readonly kind: 'record'
-      /** Number of its first line, counted from 1. */
+      /** Number of the record's first line, counted from 1. */
       readonly line: number
-      /** Trimmed where they are not quoted. */
+      /** The cells, trimmed where they are not quoted. */
       readonly cells: readonly string[]
     }
   | { readonly kind: 'broken'; readonly line: number; readonly error: string }
@@ -130,7 +130,10 @@ function readStep(
   return { record: toRecord(line, cells), end: ended.next, lines: 1 }
 }
 
-/** Where the next line begins, for a window that starts in the middle of a line. Undefined: not in this window. */
+/**
+ * Where the next line begins, for a window that starts in the middle of a line. Undefined: no line end is in this
+ * window.
+ */
 export function findNextLineStart(window: Buffer, isEnd: boolean): number | undefined {
   return findLineEnd(window, 0, createPositionFinder(window), isEnd)?.next
 }
@@ -140,21 +143,22 @@ const trimCell = (cell: string): string => cell.trim()
 const hasLineBreak = (cells: readonly string[] | undefined, position: number | undefined): boolean =>
   position !== undefined && /[\r\n]/.test(cells?.[position] ?? '')
 
-/** @param cells undefined: they are not UTF-8 */
+/** @param cells undefined when the record is not UTF-8 */
 function toRecord(line: number, cells: readonly string[] | undefined): CsvRecord | undefined {
   if (!cells) return { kind: 'broken', line, error: NOT_UTF8 }
   return cells.some((cell) => cell !== '') ? { kind: 'record', line, cells } : undefined
 }
 
 interface LineEnd {
-  /** Where its content ends. */
+  /** Where the content of the line ends. */
   readonly content: number
   /** Where the next line begins. */
   readonly next: number
 }
 
 /**
- * Finds the end of the line that contains `from`: CRLF, LF, CR, or the end of the file. Undefined: not in this window.
+ * Finds the end of the line that contains `from`: CRLF, LF, CR, or the end of the file. Undefined: the line end is not
+ * in this window.
  */
 function findLineEnd(window: Buffer, from: number, next: PositionFinder, isEnd: boolean): LineEnd | undefined {
   const lf = next.lf(from)

@@ -38,8 +38,8 @@ export interface WriteOptions {
    */
   readonly owner?: Owner | undefined
   /**
-   * Whether the write may use the disk reserve: only for writes that finish accepted mail, delete, free space, or let
-   * users sign in to do so. No client may control the size of such a write.
+   * Whether the write may use the disk reserve. Only for writes that finish accepted mail, delete data, free space, or
+   * let users sign in to do so. No client may control the size of such a write.
    */
   readonly mayUseReserve?: boolean | undefined
 }
@@ -189,7 +189,7 @@ export class Committer {
   #wake(): void {
     if (this.#running) return
     this.#running = true
-    // After the current poll phase, so that requests which arrived together share a group.
+    // The loop starts after the current poll phase, so that requests which arrived together share a group.
     setImmediate(() => void this.#loop())
   }
 
@@ -203,8 +203,8 @@ export class Committer {
   }
 
   /**
-   * Like `runExclusive`, for work on the file itself: another thread first empties the WAL into it. All writes wait
-   * until `run` has returned.
+   * Like `runExclusive`, for work on the database file itself: another thread first empties the WAL into this file. All
+   * writes wait until `run` has returned.
    * @param run gets the file; `isWhole` is false when a reader kept the WAL from being emptied into it
    */
   runExclusiveWithFile<T>(
@@ -267,13 +267,13 @@ export class Committer {
     this.#isClosed = true
     await this.barrier()
     this.#unregister?.()
-    // A running checkpoint measures the WAL at its end.
+    // A running checkpoint measures the WAL at its end, so the descriptor must stay open until then.
     await this.#checkpointing
     closeSync(this.#walFd)
     try {
       if (!this.#broken) this.db.run('PRAGMA wal_checkpoint(TRUNCATE)')
     } catch {
-      // The disk is full: the WAL stays, and the next start reads it.
+      // If the disk is full, the WAL stays, and the next start reads it.
     }
     this.db.close()
     if (this.#fileFd !== undefined) closeSync(this.#fileFd)
@@ -476,7 +476,8 @@ export class Committer {
       await checkpoint(this.#path, 'PASSIVE')
       this.#writersHeld = checkpoint(this.#path, 'TRUNCATE')
       await this.#writersHeld
-      // A long reader prevents emptying the WAL; writers are paused again only when it has grown by `checkpointBytes`.
+      // A long reader prevents emptying the WAL; writers are then paused again only when the WAL has grown by
+      // `checkpointBytes`.
       this.#measureWal()
       const leftBytes = this.#walBytes
       this.#nextCheckpointBytes = leftBytes === 0 ? 0 : leftBytes + (this.#options.checkpointBytes ?? 0)

@@ -1,7 +1,7 @@
 /**
  * @module Opens SQLite files with this service's settings. Durability does not come from SQLite: `synchronous=NORMAL`
- * writes the WAL without waiting, and `commit.ts` syncs it before it confirms a write. `checkpoint.ts` runs
- * checkpoints, never the writer.
+ * writes the WAL without waiting, and `commit.ts` syncs the WAL before it confirms a write. Checkpoints are run by
+ * `checkpoint.ts`, never by the writer.
  */
 import { Database, type Statement } from 'bun:sqlite'
 import { closeSync, fsyncSync, openSync } from 'node:fs'
@@ -31,7 +31,8 @@ export function openDatabase(path: string): Database {
 
 function prepareForWriting(db: Database): void {
   db.run(`PRAGMA busy_timeout = ${MAIN_THREAD_BUSY_MS}`)
-  // Takes effect only before the first table is created; incremental vacuum then frees space after retention.
+  // Lets incremental vacuum free space after retention has deleted data. Takes effect only before the first table is
+  // created.
   db.run('PRAGMA auto_vacuum = INCREMENTAL')
   db.run('PRAGMA journal_mode = WAL')
   db.run('PRAGMA synchronous = NORMAL')
@@ -93,7 +94,7 @@ export function readSnapshot<T>(db: Database, read: () => NonPromise<T>): T {
   try {
     return read() as T
   } finally {
-    // A storage error may have ended the transaction.
+    // The transaction may not be open any more, because a storage error can end it.
     if (db.inTransaction) end.run()
   }
 }

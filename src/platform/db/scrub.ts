@@ -151,7 +151,7 @@ function findUnusedRange(bytes: Uint8Array, page: number): { readonly from: numb
 const ZEROS = Buffer.alloc(65_536)
 const isZero = (bytes: Uint8Array): boolean => ZEROS.compare(bytes, 0, bytes.length, 0, bytes.length) === 0
 
-/** Zeroes the unused middle of pages in the file. Only while nothing writes and the WAL is empty. */
+/** Zeroes the unused middle of pages in the file. Call this only while nothing writes and the WAL is empty. */
 function zeroPages(fd: number, pages: readonly number[]): void {
   const header = Buffer.alloc(FILE_HEADER_BYTES)
   readSync(fd, header, 0, header.length, 0)

@@ -79,7 +79,7 @@ function findStringEnd(text: string, start: number): number {
   }
 }
 
-/** Parses JSON text; 400 `invalid_json` when it is invalid. */
+/** Parses JSON text; throws a 400 `invalid_json` when the text is invalid. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)

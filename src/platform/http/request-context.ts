@@ -1,6 +1,6 @@
 /**
- * @module What the server knows of a request before its route runs: id, actor, peer. `server.ts` sets it before it
- * reads the body; handlers read it through `authenticatedAs` and `clientIpOf`. Never holds the body.
+ * @module What the server knows of a request before its route runs: id, actor, peer. `server.ts` sets this context
+ * before it reads the body; handlers read it through `authenticatedAs` and `clientIpOf`. Never holds the body.
  */
 import { Elysia } from 'elysia'
 import { yieldToEventLoop } from '../clock.ts'

@@ -85,7 +85,7 @@ export function createRouteTable(routes: readonly ComposedRoute[]): RouteTable {
     const methods = rules.get(path) ?? new Map<string, RouteRules>()
     rules.set(path, methods)
     const bodyFormat = route.detail?.[BODY_FORMAT] ?? (isApiPath(path) ? 'json' : 'json-or-form')
-    // An API route without fields refuses a body with fields: a client must not believe that they have an effect.
+    // An API route without fields refuses a body with fields: a client must not believe that its fields have an effect.
     const body = route.body ?? (bodyFormat === 'json' ? NO_FIELDS : undefined)
     methods.set(method, {
       requiredScopes,
@@ -151,7 +151,7 @@ function createPartCheck(schema: unknown, rootName: string, method: string, path
 
 /**
  * API routes refuse unknown parameters: a client must not believe that an ignored filter has an effect. Pages accept
- * any, because mail programs and analytics add theirs to links.
+ * any parameters, because mail programs and analytics add their own to links.
  */
 function createQueryCheck(method: string, path: string, schema: unknown): RouteRules['checkQuery'] {
   // If this were not set, Elysia would set it to false on the schema itself when the schema is first used.

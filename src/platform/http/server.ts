@@ -99,7 +99,7 @@ export interface HttpServer {
 const HANDLER_GRACE_SECONDS = 15
 /** Bun stores `idleTimeout` in a byte. */
 const MAX_IDLE_SECONDS = 255
-/** Browsers remember the rule for a year. It does not include subdomains, which may be other services. */
+/** For a year, browsers then use only https. This does not include subdomains, which may be other services. */
 const STRICT_TRANSPORT = 'max-age=31536000'
 const DEFAULT_STOP_GRACE_MS = 10_000
 
@@ -380,7 +380,10 @@ class RequestPipeline<Actor> {
     return body
   }
 
-  /** Charges for the rows of a response and filters it by its schema; undefined: the response is sent unchanged. */
+  /**
+   * Charges for the rows of a response, and filters the response by its schema. Returns undefined when the response is
+   * sent unchanged.
+   */
   #finish(request: Request, route: string, responseValue: unknown, status: unknown): unknown {
     const context = requestContext(request)
     context?.reservation?.release()

@@ -19,7 +19,7 @@ export interface DueLoopOptions {
    * @param ending aborted when the loop ends; a long step must check it
    */
   readonly step: (ending: AbortSignal) => Promise<Millis | undefined>
-  /** Called when the last step has ended; `stop` waits for it. */
+  /** `stop` calls this when the last step has ended, and waits until the call has ended too. */
   readonly onEnded?: () => unknown
 }
 

@@ -232,8 +232,8 @@ export class FairQueue<T> {
   }
 
   /**
-   * Evicts the newest item of the owner with the most items. Returns false, and evicts nothing, unless that owner has
-   * more than `count` + 1 items.
+   * Evicts the newest item of the owner with the most items, if that owner has more than `count` + 1 items. Otherwise
+   * evicts nothing and returns false.
    */
   #evictFor(count: number): boolean {
     let largest: OwnerState<T> | undefined

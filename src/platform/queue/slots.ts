@@ -16,8 +16,8 @@ export class Slots {
   }
 
   /**
-   * Runs a task once a slot is free. Resolves with undefined, without running it, when `signal` is aborted first or too
-   * many tasks wait.
+   * Runs a task once a slot is free. Resolves with undefined, without running the task, when `signal` is aborted first
+   * or too many tasks wait.
    */
   async run<T>(signal: AbortSignal, task: () => Promise<T>): Promise<T | undefined> {
     if (!(await this.#acquire(signal))) return undefined

@@ -154,8 +154,8 @@ interface FilterRewrite {
 const FILTER_REWRITES: ReadonlyMap<string, FilterRewrite> = new Map<string, FilterRewrite>([
   // Our filter returns text in which the values are escaped, so `safe` keeps minijinja from escaping it again.
   ['xmlattr', { name: 'xmlattr', followedBy: 'safe' }],
-  // Our filters return text, because minijinja would take a whole number for an integer; its own `float` converts the
-  // text.
+  // Our filters return text, because minijinja would take a whole number for an integer; minijinja's own `float`
+  // converts the text.
   ['float', { name: '__float', followedBy: 'float' }],
   ['round', { name: '__round', followedBy: 'float', applies: (args) => args.some(({ type }) => type === 'string') }],
 ])

@@ -102,7 +102,7 @@ function parseMoment(value: unknown): Moment {
   if (!fields) throw new FilterError('needs a date such as 2026-05-31 or 2026-05-31T10:00:00Z, or seconds since 1970')
   const part = (name: string): number => Number(fields[name] ?? 0)
   const local = new Date(0)
-  // Not Date.UTC, which moves the years up to 99 to another century.
+  // Date.UTC is not used, because it moves the years up to 99 to another century.
   local.setUTCFullYear(part('year'), part('month') - 1, part('day'))
   const isRealDay = local.getUTCMonth() === part('month') - 1 && local.getUTCDate() === part('day')
   if (!isRealDay || part('hour') > 23 || part('minute') > 59 || part('second') > 59)

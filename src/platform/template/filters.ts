@@ -1,7 +1,8 @@
 /**
- * @module The filters that Jinja authors expect and minijinja lacks, or has with other arguments. Each depends on its
- * arguments only. Before a filter runs, the render pays a unit per character of its input (`createMeteredFilter`); the
- * filter charges further work itself. Results are plain text, which is escaped in HTML.
+ * @module The filters that Jinja authors expect and minijinja lacks, or has with other arguments. The result of a
+ * filter depends only on its value and its arguments. Before a filter runs, the render pays a unit per character of
+ * its input (`createMeteredFilter`); the filter charges further work itself. Results are plain text, which is escaped
+ * in HTML.
  */
 
 import { createCurrencyFilter } from './currency-filter.ts'
@@ -249,7 +250,7 @@ const createEncodingFilters = (tools: FilterTools): FilterTable => ({
 /** Minijinja does not handle larger integers exactly. */
 const MAX_WHOLE_NUMBER = 2 ** 62
 
-/** A number is not rounded to more decimal places than these: that could only change numbers close to zero. */
+/** Numbers are not rounded to more decimal places than this, which could only change numbers close to zero. */
 const MAX_ROUNDED_DIGITS = 20
 
 /** Parses a number, or a text that Python would accept as a number; undefined for anything else. */
@@ -275,7 +276,7 @@ const ROUNDING_UNITS = 200
 /** Units for a time zone or locale, in addition to its formatter. */
 const INTL_UNITS = 5000
 
-/** Splits as Python's `splitlines` does after one more line break. */
+/** Splits a text into lines, as Python's `splitlines` splits the text with one more line break after it. */
 const splitLines = (text: string): readonly string[] => {
   const lines = `${text}\n`.split(/\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/)
   lines.pop()

@@ -48,8 +48,8 @@ const ASCII_ONLY = /^[\0-\x7f]*$/
 
 /**
  * Parses one mailbox. The address is the content of the last `<...>`, or the whole text when there is none. A name
- * before it may contain commas, dots and UTF-8 without quotes. Converts an IDN to A-labels; domain literals and
- * single-label domains are invalid. Never throws.
+ * before the address may contain commas, dots and UTF-8 without quotes. Converts an IDN to A-labels; domain literals
+ * and single-label domains are invalid. Never throws.
  */
 export function parseMailbox(text: string): MailboxResult {
   if (text.length > MAX_MAILBOX_LENGTH) return invalid('The address is longer than 1,000 characters.')

@@ -5,8 +5,8 @@
  * separate key for each kind of address. The local part fits 64 octets (RFC 5321 §4.5.3.1.1).
  *
  * Form: the prefix and 32 base32 characters, which encode 2 octets of tag, 5 octets of recipient id and 13 octets (104
- * bits) of HMAC-SHA256 over both. Written in lower case and read in any case, because some hosts change the case of an
- * address.
+ * bits) of HMAC-SHA256 over tag and id. Written in lower case and read in any case, because some hosts change the case
+ * of an address.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 

@@ -88,7 +88,7 @@ function decodeXml(content: Uint8Array): string | undefined {
       ? 'utf-16be'
       : (declared ?? 'utf-8')
   try {
-    // Some reports begin with an empty line, and an XML declaration must come first.
+    // Removes the empty line with which some reports begin, because an XML declaration must come first.
     return new TextDecoder(label as Bun.Encoding).decode(content).trimStart()
   } catch {
     return undefined

@@ -44,9 +44,9 @@ const MAX_COMMENT_LENGTH = 300
 const MAX_NAME_LENGTH = 255
 
 /**
- * Returns the results of all checks for a message as received, without fields that we added. A check is a temperror if
- * it has not ended after `timeoutMs`, or needs more DNS queries than its share. It is a permerror where SPF exceeds its
- * own number of lookups. Never rejects.
+ * Returns the results of all checks for a message as received, without fields that we added. A check that has not ended
+ * after `timeoutMs`, or needs more DNS queries than its share, results in temperror. It results in permerror where SPF
+ * exceeds its own number of lookups. Never rejects.
  */
 export async function authenticate(
   message: Uint8Array | MessageSource,

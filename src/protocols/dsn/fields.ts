@@ -11,8 +11,8 @@ const MAX_VALUE_LENGTH = 4000
 const MAX_FIELDS = 500
 
 /**
- * Returns the groups of fields in a text, which blank lines separate; at most `maxGroups`. Skips lines that are not
- * fields.
+ * Returns at most `maxGroups` groups of fields from a text in which blank lines separate the groups. Skips lines that
+ * are not fields.
  * @param groupStarters names that start a new group when they repeat, for senders that omit the blank line
  */
 export function parseFieldGroups(

@@ -48,8 +48,8 @@ export function parseDsn(message: ParsedMessage, facts: { readonly mailFrom?: st
   const returnedPart = findPart(RETURNED_PARTS)
   const returned = returnedPart ? parseReturned(decodeStart(returnedPart)) : NOTHING_RETURNED
   const statusPart = findPart(STATUS_PARTS)
-  // Outside of a multipart/report, anyone may have attached a status part, so the sender must be a mail system or the
-  // reverse-path null.
+  // Outside of a multipart/report, anyone may have attached a status part. So the sender must be a mail system, or the
+  // reverse-path must be null.
   const isReport = contentType.startsWith('multipart/report') || contentType.startsWith('message/')
   if (statusPart && (isReport || sender !== 'other')) {
     const status = parseDeliveryStatus(decodeStart(statusPart))

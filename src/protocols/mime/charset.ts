@@ -148,7 +148,7 @@ const CR = 0x0d
 const TILDE = 0x7e
 const OPENING_BRACE = 0x7b
 const CLOSING_BRACE = 0x7d
-/** Follows an escape: `$)C`. */
+/** The octets after the escape character that announce Korean text: `$)C`. */
 const KOREAN_DESIGNATOR = [0x24, 0x29, 0x43]
 
 /** RFC 1557: Korean text is between shift-out and shift-in. */

@@ -4,7 +4,7 @@
  */
 import { compile } from 'html-to-text'
 
-/** Limit in UTF-16 units. From HTML that is longer or has more tags, the tags are only removed. */
+/** Limit in UTF-16 units. HTML that is longer, or has too many tags, is not converted; its tags are only removed. */
 const MAX_CONVERTED_LENGTH = 128 * 1_024
 /**
  * html-to-text's parser takes time quadratic in the number of open elements: 45,000 unclosed tags and as many wrong end

@@ -17,7 +17,9 @@ const MAX_LINE_LENGTH = 160
  * quotation.
  */
 const MAX_VISIBLE_LINES = 60
-/** Maximum number of consecutive blank lines, because the library scans all of them again from each of them. */
+/**
+ * Maximum number of consecutive blank lines that the library gets, because from each of them it scans all the others.
+ */
 const MAX_BLANK_LINES = 20
 
 /** Words that occur in each introduction that the library recognises. */

@@ -52,7 +52,7 @@ const joinPieces = (block: readonly Uint8Array[]): Uint8Array =>
   block.length === 1 && block[0] ? block[0] : Buffer.concat(block)
 
 class DotStuffer {
-  // The message begins at the start of a line, so its first dot is doubled.
+  // The message begins at the start of a line, so a dot there is doubled.
   #beforeLast = CR
   #last = LF
 
