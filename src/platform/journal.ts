@@ -8,7 +8,7 @@ import { readJournalStream } from './config.ts'
 
 const STDERR = 2
 
-/** Priorities by log level; at other levels, lines get no priority, and the journal records them as information. */
+/** Priorities by log level. Lines of any other level get no priority, so the journal records them as information. */
 const PRIORITIES: Readonly<Record<string, string>> = {
   fatal: '<2>',
   error: '<3>',

@@ -16,7 +16,7 @@ export interface TrustedClockOptions {
 }
 
 /**
- * A jump of the wall clock ahead of the monotonic one is accepted immediately up to this distance, which is more than
+ * A jump of the wall clock ahead of the monotonic clock is accepted immediately up to this distance, which is more than
  * any correction and less than most expiries.
  */
 export const MAX_STEP_MS = days(2)

@@ -7,9 +7,9 @@ import type { IssuedIds } from './issued-ids.ts'
 import { ENCODING, formatMonth } from './read.ts'
 
 /**
- * Identical blobs from this size on are found by an index over their hash. Smaller ones are found only while their
+ * Identical blobs from this size on are found by an index over their hash. Smaller blobs are found only while their
  * hashes are cached: an index entry changes a random page, which costs more to write than a small blob, and the cost
- * grows with the month.
+ * grows with the number of blobs in the month.
  */
 export const MIN_INDEXED_BYTES = 16 * 1024
 

@@ -343,7 +343,7 @@ export class ContentStore {
     else this.#removeFile(month, Uint8Array.fromHex(hash))
   }
 
-  /** Used after a failure, which may have been one of the disk: a later scan deletes what cannot be deleted now. */
+  /** Used after a failure, possibly of the disk: what cannot be deleted now is deleted by a later scan. */
   #removeOrphan(month: number, hash: Uint8Array): void {
     this.#mayHaveOrphans = true
     try {

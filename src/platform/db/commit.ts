@@ -104,7 +104,9 @@ const MAX_GROUP_MS = 10
 const AMPLE_FREE_BYTES = 256 * MiB
 /** Owner of the service's own writes: outcomes, recurring tasks. */
 const SERVICE: Owner = ''
-/** The service writes on behalf of all owners, so it gets one share per waiting owner, but at least this many. */
+/**
+ * The service writes on behalf of all owners, so it gets one share per waiting owner, but at least this many shares.
+ */
 const MIN_SERVICE_SHARES = 4
 /** How long writes wait while another process holds the database; a client would not wait longer. */
 const MAX_LOCK_WAIT_MS = seconds(5)
@@ -162,10 +164,10 @@ export class Committer {
   }
 
   /**
-   * Runs `run` in the next group and resolves with its value once that is on disk. A throw rolls back only this write
-   * and rejects with the same error. A full disk, or one with only the reserve left, rejects with 507
-   * `insufficient_storage`; other transient errors, such as another process's lock, with 503 `storage_unavailable`.
-   * Writes of one owner run in order of arrival.
+   * Runs `run` in the next group, and resolves with the value that it returned once its writes are on disk. A throw
+   * rolls back only this write and rejects with the same error. A full disk, or a disk with only the reserve left,
+   * rejects with 507 `insufficient_storage`; other transient errors, such as another process's lock, with 503
+   * `storage_unavailable`. Writes of one owner run in order of arrival.
    */
   write<T>(run: (tx: Tx) => NonPromise<T>, { owner = SERVICE, mayUseReserve = false }: WriteOptions = {}): Promise<T> {
     if (this.#broken) return Promise.reject(this.#broken)
@@ -471,8 +473,8 @@ export class Committer {
     const checkpoint = this.#options.checkpoint
     if (!checkpoint) return
     try {
-      // The first pass copies most pages while groups go on. Under steady load it never catches up, so the second one
-      // pauses writers, copies the few pages that were added since, and empties the WAL.
+      // The first pass copies most pages while groups go on. Under steady load this pass never catches up, so the
+      // second pass pauses writers, copies the few pages that were added since then, and empties the WAL.
       await checkpoint(this.#path, 'PASSIVE')
       this.#writersHeld = checkpoint(this.#path, 'TRUNCATE')
       await this.#writersHeld

@@ -1,6 +1,6 @@
 /**
- * @module Responses with untrusted bytes, which a browser saves but never shows or runs. Long ones are sent chunk by
- * chunk, as fast as the client reads.
+ * @module Responses with untrusted bytes, which a browser saves but never shows or runs. Long responses are sent chunk
+ * by chunk, as fast as the client reads.
  */
 import { type Clock, yieldToEventLoop } from '../clock.ts'
 import type { MemoryBudget } from '../memory-budget.ts'

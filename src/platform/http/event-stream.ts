@@ -134,7 +134,7 @@ export function openEventStream({ request, clock, next, onEnded: onEnd, onError 
       headers: {
         'content-type': EVENT_STREAM_TYPE,
         'cache-control': 'no-store',
-        // nginx and others would otherwise buffer the stream.
+        // Without this header, nginx and other proxies would buffer the stream.
         'x-accel-buffering': 'no',
       },
     }),

@@ -35,7 +35,7 @@ const MAX_EVICTION_CHECKS = 16
 
 /** Keeps at most `maxKeys` buckets. */
 export function createRateLimiter(clock: Pick<Clock, 'monotonicMs'>, maxKeys = 100_000): RateLimiter {
-  // A Map keeps insertion order; a used bucket moves to the end, so the first one is the least recently used.
+  // A Map keeps insertion order, and a used bucket moves to the end, so the first bucket is the least recently used.
   const buckets = new Map<string, Bucket>()
 
   const evictOne = (nowMs: number): void => {

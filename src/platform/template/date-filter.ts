@@ -18,7 +18,7 @@ const MONTHS = [
 ]
 const WEEKDAYS = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday']
 
-/** Smaller numbers are seconds since the epoch, up to the year 5138; others are milliseconds. */
+/** Numbers below this are seconds since the epoch, up to the year 5138; larger numbers are milliseconds. */
 const MAX_EPOCH_SECONDS = 1e11
 /** 0001-01-01 and 9999-12-31. */
 const FIRST_MS = -62_135_596_800_000

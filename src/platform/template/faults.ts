@@ -99,7 +99,7 @@ const EXPLANATIONS: Readonly<Record<string, string>> = {
 /** Minijinja's error for an integer that cannot be passed to one of our filters. */
 const TOO_LARGE = /: (?<number>-?\d+) can't be represented as a JavaScript number$/
 
-/** Any other error. */
+/** Describes any other error. */
 export function otherFault(part: TemplatePart, { text, line }: ParsedError): TemplateFault {
   const kind = text.startsWith(SYNTAX) ? 'syntax' : 'error'
   const number = TOO_LARGE.exec(text)?.groups?.['number']

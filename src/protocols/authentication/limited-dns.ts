@@ -19,7 +19,7 @@ export interface LimitedDns {
 const ABSENCE_CODES = new Set<unknown>(['ENODATA', 'ENOTFOUND'])
 
 /**
- * @param maxQueries when so many queries were made, later ones reject immediately
+ * @param maxQueries maximum number of queries; later queries reject immediately
  * @param expired resolves at the deadline; then every open and later query rejects with ETIMEOUT
  */
 export function createLimitedDns(resolver: Resolver, maxQueries: number, expired: Promise<void>): LimitedDns {

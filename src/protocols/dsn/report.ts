@@ -2,8 +2,8 @@
 
 export interface DsnRecipient {
   /**
-   * `failed`: permanently not delivered. `none`: neither failed nor delivered: the address was only verified, or action
-   * and status contradict each other.
+   * `failed`: permanently not delivered. `none`: neither failed nor delivered, because the address was only verified,
+   * or because action and status contradict each other.
    */
   readonly action: 'failed' | 'delayed' | 'delivered' | 'relayed' | 'expanded' | 'none'
   /** Address that the report is about, without its type; null: not stated. */

@@ -18,7 +18,8 @@ const MAX_LINE_LENGTH = 160
  */
 const MAX_VISIBLE_LINES = 60
 /**
- * Maximum number of consecutive blank lines that the library gets, because from each of them it scans all the others.
+ * Maximum number of consecutive blank lines that the library gets, because the library scans all the others from each
+ * of them.
  */
 const MAX_BLANK_LINES = 20
 

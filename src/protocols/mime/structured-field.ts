@@ -142,7 +142,8 @@ class Scanner {
         this.#at = commentEnd
       } else if (isSpace(char)) pending += char
       else {
-        // White space before the text is dropped, but not a parenthesis, because a name may begin with one.
+        // White space before the value is dropped. A parenthesis before it is kept, because a file name may begin with
+        // one.
         out += (out === '' ? pending.trimStart() : pending) + char
         pending = ''
       }
