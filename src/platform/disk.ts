@@ -47,7 +47,7 @@ export interface DiskGuardOptions {
 
 /** How long a result of the system stays valid. */
 const STAT_TTL_MS = seconds(1)
-/** Changes are reported this rarely, so that a disk at the limit does not fill itself with log messages. */
+/** Minimum time between two reports of a change, so that a disk at the limit does not fill itself with log messages. */
 const CHANGE_INTERVAL_MS = minutes(1)
 /** Truncating a smaller log is not worth it. */
 const MIN_CHECKPOINTED_WAL_BYTES = MiB

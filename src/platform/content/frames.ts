@@ -96,7 +96,7 @@ function measureSizeField(descriptor: number): number {
   return flag === 0 ? (isSingleSegment(descriptor) ? 1 : 0) : 1 << flag
 }
 
-/** Content size of a complete frame; undefined when its header lacks it. */
+/** Content size of a complete frame; undefined when the frame's header does not state it. */
 function readContentLength(frame: Uint8Array): number | undefined {
   const view = new DataView(frame.buffer, frame.byteOffset, frame.length)
   const descriptor = view.getUint8(4)

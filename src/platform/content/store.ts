@@ -1,8 +1,8 @@
 /**
- * @module Stores bodies and attachments as blobs, apart from the main database: in `content/YYYY-MM.db`, compressed,
- * large ones as files beside it. Most identical blobs are stored once, found by their hash. A blob is durable before
- * its reference is returned, so no row ever references a blob that a power cut destroyed. Blobs never change: each is
- * deleted when nothing references it, or together with its whole month.
+ * @module Stores bodies and attachments as blobs, apart from the main database: in `content/YYYY-MM.db`, compressed;
+ * large blobs are files beside that database. Most identical blobs are stored once, found by their hash. A blob is
+ * durable before its reference is returned, so no row ever references a blob that a power cut destroyed. Blobs never
+ * change: each is deleted when nothing references it, or together with its whole month.
  */
 import type { Database } from 'bun:sqlite'
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'

@@ -289,7 +289,7 @@ export class Committer {
       if (this.#exclusiveJobs.length > 0) await this.#runExclusiveJobs()
       if (this.#queue.size === 0) continue
       if (!this.#begin()) {
-        // Uses the system clock, because the lock belongs to another process.
+        // Uses the real clock even in tests, because the lock belongs to another process.
         if (this.#lockedSinceMs !== undefined) await systemClock.sleep(LOCK_RETRY_MS)
         continue
       }

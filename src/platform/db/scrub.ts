@@ -160,7 +160,7 @@ function zeroPages(fd: number, pages: readonly number[]): void {
   const bytes = Buffer.alloc(pageSize)
   for (const page of pages) {
     const start = (page - 1) * pageSize
-    // The file may have shrunk.
+    // If the file has shrunk, the page is gone.
     if (readSync(fd, bytes, 0, pageSize, start) !== pageSize) return
     const unused = findUnusedRange(bytes, page)
     if (unused) writeSync(fd, ZEROS, 0, unused.to - unused.from, start + unused.from)

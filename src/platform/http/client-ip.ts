@@ -36,7 +36,10 @@ export function resolveClientIp(
   return client
 }
 
-/** `::ffff:192.0.2.1`, also written `::ffff:c000:201` (RFC 4291 §2.5.5.2), becomes the IPv4 address that it maps. */
+/**
+ * `::ffff:192.0.2.1`, also written `::ffff:c000:201` (RFC 4291 §2.5.5.2), is converted to the IPv4 address that it
+ * contains.
+ */
 function unmapIpv4(address: string): string {
   const [, dotted, high, low] = MAPPED_IPV4.exec(address) ?? []
   if (dotted !== undefined) return dotted

@@ -319,7 +319,7 @@ class RequestPipeline<Actor> {
     return undefined
   }
 
-  /** Checks a request by its route's rules, and reads its body if it can have one. */
+  /** Checks a request by its route's rules, and reads its body if its method allows one. */
   async #receive({ request, route, params, query }: RoutedRequest): Promise<{ readonly body: unknown } | undefined> {
     const context = requestContext(request)
     const rules = this.#table.rulesOf(request.method, route)

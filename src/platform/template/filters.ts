@@ -170,7 +170,7 @@ const createLayoutFilters = (tools: FilterTools): FilterTable => ({
     const width = toWidth(parseArguments(given, ['width']).get('width'), 'width', 80)
     const padding = width - tools.splitMetered(text).length
     if (padding <= 0) return text
-    // An odd space goes to the same side as in Python.
+    // If the number of spaces is odd, the extra space goes to the same side as in Python.
     const left = Math.floor(padding / 2) + (padding & width & 1)
     return ' '.repeat(left) + text + ' '.repeat(padding - left)
   },
