@@ -79,7 +79,7 @@ export class ContentStore {
   readonly #reader: ContentReader
   /** Recently stored small blobs: month and hash -> row id. */
   readonly #cachedIds = new Map<string, number>()
-  /** Number of running calls that store into a month, by month. */
+  /** For each month, the number of running calls that store into it. */
   readonly #writesByMonth = new Counts()
   readonly #dropping = new Map<number, Promise<void>>()
   /** Whether a crash or a failure may have left files without a row. */

@@ -111,7 +111,7 @@ const MIN_SERVICE_SHARES = 4
 /** How long writes wait while another process holds the database; a client would not wait longer. */
 const MAX_LOCK_WAIT_MS = seconds(5)
 const LOCK_RETRY_MS = 50
-/** Approximate time that a supervisor needs to restart the service, which clients get as `Retry-After`. */
+/** Approximate time that a supervisor needs to restart the service; clients get it as `Retry-After`. */
 const RESTART_SECONDS = 10
 /** Minimum cost of a write, so that fairness also works for writes shorter than the clock's resolution. */
 const MIN_COST_MS = 0.01

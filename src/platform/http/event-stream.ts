@@ -105,7 +105,8 @@ export function openEventStream({ request, clock, next, onEnded: onEnd, onError 
     {
       start(streamController) {
         controller = streamController
-        // Runs from the start, so that a client that disconnects before the first write does not keep its slot.
+        // The timer runs from the start, so that a client that disconnects before the first write does not keep its
+        // slot.
         startStallTimer()
       },
       async pull(streamController) {

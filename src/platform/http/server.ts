@@ -99,7 +99,7 @@ export interface HttpServer {
 const HANDLER_GRACE_SECONDS = 15
 /** Bun stores `idleTimeout` in a byte. */
 const MAX_IDLE_SECONDS = 255
-/** For a year, browsers then use only https. This does not include subdomains, which may be other services. */
+/** Makes browsers use only https for a year. This does not include subdomains, which may be other services. */
 const STRICT_TRANSPORT = 'max-age=31536000'
 const DEFAULT_STOP_GRACE_MS = 10_000
 
