@@ -25,14 +25,12 @@ export interface Clock {
   sleep(delayMs: number): Promise<void>
 }
 
-/**
- * Resolves in the next tick, after pending I/O. Long work yields between its pieces, so that requests run in between.
- */
+/** Resolves in the next tick, after pending I/O. Long work calls this between its pieces, so that requests can run. */
 export const yieldToEventLoop = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 /**
- * Queues all callers for one tick each, first come, first served. So only one caller's piece of work runs between two
- * ticks, and a request waits for that piece, not for one piece of each caller.
+ * Creates a function whose callers wait for one tick each, one after the other. So only one caller's piece of work runs
+ * between two ticks, and a request waits for that piece, not for one piece of each caller.
  */
 export function createFairYield(): () => Promise<void> {
   let last = Promise.resolve()
@@ -43,8 +41,8 @@ export function createFairYield(): () => Promise<void> {
 }
 
 /**
- * Maximum delay of one setTimeout, which fires immediately when the delay is longer. A longer wait uses several timers,
- * one after the other.
+ * Maximum delay of one setTimeout, which fires immediately when the delay is longer. So a longer wait uses several
+ * timers, one after the other.
  */
 const MAX_TIMER_MS = 2 ** 31 - 1
 

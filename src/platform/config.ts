@@ -2,7 +2,7 @@
  * @module Reads settings: `TASSIS_*` variables override an optional TOML file, which overrides defaults. The only
  * module that reads the environment. The `settings.ts` of the platform and of each feature declare the settings;
  * `app/settings.ts` joins them. A wrong value throws a `ConfigError` with one sentence that names the setting, the
- * value and what is allowed; `main` prints it and exits with 2.
+ * value and what is allowed; `main` prints this sentence and exits with 2.
  */
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
@@ -14,7 +14,10 @@ export class ConfigError extends Error {}
 /** Device and inode of the journal's socket, as systemd passes them to services. */
 export const readJournalStream = (): string | undefined => process.env['JOURNAL_STREAM']
 
-/** Settings by name; variable names derive from it: `httpAddr` is `TASSIS_HTTP_ADDR`. */
+/**
+ * Settings by name. The name of a variable derives from the name of its setting: `httpAddr` is set by
+ * `TASSIS_HTTP_ADDR`.
+ */
 export type Settings = Readonly<Record<string, Setting<unknown>>>
 
 /** The parsed values of a group of settings. */
@@ -54,9 +57,9 @@ const snakeCase = (name: string): string => name.replace(/[A-Z]/g, (c) => `_${c.
 const variableOf = (name: string): string => `TASSIS_${snakeCase(name).toUpperCase()}`
 
 /**
- * Reads the values of `settings`, in their order. `settings` must contain all settings of the program, because unknown
- * variables and keys throw. `environment` defaults to that of the process. The TOML file is the one that
- * `TASSIS_CONFIG` names, if any. Throws ConfigError at the first value that is not allowed or name that is unknown.
+ * Reads the values of `settings`, in their order. `settings` must contain all settings of the program, because an
+ * unknown variable or key is an error. `environment` defaults to the environment of the process. The TOML file is the
+ * one that `TASSIS_CONFIG` names, if any. Throws ConfigError at the first invalid value or unknown name.
  */
 export function readSettings(
   settings: Settings,

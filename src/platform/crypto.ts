@@ -68,9 +68,10 @@ export class KeyRing {
   }
 
   /**
-   * Returns the same ciphertext for the same plaintext and context. Tokens in messages need it: every attempt must send
-   * the same bytes. The nonce is the first 96 bits of a MAC of both under a subkey of its own, so two plaintexts share
-   * a nonce no more often than with random nonces: a chance of 1 in 2^33 among 2^32 tokens. `unseal` opens it.
+   * Returns the same ciphertext for the same plaintext and context. Tokens in messages need this: every attempt must
+   * send the same bytes. The nonce is the first 96 bits of a MAC of plaintext and context, under a subkey used only for
+   * nonces. Two plaintexts share a nonce no more often than with random nonces: a chance of 1 in 2^33 among 2^32
+   * tokens. `unseal` opens the ciphertext.
    */
   sealDeterministically(plain: string | Uint8Array, context: string): Uint8Array {
     const nonce = hmacSha256(this.subkey('nonce'), Buffer.concat([Buffer.from(`${context}\0`), Buffer.from(plain)]))
@@ -84,7 +85,7 @@ export class KeyRing {
     return new Uint8Array(Buffer.concat([this.#keyId, nonce, cipher.update(data), cipher.final(), cipher.getAuthTag()]))
   }
 
-  /** Throws when the ciphertext was sealed under another key or context, or is corrupt. */
+  /** Throws when the ciphertext was sealed under another key or with another context, or is corrupt. */
   unseal(sealed: Uint8Array, context: string): Uint8Array {
     if (!equalBytes(sealed.subarray(0, KEY_ID_BYTES), this.#keyId)) throw new Error('sealed under another master key')
     const nonce = sealed.subarray(KEY_ID_BYTES, KEY_ID_BYTES + NONCE_BYTES)
@@ -107,7 +108,7 @@ export function parseMasterKey(text: string): Uint8Array | undefined {
   return new Uint8Array(Buffer.from(trimmed, 'base64'))
 }
 
-/** Reads a master key file; undefined when there is no file. Throws when it holds anything else. */
+/** Reads a master key file; undefined when there is no file. Throws when the file holds anything but a key. */
 export function readMasterKeyFile(path: string): Uint8Array | undefined {
   if (!existsSync(path)) return undefined
   const key = parseMasterKey(readFileSync(path, 'utf8'))

@@ -9,8 +9,8 @@ const DATE_TIME = /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\
 
 /**
  * The instant in `text`, to the millisecond; undefined when it is not a date or date-time.
- * @param form `zoned`: a date-time with a zone; `any`: also a date-time without one, taken as UTC, and a date, taken as
- * its first instant
+ * @param form `zoned`: a date-time with a zone. `any`: also a date-time without a zone, taken as UTC, and a date, taken
+ * as its first instant
  */
 export function parseDateTime(text: string, form: 'zoned' | 'any'): Millis | undefined {
   const match = DATE_TIME.exec(text)
@@ -19,10 +19,10 @@ export function parseDateTime(text: string, form: 'zoned' | 'any'): Millis | und
     .slice(1, 7)
     .map((part) => Number(part ?? 0))
   const date = new Date(0)
-  // Not Date.UTC, which maps the years 0 to 99 to 1900 to 1999.
+  // Date.UTC is not used, because it maps the years 0 to 99 to 1900 to 1999.
   date.setUTCFullYear(year, month - 1, day)
   if (date.getUTCMonth() !== month - 1 || date.getUTCDate() !== day) return undefined
-  // RFC 3339 §5.7: a leap second is the last of its minute; here it becomes the first of the next.
+  // RFC 3339 §5.7: a leap second is the last second of its minute; here it becomes the first second of the next minute.
   if (hour > 23 || minute > 59 || second > 60) return undefined
   const offset = parseOffsetMs(match[8] ?? 'Z')
   if (offset === undefined) return undefined
@@ -34,8 +34,8 @@ export function parseDateTime(text: string, form: 'zoned' | 'any'): Millis | und
 export const isDate = (text: string): boolean => /^\d{4}-\d{2}-\d{2}$/.test(text)
 
 /**
- * The range of a time filter: the first and last instant of a date (UTC), or a date-time itself. Undefined for any
- * other text.
+ * The range of a time filter: the first and last instant of a date (UTC); for a date-time, that instant twice.
+ * Undefined for any other text.
  */
 export function toInstantRange(text: string): { readonly first: Millis; readonly last: Millis } | undefined {
   const at = parseDateTime(text, 'any')

@@ -9,16 +9,16 @@ import { MiB, minutes, seconds } from './units.ts'
 
 /** A database with a write-ahead log on the disk. */
 export interface WalWriter {
-  /** Size of the log. A checkpoint may need as much again before it can truncate it. */
+  /** Size of the log. Before a checkpoint can truncate the log, the database may grow by as many bytes. */
   readonly walBytes: number
   /** Truncates the log. */
   checkpoint(): Promise<void>
 }
 
 export interface DiskGuard {
-  /** True when less than the minimum is free, or the system cannot tell. May be a second old. */
+  /** True when less than the minimum is free, or when the system cannot tell. The result may be a second old. */
   isLow(): Promise<boolean>
-  /** Queries the system again; undefined when the last result is less than a second old. */
+  /** Queries the system again. Does nothing, and returns undefined, when the last result is less than a second old. */
   refresh(): Promise<unknown> | undefined
   /**
    * Whether `bytes` can be written without touching the reserve, by the system's last result and everything written
@@ -36,7 +36,7 @@ export interface DiskGuard {
 export interface DiskGuardOptions {
   /** Any folder on the disk. */
   readonly folder: string
-  /** 0: never low, and the system is never queried. */
+  /** 0: the disk never counts as low, and the system is never queried. */
   readonly minFreeBytes: number
   readonly clock: Pick<Clock, 'monotonicMs'>
   /** Bytes that an unprivileged process can still write. */
@@ -47,12 +47,12 @@ export interface DiskGuardOptions {
 
 /** How long a result of the system stays valid. */
 const STAT_TTL_MS = seconds(1)
-/** A disk at the limit must not fill itself with log messages. */
+/** Minimum time between two reports of a change, so that a disk at the limit does not fill itself with log messages. */
 const CHANGE_INTERVAL_MS = minutes(1)
 /** Truncating a smaller log is not worth it. */
 const MIN_CHECKPOINTED_WAL_BYTES = MiB
 
-/** Creates a guard; concurrent callers share one query. */
+/** Creates a guard. Concurrent callers share one query of the system. */
 export function createDiskGuard({
   folder,
   minFreeBytes,
@@ -79,14 +79,14 @@ export function createDiskGuard({
   }
 
   const query = async (): Promise<void> => {
-    // The result may or may not account for bytes written during the query, so those stay counted.
+    // The result may or may not account for bytes written during the query, so these bytes stay counted.
     const countedBytes = writtenBytes
     freeBytes = await freeBytesOf(folder).catch(() => undefined)
     writtenBytes -= countedBytes
     queriedAtMs = clock.monotonicMs()
     const isLow = !hasSpaceFor(0)
     if (isLow)
-      // The next write of this database reports the error.
+      // An error is ignored here: the next write of this database reports it.
       for (const writer of writers)
         if (writer.walBytes >= MIN_CHECKPOINTED_WAL_BYTES) writer.checkpoint().catch(() => undefined)
     if (isLow !== reportedLow && queriedAtMs - reportedAtMs >= CHANGE_INTERVAL_MS) {

@@ -26,7 +26,7 @@ export interface AppErrorOptions {
   /** Seconds until the same request may succeed; sent in `Retry-After`. */
   readonly retryAfterSeconds?: number
   readonly headers?: Readonly<Record<string, string>>
-  /** Extra body fields, for programs: the numbers that the message mentions. */
+  /** Extra body fields for programs: they repeat the numbers of the message. */
   readonly facts?: Readonly<Record<string, number>>
   readonly cause?: unknown
 }
@@ -42,7 +42,7 @@ export class AppError extends Error {
 
   /**
    * @param code stable snake_case name
-   * @param message one sentence that tells a person how to fix the problem; never SQL, a path or a stack
+   * @param message one sentence that tells a person how to fix the problem, without SQL, paths or stack traces
    */
   constructor(status: number, code: string, message: string, options: AppErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })

@@ -1,6 +1,6 @@
 /**
- * @module Runs the garbage collector after large texts are dropped. Left alone, the collector lets them pile up on top
- * of the memory budget. Code that drops a large text reports its size here.
+ * @module Runs the garbage collector after large texts are dropped. Left alone, the collector lets dropped texts pile
+ * up in addition to the memory that the memory budget counts. Code that drops a large text reports its size here.
  */
 import type { MemoryBudget } from './memory-budget.ts'
 import { perOwner } from './per-owner.ts'
@@ -13,7 +13,7 @@ const COLLECTED_FRACTION = 0.25
 
 const getCollector = perOwner(({ limitBytes }: MemoryBudget) => createCollector(limitBytes * COLLECTED_FRACTION))
 
-/** Counts bytes that became garbage, and collects once they exceed a fraction of the budget. */
+/** Counts bytes that became garbage, and runs the collector once they exceed a fraction of the budget. */
 export const addGarbage = (memory: MemoryBudget, bytes: number): void => getCollector(memory)(bytes)
 
 function createCollector(thresholdBytes: number): (bytes: number) => void {

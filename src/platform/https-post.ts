@@ -1,8 +1,8 @@
 /**
  * @module Sends one POST over HTTPS to an address that the caller has chosen and checked, and keeps the connection for
- * the next. Limits what it reads; never follows a redirect, decompresses, resolves a name or uses a proxy. Uses
- * node:https because Bun's fetch sends at most 256 concurrent requests per process, so that 256 silent endpoints would
- * block all others, and because fetch obeys HTTPS_PROXY (measured in Bun 1.4.5).
+ * the next POST. Limits what it reads; never follows a redirect, decompresses, resolves a name or uses a proxy. Uses
+ * node:https instead of Bun's fetch for two reasons (measured in Bun 1.4.5): fetch sends at most 256 concurrent
+ * requests per process, so that 256 silent endpoints would block all others; and fetch obeys HTTPS_PROXY.
  */
 import type { ClientRequest, IncomingMessage } from 'node:http'
 import { Agent, request as httpsRequest, type RequestOptions } from 'node:https'
@@ -32,7 +32,10 @@ export interface PostContent {
 }
 
 export interface PostLimits {
-  /** Aborts the request. A response whose head has arrived still counts, with the body received so far. */
+  /**
+   * Aborts the request. If the head of the response has arrived, the result is still that response, with the body
+   * received so far.
+   */
   readonly signal: AbortSignal
   /** Time limit for dialling; undefined: only `signal` limits it. */
   readonly connectTimeoutMs?: number | undefined
@@ -59,15 +62,15 @@ export interface HttpsPoster {
 
 export interface HttpsPosterOptions {
   readonly clock: Clock
-  /** Trusted certificate authorities, PEM; undefined: the system's. */
+  /** Trusted certificate authorities in PEM; undefined: those of the system. */
   readonly ca?: readonly string[] | undefined
 }
 
-/** Many servers close an idle connection after 5 seconds, and a request sent at that moment is lost. */
+/** Many servers close an idle connection after 5 seconds; a request sent at that moment would be lost. */
 const MAX_IDLE_MS = 4000
-/** Maximum over all hosts, so that idle connections never exhaust the file descriptors. */
+/** Maximum number of idle connections to all hosts together, so that they never exhaust the file descriptors. */
 const MAX_IDLE_CONNECTIONS = 256
-/** Maximum interim responses (100, 102, 103) of one request; more are a flood. */
+/** Maximum interim responses (100, 102, 103) to one request; a server that sends more is flooding. */
 const MAX_INTERIM_RESPONSES = 8
 const MAX_HEAD_BYTES = 32 * KiB
 
@@ -83,7 +86,7 @@ export function createHttpsPoster({ clock, ca }: HttpsPosterOptions): HttpsPoste
   return {
     async post(target, content, limits) {
       const first = await exchange(target, content, limits, true)
-      // The server closed an idle connection while the request was on its way (RFC 9112 §9.3.1).
+      // `stale`: the server closed an idle connection while the request was on its way (RFC 9112 §9.3.1).
       return first === 'stale' ? requireFresh(await exchange(target, content, limits, false)) : first
     },
     close: () => agent.destroy(),
@@ -135,7 +138,7 @@ function exchangeOnce(
       const reader = readResponse(incoming, content.maxResponseBytes, settle)
       response = reader
     })
-    // Also emitted after `destroy`, when the result is already settled.
+    // This event also follows `destroy`, when the result is already settled.
     outgoing.on('error', (error: NodeJS.ErrnoException) => {
       if (response) settle(response.readSoFar())
       else if (phase() === 'connected' && outgoing.reusedSocket && isConnectionLoss(error)) settle('stale')
@@ -164,7 +167,8 @@ function toRequestOptions(
 ): RequestOptions & { readonly secureContext: SecureContext } {
   return {
     method: 'POST',
-    // An address, so that nothing is resolved again. The agent groups connections by address, port and server name.
+    // The host is an address, so nothing is resolved again. The agent groups connections by address, port and server
+    // name.
     host: target.address,
     port: target.port,
     path: target.path,
@@ -178,7 +182,7 @@ function toRequestOptions(
     },
     agent,
     secureContext,
-    // Explicit, because NODE_TLS_REJECT_UNAUTHORIZED sets the default.
+    // Set explicitly, because otherwise NODE_TLS_REJECT_UNAUTHORIZED decides.
     rejectUnauthorized: true,
     maxHeaderSize: MAX_HEAD_BYTES,
   }
@@ -186,7 +190,10 @@ function toRequestOptions(
 
 type Phase = 'dialling' | 'handshake' | 'connected'
 
-/** Returns a function that returns the state of the request's connection; a reused one is connected from the start. */
+/**
+ * Returns a function that returns the state of the request's connection. A reused connection is connected from the
+ * start.
+ */
 function trackPhase(outgoing: ClientRequest, onDialled: () => void): () => Phase {
   let phase: Phase = 'dialling'
   outgoing.on('socket', (socket: Socket) => {
@@ -215,7 +222,7 @@ interface ResponseReader {
  * cut off.
  */
 function readResponse(incoming: IncomingMessage, maxBytes: number, done: (result: PostResult) => void): ResponseReader {
-  // Decoded immediately: a chunk may be a small view of a large buffer, which would otherwise stay in memory.
+  // Each chunk is decoded immediately: it may be a small view of a large buffer, which would otherwise stay in memory.
   const decoder = new TextDecoder()
   let body = ''
   let leftBytes = maxBytes
@@ -298,7 +305,7 @@ const TLS_REASONS: Readonly<Record<string, (host: string) => string>> = {
 /** Keeps a limited number of idle connections for a short time, measured by the service's clock. */
 class KeepAliveAgent extends Agent {
   readonly #clock: Clock
-  /** Idle connections, longest idle first. */
+  /** Idle connections; the one that has been idle longest comes first. */
   readonly #idle = new Map<Duplex, { readonly timer: Timer; readonly evict: () => void }>()
 
   constructor(clock: Clock) {
@@ -307,7 +314,9 @@ class KeepAliveAgent extends Agent {
     this.#clock = clock
   }
 
-  /** Returns whether the connection is kept; the base class also obeys the server's Keep-Alive timeout. */
+  /**
+   * Returns whether the connection is kept. The base class, which decides first, obeys the server's Keep-Alive timeout.
+   */
   override keepSocketAlive(socket: Duplex): boolean {
     const isKept: unknown = super.keepSocketAlive(socket)
     if (isKept === false) return false

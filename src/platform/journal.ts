@@ -1,13 +1,14 @@
 /**
- * @module Priorities for systemd's journal (sd-daemon(3)), where a line that begins with `<3>` is an error. Added only
- * when standard error is the journal itself; terminals, files and containers get plain lines.
+ * @module Priorities for systemd's journal (sd-daemon(3)), which reads a line that begins with `<3>` as an error.
+ * Priorities are added only when standard error is the journal itself; terminals, files and containers get plain
+ * lines.
  */
 import { fstatSync } from 'node:fs'
 import { readJournalStream } from './config.ts'
 
 const STDERR = 2
 
-/** By log level; other levels get the journal's default, information. */
+/** Priorities by log level. Lines of any other level get no priority, so the journal records them as information. */
 const PRIORITIES: Readonly<Record<string, string>> = {
   fatal: '<2>',
   error: '<3>',
@@ -17,7 +18,8 @@ const PRIORITIES: Readonly<Record<string, string>> = {
 }
 
 /**
- * Whether standard error is the journal. A child process of a service inherits the variable but may write elsewhere.
+ * Whether standard error is the journal. The variable alone does not prove this, because a child process of a service
+ * inherits the variable but may write elsewhere.
  * @param stream device and inode of the journal's socket, `8:1234`
  */
 export function isJournal(stream: string | undefined = readJournalStream(), fd = STDERR): boolean {

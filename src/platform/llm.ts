@@ -1,11 +1,11 @@
 /**
  * @module Calls the language model that the operator chose, at `llmUrl`, with OpenAI's chat completions API, which most
- * model servers support. Every failure is a value with a reason that is safe to log: it contains no prompt, no response
- * and no key. Never follows a redirect, retries or stores anything.
+ * model servers support. Every failure is a value with a reason that is safe to log: the reason contains no prompt,
+ * no response and no key. Never follows a redirect, retries or stores anything.
  *
- * Uses `fetch`: the operator gave the URL, so private addresses and plain http are allowed (a model on this machine),
- * which the client for tenants' URLs refuses. Bun's fetch sends at most 256 concurrent requests per process, so callers
- * limit theirs.
+ * Uses `fetch`, not the client for tenants' URLs, which refuses private addresses and plain http: the operator gave the
+ * URL, and the model may run on this machine. Bun's fetch sends at most 256 concurrent requests per process, so callers
+ * limit their own.
  */
 /** The operator's model settings. */
 export interface LlmConfig {
@@ -16,7 +16,7 @@ export interface LlmConfig {
   readonly llmModel: string
 }
 
-/** Whether an endpoint is set and the operator allows this use. */
+/** Whether an endpoint is set and the operator allows this use of the model. */
 export const canUseModel = ({ llmUrl, llmUses }: LlmConfig, use: string): boolean =>
   llmUrl !== '' && llmUses.includes(use)
 
@@ -43,7 +43,7 @@ export type ModelResponse = {
   readonly kind: 'answered'
   /** The model's output, unmodified: untrusted, like input from a remote client. */
   readonly content: string
-  /** As counted by the endpoint; 0 when it does not report them. */
+  /** Token counts as the endpoint reports them; 0 when it reports none. */
   readonly inputTokens: number
   readonly outputTokens: number
 }
@@ -64,7 +64,7 @@ export async function askModel(config: LlmConfig, question: ModelRequest): Promi
       headers: {
         'content-type': 'application/json',
         accept: 'application/json',
-        // A small compressed response may expand to a large one.
+        // The request asks for no compression, because a small compressed response may expand to a large one.
         'accept-encoding': 'identity',
         ...(config.llmKey !== '' && { authorization: `Bearer ${config.llmKey}` }),
       },
@@ -109,8 +109,8 @@ function toResponseFormat(form: NonNullable<ModelRequest['form']>): object {
 }
 
 /**
- * The JSON object in the output. Some models wrap it in code fences or prose, or write it after their reasoning.
- * Undefined when there is none.
+ * The JSON object in the output. Some models wrap the object in code fences or prose, or write it after their
+ * reasoning. Undefined when there is none.
  */
 export function parseJsonObject(content: string): unknown {
   const output = content.replace(/^\s*<think>.*?<\/think>/s, '')
@@ -123,7 +123,7 @@ export const readMember = (value: unknown, name: string): unknown =>
     ? (value as Record<string, unknown>)[name]
     : undefined
 
-/** The body as text; undefined when it is too large, and then the rest is not read. */
+/** The body as text. Undefined when the body is too large; the rest is then not read. */
 async function readBounded(response: Response, maxBytes: number): Promise<string | undefined> {
   const reader = response.body?.getReader()
   if (!reader) return ''

@@ -1,7 +1,7 @@
 /**
- * @module The log: pino, JSON lines on standard error, with priorities when that is systemd's journal. Redacts mail
- * addresses in every line. Limits repeated warnings and errors to a few lines per second, then logs how many were left
- * out.
+ * @module The log: pino, JSON lines on standard error, with priorities when standard error is systemd's journal.
+ * Redacts mail addresses in every line. Limits repeated warnings and errors to a few lines per second, then logs how
+ * many were left out.
  */
 import { type LogFn, type Logger, pino } from 'pino'
 import { type Clock, systemClock } from './clock.ts'
@@ -12,9 +12,7 @@ export type Log = Logger
 
 const MAX_LINES_PER_WINDOW = 5
 const WINDOW_MS = seconds(1)
-/**
- * Pino's number for `warn`. Lower levels are never limited: each of their lines is an event that operators may count.
- */
+/** Pino's number for `warn`. Lines of lower levels are never limited: each is an event that operators may count. */
 const WARN = 40
 const FATAL = 60
 
@@ -42,7 +40,7 @@ export function createLog(
       hooks: {
         logMethod(args, method, number) {
           const write = (...parts: Parameters<LogFn>) => method.apply(this, parts)
-          // The process ends after a fatal line.
+          // Flushed here, because the process ends after a fatal line.
           if (number >= FATAL) limit.flush()
           if (number < WARN || limit.admits(`${number} ${messageOf(args)}`, messageOf(args), write)) write(...args)
         },
@@ -76,7 +74,7 @@ class LineLimiter {
     this.#clock = clock
   }
 
-  /** Whether a line of this kind may be written now; `write` is used later to report how many were not. */
+  /** Whether a line of this kind may be written now; if lines are left out, `write` later reports how many. */
   admits(kind: string, message: string, write: Write): boolean {
     const nowMs = this.#clock.monotonicMs()
     const before = this.#windows.get(kind)

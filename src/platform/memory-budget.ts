@@ -1,11 +1,13 @@
 /**
  * @module Limits the bytes that requests and messages in flight may hold. Callers reserve bytes before they hold them;
- * a reservation that would pass the limit fails immediately. Never queues callers.
+ * a reservation that would exceed the limit fails immediately. Never queues callers.
  */
 
 export interface Reservation {
   readonly bytes: number
-  /** Grows or shrinks the reservation to `bytes`. False, and unchanged, when that would pass the limit. */
+  /**
+   * Grows or shrinks the reservation to `bytes`. Returns false, and changes nothing, when that would exceed the limit.
+   */
   resize(bytes: number): boolean
   /** Returns the bytes to the budget; a second call does nothing. */
   release(): void
@@ -23,7 +25,7 @@ export class MemoryBudget {
     return this.#inUseBytes
   }
 
-  /** Reserves `bytes`; undefined when that would pass the limit. */
+  /** Reserves `bytes`; undefined when that would exceed the limit. */
   reserve(bytes: number): Reservation | undefined {
     if (!this.#add(bytes)) return undefined
     let heldBytes = bytes

@@ -1,15 +1,16 @@
 /** @module Maps a remote client's address to the networks under which it is counted. */
 
 /**
- * The network under which an address is counted: an IPv4 address itself, also when mapped into IPv6; the /64 of an IPv6
- * address, because a provider assigns one to each customer. Accepts an address as a socket reports it.
+ * The network under which an address is counted. For an IPv4 address, also one mapped into IPv6, that is the address
+ * itself; for an IPv6 address its /64, because a provider assigns one to each customer. Accepts an address as a socket
+ * reports it.
  */
 export const networkOf = (address: string): string => networksOf(address)[0] ?? address
 
 /**
- * The networks of an address, smallest first: an IPv4 address itself; of IPv6 the /64, and the /56 and /48 that one
- * customer may have (RFC 6177 §2), so that such a customer does not get the limits of 256 or 65,536 networks. Accepts
- * an address as a socket reports it.
+ * The networks of an address, smallest first. An IPv4 address has only itself. An IPv6 address has its /64, and the /56
+ * and /48 that one customer may have (RFC 6177 §2), so that such a customer does not get the limits of 256 or 65,536
+ * networks. Accepts an address as a socket reports it.
  */
 export function networksOf(address: string): readonly string[] {
   const text = (address.split('%', 1)[0] ?? '').toLowerCase()
@@ -19,7 +20,7 @@ export function networksOf(address: string): readonly string[] {
   const [before = '', after] = text.split('::')
   const head = before === '' ? [] : before.split(':')
   const tail = after === undefined || after === '' ? [] : after.split(':')
-  // `::` replaces the groups missing from eight.
+  // `::` stands for the zero groups that are missing from eight.
   const groups =
     after === undefined
       ? head

@@ -1,6 +1,7 @@
 /**
- * @module State that a module keeps per object of another module: a running service, a database, a message. Created
- * when first needed and kept as long as its owner lives, so that two services in one process share nothing.
+ * @module State that a module keeps for each object of another module: a running service, a database, a message. The
+ * state is created when first needed and kept as long as its owner lives, so that two services in one process share
+ * nothing.
  */
 
 /**

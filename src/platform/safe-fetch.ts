@@ -11,11 +11,11 @@ import { seconds } from './units.ts'
 export interface PostRequest {
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | Uint8Array
-  /** For the whole call, from the first DNS query to the last byte of the body. */
+  /** Time limit for the whole call, from the first DNS query to the last byte of the body. */
   readonly timeoutMs: number
-  /** The connection is closed when the body is longer. */
+  /** Limit for the response body; the connection is closed when the body is longer. */
   readonly maxResponseBytes: number
-  /** Ends the call, as `timeoutMs` does. */
+  /** Aborting this signal ends the call, as the timeout does. */
   readonly signal?: AbortSignal
 }
 
@@ -47,29 +47,31 @@ export type UrlCheck =
 
 export type HostLookup =
   | { readonly kind: 'ok'; readonly addresses: readonly string[] }
-  /** `reason` is one sentence; `isTemporary`: DNS gave no definite answer. */
+  /** `reason` is one sentence; `isTemporary` means that DNS gave no definite answer. */
   | { readonly kind: 'failed'; readonly reason: string; readonly isTemporary: boolean }
 
 export interface SafeFetchOptions {
   readonly clock: Clock
   /** Resolves a host name to all its IPv4 and IPv6 addresses. */
   readonly lookUp: (host: string) => Promise<HostLookup>
-  /** Returns whether DNS answers any query now; called when a look-up got no answer. Default: assumes that it does. */
+  /**
+   * Returns whether DNS answers any query now; called when a look-up got no answer. Default: DNS is assumed to work.
+   */
   readonly isDnsWorking?: () => Promise<boolean>
   /**
-   * Why an address (IPv4, or IPv6 without brackets) may not be called at a port, as the rest of a sentence that begins
-   * with the address: `is …`; undefined: it may. Must not contain the address: the author of the URL may not learn what
-   * the service's DNS servers answer.
+   * Returns why an address (IPv4, or IPv6 without brackets) may not be called at a port; undefined when it may. The
+   * reason is the rest of a sentence that begins with the address: `is …`. It must not contain the address, because the
+   * author of the URL may not learn what the service's DNS servers answer.
    */
   readonly findRefusal: (address: string, port: number) => string | undefined
-  /** Trusted certificate authorities, PEM; undefined: the system's. */
+  /** Trusted certificate authorities in PEM; undefined: those of the system. */
   readonly ca?: readonly string[] | undefined
 }
 
 const MAX_URL_LENGTH = 2048
-/** Maximum addresses of one host to try when they refuse connections. */
+/** Maximum number of addresses of one host to try when connections fail. */
 const MAX_DIALLED_ADDRESSES = 3
-/** Short, because a client that saves a URL waits for the check. */
+/** This is short, because a client that saves a URL waits for the check. */
 const CHECK_TIMEOUT_MS = seconds(5)
 
 type Resolution =
@@ -90,9 +92,9 @@ export class SafeFetch {
   }
 
   /**
-   * All addresses must be allowed: a name that also resolves to a forbidden address is ambiguous. IPv6 is used only
-   * when there is no IPv4 address, because calls from a machine without IPv6 would fail, and a host with both is
-   * reachable either way. `localhost` is the exception: many programs listen there on ::1 alone.
+   * Every address of a host must be allowed: a name that also resolves to a forbidden address is refused. IPv6 is used
+   * only when there is no IPv4 address: calls from a machine without IPv6 would fail, and a host with both kinds is
+   * reachable over IPv4. `localhost` is the exception, because many programs listen there on ::1 alone.
    */
   async #resolve({ host, port }: ParsedUrl): Promise<Resolution> {
     const found = await resolveHost(host, this.#options.lookUp)
@@ -103,8 +105,8 @@ export class SafeFetch {
     for (const address of found.addresses) {
       const refusal = this.#options.findRefusal(address, port)
       if (refusal !== undefined) {
-        // The message does not contain the address: for a name that only the service's network resolves, it would
-        // reveal the layout of that network.
+        // The message does not contain the address: for a name that only the service's network resolves, the address
+        // would reveal the layout of that network.
         const subject = address === host ? host : `${host} resolves to an address that`
         return { kind: 'refused', reason: `${subject} ${refusal}` }
       }
@@ -116,7 +118,7 @@ export class SafeFetch {
 
   /**
    * POSTs; never throws for network errors. Does not follow redirects: a 302 is a response. If an idle connection is
-   * lost before any response, a new one sends the request again, so the server may see it twice.
+   * lost before any response, the request is sent again over a new connection, so the server may see the request twice.
    */
   async post(url: string, request: PostRequest): Promise<FetchOutcome> {
     const startedMs = this.#options.clock.monotonicMs()
@@ -149,7 +151,8 @@ export class SafeFetch {
 
       let lastFailure: PostFailure | undefined
       for (const [i, address] of resolution.addresses.entries()) {
-        // The remaining time is shared with the addresses that follow; the last one gets all of it.
+        // The remaining time is divided among this address and those that follow, so the last address gets all that is
+        // left.
         const others = resolution.addresses.length - i
         const leftMs = request.timeoutMs - durationMs()
         const result = await this.#poster.post({ ...parsed, address }, request, {
@@ -223,11 +226,11 @@ const DNS_NAME = /^(?=.{1,253}$)[^.]{1,63}(\.[^.]{1,63})*$/
 /** The parts of a valid URL, or one sentence that says why it is invalid. */
 function parseUrl(text: string): ParsedUrl | string {
   if (text.length > MAX_URL_LENGTH) return `The URL must have at most ${MAX_URL_LENGTH} characters.`
-  // The URL parser is lenient; the URL that a person reads must be the one that is called.
+  // The URL parser is lenient, but the URL that is called must be the one that a person reads.
   if (/[\s\\\p{Cc}\p{Cf}\p{Cs}]/u.test(text))
     return 'The URL must not contain spaces, backslashes, control characters or invisible ones.'
   if (!/^https:\/\/(?!\/)/i.test(text)) return 'The URL must begin with https:// and a host name.'
-  // Rejects empty credentials too, which the URL parser ignores.
+  // Also rejects empty credentials, which the URL parser ignores.
   if (/^[^/]*\/\/[^/?#]*@/.test(text)) return 'The URL must not contain a user name or password.'
   let url: URL
   try {

@@ -1,5 +1,5 @@
 /**
- * @module Sealed tokens for links: they carry facts that only this service can write or read, and the same facts give
+ * @module Sealed tokens for links. Only this service can write or read the facts in a token, and the same facts give
  * the same token. The first octet is the format version. Does not know what the facts mean, and reads no database.
  */
 import type { KeyRing } from './crypto.ts'
@@ -19,7 +19,7 @@ export function sealToken(keys: KeyRing, context: string, facts: readonly Uint8A
   ).toString('base64url')
 }
 
-/** The facts of a token; undefined when we did not create it or it was modified. Accepts any text. */
+/** The facts of a token. Undefined when we did not create the token, or it was modified. Accepts any text. */
 export function openSealedToken(
   keys: KeyRing,
   context: string,
@@ -37,7 +37,7 @@ export function openSealedToken(
   return plain[0] === FORMAT_VERSION ? new FactReader(Buffer.from(plain.subarray(1))) : undefined
 }
 
-/** Reads facts in the order in which they were sealed. Only `sealToken` writes them, so none is missing. */
+/** Reads facts in the order in which they were sealed. Only `sealToken` writes facts, so none of them is missing. */
 export class FactReader {
   readonly #octets: Buffer
   #position = 0

@@ -6,13 +6,13 @@ import { isIP } from 'node:net'
 import { GiB, KiB, MiB } from './units.ts'
 
 export interface Setting<T> {
-  /** Default; a function when it depends on the machine or on other settings. */
+  /** The default value; a function when the default depends on the machine or on other settings. */
   readonly fallback: T | ((others: Record<string, unknown>) => T)
   /** Parses the text of a variable or the value of a TOML key; undefined means "not allowed". */
   readonly parse: (value: unknown) => T | undefined
   readonly allowed: string
   readonly doc: string
-  /** True: `tassis config` prints only whether it is set. */
+  /** True for a secret: `tassis config` prints only whether it is set. */
   readonly secret?: boolean
 }
 
@@ -49,7 +49,7 @@ export const flag = (fallback: boolean, doc: string): Setting<boolean> => ({
   parse: toFlag,
 })
 
-/** A flag with a third value, such as `loopback`. */
+/** A setting that is on, off, or a third value such as `loopback`. */
 export const flagOr = <const T extends string>(
   between: T,
   fallback: boolean | T,

@@ -1,15 +1,15 @@
 /**
- * @module Classifies errors of disk, database and operating system by their codes: which are transient, and what
+ * @module Classifies errors of disk, database and operating system by their codes: which errors are transient, and what
  * clients or tenants may see. Work that fails with a transient error is released, retried or refused with 503 or 507;
- * it never gets a final state.
+ * such work never gets a final state.
  */
 import { AppError, insufficientStorage } from './errors.ts'
 
 const DISK_FULL = /^(?:SQLITE_FULL|SQLITE_IOERR_SHMSIZE|ENOSPC|EDQUOT)$/
-/** Another process holds the lock, for a moment or until someone stops it. */
+/** Another process holds the lock, for a moment or until someone stops that process. */
 const LOCKED = /^SQLITE_(?:BUSY|LOCKED|PROTOCOL)/
 const UNAVAILABLE = /^(?:SQLITE_(?:IOERR|CANTOPEN|NOMEM).{0,100}|E(?:IO|MFILE|NFILE|NOMEM|NOBUFS|AGAIN|INTR))$/
-/** Passes once the operator restores the file permissions of the service's user. */
+/** These errors end once the operator restores the file permissions of the service's user. */
 const FORBIDDEN = /^(?:SQLITE_(?:READONLY|PERM).{0,100}|E(?:ROFS|ACCES|PERM))$/
 const CORRUPT = /^SQLITE_(?:CORRUPT|NOTADB)/
 
@@ -43,7 +43,10 @@ export function isTransientError(error: unknown): boolean {
 export const isStorageFailure = (error: unknown): boolean =>
   isTransientError(error) || CORRUPT.test(systemCodeOf(error))
 
-/** Turns a transient storage error into a 507 for a full disk, else a 503. Other errors stay as they are. */
+/**
+ * Turns the error of a full disk into a 507, and that of a locked database or a failing disk into a 503. Other errors,
+ * such as missing permissions, stay as they are.
+ */
 export function toStorageError(error: unknown): unknown {
   if (error instanceof AppError) return error
   if (isDiskFull(error)) return insufficientStorage(error)

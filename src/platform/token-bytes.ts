@@ -3,12 +3,12 @@
  * string). Knows no token format, and neither seals nor verifies.
  */
 
-/** Octets of the longest integer: JavaScript integers have 53 bits, each octet holds 7. */
+/** Octets of the longest integer: JavaScript's exact integers have 53 bits, and each octet holds 7. */
 export const MAX_VARINT_BYTES = 8
 
 /**
- * Seven bits per octet, low bits first; all octets but the last have the high bit set. Throws a RangeError for a value
- * that is not a row id.
+ * Writes seven bits per octet, low bits first; all octets but the last have the high bit set. Throws a RangeError for a
+ * value that is not a row id.
  */
 export function encodeVarint(value: number): Buffer {
   if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`not a row id: ${value}`)
@@ -18,7 +18,10 @@ export function encodeVarint(value: number): Buffer {
   return Buffer.from([...octets, rest])
 }
 
-/** The integer at `start`, and where it ends. Input from `encodeVarint` only: other octets decode to any number. */
+/**
+ * Returns the integer at `start`, and the position after it. Only for output of `encodeVarint`: other octets decode to
+ * arbitrary numbers.
+ */
 export function decodeVarint(bytes: Uint8Array, start: number): { value: number; end: number } {
   let value = 0
   let end = start
@@ -33,8 +36,8 @@ export function decodeVarint(bytes: Uint8Array, start: number): { value: number;
 export const base64urlLength = (octets: number): number => Math.ceil((octets * 4) / 3)
 
 /**
- * Decodes canonical base64url. Undefined for a text that a lenient decoder would accept but we would not write, and for
- * one longer than `maxLength`.
+ * Decodes canonical base64url. Undefined for a text that is longer than `maxLength`, or that a lenient decoder would
+ * accept but we would not write.
  */
 export function decodeBase64url(text: string, maxLength: number): Buffer | undefined {
   if (text.length > maxLength) return undefined

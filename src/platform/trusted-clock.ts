@@ -1,8 +1,8 @@
 /**
  * @module The service's clock: the wall clock, except that a jump of several days ahead must persist for a day before
- * it is accepted. Such a clock is usually wrong, and its effects (mail expired or released, old data deleted) cannot be
- * undone when the time is corrected. Logs every jump, and emits `setBack` when the wall clock goes back, so that work
- * scheduled under a wrong time can become due again.
+ * it is accepted. A clock that jumps so far is usually wrong, and the effects (mail expired or released, old data
+ * deleted) cannot be undone when the time is corrected. Logs every jump, and emits `setBack` when the wall clock goes
+ * back, so that work scheduled under a wrong time can become due again.
  */
 import type { Clock, Millis, Timer } from './clock.ts'
 import type { Log } from './log.ts'
@@ -11,16 +11,16 @@ import { days, hours, minutes } from './units.ts'
 
 export interface TrustedClockOptions {
   readonly log: Pick<Log, 'warn' | 'info'>
-  /** A recent result of `confirmedNow` in the last run; undefined in a new data directory. */
+  /** A result of `confirmedNow` from near the end of the last run; undefined in a new data directory. */
   readonly lastRunAt: Millis | undefined
 }
 
 /**
- * How far the wall clock may jump ahead of the monotonic one and be accepted immediately: further than any correction,
- * less than most expiries.
+ * A jump of the wall clock ahead of the monotonic clock is accepted immediately up to this distance, which is more than
+ * any correction and less than most expiries.
  */
 export const MAX_STEP_MS = days(2)
-/** Running time for which a larger jump must persist. */
+/** A larger jump must persist for this long while the service runs. */
 const PROBATION_MS = days(1)
 /** Smaller steps are corrections and are not logged. */
 const MIN_JUMP_MS = minutes(1)
@@ -35,14 +35,16 @@ export class TrustedClock implements Clock {
   readonly #clock: Clock
   readonly #log: TrustedClockOptions['log']
   readonly #lastRunAt: TrustedClockOptions['lastRunAt']
-  /** Emitted when the wall clock has gone back by more than a minute, after the calling code has finished. */
+  /**
+   * Emitted when the wall clock has gone back by more than a minute; listeners run after the code that read the clock.
+   */
   readonly setBack: Signal<void> = createSignal()
   readonly #sleptSinceMs: () => number
   /** The last accepted reading. */
   #last: Reading
-  /** When the wall clock was first too far ahead, by the monotonic clock. */
+  /** When the wall clock was first too far ahead, in the time of the monotonic clock. */
   #doubtedSinceMs: number | undefined
-  /** The end of the last run, until the distance of the clock from it is confirmed. */
+  /** The end of the last run; undefined once the time that has passed since then is confirmed. */
   #lastRun: Reading | undefined
   #isStartLogged = false
 
@@ -58,8 +60,8 @@ export class TrustedClock implements Clock {
   /** Whether a jump ahead is accepted. */
   #acceptsJump(wall: Millis, jumpMs: number, monotonicMs: number): boolean {
     const facts = { clock: new Date(wall).toISOString(), aheadHours: Math.round(jumpMs / hours(1)) }
-    // A time before the end of the last run is certainly wrong: a machine without a battery starts like that until NTP
-    // sets the clock.
+    // If the clock showed a time before the end of the last run, it was certainly wrong: a machine without a battery
+    // starts like that until NTP sets the clock. So the jump is the correction.
     const wasBehind = this.#lastRunAt !== undefined && wall - jumpMs < this.#lastRunAt && wall >= this.#lastRunAt
     if (wasBehind || (this.#doubtedSinceMs === undefined && jumpMs - this.#sleptSinceMs() <= MAX_STEP_MS)) {
       this.#log.warn(facts, 'clock jumped ahead')
@@ -86,8 +88,8 @@ export class TrustedClock implements Clock {
       if (!this.#acceptsJump(wall, jumpMs, monotonicMs)) return expected
     } else if (this.#doubtedSinceMs !== undefined)
       this.#log.warn({ clock: new Date(wall).toISOString() }, 'clock is right again')
-    // Measured from the last accepted wall time. The expected time would not do: it comes from the monotonic clock,
-    // which may have been wrong as well.
+    // Measured from the last accepted wall time, not from the expected time: that comes from the monotonic clock, which
+    // may have been wrong as well.
     const backMs = this.#last.at - wall
     this.#doubtedSinceMs = undefined
     this.#last = { at: wall, monotonicMs }
@@ -102,9 +104,9 @@ export class TrustedClock implements Clock {
   }
 
   /**
-   * The time for permanent deletions. Equals `now`, except after a start that lies further ahead of the last run than
-   * an accepted jump: until the service has run for a day, it continues from the last run's time, because a wrong clock
-   * at the start looks like a long downtime.
+   * The time for permanent deletions. Usually equals `now`. The exception is a start so far after the last run that
+   * such a jump would not be accepted: the returned time then continues from the last run's time until the service has
+   * run for a day, because a wrong clock at the start looks like a long downtime.
    */
   confirmedNow(): Millis {
     const at = this.now()
@@ -120,7 +122,8 @@ export class TrustedClock implements Clock {
       this.#isStartLogged = true
       return Math.round(this.#lastRun.at + runMs)
     }
-    // A clock that is behind is wrong, and the time it is corrected to may be wrong as well.
+    // A clock behind the last run is wrong, and it may be corrected to another wrong time, so the last run's time is
+    // kept.
     if (aheadMs >= -MIN_JUMP_MS || runMs >= PROBATION_MS) this.#lastRun = undefined
     return at
   }

@@ -13,7 +13,7 @@ export const workerEntries = {
 
 export type WorkerName = keyof typeof workerEntries
 
-/** The executable's main module contains this one; the Workers are beside it, at their paths below `src`. */
+/** In the executable, the main module contains this module; the Workers are beside it, at their paths below `src`. */
 const sourceFolder = Bun.isStandaloneExecutable ? './' : '../'
 
 export function startWorker(name: WorkerName): Worker {

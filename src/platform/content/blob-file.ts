@@ -1,7 +1,7 @@
 /**
- * @module Writes a large blob into a file that a content store can adopt: compressed as it arrives, into consecutive
- * zstd frames, with one block in memory. Writes synchronously, so that data cannot pile up in memory; therefore for
- * Workers only.
+ * @module Writes a large blob into a file that a content store can adopt: compresses the blob as it arrives into
+ * consecutive zstd frames, and holds only one block in memory. Writes synchronously, so that data cannot pile up in
+ * memory; therefore for Workers only.
  */
 import { closeSync, fdatasyncSync, openSync, writeSync } from 'node:fs'
 import type { FinishedFile } from './store.ts'

@@ -6,15 +6,15 @@ import { closeSync, openSync, readSync } from 'node:fs'
 import { CorruptBlobError, decompress } from './blob-errors.ts'
 
 /**
- * Buffer size, for a compressed frame. Frames of the listener, of `blob-file.ts` and of the store have at most 128 KiB
- * of content. The buffer grows for a larger frame.
+ * Initial size of the buffer, which must hold one compressed frame and grows for a larger one. The frames that the
+ * listener, `blob-file.ts` and the store write have at most 128 KiB of content.
  */
 const MAX_FRAME_BYTES = 256 * 1024
 
 /**
  * Yields the content of a file in chunks. Throws when the file is missing or corrupt.
- * @param skipBytes content to skip at the beginning; frames within it are not decompressed if their header has their
- * size
+ * @param skipBytes bytes of content to skip at the beginning; a frame that lies wholly within them is not decompressed
+ * if its header states its content size
  */
 export function* readFrames(path: string, skipBytes = 0): Generator<Uint8Array> {
   let leftBytes = skipBytes
@@ -65,7 +65,10 @@ const MAGIC = 0xfd2fb528
 const DICTIONARY_ID_BYTES = [0, 1, 2, 4]
 const RUN_LENGTH_BLOCK = 1
 
-/** The length of the frame at the start; undefined when it is incomplete. Throws when there is no frame. */
+/**
+ * The length of the frame at the start; undefined when the frame is incomplete. Throws when the bytes do not begin with
+ * a frame.
+ */
 export function measureFrame(bytes: Uint8Array): number | undefined {
   if (bytes.length < 5) return undefined
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
@@ -93,7 +96,7 @@ function measureSizeField(descriptor: number): number {
   return flag === 0 ? (isSingleSegment(descriptor) ? 1 : 0) : 1 << flag
 }
 
-/** Content size of a complete frame; undefined when its header lacks it. */
+/** Content size of a complete frame; undefined when the frame's header does not state it. */
 function readContentLength(frame: Uint8Array): number | undefined {
   const view = new DataView(frame.buffer, frame.byteOffset, frame.length)
   const descriptor = view.getUint8(4)

@@ -1,7 +1,7 @@
 /**
- * @module Records the highest row id that a content store has issued for each month, in a file beside its folder. When
- * a month's database was lost or restored from a backup, new ids start above the recorded one: reusing an id would show
- * one account's mail to another.
+ * @module Records the highest row id that a content store has issued for each month, in a file beside the store's
+ * folder. When a month's database was lost or restored from a backup, new ids start above the recorded id: reusing an
+ * id would show one account's mail to another.
  */
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -43,7 +43,7 @@ function read(path: string): Record<string, number> {
   try {
     return JSON.parse(readFileSync(path, 'utf8')) as Record<string, number>
   } catch (error) {
-    // The data directory is new, or an earlier version created it.
+    // There is no file yet: the data directory is new, or an earlier version created it.
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return {}
     throw error
   }

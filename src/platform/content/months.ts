@@ -7,9 +7,9 @@ import type { IssuedIds } from './issued-ids.ts'
 import { ENCODING, formatMonth } from './read.ts'
 
 /**
- * Identical blobs from this size on are found by an index over their hash. Smaller ones are found only while they are
- * cached: each index entry is on a random page, which costs more to write than a small blob, and the cost grows with
- * the month.
+ * Identical blobs from this size on are found by an index over their hash. Smaller blobs are found only while their
+ * hashes are cached: an index entry changes a random page, which costs more to write than a small blob, and the cost
+ * grows with the number of blobs in the month.
  */
 export const MIN_INDEXED_BYTES = 16 * 1024
 
@@ -29,8 +29,8 @@ export interface Months {
 }
 
 /**
- * Makes new ids start above every issued one, including those of a deleted database: the inserted row prevents their
- * reuse.
+ * Makes new ids start above every issued one, including ids of a deleted database: inserts a row with the highest
+ * issued id, so that SQLite continues above it.
  */
 function skipIssuedIds(db: Database, highest: number): void {
   if (readLastId(db) < highest)

@@ -1,6 +1,6 @@
 /**
- * @module Packs a blob for the content store: named by its hash, compressed where that saves space, split into frames
- * if it is large enough for a file. Stores nothing.
+ * @module Packs a blob for the content store: computes the hash that names it, compresses it where that saves space,
+ * and splits it into frames if it is large enough for a file. Stores nothing.
  */
 import { sha256 } from '../crypto.ts'
 import { ENCODING } from './read.ts'
@@ -21,7 +21,7 @@ export interface PackedBlob {
   readonly data: Uint8Array | null
 }
 
-/** A blob for a file has no data in its row. */
+/** The result has no data for a blob that goes into a file; `compressFrames` compresses such a blob. */
 export function packBlob(part: Uint8Array): PackedBlob {
   const hash = sha256(part).subarray(0, 16)
   const sizeBytes = part.length

@@ -12,7 +12,7 @@ import { readFrames } from './frames.ts'
 
 export { MissingBlobError } from './blob-errors.ts'
 
-/** `deleted`: the blob was removed; its row prevents reuse of the id. */
+/** `deleted`: the blob was removed, but its row stays, so that the id is not reused. */
 export const ENCODING = { raw: 0, zstd: 1, file: 2, deleted: 3 } as const
 
 /** Ids within a month are below this, so that month and id share one integer below 2^53. */
@@ -27,7 +27,10 @@ export const idOfRef = (ref: number): number => ref % ROWS_PER_MONTH
 export const formatMonth = (month: number): string =>
   `${Math.floor(month / 12)}-${String((month % 12) + 1).padStart(2, '0')}`
 
-/** The month of a name in the store's folder: a database, write-ahead log or folder; undefined: none. */
+/**
+ * The month that an entry of the store's folder belongs to (a database, a file that SQLite keeps beside it, or a
+ * folder); undefined for any other name.
+ */
 export function parseMonthName(name: string): number | undefined {
   const [, year, month] = /^(\d{4})-(\d{2})(?:\.db(?:-wal|-shm)?)?$/.exec(name) ?? []
   return year === undefined ? undefined : Number(year) * 12 + Number(month) - 1
@@ -47,8 +50,8 @@ export interface ContentReader {
   /** A blob's bytes, decompressed. Throws MissingBlobError when the reference points to nothing. */
   get(ref: number): Uint8Array
   /**
-   * The decompressed bytes of a blob in chunks, read one at a time, so that a large blob needs little memory. Throws
-   * immediately, as `get` does.
+   * The decompressed bytes of a blob in chunks, read one at a time, so that a large blob needs little memory. A missing
+   * blob throws at the call, as with `get`, not at the first chunk.
    * @param skipBytes bytes to skip at the beginning
    */
   chunks(ref: number, skipBytes?: number): Iterable<Uint8Array>
@@ -94,7 +97,7 @@ export function createContentReader(folder: string): ContentReader {
       return sql(open(month)).get.get(id)
     } catch (error) {
       if (!isDatabaseCorrupt(error)) throw error
-      // The operator may replace the file by a backup, which only a new connection reads.
+      // Closed, because the operator may replace the file by a backup, which only a new connection reads.
       release(month)
       throw new CorruptBlobError(error)
     }
@@ -128,7 +131,7 @@ export function createContentReader(folder: string): ContentReader {
   }
 }
 
-/** Throws when the disk returns an error, which does not mean that the file is missing. */
+/** Throws on a disk error, because such an error does not mean that the file is missing. */
 const isOnDisk = (path: string): boolean => statSync(path, { throwIfNoEntry: false }) !== undefined
 
 function readBlobFile(path: string): Uint8Array<ArrayBuffer> {

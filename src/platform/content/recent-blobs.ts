@@ -6,12 +6,15 @@
 import type { Clock } from '../clock.ts'
 import { minutes, seconds } from '../units.ts'
 
-/** Maximum time between storing a blob and writing the row that references it: only commits lie between. */
+/**
+ * Maximum time between storing a blob and writing the row that references it: nothing but their commits happens in
+ * between.
+ */
 const RECENT_MS = minutes(5)
 /** Precision of the recorded times. */
 const MARK_INTERVAL_MS = seconds(30)
 
-/** The time at which the row `firstId` and the rows after it were stored. */
+/** When the blob with id `firstId`, and those after it, were stored. */
 interface Mark {
   readonly atMs: number
   readonly firstId: number
@@ -24,8 +27,8 @@ export interface RecentBlobs {
   recordNew(month: number, id: number): void
   wasReused(ref: number): boolean
   /**
-   * The first id of a month's new blobs: a row that will reference one of them may not exist yet. Undefined: the month
-   * has no new blobs.
+   * The lowest id among a month's new blobs, whose referencing rows may not exist yet. Undefined: the month has no new
+   * blobs.
    */
   firstNew(month: number): number | undefined
 }

@@ -1,8 +1,8 @@
 /**
- * @module Stores bodies and attachments as blobs, apart from the main database: in `content/YYYY-MM.db`, compressed,
- * large ones as files beside it. Most identical blobs are stored once, found by their hash. A blob is durable before
- * its reference is returned, so no row ever references one that a power cut took. Blobs never change: they are deleted
- * when nothing references them, or with their whole month.
+ * @module Stores bodies and attachments as blobs, apart from the main database: in `content/YYYY-MM.db`, compressed;
+ * large blobs are files beside that database. Most identical blobs are stored once, found by their hash. A blob is
+ * durable before its reference is returned, so no row ever references a blob that a power cut destroyed. Blobs never
+ * change: each is deleted when nothing references it, or together with its whole month.
  */
 import type { Database } from 'bun:sqlite'
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
@@ -79,10 +79,10 @@ export class ContentStore {
   readonly #reader: ContentReader
   /** Recently stored small blobs: month and hash -> row id. */
   readonly #cachedIds = new Map<string, number>()
-  /** Number of stores in progress, by month. */
+  /** For each month, the number of running calls that store into it. */
   readonly #writesByMonth = new Counts()
   readonly #dropping = new Map<number, Promise<void>>()
-  /** A crash or a failure may have left files without a row. */
+  /** Whether a crash or a failure may have left files without a row. */
   #mayHaveOrphans = true
   /** Paths of files being stored, until their row is on disk. */
   readonly #pendingFiles = new Counts<string>()
@@ -103,8 +103,8 @@ export class ContentStore {
 
   /**
    * Stores blobs and resolves with their references, in order, once they are on disk. A full disk rejects with 507.
-   * @param options.runFairly runs the packing of a blob, some milliseconds for a large one, when its owner's turn
-   * comes; default: immediately
+   * @param options.runFairly calls the function that packs a blob when its owner's turn comes, because packing a large
+   * blob takes some milliseconds; default: calls it immediately
    */
   async put(parts: readonly Uint8Array[], now: Millis, options: PutOptions = {}): Promise<ContentRef[]> {
     if (parts.length === 0) return []
@@ -128,16 +128,16 @@ export class ContentStore {
   }
 
   /**
-   * Adopts a finished file as a blob without reading it: moves it into place, which must be on the same file system, or
-   * deletes it if the blob exists. Resolves with its reference once it is on disk. A full disk rejects with 507; the
-   * file may or may not exist then.
+   * Adopts a finished file as a blob without reading the file: moves it into the store, which must be on the same file
+   * system. If the blob is already stored, it is not stored twice. Resolves with the blob's reference once the blob is
+   * on disk. A full disk rejects with 507; the file may then be deleted or not.
    */
   async adopt({ path, hash, sizeBytes }: FinishedFile, now: Millis, writing: WriteOptions = {}): Promise<ContentRef> {
     return this.#storeInMonth(monthOf(now), async (month, addPendingFile) => {
       const target = addPendingFile(hash)
       const committer = this.#months.committer(month)
       await this.#makeMonthFolder(month)
-      // This may replace a file of the same blob: its content is the same.
+      // This may replace the file of an identical blob, which has the same content.
       await rename(path, target)
       await syncFolder(dirname(target))
       const { id, isInline } = await committer.write((tx) => {
@@ -156,8 +156,8 @@ export class ContentStore {
   }
 
   /**
-   * Called before a file is written; for rows the Committer makes the same check. Throws 507 when the blob would touch
-   * the disk reserve.
+   * Throws 507 when a blob would touch the disk reserve. Called before a file is written; for rows the Committer makes
+   * the same check.
    */
   async #requireDiskSpace(part: Uint8Array, { mayUseReserve }: WriteOptions): Promise<void> {
     if (!this.#disk || mayUseReserve) return
@@ -166,8 +166,8 @@ export class ContentStore {
   }
 
   /**
-   * Stores into a month, which is not dropped while this runs. On failure it deletes the files that it created; a full
-   * disk becomes a 507.
+   * Calls `store` with a month, which is not dropped before `store` has ended. If `store` fails, deletes the files that
+   * it created; a full disk becomes a 507.
    */
   async #storeInMonth<T>(
     month: number,
@@ -197,9 +197,9 @@ export class ContentStore {
   }
 
   /**
-   * Deletes blobs that nothing references, with their files, and drops a month before `now`'s once it is empty. Keeps
-   * blobs that `put` or `adopt` returned again in the last minutes, because their row may not exist yet. Does not
-   * recognise new blobs: the caller passes only references below `settledBelow`.
+   * Deletes blobs that nothing references, with their files, and drops a month before that of `now` once the month is
+   * empty. Keeps blobs that `put` or `adopt` returned again in the last minutes, because the row that references such a
+   * blob may not exist yet. Does not recognise new blobs, so the caller passes only references below `settledBelow`.
    * @returns references of the blobs that were kept
    */
   async deleteBlobs(refs: readonly ContentRef[], now: Millis): Promise<ContentRef[]> {
@@ -240,7 +240,7 @@ export class ContentStore {
     })
   }
 
-  /** The committers of all months, opened if necessary: for maintenance of their files. */
+  /** The committers of all months, opened if necessary: for the maintenance of the database files. */
   committers(): Committer[] {
     return this.#existingMonths().map((month) => this.#months.committer(month))
   }
@@ -279,7 +279,7 @@ export class ContentStore {
     await this.#months.close(month)
     this.#reader.release(month)
     const names = readdirSync(this.#folder).filter((name) => parseMonthName(name) === month)
-    // The database first: otherwise rows would remain for blobs whose files are deleted.
+    // The database is deleted first: otherwise a crash could leave rows for blobs whose files are deleted.
     for (const name of names.sort((a, b) => Number(b.endsWith('.db')) - Number(a.endsWith('.db'))))
       await rm(join(this.#folder, name), { recursive: true, force: true })
     await syncFolder(this.#folder)
@@ -309,8 +309,8 @@ export class ContentStore {
   }
 
   /**
-   * Deletes orphaned files: a crash left them after the file was written and before its row was. Scans once after the
-   * start, and again after a failure.
+   * Deletes files without a row, which a crash leaves when it occurs after the file was written and before its row was.
+   * Scans once after the start, and again after a failure.
    * @param ending aborting it stops the scan
    */
   async removeOrphanFiles(ending?: AbortSignal): Promise<void> {
@@ -337,13 +337,13 @@ export class ContentStore {
     const [, hash, temporary] = /^([0-9a-f]{32})\.zst(\..*\.tmp)?$/.exec(file) ?? []
     const path = join(this.#folder, formatMonth(month), `${hash}.zst`)
     if (hash === undefined || this.#pendingFiles.of(path) > 0 || this.#dropping.has(month)) return
-    // The month may have been dropped only in part.
+    // If the database is missing, a crash interrupted the deletion of the month, and the file is left over.
     if (temporary !== undefined || !existsSync(this.#months.path(month)))
       rmSync(`${path}${temporary ?? ''}`, { force: true })
     else this.#removeFile(month, Uint8Array.fromHex(hash))
   }
 
-  /** After a failure, possibly of the disk: a later scan deletes what cannot be deleted now. */
+  /** Used after a failure, possibly of the disk: what cannot be deleted now is deleted by a later scan. */
   #removeOrphan(month: number, hash: Uint8Array): void {
     this.#mayHaveOrphans = true
     try {
@@ -354,8 +354,8 @@ export class ContentStore {
   }
 
   /**
-   * Deletes the file of a blob, unless the same blob is stored or is being stored again. Synchronous, so that nothing
-   * can store it between check and deletion.
+   * Deletes the file of a blob, unless the same blob is stored or is being stored again. Synchronous, so that no call
+   * can store the blob between the check and the deletion.
    */
   #removeFile(month: number, hash: Uint8Array): void {
     const path = blobPath(this.#folder, month, hash)
@@ -390,8 +390,8 @@ export class ContentStore {
   }
 
   /**
-   * The decompressed bytes of a blob in chunks of at most 256 KiB, read on demand, after skipping `skipBytes`. Throws
-   * immediately, as `get` does.
+   * The decompressed bytes of a blob in chunks of at most 256 KiB, read on demand, after skipping `skipBytes`. A
+   * missing blob throws at the call, as with `get`, not at the first chunk.
    */
   chunks(ref: ContentRef, skipBytes = 0): Iterable<Uint8Array> {
     return this.#reader.chunks(ref, skipBytes)

@@ -1,4 +1,7 @@
-/** @module Writes files and folder entries that are on disk when the promise resolves. A new file needs both. */
+/**
+ * @module Writes files and folder entries that are on disk when the promise resolves. A new file is safe only after
+ * both.
+ */
 import { open, rename, rm } from 'node:fs/promises'
 import { randomBase62 } from '../ids.ts'
 

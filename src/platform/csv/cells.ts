@@ -7,8 +7,8 @@ import { stringify } from 'csv-stringify/sync'
 export type Delimiter = ',' | ';'
 
 /**
- * Detects the delimiter from the first line: a semicolon only if there is no comma, as spreadsheets write it in
- * countries with a decimal comma.
+ * Detects the delimiter from the first line: a semicolon only if the line has no comma. Spreadsheets write semicolons
+ * in countries where the comma is the decimal sign.
  */
 export function detectDelimiter(firstLine: string): Delimiter {
   const outside = firstLine.replace(/"[^"]*"/g, '')
@@ -17,12 +17,12 @@ export function detectDelimiter(firstLine: string): Delimiter {
 
 /**
  * Spreadsheets run a cell as a formula when it begins with certain signs, and may split a line at characters other than
- * commas. An apostrophe at each place where a cell may begin with such a sign makes it text. It is added even before
- * existing apostrophes, so that an import can remove exactly one.
+ * commas. So an apostrophe, which makes a cell text, is added at each place where a cell may begin with such a sign. It
+ * is added even if the cell already begins with an apostrophe, so that an import can remove exactly one.
  */
 const CELL_START = String.raw`(?<=^|[,;|\t\r\n])`
-// Spreadsheets skip quotes, white space and invisible characters before the sign of a formula. Those that begin a cell
-// are excluded, so that the regex reads each run once.
+// Spreadsheets skip quotes, white space and invisible characters before the sign of a formula. Characters after which a
+// cell may begin (tab, CR, LF) are excluded here, so that the regex reads each run once.
 const SKIPPED = String.raw`[\0-\x08\v\f\x0e-\x20'"\x7f-\xa0\p{Zs}\p{Cf}\u2028\u2029]`
 const FORMULA_FOLLOWS = String.raw`(?=${SKIPPED}*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])`
 const FORMULA = new RegExp(`${CELL_START}${FORMULA_FOLLOWS}`, 'gu')

@@ -1,6 +1,7 @@
 /**
- * @module Reads CSV records (RFC 4180) from a window of the file at a time, and can resume at the end of any record. A
- * quote that is never closed costs its own line, not the rest of the file. Reads bytes in memory; knows no columns.
+ * @module Reads CSV records (RFC 4180) from one window of the file at a time, and can resume at the end of any record.
+ * A quote that is never closed invalidates only its own line, not the rest of the file. Reads bytes in memory; knows
+ * no columns.
  */
 import { isUtf8 } from 'node:buffer'
 import { KiB } from '../units.ts'
@@ -9,13 +10,13 @@ import { type Delimiter, detectDelimiter } from './cells.ts'
 /** Limit for the bytes of a record; also how far a quote may extend. */
 export const MAX_RECORD_BYTES = 64 * KiB
 
-/** A record, or why a line is not one. */
+/** A record, or the reason why a line is not a record. */
 export type CsvRecord =
   | {
       readonly kind: 'record'
-      /** Number of its first line, from 1. */
+      /** Number of the record's first line, counted from 1. */
       readonly line: number
-      /** Trimmed where they are not quoted. */
+      /** The cells, trimmed where they are not quoted. */
       readonly cells: readonly string[]
     }
   | { readonly kind: 'broken'; readonly line: number; readonly error: string }
@@ -40,9 +41,9 @@ export interface ScanOptions {
   readonly isEnd: boolean
   /** Maximum number of records to return. */
   readonly maxRecords: number
-  /** Maximum number of lines to read for them, including empty ones. */
+  /** Maximum number of lines to read, including empty ones. */
   readonly maxLines?: number
-  /** Position of a cell that never contains a line break: one in it proves that a quote was not closed. */
+  /** Position of a cell that never contains a line break: a line break there proves that a quote was not closed. */
   readonly oneLineCell?: number
 }
 
@@ -52,7 +53,10 @@ export interface Scan {
   readonly end: number
   /** Line number at that offset. */
   readonly line: number
-  /** The last line was too long and does not end in the window: what follows up to its end still belongs to it. */
+  /**
+   * Whether the window ends within a line that is too long: the bytes after the window, up to the end of that line,
+   * still belong to it.
+   */
   readonly isInsideLine: boolean
 }
 
@@ -90,12 +94,12 @@ export function scanRecords(window: Buffer, options: ScanOptions): Scan {
 interface ScanStep {
   /** Undefined: the line or all its cells are empty. */
   readonly record: CsvRecord | undefined
-  /** Undefined: its last line does not end in this window. */
+  /** Undefined: the last line of the record does not end in this window. */
   readonly end: number | undefined
   readonly lines: number
 }
 
-/** Reads the record or line at an offset. Undefined: it may end beyond this window. */
+/** Reads the record or line at an offset. Undefined: the record or line may end beyond this window. */
 function readStep(
   window: Buffer,
   at: number,
@@ -126,7 +130,10 @@ function readStep(
   return { record: toRecord(line, cells), end: ended.next, lines: 1 }
 }
 
-/** Where the next line begins, for a window that starts in the middle of a line. Undefined: not in this window. */
+/**
+ * Where the next line begins, for a window that starts in the middle of a line. Undefined: no line end is in this
+ * window.
+ */
 export function findNextLineStart(window: Buffer, isEnd: boolean): number | undefined {
   return findLineEnd(window, 0, createPositionFinder(window), isEnd)?.next
 }
@@ -136,28 +143,29 @@ const trimCell = (cell: string): string => cell.trim()
 const hasLineBreak = (cells: readonly string[] | undefined, position: number | undefined): boolean =>
   position !== undefined && /[\r\n]/.test(cells?.[position] ?? '')
 
-/** @param cells undefined: they are not UTF-8 */
+/** @param cells undefined when the record is not UTF-8 */
 function toRecord(line: number, cells: readonly string[] | undefined): CsvRecord | undefined {
   if (!cells) return { kind: 'broken', line, error: NOT_UTF8 }
   return cells.some((cell) => cell !== '') ? { kind: 'record', line, cells } : undefined
 }
 
 interface LineEnd {
-  /** Where its content ends. */
+  /** Where the content of the line ends. */
   readonly content: number
   /** Where the next line begins. */
   readonly next: number
 }
 
 /**
- * Finds the end of the line that contains `from`: CRLF, LF, CR, or the end of the file. Undefined: not in this window.
+ * Finds the end of the line that contains `from`: CRLF, LF, CR, or the end of the file. Undefined: the line end is not
+ * in this window.
  */
 function findLineEnd(window: Buffer, from: number, next: PositionFinder, isEnd: boolean): LineEnd | undefined {
   const lf = next.lf(from)
   const cr = next.cr(from)
   if (cr < lf) {
     if (cr + 1 === lf) return { content: cr, next: lf + 1 }
-    // The other half of a CRLF may follow.
+    // The window may end between the CR and the LF of a CRLF.
     if (cr + 1 === window.length && !isEnd) return undefined
     return { content: cr, next: cr + 1 }
   }
@@ -171,7 +179,10 @@ interface PositionFinder {
   cr(from: number): number
 }
 
-/** Finds the next occurrence of a byte. Calls must go forward, so that the window is searched only once. */
+/**
+ * Finds the next occurrence of a byte. Positions must not decrease from call to call, so that the window is searched
+ * only once.
+ */
 function createPositionFinder(window: Buffer): PositionFinder {
   const finder = (byte: number) => {
     let found = -1
@@ -187,10 +198,10 @@ function createPositionFinder(window: Buffer): PositionFinder {
 }
 
 interface QuotedRecord {
-  /** Undefined: they are not UTF-8. */
+  /** Undefined: the cells are not UTF-8. */
   readonly cells: readonly string[] | undefined
   readonly end: number
-  /** Number of lines it spans. */
+  /** Number of lines that the record spans. */
   readonly lines: number
 }
 
@@ -199,8 +210,8 @@ type Interruption = 'unfinished' | 'unclosed'
 
 /**
  * Reads one record with quotes. A quote opens at the beginning of a cell; anywhere else it is literal. Text after a
- * closing quote makes the whole cell literal (`"Ada" <ada@example.com>`), unless a line ended in between: then the
- * quote was never closed.
+ * closing quote makes the whole cell literal (`"Ada" <ada@example.com>`). But if there is a line break between the two
+ * quotes, the first one counts as never closed.
  *
  * cell → delimiter → cell … → end of the line, or an interruption
  */
@@ -232,7 +243,7 @@ class QuotedRecordReader {
     return this.#interruption ?? { cells: this.#isUtf8 ? cells : undefined, end, lines: this.#lines }
   }
 
-  /** Undefined: it was interrupted. */
+  /** Undefined: the cell was interrupted. */
   #readCell(): string | undefined {
     const start = this.#at
     this.#skipBlanks()
@@ -244,7 +255,7 @@ class QuotedRecordReader {
     return this.#isTruncated() ? this.#interrupt() : this.#decode(start, this.#at).trim()
   }
 
-  /** Undefined: the cell continues after the closing quote, or it was interrupted. */
+  /** Undefined: the cell continues after the closing quote, or was interrupted. */
   #readQuotedText(): string | undefined {
     const opened = this.#at
     const closed = findClosingQuote(this.#window, opened + 1, this.#limit)
@@ -271,7 +282,7 @@ class QuotedRecordReader {
     const at = this.#at
     if (at === this.#window.length) return at
     if (this.#window[at] !== CR) return at + 1
-    // The other half of a CRLF may follow.
+    // The window may end between the CR and the LF of a CRLF.
     if (at + 1 === this.#window.length && !this.#isEnd) this.#interrupt()
     return this.#window[at + 1] === LF ? at + 2 : at + 1
   }

@@ -22,7 +22,8 @@ self.onmessage = ({ data }: MessageEvent<Request>) => {
 }
 
 /**
- * Opens a connection for this pass only: one left open would keep the disk space of a dropped month of content in use.
+ * Opens a connection for this pass only: a connection left open would keep the disk space of a dropped month of content
+ * in use.
  */
 function checkpoint({ path, mode }: Request): void {
   const db = new Database(path, { readwrite: true, strict: true })

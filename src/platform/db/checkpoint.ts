@@ -3,7 +3,7 @@ import type { Log } from '../log.ts'
 import { startWorker } from '../workers.ts'
 
 export interface Checkpointer {
-  /** Resolves when the pass has ended; a failed pass is logged, and the next one copies the same pages. */
+  /** Resolves when the pass has ended. A failed pass is only logged, because the next pass copies the same pages. */
   run(path: string, mode: 'PASSIVE' | 'TRUNCATE'): Promise<void>
   close(): void
 }

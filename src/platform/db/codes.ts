@@ -4,9 +4,9 @@
  */
 
 /**
- * Maps each name to its code and back. Both directions throw for an unknown one, which is a bug or a database of
- * another version.
- * @param what what the names stand for, used in the error messages
+ * Maps each name to its code and back. Both directions throw for an unknown name or code, which comes from a bug or
+ * from a database of another version.
+ * @param what what the names stand for; used in error messages
  */
 export function codesOf<Name extends string>(
   what: string,

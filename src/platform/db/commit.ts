@@ -1,14 +1,14 @@
 /**
  * @module Group commit. Write functions of concurrent requests and sessions run in one transaction, each in a
- * savepoint, and their promises resolve only when the WAL with them is synced to disk. The event loop never waits for
- * the disk: the sync runs in the thread pool while the next group gathers. No transaction is held across anything
- * asynchronous: the types force write functions to be synchronous.
+ * savepoint, and their promises resolve only when the WAL with their writes is synced to disk. The event loop never
+ * waits for the disk: the sync runs in the thread pool while the next group gathers. No transaction is held across
+ * anything asynchronous: the types force write functions to be synchronous.
  *
  * While another process holds the database, writes wait without blocking the event loop, and fail with 503 after some
  * seconds.
  *
- * Part of the disk is reserved: `write` is refused when it would use the reserve, so that `writeFromReserve` can always
- * delete and finish accepted work.
+ * Part of the disk is reserved: `write` rejects writes that would use the reserve, so that `writeFromReserve` can
+ * always delete data and finish accepted work.
  */
 import type { Database } from 'bun:sqlite'
 import { closeSync, fdatasync, fstatSync, openSync } from 'node:fs'
@@ -25,18 +25,21 @@ export interface Tx {
   readonly db: Database
   /** Adds to a counter; the Committer's `flush` writes all additions of a group once, at its end. */
   add(counter: string, delta: number): void
-  /** Runs once the group is durable, before this write's promise resolves. Dropped when the write fails. */
+  /**
+   * Runs `run` once the group is durable, before this write's promise resolves. `run` is dropped when the write fails.
+   */
   afterCommit(run: () => void): void
 }
 
 export interface WriteOptions {
   /**
-   * Owner of the write: owners get equal time, so one with hundreds of writes delays only itself. Default: the service.
+   * Owner of the write. Owners get equal time, so an owner with hundreds of writes delays only itself. Default: the
+   * service.
    */
   readonly owner?: Owner | undefined
   /**
-   * Whether the write may use the disk reserve: only for writes that finish accepted mail, delete, free space, or let
-   * users sign in to do so. No client may control the size of such a write.
+   * Whether the write may use the disk reserve. Only for writes that finish accepted mail, delete data, free space, or
+   * let users sign in to do so. No client may control the size of such a write.
    */
   readonly mayUseReserve?: boolean | undefined
 }
@@ -47,12 +50,13 @@ export interface CommitterOptions {
   /** Writes a group's summed counter additions. */
   readonly flush?: (db: Database, deltas: ReadonlyMap<string, number>) => void
   /**
-   * Called with each group's counter additions once it is durable and before the next group runs, so everything
-   * readable then is on disk.
+   * Called with each group's counter additions once the group is durable and before the next group runs. So everything
+   * that can be read during the call is on disk.
    */
   readonly onDurable?: (deltas: ReadonlyMap<string, number>) => void
   /**
-   * Called once when a sync failed: the state of the page cache is then unknown, so nothing may be accepted any more.
+   * Called once when a sync failed: it is then unknown which writes reach the disk, so nothing may be accepted any
+   * more.
    */
   readonly onBroken?: (error: Error) => void
   /** Guards the disk reserve; without it nothing is reserved. */
@@ -63,7 +67,10 @@ export interface CommitterOptions {
    * Copies the WAL into the database in another thread; `TRUNCATE` also empties it, which requires the writer to pause.
    */
   readonly checkpoint?: (path: string, mode: 'PASSIVE' | 'TRUNCATE') => Promise<void>
-  /** Called after each checkpoint with the bytes left in the WAL because of readers; `again` runs the next one. */
+  /**
+   * Called after each checkpoint with the number of bytes that readers kept in the WAL; `again` starts another
+   * checkpoint.
+   */
   readonly onCheckpoint?: (path: string, leftBytes: number, again: () => Promise<void>) => void
 }
 
@@ -91,17 +98,20 @@ const MAX_WRITES_PER_GROUP = 128
 /** Limits how long one group blocks the event loop, apart from a single write that takes longer. */
 const MAX_GROUP_MS = 10
 /**
- * With this much space free above the reserve, no group can reach the reserve: a group lasts only some milliseconds.
+ * With this much space free above the reserve, writes need not be measured: a group lasts only some milliseconds and
+ * cannot write so much.
  */
 const AMPLE_FREE_BYTES = 256 * MiB
 /** Owner of the service's own writes: outcomes, recurring tasks. */
 const SERVICE: Owner = ''
-/** The service writes on behalf of all owners, so it gets one share per waiting owner, but at least this many. */
+/**
+ * The service writes on behalf of all owners, so it gets one share per waiting owner, but at least this many shares.
+ */
 const MIN_SERVICE_SHARES = 4
 /** How long writes wait while another process holds the database; a client would not wait longer. */
 const MAX_LOCK_WAIT_MS = seconds(5)
 const LOCK_RETRY_MS = 50
-/** Approximate time that a supervisor needs to restart the service. */
+/** Approximate time that a supervisor needs to restart the service; clients get it as `Retry-After`. */
 const RESTART_SECONDS = 10
 /** Minimum cost of a write, so that fairness also works for writes shorter than the clock's resolution. */
 const MIN_COST_MS = 0.01
@@ -154,10 +164,10 @@ export class Committer {
   }
 
   /**
-   * Runs `run` in the next group and resolves with its value once that is on disk. A throw rolls back only this write
-   * and rejects with the same error. A full disk, or one with only the reserve left, rejects with 507
-   * `insufficient_storage`; other transient errors, such as another process's lock, with 503 `storage_unavailable`.
-   * Writes of one owner run in order of arrival.
+   * Runs `run` in the next group, and resolves with the value that it returned once its writes are on disk. A throw
+   * rolls back only this write and rejects with the same error. A full disk, or a disk with only the reserve left,
+   * rejects with 507 `insufficient_storage`; other transient errors, such as another process's lock, with 503
+   * `storage_unavailable`. Writes of one owner run in order of arrival.
    */
   write<T>(run: (tx: Tx) => NonPromise<T>, { owner = SERVICE, mayUseReserve = false }: WriteOptions = {}): Promise<T> {
     if (this.#broken) return Promise.reject(this.#broken)
@@ -181,7 +191,7 @@ export class Committer {
   #wake(): void {
     if (this.#running) return
     this.#running = true
-    // After the current poll phase, so that requests which arrived together share a group.
+    // The loop starts after the current poll phase, so that requests which arrived together share a group.
     setImmediate(() => void this.#loop())
   }
 
@@ -195,8 +205,8 @@ export class Committer {
   }
 
   /**
-   * Like `runExclusive`, for work on the file itself: another thread first empties the WAL into it. All writes wait
-   * until `run` has returned.
+   * Like `runExclusive`, for work on the database file itself: another thread first empties the WAL into this file. All
+   * writes wait until `run` has returned.
    * @param run gets the file; `isWhole` is false when a reader kept the WAL from being emptied into it
    */
   runExclusiveWithFile<T>(
@@ -225,9 +235,9 @@ export class Committer {
   }
 
   /**
-   * The database file. One descriptor for the lifetime of the connection: when a process closes any descriptor of a
-   * file, it loses its locks on that file, and another process that opens the database would take itself for the only
-   * user and remove the WAL (https://sqlite.org/howtocorrupt.html, 2.2).
+   * The database file. It has one descriptor for the lifetime of the connection: when a process closes any descriptor
+   * of a file, the process loses its locks on that file. Another process that opens the database would then take itself
+   * for the only user and remove the WAL (https://sqlite.org/howtocorrupt.html, 2.2).
    */
   get fileFd(): number {
     if (this.#isClosed) throw new Error(`${this.#path} is closed`)
@@ -247,7 +257,8 @@ export class Committer {
 
   /** Resolves when all earlier writes are durable or have failed. */
   async barrier(): Promise<void> {
-    // Groups run in order, and so do an owner's writes: an empty write per owner ends after all earlier ones.
+    // Groups run in order, and an owner's writes run in order. So when one empty write per owner has ended, all earlier
+    // writes have ended too.
     const owners = new Set([SERVICE, ...this.#queue.owners()])
     await Promise.allSettled([...owners].map((owner) => this.writeFromReserve(() => undefined, { owner })))
   }
@@ -258,13 +269,13 @@ export class Committer {
     this.#isClosed = true
     await this.barrier()
     this.#unregister?.()
-    // A running checkpoint measures the WAL at its end.
+    // A running checkpoint measures the WAL at its end, so the descriptor must stay open until then.
     await this.#checkpointing
     closeSync(this.#walFd)
     try {
       if (!this.#broken) this.db.run('PRAGMA wal_checkpoint(TRUNCATE)')
     } catch {
-      // The disk is full: the WAL stays, and the next start reads it.
+      // If the disk is full, the WAL stays, and the next start reads it.
     }
     this.db.close()
     if (this.#fileFd !== undefined) closeSync(this.#fileFd)
@@ -273,12 +284,12 @@ export class Committer {
   async #loop(): Promise<void> {
     while ((this.#queue.size > 0 || this.#exclusiveJobs.length > 0) && !this.#broken) {
       await this.#options.disk?.refresh()
-      // Checked last, because a checkpoint may have begun to hold the writer during the refresh.
+      // Checked last, because a checkpoint may have stopped the writer during the refresh.
       while (this.#writersHeld) await this.#writersHeld
       if (this.#exclusiveJobs.length > 0) await this.#runExclusiveJobs()
       if (this.#queue.size === 0) continue
       if (!this.#begin()) {
-        // Uses the system clock, because the lock belongs to another process.
+        // Uses the real clock even in tests, because the lock belongs to another process.
         if (this.#lockedSinceMs !== undefined) await systemClock.sleep(LOCK_RETRY_MS)
         continue
       }
@@ -293,7 +304,8 @@ export class Committer {
         break
       }
       for (const entry of group) {
-        // As microtasks: they run before the code that awaits the write, and a bug in one cannot stop the loop.
+        // The callbacks run as microtasks: before the code that awaits the write, and so that a bug in one of them
+        // cannot stop the loop.
         for (const run of entry.after) queueMicrotask(run)
         entry.resolve(entry.value as never)
       }
@@ -342,8 +354,9 @@ export class Committer {
   }
 
   /**
-   * Begins a transaction. False when it could not: then either the queue waits for the process that holds the database
-   * (`#lockedSinceMs` is set), or the queue was rejected, because the wait was too long or another error occurred.
+   * Begins a transaction. Returns false when that failed. Then either the queue waits for the process that holds the
+   * database (`#lockedSinceMs` is set), or the queue was rejected, because the wait was too long or another error
+   * occurred.
    */
   #begin(): boolean {
     try {
@@ -460,12 +473,13 @@ export class Committer {
     const checkpoint = this.#options.checkpoint
     if (!checkpoint) return
     try {
-      // The first pass copies most pages while groups go on. Under steady load it never catches up, so the second one
-      // pauses writers, copies the few pages that were added since, and empties the WAL.
+      // The first pass copies most pages while groups go on. Under steady load this pass never catches up, so the
+      // second pass pauses writers, copies the few pages that were added since then, and empties the WAL.
       await checkpoint(this.#path, 'PASSIVE')
       this.#writersHeld = checkpoint(this.#path, 'TRUNCATE')
       await this.#writersHeld
-      // A long reader prevents emptying the WAL; writers are paused again only when it has grown by `checkpointBytes`.
+      // A long reader prevents emptying the WAL; writers are then paused again only when the WAL has grown by
+      // `checkpointBytes`.
       this.#measureWal()
       const leftBytes = this.#walBytes
       this.#nextCheckpointBytes = leftBytes === 0 ? 0 : leftBytes + (this.#options.checkpointBytes ?? 0)

@@ -7,7 +7,7 @@ import type { Database } from 'bun:sqlite'
 export interface ConsistencyRule {
   /** The rule as a sentence. */
   readonly rule: string
-  /** The first few violations, one sentence each; none: the rule holds. Reads only. */
+  /** Returns the first few violations, one sentence each; none when the rule holds. Only reads. */
   readonly findDifferences: (db: Database) => readonly string[]
 }
 
@@ -22,7 +22,7 @@ export const checkRule = (db: Database, { rule, findDifferences }: ConsistencyRu
   differences: findDifferences(db),
 })
 
-/** Maximum number of differences listed per rule; more add no information. */
+/** Maximum number of violations listed per rule; more would add no information. */
 export const MAX_DIFFERENCES = 10
 
 /** Describes the first few rows; a last entry says when there are more. */

@@ -3,7 +3,7 @@
 /** Whether an error means that the file itself is corrupt, not that the disk or the system failed. */
 export const isDatabaseCorrupt = (error: unknown): boolean => CORRUPTION.test(codeOf(error))
 
-/** Whether nothing in the file is a database. */
+/** Whether an error means that the file is not a database at all. */
 export const isNotADatabase = (error: unknown): boolean => codeOf(error).startsWith('SQLITE_NOTADB')
 
 const CORRUPTION = /^SQLITE_(?:CORRUPT|NOTADB)/

@@ -28,7 +28,7 @@ const readTotalChanges = (db: Database): number =>
 const MAX_QUERY_LENGTH = 200
 const MAX_WORDS = 20
 
-/** Characters that FTS5 (unicode61) counts as part of a word; a text without any would match nothing. */
+/** Characters that FTS5 (unicode61) counts as part of a word; a text without any of them would match nothing. */
 const WORD_CHARACTER = /[\p{L}\p{N}\p{Co}]/u
 
 /** Quotes a word, so that nothing in it is syntax. */

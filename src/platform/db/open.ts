@@ -1,7 +1,7 @@
 /**
  * @module Opens SQLite files with this service's settings. Durability does not come from SQLite: `synchronous=NORMAL`
- * writes the WAL without waiting, and `commit.ts` syncs it before it confirms a write. `checkpoint.ts` runs
- * checkpoints, never the writer.
+ * writes the WAL without waiting, and `commit.ts` syncs the WAL before it confirms a write. Checkpoints are run by
+ * `checkpoint.ts`, never by the writer.
  */
 import { Database, type Statement } from 'bun:sqlite'
 import { closeSync, fsyncSync, openSync } from 'node:fs'
@@ -23,7 +23,7 @@ export function openDatabase(path: string): Database {
     syncDirectory(dirname(path))
     return db
   } catch (error) {
-    // Closed, so that callers can open it again once the problem is solved.
+    // The connection is closed, so that callers can open the database again once the problem is solved.
     db.close()
     throw error
   }
@@ -31,13 +31,14 @@ export function openDatabase(path: string): Database {
 
 function prepareForWriting(db: Database): void {
   db.run(`PRAGMA busy_timeout = ${MAIN_THREAD_BUSY_MS}`)
-  // Takes effect only before the first table is created; incremental vacuum then frees space after retention.
+  // Lets incremental vacuum free space after retention has deleted data. Takes effect only before the first table is
+  // created.
   db.run('PRAGMA auto_vacuum = INCREMENTAL')
   db.run('PRAGMA journal_mode = WAL')
   db.run('PRAGMA synchronous = NORMAL')
   db.run('PRAGMA wal_autocheckpoint = 0')
   db.run('PRAGMA foreign_keys = ON')
-  // Deleted data is overwritten, also in freed pages; `scrub.ts` covers the rest.
+  // Makes SQLite overwrite deleted data, also in freed pages; `scrub.ts` covers the copies that remain.
   db.run('PRAGMA secure_delete = ON')
   db.run('PRAGMA temp_store = MEMORY')
   db.run('PRAGMA cache_size = -16384')
@@ -82,9 +83,9 @@ export type NonPromise<T> = T extends PromiseLike<unknown> ? never : T
 const snapshot = prepareStatements((db) => ({ begin: db.prepare('BEGIN'), end: db.prepare('COMMIT') }))
 
 /**
- * Reads from one snapshot. SQLite acquires and releases its lock once for all reads instead of once each; outside of a
- * transaction the lock costs several times a look-up by key. For reads only; inside a transaction it just calls `read`.
- * Throws what `read` throws.
+ * Reads from one snapshot. SQLite then acquires and releases its lock once for all reads; without a transaction it does
+ * so for each read, which costs several times a look-up by key. For reads only; inside a transaction it just calls
+ * `read`. Throws what `read` throws.
  */
 export function readSnapshot<T>(db: Database, read: () => NonPromise<T>): T {
   if (db.inTransaction) return read() as T
@@ -93,7 +94,7 @@ export function readSnapshot<T>(db: Database, read: () => NonPromise<T>): T {
   try {
     return read() as T
   } finally {
-    // A storage error may have ended the transaction.
+    // The transaction may not be open any more, because a storage error can end it.
     if (db.inTransaction) end.run()
   }
 }

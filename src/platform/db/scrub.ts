@@ -1,9 +1,9 @@
 /**
  * @module Makes deleted data unreadable in a database file. `secure_delete` overwrites freed cells and pages, but
  * SQLite leaves copies of cells in the unused middle of rebuilt pages, pages freed by earlier versions keep their
- * content, and the WAL contains all of it. So the scrub releases free pages, empties the WAL into the file, and zeroes
- * the unused middle of every page. That is what SQLite's own scrub does to a copy, done to the file itself, in steps of
- * some milliseconds. Never touches a byte that SQLite reads.
+ * content, and the WAL contains copies of changed pages. So the scrub releases free pages, empties the WAL into the
+ * file, and zeroes the unused middle of every page. SQLite's own scrub does the same to a copy of a database; this
+ * one changes the file itself, in steps of some milliseconds. Never touches a byte that SQLite reads.
  */
 import type { Database } from 'bun:sqlite'
 import { fdatasync, fstatSync, read, readSync, writeSync } from 'node:fs'
@@ -12,10 +12,13 @@ import type { Committer } from './commit.ts'
 
 /** Free pages released per step. */
 const PAGES_PER_RELEASE = 64
-/** Pages zeroed per step, and pages per read. */
+/** Pages zeroed per step. */
 const PAGES_PER_STEP = 256
 const PAGES_PER_READ = 256
-/** With more pages, an overflow page could begin with a next page number that looks like the type of a b-tree page. */
+/**
+ * Files of this many pages or more are not scrubbed: an overflow page begins with a page number, whose first byte could
+ * then be 2 or more and look like the type of a b-tree page.
+ */
 const MAX_PAGES = 2 ** 25
 
 /**
@@ -31,7 +34,7 @@ export async function scrubDatabase(committer: Committer): Promise<boolean> {
     for (let from = 0; from < pages.length; from += PAGES_PER_STEP) {
       const step = pages.slice(from, from + PAGES_PER_STEP)
       const isDone = await committer.runExclusiveWithFile(({ fd, isWhole }) => {
-        // Something was written since: the file may hold stale pages whose newer form is in the WAL.
+        // Something was written since then: the file may hold stale pages whose newer form is in the WAL.
         if (!isWhole) return false
         // SQLite's page cache still holds the old middle of each page, and the next change would write it back.
         committer.db.run('PRAGMA shrink_memory')
@@ -49,8 +52,8 @@ export async function scrubDatabase(committer: Committer): Promise<boolean> {
 
 /**
  * Releases free pages to the file system, in steps; the file shrinks at the next checkpoint. Resolves with the number
- * of pages.
- * @param maxPages stops after about this many
+ * of released pages.
+ * @param maxPages stops after about this many pages
  */
 export async function releasePages(committer: Committer, maxPages = Number.POSITIVE_INFINITY): Promise<number> {
   let released = 0
@@ -61,7 +64,8 @@ export async function releasePages(committer: Committer, maxPages = Number.POSIT
       return { free, left: free > 0 ? countFreePages(db) : 0 }
     })
     released += before.free - before.left
-    // No progress means that the database was created without auto_vacuum: its free pages stay, and are overwritten.
+    // No progress means that the database was created without auto_vacuum: its free pages stay in the file, but their
+    // content is overwritten.
     if (before.left === 0 || before.left >= before.free) break
   }
   return released
@@ -72,7 +76,7 @@ const countFreePages = (db: Database): number =>
 
 /**
  * Yields the numbers of pages whose unused middle is not all zero, batch by batch. Zeroing checks each page again,
- * because it may have changed.
+ * because the page may have changed since then.
  */
 async function* findDirtyPages(fd: number): AsyncGenerator<number[]> {
   const header = Buffer.alloc(FILE_HEADER_BYTES)
@@ -147,7 +151,7 @@ function findUnusedRange(bytes: Uint8Array, page: number): { readonly from: numb
 const ZEROS = Buffer.alloc(65_536)
 const isZero = (bytes: Uint8Array): boolean => ZEROS.compare(bytes, 0, bytes.length, 0, bytes.length) === 0
 
-/** Zeroes the unused middle of pages in the file. Only while nothing writes and the WAL is empty. */
+/** Zeroes the unused middle of pages in the file. Call this only while nothing writes and the WAL is empty. */
 function zeroPages(fd: number, pages: readonly number[]): void {
   const header = Buffer.alloc(FILE_HEADER_BYTES)
   readSync(fd, header, 0, header.length, 0)
@@ -156,7 +160,7 @@ function zeroPages(fd: number, pages: readonly number[]): void {
   const bytes = Buffer.alloc(pageSize)
   for (const page of pages) {
     const start = (page - 1) * pageSize
-    // The file may have shrunk.
+    // If the file has shrunk, the page is gone.
     if (readSync(fd, bytes, 0, pageSize, start) !== pageSize) return
     const unused = findUnusedRange(bytes, page)
     if (unused) writeSync(fd, ZEROS, 0, unused.to - unused.from, start + unused.from)

@@ -13,8 +13,8 @@ const SESSION = { session: [] }
 const ANY_CREDENTIAL = [{ bearer: [] }, { serviceApiKey: [] }, SESSION]
 
 /**
- * `detail: { summary: '...', ...requires('domains:read') }`: needs a key or a signed-in user with this scope, or with
- * all of several.
+ * `detail: { summary: '...', ...requires('domains:read') }`: needs a key or a signed-in user with this scope; with
+ * several scopes, needs all of them.
  */
 export const requires = <Scope extends string>(...scopes: readonly [Scope, ...Scope[]]) => ({
   security: ANY_CREDENTIAL,
@@ -30,7 +30,7 @@ export const requiresSession = { security: [SESSION], [REQUIRED_SCOPE]: '', [SES
 /** Used after `requires`: needs a signed-in user whose role has the scope; a key is a 403. */
 export const sessionOnly = { security: [SESSION], [SESSION_ONLY]: true }
 
-/** Used with `requires`: a user must be an owner to call the route; a key needs only its scope. */
+/** Used together with `requires`: a user must be an owner to call the route; a key needs only its scope. */
 export const ownersOnly = { [OWNERS_ONLY]: true }
 
 /**
@@ -39,5 +39,5 @@ export const ownersOnly = { [OWNERS_ONLY]: true }
  */
 export const changesByGet = { [CHANGES]: true }
 
-/** Needs no key and ignores any. Only for paths without parameters. */
+/** The route needs no key and ignores one that is sent. Only for paths without parameters. */
 export const publicRoute: { security: Record<string, string[]>[] } = { security: [] }

@@ -20,7 +20,7 @@ export function readApiKey(headers: Headers): string {
   const authorization = headers.get('authorization')
   const serviceKey = headers.get('x-service-api-key')
   const bearer = authorization === null ? undefined : BEARER.exec(authorization)?.[1]
-  // Clients that need Authorization for their own proxy send Basic there and the key in the other header.
+  // Clients that need Authorization for their own proxy send Basic credentials there, and the key in the other header.
   if (authorization !== null && bearer === undefined && (serviceKey === null || /^bearer\b/i.test(authorization))) {
     throw unauthorized()
   }

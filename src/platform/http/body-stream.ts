@@ -1,7 +1,7 @@
 /**
- * @module A request body that its handler reads chunk by chunk as it arrives, so its length does not matter. TCP slows
- * down a client that is faster than the handler: Bun 1.4.5 buffers one chunk of up to 1.5 MiB. There is no time limit
- * for the whole body, only a minimum rate.
+ * @module A request body that its handler reads chunk by chunk as it arrives, so its length does not matter. Bun 1.4.5
+ * buffers only one chunk of up to 1.5 MiB, so TCP slows down a client that sends faster than the handler reads. There
+ * is no time limit for the whole body, only a minimum rate.
  */
 import type { Clock } from '../clock.ts'
 import { AppError, unauthorized } from '../errors.ts'
@@ -22,7 +22,8 @@ export type BodyStream = AsyncIterable<Uint8Array>
 export const STREAM_BYTES = 4 * MiB
 
 /**
- * Maximum time spent waiting for a client per `MIN_BYTES_PER_TIMEOUT` received. The handler's own time does not count.
+ * Maximum time spent waiting for a client for each `MIN_BYTES_PER_TIMEOUT` received. The handler's own time does not
+ * count.
  */
 const READ_TIMEOUT_MS = seconds(60)
 const MIN_BYTES_PER_TIMEOUT = 256 * KiB

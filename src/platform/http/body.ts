@@ -20,11 +20,11 @@ import { countJsonValues, HEAP_BYTES_PER_JSON_VALUE, invalidJson, parseJson } fr
  */
 const PEAK_FACTOR = 4
 /**
- * Memory per byte of body once its bytes and text are garbage: the parsed strings, and what the handler decodes and
- * compresses from them.
+ * Memory per byte of body once the body's bytes and text are garbage: the parsed strings, and what the handler decodes
+ * and compresses from them.
  */
 const PARSED_FACTOR = 3
-/** Peak memory per byte of a CSV body: the bytes, and the part being read. */
+/** Peak memory per byte of a CSV body: the body itself, and the part of it that is being read. */
 const CSV_FACTOR = 2
 /** Step by which the reservation for a body of unknown length grows. */
 const CHUNKED_STEP_BYTES = 64 * KiB
@@ -54,13 +54,14 @@ export interface BodyReaderOptions {
 
 export interface BodyReader {
   /**
-   * Refuses by `Content-Length` alone, before anything is read: 413 when it is over the limit.
-   * @param isStreamed whether `read` applies its own limit; called only for large bodies
+   * Refuses a body by its `Content-Length` alone, before anything is read: 413 when the length is over the limit.
+   * @param isStreamed whether the handler takes a stream, whose limit is `maxStreamBytes`; called only when the length
+   * exceeds the sender's ordinary limit
    */
   refuseTooLarge(request: Request, sender: Sender, isStreamed: () => boolean): void
   /**
-   * The parsed body, undefined when it is empty, and the memory that stays reserved until the caller releases it.
-   * Throws 400, 408, 413, 415 and 503.
+   * Resolves with the parsed body, which is undefined when the body is empty, and with the memory that stays reserved
+   * until the caller releases it. Throws 400, 408, 413, 415 and 503.
    */
   read(request: Request, sender: Sender, accepts: BodyFormat, runFairly?: FairRunner): Promise<ReadBody>
 }
@@ -68,7 +69,7 @@ export interface BodyReader {
 /** Runs a piece of synchronous work when its sender's turn comes. */
 export type FairRunner = <T>(piece: () => T) => Promise<T>
 
-/** Unauthenticated senders may send small bodies only, since no account is responsible for them. */
+/** `stranger`: an unauthenticated sender, who may send small bodies only, since no account is responsible for them. */
 export type Sender = 'authenticated' | 'stranger'
 /**
  * `csv`: the raw bytes. `csv-stream`: an unread `BodyStream`. `anything`: the handler needs only the URL; form fields
@@ -79,7 +80,7 @@ export type BodyFormat = 'json' | 'json-or-form' | 'csv' | 'csv-stream' | 'anyth
 
 export const BODY_FORMAT = 'x-body-format'
 
-/** For a route's `detail`: its body format, if it is not JSON under /v1 and JSON or a form elsewhere. */
+/** For a route's `detail`: overrides the default body format, which is JSON under /v1 and JSON or a form elsewhere. */
 export const acceptsBody = (format: BodyFormat): { readonly [BODY_FORMAT]: BodyFormat } => ({ [BODY_FORMAT]: format })
 
 export interface ReadBody {
@@ -93,7 +94,7 @@ const EMPTY: ReadBody = { value: undefined, sizeBytes: 0, reservation: undefined
 
 export function createBodyReader(options: BodyReaderOptions): BodyReader {
   const { maxBodyBytes, maxStreamBytes, timeoutMs, memory, clock } = options
-  // A body for which memory can never be reserved is rejected as too large; "try again later" would be wrong.
+  // A body for which memory can never be reserved is rejected as too large: a retry would never succeed.
   const largeBodyLimit = memory.limitBytes * LARGE_BODY_FRACTION
   const maxBytes = Math.min(maxBodyBytes, Math.floor(largeBodyLimit / PEAK_FACTOR))
   const maxBytesOf = (sender: Sender): number =>
@@ -213,7 +214,7 @@ async function readChunked(
   return Buffer.concat(chunks)
 }
 
-// RFC 8259 §8.1: JSON is UTF-8. Other bytes are refused, not replaced.
+// RFC 8259 §8.1: JSON is UTF-8. Invalid octets are refused, not replaced.
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 /** @param runFairly default: runs the work immediately */
@@ -231,7 +232,7 @@ async function parse(
   if (accepts === 'bytes') return bytes
   if (accepts === 'csv') {
     refuseNotCsv(request)
-    // The handler reads it piece by piece and holds no second copy.
+    // The handler reads the bytes piece by piece and holds no second copy.
     reservation.resize(bytes.length * CSV_FACTOR)
     return bytes
   }
@@ -257,7 +258,8 @@ function decodeUtf8(bytes: Uint8Array): string {
   }
 }
 
-// `application/json`, `application/problem+json`; a charset only when it is one that JSON has anyway.
+// `application/json`, `application/problem+json`; a charset parameter is accepted only if it is UTF-8 or its subset
+// US-ASCII.
 const JSON_TYPE =
   /^application\/(?:[\w.-]+\+)?json[ \t]*(?:;(?![^;]*charset)[^;]*|;[ \t]*charset="?(?:utf-?8|us-ascii)"?[ \t]*)*$/i
 const CSV_TYPE = /^text\/csv[ \t]*(?:;(?![^;]*charset)[^;]*|;[ \t]*charset="?(?:utf-?8|us-ascii)"?[ \t]*)*$/i
@@ -298,8 +300,8 @@ async function parseForm(bytes: Uint8Array, contentType: string): Promise<Record
 }
 
 /**
- * Whether a URL-encoded form has more than `MAX_FORM_FIELDS`. Parts of a multipart form take at least 50 bytes each and
- * few microseconds, so they need no limit.
+ * Whether a URL-encoded form has more than `MAX_FORM_FIELDS`. Multipart forms need no such limit: each part takes at
+ * least 50 bytes, and is parsed in few microseconds.
  */
 function hasTooManyFields(bytes: Uint8Array): boolean {
   let count = 0
@@ -318,7 +320,7 @@ const notJson = (): AppError =>
 const notCsv = (): AppError =>
   new AppError(415, 'unsupported_media_type', 'Send the body as CSV in UTF-8, with the header Content-Type: text/csv.')
 
-/** 503: no memory left for large requests and responses. */
+/** 503: no memory is left for large requests and responses. */
 export const serverBusy = (): AppError =>
   new AppError(503, 'server_busy', 'The server is handling as many large requests as it can; try again shortly.', {
     retryAfterSeconds: RETRY_AFTER_SECONDS,

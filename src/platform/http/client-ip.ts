@@ -17,8 +17,8 @@ export function createNetworkMatcher(networks: readonly string[]): (address: str
 }
 
 /**
- * The client's address: `peer`, or, if that is a trusted proxy, the rightmost address in `forwardedFor` that is not
- * one. An invalid entry ends the search at the proxy that passed it on.
+ * The client's address: `peer` or, if the peer is a trusted proxy, the rightmost address in `forwardedFor` that is not
+ * a trusted proxy's. The search ends at an invalid entry; the result is then the proxy that passed the entry on.
  */
 export function resolveClientIp(
   peer: string,
@@ -36,7 +36,10 @@ export function resolveClientIp(
   return client
 }
 
-/** `::ffff:192.0.2.1`, also written `::ffff:c000:201` (RFC 4291 §2.5.5.2), becomes the IPv4 address that it maps. */
+/**
+ * `::ffff:192.0.2.1`, also written `::ffff:c000:201` (RFC 4291 §2.5.5.2), is converted to the IPv4 address that it
+ * contains.
+ */
 function unmapIpv4(address: string): string {
   const [, dotted, high, low] = MAPPED_IPV4.exec(address) ?? []
   if (dotted !== undefined) return dotted

@@ -1,6 +1,6 @@
 /**
- * @module Declares in a route's `detail` that it takes or returns CSV: the server reads the body accordingly, and the
- * API description shows it.
+ * @module Declares in a route's `detail` that the route takes or returns CSV. The server reads the body accordingly,
+ * and the API description shows it.
  */
 import { acceptsBody } from './body.ts'
 

@@ -9,7 +9,7 @@ const MAX_CURSOR_LENGTH = 2048
 
 /**
  * @param rowsBefore number of rows before the next page
- * @param key key of the last of these rows; left out for a list of limited length
+ * @param key key of the last row before the next page; left out for a list of limited length
  */
 export const formatCursor = (rowsBefore: number, key: RowKey | undefined): string =>
   Buffer.from(JSON.stringify([rowsBefore, ...(key ?? [])])).toString('base64url')

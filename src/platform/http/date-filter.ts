@@ -19,7 +19,9 @@ interface DateQuery {
   readonly to_date?: string
 }
 
-/** Both ends are inclusive; undefined when not provided. 422 for an invalid date. */
+/**
+ * Parses both ends, which are inclusive; an end that is not provided is undefined. Throws a 422 for an invalid date.
+ */
 export function parseDateRange({ from_date, to_date }: DateQuery): {
   readonly from: Millis | undefined
   readonly to: Millis | undefined

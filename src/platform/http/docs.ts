@@ -12,7 +12,7 @@ import { type ApiInfo, describeApi } from './openapi.ts'
 const CONTENT_SECURITY_POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-/** `validatorUrl` would send the description to another host. */
+/** `validatorUrl: null` keeps swagger-ui from sending the description to another host. */
 const START_SCRIPT = `SwaggerUIBundle({ url: '/openapi.json', dom_id: '#docs', validatorUrl: null, deepLinking: true, persistAuthorization: false })
 `
 

@@ -1,6 +1,6 @@
 /**
- * @module Responses with untrusted bytes, which a browser saves but never shows or runs. Long ones are sent chunk by
- * chunk, as fast as the client reads.
+ * @module Responses with untrusted bytes, which a browser saves but never shows or runs. Long responses are sent chunk
+ * by chunk, as fast as the client reads.
  */
 import { type Clock, yieldToEventLoop } from '../clock.ts'
 import type { MemoryBudget } from '../memory-budget.ts'
@@ -61,8 +61,8 @@ export interface FileName {
 }
 
 /**
- * A response with the content as a file (RFC 6266). A browser saves it: it does not show it, guess its type or load
- * anything for it.
+ * A response with the content as a file (RFC 6266). A browser saves the file: it does not show the file, guess its type
+ * or load anything for it.
  */
 export function createDownload(
   content: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | null,
@@ -91,15 +91,16 @@ export interface StreamContext {
  */
 export const DOWNLOAD_BYTES = 512 * KiB
 /**
- * Downloads share this fraction of the memory with large bodies, so that slow clients cannot block all other requests.
+ * Downloads and large bodies together may use this fraction of the memory, so that slow clients cannot block all other
+ * requests.
  */
 const MAX_DOWNLOAD_FRACTION = 0.75
 
 /**
- * A response with a file of any length, read chunk by chunk as the client takes it. 503 when there is no memory for
- * another.
- * @param open starts reading; its errors are thrown; later read errors cut the connection, so that no client takes a
- * partial file for the whole
+ * A response with a file of any length, read chunk by chunk as the client takes it. Throws a 503 when there is no
+ * memory for another download.
+ * @param open starts reading; this function throws the errors of `open`. A later read error cuts the connection, so
+ * that no client takes a partial file for the whole
  */
 export function streamDownload(
   app: StreamContext,
@@ -148,7 +149,7 @@ const STALL_MS = seconds(60)
 const MIN_CHUNK_BYTES = 64 * KiB
 
 export interface StreamEvents {
-  /** Called once when the stream ends for any reason, before `onCut` and `onFailed`. */
+  /** Called once when the stream ends for any reason, and before `onCut` and `onFailed`. */
   onEnded(): void
   /** Whether the client has lost access. */
   isRevoked(): boolean
@@ -222,8 +223,8 @@ export function createPacedStream(
 }
 
 /**
- * For a route's `detail`: it responds with a file.
- * @param mediaType its fixed type; default: any type
+ * For a route's `detail`: says that the route responds with a file.
+ * @param mediaType the fixed type of the file; default: any type
  */
 export const fileResponseSpec = (description: string, mediaType = '*/*') => ({
   responses: {
@@ -231,7 +232,9 @@ export const fileResponseSpec = (description: string, mediaType = '*/*') => ({
   },
 })
 
-/** RFC 8187 §3.2 for names beyond plain ASCII, with a plain form that every client can read. */
+/**
+ * A name that is not plain ASCII is sent in the form of RFC 8187 §3.2, after a plain form that every client can read.
+ */
 function formatDisposition(filename: string | null): string {
   if (filename === null || filename === '') return 'attachment'
   const plain = filename.replace(/[^ -~]|["\\%]/g, '_')

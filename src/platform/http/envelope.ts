@@ -15,7 +15,10 @@ export interface Pagination {
 /** `{data}`. */
 export const dataBody = <T>(data: T): { data: T } => ({ data })
 
-/** A page as `parsePage` returns it; a list with a single page needs only its total. */
+/**
+ * A page as `parsePage` returns it, with the total; a list that always fits one page leaves out `rowsBefore`,
+ * `tooDeepField` and `after`.
+ */
 export type PageResult = Pick<Page, 'page' | 'perPage'> &
   Partial<Pick<Page, 'rowsBefore' | 'tooDeepField' | 'after'>> & {
     readonly total: number
@@ -26,7 +29,7 @@ export type PageResult = Pick<Page, 'page' | 'perPage'> &
 /**
  * `{data, pagination}`. A page past the end has empty `data`; an empty list has 0 `total_pages`. Throws a 422 for a
  * page that only a cursor can reach.
- * @param lastKey key of the last row; left out for a list of limited length, whose next page is found by counting
+ * @param lastKey key of the last row; left out for a list of limited length, whose next page is found by counting rows
  */
 export function pageBody<T>(
   rows: readonly T[],
@@ -35,8 +38,8 @@ export function pageBody<T>(
 ): { data: T[]; pagination: Pagination } {
   requireReachable({ tooDeepField, rowsBefore: hasMore ? 0 : rowsBefore }, total)
   const seen = rowsBefore + rows.length
-  // With a key, `rowsBefore` was counted when the cursor was issued, and rows may have left the list since then. So any
-  // full page may have a successor.
+  // After a cursor with a key, `rowsBefore` is the count from when the cursor was issued, and rows may have left the
+  // list since then. So the count cannot show the end of the list, and any full page may have a successor.
   const mayHaveNext = rows.length > 0 && (after === undefined ? seen < total : rows.length === perPage)
   return {
     data: tooDeepField === undefined ? (rows as T[]) : [],
@@ -50,7 +53,7 @@ export function pageBody<T>(
   }
 }
 
-/** `lastKey` for a list ordered by id. */
+/** `lastKey` of a list ordered by id. */
 export const idKey = (rows: readonly { readonly id: number }[]): RowKey | undefined => {
   const last = rows.at(-1)
   return last && [last.id]
@@ -62,7 +65,7 @@ export const isoTime = (ms: number): string => new Date(ms).toISOString()
 /** `isoTime`, with null left null. */
 export const isoTimeOrNull = (ms: number | null): string | null => (ms === null ? null : isoTime(ms))
 
-/** `lastKey` for a list ordered by a time and then id. */
+/** `lastKey` of a list ordered by a time and then id. */
 export const timeKey = <T extends { readonly id: number }>(
   rows: readonly T[],
   timeOf: (row: T) => number,

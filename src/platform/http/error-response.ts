@@ -1,13 +1,12 @@
 /**
- * @module The only module that turns errors into responses. Client mistakes are described in full; for any other error
- * the client gets a fixed sentence and the log gets the cause, both with the request id.
+ * @module The only module that turns errors into responses. Client mistakes are described in full. For any other error
+ * the client gets a fixed sentence, and the log gets the cause; both contain the request id.
  */
 import { AppError, type ErrorDetail, type ErrorType } from '../errors.ts'
 import { toStorageError } from '../storage-errors.ts'
 
 /**
- * Has the fields of the error at the top level and below `error`, because some clients read one form and some the
- * other.
+ * Has the fields of the error twice, at the top level and below `error`: some clients read one form, some the other.
  */
 export interface ErrorBody {
   error: { code: string; message: string; type: ErrorType; docs_url: null }
@@ -87,7 +86,10 @@ export const optionsResponse = (methods: readonly string[], requestId: string): 
         headers: { allow: [...methods, 'OPTIONS'].sort().join(', '), 'x-request-id': requestId },
       })
 
-/** @param purpose which part of the request needs the scope, if the route alone does not: `for welcome emails` */
+/**
+ * @param purpose which part of the request needs the scope, such as `for welcome emails`; left out when the route
+ * itself needs the scope
+ */
 export const insufficientScope = (scope: string, purpose?: string): AppError =>
   new AppError(
     403,
@@ -101,7 +103,7 @@ interface FrameworkError {
   readonly cause?: unknown
   /** For a validation error: which part of request or response is invalid. */
   readonly type?: unknown
-  /** For a validation error: the first one found. */
+  /** For a validation error: the first problem found. */
   readonly valueError?: { readonly path?: unknown; readonly message?: unknown } | null
 }
 

@@ -1,5 +1,5 @@
 /**
- * @module Server-sent events (HTML Standard, section 9.2): formats them, and streams them no faster than the client
+ * @module Server-sent events (HTML Standard, section 9.2): formats events, and streams them no faster than the client
  * reads. The source decides what is sent and when.
  */
 import type { Clock, Timer } from '../clock.ts'
@@ -33,16 +33,16 @@ const WEIGHT = /^q=(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/
 
 /**
  * Formats one event.
- * @param event its name
+ * @param event name of the event
  * @param data one line, such as JSON
  */
 export const formatEvent = (id: number, event: string, data: string): string =>
   `id: ${id}\nevent: ${event}\ndata: ${data}\n\n`
 
-/** Sets the id with which the client reconnects, without an event. */
+/** Sets the id that the client sends when it reconnects, without an event. */
 export const formatId = (id: number): string => `id: ${id}\n\n`
 
-/** Clients ignore comments; they show the client and proxies that the connection is alive. */
+/** A comment, which clients ignore. It shows the client and proxies that the connection is alive. */
 export const formatComment = (comment: string): string => `: ${comment}\n\n`
 
 /** Sets how long the client waits before it reconnects. */
@@ -56,15 +56,15 @@ export interface EventStreamOptions {
    * the previous chunk, apart from kernel buffers, so a client that never reads costs the memory of one chunk.
    */
   next(): Promise<string | undefined>
-  /** Called once, when the stream has ended, by us or by the client. */
+  /** Called once, when the stream has ended for any reason. */
   onEnded(): void
-  /** Called with an error of `next`, which ends the stream. */
+  /** Called with an error that `next` threw; the error ends the stream. */
   onError(error: unknown): void
 }
 
 export interface EventStream {
   readonly response: Response
-  /** Ends the stream immediately, or within seconds when the client does not read what was written. */
+  /** Ends the stream immediately; when the client does not read what was written, within seconds. */
   end(): void
 }
 
@@ -105,7 +105,8 @@ export function openEventStream({ request, clock, next, onEnded: onEnd, onError 
     {
       start(streamController) {
         controller = streamController
-        // A client that disconnects before the first write must not keep its slot either.
+        // The timer runs from the start, so that a client that disconnects before the first write does not keep its
+        // slot.
         startStallTimer()
       },
       async pull(streamController) {
@@ -134,7 +135,7 @@ export function openEventStream({ request, clock, next, onEnded: onEnd, onError 
       headers: {
         'content-type': EVENT_STREAM_TYPE,
         'cache-control': 'no-store',
-        // nginx and others would otherwise buffer the stream.
+        // Without this header, nginx and other proxies would buffer the stream.
         'x-accel-buffering': 'no',
       },
     }),

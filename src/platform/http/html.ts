@@ -47,7 +47,7 @@ function renderValue(value: HtmlValue): string {
   return escapeHtml(String(value))
 }
 
-/** A card in the middle, light or dark as the reader prefers. Browser tests measure the contrasts. */
+/** Shows a card in the middle, light or dark as the reader prefers. Browser tests measure the contrasts. */
 const BASE_STYLE = `
 :root {
   color-scheme: light dark;
@@ -73,7 +73,7 @@ a { color: var(--strong); }
 
 /**
  * A whole page: no scripts, nothing from other hosts, hidden from search engines.
- * @param style our CSS after the common style; never client input
+ * @param style our own CSS, which follows the common style; never client input
  * @param language language of the page (BCP 47)
  */
 export const htmlPage = ({
@@ -122,7 +122,7 @@ export const htmlResponse = (page: Html, status = 200, headers: Readonly<Record<
     },
   })
 
-/** Keeps a page, and redirects to or from it, out of search engines. */
+/** Keeps a page, and redirects to the page or from it, out of search engines. */
 export const UNLISTED_HEADERS = { 'x-robots-tag': 'noindex, nofollow' } as const
 
 /** For pages whose forms must come from our own origin: with `no-referrer`, browsers would send `Origin: null`. */

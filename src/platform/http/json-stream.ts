@@ -1,6 +1,6 @@
 /**
  * @module JSON responses that are too long to hold in memory: written piece by piece, no faster than the client reads.
- * A response that fails midway is cut off, so that no client takes a part for the whole.
+ * A response that fails midway is cut off, so that no client takes a partial response for the whole.
  */
 import type { TSchema } from '@sinclair/typebox'
 import type { Clock, Timer } from '../clock.ts'
@@ -20,21 +20,21 @@ import {
 const STALL_MS = seconds(60)
 /** Smaller pieces are combined. */
 const MIN_CHUNK_LENGTH = 32 * KiB
-/** These responses share this fraction of the memory with downloads and large bodies. */
+/** These responses, downloads and large bodies together may use this fraction of the memory. */
 const MAX_MEMORY_FRACTION = 0.75
 
 export interface JsonStreamOptions {
   readonly filename: string
   /**
-   * Called once, at the end.
+   * Called once, when the response has ended.
    * @param isWhole whether the client has read everything, apart from kernel buffers
    */
   onEnded(isWhole: boolean): void
 }
 
 /**
- * Streams pieces of a JSON text. Each piece is created on demand and must be quick; an empty one only yields. Throws a
- * 503 when there is no memory for another response; then `onEnded` is not called.
+ * Streams pieces of a JSON text. Each piece is created on demand and must be quick; an empty piece adds no text, but
+ * lets other work run. Throws a 503 when there is no memory for another response; then `onEnded` is not called.
  */
 export function streamJson(app: JsonStreamContext, request: Request, pieces: Pieces, on: JsonStreamOptions): Response {
   const { memory } = app
@@ -57,8 +57,8 @@ type JsonStreamContext = StreamContext & { readonly clock: Pick<Clock, 'after'> 
 type Pieces = Iterator<string> | AsyncIterator<string>
 
 /**
- * The source of a response body. Ends with its last piece, when the client disconnects, or when it reads nothing for
- * too long.
+ * The source of a response body. It ends after its last piece, when the client disconnects, or when the client reads
+ * nothing for too long.
  */
 class JsonStream {
   readonly #app: JsonStreamContext
@@ -106,7 +106,9 @@ class JsonStream {
     this.#end(false)
   }
 
-  /** The next text; empty: all pieces were read. Undefined: the stream ended while waiting. */
+  /**
+   * Returns the next text; an empty text means that all pieces were read. Undefined: the stream ended during the wait.
+   */
   async #read(): Promise<string | undefined> {
     let text = ''
     while (text.length < MIN_CHUNK_LENGTH) {
@@ -139,7 +141,7 @@ class JsonStream {
   }
 }
 
-/** For a route's `detail`: it responds with a streamed JSON text of this schema. */
+/** For a route's `detail`: says that the route responds with a streamed JSON text of this schema. */
 export const streamedResponseSpec = (description: string, schema: TSchema) => ({
   responses: { 200: { description, content: { 'application/json': { schema: schema as object } } } },
 })

@@ -1,29 +1,31 @@
 /**
- * @module Parses untrusted JSON. JSON.parse alone would turn the 3 bytes of `{},` into 90 bytes of heap, and accept
- * nesting that overflows the stack of code that visits the value later, so the text is measured first. Never echoes the
- * text.
+ * @module Parses untrusted JSON. JSON.parse alone would turn the 3 bytes of `{},` into 90 bytes of heap, and would
+ * accept nesting that later overflows the stack of code that visits the value. So the text is measured first. Errors
+ * never contain parts of the text.
  */
 import { AppError } from '../errors.ts'
 
 /** Maximum nesting of arrays and objects. JSON.stringify of Bun 1.4.5 fails somewhere above 10,000. */
 export const MAX_JSON_DEPTH = 64
 /**
- * Maximum number of values in a body. In the costliest form, each under another name, they parse in 60 to 110 ms,
- * during which nothing else runs. 10,000 contacts with ten fields each have 130,000; 500 emails with everything allowed
- * (50 recipients, 50 headers, 20 tags, 150 values of their own) have 140,000.
+ * Maximum number of values in a body. So many values in their costliest form, each under a different name, take 60 to
+ * 110 ms to parse, during which nothing else runs. 10,000 contacts with ten fields each have 130,000 values; 500 emails
+ * with everything allowed (50 recipients, 50 headers, 20 tags, 150 values of their own) have 140,000.
  */
 export const MAX_JSON_VALUES = 200_000
-/** Heap per value, besides its text: the maximum measured in Bun 1.4.5, for empty objects. */
+/** Heap per value, besides the value's text: the maximum measured in Bun 1.4.5, for empty objects. */
 export const HEAP_BYTES_PER_JSON_VALUE = 96
 
 const QUOTE = 34
 const BACKSLASH = 92
-/** Up to this length the end of a string is searched character by character; indexOf is faster only for longer ones. */
+/**
+ * Up to this length the end of a string is searched character by character; indexOf is faster only for longer strings.
+ */
 const SHORT_STRING_LENGTH = 24
 
 /**
- * Counts the values of a JSON text without parsing it; for malformed text an upper bound. Throws a 400 when it is
- * nested too deeply and a 413 when it has too many values.
+ * Counts the values of a JSON text without parsing it; the count of a malformed text is an upper bound. Throws a 400
+ * when the text is nested too deeply and a 413 when it has too many values.
  */
 export function countJsonValues(text: string): number {
   let depth = 0
@@ -77,7 +79,7 @@ function findStringEnd(text: string, start: number): number {
   }
 }
 
-/** Parses JSON text; 400 `invalid_json` when it is invalid. */
+/** Parses JSON text; throws a 400 `invalid_json` when the text is invalid. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
@@ -86,7 +88,7 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** The parser's messages may quote the text; only these beginnings are passed on. */
+/** The parser's messages may quote the text, so only these beginnings of messages are passed on. */
 const KNOWN_REASON =
   /(unterminated string|unexpected eof|unexpected identifier|property name must be a string literal|expected '[}\]:]'|single quotes \('\) are not allowed|invalid escape character)/i
 

@@ -1,7 +1,7 @@
 /**
- * @module Limits the rate of remote clients by network: an IPv4 address or a /64, and with larger limits the /56 and
- * /48 that one customer may have, so that a customer with 65,536 networks does not get 65,536 times the rate. In memory
- * only.
+ * @module Limits the rate of remote clients by network: an IPv4 address or a /64. The /56 and /48 that one customer may
+ * have are limited too, with larger limits, so that a customer with 65,536 networks does not get 65,536 times the
+ * rate. In memory only.
  */
 import type { Clock } from '../clock.ts'
 import { networksOf } from '../network.ts'
@@ -15,8 +15,9 @@ const FACTORS = [1, 4, 16] as const
 
 export interface NetworkLimiter {
   /**
-   * Takes one token from each network of an address. When one of the networks has no token, the larger ones lose none.
-   * @param scope separates counts, such as by account
+   * Takes one token from each network of an address, the smallest network first. When a network has no token, the
+   * larger networks lose none.
+   * @param scope keeps separate counts, for example for each account
    */
   take(address: string, scope?: number): RateDecision
   /**
@@ -31,7 +32,7 @@ export function createNetworkLimiter(
   { burst, ratePerSecond }: Rate,
   maxKeys?: number,
 ): NetworkLimiter {
-  // Each network size has its own buckets: a flood of small networks evicts no larger one.
+  // Each network size has its own buckets, so a flood of small networks evicts no larger network.
   const sizes = FACTORS.map((factor) => ({
     limiter: createRateLimiter(clock, maxKeys),
     rate: { burst: burst * factor, ratePerSecond: ratePerSecond * factor },

@@ -163,8 +163,8 @@ export async function describeApi(
 }
 
 /**
- * Completes an operation: its scope in words, JSON as the only content type except for streams and files, and its
- * errors.
+ * Completes an operation: states its scope in words, leaves JSON as the only content type except for streams and files,
+ * and adds its errors.
  */
 function finishOperation(path: string, operation: JsonObject): JsonObject {
   const scope = operation[REQUIRED_SCOPE]
@@ -251,8 +251,8 @@ function finishResponse(status: string, response: Json, eventStream: Json | unde
 }
 
 /**
- * Removes content types that are not accepted: the collector repeats every schema for them. CSV and files stay as they
- * are.
+ * Removes content types that are not accepted: the collector repeats every schema for each of them. CSV and files stay
+ * as they are.
  */
 function keepJsonOnly(content: Json): JsonObject {
   const { [CSV_TYPE]: csv, 'application/json': json } = toObject(content)
@@ -265,7 +265,8 @@ function keepJsonOnly(content: Json): JsonObject {
 function finishParameter(parameter: Json): JsonObject {
   const { schema, ...rest } = toObject(parameter)
   const { description, anyOf, ...standard } = toObject(toStandardSchema(schema ?? {}))
-  // A path parameter is text; handlers get null for a broken encoding.
+  // A path parameter is always text in the description; null in a schema is only what handlers get for a broken
+  // encoding.
   const variants = toArray(anyOf).filter((variant) => rest['in'] !== 'path' || toObject(variant)['type'] !== 'null')
   const [only] = variants
   if (variants.length === 1) Object.assign(standard, only)
@@ -295,7 +296,7 @@ function toStandardSchema(schema: Json): Json {
 const VALUE_KEYWORDS = new Set(['const', 'default', 'enum', 'example', 'examples', 'required'])
 
 function toStandardUnion(variants: readonly Json[]): JsonObject {
-  // The empty array as an alternative to a map exists only for PHP clients, so the description leaves it out.
+  // Only PHP clients send an empty array in place of an empty map, so the description leaves that alternative out.
   const recommended = variants.filter((variant) => toObject(variant)['maxItems'] !== 0)
   const constants = recommended.filter((variant) => typeof toObject(variant)['const'] === 'string')
   if (constants.length > 1 && constants.length === recommended.length) {

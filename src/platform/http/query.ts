@@ -1,9 +1,12 @@
-/** @module Checks the names of query parameters: an API route accepts those that it declares, each once. */
+/**
+ * @module Checks the names of query parameters: an API route accepts only the parameters that it declares, each at most
+ * once.
+ */
 import type { TSchema } from '@sinclair/typebox'
 import type { ErrorDetail } from '../errors.ts'
 import { MAX_DETAILS, shortenField } from './validation.ts'
 
-/** The parameters that a query schema declares; none: the route takes no query. */
+/** The parameters that a query schema declares; empty when the route takes no query. */
 export const queryNamesOf = (schema: unknown): readonly string[] =>
   Object.keys((schema as TSchema | undefined)?.['properties'] ?? {})
 

@@ -12,11 +12,11 @@ export type RateDecision = { readonly ok: true } | { readonly ok: false; readonl
 
 export interface RateLimiter {
   /**
-   * Takes `count` tokens, all or none. A full bucket allows a count above the burst, and then owes the rest.
-   * `retryAfterSeconds` is a whole number of at least 1.
+   * Takes `count` tokens, all or none. A count above the burst is allowed when the bucket is full; the bucket then owes
+   * the rest. `retryAfterSeconds` is a whole number of at least 1.
    */
   take(key: string, count: number, rate: Rate): RateDecision
-  /** Takes `count` tokens for something that has already happened; a bucket with fewer owes the rest. */
+  /** Takes `count` tokens for something that has already happened; a bucket with fewer tokens owes the rest. */
   charge(key: string, count: number, rate: Rate): void
   readonly size: number
 }
@@ -28,14 +28,14 @@ interface Bucket {
 }
 
 /**
- * How many of the least recently used buckets are checked for a full one, which can be deleted without loss, before a
- * new key evicts the oldest.
+ * Before a new key evicts the least recently used bucket, so many of the oldest buckets are checked for a full one,
+ * because a full bucket can be deleted without loss.
  */
 const MAX_EVICTION_CHECKS = 16
 
 /** Keeps at most `maxKeys` buckets. */
 export function createRateLimiter(clock: Pick<Clock, 'monotonicMs'>, maxKeys = 100_000): RateLimiter {
-  // A Map keeps insertion order; a used bucket moves to the end, so the first one is the least recently used.
+  // A Map keeps insertion order, and a used bucket moves to the end, so the first bucket is the least recently used.
   const buckets = new Map<string, Bucket>()
 
   const evictOne = (nowMs: number): void => {

@@ -1,6 +1,6 @@
 /**
- * @module What the server knows of a request before its route runs: id, actor, peer. `server.ts` sets it before it
- * reads the body; handlers read it through `authenticatedAs` and `clientIpOf`. Never holds the body.
+ * @module What the server knows of a request before its route runs: id, actor, peer. `server.ts` sets this context
+ * before it reads the body; handlers read it through `authenticatedAs` and `clientIpOf`. Never holds the body.
  */
 import { Elysia } from 'elysia'
 import { yieldToEventLoop } from '../clock.ts'
@@ -38,8 +38,8 @@ export const requestContext = (request: Request): RequestContext | undefined => 
 export const clientIpOf = (request: Request): string => contexts.get(request)?.clientIp() ?? ''
 
 /**
- * Whether the actor has lost access since the request began, by the actor's `mayStillAct`. Checked before each piece of
- * a long response.
+ * Whether the actor has lost access since the request began, which the actor's `mayStillAct` tells. Checked before each
+ * piece of a long response.
  */
 export const isRevoked = (request: Request): boolean =>
   (contexts.get(request)?.actor as { mayStillAct?: () => boolean } | undefined)?.mayStillAct?.() === false
@@ -55,15 +55,15 @@ export const yieldFairly = (request: Request): Promise<void> =>
 export const liftTimeLimit = (request: Request): void => contexts.get(request)?.setTimeout(0)
 
 /**
- * Restores the connection's time limit from now on. Otherwise an idle connection, or one with half of the next request,
- * would stay open permanently after the response.
+ * Restores the connection's time limit from now on. Without a limit, a connection that stays idle after the response,
+ * or sends only half of the next request, would stay open permanently.
  */
 export function restoreTimeLimit(request: Request): void {
   const context = contexts.get(request)
   context?.setTimeout(context.idleSeconds)
 }
 
-/** Removes the time limit of a request while `work` runs, which must limit its own time. */
+/** Removes the time limit of a request while `work` runs; `work` must limit its own time. */
 export async function withoutTimeLimit<T>(request: Request, work: () => Promise<T>): Promise<T> {
   liftTimeLimit(request)
   try {
@@ -74,14 +74,15 @@ export async function withoutTimeLimit<T>(request: Request, work: () => Promise<
 }
 
 /**
- * Ends the request's connection within seconds, even with unsent data: for a client that has stopped reading. Nothing
- * faster works in Bun 1.4.5: an error in the response body waits for the client as well.
+ * Ends the request's connection within seconds, even with unsent data: for a client that has stopped reading. Bun 1.4.5
+ * has no faster way: an error in the response body waits for the client as well.
  */
 export const cutConnection = (request: Request): void => contexts.get(request)?.setTimeout(1)
 
 /**
- * The plugin that passes `actor` to a feature's handlers. On a public route it throws a 401. The type must be what the
- * server's `authenticate` returns; features share one instance: `const authenticated = authenticatedAs<Actor>()`.
+ * The plugin that passes `actor` to a feature's handlers; on a public route it throws a 401. `Actor` must be the type
+ * that the server's `authenticate` returns. Features share one instance: `const authenticated =
+ * authenticatedAs<Actor>()`.
  */
 export const authenticatedAs = <Actor>() =>
   new Elysia({ name: 'authenticated' }).derive({ as: 'scoped' }, ({ request }): { actor: Actor } => {

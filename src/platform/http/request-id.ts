@@ -1,4 +1,6 @@
-/** @module Request ids: a client's own id is used when it is valid, so that its log and ours can be matched. */
+/**
+ * @module Request ids: a client's own id is used when it is valid, so that the client's log and ours can be matched.
+ */
 
 const VALID_REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 

@@ -11,9 +11,9 @@ export type FieldFilter = (value: unknown) => unknown
 const keepAsIs: FieldFilter = (value) => value
 
 /**
- * The filter for a schema; it drops `undefined` properties too. A value of the wrong type is returned unchanged, so
- * that the schema check refuses it. An object with arbitrary names must be a Record or Unknown: `additionalProperties`
- * has no effect here, because Elysia adds it to schemas.
+ * Creates the filter for a schema. The filter also drops properties that are `undefined`. It returns a value of the
+ * wrong type unchanged, so that the schema check refuses the value. An object with arbitrary names must be a Record or
+ * Unknown: `additionalProperties` has no effect here, because Elysia adds it to schemas.
  */
 export function createFieldFilter(schema: TSchema): FieldFilter {
   if (Array.isArray(schema['anyOf'])) return createUnionFilter(schema['anyOf'])
@@ -61,7 +61,8 @@ function createUnionFilter(variants: readonly TSchema[]): FieldFilter {
   const [only] = cutting
   if (!only) return keepAsIs
   if (cutting.length === 1) {
-    // For unions such as T or null, and T or a string: the filter for T returns other types unchanged.
+    // One filter is enough for unions such as T or null, and T or a string: the filter for T returns other types
+    // unchanged.
     const isFree = variants.some(
       (v, i) => cutters[i] === keepAsIs && (v['type'] === undefined || v['type'] === 'object'),
     )

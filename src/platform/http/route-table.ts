@@ -11,12 +11,12 @@ import { createFieldFilter, type FieldFilter } from './response-shape.ts'
 import { type Check, createCheck } from './validation.ts'
 
 export interface RouteRules {
-  /** Undefined: public. Empty: any key. Several: all are required. */
+  /** Undefined: the route is public. Empty: any key may call the route. Several: a caller needs all of them. */
   readonly requiredScopes: readonly string[] | undefined
-  /** For signed-in users, not for keys. */
+  /** The route is for signed-in users, not for keys. */
   readonly isSessionOnly: boolean
   readonly isOwnersOnly: boolean
-  /** Whether the route changes something, so that a session alone is not enough. */
+  /** Whether the route changes something; a session cookie alone is then not enough. */
   readonly isMutation: boolean
   readonly checkBody: Check | undefined
   readonly bodyFormat: BodyFormat
@@ -38,9 +38,12 @@ export interface RouteTable {
   rulesOf(method: string, pattern: string): RouteRules | undefined
   /** Whether a request needs no key. True for all paths outside of /v1. */
   isPublic(method: string, path: string): boolean
-  /** Whether the request body has its own limits: its handler reads it as a stream, or it is signed. */
+  /**
+   * Whether the body has limits other than the ordinary ones, because the handler reads the body as a stream or the
+   * body is signed.
+   */
   takesStream(method: string, path: string): boolean
-  /** The methods of the routes that match `path`, in alphabetical order; HEAD wherever there is GET. */
+  /** The methods of the routes that match `path`, in alphabetical order; includes HEAD wherever there is GET. */
   methodsAt(path: string): readonly string[]
 }
 
@@ -82,7 +85,7 @@ export function createRouteTable(routes: readonly ComposedRoute[]): RouteTable {
     const methods = rules.get(path) ?? new Map<string, RouteRules>()
     rules.set(path, methods)
     const bodyFormat = route.detail?.[BODY_FORMAT] ?? (isApiPath(path) ? 'json' : 'json-or-form')
-    // An API route without fields refuses a body that has some: a client must not believe that they have an effect.
+    // An API route without fields refuses a body with fields: a client must not believe that its fields have an effect.
     const body = route.body ?? (bodyFormat === 'json' ? NO_FIELDS : undefined)
     methods.set(method, {
       requiredScopes,
@@ -148,10 +151,10 @@ function createPartCheck(schema: unknown, rootName: string, method: string, path
 
 /**
  * API routes refuse unknown parameters: a client must not believe that an ignored filter has an effect. Pages accept
- * any, because mail programs and analytics add theirs to links.
+ * any parameters, because mail programs and analytics add their own to links.
  */
 function createQueryCheck(method: string, path: string, schema: unknown): RouteRules['checkQuery'] {
-  // Elysia would set this to false on the schema itself at its first use, unless it is set.
+  // If this were not set, Elysia would set it to false on the schema itself when the schema is first used.
   if (isSchema(schema)) schema['additionalProperties'] ??= true
   const checkValues = createPartCheck(schema, 'query', method, path) ?? (() => [])
   if (!isApiPath(path)) return checkValues
@@ -162,7 +165,7 @@ function createQueryCheck(method: string, path: string, schema: unknown): RouteR
   }
 }
 
-/** A single schema is for status 200. */
+/** A route with a single schema declares the schema of status 200. */
 function createFieldFilters(response: unknown): ReadonlyMap<number, FieldFilter> {
   if (isSchema(response)) return new Map([[200, createFieldFilter(response)]])
   return new Map(

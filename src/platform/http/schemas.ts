@@ -25,13 +25,13 @@ export const StrictObject = <T extends TProperties>(properties: T, options: Obje
 export const Nullable = <T extends TSchema>(schema: T, options: SchemaOptions = {}) =>
   Type.Union([schema, Type.Null()], options)
 
-/** May be left out, and may be null. */
+/** The property may be left out, and may be null. */
 export const OptionalNullable = <T extends TSchema>(schema: T, options: SchemaOptions = {}) =>
   Type.Optional(Nullable(schema, options))
 
 /** One of the given strings; the 422 lists them. */
 export const StringEnum = <const T extends readonly string[]>(values: T, options: SchemaOptions = {}) =>
-  // With an explicit type: Elysia infers `never` for a union of a list in responses.
+  // The type is explicit, because in responses Elysia infers `never` for a union of a list.
   Type.Unsafe<T[number]>(
     Type.Union(
       values.map((value) => Type.Literal(value)),
@@ -39,7 +39,7 @@ export const StringEnum = <const T extends readonly string[]>(values: T, options
     ),
   )
 
-/** A date-time in a response. Not validated: we write it. */
+/** A date-time in a response. It is not validated, because we write it ourselves. */
 export const Timestamp = (options: SchemaOptions = {}) => Type.String({ ...options, 'x-format': 'date-time' })
 
 /** A UUID in a response. */
@@ -106,7 +106,7 @@ export function parseQueryInteger(
 
 const MAX_PAGE = 1_000_000_000
 const DEFAULT_PER_PAGE = 25
-/** Maximum offset: skipping so many rows takes some milliseconds. Cursors reach further. */
+/** Maximum offset: skipping so many rows takes some milliseconds. Rows further on are reached by cursors. */
 export const MAX_OFFSET = 10_000
 
 /**
@@ -128,13 +128,19 @@ export const PageQuery = Type.Object(PAGE_FIELDS)
 export interface Page extends RowWindow {
   readonly page: number
   readonly perPage: number
-  /** Rows of the list before this page. */
+  /** Number of rows of the list before this page. */
   readonly rowsBefore: number
-  /** The parameter that requests rows which only a cursor can reach; `offset` then stops before them. */
+  /**
+   * The parameter that requests rows which only a cursor can reach; `offset` is then MAX_OFFSET instead of the
+   * requested offset.
+   */
   readonly tooDeepField?: string | undefined
 }
 
-/** Parses `page` or `cursor`, and `per_page`; 422 when they are out of range, not whole numbers, or not a cursor. */
+/**
+ * Parses `page` or `cursor`, and `per_page`. Throws a 422 when a number is out of range or not whole, or when `cursor`
+ * is not a cursor.
+ */
 export function parsePage(query: Static<typeof PageQuery>): Page {
   const perPage = parseQueryInteger('per_page', query.per_page, {
     fallback: DEFAULT_PER_PAGE,
@@ -156,14 +162,17 @@ export function parsePageAfter(cursor: string, perPage: number): Page {
   return key ? { ...page, offset: 0, after: key, rowsBefore } : { ...page, ...toOffset('cursor', rowsBefore) }
 }
 
-/** The fields of a page that begins after a number of rows. */
+/** The fields of a page that begins after the first `rows` rows. */
 export const toOffset = (field: string, rows: number): Pick<Page, 'offset' | 'rowsBefore' | 'tooDeepField'> => ({
   offset: Math.min(rows, MAX_OFFSET),
   rowsBefore: rows,
   tooDeepField: rows > MAX_OFFSET ? field : undefined,
 })
 
-/** Throws a 422 for a page that only a cursor can reach. A page past the end is empty instead. */
+/**
+ * Throws a 422 for a page that only a cursor can reach. Does not throw for a page past the end of the list, which is
+ * empty.
+ */
 export function requireReachable(
   { tooDeepField, rowsBefore }: Pick<Page, 'tooDeepField' | 'rowsBefore'>,
   total: number,
@@ -177,7 +186,7 @@ export function requireReachable(
   ])
 }
 
-/** Throws a 422 when a parameter is combined with `name`, which would specify the same thing. */
+/** Throws a 422 when `name` is combined with one of the `others`, which would specify the same thing. */
 export function refuseTogether(
   name: string,
   query: Readonly<Record<string, unknown>>,

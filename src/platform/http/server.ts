@@ -1,8 +1,8 @@
 /**
- * @module The HTTP server: everything that happens to a request before and after its handler. First request id, API key
- * and body size; then, with the route known, its scope, body and checks. Browsers may use a session instead of a key; a
- * key takes precedence. Since a body may arrive slowly, access is checked again once it is complete. Features are
- * Elysia plugins and implement none of this. Knows nothing of email.
+ * @module The HTTP server: everything that happens to a request before and after its handler. First come request id,
+ * API key and body size; once the route is known, its scope, its body and the checks that it declares. Browsers may
+ * use a session instead of a key; a key takes precedence. Since a body may arrive slowly, access is checked again
+ * once the body is complete. Features are Elysia plugins and implement none of this. Knows nothing of email.
  */
 import { type AnyElysia, Elysia, ElysiaCustomStatusResponse } from 'elysia'
 import type { Clock } from '../clock.ts'
@@ -48,9 +48,9 @@ export interface HttpServerOptions<Actor> {
      * handler is still running; see `liftTimeLimit`.
      */
     readonly requestTimeoutSeconds: number
-    /** Replaces the 15 seconds that Bun waits after `requestTimeoutSeconds`. */
+    /** Overrides the 15 seconds that Bun waits after `requestTimeoutSeconds`. */
     readonly handlerGraceSeconds?: number
-    /** Whether clients use https: then responses tell browsers to use nothing else (RFC 6797). */
+    /** Whether clients use https. If so, responses tell browsers to use nothing else (RFC 6797). */
     readonly isHttps?: boolean
   }
   readonly log: HttpLog
@@ -60,7 +60,7 @@ export interface HttpServerOptions<Actor> {
   /** The actor of an API key; undefined when the key is unknown. */
   readonly authenticate: (key: string, clientIp: () => string) => Actor | undefined | Promise<Actor | undefined>
   readonly hasScope: (actor: Actor, scope: string) => boolean
-  /** Default: the cost of requests is not limited. */
+  /** Default: the work that requests cause is not limited. */
   readonly fairness?: Fairness<Actor>
   /** Default: no sessions, only keys. */
   readonly sessions?: SessionGate<Actor>
@@ -70,36 +70,36 @@ export interface HttpServerOptions<Actor> {
 
 /** Limits the work that one account's requests may cause. */
 export interface Fairness<Actor> {
-  /** Runs the work of large bodies and lists in turns, so that accounts share the event loop fairly. */
+  /** Runs the work of large bodies and lists in turns, so that accounts get equal shares of the event loop. */
   readonly turns: Pick<FairScheduler, 'run' | 'resume' | 'waitForTurn'>
   /** The owner under which an actor's work is queued. */
   readonly ownerOf: (actor: Actor) => Owner
   /** Takes units of work from the actor's budget; throws a 429 when it is used up. */
   readonly spendWork: (actor: Actor, units: number) => void
-  /** Takes units for work already done; a deficit counts at the next request. */
+  /** Takes units for work that is already done; a deficit counts at the next request. */
   readonly chargeWork: (actor: Actor, units: number) => void
 }
 
-/** Bytes of body per unit of work; a row is a unit as well. */
+/** Bytes of body per unit of work. A row of a response costs one unit. */
 const BYTES_PER_WORK_UNIT = 4 * KiB
 
 export interface HttpServer {
   /** Handles a request without a socket. */
   fetch(request: Request): Promise<Response>
-  /** Binds and serves; port 0 chooses one. */
+  /** Binds and serves; with port 0, the system chooses the port. */
   listen(hostname: string, port: number): { readonly hostname: string; readonly port: number }
   /** Stops accepting, lets running requests finish for up to `graceMs`, then closes the remaining connections. */
   stop(graceMs?: number): Promise<void>
 }
 
 /**
- * Extra time beyond the body's, so that our own error is sent before Bun closes the connection, and handlers have time
- * after a slow body.
+ * Extra time after the time limit of the body, so that our own error is sent before Bun closes the connection, and
+ * handlers have time after a slow body.
  */
 const HANDLER_GRACE_SECONDS = 15
 /** Bun stores `idleTimeout` in a byte. */
 const MAX_IDLE_SECONDS = 255
-/** A year. Without subdomains, which may be other services. */
+/** Makes browsers use only https for a year. This does not include subdomains, which may be other services. */
 const STRICT_TRANSPORT = 'max-age=31536000'
 const DEFAULT_STOP_GRACE_MS = 10_000
 
@@ -177,8 +177,8 @@ export class BunHttpServer<Actor> implements HttpServer {
       port,
       development: false,
       reusePort: false,
-      // Counts from the start of a request, and bytes of its body do not extend it, so it also ends trickling bodies.
-      // Headers always have 10 seconds (measured in Bun 1.4.5).
+      // This limit counts from the start of a request, and bytes of the body do not extend it, so it also ends bodies
+      // that arrive in a trickle. Headers always have 10 seconds (measured in Bun 1.4.5).
       idleTimeout: this.#idleSeconds,
       // Bun's own 413 has no body, so our limit must apply first.
       maxRequestBodySize: Number.MAX_SAFE_INTEGER,
@@ -204,7 +204,7 @@ function addStrictTransport(response: Response): Response {
 }
 
 /**
- * Copies a request with another URL and passes its body on: when a request is copied directly, Bun 1.4.5 keeps the
+ * Copies a request with another URL and passes its body on. Copying the request itself would make Bun 1.4.5 keep the
  * whole body for the original, however the copy is read.
  */
 const copyRequestTo = (url: string, request: Request): Request =>
@@ -236,7 +236,7 @@ function pathOf(url: string): string {
   return query === -1 ? url.slice(start) : url.slice(start, query)
 }
 
-/** The parts of a routed request, as Elysia parsed them. */
+/** The parts of a routed request, as parsed by Elysia. */
 interface RoutedRequest {
   readonly request: Request
   readonly route: string
@@ -265,8 +265,8 @@ class RequestPipeline<Actor> {
       handler: { standardHostname: false },
       allowUnsafeValidationDetails: true,
     })
-      // Elysia must not read bodies: `transform` reads them within its limits. The type of `on` lacks this documented
-      // value.
+      // Keeps Elysia from reading bodies: `transform` reads them within its limits. The type of `on` lacks this
+      // documented value.
       .on({ as: 'global' }, 'parse', [{ fn: 'none' }] as never)
       .onRequest(async ({ request, set }) => this.#begin(request, set.headers))
       .onTransform({ as: 'global' }, async (elysia) => {
@@ -307,7 +307,7 @@ class RequestPipeline<Actor> {
       const { sessions } = this.#options
       context.isSession = sessions !== undefined && !hasCredentials(request.headers)
       const found = authenticateRequest(this.#options, request, context)
-      // Awaiting a value that is not a promise would cost every request a tick.
+      // Awaited only if it is a promise: an `await` would otherwise cost every request a tick.
       const actor = found instanceof Promise ? await found : found
       if (actor === undefined) throw unauthorized()
       if (context.isSession && !isReadMethod(request.method)) sessions?.requireOwnPage(request, actor)
@@ -319,7 +319,7 @@ class RequestPipeline<Actor> {
     return undefined
   }
 
-  /** Checks a request by its route's rules, and reads its body if it can have one. */
+  /** Checks a request by its route's rules, and reads its body if its method allows one. */
   async #receive({ request, route, params, query }: RoutedRequest): Promise<{ readonly body: unknown } | undefined> {
     const context = requestContext(request)
     const rules = this.#table.rulesOf(request.method, route)
@@ -331,8 +331,8 @@ class RequestPipeline<Actor> {
     const { fairness } = this.#options
     const actor = context.actor as Actor | undefined
     // A repeated request must get its stored response even when the budget is used up. So a request with an idempotency
-    // key is charged only after its body was read. If the request is new, its handler rejects it when the budget is
-    // used up.
+    // key is charged only after its body was read; if the request turns out to be new and the budget is used up, its
+    // handler rejects it.
     if (fairness && actor !== undefined && !rules.takesIdempotencyKey) fairness.spendWork(actor, 1)
     const owner = fairness && actor !== undefined ? fairness.ownerOf(actor) : undefined
     if (!isReadMethod(request.method)) return { body: await this.#readBody(request, context, rules, owner) }
@@ -363,11 +363,11 @@ class RequestPipeline<Actor> {
     const { value, sizeBytes, reservation } = await this.#bodies.read(request, sender, rules.bodyFormat, runFairly)
     context.reservation = reservation
     const bodyUnits = sizeBytes / BYTES_PER_WORK_UNIT
-    // Requests with an idempotency key, which were not charged before, are charged now.
+    // Requests with an idempotency key are charged here, because they were not charged before.
     if (context.actor !== undefined)
       fairness?.chargeWork(context.actor as Actor, rules.takesIdempotencyKey ? bodyUnits + 1 : bodyUnits)
     if (rules.requiredScopes !== undefined) {
-      // While the body arrived, the key may have been deleted, or the user removed or given another role.
+      // While the body arrived, the key may have been deleted, the user removed, or the user's role changed.
       const found = authenticateRequest(this.#options, request, context)
       const actor = found instanceof Promise ? await found : found
       if (actor === undefined) throw unauthorized()
@@ -380,7 +380,10 @@ class RequestPipeline<Actor> {
     return body
   }
 
-  /** Charges for the rows of a response and filters it by its schema; undefined: the response is sent unchanged. */
+  /**
+   * Charges for the rows of a response, and filters the response by its schema. Returns undefined when the response is
+   * sent unchanged.
+   */
   #finish(request: Request, route: string, responseValue: unknown, status: unknown): unknown {
     const context = requestContext(request)
     context?.reservation?.release()
@@ -411,8 +414,8 @@ class RequestPipeline<Actor> {
 }
 
 /**
- * Runs the pieces of work for one body. Only the first may be refused for overload: later ones would leave it half
- * done.
+ * Runs the pieces of work for one body. Only the first piece may be refused for overload: refusing a later one would
+ * leave the work half done.
  */
 function createFairRunner(turns: Fairness<unknown>['turns'], owner: Owner): FairRunner {
   let isBegun = false
@@ -456,13 +459,13 @@ function throwIfInvalid(details: Parameters<typeof invalidFields>[0] | undefined
 }
 
 /**
- * Elysia passes null for a path segment that is not UTF-8, despite its types. Replaces it by an empty text, which no
- * segment can be, so it matches nothing.
+ * Elysia passes null for a path segment that is not UTF-8, despite its types. Replaces null by an empty text, which
+ * matches nothing, because no segment is empty.
  */
 function fillUndecodedParams(params: Record<string, string | null | undefined>): void {
   for (const name in params) if (params[name] === null) params[name] = ''
 }
 
-/** What clients send when there is nothing to send: no body, `null`, or `[]` from PHP. */
+/** Bodies that clients send when there is nothing to send: no body, `null`, or `[]` from PHP. */
 const isEmptyBody = (value: unknown): boolean =>
   value === undefined || value === null || (Array.isArray(value) && value.length === 0)

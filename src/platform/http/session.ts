@@ -1,22 +1,23 @@
 /**
- * @module The HTTP part of browser sessions: the cookie, and the check that a request with it comes from our own page
- * (OWASP: synchroniser token and origin check). Knows no users; `app` passes in the code that maps sessions to users.
+ * @module The HTTP part of browser sessions: the cookie, and the check that a request with this cookie comes from our
+ * own page (OWASP: synchroniser token and origin check). Knows no users; `app` passes in the code that maps sessions
+ * to users.
  */
 import { AppError } from '../errors.ts'
 
 export const SESSION_COOKIE = 'tassis_session'
 export const CSRF_HEADER = 'x-csrf-token'
 const MAX_TOKEN_LENGTH = 200
-/** Limit for the whole header: most proxies reject longer ones. */
+/** Limit for the whole header: most proxies reject longer headers. */
 const MAX_COOKIE_HEADER_LENGTH = 8192
 
 /** Lets the server accept a cookie for a user. */
 export interface SessionGate<Actor> {
-  /** The user whom the request's cookie signs in; undefined when it signs in nobody. */
+  /** The user whom the request's cookie signs in; undefined when the cookie signs in nobody. */
   actorOf(request: Request, clientIp: () => string): Actor | undefined
-  /** Throws 403 `csrf_failed` unless the request has its session's token and comes from our own page. */
+  /** Throws 403 `csrf_failed` unless the request has the token of its session and comes from our own page. */
   requireOwnPage(request: Request, actor: Actor): void
-  /** The error for a route that needs a signed-in user; undefined when the actor is one. */
+  /** The error for a route that needs a signed-in user; undefined when the actor is a signed-in user. */
   sessionRefusal(actor: Actor): AppError | undefined
   /** The error for a user who is not an owner, on a route for owners; undefined for an owner and for a key. */
   ownerRefusal(actor: Actor): AppError | undefined
@@ -33,8 +34,8 @@ export interface CookieOptions {
 const cookieName = ({ isSecure }: CookieOptions): string => (isSecure ? `__Host-${SESSION_COOKIE}` : SESSION_COOKIE)
 
 /**
- * The token in the cookie; undefined when there is none or more than one, since then another host has set one. Throws
- * 431 when the Cookie header is too long to parse.
+ * The token in the cookie. Undefined when there is no such cookie, or more than one, which means that another host has
+ * set one of them. Throws 431 when the Cookie header is too long to parse.
  */
 export function readSessionToken(headers: Headers, options: CookieOptions): string | undefined {
   const header = headers.get('cookie') ?? ''
@@ -57,8 +58,9 @@ const cookieTooLong = (): AppError =>
   )
 
 /**
- * Trims blanks. RFC 6265 allows only space and tab: if other blanks were trimmed, a cookie whose name begins with one
- * would be taken for ours, although browsers do not protect its prefix.
+ * Trims blanks. RFC 6265 allows only space and tab. If other blanks were trimmed, a cookie whose name begins with such
+ * a blank would be taken for ours, and browsers let any host set it: they protect our prefix only at the start of a
+ * name.
  */
 function trimBlanks(pair: string): string {
   let start = 0
@@ -85,8 +87,8 @@ const csrfFailed = (): AppError =>
   )
 
 /**
- * Throws 403 when a browser reports that the request comes from another site's page. Other programs report nothing, and
- * pass.
+ * Throws 403 when a browser reports that the request comes from another site's page. Programs other than browsers
+ * report nothing, so their requests pass.
  * @param publicUrl URL under which browsers reach this service; the requested host name is accepted as well
  */
 export function requireOwnOrigin(headers: Headers, publicUrl: string): void {

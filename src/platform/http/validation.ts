@@ -1,7 +1,7 @@
 /**
  * @module Checks values against TypeBox schemas and describes errors in plain words. Elysia's own validation is not
- * used: its error copies the whole value into the message, so a body of 35 MB would be an attack. Never changes or
- * echoes a value.
+ * used: its error copies the whole value into the message, so an invalid body of 35 MB would be an attack. Never
+ * changes or echoes a value.
  */
 import type { TSchema } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
@@ -12,11 +12,11 @@ import { AppError, type ErrorDetail } from '../errors.ts'
 export type Check = (value: unknown) => readonly ErrorDetail[]
 
 export const MAX_DETAILS = 20
-/** Several errors can concern one field; this many are read before the search for further fields ends. */
+/** Several errors can concern the same field. The search for further fields ends after this many errors. */
 const MAX_ERRORS_READ = 200
 const MAX_FIELD_LENGTH = 128
 
-/** Compiles at the first use, so that the start does not compile a hundred schemas. */
+/** The schema is compiled at the first use, so that the start does not compile a hundred schemas. */
 export function createCheck(schema: TSchema, rootName: string): Check {
   let compiled: ReturnType<typeof TypeCompiler.Compile> | undefined
   return (value) => {
@@ -40,7 +40,7 @@ function collectDetails(errors: Iterable<ValueError>, rootName: string): ErrorDe
   for (const error of errors) {
     for (const leaf of findLeafErrors(error)) {
       const field = toFieldName(leaf.path, rootName)
-      // A missing property is reported twice: as missing, then as of the wrong type.
+      // A missing property has two errors, as missing and then as of the wrong type; the first one counts.
       if (!details.has(field)) details.set(field, describeError(leaf))
       if (details.size >= MAX_DETAILS) break
     }
@@ -50,8 +50,8 @@ function collectDetails(errors: Iterable<ValueError>, rootName: string): ErrorDe
 }
 
 /**
- * A union fails as a whole. If one variant has the value's type, its errors say more, unless the union has its own
- * error text.
+ * TypeBox reports one error for a union as a whole. The errors of the variant that has the value's type say more, so
+ * they replace it, unless the union has its own error text.
  */
 function* findLeafErrors(error: ValueError): Generator<ValueError> {
   const { type, value, schema } = error

@@ -1,7 +1,7 @@
 /** @module The delay after consecutive failures: doubles each time. Pure; never waits. */
 
 export interface BackoffDelays {
-  /** After the first failure. */
+  /** The delay after the first failure. */
   readonly minMs: number
   readonly maxMs: number
 }

@@ -1,6 +1,7 @@
 /**
- * @module Runs due work in a loop, one step at a time. The next step runs at the time that the last one returned, or
- * when the loop is woken. A step that throws is logged and retried later. Knows nothing about the work itself.
+ * @module Runs due work in a loop, one step at a time. The next step runs at the time that the last step returned, or
+ * earlier when the loop is woken. A step that throws is logged and retried later. Knows nothing about the work
+ * itself.
  */
 import type { Clock, Millis, Timer } from '../clock.ts'
 import { minutes, seconds } from '../units.ts'
@@ -15,10 +16,10 @@ export interface DueLoopOptions {
   /**
    * Does a limited part of the due work. Resolves with the time of the next step, which may be now, or with undefined
    * when there is nothing to do until the loop is woken.
-   * @param ending aborted when the loop ends; long steps check it
+   * @param ending aborted when the loop ends; a long step must check it
    */
   readonly step: (ending: AbortSignal) => Promise<Millis | undefined>
-  /** Called when the last step has ended; `stop` waits for it. */
+  /** `stop` calls this when the last step has ended, and waits until the call has ended too. */
   readonly onEnded?: () => unknown
 }
 
@@ -30,8 +31,8 @@ export interface DueLoop {
 }
 
 /**
- * Whether a stored due time has come. A time further ahead than any delay was stored while the clock was ahead, and
- * counts as due.
+ * Whether a stored due time has come. A time that is further ahead than any delay was stored while the clock was
+ * wrongly ahead, so it counts as due.
  * @param maxWaitMs the longest delay
  */
 export const isDue = (dueAt: Millis, now: Millis, maxWaitMs: number): boolean => dueAt <= now || dueAt > now + maxWaitMs
@@ -40,8 +41,8 @@ const MAX_SLEEP_MS = minutes(1)
 const FAILURE_RETRY_MS = seconds(5)
 
 /**
- * Calls `run` at a time, or within a minute if that is sooner: a wall clock that jumps, or a machine that slept, must
- * not delay it. So `run` checks the time itself.
+ * Calls `run` at a time, but no later than in a minute: a wall clock that jumps, or a machine that slept, must not
+ * delay `run` for longer. So `run` must check whether the time has come.
  */
 export const wakeAt = (clock: Pick<Clock, 'now' | 'after'>, at: Millis, run: () => void): Timer =>
   clock.after(Math.min(Math.max(at - clock.now(), 0), MAX_SLEEP_MS), run)
@@ -60,14 +61,14 @@ export function startDueLoop({ name, clock, log, wokenBy = [], step, onEnded }: 
     } catch (error) {
       if (!ending.signal.aborted) log.error({ err: error, loop: name }, 'a step failed; retrying')
       next = clock.now() + FAILURE_RETRY_MS
-      // A wake during a failing step must not make the loop spin.
+      // Otherwise a wake-up during a failing step would make the loop spin.
       isWoken = false
     }
     running = undefined
     if (ending.signal.aborted) return
     if (isWoken) return begin()
     if (next === undefined) return
-    // A step that is due immediately still yields to other work.
+    // A step that is due immediately still lets other work run first.
     if (next <= clock.now()) setImmediate(begin)
     else timer = wakeAt(clock, next, begin)
   }

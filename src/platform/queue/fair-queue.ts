@@ -1,25 +1,28 @@
 /**
  * @module A fair queue: the owner (an account, a network) that has used least is next, so an owner with much work
  * delays only itself. Start-time fair queuing (Goyal, Vin, Cheng 1996): each owner has a virtual start time, which
- * grows by the cost of its items; a new owner starts at the virtual time of the last item taken out. An owner may have
- * several shares (a network and an account): its use counts for each, and the share with the most use decides. Never
- * runs anything and reads no clock.
+ * grows by the cost of the owner's items; a new owner starts at the virtual time of the last item taken out. An owner
+ * may have several shares (a network and an account): the owner's use counts for each of them, and the share with the
+ * most use decides. Never runs anything and reads no clock.
  */
 
 export type Owner = string | number
 
 export interface FairQueueLimits {
   /**
-   * Limit for items of all owners. At the limit, an item of an owner with fewer items evicts the newest item of the
-   * owner with the most.
+   * Limit for the number of waiting items of all owners. At the limit, a new item evicts the newest item of the owner
+   * with the most items, if the new item's owner has fewer.
    */
   readonly maxWaiting?: number
-  /** Limit for items of one owner. */
+  /** Limit for the number of waiting items of one owner. */
   readonly maxPerOwner?: number
 }
 
 export interface FairQueueOptions extends FairQueueLimits {
-  /** The shares that an owner's use counts for; default: one of its own. Must always return the same for an owner. */
+  /**
+   * Returns the shares that an owner's use counts for; must always return the same shares for an owner. Default: a
+   * share of the owner's own.
+   */
   readonly sharesOf?: (owner: Owner) => readonly Owner[]
 }
 
@@ -68,7 +71,7 @@ export class FairQueue<T> {
   /** Items that count towards the limits. */
   #limited = 0
 
-  /** @param onEvicted called with an item evicted for an owner with fewer items */
+  /** @param onEvicted called with each item that is evicted to admit an item of an owner with fewer items */
   constructor(options: FairQueueOptions = {}, onEvicted: (item: T) => void = () => undefined) {
     const { sharesOf = (owner) => [owner], ...limits } = options
     this.#limits = { maxWaiting: Number.POSITIVE_INFINITY, maxPerOwner: Number.POSITIVE_INFINITY, ...limits }
@@ -96,11 +99,11 @@ export class FairQueue<T> {
   }
 
   /**
-   * Adds an item behind its owner's others. Returns false, and adds nothing, when a limit is reached and no item can be
-   * evicted.
-   * @param cost in any unit, the same for all items; `charge` adds a cost that is known only afterwards
-   * @param options.isLimited false: exempt from limits and eviction, because it continues work that the limits have
-   * admitted
+   * Adds an item behind the other items of its owner. Returns false, and adds nothing, when a limit is reached and no
+   * item can be evicted.
+   * @param cost in any unit, the same unit for all items; `charge` adds a cost that is known only afterwards
+   * @param options.isLimited false: exempt from limits and eviction, because the item continues work that was admitted
+   * within the limits
    */
   push(owner: Owner, item: T, cost = 1, { isLimited = true }: { readonly isLimited?: boolean } = {}): boolean {
     const count = this.#owners.get(owner)?.limited ?? 0
@@ -118,8 +121,8 @@ export class FairQueue<T> {
   }
 
   /**
-   * The next item, without taking it out; undefined when none waits.
-   * @param isServable skips owners that cannot be served now; they keep their turn
+   * The next item, without taking it out; undefined when no servable item waits.
+   * @param isServable returns false for owners that cannot be served now; these are skipped and keep their turn
    */
   peek(isServable: (owner: Owner) => boolean = () => true): T | undefined {
     return this.#next(isServable)?.state.waiting[0]?.item
@@ -132,7 +135,7 @@ export class FairQueue<T> {
     if (!next || !dequeued) return undefined
     const { owner, state, start } = next
     this.#virtualTime = Math.max(this.#virtualTime, start)
-    // The shares that did not decide the order move up to the one that did, so that they accumulate no credit.
+    // The other shares move up to the start of the share that decided the order, so that they accumulate no credit.
     for (const share of state.shares) share.start = Math.max(share.start, start) + dequeued.cost
     this.#uncount(state, dequeued)
     // Moves the owner behind others with the same start.
@@ -142,7 +145,7 @@ export class FairQueue<T> {
     return { owner, item: dequeued.item, cost: dequeued.cost }
   }
 
-  /** Puts an item back in front of its owner's others, for another turn; limits do not apply. */
+  /** Puts an item back in front of the other items of its owner, for another turn; limits do not apply. */
   putBack({ owner, item, cost }: DequeuedItem<T>): void {
     const state = this.#ensureOwner(owner)
     for (const share of state.shares) {
@@ -164,15 +167,17 @@ export class FairQueue<T> {
   }
 
   /**
-   * Adds to an owner's use; a negative cost reduces it. Counts only while items wait: an owner is not charged for use
-   * that delayed no one.
+   * Adds to an owner's use; a negative cost reduces the use. Does nothing while no items wait: an owner is not charged
+   * for use that delayed no one.
    */
   charge(owner: Owner, cost: number): void {
     if (this.#size === 0) return
     for (const name of this.#sharesOf(owner)) this.#ensureShare(name).start += cost
   }
 
-  /** Removes all items for which `isSelected` is true, in the order of their owners; the owners' use stays counted. */
+  /**
+   * Removes all items for which `isSelected` is true, and returns them grouped by owner. The owners' use stays counted.
+   */
   remove(isSelected: (item: T, owner: Owner) => boolean): T[] {
     const removed: T[] = []
     for (const [owner, state] of this.#owners) {
@@ -190,7 +195,7 @@ export class FairQueue<T> {
     return removed
   }
 
-  /** Returns an owner's state, created if missing. */
+  /** Returns an owner's state, which is created if missing. */
   #ensureOwner(owner: Owner): OwnerState<T> {
     let state = this.#owners.get(owner)
     if (!state) {
@@ -200,7 +205,10 @@ export class FairQueue<T> {
     return state
   }
 
-  /** Returns a share, created if missing; an idle one starts no earlier than the current virtual time. */
+  /**
+   * Returns a share, which is created if missing. A share without waiting items starts no earlier than the current
+   * virtual time.
+   */
   #ensureShare(name: Owner): Share {
     let share = this.#shares.get(name)
     if (!share) {
@@ -223,7 +231,10 @@ export class FairQueue<T> {
     }
   }
 
-  /** Evicts the newest item of the owner with the most, unless that has no more than the newcomer would have. */
+  /**
+   * Evicts the newest item of the owner with the most items, if that owner has more than `count` + 1 items. Otherwise
+   * evicts nothing and returns false.
+   */
   #evictFor(count: number): boolean {
     let largest: OwnerState<T> | undefined
     for (const state of this.#owners.values()) if (state.limited > (largest?.limited ?? 0)) largest = state
@@ -258,5 +269,5 @@ const sumUse = <T>({ shares }: OwnerState<T>): number => {
   return sum
 }
 
-/** Maximum number of shares without items whose use is kept. */
+/** Maximum number of shares; above it, shares without waiting items are deleted and their use is forgotten. */
 const MAX_IDLE_SHARES = 10_000

@@ -1,7 +1,7 @@
 /**
  * @module Schedules work fairly by time used: `FairScheduler` runs pieces of synchronous work on the event loop,
- * `FairPool` runs asynchronous work. Both serve owners (accounts, networks) in turn and measure the time of each piece.
- * They know nothing about the work itself.
+ * `FairPool` runs asynchronous work. Both serve owners (accounts, networks) in turn and measure the time of each
+ * piece or task. Neither knows anything about the work itself.
  */
 import type { Clock } from '../clock.ts'
 import { FairQueue, type FairQueueLimits, type Owner } from './fair-queue.ts'
@@ -13,7 +13,10 @@ interface Piece {
   /** Runs the piece; true when it has ended. */
   readonly run: () => boolean
   readonly refuse: () => void
-  /** Whether the code that continues after this piece may use the rest of the tick. */
+  /**
+   * Whether no further piece runs in this tick, so that the code that waits for this piece can use the rest of the
+   * tick.
+   */
   readonly endsTick: boolean
 }
 
@@ -32,7 +35,7 @@ export class FairScheduler {
   readonly #overload: () => Error
   readonly #queue: FairQueue<Piece>
   #isScheduled = false
-  /** The owner whose code got the rest of the last tick, and since when. */
+  /** The owner whose code got the rest of the last tick, and the time at which it did. */
   #lastTurn: { readonly owner: Owner; readonly atMs: number } | undefined
 
   constructor({ clock, overload, ...limits }: FairSchedulerOptions) {
@@ -59,15 +62,18 @@ export class FairScheduler {
     return this.#add(owner, steps, { isNew: true })
   }
 
-  /** Like `run`, for work that has begun: its further pieces are never refused, which would leave it half done. */
+  /**
+   * Like `run`, for work that has begun: its further pieces are never refused, because a refusal would leave the work
+   * half done.
+   */
   resume<T>(owner: Owner, piece: () => T): Promise<T> {
     return this.#add(owner, toSingleStep(piece), { isNew: false })
   }
 
   /**
-   * Calls `step` with every item; each piece takes as many items as fit into its time.
-   * @param options.together wraps the steps of a piece, such as in a snapshot
-   * @param options.isNew false: work that has begun, which is never refused
+   * Calls `step` with every item; each piece of work takes as many items as fit into its time.
+   * @param options.together called with each piece, to run its steps within something, such as a snapshot
+   * @param options.isNew false: the items continue work that has begun, so no piece is refused
    */
   async forEach<T>(
     owner: Owner,
@@ -104,8 +110,8 @@ export class FairScheduler {
 
   /**
    * Resolves when the owner's turn comes, and leaves the rest of the tick to the caller: for work that cannot be passed
-   * as a piece. Its time is measured until the next tick.
-   * @param options.isNew false: work that has begun, which is never refused
+   * as a piece. The time from then until the next tick counts as the owner's use.
+   * @param options.isNew false: the caller continues work that has begun, so it is never refused
    */
   waitForTurn(owner: Owner, { isNew = true }: { readonly isNew?: boolean } = {}): Promise<void> {
     return this.#add(

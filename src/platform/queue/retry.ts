@@ -1,6 +1,6 @@
 /**
  * @module Retries after a delay: `retry` repeats a single operation; `StorageRetries` repeats writes that must not be
- * lost, and whose callers begin no further work while the storage refuses them. Callers classify the errors.
+ * lost. While the storage refuses such writes, their callers begin no further work. Callers classify the errors.
  */
 import type { Clock } from '../clock.ts'
 import { seconds } from '../units.ts'
@@ -28,8 +28,8 @@ export async function retry<T>(attempt: () => T | Promise<T>, { clock, delayMs, 
 }
 
 /**
- * How to handle a failed write. `storage`: retry it, and count it as refused. `own`: the write itself failed; retry it
- * without counting. `given-up`: do not retry it.
+ * How to handle a failed write. `storage`: the storage refused the write; retry it, and count it as refused. `own`: the
+ * write itself failed; retry it without counting it. `given-up`: do not retry it.
  */
 export type WriteFailure = 'storage' | 'own' | 'given-up'
 
@@ -38,7 +38,7 @@ export class StorageRetries {
   readonly #onRecovered: () => void
   #refusedCount = 0
 
-  /** @param onRecovered called when the last refused write is stored or given up */
+  /** @param onRecovered called when the last refused write has been stored or given up */
   constructor(clock: Pick<Clock, 'sleep'>, onRecovered: () => void = () => undefined) {
     this.#clock = clock
     this.#onRecovered = onRecovered
@@ -49,7 +49,7 @@ export class StorageRetries {
     return this.#refusedCount
   }
 
-  /** Retries a write until it is stored; undefined: it was given up. */
+  /** Retries a write until it is stored, and resolves with its result; undefined when the write was given up. */
   async store<T>(
     write: () => Promise<T>,
     judge: (error: unknown, failures: number) => WriteFailure,

@@ -1,6 +1,6 @@
 /**
- * @module A round-robin queue of owners (accounts): one item per turn, whatever it costs, for items of equal cost or
- * whose cost is counted elsewhere. Each step takes constant time, however many items wait.
+ * @module A round-robin queue of owners (accounts): each turn takes one item, whatever the item costs. For items that
+ * cost the same or whose cost is counted elsewhere. Each step takes constant time, however many items wait.
  */
 
 interface DequeuedItem<T> {
@@ -31,8 +31,8 @@ export class RoundRobin<T> {
   }
 
   /**
-   * Adds an item behind its owner's others; an owner without items goes behind all others. False: the item already
-   * waits.
+   * Adds an item behind the other items of its owner; an owner without items goes behind all others. Returns false when
+   * the item already waits.
    */
   add(owner: number, item: T): boolean {
     if (this.#ownerOf.has(item)) return false
@@ -43,7 +43,7 @@ export class RoundRobin<T> {
     return true
   }
 
-  /** Removes an item. Returns its owner; undefined: it does not wait. */
+  /** Removes an item and returns its owner; undefined when the item does not wait. */
   delete(item: T): number | undefined {
     const owner = this.#ownerOf.get(item)
     if (owner === undefined) return undefined
@@ -56,7 +56,7 @@ export class RoundRobin<T> {
 
   /**
    * Takes out the first item of the owner whose turn it is.
-   * @param isServable skips owners that cannot be served now; they keep their turn
+   * @param isServable returns false for owners that cannot be served now; these are skipped and keep their turn
    */
   shift(isServable: (owner: number) => boolean = () => true): DequeuedItem<T> | undefined {
     for (const [owner, items] of this.#itemsOf) {

@@ -17,7 +17,7 @@ export class SerialQueue<K> {
     return this.#queues.get(owner)?.count ?? 0
   }
 
-  /** Runs a task once all earlier ones of its owner have ended, successfully or not; settles as the task does. */
+  /** Runs a task once all earlier tasks of its owner have ended, successfully or not; settles as the task does. */
   async run<T>(owner: K, task: () => Promise<T>): Promise<T> {
     const queue = this.#queues.get(owner) ?? { last: Promise.resolve(), count: 0 }
     this.#queues.set(owner, queue)

@@ -1,11 +1,11 @@
-/** @module Limits how many tasks run concurrently; the others wait in order of arrival. */
+/** @module Limits how many tasks run concurrently; further tasks wait in order of arrival. */
 export class Slots {
   readonly #max: number
   readonly #maxWaiting: number
   #inUse = 0
   readonly #waiting = new Set<() => void>()
 
-  /** @param maxWaiting when this many tasks wait, further ones are not run */
+  /** @param maxWaiting when this many tasks wait, further tasks are not run */
   constructor(max: number, maxWaiting = Number.POSITIVE_INFINITY) {
     this.#max = max
     this.#maxWaiting = maxWaiting
@@ -16,8 +16,8 @@ export class Slots {
   }
 
   /**
-   * Runs a task once a slot is free. Resolves with undefined, without running it, when `signal` is aborted first or too
-   * many tasks wait.
+   * Runs a task once a slot is free. Resolves with undefined, without running the task, when `signal` is aborted first
+   * or too many tasks wait.
    */
   async run<T>(signal: AbortSignal, task: () => Promise<T>): Promise<T | undefined> {
     if (!(await this.#acquire(signal))) return undefined

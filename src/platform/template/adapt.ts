@@ -3,9 +3,10 @@
  * stay where they are.
  *
  * Minijinja lets a missing variable pass through filters, comparisons, `~` and `not`, so `Dear {{ name|title }}` would
- * greet no one; and its errors do not name the variable. A guard around each variable fixes both. Variables are guarded
- * only in forms such as `user.name`, `items[0].price` or `prices[code]`; calls, slices and very long expressions stay
- * as they are. Some filters are rewritten too, because Jinja gives them arguments that minijinja does not know.
+ * greet no one; and its errors do not name the variable. A guard around each variable solves both problems. Variables
+ * are guarded only in forms such as `user.name`, `items[0].price` or `prices[code]`; calls, slices and very long
+ * expressions stay as they are. Some filters are rewritten too, because Jinja gives them arguments that minijinja does
+ * not know.
  */
 import type { Charge } from './filter-arguments.ts'
 import { findPaths, findTags, type Path, type Tag, type Token } from './scan.ts'
@@ -20,16 +21,19 @@ export interface AdaptedSource {
 }
 
 export interface AdaptOptions {
-  /** Whether to guard all variables, to find the missing one. Otherwise only where minijinja would let it pass. */
+  /**
+   * Whether to guard all variables, to find the missing one. If not, variables are guarded only where minijinja would
+   * ignore that they are missing.
+   */
   readonly guardsAll: boolean
-  /** Charges units of work for reading. */
+  /** Charges units of work for reading the template. */
   readonly charge: Charge
 }
 
-/** Units per token and per tag. Each character written costs one unit more. */
+/** Units per token and per tag. Each character written costs one more unit. */
 const TOKEN_UNITS = 40
 
-/** A longer tag or path is an attack, and is left unchanged. */
+/** A longer tag or path must come from an attack, and is left unchanged. */
 const MAX_TOKENS_PER_TAG = 2000
 const MAX_NAMES_PER_PATH = 50
 const MAX_PATH_LENGTH = 1024
@@ -83,8 +87,8 @@ export function adaptSource(source: string, { guardsAll: isForAll, charge }: Ada
 }
 
 /**
- * Index of the first token from which a statement reads variables. Past the last token if the statement reads no
- * variables that are checked.
+ * Index of the first token from which a statement reads variables. If the statement reads no variables that must be
+ * guarded, this is past the last token.
  */
 function findExpressionStart({ type, tokens }: Tag): number {
   if (type === 'print') return 0
@@ -121,7 +125,7 @@ const isMissingTolerated = (tokens: readonly Token[], { first, after }: Path): b
 
 /**
  * Lists the prefixes of a path and the variables in its brackets: `a`, `a.b` and `a.b[0]` for `a.b[0]`; `a`, `b` and
- * `a[b]` for `a[b]`; nothing for a path with a line break.
+ * `a[b]` for `a[b]`. A path with a line break has none.
  */
 function listPrefixes(tokens: readonly Token[]): readonly string[] {
   const names: string[] = []
@@ -151,8 +155,8 @@ interface FilterRewrite {
 const FILTER_REWRITES: ReadonlyMap<string, FilterRewrite> = new Map<string, FilterRewrite>([
   // Our filter returns text in which the values are escaped, so `safe` keeps minijinja from escaping it again.
   ['xmlattr', { name: 'xmlattr', followedBy: 'safe' }],
-  // Our filters return text, because minijinja would take a whole number for an integer; its own `float` converts the
-  // text.
+  // Our filters return text, because minijinja would take a whole number for an integer; minijinja's own `float`
+  // converts the text.
   ['float', { name: '__float', followedBy: 'float' }],
   ['round', { name: '__round', followedBy: 'float', applies: (args) => args.some(({ type }) => type === 'string') }],
 ])
@@ -166,7 +170,7 @@ function createFilterEdits({ tokens }: Tag, charge: Charge): readonly Edit[] {
     if (!change && !ATTRIBUTE_FILTERS.has(token.text)) continue
     const last = findArgumentsEnd(tokens, index)
     const args = tokens.slice(index + 1, last + 1)
-    // Charged for each filter: nested arguments are read again for each filter around them.
+    // Charged for each filter, because nested arguments are read again for each filter around them.
     charge(args.length)
     if (change && change.applies?.(args) !== false) {
       const end = tokens[last]?.end ?? token.end

@@ -18,7 +18,7 @@ const MONTHS = [
 ]
 const WEEKDAYS = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday']
 
-/** Smaller numbers are seconds since the epoch, up to the year 5138; others are milliseconds. */
+/** Numbers below this are seconds since the epoch, up to the year 5138; larger numbers are milliseconds. */
 const MAX_EPOCH_SECONDS = 1e11
 /** 0001-01-01 and 9999-12-31. */
 const FIRST_MS = -62_135_596_800_000
@@ -30,7 +30,7 @@ const ISO =
 interface Moment {
   /** Milliseconds since the epoch, UTC. */
   readonly at: number
-  /** Offset of the zone in which it was written. */
+  /** Offset of the zone in which the value was written. */
   readonly offsetMinutes: number
 }
 
@@ -43,7 +43,7 @@ export function formatDate(
 ): string {
   const moment = parseMoment(value)
   const offsetMinutes = zone === undefined ? moment.offsetMinutes : findOffset(zone, moment.at, zones)
-  // A date whose UTC fields are the local time in the zone.
+  // A date whose UTC fields hold the local time in the zone.
   const local = new Date(moment.at + offsetMinutes * 60_000)
   const padTwo = (number: number): string => String(number).padStart(2, '0')
   const hour12 = local.getUTCHours() % 12 || 12
@@ -102,7 +102,7 @@ function parseMoment(value: unknown): Moment {
   if (!fields) throw new FilterError('needs a date such as 2026-05-31 or 2026-05-31T10:00:00Z, or seconds since 1970')
   const part = (name: string): number => Number(fields[name] ?? 0)
   const local = new Date(0)
-  // Not Date.UTC, which moves the years up to 99 to another century.
+  // Date.UTC is not used, because it moves the years up to 99 to another century.
   local.setUTCFullYear(part('year'), part('month') - 1, part('day'))
   const isRealDay = local.getUTCMonth() === part('month') - 1 && local.getUTCDate() === part('day')
   if (!isRealDay || part('hour') > 23 || part('minute') > 59 || part('second') > 59)

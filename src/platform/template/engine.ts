@@ -1,8 +1,8 @@
 /**
  * @module Renders the parts of a message within limits, and describes errors in templates. Each template has its own
- * environment, so none can reference another. Runs in the render Worker. The same request always gives the same result,
- * whatever was rendered before: each render is limited by units of work, and one that lacked memory is repeated in a
- * fresh instance. (Existing memory content changes the units by less than a hundredth.)
+ * environment, so no template can reference another. Runs in the render Worker. The same request always gives the
+ * same result, whatever was rendered before: each render is limited by units of work, and a render that lacked memory
+ * is repeated in a fresh instance. (What the memory already contains changes the units by less than a hundredth.)
  */
 import { readFileSync } from 'node:fs'
 import wasmPath from 'minijinja-js/dist/web/minijinja_js_bg.wasm' with { type: 'file' }
@@ -41,7 +41,7 @@ import type { RenderedParts, RenderOutcome, TemplateFault, TemplatePart, Templat
 
 /** State that tests read. */
 export interface EngineState {
-  /** Units that all parts of the last render took. */
+  /** Units that all parts of the last render took together. */
   readonly unitsTaken: number
   readonly memoryBytes: number
   readonly compiledTemplates: number
@@ -62,7 +62,7 @@ const BYTES_PER_SOURCE_BYTE = 10
 interface CompiledTemplate {
   readonly environment: Environment
   readonly name: string
-  /** The guarded variables, by index. */
+  /** The guarded variables, by the index that their guards contain. */
   readonly variables: readonly string[]
   /** The source before it was adapted. */
   readonly source: string
@@ -71,7 +71,7 @@ interface CompiledTemplate {
   readonly sizeBytes: number
 }
 
-/** An instance and the templates compiled in it, least recently used first. */
+/** An instance of minijinja, and the templates compiled in it, the least recently used first. */
 interface Host {
   readonly instance: Minijinja
   readonly compiled: Map<string, CompiledTemplate>
@@ -79,12 +79,15 @@ interface Host {
   isFresh: boolean
 }
 
-/** Why a filter failed in the current render; minijinja learns only that it failed. */
+/**
+ * Why a filter failed in the current render. This is recorded here, because minijinja learns only that the filter
+ * failed.
+ */
 type FilterFailure =
   | { readonly type: 'missing'; readonly index: number }
   | { readonly type: 'filter'; readonly name: string; readonly problem: string }
 
-/** A value that minijinja rejects as a filter's result, with the line of the filter. */
+/** The value that a failed filter returns. Minijinja rejects it, with an error that has the line of the filter. */
 const NO_VALUE = Symbol('no value')
 
 /** Renders in an instance of minijinja, and replaces the instance when it is lost or large. */
@@ -95,7 +98,9 @@ export class Engine {
   #unitsTaken = 0
   readonly #filters: Filters
   readonly #charge = (units: number): void => this.#host.instance.charge(units)
-  /** Caches only names that exist: a tenant could use any number of unknown names. */
+  /**
+   * Names of filters and tests that exist. Unknown names are not cached, because a tenant could use any number of them.
+   */
   readonly #knownNames = { filter: new Set<string>(), test: new Set<string>() }
   readonly #known: KnownNames
 
@@ -200,7 +205,10 @@ export class Engine {
     environment.free()
   }
 
-  /** Compiles a template, with a work limit by its length. Throws a MinijinjaError or InstanceLostError. */
+  /**
+   * Compiles a template, with a work limit that depends on the template's length. Throws a MinijinjaError or
+   * InstanceLostError.
+   */
   #compile(part: TemplatePart, source: string, isForAll: boolean): CompiledTemplate {
     const name = part === 'html_body' ? 'template.html' : 'template.txt'
     const environment = this.#newEnvironment()
@@ -222,7 +230,8 @@ export class Engine {
       try {
         return add(adapted.source, adapted.variables)
       } catch (error) {
-        // Compiles the template as written: either the error is the author's, or the rewriting was wrong.
+        // Compiles the template as written: if that fails too, the error is the author's; if not, the rewriting was
+        // wrong.
         if (!(error instanceof MinijinjaError) || adapted.source === source) throw error
         return add(source, [])
       }
@@ -232,7 +241,7 @@ export class Engine {
     }
   }
 
-  /** Returns the compiled template, cached for the next time. */
+  /** Returns the compiled template, and caches it for the next time. */
   #getCompiled(part: TemplatePart, source: string): CompiledTemplate {
     const key = `${part === 'html_body' ? 'html' : 'text'} ${source}`
     const known = this.#host.compiled.get(key)
@@ -253,7 +262,9 @@ export class Engine {
     return made
   }
 
-  /** Runs work that may lose the instance; if it lacked memory in a used instance, it runs again in a fresh one. */
+  /**
+   * Runs work that may lose the instance. If the work lacked memory in a used instance, it runs again in a fresh one.
+   */
   #runInHost<T>(act: () => T): T {
     const wasFresh = this.#host.isFresh
     try {
@@ -300,7 +311,7 @@ export class Engine {
     } catch (error) {
       const fault = this.#toFault(error, part, source, variables)
       if (fault.kind !== 'undefined' || fault.variable !== undefined) return fault
-      // Renders again, with the remaining work, to find the name.
+      // Renders again, with the remaining work, to find the name of the variable.
       return this.#findMissingName(part, source, fault, run)
     }
   }
@@ -360,15 +371,15 @@ export class Engine {
     return answer
   }
 
-  /** WASM memory never shrinks. */
+  /** Needed because WASM memory never shrinks. */
   #replaceLargeHost(): void {
     if (this.#host.instance.memoryBytes() > MAX_RETAINED_MEMORY_BYTES) this.#host = this.#newHost()
   }
 }
 
 /**
- * Whether the output contains the result of a division by zero; false if the source or the data contain the same word,
- * because the output then probably has it from there.
+ * Whether the output contains the result of a division by zero. False if the same word is in the source or the data,
+ * because the word in the output then probably comes from there.
  */
 function hasNonNumber(rendered: string, source: string, dataJson: string): boolean {
   const [word] = /\bNaN\b|\binf\b/.exec(rendered) ?? []
@@ -408,11 +419,12 @@ function reviveWholeNumber(_: string, value: unknown, { source }: { readonly sou
 
 const ASCII_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/
 
-/** Smaller data is passed whole, without selecting variables. */
+/** Data smaller than this is passed whole; from larger data, variables are selected. */
 const SMALL_DATA_BYTES = 4 * KiB
 
 /**
- * Selects the variables that the template can mention: importing large data costs more than most templates do with it.
+ * Selects the variables that the template can mention, because importing large data costs more than most templates do
+ * with the data.
  */
 function selectVariables(
   compiled: CompiledTemplate,

@@ -19,7 +19,7 @@ export function createFaultAt(
   return { part, line, variable: undefined, kind, message: `${at}: ${truncate(problem, MAX_PROBLEM_LENGTH)}.` }
 }
 
-/** @param variable as written in the source, if known */
+/** @param variable the variable as written in the source, if known */
 export function missingFault(
   part: TemplatePart,
   line: number | undefined,
@@ -30,7 +30,7 @@ export function missingFault(
   return { ...createFaultAt(part, line, 'undefined', `${what} is missing in template_data`), variable: name }
 }
 
-/** A problem of a whole part. */
+/** A problem of a part as a whole. */
 const partFault = (part: TemplatePart, problem: string): TemplateFault => ({
   part,
   line: undefined,
@@ -53,7 +53,7 @@ export const divisionFault = (part: TemplatePart): TemplateFault => ({
 export const sourceFault = (part: TemplatePart, maxBytes: number): TemplateFault =>
   partFault(part, `is longer than ${maxBytes} bytes: make it shorter`)
 
-/** A problem of all parts. */
+/** A problem that concerns all parts. */
 export const dataFault = (kind: TemplateFault['kind'], message: string): TemplateFault => ({
   part: undefined,
   line: undefined,
@@ -63,12 +63,15 @@ export const dataFault = (kind: TemplateFault['kind'], message: string): Templat
 })
 
 export interface ParsedError {
-  /** Without the line number and the source excerpt. */
+  /** The message without the line number and the source excerpt. */
   readonly text: string
   readonly line: number | undefined
 }
 
-/** Such as `unknown filter: filter x is unknown (in template.html:2)`, sometimes followed by a source excerpt. */
+/**
+ * Matches messages such as `unknown filter: filter x is unknown (in template.html:2)`, sometimes followed by a source
+ * excerpt.
+ */
 const ERROR_MESSAGE = /^(?<text>[\s\S]*?) \(in template\.(?:html|txt):(?<line>\d+)\)(?:\n|$)/
 
 export function parseErrorMessage(message: string): ParsedError {
@@ -76,17 +79,17 @@ export function parseErrorMessage(message: string): ParsedError {
   return { text, line: line === undefined ? undefined : Number(line) }
 }
 
-/** The error of `map` and similar filters for an unknown filter or test. */
+/** Whether this is the error of `map` and similar filters for an unknown filter or test. */
 export const isUnknownName = ({ text }: ParsedError): boolean => text === 'unknown filter' || text === 'unknown test'
 
 export const isUndefinedError = ({ text }: ParsedError): boolean => text === 'undefined value'
 
 const SYNTAX = 'syntax error: '
-/** Kinds of minijinja's errors whose text continues with all details. */
+/** The kinds of minijinja's errors that need not be shown, because all details follow in the text. */
 const ERROR_KIND =
   /^(?:syntax error|invalid operation|unknown (?:filter|function|method|test)|template not found|missing argument|too many arguments|cannot deserialize|could not render include): /
 
-/** Errors without details, in clearer words. */
+/** Texts for errors that contain no details, in clearer words. */
 const EXPLANATIONS: Readonly<Record<string, string>> = {
   'too many arguments': 'a filter, test or function has too many arguments',
   'missing argument': 'a filter, test or function lacks an argument',
@@ -96,7 +99,7 @@ const EXPLANATIONS: Readonly<Record<string, string>> = {
 /** Minijinja's error for an integer that cannot be passed to one of our filters. */
 const TOO_LARGE = /: (?<number>-?\d+) can't be represented as a JavaScript number$/
 
-/** Any other error. */
+/** Describes any other error. */
 export function otherFault(part: TemplatePart, { text, line }: ParsedError): TemplateFault {
   const kind = text.startsWith(SYNTAX) ? 'syntax' : 'error'
   const number = TOO_LARGE.exec(text)?.groups?.['number']

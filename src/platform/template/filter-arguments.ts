@@ -8,10 +8,10 @@ export class FilterError extends Error {
 /** Charges units for work outside of the WASM module; throws when they are used up. */
 export type Charge = (units: number) => void
 
-/** Larger widths and lengths are mistakes. */
+/** Maximum width or length; a larger one is a mistake. */
 export const MAX_WIDTH = 10_000
 
-/** A longer text is neither a number nor a date. */
+/** Maximum length of a number or date in text form. */
 export const MAX_NUMBER_LENGTH = 400
 
 /** Total length of all texts in the values, including those in lists and mappings. */
@@ -33,7 +33,7 @@ export interface Arguments {
   readonly get: (name: string) => unknown
 }
 
-/** @param given the arguments after the value: positional ones, then a Map of the named ones */
+/** @param given the arguments after the value: first the positional ones, then a Map of the named ones, if any */
 export function parseArguments(given: readonly unknown[], names: readonly string[]): Arguments {
   const last = given.at(-1)
   const named = last instanceof Map ? (last as ReadonlyMap<unknown, unknown>) : undefined
@@ -61,7 +61,7 @@ export function toNumber(value: unknown, what?: string): number {
   return number
 }
 
-/** A width or length: a whole number of at least `least`. */
+/** A width or length: a whole number of at least `min`. */
 export function toWidth(value: unknown, name: string, fallback: number, min = 0): number {
   if (value === undefined) return fallback
   const width = toNumber(value, `as ${name}`)
@@ -73,7 +73,10 @@ export function toWidth(value: unknown, name: string, fallback: number, min = 0)
 export const toFlag = (value: unknown, fallback: boolean): boolean =>
   value === undefined ? fallback : value !== false && value !== 0 && value !== '' && value !== null
 
-/** The text itself if each UTF-16 unit is a character, otherwise its characters: lengths count characters. */
+/**
+ * Returns the text itself if each UTF-16 unit is a character, otherwise the list of its characters, because widths and
+ * lengths count characters.
+ */
 export const splitCharacters = (text: string): string | readonly string[] =>
   /[\ud800-\udbff]/.test(text) ? [...text] : text
 

@@ -1,7 +1,8 @@
 /**
- * @module The filters that Jinja authors expect and minijinja lacks, or has with other arguments. Each depends on its
- * arguments only. Before a filter runs, the render pays a unit per character of its input (`createMeteredFilter`); the
- * filter charges further work itself. Results are plain text, which is escaped in HTML.
+ * @module The filters that Jinja authors expect and minijinja lacks, or has with other arguments. The result of a
+ * filter depends only on its value and its arguments. Before a filter runs, the render pays a unit per character of
+ * its input (`createMeteredFilter`); the filter charges further work itself. Results are plain text, which is escaped
+ * in HTML.
  */
 
 import { createCurrencyFilter } from './currency-filter.ts'
@@ -28,7 +29,7 @@ export type Filter = (value: unknown, ...given: readonly unknown[]) => string | 
 
 export interface Filters {
   readonly byName: Readonly<Record<string, Filter>>
-  /** Starts another render: formatters and anything else that is created once per render are charged again. */
+  /** Starts another render, which is charged again for formatters and anything else that is created once per render. */
   beginRender(): void
 }
 
@@ -36,8 +37,8 @@ export interface Filters {
 const LONG_ARGUMENT_FILTERS = new Set(['format'])
 
 /**
- * Wraps a filter so that the render pays for it before it runs, by the length of all its inputs. Arguments may have at
- * most `MAX_WIDTH` characters: only the value is text that people write.
+ * Wraps a filter so that the render pays for the filter before it runs, by the length of all its inputs. Arguments may
+ * have at most `MAX_WIDTH` characters: unlike the value, they are not text that people write.
  */
 export function createMeteredFilter(name: string, filter: Filter, charge: Charge): Filter {
   const isAnyLength = LONG_ARGUMENT_FILTERS.has(name)
@@ -53,9 +54,11 @@ export function createMeteredFilter(name: string, filter: Filter, charge: Charge
 /** Shared functions of filters, which charge the current render. */
 interface FilterTools {
   readonly charge: Charge
-  /** Formats a value as text that the filter then reads character by character, and charges for that reading. */
+  /** Formats a value as text, and charges for a filter that then reads the text character by character. */
   readSlowText(value: unknown): string
-  /** Splits a text into characters, and charges for it when some have two units, which is slow. */
+  /**
+   * Splits a text into characters. Charges for the split when some characters have two units, because it is slow then.
+   */
   splitMetered(text: string): string | readonly string[]
   encodeMetered(text: string): string
 }
@@ -122,7 +125,10 @@ const createLocalFilters = (
 const createNumberFilters = (tools: FilterTools): FilterTable => ({
   filesizeformat: (value, ...given) =>
     formatFileSize(toNumber(value, 'of bytes'), toFlag(parseArguments(given, ['binary']).get('binary'), false)),
-  /** Minijinja's `float` follows: it prints a whole float with its decimal point. */
+  /**
+   * Minijinja's `float` runs after this filter and converts its text to a float; minijinja prints even a whole float
+   * with a decimal point.
+   */
   __float: (value, ...given) => {
     const number = parseNumber(value)
     if (number !== undefined) return String(number)
@@ -164,7 +170,7 @@ const createLayoutFilters = (tools: FilterTools): FilterTable => ({
     const width = toWidth(parseArguments(given, ['width']).get('width'), 'width', 80)
     const padding = width - tools.splitMetered(text).length
     if (padding <= 0) return text
-    // An odd space goes to the same side as in Python.
+    // If the number of spaces is odd, the extra space goes to the same side as in Python.
     const left = Math.floor(padding / 2) + (padding & width & 1)
     return ' '.repeat(left) + text + ' '.repeat(padding - left)
   },
@@ -241,13 +247,13 @@ const createEncodingFilters = (tools: FilterTools): FilterTable => ({
   },
 })
 
-/** Larger integers are not exact in minijinja. */
+/** Minijinja does not handle larger integers exactly. */
 const MAX_WHOLE_NUMBER = 2 ** 62
 
-/** With more decimal places a number is not rounded: rounding could only change numbers close to zero. */
+/** Numbers are not rounded to more decimal places than this, which could only change numbers close to zero. */
 const MAX_ROUNDED_DIGITS = 20
 
-/** Parses a number, or a text that Python would accept as one; undefined: neither. */
+/** Parses a number, or a text that Python would accept as a number; undefined for anything else. */
 function parseNumber(value: unknown): number | undefined {
   if (typeof value === 'boolean') return Number(value)
   if (typeof value === 'bigint') return Number(value)
@@ -258,7 +264,10 @@ function parseNumber(value: unknown): number | undefined {
   return typeof number === 'number' && Number.isFinite(number) ? number : undefined
 }
 
-/** Units per character that is read on its own, and per item that is processed on its own: an attribute, a pair. */
+/**
+ * Units per character that is read on its own, and per item that is processed on its own, such as an attribute or a
+ * pair.
+ */
 const SLOW_UNITS = 12
 const WRAP_UNITS = 30
 const PIECE_UNITS = 100
@@ -267,7 +276,7 @@ const ROUNDING_UNITS = 200
 /** Units for a time zone or locale, in addition to its formatter. */
 const INTL_UNITS = 5000
 
-/** Splits as Python's `splitlines` does after one more line break. */
+/** Splits a text into lines, as Python's `splitlines` splits the text with one more line break after it. */
 const splitLines = (text: string): readonly string[] => {
   const lines = `${text}\n`.split(/\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/)
   lines.pop()

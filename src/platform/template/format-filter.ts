@@ -4,13 +4,13 @@ import { type Charge, FilterError, formatValue, MAX_WIDTH, toNumber } from './fi
 const MAX_DIGITS = 50
 /** Units per conversion. */
 const CONVERSION_UNITS = 300
-/** Below this number toFixed writes no exponent. */
+/** For numbers below this limit, toFixed writes no exponent. */
 const FIXED_UNTIL = 1e21
 
 const CONVERSION =
   /%(?:\((?<name>[^)]*)\))?(?<flags>[-+ 0#]*)(?<width>\d+|\*)?(?:\.(?<digits>\d+|\*))?[hlL]?(?<type>[\s\S])?/g
 
-/** @param given the arguments; a Map at the end has the named ones */
+/** @param given the arguments; the named ones are in a Map at the end */
 export function formatText(pattern: string, given: readonly unknown[], charge: Charge): string {
   const last = given.at(-1)
   const named = last instanceof Map ? (last as ReadonlyMap<unknown, unknown>) : undefined
@@ -104,8 +104,8 @@ function formatSigned(number: number | bigint, flags: string, write: (absolute: 
 }
 
 /**
- * Formats a number of at least 0 with this many decimal places. Rounds half to even, as Python does; toFixed rounds a
- * half up.
+ * Formats a number of at least 0 with `digits` decimal places. Rounds half to even, as Python does, whereas toFixed
+ * rounds a half up.
  */
 export function formatFixed(number: number, digits: number): string {
   if (number >= FIXED_UNTIL) return BigInt(number).toString() + (digits > 0 ? `.${'0'.repeat(digits)}` : '')
@@ -125,7 +125,8 @@ function formatExponential(number: number, digits: number, type: string): string
 }
 
 /**
- * Formats with the requested number of digits, without trailing zeros, and with an exponent only if that is shorter.
+ * Formats with the requested number of significant digits, without trailing zeros; with an exponent for numbers below
+ * 0.0001 or with more integer digits than requested.
  */
 function formatGeneral(number: number, digits: number, type: string): string {
   const precision = Math.max(1, digits)

@@ -1,6 +1,6 @@
 /**
- * @module Caches Intl formatters: creating one takes a thousand times as long as using it. The cache must not influence
- * what a render costs, so each render pays for its formatters as if they were new.
+ * @module Caches Intl formatters, because creating a formatter takes a thousand times as long as using it. The cache
+ * must not influence what a render costs, so each render pays for its formatters as if they were new.
  */
 import type { Charge } from './filter-arguments.ts'
 
@@ -9,7 +9,7 @@ const MAX_CACHED_FORMATTERS = 64
 export const NEW_FORMATTER_UNITS = 100_000
 
 export interface Formatters<T> {
-  /** Charges units; throws what `make` throws. */
+  /** Returns a formatter. Charges its units at its first use in a render; throws what `make` throws. */
   of(key: string, make: () => T): T
   /** Starts another render, which pays for its formatters again. */
   beginRender(): void
@@ -22,8 +22,8 @@ export function createFormatters<T>(charge: Charge): Formatters<T> {
   return {
     of(key, make) {
       if (!paid.has(key)) {
-        // Forgets what was paid once a render has used as many formatters as the cache holds: an evicted formatter is
-        // created again, so it is paid for again.
+        // When a render has paid for as many formatters as the cache holds, all payments are forgotten: an evicted
+        // formatter has to be created, and paid for, again.
         if (paid.size >= MAX_CACHED_FORMATTERS) paid.clear()
         paid.add(key)
         charge(NEW_FORMATTER_UNITS)

@@ -6,7 +6,7 @@ import { createFaultAt } from './faults.ts'
 import type { TemplateFault, TemplatePart } from './renderer.ts'
 import { findTags, type Tag, type Token } from './scan.ts'
 
-/** Statements that read other templates: a template is always rendered alone. */
+/** Statements that read other templates. They are errors, because a template is always rendered alone. */
 const CROSS_TEMPLATE_STATEMENTS = new Set(['include', 'extends', 'import', 'from'])
 
 export interface KnownNames {
@@ -23,7 +23,7 @@ const FILTERS_TAKING_NAMES: ReadonlyMap<string, { readonly kind: 'filter' | 'tes
   ['rejectattr', { kind: 'test', place: 1 }],
 ] as const)
 
-/** Returns the first such error; undefined: none. */
+/** Returns the first error found; undefined: there is none. */
 export function lint(part: TemplatePart, source: string, known: KnownNames): TemplateFault | undefined {
   for (const tag of findTags(source)) {
     const [keyword] = tag.tokens
@@ -50,13 +50,13 @@ function* findNames({ type, tokens }: Tag): Generator<readonly [Token, 'filter' 
     if (before?.text === '|' || (index === 1 && type === 'statement' && before?.text === 'filter'))
       yield [token, 'filter']
     const isTested = before?.text === 'is' || (before?.text === 'not' && first?.text === 'is')
-    // `x is not none`: the test's name follows `not`. An `is` that is a mapping key or follows a point is not an
+    // In `x is not none` the test's name follows `not`. An `is` that is a mapping key or follows a dot is not an
     // operator.
     if (isTested && token.text !== 'not' && before?.type === 'name') yield [token, 'test']
   }
 }
 
-/** `map("upper")`, `selectattr("price", "gt", 5)`. */
+/** Finds names in texts: `map("upper")`, `selectattr("price", "gt", 5)`. */
 function* findQuotedNames({ tokens }: Tag): Generator<readonly [Token, 'filter' | 'test']> {
   for (const [index, { text }] of tokens.entries()) {
     const found =

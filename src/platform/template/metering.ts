@@ -1,30 +1,33 @@
 /**
  * @module Adds a work meter to a WASM module, so that its code ends after a fixed amount of work, whatever it does.
- * Without a meter, only the end of the whole Worker stops it. Every loop iteration, function call and host call takes
- * units from the exported global `budget`; copying and filling memory take units by size. The module traps once the
- * budget is below 0. Parses the binary format of WebAssembly 1.0 with bulk memory (§5 of its specification) and throws
- * on anything else.
+ * Without a meter, the code could be stopped only by ending the whole Worker. Every loop iteration, function call and
+ * host call takes units from the exported global `budget`; copying and filling memory take units by size. The module
+ * traps once the budget is below 0. Parses the binary format of WebAssembly 1.0 with bulk memory (§5 of its
+ * specification) and throws on anything else.
  */
 import { KiB, MiB } from '../units.ts'
 
 export interface MeterOptions {
-  /** Maximum memory, in whole pages of 64 KiB. */
+  /** Maximum memory of the module; a multiple of 64 KiB, the size of a page. */
   readonly maxBytes: number
 }
 
 /**
- * Name of the exported global: i32, mutable. The host sets it before a call and reads the remaining units afterwards.
+ * Name of the exported global, a mutable i32. The host sets it before a call and reads the remaining units afterwards.
  */
 export const BUDGET_GLOBAL = 'budget'
 
 const PAGE_BYTES = 64 * KiB
 
-/** Units per host call: it leaves the module and creates or reads a value. */
+/** Units per host call: each call leaves the module and creates or reads a value. */
 const HOST_CALL_COST = 6
 /** Bytes copied or filled per unit, as a power of 2. */
 const BYTES_PER_UNIT_LOG2 = 5
 
-/** A longer loop costs more per iteration, up to a maximum, since no iteration runs all branches of a long one. */
+/**
+ * The longer a loop, the more an iteration costs. The cost has a maximum, because no iteration runs all branches of a
+ * long loop.
+ */
 const INSTRUCTIONS_PER_UNIT = 32
 const MAX_LOOP_COST = 8
 
@@ -52,7 +55,7 @@ const EMPTY_BLOCK = 0x40
 const MEMORY_COPY = 10
 const MEMORY_FILL = 11
 
-/** @returns the module with the meter; throws on a module that it does not fully understand */
+/** @returns the module with the meter; throws when it does not fully understand the module */
 export function meter(wasm: Uint8Array, { maxBytes }: MeterOptions): Uint8Array<ArrayBuffer> {
   const input = createReader(wasm)
   const out = createWriter(2 * wasm.length + MiB)
@@ -85,10 +88,10 @@ export function meter(wasm: Uint8Array, { maxBytes }: MeterOptions): Uint8Array<
   return out.result()
 }
 
-/** Facts from the earlier sections. */
+/** Facts that the earlier sections state. */
 interface ModuleFacts {
   readonly maxPages: number
-  /** Ids of the sections read. */
+  /** Ids of the sections read so far. */
   readonly seen: Set<number>
   readonly paramsOfType: number[]
   readonly typeOfFunction: number[]
@@ -171,7 +174,7 @@ const SECTION_REWRITERS = {
 
 interface FunctionFacts {
   readonly params: number
-  /** Functions with a lower index belong to the host. */
+  /** Number of imported functions: functions with a lower index belong to the host. */
   readonly importedFunctions: number
   /** Index of the global. */
   readonly budget: number
@@ -187,7 +190,7 @@ function meterFunction(code: Reader, { params, importedFunctions, budget }: Func
     code.byte()
   }
   const declared = code.all.subarray(declaredFrom, code.at())
-  // One extra local for the length of a copy. Most functions never use it, and then it is free.
+  // Adds one local, for the length of a copy. Most functions never use this local; it then costs nothing.
   out.u32(groups + 1)
   out.bytes(declared)
   out.u32(1)
@@ -255,11 +258,13 @@ function meterFunction(code: Reader, { params, importedFunctions, budget }: Func
   return out.result()
 }
 
-/** Cost per iteration of each loop, in order: more for longer ones. Restores the reader's position. */
+/**
+ * Cost per iteration of each loop, in the order of the loops; a longer loop costs more. Restores the reader's position.
+ */
 function loopCosts(code: Reader): readonly number[] {
   const from = code.at()
   const instructions: number[] = []
-  /** For each open block, the loop around its instructions; -1: none. */
+  /** For each open block, the index of the innermost loop that contains its instructions; -1: no loop does. */
   const open = [-1]
   while (!code.isAtEnd()) {
     const opcode = code.byte()
@@ -278,7 +283,7 @@ function loopCosts(code: Reader): readonly number[] {
 /** Skips an instruction's operands; throws on an unknown instruction. */
 function skipImmediates(code: Reader, opcode: number): void {
   switch (opcode) {
-    // block, loop, if: an empty or value type is a byte, any other the index of a type.
+    // block, loop, if: an empty type or a value type is one byte; any other type is the index of a function type.
     case 0x02:
     case 0x03:
     case 0x04:

@@ -1,16 +1,16 @@
 /**
- * @module Runs minijinja's WASM module: each `Minijinja` is an instance with its own memory, discarded when it traps.
- * The package's own binding keeps a single instance permanently, so this binding replaces it; the imports are those of
- * minijinja-js 2.11.0, and other versions do not link. Values are as in JSON, maps as `Map`. Knows nothing of message
- * parts, limits or template errors.
+ * @module Runs minijinja's WASM module: each `Minijinja` is an instance with its own memory, which is discarded when
+ * the instance traps. The package's own binding keeps a single instance permanently, so this binding replaces it. The
+ * imports are those of minijinja-js 2.11.0; other versions do not link. Values are as in JSON, with maps as `Map`.
+ * Knows nothing of message parts, limits or template errors.
  */
 
 import { BUDGET_GLOBAL } from './metering.ts'
 
-/** A filter: gets its value, arguments, and a Map of the named ones at the end. */
+/** A filter. It gets the value, then the positional arguments, and at the end a Map of the named ones. */
 export type JsFilter = (...args: readonly unknown[]) => unknown
 
-/** A trap, or an exhausted stack or memory: the instance cannot be used any more. */
+/** A trap, or an exhausted stack or memory: the instance can no longer be used. */
 export class InstanceLostError extends Error {
   override readonly name = 'InstanceLostError'
 }
@@ -25,7 +25,10 @@ export class OutputTooLongError extends Error {
   override readonly name = 'OutputTooLongError'
 }
 
-/** Templates and filters, isolated from other environments. Undefined values are strict, methods are Python's. */
+/**
+ * Templates and filters, isolated from other environments. Undefined values are handled strictly; values have Python's
+ * methods.
+ */
 export interface Environment {
   addFilter(name: string, filter: JsFilter): void
   removeGlobal(name: string): void
@@ -69,7 +72,7 @@ const STRICT_UNDEFINED = 0
 const encoder = new TextEncoder()
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 
-/** Shorter texts are free: the loops that produce them are charged. */
+/** Shorter texts are free, because the loops that produce them are charged. */
 const FREE_BYTES = 1024
 const BYTES_PER_UNIT = 32
 
@@ -77,8 +80,8 @@ export interface MinijinjaOptions {
   /** Units for creating the instance. */
   readonly budget: number
   /**
-   * Limit for the texts passed to one filter call; a text counts as often as it occurs in a list. More uses up the
-   * budget.
+   * Limit for the texts passed to one filter call; a text counts as often as it occurs in a list. A call with more text
+   * uses up the whole budget.
    */
   readonly maxArgumentBytes: number
 }
@@ -249,11 +252,11 @@ export class Minijinja {
       __wbindgen_in: (key: number, value: number) =>
         Number((handles.of(key) as PropertyKey) in handles.objectOf(value)),
       __wbindgen_jsval_eq: (a: number, b: number) => Number(handles.of(a) === handles.of(b)),
-      // Called only to test whether a value is null or undefined.
+      // Imitates `==` as far as needed: the module uses it only to test whether a value is null or undefined.
       __wbindgen_jsval_loose_eq: (a: number, b: number) => Number((handles.of(a) ?? null) === (handles.of(b) ?? null)),
       __wbg_new_8a6f238a6ece86ea: () => handles.add(new Error('panic')),
       __wbg_stack_0ed75d68575b0f3c: (at: number) => this.#returnText(at, ''),
-      // A panic; the trap that follows reports it.
+      // The message of a panic. It is only freed here, because the trap that follows reports the panic.
       __wbg_error_7534b8e9a36f1ab4: (address: number, size: number) =>
         this.#exports.__wbindgen_export_3(address, size, 1),
       __wbg_String_8f0eb39a4a4c2f66: (at: number, value: number) => this.#returnText(at, String(handles.of(value))),
@@ -330,7 +333,7 @@ export class Minijinja {
     }
   }
 
-  /** Memory that has grown has a new buffer. */
+  /** Replaces the views of the memory when it has grown, because it then has a new buffer. */
   #refreshViews(): void {
     if (this.#bytes.buffer === this.#exports.memory.buffer) return
     this.#bytes = new Uint8Array(this.#exports.memory.buffer)
@@ -357,7 +360,7 @@ export class Minijinja {
     return decoder.decode(this.#memory().subarray(address >>> 0, (address >>> 0) + sizeBytes))
   }
 
-  /** Copies a text into the module's memory; the module frees it. */
+  /** Copies a text into the module's memory; the module frees the copy. */
   #writeText(text: string): readonly [address: number, sizeBytes: number] {
     const sizeBytes = Buffer.byteLength(text)
     this.#chargeBytes(sizeBytes)
@@ -388,7 +391,7 @@ export class Minijinja {
     if (sizeBytes > FREE_BYTES) this.charge(sizeBytes / BYTES_PER_UNIT)
   }
 
-  /** Calls a function that returns its result through memory; `act` gets the address of the result. */
+  /** Calls a function of the module that returns its result through memory; `act` gets the address of the result. */
   #callWithReturn<T>(act: (at: number) => T): T {
     let at: number
     try {
@@ -410,7 +413,7 @@ export class Minijinja {
     return error instanceof MinijinjaError ? error : new MinijinjaError(String(error))
   }
 
-  /** Calls a function without a result. */
+  /** Calls a function of the module that has no result. */
   #callVoid(act: () => void): void {
     this.#callWithReturn(() => {
       act()

@@ -1,7 +1,7 @@
 /** @module Types of the messages between the main thread and the render Worker. */
 import type { RenderOutcome, TemplateFault, TemplateSource } from './renderer.ts'
 
-/** Requests; each is answered before the next one is sent. */
+/** Requests. Each request is answered before the next one is sent. */
 export type ToRenderWorker =
   | {
       readonly type: 'render'

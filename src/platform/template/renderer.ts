@@ -1,20 +1,20 @@
 /**
  * @module The renderer's interface for the rest of the service; `worker-renderer.ts` implements it. Templates and data
- * come from untrusted tenants: every render is limited in time, memory and output, and none delays another account for
- * long.
+ * come from untrusted tenants: every render is limited in time, memory and output, and no render delays another
+ * account for long.
  */
 
 /** The sources of a message, in Jinja's syntax; missing parts are not rendered. */
 export interface TemplateSource {
   readonly subject?: string | undefined
-  /** Escapes its output for HTML. */
+  /** The output of this part's variables is escaped for HTML. */
   readonly html?: string | undefined
   readonly text?: string | undefined
 }
 
 export type TemplatePart = 'subject' | 'html_body' | 'text_body'
 
-/** The rendered parts: only those that the source has. */
+/** The rendered parts: only parts that the source has. */
 export interface RenderedParts {
   readonly subject?: string
   readonly html?: string
@@ -22,19 +22,19 @@ export interface RenderedParts {
 }
 
 /**
- * Why a template cannot be used: one sentence for a person that says how to fix it, with the part and, if known, the
- * line.
+ * Why a template cannot be used: one sentence that tells a person how to fix the problem, with the part and, if known,
+ * the line.
  */
 export interface TemplateFault {
-  /** Undefined: the problem is in no single part, such as when all parts together took too long. */
+  /** Undefined: the problem lies in no single part, for example when all parts together took too long. */
   readonly part: TemplatePart | undefined
   /** From 1. */
   readonly line: number | undefined
   /** The missing variable, as written in the source: `user.name`. */
   readonly variable: string | undefined
   /**
-   * `syntax`: never works. `undefined`: data is missing. `limit`: out of time, memory or output. `error`: any other
-   * error.
+   * `syntax`: the template never works. `undefined`: a variable is missing in the data. `limit`: the render took too
+   * much time or memory, or its output was too long. `error`: any other error.
    */
   readonly kind: 'syntax' | 'undefined' | 'limit' | 'error'
   /** Such as `html_body, line 3: the variable "user.name" is missing in template_data.` */
@@ -56,23 +56,25 @@ export interface RenderRequest {
 }
 
 /**
- * Error code of a `bulk` request that killed the renderer. A template that does so several times in a row is faulty.
+ * Error code of a `bulk` request that killed the renderer. A template whose requests do so several times in a row is
+ * faulty.
  */
 export const RENDER_INTERRUPTED = 'render_interrupted'
 
 export interface Renderer {
   /**
-   * Renders; the same request always gives the same result. Rejects only when the renderer is full, closed or broken; a
-   * retry may then succeed.
+   * Renders a message; the same request always gives the same result. Rejects only when the renderer is full, closed or
+   * broken; a retry may then succeed.
    */
   render(request: RenderRequest): Promise<RenderOutcome>
   /** Returns the syntax errors of all parts. */
   check(request: Pick<RenderRequest, 'accountId' | 'source'>): Promise<readonly TemplateFault[]>
   /**
-   * Throws a 503 if a request of this account and size would not be accepted now; called before the request is read.
+   * Throws a 503 if a request of this account and size would not be accepted now. Called early, before the template is
+   * read.
    */
   requireRenderCapacity(accountId: number, sizeBytes: number): void
-  /** Refuses new and waiting requests; the one being rendered still gets its result. */
+  /** Refuses new and waiting requests; the request being rendered still gets its result. */
   drain(): void
   close(): void
 }

@@ -1,6 +1,6 @@
 /**
- * @module Finds the tags of a template and their tokens, which minijinja does not expose. May be wrong about templates
- * that do not compile; nothing critical depends on it.
+ * @module Finds the tags of a template and their tokens, which minijinja does not expose. The result may be wrong for
+ * templates that do not compile; nothing critical depends on it.
  */
 
 export interface Token {
@@ -25,7 +25,7 @@ const RAW_END = /\{%[-+]?\s*endraw\s*[-+]?%\}/g
 const TOKEN =
   /\s+|(?<name>[A-Za-z_][A-Za-z0-9_]*)|(?<number>\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?<operator>\/\/|\*\*|==|!=|<=|>=|[\s\S])/y
 
-/** A tag with more tokens does not compile: the work budget is too small. */
+/** A tag with more tokens cannot compile, because the work budget is too small for it. */
 const MAX_TOKENS_PER_TAG = 50_000
 
 export function* findTags(source: string): Generator<Tag> {
@@ -58,8 +58,8 @@ export function* findTags(source: string): Generator<Tag> {
 }
 
 /**
- * Reads the tokens from `from` to the end of the tag; inner brackets must close first, as in a mapping that ends with
- * `}}`.
+ * Reads the tokens from `from` to the end of the tag. Inner brackets must close before the tag ends, as in a mapping
+ * that ends with `}}`.
  */
 function readTokensUntil(source: string, from: number, ending: string): { tokens: Token[]; end: number } {
   const tokens: Token[] = []
@@ -110,7 +110,7 @@ function findTextEnd(source: string, start: number): number {
 export interface Path {
   readonly start: number
   readonly end: number
-  /** Indexes of its first token and of the token after it. */
+  /** Indexes of the path's first token and of the token after the path. */
   readonly first: number
   readonly after: number
 }
@@ -133,7 +133,7 @@ const KEYWORDS = new Set([
   'as',
 ])
 
-/** The variables in a tag; without names of filters, tests and named arguments, and without called functions. */
+/** The variables in a tag. Names of filters, tests, named arguments and called functions are not variables. */
 export function* findPaths({ tokens }: Tag): Generator<Path> {
   for (let index = 0; index < tokens.length; index++) {
     const token = tokens[index]

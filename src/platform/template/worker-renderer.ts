@@ -1,8 +1,8 @@
 /**
  * @module The renderer on the main thread: queues requests and runs the render Worker, which starts with the first
- * template. Each account has a queue; accounts take turns, and `bulk` runs only when nothing else waits. A request that
- * kills the Worker affects no other request; an account whose request keeps the Worker busy for more than two seconds
- * is refused for a minute.
+ * template. Each account has a queue; accounts take turns, and `bulk` runs only when nothing else waits. A request
+ * that kills the Worker affects no other request. An account whose request keeps the Worker busy for more than two
+ * seconds is refused for a minute.
  *
  * waiting → running → answered
  */
@@ -42,7 +42,9 @@ import {
 export interface RendererOptions {
   readonly clock: Clock
   readonly log: { error(context: object, message: string): void; warn(context: object, message: string): void }
-  /** Starts the Worker; tests replace it to end the Worker. */
+  /**
+   * Starts the Worker; tests pass their own, to get hold of the Worker and end it, or to start one that never answers.
+   */
   readonly newWorker?: () => Worker
 }
 
@@ -63,7 +65,7 @@ interface Job {
 interface Offender {
   strikes: readonly Millis[]
   penaltyUntil: Millis
-  /** Nothing is rendered for the account until then. */
+  /** Nothing is rendered for the account until this time. */
   refusedUntil: Millis
 }
 
@@ -173,7 +175,7 @@ export class WorkerRenderer implements Renderer {
       message.type === 'rendered'
         ? message.outcome.kind === 'fault' && message.outcome.fault.kind === 'limit'
         : message.faults.some(({ kind }) => kind === 'limit')
-    // Bulk gets no strike: it runs only when nothing else waits, so it delays no other account.
+    // A bulk request gets no strike: it runs only when nothing else waits, so it delays no other account.
     if (isLimit && job.urgency === 'now') this.#recordStrike(job.accountId)
     job.answer(message)
     this.#dispatchNext()
@@ -187,13 +189,13 @@ export class WorkerRenderer implements Renderer {
     this.#current = undefined
     this.#log.error({ reason, accountId: failedJob?.accountId }, 'render worker died')
     if (failedJob) {
-      // The Worker did not start, so the template is not the cause and the next request would fail as well.
+      // The Worker did not even start. So the template is not the cause, and the next request would fail as well.
       if (!dead.isReady) failedJob.reject(new Error(`the render worker could not be started: ${reason}`))
       else {
         this.#recordStrike(failedJob.accountId)
         if (isSilent) this.#refuseAccount(failedJob.accountId)
-        // A waiting client gets an error that names its template as the cause. A bulk message must not fail
-        // permanently: a retry may succeed.
+        // A waiting client gets an error that names its template as the cause. A bulk message gets an error that allows
+        // a retry, because the message must not fail permanently if a retry may succeed.
         if (failedJob.urgency === 'now') failedJob.fail(RENDER_TIMEOUT)
         else failedJob.reject(new AppError(503, RENDER_INTERRUPTED, RENDER_TIMEOUT.message, { retryAfterSeconds: 1 }))
       }
@@ -209,7 +211,7 @@ export class WorkerRenderer implements Renderer {
     this.#offenders.set(accountId, { strikes, penaltyUntil, refusedUntil: known?.refusedUntil ?? now })
   }
 
-  /** Refuses an account for a while, including its waiting requests. */
+  /** Refuses new and waiting requests of an account for a while. */
   #refuseAccount(accountId: number): void {
     const offender = this.#offenders.get(accountId)
     if (offender) offender.refusedUntil = this.#clock.now() + REFUSAL_MS
@@ -231,7 +233,7 @@ export class WorkerRenderer implements Renderer {
     return this.#waiting.now.countOf(accountId) + this.#waiting.bulk.countOf(accountId)
   }
 
-  /** Why a request of this size is refused; undefined: it is accepted. */
+  /** Why a request of this size is refused; undefined when it is accepted. */
   #findRefusal(accountId: number, sizeBytes: number, urgency: Urgency = 'now'): AppError | undefined {
     if (this.#isDraining) return serverBusyError(STOPPING)
     const refusedMs = (this.#offenders.get(accountId)?.refusedUntil ?? 0) - this.#clock.now()
@@ -246,8 +248,8 @@ export class WorkerRenderer implements Renderer {
   }
 
   /**
-   * Half of an account's capacity is reserved for requests that are not bulk. Bulk is refused during a penalty, because
-   * the reduced units could make it fail permanently.
+   * Half of an account's capacity is reserved for requests that are not bulk. Bulk is refused during a penalty rather
+   * than rendered with the penalty's smaller work allowance, which could make it fail permanently.
    */
   #findBulkRefusal(accountId: number, sizeBytes: number): AppError | undefined {
     const penaltyMs = (this.#offenders.get(accountId)?.penaltyUntil ?? 0) - this.#clock.now()
@@ -300,10 +302,12 @@ export class WorkerRenderer implements Renderer {
     this.#scheduleCheck()
   }
 
-  /** Schedules checks of the Worker: repeatedly while it works, and once after it has been idle for a while. */
+  /**
+   * Schedules a check of the Worker: repeatedly while the Worker works, and once after it has been idle for a while.
+   */
   #scheduleCheck(): void {
     const isBusy = this.#current !== undefined
-    // A running timer continues: under a steady stream of requests it would otherwise never fire.
+    // A running timer is not restarted: under a steady stream of requests it would otherwise never fire.
     if (this.#timer && this.#running && this.#isWatchingWork === isBusy) return
     this.#timer?.cancel()
     this.#isWatchingWork = isBusy
@@ -367,8 +371,8 @@ function findTooLongPart({ subject, html, text }: TemplateSource, dataJson: stri
 }
 
 /**
- * Approximate memory of a waiting request's texts; a character takes at most two bytes, and only the order of magnitude
- * matters.
+ * Approximate memory of a waiting request. Counts each character as one byte, although some take two, because only the
+ * order of magnitude matters.
  */
 function measureRequest(...texts: readonly (string | undefined)[]): number {
   let sizeBytes = REQUEST_BYTES

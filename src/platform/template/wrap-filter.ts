@@ -2,14 +2,14 @@
 import { sliceCharacters, splitCharacters } from './filter-arguments.ts'
 
 export interface WrapOptions {
-  /** Characters, at least 1. */
+  /** Width in characters, at least 1. */
   readonly width: number
   /** Whether to break a word that is longer than a line; otherwise the word gets a line of its own. */
   readonly breaksWords: boolean
   readonly breaksAtHyphens: boolean
 }
 
-/** White space, or a part of a word that must stay together. */
+/** White space, or a word, which may be split again at hyphens. */
 const PIECES = /[ \t\v\f]+|[^ \t\v\f]+/g
 /** Matches the position after a hyphen that has two letters on each side. */
 const HYPHENS = /(?<=\p{L}{2}-)(?=\p{L}{2})/u
@@ -26,7 +26,7 @@ export function wrapLine(line: string, { width, breaksWords, breaksAtHyphens }: 
     length = 0
   }
   const add = (text: string, size: number): void => {
-    // Only the first line may begin with white space.
+    // Lines other than the first do not begin with white space.
     if (text.trim() === '' && current.length === 0 && lines.length > 0) return
     current.push(text)
     length += size
@@ -42,7 +42,7 @@ export function wrapLine(line: string, { width, breaksWords, breaksAtHyphens }: 
       finish()
       add(piece, size)
     } else {
-      // A word longer than a line begins on the current line if that has space left.
+      // A word that is longer than a line begins on the current line if that line has space left.
       let from = 0
       while (from < size) {
         if (length >= width) finish()

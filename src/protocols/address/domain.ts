@@ -8,7 +8,7 @@ export type DomainResult =
   | { readonly kind: 'ok'; readonly domain: string }
   | { readonly kind: 'invalid'; readonly reason: string }
 
-/** RFC 1035 §2.3.4, in octets without the root label. */
+/** RFC 1035 §2.3.4: maximum length in octets, without the root label. */
 const MAX_DOMAIN_LENGTH = 253
 const MAX_LABEL_LENGTH = 63
 
@@ -26,7 +26,7 @@ export function parseDomain(text: string): DomainResult {
   if (text === '') return invalid('The address has no domain after the @.')
   if (text.startsWith('['))
     return invalid('The domain is an IP address in brackets; only domain names can receive mail here.')
-  // A UTF-8 character has at most four octets, so a longer text cannot fit; checked before the costly conversion.
+  // Checked before the costly conversion, which makes practically no text shorter.
   if (text.length > MAX_DOMAIN_LENGTH) return invalid('The domain is longer than 253 characters.')
   if (!HOST_CHARACTERS.test(text)) return invalid(`The domain ${JSON.stringify(text)} has an invalid character.`)
   const domain = toALabels(text)
@@ -50,8 +50,8 @@ export function parseDomain(text: string): DomainResult {
  */
 export function toALabels(domain: string): string | undefined {
   if (!ASCII_ONLY.test(domain)) {
-    // Not lower-cased first: JavaScript turns a capital sigma at the end of a word into a final sigma, which is another
-    // name.
+    // The text is not lower-cased first: JavaScript turns a capital sigma at the end of a word into a final sigma,
+    // which would be another name.
     return domainToASCII(domain) || undefined
   }
   const lower = domain.toLowerCase()

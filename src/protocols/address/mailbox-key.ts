@@ -1,9 +1,9 @@
 /**
- * @module Computes a key that is equal for addresses that lead to one mailbox, as far as their spelling shows. For
- * counting only: never send to a key, store it or show it.
+ * @module Computes a key that is equal for addresses that lead to one mailbox, as far as their spelling shows. The key
+ * is for counting only: never send to a key, store it or show it.
  */
 
-/** Domains of one provider, which ignores dots in local parts. */
+/** Two domains of one provider, which ignores dots in local parts. */
 const GMAIL = 'gmail.com'
 const GMAIL_DOMAINS: ReadonlySet<string> = new Set([GMAIL, 'googlemail.com'])
 

@@ -1,7 +1,7 @@
 /**
  * @module Parses mailboxes as people and API clients write them: `a@b` and `Name <a@b>`, including names that RFC 5322
  * wants quoted. The result can be used in an SMTP command (RFC 5321 §4.1.2, RFC 6531 §3.3) and in a header. Does not
- * decode RFC 2047 words in names, does not accept comments or groups, and looks nothing up.
+ * decode RFC 2047 words in names, does not accept comments or groups, and makes no DNS queries.
  */
 import { parseDomain, toALabels } from './domain.ts'
 
@@ -30,14 +30,16 @@ export type MailboxListResult = { readonly kind: 'ok'; readonly mailboxes: reado
 const MAX_MAILBOX_LENGTH = 1_000
 const MAX_LIST_LENGTH = 20_000
 const MAX_LIST_COUNT = 100
-/** Quoted and escaped, a name of this length still fits a header line of 998 octets together with its address. */
+/**
+ * A name of this length still fits a header line of 998 octets together with its address, even when quoted and escaped.
+ */
 const MAX_NAME_LENGTH = 256
 /** RFC 5321 §4.5.3.1.1. */
 const MAX_LOCAL_PART_OCTETS = 64
 /** RFC 5321 §4.5.3.1.3: a path of 256 octets, less its angle brackets. */
 const MAX_ADDRESS_OCTETS = 254
 
-// C0, DEL, C1 and the two Unicode line ends: none may occur in a header, and some would end it.
+// C0, DEL, C1 and the two Unicode line ends. None of them may occur in a header, and some would end a header line.
 const CONTROL = /[\0-\x1f\x7f-\x9f\u2028\u2029]/
 // RFC 5322 §3.2.3 atext, plus what RFC 6531 §3.3 adds. Excludes spaces and invisible characters beyond ASCII.
 const ATOM = /^(?:[A-Za-z0-9!#$%&'*+\-/=?^_`{|}~]|(?![\p{Z}\p{C}])[\u0080-\u{10ffff}])+$/u
@@ -46,8 +48,8 @@ const ASCII_ONLY = /^[\0-\x7f]*$/
 
 /**
  * Parses one mailbox. The address is the content of the last `<...>`, or the whole text when there is none. A name
- * before it may contain commas, dots and UTF-8 without quotes. Converts an IDN to A-labels; domain literals and
- * single-label domains are invalid. Never throws.
+ * before the address may contain commas, dots and UTF-8 without quotes. Converts an IDN to A-labels; domain literals
+ * and single-label domains are invalid. Never throws.
  */
 export function parseMailbox(text: string): MailboxResult {
   if (text.length > MAX_MAILBOX_LENGTH) return invalid('The address is longer than 1,000 characters.')
@@ -94,7 +96,7 @@ export function parseMailboxList(text: string): MailboxListResult {
 }
 
 /**
- * Formats a mailbox for a header, not yet encoded for the wire. Quotes the name where RFC 5322 §3.2.5 requires it.
+ * Formats a mailbox for a header, not yet encoded for the wire. Quotes the name where RFC 5322 §3.2.5 requires quotes.
  * `parseMailbox` returns the same name and address for the result. Throws when the name has a control character, which
  * is a bug in the caller.
  */
@@ -113,9 +115,9 @@ export const domainOfMailbox = (mailbox: string): string =>
 
 /**
  * Returns a key that is equal for two spellings of one address: lower case throughout, the domain in A-labels, the
- * local part without needless quotes and backslashes, Unicode composed. Use it for comparing and looking up, never for
- * sending (RFC 5321 §2.4: case may matter to the owner). Accepts any text; a text without a domain is only lower-cased.
- * The key of a key is the key itself.
+ * local part without needless quotes and backslashes, Unicode composed. Use the key for comparing and looking up, never
+ * for sending (RFC 5321 §2.4: case may matter to the owner). Accepts any text; a text without a domain is only
+ * lower-cased and composed. The key of a key is the key itself.
  */
 export function normaliseAddress(address: string): string {
   const text = address.trim()
@@ -126,8 +128,8 @@ export function normaliseAddress(address: string): string {
 }
 
 /**
- * Composes twice, because lower-casing can undo composition. Replaces final sigma by sigma, because both have the same
- * capital letter.
+ * Composes twice, because lower-casing can undo composition. Replaces final sigma by sigma, because both are the lower
+ * case of the same capital letter.
  */
 const toComparable = (text: string): string =>
   text.normalize('NFC').toLowerCase().replaceAll('\u03c2', '\u03c3').normalize('NFC')
@@ -156,7 +158,7 @@ function parseAddress(text: string, name: string | undefined): MailboxResult {
 function findLocalPartProblem(localPart: string): string | undefined {
   if (localPart === '' || localPart === '""') return 'The address has nothing before the @.'
   if (Buffer.byteLength(localPart) > MAX_LOCAL_PART_OCTETS) return 'The part before the @ is longer than 64 octets.'
-  // The message composer removes angle brackets from addresses, so header and envelope would differ.
+  // Rejected, because the message composer removes angle brackets from addresses, so header and envelope would differ.
   if (/[<>]/.test(localPart)) return 'The part before the @ has an angle bracket.'
   if (localPart.startsWith('"')) return undefined
   if (localPart.includes('@')) return 'The address has more than one @.'
@@ -167,8 +169,8 @@ function findLocalPartProblem(localPart: string): string | undefined {
 }
 
 /**
- * Returns the index after the quoted string at the start of the text, or -1 when it is not closed. RFC 5321 §4.1.2
- * Quoted-string.
+ * Returns the index after the quoted string at the start of the text, or -1 when the string is not closed. RFC 5321
+ * §4.1.2 Quoted-string.
  */
 function findQuotesEnd(text: string): number {
   for (let i = 1; i < text.length; i++) {

@@ -1,12 +1,12 @@
 /**
  * @module Creates and reads addresses for one recipient. Their local part names the recipient row and carries a MAC, so
- * incoming mail finds its recipient and forged addresses find none. `b-` is the envelope sender (VERP), which receives
- * bounces; `u-` receives unsubscribe requests by mail (RFC 2369 §3.2). The caller provides the domain and the key, one
- * key for each kind of address. The local part fits 64 octets (RFC 5321 §4.5.3.1.1).
+ * incoming mail finds its recipient and forged addresses find none. `b-` is the envelope sender (VERP), which
+ * receives bounces; `u-` receives unsubscribe requests by mail (RFC 2369 §3.2). The caller provides the domain, and a
+ * separate key for each kind of address. The local part fits 64 octets (RFC 5321 §4.5.3.1.1).
  *
  * Form: the prefix and 32 base32 characters, which encode 2 octets of tag, 5 octets of recipient id and 13 octets (104
- * bits) of HMAC-SHA256 over both. Written in lower case and read in any case, because some hosts change the case of an
- * address.
+ * bits) of HMAC-SHA256 over tag and id. Written in lower case and read in any case, because some hosts change the case
+ * of an address.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 
@@ -23,7 +23,7 @@ const TOKEN_LENGTH = ((PAYLOAD_OCTETS + MAC_OCTETS) * 8) / 5
 const ALPHABET = 'abcdefghijklmnopqrstuvwxyz234567'
 const TOKEN = new RegExp(`^[${ALPHABET}]{${TOKEN_LENGTH}}$`)
 
-/** The recipient that such an address names. */
+/** The recipient that an address of this form names. */
 export interface VerpRecipient {
   /** Row id. After a restored backup the row may belong to another email; the tag detects that. */
   readonly recipientId: number
@@ -32,9 +32,9 @@ export interface VerpRecipient {
 }
 
 /**
- * Returns the tag of an email. A restored backup can give two emails the same row ids; their tags then almost always
- * differ.
- * @param emailUuid ends in random octets
+ * Returns the tag of an email. After a restored backup, two emails can have the same row ids, but their tags almost
+ * always differ.
+ * @param emailUuid must end in random octets
  */
 export const computeVerpTag = (emailUuid: Uint8Array): number =>
   ((emailUuid.at(-2) ?? 0) << 8) | (emailUuid.at(-1) ?? 0) || 1
@@ -54,8 +54,8 @@ export function encodeVerp({ recipientId, tag }: VerpRecipient, key: Uint8Array,
 }
 
 /**
- * Returns the recipient that a local part names, or undefined when its prefix, form or MAC is not ours. Accepts any
- * text in any case.
+ * Returns the recipient that a local part names; undefined when the prefix, the form or the MAC is not one of ours.
+ * Accepts any text in any case.
  */
 export function decodeVerp(
   localPart: string,

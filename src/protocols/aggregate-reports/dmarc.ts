@@ -1,6 +1,6 @@
 /**
  * @module Reads the metadata of a DMARC aggregate report (RFC 9990, RFC 7489 appendix C), not its records. Resolves
- * only the five predefined XML entities and rejects a document type, so the text cannot expand.
+ * only the five predefined XML entities and rejects a document type, so the text cannot expand when it is read.
  */
 import { XMLParser, XMLValidator } from 'fast-xml-parser'
 import { cleanText, type ReportResult, refuse, sanitiseDomain, sanitiseTime, toRecord } from './sanitise.ts'
@@ -21,10 +21,10 @@ export function readDmarcReport(content: Uint8Array): ReportResult {
   if (text === undefined) return refuse('The XML uses an unknown character set.')
   if (/<!(?:DOCTYPE|ENTITY)/i.test(text)) return refuse('The XML must not have a document type.')
   try {
-    // The parser alone accepts much that is not XML, and the validator does not limit the depth.
+    // Both are needed: the parser alone accepts much that is not XML, and the validator does not limit the depth.
     const root = firstElement(firstElement(createParser().parse(text))['feedback'])
-    // Parser and validator each allocate many times the size of the text: free the first's garbage before the second
-    // runs.
+    // Parser and validator each allocate many times the size of the text, so the garbage of the parser is freed before
+    // the validator runs.
     if (text.length > LARGE_LENGTH) Bun.gc(true)
     if (XMLValidator.validate(text) !== true) return refuse('The XML is not well-formed.')
     const metadata = firstElement(root['report_metadata'])
@@ -58,11 +58,11 @@ const createParser = (): XMLParser =>
     updateTag: (name, path) => typeof path === 'string' || READ_ELEMENTS[path.getDepth() - 1]?.has(name) === true,
   })
 
-/** Returns the members of an element, or of the first when there are several. */
+/** Returns the members of an element, or those of the first element when there are several. */
 const firstElement = (value: unknown): Readonly<Record<string, unknown>> =>
   toRecord(Array.isArray(value) ? value[0] : value)
 
-/** Returns the text of an element, or of the first when there are several. */
+/** Returns the text of an element, or that of the first element when there are several. */
 const readText = (value: unknown): string => {
   const one: unknown = Array.isArray(value) ? value[0] : value
   return cleanText(typeof one === 'string' ? decodeEntities(one) : one)
@@ -88,7 +88,7 @@ function decodeXml(content: Uint8Array): string | undefined {
       ? 'utf-16be'
       : (declared ?? 'utf-8')
   try {
-    // Some reports begin with an empty line, and an XML declaration must come first.
+    // Removes the empty line with which some reports begin, because an XML declaration must come first.
     return new TextDecoder(label as Bun.Encoding).decode(content).trimStart()
   } catch {
     return undefined

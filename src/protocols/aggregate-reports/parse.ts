@@ -9,10 +9,11 @@ import type { ReportResult } from './sanitise.ts'
 import { readTlsReport } from './tls.ts'
 import { MAX_REPORT_BYTES, type UnpackResult, unpack } from './unpack.ts'
 
-/** Attachments unpacked and read; each costs up to 10 MiB. */
+/** Maximum number of attachments unpacked and read; each costs up to 10 MiB of memory. */
 const MAX_ATTACHMENTS_READ = 3
 /**
- * After an unreadable report above this size no other attachment is tried: reading takes many times its size in memory.
+ * After an unreadable report above this size no other attachment is tried, because reading a report takes many times
+ * its size in memory.
  */
 const MAX_UNREADABLE_BYTES = 1024 * 1024
 
@@ -35,8 +36,9 @@ const REPORT_SUBJECT = /^\s*Report[\s-]+Domain:/i
 
 /**
  * Returns the report that a message carries, or undefined when it carries none. `refused` says in one sentence why a
- * message that is clearly a report cannot be read. Throws only when `readFile` does.
- * @param readFile returns the whole content of a large attachment; left out: attachments in files are skipped
+ * message that is clearly a report cannot be read. Throws only when `readFile` throws.
+ * @param readFile returns the whole content of a large attachment; if left out, attachments in files are refused as too
+ * large
  */
 export function parseAggregateReport(
   message: ParsedMessage,
@@ -44,7 +46,7 @@ export function parseAggregateReport(
 ): AggregateReport | { readonly refused: string } | undefined {
   const namedDomain = message.headers.find(([name]) => name.toLowerCase() === 'tls-report-domain')?.[1]
   const isReport = namedDomain !== undefined || REPORT_SUBJECT.test(message.subject) || isTlsReport(message)
-  // Attachments named as reports come first, so that others cannot use up the attempts.
+  // Attachments named as reports come first, so that other attachments cannot use up the attempts.
   const named = message.attachments.filter(isNamedReport)
   const others = message.attachments.filter((each) => !isNamedReport(each) && isPacked(each))
   let problem: string | undefined
@@ -86,7 +88,7 @@ function unpackAttachment(
 function readReport(content: Uint8Array, namedDomain: string | undefined): ReportResult {
   const start = Buffer.from(content.subarray(0, 100))
     .toString('latin1')
-    // Byte order marks, and the zero octets of UTF-16.
+    // Removes byte order marks, and the zero octets of UTF-16.
     .replace(/^(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)|\0/g, '')
     .trimStart()
   if (start.startsWith('<')) return readDmarcReport(content)

@@ -13,6 +13,6 @@ export interface AggregateReport {
   /** The period that the report covers, in milliseconds since the epoch. */
   readonly beginMs: number | null
   readonly endMs: number | null
-  /** XML or JSON, unpacked, otherwise unchanged. */
+  /** The XML or JSON, unpacked but otherwise unchanged. */
   readonly content: Uint8Array
 }

@@ -7,7 +7,7 @@ import type { AggregateReport } from './report.ts'
 
 export type ReportResult =
   | { readonly kind: 'ok'; readonly report: AggregateReport }
-  /** One sentence that says why. */
+  /** One sentence that says why the report was refused. */
   | { readonly kind: 'refused'; readonly reason: string }
 
 const MAX_TEXT_LENGTH = 255
@@ -37,7 +37,7 @@ export function sanitiseDomain(value: unknown): string | undefined {
   return parsed.kind === 'ok' ? parsed.domain : undefined
 }
 
-/** Reports claim periods between 2000 and 2100; any other time is an error. */
+/** The period of a report must lie between 2000 and 2100; any other time is an error. */
 const MIN_TIME_MS = Date.UTC(2000)
 const MAX_TIME_MS = Date.UTC(2100)
 

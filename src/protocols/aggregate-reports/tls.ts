@@ -1,7 +1,10 @@
 /** @module Reads the metadata of a TLS report (RFC 8460 §4.4), not its failures. */
 import { cleanText, type ReportResult, refuse, sanitiseDomain, sanitiseTime, toRecord } from './sanitise.ts'
 
-/** Never throws. `namedDomain` comes from the TLS-Report-Domain header field, for a report without policies. */
+/**
+ * Never throws.
+ * @param namedDomain from the TLS-Report-Domain header field, for a report without policies
+ */
 export function readTlsReport(content: Uint8Array, namedDomain: string | undefined): ReportResult {
   let json: unknown
   try {

@@ -1,23 +1,23 @@
 /**
- * @module Unpacks a report from gzip, or from a zip with one file, as a stream with a size limit, so that a
- * decompression bomb is never whole in memory. Detects the format by the first octets, because names and types are
- * often wrong. Never unpacks twice.
+ * @module Unpacks a report from gzip, or from a zip with one file. Works as a stream with a size limit, so that the
+ * content of a decompression bomb is never completely in memory. Detects the format by the first octets, because
+ * names and types are often wrong. Never unpacks twice.
  */
 import { Gunzip, Unzip, UnzipInflate } from 'fflate'
 
 export type UnpackResult =
   | { readonly kind: 'ok'; readonly content: Uint8Array }
-  /** One sentence that says why. */
+  /** One sentence that says why the report was refused. */
   | { readonly kind: 'refused'; readonly reason: string }
 
 export const MAX_REPORT_BYTES = 10 * 1024 * 1024
-/** Real reports compress by a factor of 10 to 50; deflate reaches 1,000. */
+/** Maximum compression factor. Real reports compress by a factor of 10 to 50; deflate reaches 1,000. */
 const MAX_RATIO = 200
-/** Below this size the ratio is not checked: a short report of similar lines can exceed it. */
+/** Content shorter than this may exceed the maximum factor: a short report of similar lines can compress better. */
 const MIN_BYTES_FOR_RATIO = 1024 * 1024
 /**
- * Octets passed to the unpacker per call. Their output, up to a thousand times as much, is in memory before it is
- * counted.
+ * Octets passed to the unpacker per call. The output of a call, up to a thousand times as much, is in memory before it
+ * is counted.
  */
 const PIECE_BYTES = 4 * 1024
 
@@ -38,7 +38,7 @@ export function unpack(packed: Uint8Array): UnpackResult {
 const refuse = (reason: string): UnpackResult => ({ kind: 'refused', reason })
 
 const isGzip = (bytes: Uint8Array): boolean => bytes[0] === 0x1f && bytes[1] === 0x8b
-/** A local file header, or the end of an archive without files. */
+/** A zip begins with a local file header, or with the end of an archive without files. */
 const isZip = (bytes: Uint8Array): boolean =>
   bytes[0] === 0x50 && bytes[1] === 0x4b && (bytes[2] === 0x03 || bytes[2] === 0x05)
 
@@ -75,8 +75,8 @@ function unzip(packed: Uint8Array): Uint8Array {
 
 function* splitIntoPieces(bytes: Uint8Array): Generator<{ readonly piece: Uint8Array; readonly isLast: boolean }> {
   for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
-    // A copy, because the unpacker retains what it has not used yet, and would retain the whole input buffer with a
-    // view.
+    // A copy, because the unpacker retains input that it has not used yet; with a view it would retain the whole input
+    // buffer.
     yield { piece: bytes.slice(at, at + PIECE_BYTES), isLast: at + PIECE_BYTES >= bytes.length }
   }
 }

@@ -1,13 +1,14 @@
 /**
- * @module Recognises and reads feedback reports: RFC 5965, including redacted ones (RFC 6590), Microsoft's, which only
- * return the message, and X-ARF in text form. Reports of failed authentication (RFC 6591) are not complaints. Does not
- * look up the recipient. Every field comes from a remote client, so the length of each is limited.
+ * @module Recognises and reads feedback reports: those of RFC 5965, including redacted ones (RFC 6590); Microsoft's,
+ * which only return the message; and X-ARF in text form. Reports of failed authentication (RFC 6591) are not
+ * complaints. Does not look up the recipient. Every field comes from a remote client, so the length of each is
+ * limited.
  */
 import { decodeFields, parseMessageId, readHead } from '../mime/header-fields.ts'
 import type { ParsedAttachment, ParsedMessage } from '../mime/parsed.ts'
 import type { FeedbackReport, FeedbackType } from './report.ts'
 
-/** Maximum octets read of a header block; nothing beyond them matters. */
+/** Maximum octets read of a header block; nothing after that matters. */
 const MAX_HEADER_BYTES = 64 * 1024
 const MAX_VALUE_LENGTH = 2000
 /** Maximum length of the name of a program or server, or of an address. */
@@ -26,10 +27,10 @@ export function parseFeedbackReport(message: ParsedMessage): FeedbackReport | un
   return parseXarf(message, returned)
 }
 
-/** Microsoft's feedback loop names the complaining recipient here; such a report has no other mark. */
+/** The field in which Microsoft's feedback loop names the complaining recipient; such a report has no other mark. */
 const MICROSOFT_RECIPIENT = 'x-hmxmroriginalrecipient'
 
-/** The types of RFC 5965 §3.1, those registered later, and synonyms that providers use. */
+/** The types of RFC 5965 §3.1, types registered later, and synonyms that providers use. */
 const TYPES: ReadonlyMap<string, FeedbackType> = new Map([
   ['abuse', 'abuse'],
   ['spam', 'abuse'],
@@ -40,7 +41,7 @@ const TYPES: ReadonlyMap<string, FeedbackType> = new Map([
   ['not-spam', 'not-spam'],
 ])
 
-/** Reports a failed signature or policy (RFC 6591 §3), not a complaint by a person. */
+/** The type of a report about a failed signature or policy (RFC 6591 §3), which is not a complaint by a person. */
 const FAILED_AUTHENTICATION = 'auth-failure'
 
 function buildStandardReport(report: Fields, returned: Fields | undefined): FeedbackReport | undefined {
@@ -56,11 +57,11 @@ interface ReportSources {
   readonly report?: Fields | undefined
   /** Header of the reported message. */
   readonly returned: Fields | undefined
-  /** Recipients that the provider names elsewhere. */
+  /** Recipients that the provider names outside of the report's fields. */
   readonly namedRecipients?: readonly string[]
 }
 
-/** Fields of a returned header that name the recipient of a copy. */
+/** Fields of a returned header that name the recipient of this copy of the message. */
 const RECIPIENT_FIELDS = [MICROSOFT_RECIPIENT, 'delivered-to', 'x-original-to', 'envelope-to', 'x-envelope-to']
 
 function buildReport(
@@ -99,8 +100,8 @@ function cleanName(value: string | undefined): string | null {
 }
 
 /**
- * Replacements for a redacted local part, which the provider may choose (RFC 6590 §3). A hash is not listed: it looks
- * like any local part and matches no recipient.
+ * Replacements for a redacted local part, which the provider may choose (RFC 6590 §3). Hashes are not recognised: a
+ * hash looks like any local part and matches no recipient.
  */
 const REDACTED = /^(?:redacted|removed|hidden|anonymous|anonymized|x+|\*+)$/
 
@@ -108,7 +109,7 @@ const REDACTED = /^(?:redacted|removed|hidden|anonymous|anonymized|x+|\*+)$/
 const findAddresses = (value: string): string[] =>
   value
     .split(/[\s<>,;:"()[\]\0-\x1f\x7f-\x9f]+/)
-    // Some providers quote an address in apostrophes, but an apostrophe can also be part of it.
+    // Some providers put an address between apostrophes, but an apostrophe can also be part of the address.
     .map((word) => word.replace(/^'+|(?<!')'+$/g, ''))
     .filter((word) => word.length <= MAX_NAME_LENGTH && /^[^@]+@[^@]+$/.test(word))
     .filter((word) => !REDACTED.test(word.slice(0, word.indexOf('@')).toLowerCase()))
@@ -125,7 +126,7 @@ function findReportFields(message: ParsedMessage): Fields | undefined {
   return isReport ? findFieldsInText(message.text, /^feedback-type:/im) : undefined
 }
 
-/** Returns the fields that start where `first` matches in a text. */
+/** Returns the fields of a text, beginning where `first` matches. */
 function findFieldsInText(text: string | null, first: RegExp): Fields | undefined {
   const start = text?.slice(0, MAX_HEADER_BYTES).search(first) ?? -1
   return start === -1 ? undefined : parseFields(removeBlankLines(text?.slice(start, start + MAX_HEADER_BYTES) ?? ''))
@@ -180,7 +181,7 @@ const readHeader = ({ headers }: ParsedMessage, fieldName: string): string[] =>
 const cleanValues = (fields: readonly (readonly [name: string, value: string])[]): string[] =>
   fields.slice(0, MAX_FIELDS).map(([, value]) => value.trim().slice(0, MAX_VALUE_LENGTH))
 
-/** Reads X-ARF 0.1 and 0.2: fields in a second text part, announced by a header. */
+/** Reads X-ARF 0.1 and 0.2. A header field announces such a report, whose fields are in a second text part. */
 function parseXarf(message: ParsedMessage, returned: Fields): FeedbackReport | undefined {
   if (readHeader(message, 'x-arf').length === 0 && readHeader(message, 'x-xarf').length === 0) return undefined
   const attached = message.attachments.filter(({ contentType }) => contentType === 'text/plain').slice(0, MAX_FIELDS)

@@ -13,11 +13,11 @@ export interface FeedbackReport {
   readonly reportingMta: string | null
   /** Source-IP of the reported message. */
   readonly sourceIp: string | null
-  /** Original-Mail-From, else Return-Path of the returned headers; without angle brackets. */
+  /** Original-Mail-From of the report, or else Return-Path of the returned headers; without angle brackets. */
   readonly originalMailFrom: string | null
   /**
    * Recipients that the provider names: Original-Rcpt-To of the report, then Delivered-To and similar fields of the
-   * returned headers. Not To, which is the same in every recipient's copy.
+   * returned headers. To is not used, because it is the same in every recipient's copy.
    */
   readonly originalRcptTo: readonly string[]
   /** Addresses in the To and Cc headers of the reported message. */
@@ -27,8 +27,9 @@ export interface FeedbackReport {
   /** List-Unsubscribe of the reported message. */
   readonly originalListUnsubscribe: string | null
   /**
-   * Local parts in the form of our own addresses (address/verp.ts), from any header field of the reported message:
-   * providers remove Return-Path but leave the same address in Received-SPF. Their MAC is not verified yet.
+   * Local parts in the form of our own addresses (address/verp.ts), from any field of the report or of the reported
+   * message's header: providers remove Return-Path but leave the same address in Received-SPF. The MACs in these local
+   * parts are not verified yet.
    */
   readonly ownLocalParts: readonly string[]
 }

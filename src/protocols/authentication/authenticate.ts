@@ -31,19 +31,22 @@ export interface SessionFacts {
 type Details = AuthenticationResult['details']
 type DmarcEvaluation = Awaited<ReturnType<typeof evaluateDmarc>>
 
-/** Default limit for all DNS queries of a message together. */
+/** Default time limit for all DNS queries of a message together. */
 const TIMEOUT_MS = 20_000
-/** Sum to 100 per message. DMARC's tree walks share names, and DKIM and ARC share keys; SPF alone could need 111. */
+/**
+ * Maximum number of DNS queries of each check, 100 per message in total. DMARC's tree walks share names, and DKIM and
+ * ARC share keys; SPF alone could need 111.
+ */
 const MAX_QUERIES = { reverse: 11, spf: 40, keys: 25, dmarc: 24 } as const
-/** RFC 8301 §3.2. */
+/** Minimum length of an RSA key, RFC 8301 §3.2. */
 const MIN_RSA_BITS = 1024
 const MAX_COMMENT_LENGTH = 300
 const MAX_NAME_LENGTH = 255
 
 /**
  * Returns the results of all checks for a message as received, without fields that we added. A check that has not ended
- * after `timeoutMs`, or that needs more DNS queries than its share, is a temperror (a permerror where SPF exceeds its
- * number of lookups). Never rejects.
+ * after `timeoutMs`, or needs more DNS queries than its share, results in temperror. It results in permerror where SPF
+ * exceeds its own number of lookups. Never rejects.
  */
 export async function authenticate(
   message: Uint8Array | MessageSource,
@@ -57,7 +60,7 @@ export async function authenticate(
   const timer = clock.after(timeoutMs, deadline.resolve)
   try {
     const limitDns = (maxQueries: number) => createLimitedDns(resolver, maxQueries, deadline.promise)
-    // Created before the first await, so that it sees the deadline pass.
+    // Created before the first await, so that it notices when the deadline passes.
     const dmarcDns = limitDns(MAX_QUERIES.dmarc)
     const clientIp = normaliseIp(facts.clientIp)
     const [iprev, sender, signed] = await Promise.all([
@@ -87,7 +90,7 @@ function toResult(details: Details): AuthenticationResult {
 
 interface SpfCheck {
   readonly details: Details['spf']
-  /** The domain that passed; undefined: none did. */
+  /** The domain for which SPF passed; undefined: it did not pass. */
   readonly passedDomain: string | undefined
 }
 
@@ -108,7 +111,7 @@ async function checkSpf({ ask }: LimitedDns, facts: SessionFacts, clientIp: stri
         result,
         domain: cleanText(found.domain === '-' ? '' : found.domain),
         ...provided,
-        // mailauth begins the comment with our own host name, which is removed.
+        // mailauth begins the comment with our own host name; it is removed here.
         comment: cleanComment(found.status.comment, `${facts.hostname}: `),
       },
       passedDomain: result === 'pass' ? found.domain : undefined,
@@ -157,12 +160,12 @@ const buildUnverified = (result: Verdict, comment: string): SignatureCheck => ({
 
 async function checkArc({ ask, failedNames }: LimitedDns, { arc: data }: SignatureVerifier): Promise<Details['arc']> {
   if (data === undefined) return { result: 'none', instances: 0, comment: null }
-  // mailauth types the result of one function more narrowly than the parameter of the other.
+  // The cast is needed because mailauth types the result of one function more narrowly than the parameter of the other.
   const found = await arc(data as unknown as ARCData, { resolver: ask, minBitLength: MIN_RSA_BITS, strict: true })
   const instances = typeof found.i === 'number' ? found.i : 0
   const result = toVerdict(found.status.result)
   const seals = data.chain === false ? [] : (data.chain ?? [])
-  // mailauth fails a chain when it cannot fetch a key, but then the result is unknown.
+  // When mailauth cannot fetch a key, it reports that the chain failed, but the result is really unknown.
   const isUnknown =
     result === 'fail' &&
     ((found.signature !== undefined && found.signature !== false && found.signature.status.result === 'temperror') ||
@@ -184,7 +187,7 @@ function toDkimDetails({ verification, failure }: SignatureCheck, isAligned: IsA
   if (failure !== undefined) return [{ ...failure, domain: '', selector: '', algorithm: null, aligned: false }]
   return (verification?.results ?? []).flatMap((signature) => {
     const { signingDomain, selector, algo, status } = signature
-    // mailauth reports a missing signature as a result.
+    // mailauth reports a missing signature as a result, which is left out.
     if (signingDomain === undefined && status.result === 'none') return []
     return {
       result: toVerdict(status.result),
@@ -205,7 +208,9 @@ function findPolicy(status: object): unknown {
 
 const BEST_FIRST: readonly Verdict[] = ['pass', 'temperror', 'policy', 'fail', 'neutral', 'permerror', 'none']
 
-/** Returns the best result: of the signatures that pass, else of the aligned ones, else of all. */
+/**
+ * Returns the best result of the signatures that pass; if none passes, of the aligned ones; if none is aligned, of all.
+ */
 function pickBest(signatures: Details['dkim']): Verdict {
   const rank = ({ result, aligned }: Details['dkim'][number]): number =>
     (result === 'pass' ? 0 : aligned ? 10 : 20) + BEST_FIRST.indexOf(result)
@@ -222,7 +227,7 @@ interface DmarcCheck {
   readonly isAligned: IsAligned
 }
 
-/** RFC 9989 §5.3.1: DMARC applies only to exactly one author domain. */
+/** RFC 9989 §5.3.1: DMARC applies only to a message with exactly one author domain. */
 const NO_AUTHOR_REASONS: Readonly<Record<string, string>> = {
   'no-author-domain': 'the From field has no domain',
   'multiple-author-domains': 'the From field has addresses of several domains',
@@ -266,11 +271,13 @@ function toDmarcCheck(
     return buildUnevaluated('permerror', NO_AUTHOR_REASONS[reason ?? ''] ?? 'there is no author domain')
   const author = toComparable(response.status.header?.from ?? '')
   const organization = toComparable(response.domain || author)
-  // No tree walk for a domain that did not pass: any domain below the author's organizational domain counts as aligned.
+  // For a domain that did not pass, there is no tree walk: the domain counts as aligned if it is the author's
+  // organizational domain or is below it.
   const wouldAlign = (domain: string, isStrict: boolean | undefined): boolean =>
     isStrict === true ? toComparable(domain) === author : isSameOrBelow(toComparable(domain), organization)
   const result = toVerdict(response.status.result)
-  // mailauth considers only identifiers that passed; an aligned identifier with a DNS failure might have passed.
+  // mailauth considers only identifiers that passed. If the check of an aligned identifier ended with a DNS failure,
+  // the identifier might have passed, so the result is unknown.
   const isUnknown =
     result === 'fail' &&
     ((sender.details.result === 'temperror' && wouldAlign(sender.details.domain, response.alignment?.spf.strict)) ||

@@ -15,7 +15,7 @@ const BLANK = new Uint8Array([SPACE])
 const BUFFER_BYTES = 16 * 1024
 const LONG_RUN_BYTES = 64
 
-/** Hashes a canonicalised body, or the beginning of it. */
+/** Hashes a canonicalised body, or its first `maxBytes`. */
 export class BodyHash {
   canonicalizedLength = 0
   bodyHashedBytes = 0
@@ -43,31 +43,31 @@ export class BodyHash {
     this.#hash.update(hashed)
   }
 
-  /** Returns the hash and ends the body. */
+  /** Ends the body and returns the hash. */
   digest(encoding: 'base64'): string {
     this.#body.end()
     return this.#hash.digest(encoding)
   }
 
-  // The verifier asks for the MIME structure; we need none of it.
+  // The verifier calls these to find the MIME structure, which we do not need.
   setContentType(): void {}
   getMimeStructureStart(): number {
     return 0
   }
 }
 
-/** Canonicalises a body as it arrives and feeds its hashes. */
+/** Canonicalises a body as it arrives, and passes the result to the hashes of the body. */
 export class CanonicalBody {
   receivedBytes = 0
   readonly #isRelaxed: boolean
   readonly #hashes: BodyHash[] = []
   #isEmpty = true
   #hasEnded = false
-  /** Line ends, written only when something follows them. */
+  /** Number of line ends that are written only when something follows them. */
   #pendingLineEnds = 0
-  /** White space, written only when something follows it on its line. */
+  /** Whether there is white space that is written only when something follows it on its line. */
   #hasPendingSpace = false
-  /** A carriage return that is content unless a line feed follows. */
+  /** Whether the last octet is a carriage return, which is content unless a line feed follows. */
   #hasPendingReturn = false
   /** Canonical octets on their way to the hashes. */
   readonly #buffer = new Uint8Array(BUFFER_BYTES)
@@ -121,12 +121,13 @@ export class CanonicalBody {
     if (this.#hasEnded) return
     this.#hasEnded = true
     if (this.#hasPendingReturn) this.#writePending()
-    // A relaxed body of empty lines only is empty; a simple one is one line end.
+    // A body that consists of empty lines only becomes empty when it is relaxed, and a single line end when it is
+    // simple.
     if (!this.#isEmpty || !this.#isRelaxed) this.#write(CRLF, 0, 2)
     this.#flush()
   }
 
-  /** Returns the end of the octets that are hashed unchanged. */
+  /** Returns the end of the octets that are written unchanged. */
   #findContentEnd(chunk: Uint8Array, start: number): number {
     let end = start
     for (; end < chunk.length; end++) {
@@ -136,7 +137,7 @@ export class CanonicalBody {
     return end
   }
 
-  /** Writes what was held back, because content follows. */
+  /** Writes the pending octets, because content follows. */
   #writePending(): void {
     this.#isEmpty = false
     for (; this.#pendingLineEnds > 0; this.#pendingLineEnds--) this.#write(CRLF, 0, 2)

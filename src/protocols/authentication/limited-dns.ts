@@ -1,6 +1,6 @@
 /**
  * @module DNS for the checks of one message. Limits the number of queries per check, and the time for all checks
- * together. A refused query looks like a DNS failure, so a check without an answer is a temperror.
+ * together. A query beyond a limit fails like a DNS failure, so a check without an answer is a temperror.
  */
 import { createMailauthResolver, type MailauthResolver } from '../dns/mailauth-resolver.ts'
 import type { Resolver } from '../dns/resolver.ts'
@@ -12,11 +12,14 @@ export interface LimitedDns {
   readonly failedNames: ReadonlySet<string>
 }
 
-/** The name exists without such a record, or does not exist: answers, not failures. */
+/**
+ * Codes for a name that exists without such a record, and for a name that does not exist. Both are answers, not
+ * failures.
+ */
 const ABSENCE_CODES = new Set<unknown>(['ENODATA', 'ENOTFOUND'])
 
 /**
- * @param maxQueries later queries reject immediately
+ * @param maxQueries maximum number of queries; later queries reject immediately
  * @param expired resolves at the deadline; then every open and later query rejects with ETIMEOUT
  */
 export function createLimitedDns(resolver: Resolver, maxQueries: number, expired: Promise<void>): LimitedDns {
@@ -27,7 +30,7 @@ export function createLimitedDns(resolver: Resolver, maxQueries: number, expired
     isExpired = true
     throw createTimeoutError()
   })
-  // Every query handles this rejection; without queries it would be unhandled.
+  // Every query handles this rejection; if there are no queries, it would be unhandled.
   expiry.catch(() => {})
   let remaining = maxQueries
   return {
@@ -50,8 +53,8 @@ const createTimeoutError = (): Error =>
   Object.assign(new Error('the time limit of all checks has passed'), { code: 'ETIMEOUT' })
 
 /**
- * mailauth treats an error without a code as a failure; `spfResult` gives the SPF result of RFC 7208 §4.6.4 for too
- * many lookups.
+ * An error without a code, which mailauth treats as a DNS failure. In SPF, mailauth uses `spfResult` instead: the
+ * result that RFC 7208 §4.6.4 prescribes for too many lookups.
  */
 const createTooManyError = (): Error =>
   Object.assign(new Error('too many DNS queries'), {

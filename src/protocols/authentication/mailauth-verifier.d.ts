@@ -1,4 +1,4 @@
-/** @module Types for the part of mailauth's verifier that we use, which ships without types. */
+/** @module Types for the part of mailauth's verifier that we use; mailauth has no types for it. */
 declare module 'mailauth/lib/dkim/dkim-verifier' {
   import type { Writable } from 'node:stream'
   import type { DKIMVerifyOptions, DKIMVerifyResult } from 'mailauth'
@@ -6,7 +6,7 @@ declare module 'mailauth/lib/dkim/dkim-verifier' {
   export interface BodyHasher {
     /** Octets of the body as received. */
     readonly byteLength: number
-    /** Octets of the canonical body, regardless of `l=`. */
+    /** Octets of the whole canonical body, also when `l=` limits the hash. */
     readonly canonicalizedLength: number
     /** Octets that were hashed. */
     readonly bodyHashedBytes: number
@@ -17,7 +17,7 @@ declare module 'mailauth/lib/dkim/dkim-verifier' {
 
   type VerificationResult = Pick<DKIMVerifyResult, 'headerFrom' | 'fromFields' | 'results' | 'arc'>
 
-  /** Write a message to it; the results are complete when the stream has finished. */
+  /** Write a message to this stream; the results are complete when the stream has finished. */
   export interface DkimVerifier extends Writable, VerificationResult {}
   export class DkimVerifier {
     constructor(options: DKIMVerifyOptions)

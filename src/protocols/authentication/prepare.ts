@@ -8,7 +8,8 @@ import { asBuffer, type MessageSource, readPrefix } from '../mime/source.ts'
 
 export type PreparedMessage =
   /**
-   * `pieces` yields the message in pieces that end anywhere. Without a signature to verify it yields the header only.
+   * `pieces` yields the message in pieces that begin and end anywhere. Yields only the header when there is no
+   * signature to verify.
    */
   | { readonly kind: 'ok'; readonly pieces: () => Iterable<Buffer> }
   /** The header exceeds the limits: no signature is verified. */
@@ -16,9 +17,12 @@ export type PreparedMessage =
 
 const MAX_HEADER_BYTES = 256 * 1024
 const MAX_HEADER_LINES = 5_000
-/** Signatures after the first ones, from the top, are skipped. */
+/** Only the first signatures, counted from the top, are verified. */
 const MAX_SIGNATURES = 10
-/** Signatures over only part of the body (`l=`): each makes the verifier hash the canonical body again. */
+/**
+ * Maximum number of signatures over only part of the body (`l=`): each makes the verifier hash the canonical body
+ * again.
+ */
 const MAX_PARTIAL_SIGNATURES = 2
 /** A longer signature field is skipped: real ones have at most 2 KiB. */
 const MAX_SIGNATURE_BYTES = 4 * 1024
@@ -33,16 +37,16 @@ const SIGNATURE_NAMES: ReadonlySet<string> = new Set([
   'arc-message-signature',
   'arc-authentication-results',
 ])
-/** `l=`, anywhere a tag may begin. */
+/** The tag `l=`, anywhere a tag may begin. */
 const PARTIAL = /[:;]\s*l\s*=/
-/** RFC 5322 §3.6.8 and §4.5.8: a name and its colon, which may be on the next line. */
+/** RFC 5322 §3.6.8 and §4.5.8: a field begins with a name and a colon, which may be on the next line. */
 const FIELD = /^[!-9;-~]+[ \t]*:/
 const NAME_ALONE = /^[!-9;-~]+[ \t]*$/
 const COLON_FIRST = /^[ \t]*:/
 
 /**
- * Signatures cover CRLF line ends (RFC 6376 §5.3), so a lone line feed becomes CRLF. Removes only signature fields from
- * the header, so what the other signatures cover stays the same.
+ * Prepares a message. Signatures cover CRLF line ends (RFC 6376 §5.3), so a lone line feed becomes CRLF. Only signature
+ * fields are removed from the header, so that what the remaining signatures cover stays the same.
  */
 export function prepareMessage(source: MessageSource): PreparedMessage {
   const start = normaliseLineEnds(asBuffer(readPrefix(source, MAX_HEADER_BYTES)), 0)
@@ -84,8 +88,9 @@ function* generateMessage(head: Buffer, source: MessageSource, skipBytes: number
 }
 
 /**
- * Splits fields as the verifier does: any line that does not start a field belongs to the field before it, with or
- * without leading white space. If we split one of its fields in two, the limits would not apply to the second half.
+ * Splits fields as the verifier does: a line that does not start a field belongs to the field before it, whether or not
+ * it begins with white space. If we split a field that the verifier reads as one, the limits would not apply to the
+ * second half.
  */
 function splitFields(lines: readonly string[]): string[] {
   const fields: string[][] = []
@@ -98,7 +103,7 @@ function splitFields(lines: readonly string[]): string[] {
   return fields.map((field) => field.join('\r\n'))
 }
 
-/** Returns the name in lower case, without a fold before the colon. */
+/** Returns the name of a field in lower case, without a fold before the colon. */
 const parseFieldName = (field: string): string => (/^[^:]+/.exec(field)?.[0] ?? '').trim().toLowerCase()
 
 /** Returns the end of the header: the CRLF before the empty line, or the end of the bytes when there is none. */
@@ -110,7 +115,7 @@ function findHeaderEnd(bytes: Buffer): number {
 
 /**
  * Puts a carriage return before each lone line feed; returns the same bytes when there is none.
- * @param before the octet before the bytes
+ * @param before the octet that precedes `bytes` in the message
  */
 function normaliseLineEnds(bytes: Buffer, before: number): Buffer {
   let bare = 0

@@ -1,14 +1,14 @@
 /**
- * @module The authentication results of a received message (RFC 8601 §2.7). Types only; `authenticate.ts` creates them.
- * Property names are those of the wire: results are stored and sent unchanged.
+ * @module The authentication results of a received message (RFC 8601 §2.7). Types only; `authenticate.ts` creates the
+ * results. Property names are those of the JSON in API responses, because results are stored and sent unchanged.
  */
 
-/** RFC 8601 §2.7; `temperror` and `permerror` are as each method defines them. */
+/** RFC 8601 §2.7. What `temperror` and `permerror` mean is defined by each method. */
 export type Verdict = 'pass' | 'fail' | 'softfail' | 'neutral' | 'none' | 'policy' | 'temperror' | 'permerror'
 
 export interface AuthenticationResult {
   readonly spf: Verdict
-  /** The best result of all signatures; signatures aligned with From come first. */
+  /** The best result of all signatures. Signatures that pass come first, then those whose domain aligns with From. */
   readonly dkim: Verdict
   /** RFC 9989. */
   readonly dmarc: Verdict
@@ -23,13 +23,13 @@ export interface AuthenticationResult {
       readonly client_ip: string
       readonly helo: string
       /**
-       * The identity that was checked: the reverse-path, or HELO when the reverse-path is null (RFC 7208 §2.4). Left
-       * out: none was.
+       * The identity that SPF checked: the reverse-path, or HELO when the reverse-path is null (RFC 7208 §2.4). Left
+       * out when SPF was not checked.
        */
       readonly identity?: 'mailfrom' | 'helo'
       readonly comment: string | null
     }
-    /** At most the first 10 signatures. */
+    /** The first signatures, at most 10. */
     readonly dkim: readonly {
       readonly result: Verdict
       readonly domain: string

@@ -1,12 +1,12 @@
 /**
  * @module Removes Authentication-Results fields that forge our name from a message as it streams through (RFC 8601 §5).
- * Holds at most one such field at a time, so memory depends neither on the size of the message nor on that of its
- * header. Passes everything else unchanged.
+ * Holds at most one such field at a time, so memory depends on the size of neither the message nor its header. Passes
+ * everything else unchanged.
  */
 import { isForgedResult } from './results-header.ts'
 
 const NAME = 'authentication-results'
-/** Maximum octets of a field that are examined; enough, because the claimed authserv-id comes first. */
+/** Maximum octets of a field that are examined. This is enough, because the claimed authserv-id comes first. */
 const MAX_HELD_BYTES = 64 * 1024
 
 const TAB = 9
@@ -25,7 +25,7 @@ export function* removeForgedResults(chunks: Iterable<Uint8Array>, hostname: str
 }
 
 interface Filter {
-  /** Returns the pieces that may pass, of this chunk and of what was held. */
+  /** Returns the pieces that may pass, of this chunk and of the octets held back before. */
   push(chunk: Uint8Array): Uint8Array[]
   end(): Uint8Array[]
 }
@@ -70,7 +70,7 @@ function createFilter(hostname: string): Filter {
       isAtLineStart = false
       const end = findLineEnd(bytes, at)
       if (end === undefined) {
-        // Only the next octet shows whether a line feed follows, and so where the next line begins.
+        // The next octet shows whether a line feed follows the CR, and so where the next line begins.
         if (bytes[bytes.length - 1] === CR && !isLast) return hold(bytes.length - 1)
         break
       }
@@ -89,7 +89,10 @@ function createFilter(hostname: string): Filter {
 
 const isFoldingSpace = (octet: number | undefined): boolean => octet === SPACE || octet === TAB
 
-/** Returns as many letters as the name has, in lower case; only the first letter when it differs from the name's. */
+/**
+ * Returns as many letters of a field as NAME has, in lower case; only the first letter when it differs from that of
+ * NAME.
+ */
 function readName(bytes: Buffer, at: number): string {
   const first = String.fromCharCode(bytes[at] ?? 0).toLowerCase()
   return first === NAME.charAt(0) ? bytes.toString('latin1', at, at + NAME.length).toLowerCase() : first
@@ -102,7 +105,7 @@ function isForged(field: string, hostname: string): boolean {
 
 /**
  * Returns the position after the line end: CRLF, LF, or a lone CR, after which some readers would see a new field.
- * Undefined when there is none, or when the last octet is a CR.
+ * Undefined when no line end follows, or when the last octet is a CR.
  */
 function findLineEnd(bytes: Buffer, from: number): number | undefined {
   for (let at = from; at < bytes.length; at++) {
@@ -116,7 +119,7 @@ function findLineEnd(bytes: Buffer, from: number): number | undefined {
 
 /**
  * Returns the end of the field: the position after a line end that no white space follows (RFC 5322 §2.2.3). Undefined
- * when it has not arrived yet.
+ * when the end has not arrived yet.
  */
 function findFieldEnd(bytes: Buffer, from: number): number | undefined {
   for (let end = findLineEnd(bytes, from); end !== undefined; end = findLineEnd(bytes, end)) {

@@ -5,15 +5,15 @@
 import { toALabels } from '../address/domain.ts'
 import type { AuthenticationResult } from './result.ts'
 
-/** RFC 2045 §5.1. */
+/** A token as RFC 2045 §5.1 defines it. */
 const TOKEN = /^[!#$%&'*+\-.0-9A-Z^_`a-z{|}~]+$/
 /** Printable ASCII without the semicolon: careless readers split a field at any semicolon, even a quoted one. */
 const HARMLESS = /^[\x20-:<-\x7e]*$/
-/** Longer values are left out, because they could not be folded. */
+/** Maximum length of a value. Longer values are left out, because they could not be folded. */
 const MAX_VALUE_LENGTH = 255
 const MAX_LINE_LENGTH = 78
 
-/** RFC 8601 §2.2: `ptype.property`, or a comment when the name is empty. */
+/** RFC 8601 §2.2: `ptype.property` and its value; a comment when the name is empty. */
 type ResultProperty = readonly [name: string, value: string | null]
 
 /**
@@ -67,13 +67,15 @@ const toCommentWords = (text: string): string[] => `(${text.replace(/[()\\]/g, '
 
 function appendFolded(text: string, word: string): string {
   const lineLength = text.length - (text.lastIndexOf('\n') + 1)
-  // Counts the space before the word, the semicolon after it, and the space before the value on the first line.
+  // In addition to the word, counts the space before it, the semicolon after it, and the space before the value on the
+  // first line.
   return text + (lineLength + 1 + word.length + 2 > MAX_LINE_LENGTH ? '\r\n  ' : ' ') + word
 }
 
 /**
- * Returns whether an Authentication-Results field claims to be ours (RFC 8601 §5), in any spelling of our name, or has
- * an unreadable authserv-id, in which more tolerant readers might see our name. Such a field must not pass.
+ * Returns whether an Authentication-Results field claims to be ours (RFC 8601 §5), in any spelling of our name. Also
+ * returns true when the authserv-id is unreadable, because more tolerant readers might see our name in it. A field for
+ * which this is true must not pass.
  *
  * @param value with or without its folding, decoded or not
  */
@@ -88,20 +90,23 @@ const toComparable = (host: string): string => {
   return (toALabels(text) ?? text).toLowerCase()
 }
 
-/** Returns the authserv-id (RFC 8601 §2.2), a token or a quoted string at the start; undefined when it is neither. */
+/**
+ * Returns the authserv-id (RFC 8601 §2.2), which is a token or a quoted string at the start; undefined when there is
+ * neither.
+ */
 function parseAuthservId(value: string): string | undefined {
   const text = value.slice(skipComments(value))
   if (text.startsWith('"')) {
     const [, inside] = /^"((?:[^"\\]|\\[\s\S])*)"/.exec(text) ?? []
     return inside?.replace(/\\([\s\S])/g, '$1').trim()
   }
-  // Beyond ASCII too: RFC 8601 §2.5 with RFC 6532.
+  // Includes characters beyond ASCII: RFC 8601 §2.5 with RFC 6532.
   const [claimed = ''] = /^[^\s;()<>@,:\\"/[\]?=]*/.exec(text) ?? []
   const after = text.charAt(claimed.length)
   return claimed !== '' && (after === '' || /[\s;(]/.test(after)) ? claimed : undefined
 }
 
-/** Returns the end of the white space and comments (RFC 5322 §3.2.2), which may be nested, at the start of a value. */
+/** Returns where the white space and comments at the start of a value end. Comments may be nested (RFC 5322 §3.2.2). */
 function skipComments(value: string): number {
   let depth = 0
   let at = 0

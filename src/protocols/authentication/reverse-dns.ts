@@ -9,20 +9,20 @@ import type { Verdict } from './result.ts'
 
 export interface ReverseDns {
   readonly result: Verdict
-  /** The first name that resolves back, in lower case; null: none does. */
+  /** The first name that resolves back to the address, in lower case; null when no name does. */
   readonly name: string | null
 }
 
-/** RFC 7208 §4.6.4 sets the same limit for `ptr`. */
+/** Maximum number of names to resolve; RFC 7208 §4.6.4 sets the same limit for `ptr`. */
 const MAX_NAMES = 10
 /** A PTR record can hold anything; only valid host names are queried and shown. */
 const HOST_NAME = /^(?=.{1,253}$)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})+$/
 
 /**
- * `pass`: a name resolves back. `fail`: none does. `permerror`: the address has no name. `temperror`: a DNS failure
- * prevented the check. Never throws.
+ * `pass`: a name of the address resolves back to it. `fail`: no name does. `permerror`: the address has no valid name.
+ * `temperror`: a DNS failure prevented the check. Never throws.
  *
- * @param ip IPv4 or IPv6, without a zone, never an IPv4-mapped IPv6 address
+ * @param ip IPv4 or IPv6 address, without a zone and not IPv4-mapped
  */
 export async function checkReverseDns({ ask }: LimitedDns, ip: string): Promise<ReverseDns> {
   const type = isIPv4(ip) ? 'A' : 'AAAA'
@@ -50,5 +50,5 @@ async function lookUpTexts(ask: LimitedDns['ask'], name: string, type: string): 
   }
 }
 
-/** Returns one spelling of an address for comparison. */
+/** Returns a spelling of an address that is the same for equal addresses. */
 const toComparable = (ip: string): string => (ip.includes(':') ? parseIpv6Groups(ip).join(':') : ip)

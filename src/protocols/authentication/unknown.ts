@@ -1,7 +1,7 @@
 /** @module The authentication result of a message that was not checked. */
 import type { AuthenticationResult } from './result.ts'
 
-/** Nothing was checked, for a reason unrelated to the sender. */
+/** The result when nothing was checked, for a reason unrelated to the sender. */
 export const UNKNOWN_AUTHENTICATION: AuthenticationResult = {
   spf: 'temperror',
   dkim: 'temperror',

@@ -1,12 +1,15 @@
 /**
  * @module Extends mailauth's DKIM verifier with our own body hashing: the original makes one pass per hash, allocates a
- * buffer per line and reads each octet four times. Accepts only messages from `prepareMessage`, which have CRLF line
- * ends.
+ * buffer per line and reads each octet four times. Accepts only messages from `prepareMessage`, because these have
+ * CRLF line ends.
  */
 import { type BodyHasher, DkimVerifier } from 'mailauth/lib/dkim/dkim-verifier'
 import { CanonicalBody } from './body-hashes.ts'
 
-/** Hashing a smaller piece takes less time than a tick of the event loop. */
+/**
+ * After a piece that is longer than this, other work may run. Hashing a shorter piece takes less time than a tick of
+ * the event loop.
+ */
 const YIELD_BYTES = 16 * 1024
 
 export class SignatureVerifier extends DkimVerifier {
@@ -14,8 +17,8 @@ export class SignatureVerifier extends DkimVerifier {
 
   /** Reads a message; resolves when its signatures are verified. */
   async verify(pieces: Iterable<Buffer>): Promise<void> {
-    // An error also reaches the callback of `write` or `end` below, which rejects; without a listener the event would
-    // throw.
+    // Without a listener an error event would throw. The error also reaches the callback of `write` or `end` below,
+    // which rejects.
     this.on('error', () => {})
     for (const piece of pieces) {
       await this.#awaitCallback((done) => this.write(piece, done))

@@ -1,7 +1,7 @@
 /**
  * @module Hashes a message body in relaxed canonicalization (RFC 6376 §3.4.4), piece by piece: drops white space at
- * line ends, reduces runs of it to one space and ignores empty lines at the end. Hashes pieces without white space,
- * such as base64, without a copy, at the speed of SHA-256.
+ * line ends, reduces other runs of white space to one space and ignores empty lines at the end. Hashes pieces without
+ * white space, such as base64, without a copy, at the speed of SHA-256.
  */
 import { createHash } from 'node:crypto'
 
@@ -11,19 +11,19 @@ const CR = 13
 const SPACE = 32
 const CRLF = Buffer.from('\r\n')
 const EMPTY_LINE = Buffer.from('\r\n\r\n')
-/** A block of empty lines, so that many are hashed in one call. */
+/** A block of empty lines, so that many empty lines are hashed in one call. */
 const EMPTY_LINES = Buffer.alloc(4096, CRLF)
 
 export class RelaxedBodyHash {
   readonly #hash = createHash('sha256')
   #lineHasContent = false
-  /** White space, hashed only if something follows it on its line. */
+  /** Whether there is white space that is hashed only if something follows it on its line. */
   #isBlankPending = false
   #isCrPending = false
-  /** Hashed only if something follows them. */
+  /** Number of empty lines that are hashed only if something follows them. */
   #emptyLineCount = 0
 
-  /** @param piece of a body with CRLF line ends; it may begin and end anywhere */
+  /** @param piece of a body with CRLF line ends; the piece may begin and end anywhere in the body */
   update(piece: Buffer): void {
     if (this.#isAtLineStart && isCanonical(piece)) {
       this.#addEmptyLines()
@@ -31,7 +31,7 @@ export class RelaxedBodyHash {
     } else this.#canonicalise(piece)
   }
 
-  /** Returns the bh= value and ends an open last line. */
+  /** Ends the last line if it is open, and returns the value of bh=. */
   digest(): string {
     if (!this.#isAtLineStart) this.#canonicalise(CRLF)
     return this.#hash.digest('base64')
@@ -42,8 +42,8 @@ export class RelaxedBodyHash {
   }
 
   #canonicalise(piece: Buffer): void {
-    // Each octet takes at most two, since a bare LF becomes CRLF; two more for a blank and a CR left from the last
-    // piece.
+    // Each octet takes at most two octets, since a bare LF becomes CRLF. Two more are for a blank and a CR that are
+    // pending from the last piece.
     const out = Buffer.allocUnsafe(piece.length * 2 + 2)
     let at = 0
     for (let i = 0; i < piece.length; i++) {

@@ -8,7 +8,7 @@ import { promisify } from 'node:util'
 export interface DkimKey {
   /** PKCS #8 in PEM. Secret. */
   readonly privateKeyPem: string
-  /** Base64 of the SubjectPublicKeyInfo in DER, as the p= tag has it; 392 characters. */
+  /** Base64 of the SubjectPublicKeyInfo in DER, as in the p= tag; 392 characters. */
   readonly publicKey: string
 }
 
@@ -22,10 +22,12 @@ export type DkimRecord =
     }
   | { readonly kind: 'invalid'; readonly reason: string }
 
-/** RFC 8301 §3.2: signers should use at least 2048 bits; longer keys no longer fit a UDP response. */
+/**
+ * RFC 8301 §3.2: signers should use at least 2048 bits. The record of a longer key would not fit into a UDP response.
+ */
 const MODULUS_BITS = 2048
 const MAX_RECORD_LENGTH = 8_192
-/** RFC 6376 §3.2 tag-name. */
+/** A tag-name as RFC 6376 §3.2 defines it. */
 const TAG_NAME = /^[A-Za-z][A-Za-z0-9_]*$/
 
 /** Creates an RSA-2048 key pair. */
@@ -45,9 +47,9 @@ export async function generateDkimKey(): Promise<DkimKey> {
 export const formatDkimRecord = (publicKey: string): string => `v=DKIM1; k=rsa; p=${publicKey}`
 
 /**
- * Parses a DKIM key record from the joined strings of one TXT record. Retains unknown tags, which have no meaning. A
- * duplicate tag, a v= that is not first or not DKIM1, or a missing p= makes the record invalid. RFC 6376 §3.2, §3.6.1.
- * Never throws.
+ * Parses a DKIM key record from the joined strings of one TXT record. Retains unknown tags, although they have no
+ * meaning. The record is invalid if a tag occurs twice, if v= is not first or not DKIM1, or if p= is missing. RFC 6376
+ * §3.2, §3.6.1. Never throws.
  */
 export function parseDkimRecord(text: string): DkimRecord {
   if (text.length > MAX_RECORD_LENGTH) return invalid('The record is longer than 8,192 characters.')

@@ -1,16 +1,16 @@
 /**
- * @module Signs a finished message with DKIM (RFC 6376): rsa-sha256, relaxed/relaxed. Synchronous and without a clock,
- * so no t= and x= tags: the same message and key always give the same bytes. nodemailer canonicalises the fields; we
- * assemble the header, because nodemailer's signer cannot list a field once more than it occurs. Never changes its
- * input, never uses the network.
+ * @module Signs a finished message with DKIM (RFC 6376): rsa-sha256, relaxed/relaxed. The signature has no t= and x=
+ * tags, which would need a clock, so the same message and key always give the same bytes. Synchronous. nodemailer
+ * canonicalises the fields; we assemble the header, because nodemailer's signer cannot list a field once more than it
+ * occurs. Never changes its input, never uses the network.
  */
 import { type KeyObject, sign } from 'node:crypto'
 import nodemailerSign from 'nodemailer/lib/dkim/sign'
 import { RelaxedBodyHash } from './body-hash.ts'
 
 /**
- * Fields signed when present: RFC 6376 §5.4.1, and what mailbox providers require of bulk senders (RFC 8058 §4,
- * Feedback-ID).
+ * Fields that are signed when present: those of RFC 6376 §5.4.1, and those that mailbox providers require of bulk
+ * senders (RFC 8058 §4, Feedback-ID).
  */
 export const SIGNED_HEADER_NAMES: readonly string[] = [
   'from',
@@ -33,8 +33,8 @@ export const SIGNED_HEADER_NAMES: readonly string[] = [
 
 /**
  * Fields that must not be added in transit (RFC 6376 §5.4.2, §8.15): each states what the message is, from whom or to
- * whom, and readers show or obey an added one. Each is listed once more than it occurs, even when it does not occur.
- * Excludes Sender, which relays add.
+ * whom, and readers show or obey an added field. The signature lists each of them once more than it occurs, even when
+ * it does not occur. Sender is not among them, because relays add it.
  */
 export const OVERSIGNED_HEADER_NAMES: readonly string[] = [
   'from',
@@ -54,7 +54,7 @@ export interface SignOptions {
   readonly domain: string
   /** The s= tag. */
   readonly selector: string
-  /** An RSA key from `createPrivateKey`, created once: parsing PEM costs as much as signing. */
+  /** An RSA key from `createPrivateKey`. Create it once: parsing PEM costs as much as signing. */
   readonly privateKey: KeyObject
 }
 
@@ -117,7 +117,10 @@ function parseFields(header: Buffer): HeaderField[] {
   return fields
 }
 
-/** Orders the instances of each name from last to first, as verifiers do. RFC 6376 §5.4.2. */
+/**
+ * Selects the fields to sign. Fields of the same name are ordered from last to first, as verifiers read them. RFC 6376
+ * §5.4.2.
+ */
 function selectFields(fields: readonly HeaderField[]): HeaderField[] {
   const byName = new Map<string, HeaderField[]>()
   for (const field of fields) {
@@ -133,7 +136,7 @@ function selectFields(fields: readonly HeaderField[]): HeaderField[] {
 /** Returns a field in relaxed form with its CRLF. RFC 6376 §3.4.2. */
 const canonicalise = (field: HeaderField): string => nodemailerSign.relaxedHeaders([field], field.key).headers
 
-/** Returns the signature field up to its open b= tag. */
+/** Returns the signature field up to its empty b= tag. */
 function formatUnsignedField(options: SignOptions, names: readonly string[], bodyHash: string): string {
   return [
     'DKIM-Signature: v=1; a=rsa-sha256; c=relaxed/relaxed; q=dns/txt;',

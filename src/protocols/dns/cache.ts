@@ -10,7 +10,7 @@ interface Entry<T> {
 export interface TtlCache<T> {
   /** Returns the value and the whole seconds until it expires. */
   get(key: string): { readonly value: T; readonly remainingSeconds: number } | undefined
-  /** Does not store a value without a time to live, or one heavier than the whole cache. */
+  /** Does not store a value without a time to live, or a value that is heavier than the whole cache. */
   set(key: string, value: T, ttlSeconds: number, weight: number): void
   readonly size: number
   clear(): void

@@ -13,24 +13,25 @@ export interface ServerAddress {
   readonly port: number
 }
 
-/** `silent`: no response in time; `broken`: unreachable, cut off, or an unreadable response. */
+/** `silent`: no response in time; `broken`: the server was unreachable, or its response was cut off or unreadable. */
 export type ExchangeResult =
   | { readonly kind: 'response'; readonly response: Response }
   | { readonly kind: 'silent' }
   | { readonly kind: 'broken' }
-  /** Not sent: this process has too many open files. */
+  /** The question was not sent, because this process has too many open files. */
   | { readonly kind: 'unasked' }
 
 export interface ExchangeOptions {
   readonly clock: Clock
   readonly timeoutMs: number
   readonly randomId: () => number
-  /** Ends the exchange as `broken`. */
+  /** When aborted, ends the exchange as `broken`. */
   readonly signal: AbortSignal
 }
 
 /**
- * Asks `server` over UDP, again without EDNS if it does not support that, and over TCP if the response was truncated.
+ * Asks `server` over UDP; asks again without EDNS if the server does not support EDNS, and over TCP if the response was
+ * truncated.
  */
 export async function exchange(
   server: ServerAddress,
@@ -54,7 +55,8 @@ function exchangeOverUdp(
   const id = options.randomId() & 0xffff
   const query = encodeQuery(question, id, edns)
   return new Promise((resolve) => {
-    // One socket per query: its port, chosen by the system, is half of what a forger must guess (RFC 5452 §9.2).
+    // Each query has its own socket: the port, chosen by the system, is half of what a forger must guess (RFC 5452
+    // §9.2).
     const socket = createSocket(isIPv6(server.host) ? 'udp6' : 'udp4')
     const finish = createFinish(options, resolve, () => socket.close())
     socket.on('error', (error) => finish({ kind: isOutOfFiles(error) ? 'unasked' : 'broken' }))
@@ -63,9 +65,10 @@ function exchangeOverUdp(
       if (read.kind === 'other') return
       finish(read.kind === 'malformed' ? { kind: 'broken' } : read)
     })
-    // Connected: the kernel drops datagrams from other sources, and reports a closed port immediately.
+    // The socket is connected, so that the kernel drops datagrams from other sources and reports a closed port
+    // immediately.
     socket.connect(server.port, server.host, (error?: unknown) => {
-      // Without a route to the server the callback receives the error, and no event is emitted.
+      // If there is no route to the server, the callback receives the error and no event is emitted.
       if (error) finish({ kind: 'broken' })
       else if (!finish.isDone()) socket.send(query)
     })
@@ -88,7 +91,7 @@ function exchangeOverTcp(server: ServerAddress, question: Question, options: Exc
     socket.on('data', (chunk: Buffer) => {
       chunks.push(chunk)
       receivedBytes += chunk.length
-      // The length has 16 bits, so the buffer never exceeds 64 KiB.
+      // The length field has 16 bits, so a response has at most 64 KiB.
       if (receivedBytes < 2) return
       const bytes = chunks.length === 1 ? chunk : Buffer.concat(chunks)
       chunks.splice(0, chunks.length, bytes)
@@ -107,7 +110,7 @@ interface Finish {
   isDone(): boolean
 }
 
-/** Creates the function that ends an exchange: only the first result counts, and it releases timer and socket. */
+/** Creates the function that ends an exchange. Only its first call counts, which also releases timer and socket. */
 function createFinish(
   options: ExchangeOptions,
   resolve: (result: ExchangeResult) => void,

@@ -16,7 +16,7 @@ export type MailRoute =
       readonly kind: 'ok'
       /** In the order to try them. */
       readonly hosts: readonly MailHost[]
-      /** The domain has no MX record and is its own mail host. */
+      /** Whether the domain has no MX record and is its own mail host. */
       readonly implicit: boolean
       readonly ttlSeconds: number
     }
@@ -26,7 +26,7 @@ export type MailRoute =
   | { readonly kind: 'nxdomain' }
   /** The domain exists but has neither an MX record nor an address: permanent, 5.1.2. */
   | { readonly kind: 'no-mail-host' }
-  /** The MX records contain IP addresses instead of host names, and no such name exists: permanent, 5.4.4. */
+  /** All MX records contain IP addresses instead of host names, and such names do not resolve: permanent, 5.4.4. */
   | { readonly kind: 'literal-mx' }
   /** Aliases form a loop; temporary. */
   | { readonly kind: 'loop' }
@@ -73,10 +73,10 @@ function toMailRoute(
   ttlSeconds: number,
   shuffle: <T>(items: readonly T[]) => T[],
 ): MailRoute {
-  // RFC 7505 §3: a null MX among other records is a mistake; use the others.
+  // RFC 7505 §3: a null MX among other records is a mistake, so it is ignored.
   const valid = records.filter((r) => r.exchange !== '' && r.exchange !== '.')
   if (valid.length === 0) return { kind: 'null-mx' }
-  // RFC 5321 §5.1: an MX names a host; an address in its place does not resolve.
+  // RFC 5321 §5.1: an MX names a host; an address in place of the name does not resolve.
   const usable = valid.filter((r) => isIP(r.exchange) === 0)
   if (usable.length === 0) return { kind: 'literal-mx' }
   const sorted = shuffle(usable).sort((a, b) => a.preference - b.preference)
@@ -88,14 +88,15 @@ function toMailRoute(
 }
 
 async function resolveImplicitRoute(resolver: Resolver, domain: string): Promise<MailRoute> {
-  // Queries both kinds: a host with only IPv6 is still a mail host, and the caller decides later whether to use IPv6.
+  // Queries IPv4 and IPv6: a host with only IPv6 is still a mail host, and the caller decides later whether to use
+  // IPv6.
   const found = await resolveHostAddresses(resolver, domain, { ipv6: true })
   switch (found.kind) {
     case 'ok': {
       const host = domain.toLowerCase().replace(/\.$/, '')
       return { kind: 'ok', hosts: [{ host, preference: 0 }], implicit: true, ttlSeconds: found.ttlSeconds }
     }
-    // The MX response showed that the name exists.
+    // Not `nxdomain`, because the MX response showed that the name exists.
     case 'nodata':
     case 'nxdomain':
       return { kind: 'no-mail-host' }
@@ -104,7 +105,7 @@ async function resolveImplicitRoute(resolver: Resolver, domain: string): Promise
   }
 }
 
-/** Resolves the addresses of a mail host. When one kind of address fails to resolve, returns the other. */
+/** Resolves the addresses of a mail host. When only IPv4 or only IPv6 addresses can be resolved, returns those. */
 export async function resolveHostAddresses(
   resolver: Resolver,
   host: string,
@@ -120,7 +121,7 @@ export async function resolveHostAddresses(
   const failed = answers.find(isFailedAnswer)
   if (failed !== undefined) return { kind: 'temporary', reason: describeFailure(failed, 'addresses', host) }
   if (answers.some((answer) => answer.kind === 'loop')) return { kind: 'loop' }
-  // A server that answers NXDOMAIN for only one type is broken; trust the response for the other type.
+  // A server that answers NXDOMAIN for only one of the types is broken, so the response for the other type counts.
   return { kind: answers.every((answer) => answer.kind === 'nxdomain') ? 'nxdomain' : 'nodata' }
 }
 
@@ -136,7 +137,7 @@ export type RouteAddresses =
   | { readonly kind: 'no-address' }
   | { readonly kind: 'temporary'; readonly reason: string }
 
-/** Hosts resolved concurrently. The next batch is resolved only when no host of this one has an address. */
+/** Number of hosts resolved concurrently. The next batch is resolved only when no host of this batch has an address. */
 const HOSTS_BATCH_SIZE = 8
 
 /** Resolves the addresses of a route's hosts. */

@@ -5,8 +5,8 @@
 import type { Answer, Resolver } from './resolver.ts'
 
 /**
- * As mailauth calls it: returns each TXT record as a list of strings, MX records as objects, all others as text.
- * Rejects with an Error that has a `code`.
+ * The function that mailauth calls. Returns each TXT record as a list of strings, each MX record as an object, any
+ * other record as text. Rejects with an Error that has a `code`.
  */
 export type MailauthResolver = (name: string, type: string) => Promise<string[] | string[][]>
 
@@ -34,7 +34,7 @@ export function createMailauthResolver(resolver: Resolver): MailauthResolver {
         return requireRecords(await resolver.ptr(name), name, type)
       case 'MX': {
         const records = requireRecords(await resolver.mx(name), name, type)
-        // mailauth's type declares only texts, but its code reads these objects.
+        // mailauth's type declares only texts, but its code reads objects for MX records.
         return records.map(({ exchange, preference }) => ({ exchange, priority: preference })) as unknown as string[]
       }
       default:

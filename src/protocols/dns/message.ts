@@ -8,12 +8,12 @@ import { parseIpv6Groups } from './special-addresses.ts'
 export type QueryType = 'A' | 'AAAA' | 'MX' | 'TXT' | 'CNAME' | 'PTR' | 'NS'
 
 export interface Question {
-  /** Normalised by `normaliseName`. */
+  /** The name, normalised by `normaliseName`. */
   readonly name: string
   readonly type: QueryType
 }
 
-/** The UDP response size that no path fragments (DNS flag day 2020). */
+/** The size of a UDP response that no path fragments (DNS flag day 2020). */
 const UDP_PAYLOAD_BYTES = 1232
 const MAX_NAME_OCTETS = 253
 const MAX_LABEL_OCTETS = 63
@@ -42,7 +42,7 @@ export function toArpaName(ip: string): string | undefined {
   return `${[...nibbles].reverse().join('.')}.ip6.arpa`
 }
 
-/** @param edns false for servers older than RFC 6891, which answer FORMERR to it */
+/** @param edns false for servers older than RFC 6891, which answer FORMERR to a query with EDNS */
 export function encodeQuery(question: Question, id: number, edns: boolean): Buffer {
   return encode({
     type: 'query',
@@ -72,21 +72,21 @@ export interface AnswerRecord {
   readonly data: unknown
 }
 
-/** A referral is `servfail`: the server has no answer, and a stub resolver cannot follow it to one that has. */
+/** A referral counts as `servfail`: the server itself has no answer, and a stub resolver cannot follow the referral. */
 export type Rcode = 'noerror' | 'nxdomain' | 'servfail' | 'refused' | 'unsupported'
 
 export interface Response {
   readonly rcode: Rcode
   readonly truncated: boolean
   readonly answers: readonly AnswerRecord[]
-  /** The SOA of a negative answer: its owner, and the time to live of the absence (RFC 2308 §5). */
+  /** From the SOA of a negative answer: the owner of the SOA, and how long the absence may be cached (RFC 2308 §5). */
   readonly soa: { readonly owner: string; readonly ttlSeconds: number } | undefined
 }
 
 /**
  * Decodes a message received for a query.
- * @returns `other` when it does not answer the query (another id or question: forged or late, to be ignored),
- * `malformed` when it has the right id but cannot be read
+ * @returns `other` when the message does not answer the query (it has another id or question, so it is forged or late
+ * and must be ignored), `malformed` when it has the right id but cannot be read
  */
 export function decodeResponse(
   bytes: Buffer,
@@ -106,7 +106,7 @@ export function decodeResponse(
   const reportedRcode = toRcode(flags & 0xf, packet.additionals ?? [])
   const rcode = reportedRcode === 'noerror' && isReferral(packet) ? 'servfail' : reportedRcode
   const echoedQuestion = packet.questions?.[0]
-  // Some servers omit the question from an error; only the error of such a response is used.
+  // Some servers omit the question from an error response; then only the error code is used.
   if (echoedQuestion === undefined && rcode !== 'noerror' && rcode !== 'nxdomain') {
     return { kind: 'response', response: { rcode, truncated: false, answers: [], soa: undefined } }
   }
@@ -129,8 +129,8 @@ export function decodeResponse(
 }
 
 /**
- * RFC 2308 §2.2: no answer, NS records and no SOA, where a negative answer would have the SOA or no NS. Broken
- * resolvers and lame servers send it.
+ * RFC 2308 §2.2: a referral has no answer, but NS records and no SOA; a negative answer would have a SOA or no NS
+ * records. Broken resolvers and lame servers send referrals.
  */
 function isReferral({ answers = [], authorities = [] }: DecodedPacket): boolean {
   if (answers.length > 0) return false

@@ -1,7 +1,7 @@
 /**
- * @module A stub resolver (RFC 1034 §5.3.1) that distinguishes "no such record", "no such name" and "no answer", which
- * mail delivery depends on. Caches, merges identical questions in flight, follows CNAMEs and tries the next server when
- * one fails. Uses neither node:dns nor the system's resolver.
+ * @module A stub resolver (RFC 1034 §5.3.1). It distinguishes "no such record", "no such name" and "no answer", because
+ * mail delivery depends on the difference. Caches, merges identical questions in flight, follows CNAMEs and tries the
+ * next server when one fails. Uses neither node:dns nor the system's resolver.
  */
 import type { Clock } from '#platform/clock.ts'
 import { createTtlCache } from './cache.ts'
@@ -22,7 +22,7 @@ export interface MxRecord {
   readonly exchange: string
 }
 
-/** No usable answer; a later attempt may succeed. */
+/** There is no usable answer; a later attempt may succeed. */
 export interface FailedAnswer {
   /** `timeout` also covers servers that could not be reached. */
   readonly kind: 'servfail' | 'refused' | 'timeout'
@@ -34,10 +34,10 @@ export type Answer<T> =
   | { readonly kind: 'nodata' }
   | { readonly kind: 'nxdomain' }
   | FailedAnswer
-  /** A chain of CNAMEs that forms a loop or is longer than the resolver follows. */
+  /** The chain of CNAMEs forms a loop, or is longer than the resolver follows. */
   | { readonly kind: 'loop' }
 
-/** Queries DNS. Names are ASCII (A-labels); a name that cannot exist in DNS is `nxdomain` without a query. */
+/** Queries DNS. Names are ASCII (A-labels). A name that cannot exist in DNS is `nxdomain` without a query. */
 export interface Resolver extends Disposable {
   mx(name: string): Promise<Answer<MxRecord>>
   a(name: string): Promise<Answer<string>>
@@ -54,36 +54,39 @@ export interface Resolver extends Disposable {
   close(): void
 }
 
-/** A resolver that can tell whether it failed because of its own servers or because of the name. */
+/** A resolver that can tell whether its own servers or the name caused a failure. */
 export interface DnsClient extends Resolver {
   /**
-   * Whether the servers respond at all now. Asks for the root, which every server knows, bypassing the cache. REFUSED
-   * counts as a response, SERVFAIL does not.
+   * Whether the servers respond at all now. Asks for the root, which every server knows, and does not use the cache.
+   * REFUSED counts as a response, SERVFAIL does not.
    */
   isAnswering(): Promise<boolean>
 }
 
-/** Returns whether an answer leaves the name's records unknown, so the question must be asked again later. */
+/**
+ * Returns whether an answer leaves it unknown which records the name has, so that the question must be asked again
+ * later.
+ */
 export const isFailedAnswer = (answer: { readonly kind: string }): answer is FailedAnswer =>
   answer.kind === 'servfail' || answer.kind === 'refused' || answer.kind === 'timeout'
 
 export interface ResolverOptions {
-  /** In order of preference: `192.0.2.1`, `192.0.2.1:53`, `[2001:db8::1]:53`. */
+  /** DNS servers in order of preference: `192.0.2.1`, `192.0.2.1:53`, `[2001:db8::1]:53`. */
   readonly servers: readonly string[]
   readonly clock: Clock
-  /** For one question to one server; default 5,000. */
+  /** Time limit for one question to one server; default 5,000. */
   readonly timeoutMs?: number
-  /** Rounds over all servers; default 2. */
+  /** How many times the servers are asked in turn; default 2. */
   readonly attempts?: number
-  /** Exchanges with servers in flight; default 256. Further ones wait. */
+  /** Maximum number of exchanges in flight; default 256. Further exchanges wait. */
   readonly maxConcurrentExchanges?: number
-  /** A random integer of at least 16 bits, unpredictable (RFC 5452 §9.1). */
+  /** Returns a random integer of at least 16 bits, which must be unpredictable (RFC 5452 §9.1). */
   readonly randomId: () => number
-  /** Default 10,000; 0 disables the cache. */
+  /** Maximum number of cached answers; default 10,000; 0 disables the cache. */
   readonly cacheEntries?: number
-  /** Upper limit for caching any answer; default 3,600. */
+  /** Maximum time for which any answer is cached; default 3,600. */
   readonly maxTtlSeconds?: number
-  /** Time to live of a negative answer; default as the zone's SOA says, at most 300. */
+  /** How long a negative answer is cached; default: as the zone's SOA says, but at most 300. */
   readonly negativeTtlSeconds?: number
 }
 
@@ -92,9 +95,9 @@ const MAX_RECORDS = 500
 const MAX_CONCURRENT_EXCHANGES = 256
 const FAILURE_TTL_SECONDS = 5
 const MAX_NEGATIVE_TTL_SECONDS = 300
-/** RFC 2308 §5 forbids caching a negative answer without a SOA; this only absorbs a burst. */
+/** RFC 2308 §5 forbids caching a negative answer without a SOA; so short a time only absorbs a burst of questions. */
 const NEGATIVE_TTL_WITHOUT_SOA_SECONDS = 5
-/** Limits what hostile zones with huge records can make the cache hold. */
+/** Limits the memory that hostile zones with huge records can make the cache use. */
 const CACHE_WEIGHT_BYTES = 16 * 1024 * 1024
 
 interface LookupResult {
@@ -173,7 +176,7 @@ export class StubResolver implements DnsClient {
     )
   }
 
-  /** Returns the first usable response of any server, else the most specific failure. */
+  /** Returns the first usable response of any server; if there is none, the most specific failure. */
   async #ask(question: Question): Promise<Response | 'servfail' | 'refused' | 'timeout' | 'unasked'> {
     let worthAsking = new Set(this.#servers)
     let failure: 'servfail' | 'refused' | 'timeout' | 'unasked' = 'timeout'
@@ -184,7 +187,8 @@ export class StubResolver implements DnsClient {
         if (result.kind !== 'response') continue
         const { rcode } = result.response
         if (rcode === 'noerror' || rcode === 'nxdomain') return result.response
-        // A server that failed once fails again: only a server that gave no response is asked in the next round.
+        // A server that responded with a failure would fail again, so the next round asks only the servers that gave no
+        // response.
         worthAsking = new Set([...worthAsking].filter((s) => s !== server))
         if (rcode !== 'refused') failure = 'servfail'
         else if (failure === 'timeout' || failure === 'unasked') failure = 'refused'
@@ -210,7 +214,7 @@ export class StubResolver implements DnsClient {
     const seen = new Set([name])
     for (;;) {
       const response = await this.#ask({ name, type: question.type })
-      // A fault of this process, not of the servers; it may work again soon.
+      // Not cached, because the fault lies in this process and not in the servers, and may end soon.
       if (response === 'unasked') return toLookupResult({ kind: 'timeout' }, 0)
       if (typeof response === 'string') return toLookupResult({ kind: response }, FAILURE_TTL_SECONDS)
       const queriedName = name
@@ -239,7 +243,7 @@ export class StubResolver implements DnsClient {
       if (name === queriedName || isAtOrBelow(name, response.soa?.owner)) {
         return toLookupResult({ kind: 'nodata' }, Math.min(ttlSeconds, this.#negativeTtlSeconds(response)))
       }
-      // This response does not cover the end of the chain: ask for it.
+      // The response does not cover the last name of the chain, so the next round of the loop asks for that name.
     }
   }
 
@@ -249,7 +253,7 @@ export class StubResolver implements DnsClient {
     if (this.#closing.signal.aborted) return { kind: 'timeout' }
     const key = `${type} ${normalised}`
     const cached = this.#cache.get(key)
-    // Each type has one parser, so an entry of a type has that parser's result.
+    // The cast is safe: each query type has one parser, so a cached answer for a type comes from that parser.
     if (cached !== undefined) return withRemainingTtl(cached.value as Answer<T>, cached.remainingSeconds)
     const running = this.#inFlight.get(key)
     if (running !== undefined) return running as Promise<Answer<T>>
@@ -317,11 +321,11 @@ function parseMx(data: unknown): MxRecord | undefined {
 
 function parseStrings(data: unknown): string | undefined {
   const parts = Array.isArray(data) ? data : [data]
-  // Joined as bytes, because a character can be split across two strings.
+  // Joined as bytes, because a character can be split between two strings.
   return parts.every((p) => Buffer.isBuffer(p)) ? Buffer.concat(parts).toString('utf8') : undefined
 }
 
-/** Limits concurrency to `max`; the others wait in order of arrival. */
+/** Returns a function that runs at most `max` tasks concurrently; the others wait in order of arrival. */
 function createConcurrencyLimit(max: number): <T>(run: () => Promise<T>) => Promise<T> {
   let running = 0
   const waiting: (() => void)[] = []

@@ -7,7 +7,7 @@ const DNS_PORT = 53
 
 /**
  * Parses `192.0.2.1`, `192.0.2.1:53`, `2001:db8::1` or `[2001:db8::1]:53`.
- * @throws TypeError quoting any other text
+ * @throws TypeError for any other text, which it quotes
  */
 export function parseServer(text: string): ServerAddress {
   const bracketed = /^\[([^\]]+)\](?::(\d{1,5}))?$/.exec(text)
@@ -21,14 +21,15 @@ export function parseServer(text: string): ServerAddress {
 }
 
 /**
- * Returns the `nameserver` lines of resolv.conf(5), at most three as libc does; the local machine when there are none.
+ * Returns the addresses of the `nameserver` lines in resolv.conf(5), at most three as in libc. Without such lines,
+ * returns the address of the local machine.
  */
 export function readSystemServers(file = '/etc/resolv.conf'): string[] {
   let text = ''
   try {
     text = readFileSync(file, 'utf8')
   } catch {
-    // A system without the file has a local resolver.
+    // Without the file, a resolver on the local machine is assumed, as in libc.
   }
   const servers = text.split('\n').flatMap((line) => {
     const address = /^\s*nameserver\s+(\S+)/.exec(line)?.[1]

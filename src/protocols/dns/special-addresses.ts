@@ -1,7 +1,7 @@
 /**
- * @module Lists the addresses that an untrusted DNS record or URL must not make this service connect to: private,
- * local, multicast, documentation, and the IPv6 forms that embed such an IPv4 address (RFC 6890 and the IANA
- * special-purpose registries). Decides which of them a caller may allow.
+ * @module Lists the addresses to which an untrusted DNS record or URL must not make this service connect: private,
+ * local, multicast and documentation addresses, and the IPv6 forms that embed such an IPv4 address (RFC 6890 and the
+ * IANA special-purpose registries). Decides which of them a caller may allow.
  */
 import { BlockList, isIPv4, isIPv6 } from 'node:net'
 
@@ -38,7 +38,10 @@ const IPV6_BLOCKS: readonly [string, number][] = [
   ['ff00::', 8], // multicast
 ]
 
-/** Prefixes that embed an IPv4 address, and the 16-bit group at which it begins. */
+/**
+ * Prefixes of IPv6 addresses that embed an IPv4 address, and the index of the 16-bit group at which the IPv4 address
+ * begins.
+ */
 const WRAPPERS: readonly [prefix: readonly number[], at: number][] = [
   [[0, 0, 0, 0, 0, 0xffff], 6], // IPv4-mapped
   [[0, 0, 0, 0, 0xffff, 0], 6], // IPv4-translated (SIIT)
@@ -50,7 +53,10 @@ const blocked = new BlockList()
 for (const [network, prefix] of IPV4_BLOCKS) blocked.addSubnet(network, prefix, 'ipv4')
 for (const [network, prefix] of IPV6_BLOCKS) blocked.addSubnet(network, prefix, 'ipv6')
 
-/** Returns true also for a text that is not an IP address, and for an IPv6 address with a zone. */
+/**
+ * Returns whether an address is special. Also true for a text that is not an IP address, and for an IPv6 address with a
+ * zone.
+ */
 export function isSpecialAddress(ip: string): boolean {
   if (isIPv4(ip)) return blocked.check(ip, 'ipv4')
   if (!isIPv6(ip) || ip.includes('%')) return true
@@ -77,7 +83,7 @@ export function canConnectTo(ip: string, allowedSpecial: boolean | 'loopback'): 
 
 /** Returns the eight groups of a valid IPv6 address without a zone. */
 export function parseIpv6Groups(ip: string): number[] {
-  // An IPv4 tail, as in ::ffff:192.0.2.1, makes two groups.
+  // An IPv4 tail, as in ::ffff:192.0.2.1, stands for two groups.
   const hex = ip.replace(/(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/, (_, a, b, c, d) => {
     const group = (high: string, low: string) => (Number(high) * 256 + Number(low)).toString(16)
     return `${group(a, b)}:${group(c, d)}`

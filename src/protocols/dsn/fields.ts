@@ -3,7 +3,7 @@
  * any text, within limits and in linear time.
  */
 
-/** By name in lower case; the first field of each name, unfolded. */
+/** Fields by name in lower case; the first field of each name, unfolded. */
 export type Fields = ReadonlyMap<string, string>
 
 const FIELD = /^([!-9;-~]{1,80})[ \t]*:[ \t]*/
@@ -11,7 +11,8 @@ const MAX_VALUE_LENGTH = 4000
 const MAX_FIELDS = 500
 
 /**
- * Returns the groups of a text, separated by blank lines, at most `maxGroups`. Skips lines that are not fields.
+ * Returns at most `maxGroups` groups of fields from a text in which blank lines separate the groups. Skips lines that
+ * are not fields.
  * @param groupStarters names that start a new group when they repeat, for senders that omit the blank line
  */
 export function parseFieldGroups(
@@ -47,7 +48,7 @@ export function parseFieldGroups(
       close()
       name = next
     }
-    // A folded line of the repeated field must not be added to the first one.
+    // Ignores a repeated field together with its folded lines, which must not be added to the first field of that name.
     if (group.has(name) || group.size >= MAX_FIELDS) name = undefined
     else group.set(name, line.slice(match[0].length, match[0].length + MAX_VALUE_LENGTH).trim())
   }

@@ -1,7 +1,7 @@
 /**
  * @module Reads reports that follow no standard by the words they contain. Only mail from a mail system can be a
- * report; automatic replies on behalf of a person are never reports (RFC 3834). Limits the text and takes time linear
- * in it.
+ * report; an automatic reply on behalf of a person never is (RFC 3834). Limits the text and takes time linear in its
+ * length.
  */
 import { htmlToText } from '../mime/html-text.ts'
 import type { ParsedMessage } from '../mime/parsed.ts'
@@ -25,7 +25,7 @@ import { findStatus, isVagueStatus, MAX_DIAGNOSTIC_LENGTH } from './standard.ts'
 export type SenderKind = 'mail system' | 'null' | 'other'
 
 const MAX_TEXT_LENGTH = 128 * 1024
-/** The explanation is at the top, so later lines are not read. */
+/** Maximum number of lines read; the explanation is at the top. */
 const MAX_LINES = 400
 const MAX_LINE_LENGTH = 1000
 const MAX_RECIPIENTS = 50
@@ -55,12 +55,12 @@ export function findHeader(message: Pick<ParsedMessage, 'headers'>, name: string
   return message.headers.find(([field]) => field.toLowerCase() === name)?.[1].slice(0, 4000)
 }
 
-/** @param mailFrom reverse-path of the session, `''` for the null one; undefined: unknown */
+/** @param mailFrom reverse-path of the session, `''` for the null reverse-path; undefined when unknown */
 export function classifySender(message: MessageHead, mailFrom: string | undefined): SenderKind {
   const from = message.from?.slice(0, MAX_LINE_LENGTH) ?? ''
   if (message.fromAddresses.slice(0, 5).some((address) => MAIL_SYSTEM_ADDRESS.test(address))) return 'mail system'
   const isNull = mailFrom === undefined ? findHeader(message, 'return-path')?.trim() === '<>' : mailFrom === ''
-  // Anyone can choose a name, so it counts only together with the null reverse-path.
+  // Anyone can choose a display name, so the name counts only together with the null reverse-path.
   if (isNull && MAIL_SYSTEM_NAME.test(from)) return 'mail system'
   return isNull ? 'null' : 'other'
 }
@@ -71,7 +71,7 @@ export function isAutomaticReply(message: MessageHead, sender: SenderKind): bool
   if (AUTOMATIC_REPLY_SUBJECT.test(subject) || RECEIPT_SUBJECT.test(subject)) return true
   if (AUTOMATIC_REPLY_FIELDS.some((name) => findHeader(message, name) !== undefined)) return true
   if (/auto[-_]?reply/i.test(findHeader(message, 'precedence') ?? '')) return true
-  // Mail systems set these fields on their reports too.
+  // Mail systems set the following fields on their reports too.
   if (sender === 'mail system') return false
   return (
     /^\s*auto-replied/i.test(findHeader(message, 'auto-submitted') ?? '') ||
@@ -96,7 +96,7 @@ export function parseHeuristicDsn(
   const whole = explanation.join('\n')
   const failedByHeader = findAddresses(findHeader(message, 'x-failed-recipients') ?? '')
   const isFailureSubject = FAILURE_SUBJECT.test(subject)
-  // Anyone can send with a null reverse-path, so the message must also look like a report.
+  // Anyone can send with a null reverse-path, so such a message must also look like a report.
   if (sender === 'null' && !isFailureSubject && !hasReturned && !returned && failedByHeader.length === 0)
     return undefined
   if (sender === 'null' && CHALLENGE.test(whole)) return undefined
@@ -106,7 +106,8 @@ export function parseHeuristicDsn(
     failedByHeader.length > 0 ||
     overall.isRejected ||
     explanation.some((line) => FAILURE.test(line)) ||
-    // A reply repeats the original subject, which may have been "Your parcel could not be delivered".
+    // The subject alone is not enough, because a reply repeats the original subject, which may have been "Your parcel
+    // could not be delivered".
     (isFailureSubject && (sender === 'mail system' || hasReturned || returned !== undefined))
   if (!isDelay && !isFailure) return undefined
   const isFailureStated =
@@ -160,17 +161,17 @@ function skipToHeaders(text: string): string {
 }
 
 interface FailureDescription {
-  /** The text quotes a rejecting reply, and its cause is known. */
+  /** Whether the text quotes a rejecting reply whose cause is known. */
   readonly isRejected: boolean
   readonly status: string | null
   readonly diagnostic: string | null
 }
 
-/** A rejecting reply, at the start of a line or quoted. */
+/** Matches a rejecting reply, at the start of a line or quoted. */
 const REPLY =
   /(?:^[\s"'(<*>-]*|: ?"?|<<< ?|(?:said|error|code|response|replied|returned|answered|status|with|server) ?[:#(]? ?"?)(?<reply>([45])\d\d[ -]\S.*)/i
 
-/** `bob@example.net: 550 5.1.1 User unknown`, on one line. */
+/** Matches `bob@example.net: 550 5.1.1 User unknown`, on one line. */
 const ADDRESS_AND_REASON = /^\s{0,20}<?([^\s<>()[\]"'`,;:@]{1,64}@[^\s<>()[\]"'`,;:@/]{1,255})>?: (\S.{0,2000})$/
 
 /**
@@ -193,7 +194,7 @@ export function addExplanation(message: ParsedMessage, recipient: DsnRecipient):
   return recipient
 }
 
-/** Describes the failure from the lines about one address, or from all lines. */
+/** Describes a failure from the lines about one address, or from all lines of the explanation. */
 function describeFailure(lines: readonly string[]): FailureDescription {
   const replyAt = lines.findIndex((line) => REPLY.test(line))
   if (replyAt !== -1) {
@@ -201,7 +202,7 @@ function describeFailure(lines: readonly string[]): FailureDescription {
       REPLY.exec(lines[replyAt] ?? '')?.groups?.['reply'] ?? '',
       ...readWrappedLines(lines, replyAt),
     ].join(' ')
-    // The words may be more specific than a bare code.
+    // If the reply has no enhanced status, its words may be more specific than the bare code.
     const status =
       findStatus(diagnostic) ?? findCauseStatus(diagnostic)?.replace(/^[45]/, diagnostic.slice(0, 1)) ?? null
     return { isRejected: status !== null, status, diagnostic: cleanDiagnostic(diagnostic) }
@@ -231,7 +232,7 @@ const ADDRESS = /[^\s<>()[\]"'`,;:@]{1,64}@[^\s<>()[\]"'`,;:@/]{1,255}/g
 const findAddresses = (text: string): string[] =>
   (text.match(ADDRESS) ?? []).map((address) => address.replace(/(?<![.?!])[.?!]+$/, '')).slice(0, MAX_RECIPIENTS)
 
-/** `<bob@example.net>:`, `  bob@example.net`, `To: bob@example.net ...` */
+/** Matches `<bob@example.net>:`, `  bob@example.net`, `To: bob@example.net ...`. */
 const STARTING_ADDRESS =
   /^[\s>*•·-]{0,20}(?:[\p{L} -]{1,30}: ?)?[<"'(]{0,2}(?<address>[^\s<>()[\]"'`,;:@]{1,64}@[^\s<>()[\]"'`,;:@/]{1,255})(?![^\s<>()[\]"'`,;:])[>"')]{0,2}(?<rest>.*)$/u
 

@@ -1,6 +1,7 @@
 /**
- * @module Recognises and reads delivery status notifications (DSNs): in standard form (RFC 3464, RFC 6533) by their
- * status part, else by their words. Excludes out-of-office replies, read receipts (RFC 8098) and complaints (RFC 5965).
+ * @module Recognises and reads delivery status notifications (DSNs): those in standard form (RFC 3464, RFC 6533) by
+ * their status part, others by their words. Excludes out-of-office replies, read receipts (RFC 8098) and complaints
+ * (RFC 5965).
  */
 import type { ParsedAttachment, ParsedMessage } from '../mime/parsed.ts'
 import {
@@ -23,20 +24,21 @@ const RETURNED_PARTS: ReadonlySet<string> = new Set([
   'text/rfc822-headers',
   'message/global-headers',
 ])
-/** Reports of another kind, not about delivery. */
+/** Types of reports that are not about delivery. */
 const OTHER_REPORTS: ReadonlySet<string> = new Set([
   'message/disposition-notification',
   'message/global-disposition-notification',
   'message/feedback-report',
 ])
 
-/** Maximum octets read of a part: a report has the essentials at the top, and a returned message can have any size. */
+/** Maximum octets read of a part. A report has the essentials at the top, but a returned message can have any size. */
 const MAX_PART_BYTES = 256 * 1024
 
 /**
- * Returns the delivery status that a message reports; undefined when it is not a DSN. Accepts any message. Does not
- * open the returned message, so a forwarded DSN does not count.
- * @param facts.mailFrom reverse-path of the session, `''` for the null one; left out: only header fields are used
+ * Returns the delivery status that a message reports; undefined when the message is not a DSN. Accepts any message.
+ * Does not open the returned message, so a forwarded DSN does not count.
+ * @param facts.mailFrom reverse-path of the session, `''` for the null reverse-path; if left out, only header fields
+ * are used
  */
 export function parseDsn(message: ParsedMessage, facts: { readonly mailFrom?: string } = {}): Dsn | undefined {
   const findPart = (types: ReadonlySet<string>) => message.attachments.find((part) => types.has(part.contentType))
@@ -46,7 +48,8 @@ export function parseDsn(message: ParsedMessage, facts: { readonly mailFrom?: st
   const returnedPart = findPart(RETURNED_PARTS)
   const returned = returnedPart ? parseReturned(decodeStart(returnedPart)) : NOTHING_RETURNED
   const statusPart = findPart(STATUS_PARTS)
-  // Outside of a multipart/report, anyone may have attached a status part.
+  // Outside of a multipart/report, anyone may have attached a status part. So the sender must be a mail system, or the
+  // reverse-path must be null.
   const isReport = contentType.startsWith('multipart/report') || contentType.startsWith('message/')
   if (statusPart && (isReport || sender !== 'other')) {
     const status = parseDeliveryStatus(decodeStart(statusPart))
@@ -72,15 +75,17 @@ const OTHER_REPORT_TYPE = /report-type\s?=\s?"?(?:disposition-notification|feedb
 const RECEIPT_TYPE = /^\s*multipart\/report\b[^\r\n]{0,500}report-type\s?=\s?"?disposition-notification/i
 
 /**
- * Returns whether a message is an automatic reply on behalf of a person (RFC 3834 §5), or a receipt (RFC 8098). At a
- * return path such a message needs no attention.
- * @param mailFrom reverse-path of the session, `''` for the null one
+ * Returns whether a message is an automatic reply on behalf of a person (RFC 3834 §5), or a receipt (RFC 8098). When
+ * such a message arrives at a return path, it can be ignored.
+ * @param mailFrom reverse-path of the session, `''` for the null reverse-path
  */
 export const isAutoReplyOrReceipt = (message: MessageHead, mailFrom: string): boolean =>
   RECEIPT_TYPE.test(findHeader(message, 'content-type') ?? '') ||
   isAutomaticReply(message, classifySender(message, mailFrom))
 
-/** A report that returns nothing may still refer to the original message as its thread. */
+/**
+ * A report that does not return the original message may still refer to its Message-ID in In-Reply-To or References.
+ */
 const addMessageId = (returned: ReturnedEmail, named: string | null, message: ParsedMessage): ReturnedEmail => ({
   ...returned,
   originalMessageId:

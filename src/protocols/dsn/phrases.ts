@@ -1,7 +1,7 @@
 /**
  * @module Phrases of reports that follow no standard, in the languages of the large providers: English, German, French,
- * Spanish, Italian, Portuguese, Dutch and Japanese. Every expression is a list of plain alternatives, so it takes time
- * linear in the text.
+ * Spanish, Italian, Portuguese, Dutch and Japanese. Every expression is a list of plain alternatives, so matching
+ * takes time linear in the text.
  */
 
 /** Subjects of failure reports. */
@@ -9,29 +9,29 @@ export const FAILURE_SUBJECT =
   /undeliver|delivery (?:status )?(?:notification|failure|failed|report|problem|error)|failure notice|failure delivery|returned (?:mail|to sender)|mail (?:delivery )?(?:failed|failure|error|returned|system error)|could not be delivered|not delivered|non-?delivery|unzustellbar|nicht zugestellt|nicht zustellbar|zustellung fehlgeschlagen|fehler bei der zustellung|non remis|[ée]chec de (?:la )?(?:remise|distribution|livraison)|non distribu|impossible de remettre|no se (?:pudo|ha podido) entregar|no entregad|error (?:de|en la) entrega|mancat[ao] (?:consegna|recapito)|non recapitat|impossibile recapitare|falha na entrega|n[ãa]o (?:foi )?entreg|devolvid|devuelto|onbestelbaar|niet bezorgd|配信不能|配信でき|配信エラー|送信でき|送信エラー|エラーメール|未配達|届きません/i
 
 /**
- * Subjects of automatic replies on behalf of a person. Matches at the start only, because a report may quote such a
- * subject.
+ * Subjects of automatic replies on behalf of a person. They are matched only at the start, because a report may quote
+ * such a subject.
  */
 export const AUTOMATIC_REPLY_SUBJECT =
   /^\s*(?:(?:re|aw|sv|r|antw)\s?:\s{0,3})?(?:auto(?:matic|mated|-|\s)?\s?(?:reply|response|responder|antwort)|autoreply|autoresponse|autoantwort|automatische (?:antwort|abwesenheit)|out of (?:the )?office|away from|abwesen|vacation|on (?:vacation|leave|holiday)|urlaub|r[ée]ponse automatique|absence|absent|respuesta autom|fuera de (?:la )?oficina|ausente|risposta automatica|fuori (?:sede|ufficio)|resposta autom|aus[êe]ncia|automatisch antwoord|afwezig|自動返信|自動応答|不在)/i
 
-/** Says that delivery of the message is still being attempted. */
+/** Phrases that say that delivery of the message is still being attempted. */
 export const DELAY =
   /(?:warning|message) only|warning message|not? need to re-?send|will (?:keep|continue) (?:on )?(?:trying|to try|to retry|to attempt)|attempts will continue|(?:has been|is|was|been|being) delayed|delayed (?:mail|delivery|message)|delay notification|still being retried|not yet (?:been )?delivered|will be retried|weiter(?:hin)? (?:zu )?(?:versuch|zuzustellen)|weitere zustellversuche|verz[öo]gert|noch nicht zugestellt|retard[ée]|retrasad|se seguir[áa] intentando|ritardat|in ritardo|atrasad|vertraagd|遅延|遅れて|再送を試み/i
 
-/** Says that there are no further attempts, whatever else the text says about delays. */
+/** Phrases that say that there are no further attempts, whatever else the text says about delays. */
 export const FINAL =
   /giv(?:en|ing) up|not going to try again|permanent|no further|will not be (?:retried|re-?sent)|deleted from (?:the )?queue|endg[üu]ltig|d[ée]finiti/i
 
-/** Says that the message was delivered or relayed. */
+/** Phrases that say that the message was delivered or relayed. */
 export const SUCCESS =
   /success(?:ful|fully)? (?:mail )?(?:deliver|relay)|(?:was|were|has been|have been) (?:successfully )?(?:delivered|relayed) to|is complete, but no delivery notification|erfolgreich (?:zugestellt|ausgeliefert)|a [ée]t[ée] (?:remis|distribu|livr)|se ha entregado|[èe] stato (?:consegnato|recapitato)|foi entregue/i
 
-/** A challenge asks the sender to prove that a person sent the message. */
+/** Phrases of a challenge, which asks the sender to prove that a person sent the message. */
 export const CHALLENGE =
   /confirm (?:that )?(?:you|your|this)|verify (?:that )?(?:you|your)|prove (?:that )?you|(?:click|follow) (?:on )?(?:the|this) link|spam ?arrest|challenge|are (?:a )?human|approved sender|to release (?:your|the|this)/i
 
-/** Subject of a read receipt (RFC 8098) that is not in standard form. */
+/** Subjects of read receipts (RFC 8098) that are not in standard form. */
 export const RECEIPT_SUBJECT =
   /^\s*(?:read|gelesen|lu|le[íi]d[oa]|letto|lida|gelezen|opened|not read|ungelesen|deleted|return receipt(?: \(displayed\))?|lesebest[äa]tigung|開封済み)\s?[:-]/i
 
@@ -70,6 +70,6 @@ export const CAUSES: readonly (readonly [RegExp, string])[] = [
   ],
 ]
 
-/** Says that the message was not delivered, but not why. */
+/** Phrases that say that the message was not delivered, but not why. */
 export const FAILURE =
   /undeliverable|unable to deliver|not able to deliver|(?:could|can) ?n[o']t (?:be )?deliver|(?:could|can|was|has|been) ?(?:not|n't) (?:be |been )?(?:delivered|sent)|not (?:be |been )?delivered|delivery (?:has )?failed|failed to deliver|delivery failure|delivery to the following|did not reach|permanent (?:fatal )?(?:error|failure)|fatal error|returned (?:to sender|unopened)|nicht (?:zugestellt|ausgeliefert|zustellbar|[üu]bermittelt)|zustellung(?:\s\S{1,80}){0,4} (?:fehlgeschlagen|gescheitert|nicht m[öo]glich)|unzustellbar|(?:pas|impossible)(?:\s\S{1,30}){0,5} (?:remis|remettre|distribu|livr|achemin)|[ée]chec de (?:la )?(?:remise|distribution|livraison)|no (?:se )?(?:ha )?(?:pudo|podido|sido|puede)(?:\s\S{1,30}){0,3} (?:entreg|envia)|error (?:de|en la) entrega|non (?:[èe] )?(?:stato |possibile |potuto )*(?:recapit|consegn)|impossibile (?:recapitare|consegnare)|mancat[ao] (?:consegna|recapito)|n[ãa]o (?:foi |p[ôo]de |pode |ser |poss[íi]vel )*entreg|falha na entrega|niet (?:worden )?(?:bezorgd|afgeleverd)|配信でき|配信に失敗|配信されません|届けることができ|送信でき|送信に失敗|届きません/i

@@ -22,7 +22,7 @@ export interface Dsn {
   /** `standard`: RFC 3464; `heuristic`: recognised by its words. */
   readonly form: 'standard' | 'heuristic'
   readonly reportingMta: string | null
-  /** At least one; the number is limited. */
+  /** At least one recipient; the number is limited. */
   readonly recipients: readonly DsnRecipient[]
   /**
    * Message-ID of the original message with angle brackets, as in the returned message or headers; null: not returned.

@@ -10,10 +10,10 @@ const MAX_HEADER_LENGTH = 128 * 1024
 const MAX_ADDRESS_LENGTH = 320
 
 const RETURN_PATHS = ['return-path', 'x-return-path', 'x-envelope-from', 'x-original-return-path']
-/** Exim and others record it in Received. */
+/** Exim and other servers record the return path in Received. */
 const ENVELOPE_FROM = /envelope-(?:from|sender)[ =<]{1,3}([^\s<>();]{3,320})/i
 
-/** Reads the first header block of a text; the body follows it. */
+/** Reads the first header block of a text; the text goes on with the body, which is not read. */
 export function parseReturned(text: string): ReturnedEmail {
   const head = text.slice(0, MAX_HEADER_LENGTH)
   const [fields] = parseFieldGroups(head, 1)

@@ -12,13 +12,13 @@ const MAX_RECIPIENTS = 100
 /** Maximum length of a stored diagnostic. */
 export const MAX_DIAGNOSTIC_LENGTH = 2000
 const MAX_NAME_LENGTH = 255
-/** Maximum length of an address: a path (RFC 5321 §4.5.3.1), with capacity for escapes. */
+/** Maximum length of an address: that of a path (RFC 5321 §4.5.3.1), and room for escapes. */
 const MAX_ADDRESS_LENGTH = 640
 
 const RECIPIENT_FIELDS = ['final-recipient', 'original-recipient', 'action', 'status', 'diagnostic-code']
 const GROUP_STARTERS = new Set(['final-recipient', 'original-recipient', 'action'])
 
-/** Skips recipients that have neither an action defined by RFC 3464 nor a status. */
+/** Skips recipients that have neither a status nor an action that RFC 3464 defines. */
 export function parseDeliveryStatus(text: string): DeliveryStatus {
   const groups = parseFieldGroups(text, MAX_RECIPIENTS + 1, GROUP_STARTERS)
   const first = groups[0]
@@ -64,7 +64,7 @@ function parseAction(text: string | undefined, status: string | null): DsnRecipi
     case 'delay':
     case 'deferred':
       return 'delayed'
-    // sendmail writes this when it only verified the address; RFC 3464 does not define it.
+    // sendmail writes this action when it only verified the address; RFC 3464 does not define it.
     case 'deliverable':
       return 'none'
   }
@@ -101,12 +101,15 @@ function parseAddress(text: string | undefined): string | null {
   return type === 'utf-8' ? decodeUtf8Address(address) : decodeXtext(address)
 }
 
-/** RFC 6533 §3, all three forms. Escapes that encode no character stay unchanged. */
+/** Decodes the three forms of RFC 6533 §3. Escapes that encode no character stay unchanged. */
 const decodeUtf8Address = (address: string): string =>
   address.replace(/\\x\{([0-9A-Fa-f]{2,6})\}/g, (escaped, hex: string) => {
     const code = Number.parseInt(hex, 16)
     return code > 0x20 && code <= 0x10ffff && !(code >= 0xd800 && code <= 0xdfff) ? String.fromCodePoint(code) : escaped
   })
 
-/** RFC 3461 §4: only `+` and `=` must be escaped in an address; other escapes could be a tag: `bob+20`. */
+/**
+ * RFC 3461 §4: only `+` and `=` must be escaped in an address, so only their escapes are decoded. Another escape could
+ * be a tag: `bob+20`.
+ */
 const decodeXtext = (address: string): string => address.replaceAll('+2B', '+').replaceAll('+3D', '=')

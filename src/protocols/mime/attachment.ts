@@ -9,15 +9,15 @@ const FALLBACK_NAME = 'attachment'
 const MAX_FILENAME_LENGTH = 255
 const MAX_CONTENT_TYPE_LENGTH = 256
 
-/** RFC 6838 §4.2 restricted names, each part at most 127 characters. */
+/** Restricted names of RFC 6838 §4.2, each part with at most 127 characters. */
 const MEDIA_TYPE = /^[a-z0-9][a-z0-9!#$&\-^_.+]{0,126}\/[a-z0-9][a-z0-9!#$&\-^_.+]{0,126}$/
-// The only parameters that describe a file: any other could rename it or start a boundary.
+// The only parameters that describe a file. Any other parameter could rename the file or start a boundary.
 const KEPT_PARAMETER = /^(charset|method)\s*=\s*"?([A-Za-z0-9!#$&\-^_.+]{1,64})"?$/i
 
 /**
- * Returns `type/subtype` in lower case with its charset and method parameters. Returns `application/octet-stream` for a
- * text that is not a media type, and for message/* and multipart/*, which must not be sent in base64 (RFC 2045 §6.4)
- * and would not arrive unchanged.
+ * Returns `type/subtype` in lower case, with the charset and method parameters. Returns `application/octet-stream` for
+ * a text that is not a media type. Does so for message/* and multipart/* too: these must not be sent in base64 (RFC
+ * 2045 §6.4), and without base64 they would not arrive unchanged.
  */
 export function sanitiseContentType(text: string): string {
   const [type = '', ...parameters] = text.slice(0, MAX_CONTENT_TYPE_LENGTH).split(';')

@@ -1,19 +1,22 @@
-/** @module Decodes received text to Unicode. Never fails: without a usable charset declaration, it guesses. */
+/**
+ * @module Decodes received text to Unicode. Never fails: without a usable charset declaration, the charset is guessed.
+ */
 import iconv from 'iconv-lite'
 import libcharset from 'libmime/lib/charset.js'
 
 /**
- * Declared names to ignore: they say nothing about octets above 127, or senders declare them whatever the charset is.
+ * Declared names to ignore: some say nothing about octets above 127, and senders declare the others whatever the
+ * charset is.
  */
 const MEANINGLESS =
   /^(?:us-?ascii|ascii|ansi_x3\.4-19(?:68|86)|x-unknown|unknown-8bit|unknown|default|none|7bit|8bit|binary)$/
 const MAX_NAME_LENGTH = 60
-/** Where an HTML page declares its charset. */
+/** Octets at the beginning of an HTML page within which the page declares its charset. */
 const META_BYTES = 1024
 
 /**
- * Decodes octets to well-formed text. Keeps the valid part of declared UTF-8. Without a usable declaration, text that
- * is not UTF-8 is read as windows-1252, as mail programs do.
+ * Decodes octets to well-formed text. In text declared as UTF-8, keeps the valid part. Without a usable declaration,
+ * text that is not UTF-8 is read as windows-1252, as mail programs do.
  * @param charset as declared; null: not declared
  */
 export function decodeText(bytes: Uint8Array, charset: string | null): string {
@@ -21,8 +24,8 @@ export function decodeText(bytes: Uint8Array, charset: string | null): string {
 }
 
 /**
- * As `decodeText`; but without a charset, text that is not UTF-8 uses the charset declared in the page's first
- * kilobyte.
+ * Decodes HTML like `decodeText`. But if no charset is declared, and the page is not UTF-8, uses the charset that the
+ * page declares in its first kilobyte.
  */
 export function decodeHtml(bytes: Uint8Array, charset: string | null): string {
   if (normaliseCharset(charset) !== undefined) return decodeText(bytes, charset)
@@ -46,7 +49,7 @@ export function decodeHeaderText(octets: string, bodyCharset: string | null): st
   if (!RAW_OCTETS.test(octets)) return octets
   const bytes = Buffer.from(octets, 'latin1')
   const name = normaliseCharset(bodyCharset)
-  // Not tried as UTF-8, because text in ISO-2022 is valid UTF-8 too.
+  // Text with ISO-2022 escapes is not tried as UTF-8, because it is valid UTF-8 too.
   const isEscaped = octets.includes('\x1b') && name?.startsWith('iso-2022-') === true
   const known = isEscaped ? undefined : decodeUtf8(bytes)
   if (known !== undefined) return known
@@ -57,14 +60,14 @@ export function decodeHeaderText(octets: string, bodyCharset: string | null): st
 /** Whether a declared charset says anything about octets above 127. */
 export const isMeaningfulCharset = (charset: string): boolean => normaliseCharset(charset) !== undefined
 
-/** Whether two names refer to one charset. */
+/** Whether two names refer to the same charset. */
 export const isSameCharset = (one: string, other: string): boolean =>
   one === other || normaliseCharset(one) === normaliseCharset(other)
 
 function decode(bytes: Uint8Array, name: string | undefined): string {
   if (name === undefined) return decodeGuessed(bytes)
   if (name === 'utf-8') return new TextDecoder('utf-8').decode(bytes)
-  // The byte order mark is more reliable than the name, which merely implies an order.
+  // A byte order mark is more reliable than the declared name, which only implies a byte order.
   const isBigEndian = name.startsWith('utf-16') && bytes[0] === 0xfe && bytes[1] === 0xff
   const native = findDecoder(isBigEndian ? 'utf-16be' : name)
   if (native) return native.decode(native.encoding === 'iso-2022-jp' ? removeIdleEscapes(bytes) : bytes)
@@ -72,7 +75,7 @@ function decode(bytes: Uint8Array, name: string | undefined): string {
   if (sevenBitDecoder) return sevenBitDecoder(bytes)
   // libmime accepts octets only as a Buffer.
   const text = libcharset.decode(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length), name)
-  // Either the text is broken, or the name is unknown and libmime read it as UTF-8.
+  // Either the text is invalid, or libmime does not know the name and read the text as UTF-8.
   return text.includes('\ufffd') ? decodeGuessed(bytes) : text
 }
 
@@ -86,9 +89,9 @@ function decodeUtf8(bytes: Uint8Array): string | undefined {
   }
 }
 
-/** Returns the canonical name in lower case; undefined when it says nothing. */
+/** Returns the canonical name of a charset in lower case; undefined when the name says nothing. */
 function normaliseCharset(charset: string | null): string | undefined {
-  // RFC 2231 §5: a language may follow.
+  // RFC 2231 §5: a language may follow the charset.
   const declared = (charset ?? '')
     .toLowerCase()
     .replace(/\*.*$/s, '')
@@ -108,7 +111,7 @@ function findDecoder(name: string): TextDecoder | undefined {
 
 /**
  * Removes ISO-2022-JP escapes that another escape follows, as where encoded words of a subject were joined. The decoder
- * treats them as an error.
+ * would treat such escapes as an error.
  */
 function removeIdleEscapes(bytes: Uint8Array): Uint8Array {
   const octets = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
@@ -116,8 +119,8 @@ function removeIdleEscapes(bytes: Uint8Array): Uint8Array {
 }
 
 /**
- * libmime refuses UTF-7, because a filter that reads only ASCII misses markup in it. No such filter runs before us: the
- * text goes to the account as JSON, and a sender that declares UTF-7 does use it.
+ * Decodes UTF-7. libmime refuses UTF-7, because a filter that reads only ASCII misses markup in it. No such filter runs
+ * before us: the text goes to the account as JSON, and a sender that declares UTF-7 does use it.
  */
 function decodeUtf7(bytes: Uint8Array): string {
   const text = iconv.decode(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length), 'utf-7')
@@ -125,8 +128,8 @@ function decodeUtf7(bytes: Uint8Array): string {
 }
 
 /**
- * Charsets of 7 bits that neither the runtime nor libmime decodes. The Korean and Chinese ones have the same characters
- * as an EUC charset of 8 bits.
+ * Decoders of 7-bit charsets that neither the runtime nor libmime decodes. The Korean and Chinese charsets have the
+ * same characters as an EUC charset of 8 bits.
  */
 const SEVEN_BIT_DECODERS: Readonly<Record<string, (bytes: Uint8Array) => string>> = {
   'utf-7': decodeUtf7,
@@ -145,7 +148,7 @@ const CR = 0x0d
 const TILDE = 0x7e
 const OPENING_BRACE = 0x7b
 const CLOSING_BRACE = 0x7d
-/** Follows an escape: `$)C`. */
+/** The octets after the escape character that announce Korean text: `$)C`. */
 const KOREAN_DESIGNATOR = [0x24, 0x29, 0x43]
 
 /** RFC 1557: Korean text is between shift-out and shift-in. */

@@ -6,12 +6,13 @@
  *
  * Behaviour of MailComposer that its input does not show:
  * - Order: custom fields first, then From, To, Cc, Reply-To, Subject, Message-ID, Date, MIME-Version, Content-Type.
- * - It encodes a value with a character beyond ASCII or a double quote as a whole (RFC 2047). It would leave a value
- *   that looks like an encoded word unchanged; we encode it, so that the text arrives as the caller wrote it.
+ * - MailComposer encodes a value with a character beyond ASCII or a double quote as a whole (RFC 2047). It would leave
+ *   a value that looks like an encoded word unchanged; we encode such a value, so that the text arrives as the caller
+ *   wrote it.
  * - Fields fold at 76 characters before white space; a long first word moves to a line of its own.
  * - With a UTF-8 local part the domain becomes U-labels again in the header, where SMTPUTF8 is needed anyway.
- * - It would send message/* parts unencoded and turn multipart/* into a branch of the tree; `attachment.ts` prevents
- *   both.
+ * - MailComposer would send message/* parts unencoded and turn multipart/* into a branch of the tree; `attachment.ts`
+ *   prevents both.
  */
 import { createHash } from 'node:crypto'
 import MailComposer from 'nodemailer/lib/mail-composer'
@@ -30,7 +31,7 @@ export interface Attachment {
 }
 
 export interface ComposeInput {
-  /** Mailboxes in text form (`formatMailbox`), already validated. */
+  /** Mailboxes as text in the form of `formatMailbox`, already validated. */
   readonly from: string
   readonly to: readonly string[]
   readonly cc: readonly string[]
@@ -38,33 +39,37 @@ export interface ComposeInput {
   readonly replyTo?: string
   readonly subject: string
   readonly date: Date
-  /** With its angle brackets. */
+  /** The Message-ID with its angle brackets. */
   readonly messageId: string
   /**
-   * Further fields, in this order; values without CR, LF and NUL. Names that this function or MIME sets are rejected.
+   * Further fields, in this order; values without CR, LF and NUL. Names of fields that this function or MIME sets are
+   * rejected.
    */
   readonly headers: readonly (readonly [name: string, value: string])[]
   readonly text?: EncodedPart
   readonly html?: EncodedPart
   readonly attachments: readonly Attachment[]
-  /** Boundaries are derived from it. */
+  /** The boundaries are derived from this text. */
   readonly boundarySeed: string
 }
 
 const RESERVED_NAME = /^(?:from|to|cc|bcc|subject|date|message-id|mime-version|content-.*)$/i
 /**
- * Fields with mailboxes that the caller may set (RFC 5322 §3.6.2, §3.6.6, RFC 8098 §2.1, and fields that mail programs
- * use).
+ * Names of fields with mailboxes that the caller may set (RFC 5322 §3.6.2, §3.6.6, RFC 8098 §2.1, and others that mail
+ * programs use).
  */
 const MAILBOX_FIELD =
   /^(?:reply-to|disposition-notification-to|return-receipt-to|errors-to|mail-(?:followup|reply)-to|resent-(?:from|sender|to|cc|bcc|reply-to))$/i
 /** Fields with URLs, which may look like an encoded word: `?a=?b?q?c`. */
 const URL_FIELD = /^list-(?:unsubscribe|help|subscribe|post|owner|archive)(?:-post)?$/i
 const MESSAGE_ID_FIELD = /^(?:in-reply-to|references|otp-token)$/i
-/** RFC 5322 §2.2 ftext. */
+/** A field name (ftext) as RFC 5322 §2.2 defines it. */
 const FIELD_NAME = /^[!-9;-~]{1,128}$/
 const FORBIDDEN_IN_VALUE = /[\r\n\0]/
-/** RFC 5322 §3.6.4, as far as the form of the header requires; the limit keeps the line under 998 octets. */
+/**
+ * A Message-ID as RFC 5322 §3.6.4 defines it, as far as the header's form depends on it; the limit keeps the line under
+ * 998 octets.
+ */
 const MESSAGE_ID = /^<[!-;=?-~]{1,900}>$/
 const ASCII_ONLY = /^[\0-\x7f]*$/
 /**
@@ -72,13 +77,13 @@ const ASCII_ONLY = /^[\0-\x7f]*$/
  * `=_T`.
  */
 const BOUNDARY_PREFIX = '=_T'
-/** A word that does not fold into a line of 998 octets (RFC 5322 §2.1.1). */
+/** A word that cannot be folded to fit a line of 998 octets (RFC 5322 §2.1.1). */
 const LONG_WORD = /[^ \t]{900}/
 
 /**
  * Returns the message without a DKIM signature. Its body contains large parts themselves, not copies. Throws when the
- * input breaks a rule that its type cannot express (an unparsable mailbox, a line break in a field): a bug in the
- * caller.
+ * input breaks a rule that its type cannot express (an unparsable mailbox, a line break in a field), which is a bug in
+ * the caller.
  */
 export function composeMessage(input: ComposeInput): SerialisedMessage {
   if (!MESSAGE_ID.test(input.messageId)) throw new Error('the Message-ID must have the form <id> in ASCII')
@@ -89,7 +94,7 @@ export function composeMessage(input: ComposeInput): SerialisedMessage {
   const { replyTo, headers } = extractReplyTo(input)
   const leaves: EncodedPart[] = []
   const customNames = new Map(input.headers.map(([name]) => [name.toLowerCase(), name]))
-  /** MailComposer receives the index of a part instead of its content, which it would scan. */
+  /** MailComposer receives the index of a part instead of the content, because it would scan the content. */
   const addLeaf = (part: EncodedPart) => ({
     content: part.pieces.length === 0 ? '' : String(leaves.push(part) - 1),
     contentTransferEncoding: part.encoding === '7bit' ? (false as const) : part.encoding,
@@ -114,7 +119,7 @@ export function composeMessage(input: ComposeInput): SerialisedMessage {
     baseBoundary: createHash('sha256').update(input.boundarySeed).digest('hex').slice(0, 24),
     disableFileAccess: true,
     disableUrlAccess: true,
-    // MailComposer would change the case of names; the caller's case is kept.
+    // Keeps the case of names as the caller wrote them; MailComposer would change it.
     normalizeHeaderKey: (name: string) => customNames.get(name.toLowerCase()) ?? name,
   })
   const root = composer.compile()
@@ -122,7 +127,7 @@ export function composeMessage(input: ComposeInput): SerialisedMessage {
   return serialiseTree(root, ({ content }) => (content === '' ? undefined : leaves[Number(content)]))
 }
 
-/** Whether the value of a header is one mailbox or a comma-separated list of them. */
+/** Whether the value of a field with this name is one mailbox or a comma-separated list of mailboxes. */
 export const isMailboxField = (name: string): boolean => MAILBOX_FIELD.test(name)
 
 /** Members of MimeNode that its type does not declare. */
@@ -133,8 +138,8 @@ interface Encoders {
 }
 
 /**
- * Makes the nodes of a tree also encode text that looks encoded, which a reader would decode, and text that does not
- * fold: in subjects, header values, and names of people and files.
+ * Makes the nodes of a tree encode two more kinds of text: text that looks encoded, because a reader would decode it,
+ * and text that does not fold. This applies to subjects, header values, and names of people and files.
  */
 function extendEncoders(node: object): void {
   const encoders = node as Encoders
@@ -173,13 +178,18 @@ function parseMailboxes(texts: readonly string[]): { name: string; address: stri
   })
 }
 
-/** Shortens runs of white space so that the value folds without a blank line: some readers end the header at one. */
+/**
+ * Shortens runs of white space so that the value folds without a blank line, because some readers take a blank line for
+ * the end of the header.
+ */
 const makeFoldable = (value: string): string => value.replace(/[ \t]{20,}/g, ' ').trim()
 
 /** Marks a value to be folded but not encoded. */
 const toPreparedValue = (value: string) => ({ value, prepared: true, foldLines: true })
 
-/** Prepares the value of a further field: MailComposer encodes it, except in fields whose form it does not know. */
+/**
+ * Prepares the value of a further field. MailComposer encodes the value, except in fields whose form it does not know.
+ */
 function encodeFieldValue(name: string, value: string): string | ReturnType<typeof toPreparedValue> {
   const isAscii = ASCII_ONLY.test(value)
   // MailComposer does not encode these fields; text beyond ASCII has no meaning there, but must not be sent raw.
@@ -190,7 +200,10 @@ function encodeFieldValue(name: string, value: string): string | ReturnType<type
   return makeFoldable(value)
 }
 
-/** text/plain before text/html (RFC 2046 §5.1.4: the best last); an empty text when there is neither. */
+/**
+ * Lists text/plain before text/html, because the best alternative comes last (RFC 2046 §5.1.4). Without any body, lists
+ * an empty text.
+ */
 function listBodies({ text, html }: ComposeInput): (readonly [contentType: string, part: EncodedPart])[] {
   return [
     ...(text === undefined && html !== undefined ? [] : [['text/plain; charset=utf-8', text ?? EMPTY_PART] as const]),

@@ -8,13 +8,13 @@ import { asBuffer } from './source.ts'
 /** The body of a MIME part as sent on the wire. */
 export interface EncodedPart {
   readonly encoding: '7bit' | 'quoted-printable' | 'base64'
-  /** Base64 always ends in CRLF; text ends as it was given. */
+  /** The encoded content in pieces. Base64 always ends in CRLF; other text ends as it did in the input. */
   readonly pieces: readonly Buffer[]
 }
 
-/** Octets scanned or encoded between two yields: a fraction of a millisecond. */
+/** Octets scanned or encoded between two yields, which takes a fraction of a millisecond. */
 const CHUNK_BYTES = 64 * 1024
-/** RFC 2045 §6.7 and §6.8. */
+/** Maximum length of a line: RFC 2045 §6.7 and §6.8. */
 const MAX_LINE_LENGTH = 76
 /** Octets encoded in one line of base64. */
 const LINE_OCTETS = 57
@@ -39,9 +39,9 @@ IS_LITERAL[TAB] = 1
 IS_LITERAL[EQUALS] = 0
 
 /**
- * Encodes a text part: unchanged where relays leave it alone, else in the shorter of quoted-printable and base64.
- * Converts all line breaks to CRLF.
- * @param utf8 well-formed
+ * Encodes a text part: left unchanged if relays would not change it, else encoded in the shorter of quoted-printable
+ * and base64. Converts all line breaks to CRLF.
+ * @param utf8 well-formed text
  */
 export function* encodeText(utf8: Uint8Array): Generator<void, EncodedPart> {
   const text = yield* normaliseLineEnds(asBuffer(utf8))
@@ -55,12 +55,12 @@ export function* encodeText(utf8: Uint8Array): Generator<void, EncodedPart> {
   return { encoding: 'quoted-printable', pieces: [writer.encoded] }
 }
 
-/** The fraction by which base64 is longer than its input, line breaks included. */
+/** How much longer base64 is than its input, line breaks included, as a fraction of the input. */
 const BASE64_GROWTH = (4 * (MAX_LINE_LENGTH + 2)) / (3 * MAX_LINE_LENGTH) - 1
 
 /**
  * Encodes a part in base64.
- * @param content in pieces of any length, read one after the other
+ * @param content pieces of any length, which are read one after the other
  */
 export function* encodeBase64(content: Iterable<Uint8Array>): Generator<void, EncodedPart> {
   const pieces: Buffer[] = []
@@ -83,7 +83,10 @@ export function* encodeBase64(content: Iterable<Uint8Array>): Generator<void, En
   return { encoding: 'base64', pieces }
 }
 
-/** Writes lines of 76 characters, the last one shorter, each with its CRLF; a lone line break for empty input. */
+/**
+ * Writes lines of 76 characters, each with its CRLF; the last line may be shorter. For empty input, writes a lone line
+ * break.
+ */
 function formatBase64Lines(block: Buffer): Buffer {
   const digits = Buffer.from(block.toString('base64'), 'latin1')
   const lineCount = Math.max(1, Math.ceil(digits.length / MAX_LINE_LENGTH))
@@ -97,7 +100,10 @@ function formatBase64Lines(block: Buffer): Buffer {
   return lines
 }
 
-/** Calls a function for each chunk. Loops over octets stay outside of generators, where they are slow. */
+/**
+ * Calls a function for each chunk, and yields between the chunks. Loops over octets stay in the called function,
+ * because they are slow inside of generators.
+ */
 function* forEachChunk(text: Buffer, run: (from: number, to: number) => void): Generator<void, void> {
   for (let from = 0; from < text.length; from += CHUNK_BYTES) {
     if (from > 0) yield
@@ -148,11 +154,11 @@ function copyWithCrlf(text: Buffer, from: number, to: number, out: Buffer, outFr
 /** Collects the facts that decide the encoding of a text with CRLF. */
 class EncodingSurvey {
   /**
-   * Whether the text can be sent unchanged. Not all ASCII can: relays drop white space at line ends, mbox writers
-   * escape "From ", a body must not contain a boundary (`=_T`), and lines are kept short enough for any reader.
+   * Whether the text can be sent unchanged. Not all ASCII text can: relays drop white space at line ends, mbox writers
+   * escape "From ", a body must not contain a boundary (`=_T`), and lines must be short enough for any reader.
    */
   isSafe = true
-  /** Octets that quoted-printable writes as three. */
+  /** Number of octets that quoted-printable writes as three octets. */
   escapedCount = 0
   #lineStart = 0
 
@@ -198,8 +204,8 @@ class QuotedPrintableWriter {
 
   constructor(text: Buffer, escapedCount: number) {
     const encodedBytes = text.length + escapedCount * 2
-    // Capacity for a soft line break and the escape of a "From " after it on every line. The number of lines is the
-    // largest possible: each may end early to keep a character of four octets whole.
+    // On every line, there is space for a soft line break and for the escape of a "From " after it. The number of lines
+    // is the largest possible: each line may end early to keep a character of four octets whole.
     const softLineCount = Math.ceil(encodedBytes / (MAX_LINE_LENGTH - 1 - 3 * MAX_CHARACTER_OCTETS)) + 1
     this.#out = Buffer.allocUnsafe(encodedBytes + softLineCount * 5)
   }
@@ -245,7 +251,8 @@ class QuotedPrintableWriter {
 const MAX_CHARACTER_OCTETS = 4
 
 /**
- * Returns the octets of the character that begins here (RFC 3629 §3); 1 within a character, which is already counted.
+ * Returns the number of octets of the character that begins here (RFC 3629 §3); 1 inside a character, whose octets are
+ * already counted.
  */
 const countCharacterOctets = (octet: number): number =>
   octet < 0xc0 ? 1 : octet < 0xe0 ? 2 : octet < 0xf0 ? 3 : MAX_CHARACTER_OCTETS

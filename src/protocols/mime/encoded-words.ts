@@ -1,19 +1,22 @@
 /**
  * @module Decodes encoded words of a header (RFC 2047, RFC 2231 §5) to Unicode, as leniently as mail programs do and in
- * linear time. Decodes adjacent words in one charset together, because many senders split a character. Never throws.
+ * linear time. Adjacent words in one charset are decoded together, because many senders split a character between two
+ * words. Never throws.
  */
 import { decodeText, isSameCharset } from './charset.ts'
 import { createTransferDecoder } from './transfer-encoding.ts'
 
-/** Accepts an empty encoded text, and one with spaces, which the RFC forbids. */
+/**
+ * Matches an encoded word. Also accepts an empty encoded text, and a text with spaces, both of which the RFC forbids.
+ */
 const WORD = /=\?([\w.:+*-]{1,80})\?([BbQq])\?([^?]*)\?=/g
 const ONLY_SPACE = /^[ \t\r\n]*$/
 
-/** Decodes the encoded words of a text; drops white space between two of them (§6.2). */
+/** Decodes the encoded words of a text; drops white space between two encoded words (§6.2). */
 export function decodeWords(text: string): string {
   if (!text.includes('=?')) return text
   const out: string[] = []
-  /** Words found but not decoded yet. */
+  /** Words that have been found but not decoded yet. */
   let charset = ''
   let pieces: Uint8Array[] = []
   let end = 0
@@ -46,7 +49,7 @@ const EQUALS = 0x3d
 const UNDERSCORE = 0x5f
 const HEX_PAIR = /^[\dA-Fa-f]{2}$/
 
-/** §4.2; a `=` that two hex digits do not follow is literal. */
+/** §4.2; a `=` is literal when no two hex digits follow it. */
 function decodeQ(encoded: string): Uint8Array {
   const bytes = Buffer.from(encoded)
   let length = 0

@@ -1,12 +1,12 @@
 /** @module Makes received file names safe to show and store: they never contain a path. */
 
 const MAX_FILENAME_LENGTH = 255
-/** Maximum characters of the extension that a truncated name keeps. */
+/** Maximum characters of the extension that is kept when a name is truncated. */
 const MAX_EXTENSION_LENGTH = 20
 
 /**
  * Returns the last part of a name, without folders, control characters, line ends and characters that change the
- * writing direction (which show `txt.exe` as `exe.txt`); at most 255 characters.
+ * writing direction (which show `txt.exe` as `exe.txt`). The result has at most 255 characters.
  * @returns null when nothing is left
  */
 export function toSafeFilename(original: string): string | null {
@@ -22,6 +22,6 @@ function truncate(name: string): string {
   const dot = name.lastIndexOf('.')
   const extension = dot > 0 && name.length - dot <= MAX_EXTENSION_LENGTH ? name.slice(dot) : ''
   const base = name.slice(0, MAX_FILENAME_LENGTH - extension.length)
-  // Truncation may have split a character of two units.
+  // Truncation may have split a character of two UTF-16 units.
   return (base.isWellFormed() ? base : base.slice(0, -1)) + extension
 }

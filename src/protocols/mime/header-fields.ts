@@ -1,6 +1,6 @@
 /**
- * @module Reads the header of a received message (RFC 5322 §2.2, §3.6, RFC 2047, RFC 6532): its end, its fields and
- * their values.
+ * @module Reads the header of a received message (RFC 5322 §2.2, §3.6, RFC 2047, RFC 6532): finds its end, its fields
+ * and their values.
  */
 import addressparser, { type AddressOrGroup } from 'nodemailer/lib/addressparser'
 import { decodeHeaderText } from './charset.ts'
@@ -14,16 +14,16 @@ export interface Head {
   readonly rawFields: readonly HeaderField[]
   /** Offset of what follows the fields. */
   readonly end: number
-  /** Whether the blank line that ends a header is there. */
+  /** Whether the header ends with the required blank line. */
   readonly isClosed: boolean
-  /** Start and end of the lines of fields about the content: Content-Type and the like. */
+  /** Start and end of each line of the fields that describe the content: Content-Type and the like. */
   readonly contentLines: readonly (readonly [start: number, end: number])[]
 }
 
 /** A longer header is rejected. */
 export const MAX_HEAD_BYTES = 1024 * 1024
 const MAX_HEAD_LINES = 100_000
-/** Maximum length of the joined address fields; a list of 5,000 addresses is half as long. */
+/** Maximum length of the joined address fields; a list of 5,000 addresses is half as long as this. */
 const MAX_ADDRESS_LENGTH = 256 * 1024
 const MAX_ADDRESSES = 1000
 const MAX_REFERENCES = 1000
@@ -31,14 +31,17 @@ const MAX_MESSAGE_ID_LENGTH = 998
 
 const FIELD = /^([!-9;-~]+)[ \t]*:/
 const OF_CONTENT = /^content-/i
-/** Fields that do not occur in a body: when one follows, a line that is not a field is a broken header line. */
+/**
+ * Fields that do not occur in a body: a line that is not a field, but is followed by one of these, is a broken header
+ * line and not the start of the body.
+ */
 const WELL_KNOWN =
   /^(?:received|from|to|cc|subject|date|message-id|mime-version|content-[a-z-]+|return-path|dkim-signature|reply-to|references|in-reply-to|list-[a-z-]+)[ \t]*:/i
 
 /**
- * Reads the header at the start of a message or part. Where the blank line after it is missing, the header ends before
- * the first line that is not a field, unless well-known fields follow that line.
- * @returns undefined when it is longer than 1 MiB or has more than `maxLines`
+ * Reads the header at the start of a message or part. Where the blank line after the header is missing, the header ends
+ * before the first line that is not a field, unless well-known fields follow that line.
+ * @returns undefined when the header is longer than 1 MiB or has more than `maxLines`
  */
 export function readHead(raw: Uint8Array, maxLines = MAX_HEAD_LINES): Head | undefined {
   const bytes = Buffer.from(raw.buffer, raw.byteOffset, raw.length)
@@ -62,7 +65,8 @@ export function readHead(raw: Uint8Array, maxLines = MAX_HEAD_LINES): Head | und
     const lineFeed = bytes.indexOf(0x0a, position)
     const next = lineFeed === -1 ? bytes.length : lineFeed + 1
     if (broken === undefined && (++lineCount > maxLines || next > MAX_HEAD_BYTES)) return undefined
-    // Beyond this limit everything after a broken line is body.
+    // Beyond this limit, no field can show that a broken line belongs to the header, so the body begins at the broken
+    // line.
     if (next > MAX_HEAD_BYTES) break
     const line = decodeLine(bytes, position, next)
     if (line === '') {
@@ -80,7 +84,7 @@ export function readHead(raw: Uint8Array, maxLines = MAX_HEAD_LINES): Head | und
       fields.push([line])
       if (OF_CONTENT.test(line)) contentLines.push([position, next])
     }
-    // `From `: the message comes from a mailbox file (RFC 4155).
+    // A line that begins with `From ` shows that the message comes from a mailbox file (RFC 4155).
     else if (!(position === 0 && /^>?From /.test(line))) broken ??= { at: position, fieldCount: fields.length }
     position = next
   }
@@ -104,7 +108,7 @@ const unfold = (fields: readonly string[][]): HeaderField[] =>
 
 /**
  * Decodes fields to Unicode.
- * @param bodyCharset charset for text that should have been encoded and is not UTF-8; null: windows-1252
+ * @param bodyCharset charset for text that should have been encoded and is not UTF-8; null stands for windows-1252
  */
 export const decodeFields = (rawFields: readonly HeaderField[], bodyCharset: string | null): HeaderField[] =>
   rawFields.map(([name, value]) => [name, decodeHeaderText(value, bodyCharset)])
@@ -121,13 +125,13 @@ const removeControls = (text: string): string =>
     .toWellFormed()
 
 export interface Addresses {
-  /** The decoded fields, in the form of a header: names with addresses. */
+  /** The decoded values as one list for display: `Name <address>, …`. */
   readonly text: string
   /** Addresses only; at most 1,000. */
   readonly addresses: readonly string[]
 }
 
-/** Parses the addresses of one or more fields of the same name; null: there is no field. */
+/** Parses the addresses of one or more fields of the same name; null when there is no field. */
 export function parseAddresses(values: readonly string[]): Addresses | null {
   if (values.length === 0) return null
   const joined = values.join(', ')
@@ -135,7 +139,7 @@ export function parseAddresses(values: readonly string[]): Addresses | null {
   const addresses = entries
     .flatMap((entry) => (entry.group ? entry.group : [entry]))
     .flatMap(({ address }) => parseAddress(address))
-  // A value without an address is shown unchanged: `undisclosed-recipients:;`.
+  // A value that contains no address is shown unchanged: `undisclosed-recipients:;`.
   const text =
     addresses.length === 0 || joined.length > MAX_ADDRESS_LENGTH
       ? decodeValue(joined)
@@ -159,7 +163,7 @@ function formatEntry(entry: AddressOrGroup): string {
   return address === '' ? quoteName(name) : `${quoteName(name)} <${address}>`
 }
 
-/** Quotes a name (RFC 5322 §3.2.5), so that a comma or an address in it is not taken for the next address. */
+/** Quotes a name (RFC 5322 §3.2.5), so that a comma or an address in the name is not taken for the next address. */
 const quoteName = (name: string): string =>
   /^[A-Za-z0-9!#$%&'*+\-/=?^_`{|}~ \u0080-\uffff]*$/.test(name) ? name : `"${name.replaceAll(/["\\]/g, '\\$&')}"`
 
@@ -168,8 +172,8 @@ export const parseMessageId = (value: string | undefined): string | null =>
   value === undefined ? null : (parseMessageIds(value)[0] ?? null)
 
 /**
- * Returns the message ids of a value, with angle brackets. Of more than 1,000, returns the first, which began the
- * thread, and the last 999.
+ * Returns the message ids of a value, with angle brackets. If there are more than 1,000, returns the first, which began
+ * the thread, and the last 999.
  */
 export function parseMessageIds(value: string): string[] {
   const text = decodeValue(value)
@@ -180,7 +184,7 @@ export function parseMessageIds(value: string): string[] {
   return ids.length > MAX_REFERENCES ? [ids[0] ?? '', ...ids.slice(1 - MAX_REFERENCES)] : ids
 }
 
-/** RFC 5322 §3.3 and §4.3, with or without a day of the week and a zone. */
+/** A date as RFC 5322 §3.3 and §4.3 define it, with or without a day of the week and a zone. */
 const DATE =
   /^(?:[A-Za-z]{3,9}\.?,?\s*)?(\d{1,2})[\s-]+([A-Za-z]{3,9})\.?,?[\s-]+(\d{2,4})\s+(\d{1,2})[:.](\d{2})(?:[:.](\d{2})(?:\.\d+)?)?\s*([+-]\d{4}|[A-Za-z]{1,5})?/
 const RFC_3339 = /^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:[Zz]|[+-]\d{2}:?\d{2})?$/
@@ -213,7 +217,7 @@ function parseInternetDate(text: string): number | undefined {
   const month = MONTHS.indexOf(monthName.slice(0, 3).toLowerCase())
   const [dayNumber, hourNumber, minuteNumber] = [Number(day), Number(hour), Number(minute)]
   if (month === -1 || dayNumber < 1 || dayNumber > 31 || hourNumber > 24 || minuteNumber > 59) return undefined
-  // §4.3: two digits mean 2000 to 2049 or 1950 to 1999; three are added to 1900.
+  // §4.3: a year of two digits lies between 1950 and 2049; to a year of three digits, 1900 is added.
   const yearNumber = Number(year)
   const fullYear =
     year.length >= 4 ? yearNumber : year.length === 2 && yearNumber < 50 ? yearNumber + 2000 : yearNumber + 1900

@@ -1,14 +1,15 @@
 /**
- * @module Creates the text part of a message that has only HTML: with html-to-text within limits, else by removing the
- * tags. Takes time linear in any input; never fetches anything and never throws.
+ * @module Creates the text part of a message that has only HTML: with html-to-text, or, if the HTML exceeds certain
+ * limits, by removing the tags. Takes time linear in any input; never fetches anything and never throws.
  */
 import { compile } from 'html-to-text'
 
-/** In UTF-16 units. Above this length or the tag count, tags are only removed. */
+/** Limit in UTF-16 units. HTML that is longer, or has too many tags, is not converted; its tags are only removed. */
 const MAX_CONVERTED_LENGTH = 128 * 1_024
 /**
  * html-to-text's parser takes time quadratic in the number of open elements: 45,000 unclosed tags and as many wrong end
- * tags take 6 s. Every tag needs a `<`, so counting them limits the depth, and no comment or attribute can hide one.
+ * tags take 6 s. The number of `<` is limited, because every tag needs one, and no comment or attribute can hide a tag
+ * from this count.
  */
 const MAX_CONVERTED_TAGS = 6_000
 const MAX_TEXT_LENGTH = 256 * 1_024
@@ -54,7 +55,7 @@ const HIDDEN_ELEMENT = /^<(script|style|head|title)[\s>/]/i
 const LINE_ENDING_TAG = /^<\/?(?:p|div|br|tr|table|ul|ol|li|h[1-6]|hr|blockquote|section|article)[\s>/]/i
 const ENTITIES: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: ' ' }
 
-/** Removes tags in one pass from left to right; an open tag ends at the end of the text. */
+/** Removes tags in one pass from left to right; a tag that is never closed extends to the end of the text. */
 function stripTags(html: string): string {
   const pieces: string[] = []
   let length = 0

@@ -29,17 +29,17 @@ export interface ParseOptions {
   /** Reverse-path of the session, `''` for the null one. */
   readonly mailFrom: string
   /**
-   * Creates a file for a large attachment; left out: all attachments stay in memory. The caller deletes the files when
-   * the message is rejected.
+   * Creates a file for a large attachment. If left out, all attachments stay in memory. The caller deletes the files
+   * when the message is rejected.
    */
   readonly newFile?: () => FileWriter
 }
 
 /**
- * Parses header fields, bodies and attachments. Of a repeated field that may occur once, reads the first. A
+ * Parses header fields, bodies and attachments. If a field that may occur once is repeated, only the first is read. A
  * message/rfc822 is an attachment, whatever its content, and so is every part that is not readable text.
- * @throws UnparseableError with a reason: more than 1 MiB or 100,000 lines of header, 200,000 fields or 8 MiB of header
- * in all parts, 10,000 parts, 100 levels or 1,000 attachments
+ * @throws UnparseableError with a reason, for a message above one of the limits: 1 MiB or 100,000 lines of header,
+ * 200,000 fields or 8 MiB of header in all parts, 10,000 parts, 100 levels or 1,000 attachments
  */
 export async function parseMessage(message: Uint8Array | MessageSource, options: ParseOptions): Promise<ParsedMessage> {
   const source = message instanceof Uint8Array ? createSource(message) : message
@@ -52,7 +52,8 @@ export async function parseMessage(message: Uint8Array | MessageSource, options:
 }
 
 /**
- * Parses only the header, without bodies and attachments, of a message that cannot or must not be parsed as a whole.
+ * Parses only the header of a message that cannot or must not be parsed as a whole; the result has no bodies and
+ * attachments.
  * @param start the beginning of the message
  */
 export const parseHeader = (start: Uint8Array, { mailFrom }: Pick<ParseOptions, 'mailFrom'>): ParsedMessage => ({
@@ -104,7 +105,7 @@ async function readContent(pieces: Iterable<Buffer>, newFile: (() => FileWriter)
   const options = { ignoreEmbedded: true, maxChildNodes: MAX_PARTS, maxHeadSize: MAX_PART_HEAD_BYTES }
   const splitter: Transform = new PartSplitter(options)
   const reader = new PartReader(newFile)
-  // No pipeline: it would cost more than parsing an ordinary message.
+  // The streams are not connected by a pipeline, which would cost more than parsing an ordinary message.
   const split = new Promise<void>((resolve, reject) => {
     splitter.on('data', (found: SplitterOutput) => {
       try {

@@ -1,6 +1,6 @@
 /**
- * @module The types of a parsed message (RFC 5322, RFC 2045), and the error for one that cannot be parsed; `parse.ts`
- * creates both.
+ * @module The types of a parsed message (RFC 5322, RFC 2045), which `parse.ts` creates, and the error for a message
+ * that cannot be parsed.
  */
 
 /** Thrown for a message that cannot be parsed; `message` is one sentence that says why. */
@@ -10,17 +10,18 @@ export class UnparseableError extends Error {
 
 /** An attachment, or an inline part that the HTML refers to. */
 export interface ParsedAttachment {
-  /** As the sender named it, without any folder; null: it has no name. */
+  /** The name that the sender gave the file, without any folder; null when there is none. */
   readonly filename: string | null
   /** In lower case, without parameters: `application/pdf`. */
   readonly contentType: string
   /** Without angle brackets. */
   readonly contentId: string | null
   readonly disposition: 'attachment' | 'inline'
-  /** Decoded, in a buffer of its own. If there is a `file`, only the first 256 KiB. */
+  /** The decoded content, in a buffer of its own. If there is a `file`, only the first 256 KiB. */
   readonly content: Uint8Array
   /**
-   * The whole content, when it is large and the caller of the parser provides files; left out: `content` is complete.
+   * The whole content, when it is large and the caller of the parser provides files. If left out, `content` is
+   * complete.
    */
   readonly file?: AttachmentFile
 }
@@ -38,7 +39,7 @@ export interface AttachmentFile {
 export interface ParsedMessage {
   /** Every header field in the order of the message: name as written, value unfolded and decoded. */
   readonly headers: readonly (readonly [name: string, value: string])[]
-  /** The decoded fields, in the form of a header: names with addresses; null: there is no such field. */
+  /** The decoded values as one list for display: `Name <address>, …`. Null: there is no such field. */
   readonly from: string | null
   readonly to: string | null
   readonly cc: string | null
@@ -54,14 +55,17 @@ export interface ParsedMessage {
   readonly references: readonly string[]
   /** Milliseconds since the epoch; null: no readable date. */
   readonly dateMs: number | null
-  /** The first 2 MiB; a part that exceeds them is also an attachment, with its whole content. */
+  /**
+   * The first 2 MiB of the text parts. A part that exceeds this limit is also an attachment, with its whole content.
+   */
   readonly text: string | null
   /** Limited like `text`. */
   readonly html: string | null
   readonly attachments: readonly ParsedAttachment[]
   /**
-   * A program sent the message, so no program should answer it (RFC 3834 §2, §5): Auto-Submitted other than `no`,
-   * Precedence bulk, list or junk, a List-Id, X-Auto-Response-Suppress, or a null reverse-path.
+   * Whether a program sent the message, so that no program should answer it (RFC 3834 §2, §5). Signs of this are
+   * Auto-Submitted other than `no`, Precedence bulk, list or junk, a List-Id, X-Auto-Response-Suppress, or a null
+   * reverse-path.
    */
   readonly isAutomatic: boolean
 }

@@ -1,12 +1,12 @@
 /**
- * @module Collects the content of a part while the message is read: decodes it as it arrives, in memory while it is
- * small, in a file once it is large.
+ * @module Collects the content of a part while the message is read. Decodes the content as it arrives; keeps it in
+ * memory while it is small, and writes it to a file once it is large.
  */
 import type { AttachmentFile } from './parsed.ts'
 import { joinPieces } from './source.ts'
 import { createTransferDecoder } from './transfer-encoding.ts'
 
-/** Receives content that is too large for memory. An error that it throws is not a fault of the message. */
+/** Receives content that is too large for memory. An error that the writer throws is not a fault of the message. */
 export interface FileWriter {
   write(bytes: Uint8Array): void
   finish(): AttachmentFile
@@ -19,7 +19,7 @@ export interface PartBody {
 }
 
 export interface PartContent {
-  /** Decoded; only the beginning when there is a file. It may be a view of the message. */
+  /** The decoded content; only its beginning when there is a file. The buffer may be a view of the message. */
   readonly start: Uint8Array
   readonly sizeBytes: number
   /** The whole content, when it exceeds the memory limit. */
@@ -28,8 +28,8 @@ export interface PartContent {
 
 /**
  * @param encoding Content-Transfer-Encoding in lower case
- * @param memoryBytes larger content goes to a file
- * @param newFile left out: everything stays in memory
+ * @param memoryBytes content larger than this goes to a file
+ * @param newFile if left out, everything stays in memory
  */
 export function createPartBody(encoding: string, memoryBytes: number, newFile?: () => FileWriter): PartBody {
   const decoder = createTransferDecoder(encoding)

@@ -12,16 +12,16 @@ import { decodeParameter } from './structured-field.ts'
 
 const MAX_LEVELS = 100
 const MAX_ATTACHMENTS = 1000
-/** Limit for all parts together: in memory, a field takes a hundred times its octets. */
+/** Limit for the fields of all parts together, because a field takes a hundred times its octets in memory. */
 const MAX_PART_FIELDS = 200_000
 /** Limit for the headers of all parts together. */
 const MAX_PART_HEADS_BYTES = 8 * 1024 * 1024
 /**
- * Limit for all text parts together, and for all HTML parts together. A part that exceeds the limit is also an
- * attachment.
+ * Limit for all text parts together, and the same limit for all HTML parts together. A part that exceeds the limit is
+ * also an attachment.
  */
 const MAX_TEXT_BYTES = 2 * 1024 * 1024
-/** A larger attachment goes to a file. */
+/** An attachment larger than this goes to a file. */
 const MAX_MEMORY_BYTES = 256 * 1024
 
 export type SplitterOutput =
@@ -29,7 +29,7 @@ export type SplitterOutput =
   | { readonly type: 'data' | 'body'; readonly node: PartNode; readonly value: Buffer }
 
 export interface MessageContent extends Pick<ParsedMessage, 'text' | 'html' | 'attachments'> {
-  /** Of the first text that declares a meaningful charset; null: none does. */
+  /** The charset of the first text that declares a meaningful one; null when no text does. */
   readonly charset: string | null
 }
 
@@ -47,9 +47,9 @@ export class PartReader {
   #charset: string | null = null
   #fieldCount = 0
   #headBytes = 0
-  /** The last part found; it ends when the next one begins. */
+  /** The last part found, which ends when the next part begins. */
   #open: OpenPart | undefined
-  /** A line break that may belong to the boundary after it. */
+  /** A line break that may belong to the boundary that follows. */
   #heldLineBreak: Buffer | undefined
 
   constructor(newFile: (() => FileWriter) | undefined) {
@@ -76,7 +76,8 @@ export class PartReader {
     this.#heldLineBreak = undefined
     const open = this.#open
     if (!open) return
-    // The splitter reports the line break before a boundary as the body of an empty part.
+    // The splitter reports the line break before a boundary as the body of an empty part, so such a line break is held
+    // back until the next output.
     const isBoundary = type === 'data' && value[0] === DASH && value[1] === DASH
     if (held && !isBoundary) this.#getReading(open).body.push(held)
     if (open.part.node !== node) return
@@ -101,7 +102,7 @@ export class PartReader {
     }
   }
 
-  /** Called when the content begins: by then all properties are known that decide how to read it. */
+  /** Called when the content begins, because all properties that decide how to read the content are known then. */
   #getReading(open: OpenPart): Reading {
     if (open.reading) return open.reading
     const { part } = open
@@ -115,7 +116,7 @@ export class PartReader {
           : this.#texts
         : undefined
     const encoding = part.node.multipart === false && part.node.encoding !== false ? part.node.encoding : ''
-    // One character more for a text, to detect whether truncation split one.
+    // For a text, one character more is kept, to detect whether truncation split a character.
     const memoryBytes = Math.max(MAX_MEMORY_BYTES, (texts?.remainingBytes ?? 0) + MAX_CHARACTER_BYTES)
     open.reading = { type, texts, body: createPartBody(encoding, memoryBytes, this.#newFile) }
     return open.reading
@@ -154,13 +155,13 @@ const readFilename = ({ rawFilename }: PartNode, bodyCharset: string | null): st
 
 interface OpenPart {
   readonly part: Part
-  /** Undefined until there is content. */
+  /** Undefined until the part has content. */
   reading: Reading | undefined
 }
 
 interface Reading {
   readonly type: string
-  /** Collects its text; undefined: it is an attachment. */
+  /** Collects the text of the part; undefined when the part is an attachment. */
   readonly texts: TextCollector | undefined
   readonly body: PartBody
 }
@@ -184,7 +185,7 @@ class TextCollector {
     return this.#texts.length === 0
   }
 
-  /** Returns false when the text exceeds the capacity and was truncated. */
+  /** Adds a text. Returns false when the text exceeds the remaining capacity and was truncated. */
   add(part: Part, type: string, { start, sizeBytes }: PartContent): boolean {
     const isWhole = sizeBytes <= this.remainingBytes
     const text = decodePart(part, type, isWhole ? start : truncateText(start, this.remainingBytes))
@@ -200,14 +201,17 @@ class TextCollector {
 
 /** Of UTF-8. */
 const MAX_CHARACTER_BYTES = 4
-/** A longer last line is truncated inside the line. */
+/** A last line that is longer than this is truncated inside the line; a shorter one is dropped as a whole. */
 const MAX_OMITTED_LINE_BYTES = 64 * 1024
 
-/** Returns the beginning of a text up to a line end; in a long line, avoids splitting a character of UTF-8. */
+/**
+ * Returns the beginning of a text up to a line end. If the last line is long, truncates inside the line, without
+ * splitting a character of UTF-8.
+ */
 function truncateText(bytes: Uint8Array, maxBytes: number): Uint8Array {
   if (maxBytes === 0) return bytes.subarray(0, 0)
   const lineEnd = bytes.lastIndexOf(0x0a, maxBytes - 1) + 1
-  // An even length, for charsets of two octets.
+  // The length is even, for charsets of two octets.
   if (lineEnd > maxBytes - MAX_OMITTED_LINE_BYTES) return bytes.subarray(0, lineEnd - (lineEnd % 2))
   let end = maxBytes
   while (end > maxBytes - MAX_CHARACTER_BYTES && ((bytes[end] ?? 0) & 0xc0) === 0x80) end--
@@ -215,8 +219,8 @@ function truncateText(bytes: Uint8Array, maxBytes: number): Uint8Array {
 }
 
 /**
- * Returns the content in a buffer of its own, which can be transferred: unencoded content is still a view of the raw
- * message.
+ * Returns the content in a buffer of its own, which can be transferred to another thread. A copy is needed for
+ * unencoded content, which is still a view of the raw message.
  */
 function toOwnContent({ start, file }: PartContent): Pick<ParsedAttachment, 'content' | 'file'> {
   if (file) return { content: start.slice(0, MAX_MEMORY_BYTES), file }

@@ -1,6 +1,6 @@
 /**
  * @module Extends mailsplit's splitter to read what senders really write: accepts white space after a delimiter (RFC
- * 2046 §5.1.1), and parses fields about the content with `structured-field.ts`. Finds parts; reads no content.
+ * 2046 §5.1.1), and parses fields about the content with `structured-field.ts`. Finds parts, but reads no content.
  */
 import { extname } from 'node:path/posix'
 import type { Transform } from 'node:stream'
@@ -10,16 +10,18 @@ import { decodeWords } from './encoded-words.ts'
 import { type HeaderField, readHead } from './header-fields.ts'
 import { decodeParameter, type ParameterValue, parseStructuredField } from './structured-field.ts'
 
-/** A part found by the splitter. Sets only those properties of the library that are read. */
+/** A part found by the splitter. Of the properties that the library defines, sets only those that are read. */
 export class PartNode extends MimeNode {
-  /** Fields of the header; of the message itself only those about the content. One character per octet. */
+  /**
+   * Fields of the part's header; for the message itself, only the fields about the content. One character per octet.
+   */
   rawFields: readonly HeaderField[] = []
-  /** As the sender wrote it; undefined: it has none. */
+  /** The file name as the sender wrote it; undefined when there is none. */
   rawFilename: ParameterValue | undefined
 
   override parseHeaders(): void {
     if (this.headers) return
-    // The splitter only checks whether `headers` is set.
+    // Set because the splitter checks whether `headers` is set; the splitter never reads its content.
     this.headers = new Headers()
     const { _headersLines: lines } = this as unknown as { readonly _headersLines: readonly Buffer[] }
     // The number of octets is limited already, so the number of lines needs no limit.

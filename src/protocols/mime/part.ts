@@ -1,6 +1,7 @@
 /**
- * @module Derives the properties of a part from its header and those above it (RFC 2045, RFC 2046, RFC 2183, RFC 3676):
- * its type, whether it is readable text, its Content-ID, and whether the HTML shows it. Stores no content.
+ * @module Derives the properties of a part from its header and the headers of the parts that contain it (RFC 2045, RFC
+ * 2046, RFC 2183, RFC 3676): its type, whether it is readable text, its Content-ID, and whether the HTML shows it.
+ * Stores no content.
  */
 import libmime from 'libmime'
 import { decodeHeaderText, decodeHtml, decodeText } from './charset.ts'
@@ -9,7 +10,7 @@ import type { PartNode } from './part-splitter.ts'
 
 const MAX_CONTENT_ID_LENGTH = 998
 
-/** A node of the message's tree, as it is found. */
+/** A node of the message's tree, filled as the message is read. */
 export interface Part {
   readonly node: PartNode
   readonly parent: Part | undefined
@@ -25,7 +26,7 @@ const TYPE = /^[a-z0-9!#$&^_.+-]{1,127}\/[a-z0-9!#$&^_.+-]{1,127}$/
 export function resolveType({ node, parent, hasChildren }: Part): string {
   if (node.multipart !== false && !hasChildren) return 'text/plain'
   const isDeclared = findRawValue(node, 'content-type') !== undefined
-  // RFC 2046 §5.1.5.
+  // RFC 2046 §5.1.5: the default type in a digest.
   if (!isDeclared && parent?.node.multipart === 'digest') return 'message/rfc822'
   const type = node.contentType || 'text/plain'
   if (TYPE.test(type)) return type
@@ -33,7 +34,7 @@ export function resolveType({ node, parent, hasChildren }: Part): string {
   return node.rawFilename === undefined ? 'text/plain' : 'application/octet-stream'
 }
 
-/** Whether it is text to be read, not a file. RFC 2183 §2.8: an unknown disposition means `attachment`. */
+/** Whether the part is text to be read, not a file. RFC 2183 §2.8: an unknown disposition means `attachment`. */
 export const isReadableText = ({ node }: Part, type: string): boolean =>
   (type === 'text/plain' || type === 'text/html') &&
   (node.disposition === false || node.disposition === '' || node.disposition === 'inline')
@@ -47,7 +48,7 @@ export function decodePart({ node }: Part, type: string, bytes: Uint8Array): str
   return node.flowed && type === 'text/plain' ? libmime.decodeFlowed(text, node.delSp) : text
 }
 
-/** Without angle brackets; null: it has none. */
+/** Returns the Content-ID without angle brackets; null when there is none. */
 export function readContentId({ node }: Part): string | null {
   const id = decodeValue(decodeHeaderText(findRawValue(node, 'content-id') ?? '', null))
     .replaceAll(/[<>\s]/g, '')
@@ -56,7 +57,10 @@ export function readContentId({ node }: Part): string | null {
   return id === '' ? null : id
 }
 
-/** Whether the part is shown with the text: it says so, or it says nothing and is inside a multipart/related. */
+/**
+ * Whether the part is shown with the text: its disposition is `inline`, or it has no disposition, but a Content-ID, and
+ * is inside a multipart/related.
+ */
 export function isInline(part: Part, contentId: string | null): boolean {
   if (part.node.disposition !== false && part.node.disposition !== '') return part.node.disposition === 'inline'
   if (contentId === null) return false

@@ -1,17 +1,26 @@
 /**
- * @module Extracts what the sender of a reply wrote, without the text that the mail program quoted. The library that
- * recognises the introductions of quotations takes time that grows with the fourth power of a hostile line, so it sees
- * only the few short lines that can matter.
+ * @module Extracts what the sender of a reply wrote, without the text that the mail program quoted. A library
+ * recognises the introductions of quotations. It takes time that grows with the fourth power of the length of a
+ * hostile line, so it gets only the few short lines that can matter.
  */
 import EmailReplyParser from 'email-reply-parser'
 
-/** Text beyond this limit is treated like the last fragment before it. */
+/**
+ * Text beyond this limit is kept if the last fragment within the limit is kept, and removed if that fragment is a
+ * quotation.
+ */
 const MAX_TEXT_LENGTH = 64 * 1024
 /** Maximum length of a line that may introduce a quotation. */
 const MAX_LINE_LENGTH = 160
-/** Lines that may introduce a quotation, from the start of the text; later ones are inside the first quotation. */
+/**
+ * Maximum number of lines that may introduce a quotation, from the start of the text; later lines are inside the first
+ * quotation.
+ */
 const MAX_VISIBLE_LINES = 60
-/** Maximum number of consecutive blank lines: from each of them the library scans all the others. */
+/**
+ * Maximum number of consecutive blank lines that the library gets, because the library scans all the others from each
+ * of them.
+ */
 const MAX_BLANK_LINES = 20
 
 /** Words that occur in each introduction that the library recognises. */
@@ -19,8 +28,8 @@ const INTRODUCTION =
   /wrote|écrit|escribió|scritto|escreveu|schrieb|schreef|pisze|napisał|skrev|kirjoitti|写道|작성|メッセージ|^\s*(?:On|Le|El|Il|Em|Am|Op|W dniu|Dnia|Den|pe|ср|From|Von|De|Van|Da)[\s:]|^在|^20\d\d|<[^<>]*>\s*:\s*$|original message|oprindelig besked|message d'origine|ursprüngliche nachricht/i
 
 /**
- * Removes quoted replies and keeps signatures. Returns null when nothing was quoted, or when nothing else is there (a
- * forward). Accepts any text, in time linear in its length.
+ * Removes quoted replies and keeps signatures. Returns null when nothing was quoted, or when there is nothing but
+ * quotations (a forward). Accepts any text, in time linear in its length.
  */
 export function removeQuotes(text: string): string | null {
   const truncated = truncateAtLine(text)
@@ -46,7 +55,10 @@ function truncateAtLine(text: string): string {
   return text.slice(0, end === -1 ? MAX_TEXT_LENGTH : end)
 }
 
-/** A line that the library need not read is replaced by its number between two private-use characters. */
+/**
+ * Two of these private-use characters, with the number of a line between them, stand for a line that the library need
+ * not read.
+ */
 const MARK = '\ue000'
 
 function maskLines(lines: readonly string[]): string {

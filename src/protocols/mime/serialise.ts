@@ -1,21 +1,21 @@
 /**
  * @module Serialises the tree that MailComposer created, with encoded parts in place of its leaves. MimeNode's own
- * `build()` sends each part through a chain of streams, with a tick of the event loop between the parts, which costs
- * more than all the encoding. Never encodes a part, nor copies a large one.
+ * `build()` is not used: it sends each part through a chain of streams, with a tick of the event loop between the
+ * parts, which costs more than all the encoding. Never encodes a part, nor copies a large one.
  */
 import type MimeNode from 'nodemailer/lib/mime-node'
 import type { EncodedPart } from './encode.ts'
 
 export interface SerialisedMessage {
-  /** With the empty line that ends it. */
+  /** The header, with the empty line that ends it. */
   readonly header: Buffer
-  /** In pieces; its last line ends with CRLF. */
+  /** The body in pieces; its last line ends with CRLF. */
   readonly body: readonly Buffer[]
 }
 
 type FindPart = (leaf: MimeNode) => EncodedPart | undefined
 
-/** @param findPart returns the encoded content of a leaf; undefined for an empty one */
+/** @param findPart returns the encoded content of a leaf; undefined when the leaf is empty */
 export function serialiseTree(root: MimeNode, findPart: FindPart): SerialisedMessage {
   const header = buildHeader(root)
   const body: Buffer[] = []
@@ -27,7 +27,7 @@ export function serialiseTree(root: MimeNode, findPart: FindPart): SerialisedMes
 
 const CRLF = Buffer.from('\r\n')
 
-/** Copying small pieces once is cheaper than handling many of them at every step. */
+/** Smaller pieces are merged: copying them once is cheaper than handling many pieces at every step. */
 const SMALL_PIECE_BYTES = 8 * 1024
 
 function mergeSmallPieces(pieces: readonly Buffer[]): Buffer[] {
@@ -57,8 +57,8 @@ function writeChildren(node: MimeNode, body: Buffer[], findPart: FindPart): void
     const part = child.multipart ? undefined : findPart(child)
     if (child.multipart) writeChildren(child, body, findPart)
     else body.push(...(part?.pieces ?? []))
-    // The line break before a boundary belongs to the boundary (RFC 2046 §5.1.1); the one that ends base64 serves as
-    // well.
+    // The line break before a boundary belongs to the boundary (RFC 2046 §5.1.1). Base64 already ends with a line
+    // break, which serves for this.
     if (part?.encoding !== 'base64') body.push(CRLF)
   }
   body.push(Buffer.from(`--${node.boundary}--\r\n`))

@@ -8,7 +8,7 @@ export interface MessageSource {
   chunks(): Iterable<Uint8Array>
 }
 
-/** Octets of a chunk: consumers yield to the event loop between chunks. */
+/** Octets of a chunk, between which consumers yield to the event loop. */
 const CHUNK_BYTES = 64 * 1024
 
 /** A message in memory. */
@@ -22,8 +22,8 @@ export const createSource = (bytes: Uint8Array): MessageSource => ({
 export const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
 
 /**
- * Returns the beginning of a message: the whole message if it is not longer than `maxBytes`, else slightly more than
- * that.
+ * Returns the beginning of a message: the whole message if it is not longer than `maxBytes`, else `maxBytes` or
+ * slightly more.
  */
 export function readPrefix(source: MessageSource, maxBytes: number): Uint8Array {
   const chunks: Uint8Array[] = []

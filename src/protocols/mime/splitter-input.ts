@@ -8,7 +8,8 @@ import { asBuffer, type MessageSource } from './source.ts'
 
 /**
  * Yields only the data that the splitter needs: the header fields about the content, a blank line (even if the message
- * lacks it), and the body. The splitter uses a hundred times the octets of each field.
+ * lacks it), and the body. Other fields are left out, because the splitter uses a hundred times the octets of each
+ * field.
  */
 export function* generateSplitterInput(
   source: MessageSource,
@@ -43,11 +44,11 @@ const MAX_CARRIAGE_RETURNS = 1000
 const CR = 0x0d
 
 /**
- * Returns a function that checks for more than 1,000 carriage returns in a row: the splitter scans a header once for
- * each of them.
+ * Returns a function that checks for more than 1,000 carriage returns in a row, because the splitter scans a header
+ * once for each of them.
  */
 function createCarriageReturnCheck(): (chunk: Uint8Array) => boolean {
-  /** Carriage returns at the end of the data so far. */
+  /** Number of carriage returns at the end of the data so far. */
   let run = 0
   return (chunk) => {
     let leading = 0
@@ -57,7 +58,7 @@ function createCarriageReturnCheck(): (chunk: Uint8Array) => boolean {
       run += leading
       return false
     }
-    // A run of 1,000 includes a position that is a multiple of 1,000.
+    // Checks every thousandth octet, because a run of 1,000 includes one of them.
     for (let index = MAX_CARRIAGE_RETURNS - 1; index < chunk.length; index += MAX_CARRIAGE_RETURNS) {
       if (chunk[index] !== CR) continue
       let start = index

@@ -9,14 +9,17 @@ import { decodeWords } from './encoded-words.ts'
 export interface StructuredField {
   /** The text before the first semicolon, without comments. */
   readonly value: string
-  /** By lower-case name; the last of repeated ones. */
+  /** Parameters by lower-case name; the last one if a name is repeated. */
   readonly parameters: ReadonlyMap<string, ParameterValue>
 }
 
 export interface ParameterValue {
   /** One character per octet. */
   readonly octets: string
-  /** As RFC 2231 declares it, `''` if it is left out; undefined: the parameter is not in that form. */
+  /**
+   * The charset that the parameter declares in the form of RFC 2231, `''` if it leaves the charset out; undefined if
+   * the parameter does not have that form.
+   */
   readonly charset: string | undefined
 }
 
@@ -42,23 +45,24 @@ export function parseStructuredField(field: string): StructuredField {
     if (segments) segments.push(segment)
     else extended.set(base, [segment])
   }
-  // RFC 6266 §4.3: the plain form is for readers that do not support the extended one.
+  // Replaces the plain form of a parameter, which RFC 6266 §4.3 intends for readers that do not support the extended
+  // form.
   for (const [name, segments] of extended) plain.set(name, joinSegments(segments))
   return { value, parameters: plain }
 }
 
 /**
  * Decodes a parameter to text.
- * @param bodyCharset as for `decodeHeaderText`
+ * @param bodyCharset as in `decodeHeaderText`
  */
 export const decodeParameter = ({ octets, charset }: ParameterValue, bodyCharset: string | null): string =>
   charset === undefined ? decodeWords(decodeHeaderText(octets, bodyCharset)) : decodeText(toLatin1(octets), charset)
 
 const toLatin1 = (octets: string): Buffer => Buffer.from(octets, 'latin1')
 
-/** File names may contain parentheses: `report (1).pdf`. */
+/** Parameters with a file name, which may contain parentheses: `report (1).pdf`. */
 const FILE_NAME = /^(?:file)?name(?:\*|$)/
-/** RFC 2231 §3 and §4: `name*`, `name*0`, `name*0*`. */
+/** Names in the forms of RFC 2231 §3 and §4: `name*`, `name*0`, `name*0*`. */
 const SEGMENT = /^([^*]+)(?:\*(\d{1,9}))?(\*)?$/
 
 interface Segment {
@@ -87,8 +91,8 @@ class Scanner {
   readonly #text: string
   #at = 0
   /**
-   * Whether a comment that is never closed was found. Later parentheses are then literal, so that the search for an end
-   * is not repeated.
+   * Whether a comment without an end was found. Later parentheses are then literal, so that the search for an end is
+   * not repeated.
    */
   #hasOpenComment = false
 
@@ -111,12 +115,16 @@ class Scanner {
 
   /**
    * Reads up to the next semicolon or `end`, without comments, quotes and surrounding white space.
-   * @param isFileName keeps parentheses that are followed by more text outside of quotes, and the backslashes of a path
+   * @param isFileName true: keeps parentheses that are followed by more text outside of quotes, and the backslashes of
+   * a path
    */
   read(isFileName: boolean, end = ';'): string {
     const text = this.#text
     let out = ''
-    /** Comments and white space read so far; they belong to the value if more of it follows. */
+    /**
+     * Comments and white space read since the last part of the value; they belong to the value only if more of it
+     * follows.
+     */
     let pending = ''
     let isQuoted = false
     for (; this.#at < text.length; this.#at++) {
@@ -134,7 +142,8 @@ class Scanner {
         this.#at = commentEnd
       } else if (isSpace(char)) pending += char
       else {
-        // A name may begin with a parenthesis.
+        // White space before the value is dropped. A parenthesis before it is kept, because a file name may begin with
+        // one.
         out += (out === '' ? pending.trimStart() : pending) + char
         pending = ''
       }
@@ -142,13 +151,14 @@ class Scanner {
     return out
   }
 
-  /** Reads from a quote up to the next one, and stops there, or up to the end. */
+  /** Reads a quoted string from its first quote; stops at the closing quote, or at the end of the field. */
   #readQuoted(isFileName: boolean): string {
     const text = this.#text
     let out = ''
     for (this.#at++; this.#at < text.length && text[this.#at] !== '"'; this.#at++) {
       const next = text[this.#at + 1]
-      // A backslash is also the second octet of characters in Shift_JIS, Big5 and GBK.
+      // In a file name, most backslashes are literal: a backslash is also the second octet of characters in Shift_JIS,
+      // Big5 and GBK.
       const isEscape = next === '"' || next === '\\' || (next !== undefined && !isFileName)
       if (text[this.#at] === '\\' && isEscape) this.#at++
       out += text[this.#at]
@@ -156,7 +166,10 @@ class Scanner {
     return out
   }
 
-  /** Comments can be nested. Returns undefined when the comment is not closed, so it is not one. */
+  /**
+   * Returns the end of the comment that begins here; comments can be nested. Undefined when it is not closed and is
+   * therefore not a comment.
+   */
   #findCommentEnd(): number | undefined {
     if (this.#hasOpenComment) return undefined
     const text = this.#text

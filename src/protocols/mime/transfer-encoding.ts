@@ -1,19 +1,19 @@
 /**
  * @module Decodes the Content-Transfer-Encoding of received parts (RFC 2045 §6), as leniently as mail programs do and
- * in linear time and memory. The decoders of the libraries take minutes for a line of spaces, and a hundred times the
- * input's memory for base64 with padding everywhere.
+ * in linear time and memory. The decoders of the libraries are not used: they take minutes for a line of spaces, and
+ * a hundred times the input's memory for base64 with padding everywhere.
  */
 
 export interface TransferDecoder {
-  /** Returns the octets that are certain so far; may return the argument itself. */
+  /** Decodes a piece and returns the octets that are certain so far; may return the argument itself. */
   push(bytes: Uint8Array): Uint8Array
-  /** Returns the rest. */
+  /** Ends the part and returns the remaining octets. */
   end(): Uint8Array
 }
 
 const NOTHING = new Uint8Array(0)
 
-/** Decodes a part piece by piece; pieces may end anywhere. Passes unknown encodings through unchanged. */
+/** Decodes a part piece by piece; a piece may end anywhere. Passes unknown encodings through unchanged. */
 export function createTransferDecoder(encoding: string): TransferDecoder {
   if (encoding === 'base64') return createBase64Decoder()
   if (encoding === 'quoted-printable') return createQuotedPrintableDecoder()
@@ -21,12 +21,15 @@ export function createTransferDecoder(encoding: string): TransferDecoder {
 }
 
 /**
- * Digits that do not make up three octets yet, with the characters between them; above this limit the lenient decoder
- * takes over.
+ * Maximum length carried over to the next `push`: digits that do not make up three octets yet, and the white space
+ * among them. Beyond it, the lenient decoder takes over.
  */
 const MAX_CARRIED_LENGTH = 1024
 
-/** RFC 2045 §6.8: other characters are ignored; padding ends a run of digits, and another run may follow. */
+/**
+ * RFC 2045 §6.8: characters outside of the alphabet are ignored. Padding ends a run of digits, and another run may
+ * follow.
+ */
 function createBase64Decoder(): TransferDecoder {
   let carried = ''
   let lenient: ReturnType<typeof createLenientBase64Decoder> | undefined
@@ -62,7 +65,7 @@ for (const [value, digit] of [...'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrst
 DIGITS[0x2d] = 62
 DIGITS[0x5f] = 63
 
-/** Decodes anything else that claims to be base64, octet by octet. */
+/** The fallback for base64 that `setFromBase64` rejects or that exceeds MAX_CARRIED_LENGTH; works octet by octet. */
 function createLenientBase64Decoder(): (bytes: Uint8Array) => Uint8Array {
   let bits = 0
   let bitCount = 0
@@ -90,12 +93,15 @@ function createLenientBase64Decoder(): (bytes: Uint8Array) => Uint8Array {
 const LF = 0x0a
 const CR = 0x0d
 
-/** A longer run of white space is kept even at the end of a line, because it would have to be buffered to its end. */
+/**
+ * A run of white space that is longer than this is kept even at the end of a line, because otherwise all of it would
+ * have to be buffered.
+ */
 const MAX_SPACE_RUN_BYTES = 64 * 1024
 
 /**
- * RFC 2045 §6.7: white space at the end of a line was added in transit; a `=` that two hex digits do not follow is
- * literal.
+ * RFC 2045 §6.7: white space at the end of a line was added in transit and is removed; a `=` is literal when no two hex
+ * digits follow it.
  */
 function createQuotedPrintableDecoder(): TransferDecoder {
   let carried: Uint8Array = NOTHING
@@ -127,8 +133,8 @@ function findTrailingSpaceStart(bytes: Uint8Array, end: number): number {
 }
 
 /**
- * @param until end of the octets to decode; later ones are read only to complete a soft line break or an escape, and
- * are decoded by the next call unless `consumed` includes them
+ * @param until where decoding stops. A soft line break or escape that begins before it is read to its end; `consumed`
+ * then lies beyond `until`. The next call continues at `consumed`.
  */
 function decodeQuotedPrintable(
   bytes: Uint8Array,
@@ -137,7 +143,7 @@ function decodeQuotedPrintable(
 ): { readonly out: Uint8Array; readonly consumed: number } {
   const out = new Uint8Array(until)
   let length = 0
-  /** Length without trailing unencoded white space. */
+  /** Length of the output without trailing white space that was not encoded. */
   let solidLength = 0
   let index = 0
   for (; index < until; index++) {
@@ -165,7 +171,7 @@ function decodeQuotedPrintable(
   return { out: out.slice(0, isLast ? solidLength : length), consumed: index }
 }
 
-/** Maximum white space scanned after a `=`; a longer run is literal. */
+/** Maximum white space scanned after a `=`; if there is more, the `=` is literal. */
 const MAX_SOFT_BREAK_LENGTH = 100
 
 /** Returns the start of the next line when only white space and a line break follow `start`. */

@@ -1,6 +1,6 @@
 /**
- * @module Authenticates with AUTH (RFC 4954): PLAIN (RFC 4616), else LOGIN. The caller decides whether the connection
- * may carry a password.
+ * @module Authenticates with AUTH (RFC 4954): PLAIN (RFC 4616) or, if the server does not offer PLAIN, LOGIN. The
+ * caller decides whether the connection may carry a password.
  */
 import { isReply, type ReplyOrFailure, type SmtpChannel } from './channel.ts'
 import type { SmtpFailure } from './failures.ts'
@@ -54,7 +54,10 @@ interface Step {
   readonly transcriptText: string
 }
 
-/** Returns the failure that an answer means; undefined when it is the expected 334, or 235 after the last step. */
+/**
+ * Returns the failure that a reply means; undefined when the reply is the expected one: 334, or 235 after the last
+ * step.
+ */
 function toFailure(answer: ReplyOrFailure, hasMoreSteps: boolean): AuthResult | undefined {
   if (!isReply(answer)) return { kind: 'failed', failure: answer }
   if (answer.code >= 400) return { kind: 'refused', reply: answer }

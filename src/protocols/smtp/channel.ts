@@ -25,7 +25,8 @@ export interface ChannelOptions {
 
 export interface SecureOptions {
   /**
-   * The name to send as SNI and to look for in the certificate; an IP address is looked for but not sent (RFC 6066 §3).
+   * The name to send as SNI and to look for in the certificate. An IP address is only looked for, not sent (RFC 6066
+   * §3).
    */
   readonly host: string
   readonly verifyCertificate: boolean
@@ -35,18 +36,19 @@ export interface SecureOptions {
 
 /** The TLS session of a connection. */
 export interface SmtpTls {
-  /** Such as `TLSv1.3`. */
+  /** TLS version, such as `TLSv1.3`. */
   readonly protocol: string
   readonly cipher: string
   /** Whether the certificate is valid: its chain, its dates and its name. */
   readonly authorized: boolean
-  /** The reason if not, as OpenSSL or Node names it, such as `DEPTH_ZERO_SELF_SIGNED_CERT`. */
+  /** Why the certificate is not valid, as OpenSSL or Node names the reason, such as `DEPTH_ZERO_SELF_SIGNED_CERT`. */
   readonly authorizationError?: string
 }
 
 /**
- * A connected socket that speaks SMTP. The first failure is stored and ends the connection; replies received before it
- * are still returned. A reply without a command is such a failure (of kind `closed` if it is a 421, RFC 5321 §3.8).
+ * A connected socket that speaks SMTP. The first failure is stored and ends the connection; replies received before the
+ * failure are still returned. A reply for which there was no command is such a failure (of kind `closed` if the reply
+ * is a 421, RFC 5321 §3.8).
  */
 export class SmtpChannel {
   readonly #options: ChannelOptions
@@ -54,7 +56,7 @@ export class SmtpChannel {
   #socket: Socket | TLSSocket
   #parser: ReplyParser
   #replies: SmtpReply[] = []
-  /** Replies still due to commands already written; the greeting is the first. */
+  /** Number of replies that are still due to commands already written, at first 1 for the greeting. */
   #expectedReplies = 1
   #failure: SmtpFailure | undefined
   #unsolicitedReply: SmtpReply | undefined
@@ -64,13 +66,13 @@ export class SmtpChannel {
   #onHandshakeFailed: ((failure: SmtpFailure) => void) | undefined
   #timer: Timer | undefined
 
-  /** @param socket connected; the channel owns it from now on */
+  /** @param socket a connected socket, which the channel owns from now on */
   constructor(socket: Socket, options: ChannelOptions) {
     this.#options = options
     this.#raw = socket
     this.#socket = socket
     this.#parser = this.#newParser()
-    // The socket below a TLS session emits errors too; only the session's own error counts.
+    // The socket below a TLS session also emits errors, which are ignored: only the session's own error counts.
     socket.on('error', ignore)
     this.#listenTo(socket)
   }
@@ -79,12 +81,12 @@ export class SmtpChannel {
     return this.#failure
   }
 
-  /** The reply without a command that ended the connection, if any. */
+  /** The reply that ended the connection because there was no command for it; undefined when there was none. */
   get unsolicitedReply(): SmtpReply | undefined {
     return this.#unsolicitedReply
   }
 
-  /** Whether a received reply waits for `readReply`. */
+  /** Whether a received reply has not been read with `readReply` yet. */
   get hasReply(): boolean {
     return this.#replies.length > 0
   }
@@ -103,19 +105,25 @@ export class SmtpChannel {
     this.#socket.write(lines)
   }
 
-  /** Expects one more reply, to what `write` will send, and puts `note` into the transcript instead. */
+  /**
+   * Announces that the server will reply to what `write` is going to send. Puts `note` into the transcript instead of
+   * the octets.
+   */
   expectReply(note: string): void {
     this.#expectedReplies++
     this.#options.transcript?.('client', note)
   }
 
-  /** Writes octets of a message. Returns false when the socket buffers them: then call `waitForDrain`. */
+  /**
+   * Writes octets of a message. Returns false when the socket has to buffer them; then call `waitForDrain` before
+   * writing more.
+   */
   write(block: Uint8Array): boolean {
     return this.#failure === undefined && this.#socket.write(block)
   }
 
   /**
-   * Waits until the peer has accepted what was written. Resolves to false when a reply or a failure, including a
+   * Waits until the socket has passed on what was written. Resolves to false when a reply or a failure, including a
    * timeout, comes first.
    */
   waitForDrain(timeoutMs: number): Promise<boolean> {
@@ -158,7 +166,7 @@ export class SmtpChannel {
         rejectUnauthorized: options.verifyCertificate,
       })
     } catch (error) {
-      // OpenSSL parses `ca` here.
+      // OpenSSL parses `ca` here, and throws if it is invalid.
       this.fail(toSmtpFailure(error, true))
       return toSmtpFailure(error, true)
     }
@@ -175,7 +183,7 @@ export class SmtpChannel {
     return failure ?? this.#failure ?? describeTls(socket)
   }
 
-  /** Ends the connection. Every wait ends with this failure, or with an earlier one. */
+  /** Ends the connection. All waiting calls end with this failure, or with an earlier one if there was one. */
   fail(failure: SmtpFailure): void {
     if (this.#failure) return
     this.#failure = failure
@@ -278,7 +286,7 @@ function describeTls(socket: TLSSocket): SmtpTls {
     cipher: socket.getCipher()?.name ?? 'unknown',
     authorized: socket.authorized,
   }
-  // Typed as an Error, but a string in Node and Bun.
+  // The type is Error, but Node and Bun set a string.
   const error: unknown = socket.authorizationError
   if (socket.authorized || !error) return session
   return { ...session, authorizationError: error instanceof Error ? error.message : String(error) }

@@ -1,6 +1,6 @@
 /**
- * @module An SMTP session and its transactions, one recipient each (RFC 5321 §3.3, RFC 2920). Reports for each whether
- * the message was accepted, certainly not accepted, or possibly accepted; never retries.
+ * @module An SMTP session and its transactions, one recipient each (RFC 5321 §3.3, RFC 2920). Reports for each
+ * transaction whether the message was accepted, certainly not accepted, or possibly accepted; never retries.
  */
 import { isReply, type ReplyOrFailure, type SmtpChannel, type SmtpTls } from './channel.ts'
 import { countBytes, formatMailCommand, formatRcptCommand, rejectBeforeSending, type SmtpEnvelope } from './commands.ts'
@@ -13,29 +13,33 @@ import type { SmtpTimeouts } from './timeouts.ts'
 export interface SmtpTransaction extends SmtpEnvelope {
   /**
    * Called when the server has answered DATA with 354. The first octet of the message is sent only after the promise
-   * resolves; when it rejects, none is sent. `send` waits for it even if the connection ends.
+   * resolves; when it rejects, no octet is sent. `send` waits for the promise even if the connection ends.
    */
   readonly beforeBody: () => Promise<void>
 }
 
 export type TransactionResult =
-  /** 2xx to the final dot. */
+  /** The server replied to the final dot with 2xx. */
   | { readonly kind: 'accepted'; readonly reply: SmtpReply }
   /**
-   * A 4xx or 5xx reply: not accepted. Phase `body`: the reply to the final dot, or one received while sending the
-   * message.
+   * The server replied with 4xx or 5xx, so the message was not accepted. In phase `body`, this is the reply to the
+   * final dot, or one that came while the message was being sent.
    */
   | { readonly kind: 'refused'; readonly phase: 'mail' | 'rcpt' | 'data' | 'body'; readonly reply: SmtpReply }
   /** The connection ended before the first octet of the message: not accepted. */
   | { readonly kind: 'lost'; readonly phase: 'mail' | 'rcpt' | 'data'; readonly failure: SmtpFailure }
   /**
-   * The connection ended, or an invalid reply came, after the first octet: whether the message was accepted is unknown.
+   * After the first octet of the message, the connection ended or an invalid reply came, so it is unknown whether the
+   * message was accepted.
    */
   | { readonly kind: 'uncertain'; readonly failure: SmtpFailure }
-  /** `beforeBody` rejected: not accepted, and the connection is closed. */
+  /** `beforeBody` rejected. The message was not accepted, and the connection is closed. */
   | { readonly kind: 'aborted'; readonly error: unknown }
 
-/** `before-body`: 354 received, `beforeBody` pending. `body`: octets of the message may have been sent. */
+/**
+ * `before-body`: 354 was received and `beforeBody` has not resolved yet. `body`: octets of the message may have been
+ * sent.
+ */
 export type SmtpPhase = 'idle' | 'mail' | 'rcpt' | 'data' | 'before-body' | 'body' | 'quit' | 'closed'
 
 export interface SmtpClientParts {
@@ -86,8 +90,9 @@ export class SmtpClient {
 
   /**
    * Sends one message to one recipient. On a session that has ended, returns `lost` in phase `mail`; if the session was
-   * used before, the server probably just closed it while idle. Returns `refused` in phase `mail` with a local reply,
-   * and sends nothing, for a message above the server's SIZE, or with SMTPUTF8 to a server without it.
+   * used before, the server probably just closed it because it was idle. A message above the server's SIZE, or one that
+   * needs SMTPUTF8 from a server without it, is not sent; the result is `refused` in phase `mail`, with a reply that
+   * was created locally.
    *
    * Throws when a transaction is already running, and for addresses with line breaks or the like.
    */
@@ -107,7 +112,10 @@ export class SmtpClient {
     }
   }
 
-  /** Ends the session with QUIT and waits for the reply, `quitMs` at most. During a transaction: as `destroy`. */
+  /**
+   * Ends the session with QUIT and waits for the reply, but no longer than `quitMs`. During a transaction, does the
+   * same as `destroy`.
+   */
   async quit(): Promise<void> {
     if (this.isUsable) {
       this.#phase = 'quit'
@@ -117,7 +125,7 @@ export class SmtpClient {
     this.destroy()
   }
 
-  /** Closes the connection immediately. A running transaction ends `lost` or `uncertain`, with this failure. */
+  /** Closes the connection immediately. A running transaction ends as `lost` or `uncertain`, with this failure. */
   destroy(failure: SmtpFailure = { kind: 'closed', message: 'The client closed the connection' }): void {
     this.#channel.fail(failure)
     if (this.#phase === 'idle' || this.#phase === 'quit') this.#phase = 'closed'
@@ -127,7 +135,10 @@ export class SmtpClient {
     return this.quit()
   }
 
-  /** Sends MAIL, RCPT and DATA, and returns undefined after the 354. Uses one write if the server offers PIPELINING. */
+  /**
+   * Sends MAIL, RCPT and DATA, in a single write if the server offers PIPELINING. Returns undefined after the 354,
+   * otherwise the result of the transaction.
+   */
   async #sendEnvelope(mail: string, rcpt: string): Promise<TransactionResult | undefined> {
     const channel = this.#channel
     const { pipelining } = this.extensions
@@ -138,7 +149,7 @@ export class SmtpClient {
       if (!pipelining) channel.writeCommand('RSET\r\n')
       const answer = await channel.readReply(this.#timeouts.ehloMs, 'RSET')
       if (!isReply(answer)) return { kind: 'lost', phase: 'mail', failure: answer }
-      // Without a reset the server could still list the previous recipient, who would get this message.
+      // Without a RSET the server could still have the previous recipient in its list, who would get this message.
       if (!isPositive(answer)) return this.#failReset(answer)
     }
     this.#needsReset = true
@@ -165,7 +176,7 @@ export class SmtpClient {
     return { kind: 'lost', phase: 'mail', failure }
   }
 
-  /** Returns the result for an unexpected answer, after reading the replies to the commands already written. */
+  /** Reads the replies to the commands that are already written, then returns the result for an unexpected reply. */
   async #resolveRejection(
     phase: 'mail' | 'rcpt' | 'data',
     answer: ReplyOrFailure,
@@ -186,8 +197,8 @@ export class SmtpClient {
       const next = await this.#channel.readReply(timeoutMs, isToData ? 'DATA' : 'RCPT')
       if (!isReply(next)) break
       if (next.code === 421) return this.#endSession(phase, answer)
-      // A server may answer 354 although it accepted no recipient, and then expects a lone dot (RFC 2920 §3.1). Closing
-      // is safer: a server with such an error might deliver the empty message.
+      // A server may answer 354 although it accepted no recipient, and then expects a lone dot (RFC 2920 §3.1). We
+      // close the connection, because a server with such an error might deliver the empty message.
       if (isToData && next.code < 400)
         this.#failProtocol(`The server answered DATA with ${next.text} after rejecting the envelope`)
     }
@@ -232,12 +243,13 @@ export class SmtpClient {
       return { kind: 'uncertain', failure }
     }
     if (answer.code === 421) return this.#endSession('body', answer)
-    // Rejected before the end of the message: it cannot be accepted without its end, and the session cannot continue.
+    // The message was rejected before its end was sent. It cannot be accepted without its end, and the session cannot
+    // continue.
     if (!flushed || !block.done) this.#failProtocol(`The server rejected the message before its end: ${answer.text}`)
     return { kind: 'refused', phase: 'body', reply: answer }
   }
 
-  /** A rejection with or before a 421: the server is closing the session (RFC 5321 §3.8). */
+  /** The rejection is a 421, or a 421 follows it: the server is closing the session (RFC 5321 §3.8). */
   #endSession(phase: 'mail' | 'rcpt' | 'data' | 'body', reply: SmtpReply): TransactionResult {
     this.#channel.fail({ kind: 'closed', message: `The server ended the session: ${reply.text}` })
     return { kind: 'refused', phase, reply }

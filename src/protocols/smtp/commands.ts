@@ -10,9 +10,11 @@ export interface SmtpEnvelope {
   /** The reverse-path without angle brackets; empty for the null sender. */
   readonly mailFrom: string
   readonly rcptTo: string
-  /** In pieces, which may begin and end anywhere: recipients of one email share the pieces of its body. */
+  /**
+   * The message in pieces, which may begin and end anywhere: recipients of the same email share the pieces of its body.
+   */
   readonly message: readonly Uint8Array[]
-  /** The value for SIZE; the length of `message` when absent. */
+  /** The value for the SIZE parameter; if absent, the length of `message`. */
   readonly sizeBytes?: number
   /** Whether an address or a header of the message needs SMTPUTF8 (RFC 6531). */
   readonly smtpUtf8: boolean
@@ -20,7 +22,7 @@ export interface SmtpEnvelope {
   readonly eightBit: boolean
 }
 
-/** Atoms and quoted strings: no control characters, and no space or angle bracket outside quotes. */
+/** Atoms and quoted strings, without control characters; outside of quotes also without spaces and angle brackets. */
 const PATH = /^(?:"(?:[^"\\\x00-\x1f\x7f]|\\[\x20-\x7e])*"|[^\s<>"\x00-\x1f\x7f])*$/
 
 /** Atoms, dots, hyphens and address literals: what may follow EHLO. */
@@ -34,9 +36,9 @@ export function formatGreetingCommand(verb: 'EHLO' | 'HELO', name: string): stri
 }
 
 /**
- * Formats MAIL with the parameters that the server offers and the message needs: SIZE, BODY=8BITMIME, SMTPUTF8. Sends
- * an 8-bit message even to a server without 8BITMIME, without the parameter: nearly all such servers pass 8-bit octets
- * on, so a bounce would be worse for the sender.
+ * Formats MAIL with the parameters that the server offers and the message needs: SIZE, BODY=8BITMIME, SMTPUTF8. For an
+ * 8-bit message to a server without 8BITMIME, leaves the parameter out and sends the message nevertheless: nearly all
+ * such servers pass 8-bit octets on, and a bounce would be worse for the sender.
  */
 export function formatMailCommand(envelope: SmtpEnvelope, extensions: SmtpExtensions): string {
   let line = `MAIL FROM:<${validatePath('mailFrom', envelope.mailFrom, envelope.smtpUtf8)}>`
@@ -52,9 +54,9 @@ export function formatRcptCommand(envelope: SmtpEnvelope): string {
 }
 
 /**
- * Returns the reply that the server would have to give, to avoid sending what it cannot accept: for a message above its
- * SIZE limit (552 5.3.4, RFC 1870 §6.1), or one that needs SMTPUTF8 when the server does not offer it (553 5.6.7, RFC
- * 6531 §3.5). Undefined: the message can be sent.
+ * Returns, without asking the server, the reply to a message that the server cannot accept: one above its SIZE limit
+ * (552 5.3.4, RFC 1870 §6.1), or one that needs SMTPUTF8 when the server does not offer it (553 5.6.7, RFC 6531 §3.5).
+ * Undefined: the message can be sent.
  */
 export function rejectBeforeSending(envelope: SmtpEnvelope, extensions: SmtpExtensions): SmtpReply | undefined {
   const limit = extensions.sizeBytes ?? 0

@@ -14,7 +14,7 @@ import { DEFAULT_MAX_REPLY_BYTES, type SmtpReply } from './replies.ts'
 import { DEFAULT_SMTP_TIMEOUTS, type SmtpTimeouts } from './timeouts.ts'
 
 export interface SmtpConnectOptions {
-  /** The server's name: for SNI, the certificate check and messages. */
+  /** The server's name, used for SNI, the certificate check and error messages. */
   readonly host: string
   /** The IP address to connect to, or a name that the system resolves. */
   readonly address: string
@@ -24,16 +24,16 @@ export interface SmtpConnectOptions {
   /** The name of this client: a domain or an address literal. */
   readonly ehloName: string
   readonly clock: Clock
-  /** Milliseconds; defaults as in RFC 5321 §4.5.3.2. */
+  /** Timeouts in milliseconds; the defaults are those of RFC 5321 §4.5.3.2. */
   readonly timeouts?: Partial<SmtpTimeouts>
   /**
-   * `opportunistic`: STARTTLS if offered; continues in plaintext if the server then rejects it (454), fails if the
-   * handshake fails. `implicit`: TLS from the first octet (RFC 8314).
+   * `opportunistic`: uses STARTTLS if the server offers it; continues in plaintext if the server then rejects STARTTLS
+   * (454), but fails if the handshake fails. `implicit`: TLS from the first octet (RFC 8314).
    */
   readonly tls: 'never' | 'opportunistic' | 'required' | 'implicit'
   /**
-   * True: an invalid certificate fails the connection. False: it is accepted, and `client.tls` has the reason why it is
-   * invalid.
+   * True: an invalid certificate makes the connection fail. False: an invalid certificate is accepted, and `client.tls`
+   * states why it is invalid.
    */
   readonly verifyCertificate: boolean
   /** CA certificates in PEM, instead of the system's. */
@@ -41,17 +41,19 @@ export interface SmtpConnectOptions {
   readonly auth?: SmtpCredentials
   /** Whether a password may be sent in plaintext. Default: no. */
   readonly allowPlaintextAuth?: boolean
-  /** Default 64 KiB. */
+  /** Maximum size of a reply; default 64 KiB. */
   readonly maxReplyBytes?: number
-  /** Ends the attempt with this failure, in any phase. Has no effect once the session is open. */
+  /**
+   * When `signal` is aborted, the attempt ends with `failure`, in any phase. Has no effect once the session is open.
+   */
   readonly abort?: { readonly signal: AbortSignal; readonly failure: SmtpFailure }
   /** Called with each line of the session; never with passwords or message octets. */
   readonly transcript?: SmtpTranscript
 }
 
 /**
- * `refused`: the server rejected the session. `failed`: the network or TLS failed, or the peer does not speak SMTP.
- * Either way no connection stays open.
+ * `refused`: the server rejected the session. `failed`: the network or TLS failed, or the peer does not speak SMTP. In
+ * both cases no connection stays open.
  */
 export type ConnectResult =
   | { readonly kind: 'connected'; readonly client: SmtpClient }
@@ -65,7 +67,8 @@ export type ConnectResult =
 type NotConnected = Exclude<ConnectResult, { kind: 'connected' }>
 
 /**
- * Opens a session. Throws only for options that are a bug, such as an `ehloName` with a line break.
+ * Opens a session. Throws only for invalid options, such as an `ehloName` with a line break, which are a bug in the
+ * caller.
  *
  * Sends HELO to a server that rejects EHLO with 5xx (RFC 5321 §3.2); such a session has no extensions.
  */
@@ -87,7 +90,7 @@ export async function connectSmtp(options: SmtpConnectOptions): Promise<ConnectR
   const session = await openSession(channel, options, timeouts)
   abort?.signal.removeEventListener('abort', onAbort)
   if ('kind' in session) {
-    // A rejected greeting requires QUIT (RFC 5321 §3.1), but not waiting for its reply.
+    // After a rejected greeting the client must send QUIT (RFC 5321 §3.1), but need not wait for the reply.
     if (session.kind === 'refused') channel.writeCommand('QUIT\r\n')
     channel.fail({ kind: 'closed', message: 'The session was not opened' })
     return session
@@ -119,7 +122,7 @@ function openSocket(options: SmtpConnectOptions, timeoutMs: number): Promise<Soc
       resolve(result)
     }
     socket.once('connect', () => finish(socket))
-    // The error listener is not removed: without it, a second error of a failed socket would be an uncaught exception.
+    // The error listener stays: without it, a second error of a failed socket would be an uncaught exception.
     socket.on('error', (error) => finish(toSmtpFailure(error)))
   })
 }
@@ -163,7 +166,8 @@ async function openSession(
         const secured = await secure()
         if ('kind' in secured) return toFailure(secured.kind === 'protocol' ? 'starttls' : 'tls', secured)
         tls = secured
-        // Discards the extensions offered in plaintext: anyone may have injected them (RFC 3207 §4.2).
+        // Forgets the extensions that the server offered in plaintext, because anyone may have injected them (RFC 3207
+        // §4.2).
         extensions = await sendGreeting(channel, options, timeouts)
         if ('kind' in extensions) return extensions
       }
@@ -199,7 +203,7 @@ async function sendGreeting(
   return checkReply(250, 'ehlo', ehlo) ?? (isReply(ehlo) ? parseExtensions(ehlo) : NO_EXTENSIONS)
 }
 
-/** Returns how the session ends if the answer is not the expected reply; undefined if it is. */
+/** Returns how the session ends if the reply is not the expected one; undefined if it is. */
 function checkReply(
   code: number,
   phase: 'greeting' | 'ehlo' | 'starttls',

@@ -11,17 +11,18 @@ const END_AFTER_CRLF = Buffer.from('.\r\n')
 const END_OF_UNFINISHED_LINE = Buffer.from('\r\n.\r\n')
 
 /**
- * Large enough that most messages fit one write, small enough that the timeout for a block distinguishes a slow peer
- * from a dead one.
+ * So large that most messages fit one write, and so small that the timeout for a block distinguishes a slow peer from a
+ * dead one.
  */
 export const DEFAULT_BLOCK_BYTES = 64 * 1024
 
 /**
- * Yields the blocks to write after a 354; the last one ends in CRLF, dot, CRLF. Adds a missing CRLF to the last line;
- * an empty message is only the final dot. A block from a single piece without dots to double is a view of it.
+ * Yields the blocks to write after a 354; the last block ends in CRLF, dot, CRLF. Adds a missing CRLF to the last line
+ * of the message; an empty message is only the final dot. If a block comes from a single piece and has no dots to
+ * double, it is a view of that piece.
  *
  * @param pieces of the message, in order; they may begin and end anywhere
- * @param blockBytes octets of the message per block, before doubling
+ * @param blockBytes octets of the message per block, before dots are doubled
  */
 export function* generateDataBlocks(
   pieces: readonly Uint8Array[],
@@ -51,7 +52,7 @@ const joinPieces = (block: readonly Uint8Array[]): Uint8Array =>
   block.length === 1 && block[0] ? block[0] : Buffer.concat(block)
 
 class DotStuffer {
-  // The message begins at the start of a line.
+  // The message begins at the start of a line, so a dot there is doubled.
   #beforeLast = CR
   #last = LF
 
@@ -59,7 +60,7 @@ class DotStuffer {
     return this.#beforeLast === CR && this.#last === LF
   }
 
-  /** Returns the next octets of the message with dots doubled; the octets themselves if there is none to double. */
+  /** Returns the next octets of the message with dots doubled; if there is no dot to double, a view of the octets. */
   stuff(octets: Uint8Array): Uint8Array {
     const bytes = Buffer.from(octets.buffer, octets.byteOffset, octets.byteLength)
     const mayStartWithDot = (this.isAtLineStart && bytes[0] === DOT) || (this.#last === CR && bytes[0] === LF)

@@ -2,9 +2,9 @@
 import type { SmtpReply } from './replies.ts'
 
 export interface SmtpExtensions {
-  /** The largest message the server accepts (RFC 1870); absent when it states no limit. */
+  /** The size of the largest message that the server accepts (RFC 1870); absent when the server states no limit. */
   readonly sizeBytes?: number
-  /** Whether it offers SIZE, with or without a limit: only then may MAIL have the parameter. */
+  /** Whether the server offers SIZE, with or without a limit. Only then may MAIL have this parameter. */
   readonly size: boolean
   /** RFC 2920. */
   readonly pipelining: boolean
@@ -20,7 +20,7 @@ export interface SmtpExtensions {
   readonly auth: readonly string[]
 }
 
-/** For a server that knows only HELO. */
+/** The extensions of a server that knows only HELO: none. */
 export const NO_EXTENSIONS: SmtpExtensions = {
   size: false,
   pipelining: false,

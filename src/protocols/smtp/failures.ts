@@ -6,8 +6,8 @@
 export type SmtpFailureKind = 'refused' | 'unreachable' | 'timeout' | 'closed' | 'reset' | 'tls' | 'protocol' | 'other'
 
 /**
- * The end of a connection that no reply explains. `refused`: no server listens on the port. `closed`: an orderly end by
- * either side. `reset`: a broken connection. `protocol`: the server sent what SMTP does not allow there.
+ * Why a connection ended, when no reply explains it. `refused`: no server listens on the port. `closed`: an orderly end
+ * by either side. `reset`: a broken connection. `protocol`: the server sent what SMTP does not allow at that point.
  */
 export interface SmtpFailure {
   readonly kind: SmtpFailureKind
@@ -33,7 +33,7 @@ const KIND_BY_CODE: Readonly<Record<string, SmtpFailureKind>> = {
  * Classifies an error of a socket. Errors of our own side, such as a local address that does not exist (EADDRNOTAVAIL)
  * or too many open files, are `other`.
  *
- * @param isSecuring whether the TLS handshake was running: then any error that is not a network error is about TLS or
+ * @param isSecuring whether the TLS handshake was running; if so, any error that is not a network error is about TLS or
  * the certificate
  */
 export function toSmtpFailure(error: unknown, isSecuring = false): SmtpFailure {

@@ -1,17 +1,17 @@
 /**
- * @module SMTP replies (RFC 5321 §4.2) and their incremental parser. Limits the size of a reply; tolerates only a bare
- * LF at the end of a line.
+ * @module SMTP replies (RFC 5321 §4.2) and their incremental parser. Limits the size of a reply. The only error that
+ * the parser tolerates is a bare LF at the end of a line.
  */
 
 /** A complete reply of one or more lines. */
 export interface SmtpReply {
-  /** 200 to 599. */
+  /** The reply code, 200 to 599. */
   readonly code: number
   /** The enhanced status code, such as `5.1.1` (RFC 2034), if the first line has one of the same class as `code`. */
   readonly enhanced?: string
   /** The text after the code on each line, as sent, with control characters replaced by spaces. */
   readonly lines: readonly string[]
-  /** The reply on one line, the code first; an enhanced code repeated on each line appears once. */
+  /** The reply on one line, with the code first. An enhanced code that is repeated on each line appears only once. */
   readonly text: string
 }
 
@@ -23,12 +23,12 @@ const ENHANCED_CODE = /^([245])\.\d{1,3}\.\d{1,3}(?= |$)/
 const CONTROL = /[\x00-\x1f\x7f]/
 const CONTROLS = /[\x00-\x1f\x7f]/g
 
-/** Creates a reply from its code and the text of its lines; also for replies that no server sent. */
+/** Creates a reply from its code and the text of its lines. Also used for replies that no server sent. */
 export function makeReply(code: number, lines: readonly string[]): SmtpReply {
   const first = lines[0] ?? ''
   const match = ENHANCED_CODE.exec(first)
-  // RFC 2034 §4: the class of the enhanced code must match the reply code; a contradictory one would mislead a
-  // classifier.
+  // RFC 2034 §4: the class of the enhanced code must match the reply code. An enhanced code of another class is
+  // dropped, because it would mislead a classifier.
   const enhanced = match && Number(match[1]) === Math.floor(code / 100) ? match[0] : undefined
   const text = formatReplyText(code, lines, enhanced)
   return enhanced === undefined ? { code, lines, text } : { code, enhanced, lines, text }
@@ -45,8 +45,8 @@ function formatReplyText(code: number, lines: readonly string[], enhanced: strin
 }
 
 /**
- * Parses the bytes of a connection into replies. A parser serves one connection, in plaintext or under TLS; do not use
- * it again after a problem.
+ * Parses the bytes of a connection into replies. A parser serves one connection, in plaintext or under TLS. Do not use
+ * a parser again after `push` has returned a problem.
  */
 export class ReplyParser {
   readonly #onReply: (reply: SmtpReply) => void
@@ -71,7 +71,8 @@ export class ReplyParser {
   /**
    * Parses received bytes and calls `onReply` for each reply that they complete.
    *
-   * @returns the problem when the stream is not SMTP or a reply exceeds the limit; earlier replies were delivered
+   * @returns the problem when the stream is not SMTP or a reply exceeds the limit; `onReply` has been called for the
+   * replies before it
    */
   push(chunk: Buffer): string | undefined {
     let start = 0

@@ -2,9 +2,9 @@
  * @module The timeouts of the SMTP client for each step (RFC 5321 §4.5.3.2), in milliseconds. Starts no timer itself.
  */
 
-/** Milliseconds of silence after which the client closes the connection. */
+/** Timeouts in milliseconds. When the server has been silent for so long, the client closes the connection. */
 export interface SmtpTimeouts {
-  /** TCP connection establishment; RFC 5321 does not specify one. */
+  /** Establishing the TCP connection; RFC 5321 specifies no timeout for this. */
   readonly connectMs: number
   /** The 220 greeting (§4.5.3.2.1). */
   readonly greetingMs: number
@@ -12,7 +12,7 @@ export interface SmtpTimeouts {
   readonly ehloMs: number
   /** The TLS handshake, from its first octet to the verified certificate. */
   readonly tlsHandshakeMs: number
-  /** Each step of AUTH (RFC 4954 §4 requires at least 3 minutes of a server). */
+  /** Each step of AUTH (RFC 4954 §4 requires a server to wait at least 3 minutes). */
   readonly authMs: number
   /** The reply to MAIL (§4.5.3.2.2). */
   readonly mailMs: number
@@ -20,7 +20,7 @@ export interface SmtpTimeouts {
   readonly rcptMs: number
   /** The reply to DATA (§4.5.3.2.4). */
   readonly dataInitiationMs: number
-  /** Until the peer accepts the next block of the message (§4.5.3.2.5). */
+  /** Waiting until the peer accepts the next block of the message (§4.5.3.2.5). */
   readonly dataBlockMs: number
   /** The reply to the final dot (§4.5.3.2.6); a shorter timeout causes duplicates. */
   readonly finalDotMs: number

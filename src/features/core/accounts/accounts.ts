@@ -28,7 +28,7 @@ export interface Account {
   readonly pausedAt: Millis | null
   /** Row id of the parent account; null unless this is a sub-account. */
   readonly parentId: number | null
-  /** When the parent disabled it. */
+  /** When the parent disabled the account. */
   readonly disabledAt: Millis | null
   readonly createdAt: Millis
   readonly updatedAt: Millis
@@ -174,7 +174,7 @@ export function consumeQuota(tx: Tx, account: SendingAccount, recipients: number
   return month
 }
 
-/** Recipients that an account can still send to this month, within its parent's quota too; Infinity when unlimited. */
+/** Recipients to which an account can still send this month, within its parent's quota too; Infinity when unlimited. */
 export function readRemainingQuota(
   db: Database,
   { id, monthlyQuota, parent }: Pick<SendingAccount, 'id' | 'monthlyQuota' | 'parent'>,
@@ -214,11 +214,14 @@ export interface SendingAccount {
   readonly id: number
   readonly plan: Plan
   readonly monthlyQuota: number
-  /** The plan whose quota applies only once its first invoice is paid. */
+  /**
+   * The account's plan, if the quota of the plan does not apply yet because its first invoice is not paid; undefined
+   * otherwise.
+   */
   readonly heldPlan: Plan | undefined
   /** The parent, whose quota also limits a sub-account. */
   readonly parent: Pick<SendingAccount, 'id' | 'monthlyQuota' | 'heldPlan'> | undefined
-  /** Why it may not send, as a sentence; undefined when it may. */
+  /** Why the account may not send, as a sentence; undefined when it may. */
   readonly sendingBlock: string | undefined
   /** Whether emails are tracked when they do not set tracking themselves. */
   readonly trackingDefault: boolean

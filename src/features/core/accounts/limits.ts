@@ -32,8 +32,8 @@ const RESOURCE_NAMES: Readonly<Record<LimitedResource, string>> = {
 
 /**
  * Prepares a count of an account's rows that stops at a limit.
- * @param from table and condition with `?` for the account. The condition must use an index that excludes deleted rows,
- * because their number is unlimited.
+ * @param from table and condition with `?` for the account. The condition must use an index without deleted rows,
+ * because there may be any number of these.
  */
 export const prepareCount = (db: Database, from: string) =>
   db.prepare<{ n: number }, [accountId: number, limit: number]>(

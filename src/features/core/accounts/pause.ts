@@ -10,8 +10,8 @@ import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 
 /**
- * What may pause an account: its bounce and complaint rates, the scan of its mail for scams, too many domains, API keys
- * or sub-accounts created within an hour, the operator.
+ * What may pause an account: its bounce and complaint rates; the scan of its mail for scams; too many domains, API keys
+ * or sub-accounts created within an hour; the operator.
  */
 export const PAUSE_SOURCES = ['reputation', 'scam_classifier', 'registration_burst', 'admin'] as const
 export type PauseSource = (typeof PAUSE_SOURCES)[number]
@@ -34,7 +34,7 @@ interface Row {
   readonly isParentOff: number
 }
 
-/** Pauses that also block tracked links, because the sent mail may be harmful. */
+/** Sources of pauses that also block tracked links, because the mail already sent may be harmful. */
 const LINK_BLOCKING_SOURCES = (['scam_classifier', 'admin'] satisfies PauseSource[])
   .map((source) => `'${source}'`)
   .join(', ')
@@ -84,7 +84,7 @@ const createPause = (since: Millis, source: string | null, reason: string | null
 
 /** Why an account may not send, as a sentence for its users; undefined when it may. */
 export function findSendingBlock(db: Database, accountId: number): string | undefined {
-  // Runs for each email, and nearly always finds nothing.
+  // A separate statement, because this runs for each email and nearly always finds no block.
   if (sql(db).free.get(accountId)) return undefined
   const row = sql(db).standing.get(accountId)
   if (!row) return 'The account is deleted.'

@@ -179,7 +179,7 @@ function parseLimit(entry: string, value: string): number {
   return number
 }
 
-/** A payment is matched to its plan by the price alone. */
+/** A payment is matched to its plan by the price alone, so each price belongs to one plan. */
 function requireDistinctPrices(overrides: ReadonlyMap<Plan, Override>): void {
   const planOf = new Map<string, Plan>()
   for (const [plan, { stripePriceId }] of overrides) {
@@ -194,10 +194,10 @@ function requireDistinctPrices(overrides: ReadonlyMap<Plan, Override>): void {
 const invalidPlanSetting = (entry: string, allowed: string): ConfigError =>
   new ConfigError(`TASSIS_PLANS has "${entry}"; ${allowed}, as in free.max_domains=2 or pro.stripe_price_id=price_123.`)
 
-/** Means every plan in a setting that lists plans. */
+/** The word for every plan in a setting that lists plans. */
 const EVERY_PLAN = 'all'
 
-/** Whether a list of plans, which may contain `all`, includes this one. */
+/** Whether a list of plans, which may contain `all`, includes a plan. */
 export const includesPlan = (list: readonly string[], plan: string): boolean =>
   list.includes(plan) || list.includes(EVERY_PLAN)
 

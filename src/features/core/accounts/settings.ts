@@ -27,7 +27,7 @@ export const trackingPlanSettings = {
   trackingPlans: list(
     'Plans with open and click tracking: a comma-separated list of names, or all.',
     'a comma-separated list of plan names, or all',
-    // accounts/plans.ts checks the names.
+    // accounts/plans.ts checks the names of plans.
     () => true,
     ['all'],
   ),

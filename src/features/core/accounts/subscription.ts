@@ -25,7 +25,7 @@ export interface BillingState extends Subscription {
   readonly accountUuid: string
   readonly customerId: string | null
   readonly isSubAccount: boolean
-  /** The owner deleted the account. */
+  /** Whether the owner deleted the account. */
   readonly isDeleted: boolean
 }
 
@@ -90,7 +90,7 @@ export function findBillingStateByCustomer(db: Database, customerId: string): Bi
   return row ? toBillingState(row) : undefined
 }
 
-/** Customer ids in order, after a given one. */
+/** The next customer ids, in order, after a given one. */
 export const listCustomersAfter = (db: Database, customerId: string, limit: number): string[] =>
   sql(db)
     .customers.all(customerId, limit)
@@ -99,7 +99,7 @@ export const listCustomersAfter = (db: Database, customerId: string, limit: numb
 export const setCustomer = (tx: Tx, accountId: number, customerId: string | null, now: Millis): void =>
   void sql(tx.db).setCustomer.run(customerId, now, accountId)
 
-/** Sets the plan of an account and its sub-accounts without payment. Its quota applies immediately. */
+/** Sets the plan of an account and its sub-accounts without payment. The quota of the plan applies immediately. */
 export function setPlan(tx: Tx, accountId: number, plan: Plan, now: Millis): void {
   sql(tx.db).setPlan.run(plan, now, accountId)
   sql(tx.db).followPlan.run(plan, now, accountId)

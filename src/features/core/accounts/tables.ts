@@ -21,9 +21,9 @@ export const accounts = sqliteTable(
     updatedAt: time('updated_at').notNull(),
     /** Row id of the parent account; null: not a sub-account. */
     parentId: integer('parent_id'),
-    /** When the parent disabled it; null: enabled. */
+    /** When the parent disabled the account; null: enabled. */
     disabledAt: time('disabled_at'),
-    /** When the owner deleted it. The row is emptied once all its data is deleted. */
+    /** When the owner deleted the account. The row is emptied once all data of the account is deleted. */
     deletedAt: time('deleted_at'),
     /** What paused sending, one of PAUSE_SOURCES, and the reason in one sentence. */
     pauseSource: text('pause_source'),

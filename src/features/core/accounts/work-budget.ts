@@ -13,8 +13,8 @@ import { createRateLimiter } from '#platform/http/rate-limit.ts'
 import { perOwner } from '#platform/per-owner.ts'
 
 /**
- * Cost of starting an export. The work of the export itself is not charged: it yields to other work, and must not use
- * up the budget that its account needs for sending.
+ * Cost of starting an export. The work of the export itself is not charged: it yields to other work, and the account
+ * needs its budget for sending.
  */
 export const EXPORT_WORK_UNITS = 1000
 
@@ -27,8 +27,8 @@ const getTenantCache = perOwner((_: Database) => new Map<number, number>())
 const MAX_CACHED_TENANTS = 100_000
 
 /**
- * Row id under which an account shares scheduling, slots and memory: its parent's, or its own. Called several times per
- * request.
+ * Row id under which an account shares scheduling, slots and memory: that of its parent, or its own if it has none.
+ * Called several times per request.
  */
 export function getTenantId(db: Database, accountId: number): number {
   const cache = getTenantCache(db)

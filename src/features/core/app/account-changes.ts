@@ -20,7 +20,7 @@ export const announceSendingChange = (app: Pick<App, 'sendingChanged'>, tx: Tx, 
   announce(app, 'sendingChanged', tx, accountId)
 
 function announce<S extends AccountSignal>(app: Pick<App, S>, signal: S, tx: Tx, accountId: number): void {
-  // Emitted inside the transaction too, so that no cache grants revoked access from here on.
+  // The signal is also emitted inside the transaction, so that from here on no cache grants revoked access.
   app[signal].emit({ accountId })
   tx.afterCommit(() => app[signal].emit({ accountId }))
 }

@@ -41,13 +41,16 @@ export interface App {
   readonly commit: Committer
   /** Bodies and attachments. */
   readonly content: ContentStore
-  /** Raw messages as received; kept for `inboundRawDays`, apart from content that is kept longer. */
+  /** Raw messages as received. They are deleted after `inboundRawDays`, apart from content that is kept longer. */
   readonly rawMail: ContentStore
   /** Whether the disk has capacity for new work; checked before content is stored. */
   readonly disk: DiskGuard
   /** Deletes the captures of emails; resolves with their number once the deletion is durable. */
   removeCaptures(emailIds: readonly number[]): Promise<number>
-  /** Overwrites deleted bytes in the files of all databases. False when another process reads one: try again later. */
+  /**
+   * Overwrites deleted bytes in the files of all databases. Resolves with false when another process reads a file; the
+   * caller then tries again later.
+   */
   scrubFiles(): Promise<boolean>
   readonly memory: MemoryBudget
   /**
@@ -58,19 +61,19 @@ export interface App {
   /** Limits the work that an account's requests may cause. */
   readonly workBudget: WorkBudget
   readonly resolver: Resolver
-  /** Without a cache: for clients that have just published a record. */
+  /** Has no cache: used for clients that have just published a record. */
   readonly freshResolver: Resolver
   /** Creates the key pair with which a domain signs. */
   createDkimKey(): Promise<DkimKey>
-  /** Calls URLs provided by tenants. Nothing else may call them. */
+  /** Calls URLs provided by tenants. Nothing else may call such URLs. */
   readonly fetch: SafeFetch
   /** Renders tenants' templates. */
   readonly renderer: Renderer
   /** Ports on which this service listens. Each listener adds its own port; `fetch` never connects to them. */
   readonly ownPorts: Set<number>
   /**
-   * Event time: the clock, but never earlier than any time returned before, across restarts too. When the clock is days
-   * behind that time, the earlier times were wrong, and event time follows the clock again.
+   * Event time: the clock, but never earlier than any time returned before, across restarts too. If the clock is days
+   * behind the last time returned, that time was wrong, and event time follows the clock again.
    */
   eventTime(): Millis
   /** A lane has mail due at a time; delivery listens. */
@@ -81,7 +84,7 @@ export interface App {
   readonly webhookChanged: Signal<{ readonly webhookId: number }>
   /** A received message waits to be processed. */
   readonly mailReceived: Signal<void>
-  /** A mailbox has a message for clients that wait at `next`: a new one, or one that was released. */
+  /** A mailbox has a message for clients that wait at `next`: a new message, or one that was released. */
   readonly mailboxChanged: Signal<{ readonly mailboxId: number }>
   /** A contact is due a confirmation request or a welcome email. */
   readonly contactMailDue: Signal<void>
@@ -90,13 +93,13 @@ export interface App {
   /** A broadcast was started, resumed or cancelled. */
   readonly broadcastChanged: Signal<void>
   /**
-   * Access to an account changed: caches evict it, and open requests of revoked keys and sessions end.
-   * `announceAccessChange` emits it inside the transaction and after it.
+   * Access to an account changed: caches evict the account, and open requests of revoked keys and sessions end.
+   * `announceAccessChange` emits the signal inside the transaction and after it.
    */
   readonly accessChanged: Signal<{ readonly accountId: number }>
   /**
-   * The account was paused, resumed, enabled, disabled or deleted. `announceSendingChange` emits it like
-   * `accessChanged`.
+   * The account was paused, resumed, enabled, disabled or deleted. `announceSendingChange` emits the signal inside the
+   * transaction and after it.
    */
   readonly sendingChanged: Signal<{ readonly accountId: number }>
   /** Blobs of the content store may have become unreferenced. */
@@ -118,7 +121,7 @@ export interface Actor {
   readonly role?: TeamRole
   /** Row id of the session of a signed-in user. */
   readonly sessionId?: number
-  /** For actors that can lose access mid-request: whether they still have it. */
+  /** Whether the actor still has access; for actors that can lose it mid-request. */
   readonly mayStillAct?: () => boolean
 }
 

@@ -21,7 +21,7 @@ export const ContentState = Type.Optional(
 /** The `content` field of a detail response; empty when nothing is missing. */
 export const toContentState = (isMissing: boolean): { content?: 'missing' } => (isMissing ? { content: 'missing' } : {})
 
-/** Reads the bodies of one record; `isMissing` is true once one was missing. */
+/** Reads the bodies of one record. `isMissing` is true as soon as a body was missing. */
 export function createBodyReader(app: Pick<App, 'content'>): {
   /** A body as text; null when there is none or it is missing. */
   read(ref: number | null): string | null

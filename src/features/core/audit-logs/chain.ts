@@ -1,9 +1,9 @@
 /**
- * @module Hash chain of the audit log: what is hashed of each entry, and where the chain begins and ends.
- * Each hash covers the entry before, so that changing, removing or inserting an entry changes all later hashes.
- * Personal fields enter only as a salted digest: deleting them with their salt keeps the chain valid, and they cannot
- * be guessed from the digest. The hashes have no key, so the chain can be rewritten as a whole; the operator detects
- * that by recording the newest hash elsewhere.
+ * @module Hash chain of the audit log: what is hashed of each entry, and where the chain begins and ends. Each hash
+ * covers the entry before, so that changing, removing or inserting an entry changes all later hashes. The hashes
+ * contain personal fields only as a salted digest. Deleting these fields with their salt keeps the chain valid, and
+ * they cannot be guessed from the digest. The hashes have no key, so the chain can be rewritten as a whole; the
+ * operator detects a rewritten chain by recording the newest hash elsewhere.
  */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
@@ -132,8 +132,8 @@ export function findNextInChain(db: Database): { id: number; before: Uint8Array;
   const { ends, last } = sql(db)
   const chain = ends.get()
   const newest = last.get()
-  // The new entry continues from the head, not from an entry that tampering inserted after it. It skips the ids of such
-  // entries, because reusing one would make every change fail.
+  // The new entry continues from the head, not from an entry that tampering inserted after the head. The new entry
+  // skips the ids of such entries, because reusing one of them would make every change fail.
   const id = Math.max(chain?.headId ?? 0, newest?.id ?? 0) + 1
   return { id, before: chain?.headHash ?? GENESIS_HASH, notBefore: newest?.createdAt ?? 0 }
 }

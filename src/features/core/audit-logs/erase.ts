@@ -40,15 +40,15 @@ export interface TextErasure {
   readonly accountId: number
   /** `next` of the previous step; 0 at first. */
   readonly after: number
-  /** Entries to read, at about 1 ms per 500. */
+  /** Number of entries to read; 500 take about 1 ms. */
   readonly limit: number
   /** Whether a text concerns the person; called for each personal field, with metadata as JSON. */
   readonly matches: (text: string) => boolean
 }
 
 /**
- * Erases one batch of the account's entries that concern a person. Each is erased as a whole, because its personal
- * fields share one digest.
+ * Erases one batch of the account's entries that concern a person. All personal fields of such an entry are erased,
+ * because they share one digest.
  */
 export function eraseMatchingAuditEntries(tx: Tx, { accountId, after, limit, matches }: TextErasure): ErasureStep {
   const entries = sql(tx.db).ofAccount.all(accountId, after, limit)

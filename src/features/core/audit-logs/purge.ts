@@ -1,6 +1,6 @@
 /**
- * @module Deletes the oldest audit entries. Their last hash stays as the anchor on which the first remaining entry
- * builds.
+ * @module Deletes the oldest audit entries. The hash of the last deleted entry stays as the anchor on which the first
+ * remaining entry builds.
  */
 import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'

@@ -79,9 +79,9 @@ const BATCH_SIZE = 1000
 const MAX_ENTRIES_SCANNED = 200_000
 
 /**
- * A page of the account's log, newest first, with the number of entries on all pages. With filters, at most the newest
- * MAX_ENTRIES_SCANNED entries of the account, or of the requested resource, actor or action, are scanned; a time range
- * reaches older ones.
+ * A page of the account's log, newest first, with the number of entries on all pages. With filters, scans at most the
+ * newest MAX_ENTRIES_SCANNED entries of the account, or of the requested resource, actor or action. A time range
+ * reaches older entries.
  */
 export async function listAuditEntries(
   db: Database,
@@ -169,7 +169,9 @@ function findFirstId(db: Database, at: Millis, low: number, high: number): numbe
   return from
 }
 
-/** The newest entries, of one account or of all, for the operator. Scans the whole log when few entries match. */
+/**
+ * The newest entries of one account or of all accounts, for the operator. Scans the whole log when few entries match.
+ */
 export const listNewestAuditEntries = (
   db: Database,
   accountId: number | undefined,

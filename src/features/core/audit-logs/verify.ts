@@ -39,7 +39,7 @@ export interface AuditVerification {
   /** The number of invalid entries, and the first of them in order. */
   readonly brokenCount: number
   readonly broken: readonly BrokenEntry[]
-  /** Whether `expected` is the hash of an entry; null when it was not provided. */
+  /** Whether `expected` is the hash of an entry; null when no hash was provided. */
   readonly hasExpected: boolean | null
 }
 

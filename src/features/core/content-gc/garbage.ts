@@ -1,6 +1,6 @@
 /**
  * @module Records content references that a row dropped, in the same transaction. Identical content is stored once, so
- * another row may hold the same reference; the sweep (`sweep.ts`) checks. The only writer of `content_garbage`.
+ * another row may hold the same reference; the sweep (`sweep.ts`) checks this. The only writer of `content_garbage`.
  */
 import type { App } from '#features/core/app/app.ts'
 import type { ContentRef } from '#platform/content/store.ts'
@@ -20,7 +20,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Records references that a row held until this transaction, and wakes the sweep once it is durable. */
+/** Records references that a row held until this transaction, and wakes the sweep once the transaction is durable. */
 export function dropContent(app: Pick<App, 'contentDropped'>, tx: Tx, dropped: DroppedRefs): void {
   let hasAny = false
   for (const [code, store] of STORES.entries()) {
@@ -34,8 +34,9 @@ export function dropContent(app: Pick<App, 'contentDropped'>, tx: Tx, dropped: D
 }
 
 /**
- * Calls `write`, which stores rows that refer to newly stored blobs. When it fails, the blobs are recorded as dropped,
- * because perhaps no row refers to them. After a crash during `write`, the monthly scan finds such blobs.
+ * Calls `write`, which stores rows that refer to newly stored blobs. When `write` fails, the blobs are recorded as
+ * dropped, because perhaps no row refers to them. If the process crashes during `write`, the monthly scan finds the
+ * blobs.
  * @param write runs one transaction
  */
 export async function dropContentOnFailure<T>(
@@ -46,7 +47,7 @@ export async function dropContentOnFailure<T>(
   try {
     return await write()
   } catch (error) {
-    // When nothing can be written, this write fails too. Its error is ignored, because the first error is thrown.
+    // When nothing can be written, this write fails too. Its error is ignored, because the first error is rethrown.
     await app.commit.writeFromReserve((tx) => dropContent(app, tx, stored)).catch(() => undefined)
     throw error
   }

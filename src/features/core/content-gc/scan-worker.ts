@@ -20,7 +20,7 @@ export interface ScanRequest {
   readonly id: number
   readonly databasePath: string
   readonly store: StoreName
-  /** References to check; or a month, of which all blobs below a reference are checked. */
+  /** References to check; or a month, of which all blobs below a given reference are checked. */
   readonly candidates: Float64Array | BlobsOfMonth
 }
 
@@ -43,7 +43,8 @@ self.onmessage = ({ data }: MessageEvent<ScanRequest>) => {
 }
 
 function findUnreferenced({ databasePath, store, candidates }: ScanRequest): Float64Array {
-  // Candidates are read before the rows, so that a blob stored later is not a candidate.
+  // Candidates are read before the rows: a blob stored later has rows that this scan may not see, so it must not be a
+  // candidate.
   const remaining = candidates instanceof Float64Array ? createRefSet(candidates) : createMonthRefs(candidates)
   if (remaining.size() === 0) return new Float64Array()
   const db = openReadOnly(databasePath)
@@ -75,7 +76,7 @@ function createRefSet(refs: Float64Array): RemainingRefs {
   }
 }
 
-/** The blobs of a month as a bit set: a month may have a hundred million blobs. */
+/** The blobs of a month, as a bit set because there may be a hundred million of them. */
 function createMonthRefs({ folder, month, below }: BlobsOfMonth): RemainingRefs {
   const db = openReadOnly(join(folder, `${formatMonth(month)}.db`))
   try {

@@ -9,9 +9,9 @@ const getScrubState = perOwner(
 
 /**
  * Resolves with true once no database file contains data deleted before the call: unreferenced content is swept, free
- * pages are released, gaps in pages are zeroed, the WALs are empty. Resolves with false, so that the caller retries
- * later, when content was reused within the last minutes or a reader holds a database for long. Concurrent calls share
- * one run that began after them.
+ * pages are released, gaps in pages are zeroed, the WALs are empty. Resolves with false when content was reused within
+ * the last minutes or a reader holds a database for long; the caller then tries again later. Concurrent calls share one
+ * run that began after them.
  */
 export function requestScrub(app: App): Promise<boolean> {
   const state = getScrubState(app)

@@ -26,7 +26,7 @@ const sql = prepareStatements((db) => ({
   garbage: db.prepare<GarbageEntry, [number, number]>(
     'SELECT ref, times FROM content_garbage WHERE store = ? ORDER BY ref LIMIT ?',
   ),
-  // Does not delete an entry whose reference was dropped again during the scan.
+  // Keeps an entry whose reference was dropped again during the scan.
   remove: db.prepare('DELETE FROM content_garbage WHERE store = ? AND ref = ? AND times = ?'),
   any: db.prepare<{ n: number }, []>('SELECT count(*) AS n FROM (SELECT 1 FROM content_garbage LIMIT 1)'),
 }))
@@ -34,7 +34,7 @@ const sql = prepareStatements((db) => ({
 /** References per scan, and blobs deleted per transaction of a store. */
 const MAX_REFS_PER_SCAN = 200_000
 const BATCH_SIZE = 200
-/** Dropped references are collected for this long, so that one scan serves many. */
+/** How long dropped references are collected, so that one scan serves many. */
 const COLLECT_DELAY_MS = minutes(10)
 /** Retry delay when blobs stay because they were reused. */
 const RETRY_DELAY_MS = minutes(5)
@@ -54,11 +54,11 @@ export const hasGarbage = (db: Database): boolean => (sql(db).any.get()?.n ?? 0)
 const getSweepState = perOwner((_: App): { running?: Promise<number> | undefined } => ({}))
 
 /**
- * Deletes what was dropped before the call, as far as possible. Resolves with the number of blobs that must stay for
- * some minutes more.
+ * Deletes the content that was dropped before the call, as far as possible. Resolves with the number of blobs that must
+ * stay for some minutes more.
  */
 export async function sweep(app: App, signal?: AbortSignal): Promise<number> {
-  // A run in progress may have scanned before this call.
+  // Waits for a run in progress and begins another one, because the first may have scanned before this call.
   const state = getSweepState(app)
   await state.running?.catch(() => undefined)
   state.running ??= sweepAll(app, signal).finally(() => {
@@ -104,7 +104,7 @@ async function sweepStore(app: App, store: StoreName, signal: AbortSignal | unde
   }
 }
 
-/** Deletes blobs in batches; returns those that stay. */
+/** Deletes blobs in batches; returns the blobs that must stay. */
 async function deleteBlobs(
   app: App,
   store: StoreName,
@@ -132,10 +132,10 @@ async function sweepMonth(app: App, signal: AbortSignal): Promise<boolean> {
     const current = app[store].monthOf(now - MIN_MONTH_AGE_MS)
     for (const { month, first } of app[store].ranges()) {
       const key = toMonthScanKey(store, month)
-      // Only a wrong clock stores a time in the future; it does not count as a scan.
+      // Only a wrong clock stores a time in the future, so such a time does not count as a scan.
       const sinceMs = now - Number(getMeta(app.db, key) ?? 0)
       if (month >= current || (sinceMs >= 0 && sinceMs < MONTH_SCAN_INTERVAL_MS)) continue
-      // The rows that refer to newer blobs may not be written yet.
+      // Leaves out newer blobs, because the rows that refer to them may not be written yet.
       const below = app[store].settledBelow(month)
       await app.commit.barrier()
       const unreferenced = await scanForUnreferenced({

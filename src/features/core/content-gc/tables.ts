@@ -2,7 +2,7 @@ import { integer, primaryKey, sqliteTable } from 'drizzle-orm/sqlite-core'
 
 /**
  * References to the content stores that a row dropped. Identical content is stored once, so another row may hold the
- * same reference: the sweep checks, and deletes the blob or only the entry here.
+ * same reference. The sweep checks this: it deletes the blob, or only the entry here.
  */
 export const contentGarbage = sqliteTable(
   'content_garbage',

@@ -1,4 +1,4 @@
-/** @module Consistency rules of events: their numbering and their counters. */
+/** @module Consistency rules of events: sequence numbers without gaps, and counters. */
 import { codeRows, queryRule } from '#platform/db/consistency.ts'
 import { createCounterRule, EVENTS_HORIZON, hourSql, hoursFromSql } from './counter-rules.ts'
 import { EVENT_TYPES } from './record.ts'

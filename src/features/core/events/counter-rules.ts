@@ -1,5 +1,5 @@
 /**
- * @module Builds consistency rules that compare `counters` with a recount of the rows they sum up. Hours of which
+ * @module Builds consistency rules that compare `counters` with a recount of the rows that they sum up. Hours of which
  * retention may have deleted rows are not compared.
  */
 import { type ConsistencyRule, queryRule, type Row } from '#platform/db/consistency.ts'
@@ -14,7 +14,7 @@ const horizonSql = (kind: HorizonKind): string =>
 
 export const EVENTS_HORIZON = horizonSql('events')
 export const LOGS_HORIZON = horizonSql('logs')
-/** For counters whose recount reads rows of both horizon kinds. */
+/** SQL: the time from which the rows of both kinds still exist, for counters whose recount reads both. */
 export const COMMON_HORIZON = `max(${EVENTS_HORIZON}, ${LOGS_HORIZON})`
 
 /** SQL: a condition on counters that excludes hours whose rows may have been deleted. */
@@ -27,7 +27,7 @@ interface CounterRule {
   readonly rule: string
   /** Prefix of the metrics; ends with a colon. */
   readonly prefix: string
-  /** A query of (account_id, name, hour, n): the rest of the metric, and the recounted value. */
+  /** A query of (account_id, name, hour, n): `name` is the rest of the metric, `n` the recounted value. */
   readonly counted: string
   /** Condition on the counters to compare; default: all. */
   readonly where?: string
@@ -57,7 +57,7 @@ interface TotalRule {
   readonly table: string
 }
 
-/** A rule for one counter per account: its number of rows in a table. */
+/** A rule for one counter per account: the number of the account's rows in a table. */
 export const createTotalRule = ({ rule, metric, table }: TotalRule): ConsistencyRule =>
   queryRule({
     rule,

@@ -40,7 +40,7 @@ export const DAILY_COLUMNS: Readonly<Record<DailyField, string>> = {
 /** Domain of the row that sums all domains of a day. */
 export const ALL_DOMAINS = ''
 
-/** Domain of erased addresses, which keeps the statistics of erased recipients. */
+/** Domain of erased addresses; the statistics of erased recipients stay under it. */
 export const ERASED_DOMAIN = 'erased.invalid'
 
 const DAY_MS = days(1)
@@ -61,8 +61,8 @@ export function toMonthKey(day: number): number {
 export const MONTH_KEY_SQL = `-(strftime('%Y', day * 86400, 'unixepoch') * 12 + strftime('%m', day * 86400, 'unixepoch') - 1)`
 
 /**
- * Values of column `day` whose rows together cover a period for one domain: a month row for each whole month, day rows
- * for the remaining days.
+ * Values of column `day` whose rows together cover a period for one domain: month rows for whole months, day rows for
+ * the remaining days.
  */
 export function listRowKeys(fromDay: number, toDay: number): number[] {
   const keys: number[] = []
@@ -76,13 +76,13 @@ export function listRowKeys(fromDay: number, toDay: number): number[] {
   return keys
 }
 
-/** The part of an address after its last "@". Accepted addresses have it in lower-case A-labels. */
+/** The part of an address after its last "@". In an accepted address this part is in lower-case A-labels. */
 export const domainOfAddress = (address: string): string => address.slice(address.lastIndexOf('@') + 1)
 
 /** The account, domain and time to count for. */
 export interface DailyKey {
   readonly accountId: number
-  /** Undefined when the recipient is unknown: then only the sum is counted. */
+  /** Undefined when the recipient is unknown; then only the sum of all domains is counted. */
   readonly domain?: string | undefined
   readonly at: Millis
 }
@@ -95,8 +95,8 @@ export function countDaily(tx: Tx, { accountId, domain, at }: DailyKey, field: D
 }
 
 /**
- * Adds to a field of a domain but not to the sum of the day: an email opened at a second domain is still one opened
- * email in the sum.
+ * Adds to a field of a domain but not to the sum of the day: an email that was opened at two domains counts as one
+ * opened email in the sum.
  */
 export const countDomainOnly = (
   tx: Tx,
@@ -117,7 +117,7 @@ export function addToRow(
   if (delta !== 0) tx.add(`${KEY_PREFIX}${accountId}|${day}|${DAILY_FIELDS.indexOf(field)}|${domain}`, delta)
 }
 
-/** Prefix of the keys of `Tx.add` used here; counter keys begin with a digit. */
+/** Prefix of the keys that this module passes to `Tx.add`; keys of counters begin with a digit. */
 const KEY_PREFIX = 'd'
 
 export const isDailyKey = (key: string): boolean => key.startsWith(KEY_PREFIX)
@@ -129,7 +129,7 @@ const buildUpsert = (columns: readonly string[]): string =>
 
 const sql = prepareStatements((db) => ({
   add: db.prepare(buildUpsert(COLUMNS)),
-  // Used when `sent` does not change: naming that column would rewrite its index entry.
+  // Used when `sent` does not change: writing this column would rewrite its index entry.
   addUnsent: db.prepare(buildUpsert(COLUMNS.filter((column) => column !== 'sent'))),
   dropEmpty: db.prepare(
     `DELETE FROM daily_figures WHERE account_id = ? AND day = ? AND domain = ? AND ${COLUMNS.map((column) => `${column} = 0`).join(' AND ')}`,

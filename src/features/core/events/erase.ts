@@ -32,8 +32,8 @@ const sql = prepareStatements((db) => ({
 }))
 
 /**
- * Erases the data of an email's events that concern the given recipients or no particular one; events of other
- * recipients are erased only if their data matches. Returns the numbers of the changed events.
+ * Erases the data of an email's events: of all events that concern the given recipients or no particular recipient, and
+ * of any other event whose data matches. Returns the numbers of the changed events.
  * @param which.matches whether a text, which is JSON, concerns the person
  */
 export function eraseEvents(

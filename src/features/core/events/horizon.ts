@@ -1,7 +1,7 @@
 /**
  * @module Stores the horizon of each kind of row: the time from which on all rows still exist. Retention may have
- * deleted older rows, by age or to stay within a storage budget, so counters are compared with sums over rows only
- * from the horizon on.
+ * deleted older rows, because of their age or to stay within a storage budget, so counters are compared with sums
+ * over rows only from the horizon on.
  */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'

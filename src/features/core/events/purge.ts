@@ -39,11 +39,11 @@ export const findAccountWithEventsAfter = (db: Database, accountId: number): num
 
 /** Which events may be deleted. */
 export interface EventPurgeLimit {
-  /** Events older than this may be deleted. */
+  /** Events older than this may be deleted, if no webhook waits for them. */
   readonly before: Millis
-  /** Only events up to this number may be deleted, because a webhook still has to deliver the later ones. */
+  /** Number of the last event for which no webhook waits any more. */
   readonly upTo: number
-  /** Events older than this are deleted even when a webhook waits for them. */
+  /** Events older than this are deleted even if a webhook still has to deliver them. */
   readonly anyBefore: Millis
 }
 
@@ -51,7 +51,7 @@ export interface EventPurgeLimit {
 export const hasOldEvents = (db: Database, accountId: number, before: Millis): boolean =>
   (sql(db).oldest.get(accountId, 1)?.at ?? Number.POSITIVE_INFINITY) < before
 
-/** Deletes up to `limit` of the account's oldest events; returns their number. */
+/** Deletes up to `limit` of the account's oldest events; returns how many it deleted. */
 export function purgeEvents(tx: Tx, accountId: number, limits: EventPurgeLimit, limit: number): number {
   const rows = sql(tx.db).oldest.all(accountId, limit)
   const firstKept = rows.findIndex(
@@ -77,8 +77,8 @@ export const hasOldCounter = (db: Database, accountId: number, metric: string, h
   chooseStatements(db, metric).first.get(accountId, metric, hour) !== null
 
 /**
- * Deletes up to `limit` hourly values from before an hour of one counter: all values of a history counter, only zeros
- * of any other. Totals without an hour stay.
+ * Deletes up to `limit` hourly values of one counter from before a given hour: all values of a history counter, only
+ * zeros of any other counter. Totals without an hour stay.
  */
 export function purgeCounter(tx: Tx, accountId: number, metric: string, hour: number, limit: number): void {
   chooseStatements(tx.db, metric).remove.run(accountId, metric, hour, limit)

@@ -60,12 +60,12 @@ export interface EventData {
   readonly next_retry_at?: Millis | null
   /** Target of a click. */
   readonly link_url?: string | null
-  /** For an open or a click; null when the account does not store it. */
+  /** For an open or a click; null when the account does not store this value. */
   readonly user_agent?: string | null
   /** The address that complained, and the type of its report. */
   readonly complainer?: string | null
   readonly feedback_type?: string | null
-  /** For an unsubscription: slug of the stream, public id of the list. */
+  /** For an unsubscription: slug of the email's stream, and public id of the contact list, if any. */
   readonly stream?: string | null
   readonly list_id?: string | null
   /** What an unsubscription stops: mail of the stream, mail of the list, or all mail with `transactional: false`. */
@@ -151,7 +151,9 @@ export function count(tx: Tx, accountId: number, metric: string, at: Millis, del
   tx.add(`${accountId}|${metric}|${hourOf(at)}`, delta)
 }
 
-/** Adds to a counter immediately. For limits: later writes of the same group commit must see the new value. */
+/**
+ * Adds to a counter immediately. Used for limits, because later writes of the same group commit must see the new value.
+ */
 export const countNow = (tx: Tx, accountId: number, metric: string, at: Millis, delta: number): void =>
   void sql(tx.db).addCounter.run(accountId, metric, hourOf(at), delta)
 
@@ -160,8 +162,8 @@ export const readCounter = (db: Database, accountId: number, metric: string, at:
   sql(db).counterAt.get(accountId, metric, hourOf(at))?.value ?? 0
 
 /**
- * The Committer's `flush`: writes the additions of `count` and `countDaily` in the group, and the newest time of its
- * events.
+ * The Committer's `flush`: writes the additions of `count` and `countDaily` in a group commit, and the newest event
+ * time.
  */
 export function flushCounters(db: Database, deltas: ReadonlyMap<string, number>, newestTime: Millis): void {
   const { addCounter, dropEmpty } = sql(db)
@@ -170,7 +172,7 @@ export function flushCounters(db: Database, deltas: ReadonlyMap<string, number>,
     if (delta === 0 || isDailyKey(key)) continue
     const [accountId, metric = '', hour] = key.split('|')
     addCounter.run(Number(accountId), metric, Number(hour), delta)
-    // Hour 0 holds current totals. Some of their names are free text, so rows that become zero are deleted.
+    // Hour 0 holds current totals. The names of some are free text, so rows that become zero are deleted.
     if (hour === '0' && delta < 0) dropEmpty.run(Number(accountId), metric)
   }
   flushDailyStats(db, deltas)
@@ -186,7 +188,10 @@ export function findAccountsWithEvents(deltas: ReadonlyMap<string, number>): Set
   return accounts
 }
 
-/** The public id of an event, a UUIDv8 (RFC 9562 §5.8). It is derived, so it needs no column. */
+/**
+ * The public id of an event, a UUIDv8 (RFC 9562 §5.8). It needs no column, because it is derived from account and
+ * sequence number.
+ */
 export function deriveEventUuid(keys: KeyRing, accountId: number, seq: number): string {
   const mac = hmacSha256(keys.subkey('event-id'), `${accountId}:${seq}`).slice(0, 16)
   mac[6] = ((mac[6] ?? 0) & 0x0f) | 0x80
@@ -199,14 +204,14 @@ export const setMeta = (db: Database, key: string, value: string): void => void 
 export const getMeta = (db: Database, key: string): string | undefined => sql(db).getMeta.get(key)?.value
 
 /**
- * When the clock is further behind the newest time than this, that time was wrong, and events must not carry it until
- * the clock catches up.
+ * If the clock is further behind the newest time than this, the newest time was wrong. Events then use the clock again,
+ * instead of the wrong time until the clock catches up.
  */
 const MAX_BEHIND_MS = days(3)
 
 /**
- * Creates `App.eventTime`: the clock, or the newest time seen while the clock is at most MAX_BEHIND_MS behind it. The
- * newest time survives restarts.
+ * Creates `App.eventTime`. It returns the clock; but if the clock is at most MAX_BEHIND_MS behind the newest time
+ * returned before, it returns that time. The newest time survives restarts.
  */
 export function createEventTime(clock: Clock, db: Database): () => Millis {
   let newest = Number(getMeta(db, 'newest_time') ?? 0)

@@ -55,13 +55,13 @@ export const dailyFigures = sqliteTable(
   {
     accountId: integer('account_id').notNull(),
     /**
-     * Days since the epoch. Below 0: a whole month of one domain, as `toMonthKey` numbers it, so that a year is not
-     * read day by day.
+     * Days since the epoch. A value below 0 stands for a whole month of one domain, as `toMonthKey` numbers it, so that
+     * a year is not read day by day.
      */
     day: integer('day').notNull(),
     /** A-labels; `''`: the sum of all domains. */
     domain: text('domain').notNull(),
-    /** Recipients whose delivery began, on the day of acceptance, without suppressed and cancelled ones. */
+    /** Recipients whose mail was accepted, on the day of acceptance, without suppressed and cancelled ones. */
     sent: integer('sent').notNull().default(ZERO),
     /** Recipients whose server accepted the mail. */
     delivered: integer('delivered').notNull().default(ZERO),
@@ -77,7 +77,8 @@ export const dailyFigures = sqliteTable(
   },
   (t) => [
     primaryKey({ columns: [t.accountId, t.day, t.domain] }),
-    // Busiest domains of a day first: the list for a period is built from the busiest domains of each of its days.
+    // Sorts the domains of a day by `sent`: the list for a period is built from the busiest domains of each of its
+    // days.
     index('daily_figures_by_sent').on(t.accountId, t.day, t.sent).where(sql`sent > 0 and domain <> ''`),
   ],
 )

@@ -53,7 +53,7 @@ export const toOperationWire = (
 const toErrorSummary = (message: string | null): OperationRecord['error_summary'] =>
   message === null ? null : { message }
 
-/** A broadcast can complete before its emails fail one by one in delivery. */
+/** Says how many emails of a broadcast failed: they may fail in delivery after its operation has completed. */
 const summariseFailures = (emails: Readonly<Record<string, number>> | undefined): string | null =>
   emails?.['failed']
     ? `${emails['failed'] === 1 ? '1 email' : `${emails['failed']} emails`} failed; GET /v1/emails with this operation_id and status=failed lists them with their reasons.`

@@ -81,10 +81,10 @@ const MAX_SUMMARY_LENGTH = 1000
 const truncateSummary = (summary: string | null): string | null =>
   summary === null ? null : summary.slice(0, MAX_SUMMARY_LENGTH).toWellFormed()
 
-/** How long an operation is listed after its creation. */
+/** How long after its creation an operation is listed. */
 const RETENTION_MS = days(90)
 
-/** Inserts an operation; one that is `completed` or `failed` gets its end time now. */
+/** Inserts an operation. If it is `completed` or `failed`, its end time is now. */
 export function insertOperation(app: App, tx: Tx, actor: Actor, operation: NewOperation): { id: number; uuid: string } {
   const uuid = newUuid()
   const now = app.eventTime()
@@ -109,8 +109,8 @@ export function insertOperation(app: App, tx: Tx, actor: Actor, operation: NewOp
 }
 
 /**
- * Records the progress of an operation; status `completed` or `failed` ends it. False, with nothing changed, when it
- * has already ended.
+ * Records the progress of an operation; status `completed` or `failed` ends it. Returns false and changes nothing when
+ * the operation has already ended.
  */
 export function updateOperationProgress(
   app: Pick<App, 'eventTime'>,

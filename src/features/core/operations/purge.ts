@@ -17,7 +17,7 @@ const SELECT = 'SELECT id, status, created_at AS createdAt, expires_at AS expire
 const sql = prepareStatements((db) => ({
   after: db.prepare<OldOperation, [number, number]>(`${SELECT} WHERE id > ? ORDER BY id LIMIT ?`),
   byId: db.prepare<OldOperation, [number]>(`${SELECT} WHERE id = ?`),
-  // The row with the largest id stays, so that no id is reused: emails refer to operations by id.
+  // The row with the largest id stays: its id would otherwise be reused, and emails refer to operations by id.
   delete: db.prepare('DELETE FROM operations WHERE id = ? AND id < (SELECT max(id) FROM operations)'),
 }))
 
@@ -32,5 +32,5 @@ export const findOldOperation = (db: Database, id: number): OldOperation | undef
 export const isExpired = ({ status, expiresAt }: OldOperation, now: Millis): boolean =>
   (status === 'completed' || status === 'failed') && expiresAt < now
 
-/** Deletes an operation to which nothing refers any more; false for the newest one, which stays. */
+/** Deletes an operation to which nothing refers any more. Returns false for the newest operation, which stays. */
 export const deleteOperation = (tx: Tx, id: number): boolean => sql(tx.db).delete.run(id).changes === 1

@@ -34,7 +34,7 @@ import { minutes, seconds } from '#platform/units.ts'
 import { findNextEmails, removeAccountRows } from './account-rows.ts'
 import { eraseEmail } from './erase-steps.ts'
 
-/** Position = the stored code: only ever append. */
+/** The position is the stored code, so only append. */
 const STEPS = ['mail', 'rows', 'late', 'log', 'bytes', 'service'] as const
 type Step = (typeof STEPS)[number]
 const CODES = codesOf<Step>('step of the deletion of an account', STEPS)

@@ -294,7 +294,7 @@ function complete(tx: Tx, erasure: Erasure): StepOutcome {
 
 const end: Step = (_, erasure) => (tx) => complete(tx, erasure)
 
-/** Position = the stored code: only ever append. */
+/** The position is the stored code, so only append. */
 export const STEPS: readonly { readonly name: string; readonly run: Step }[] = [
   // First, cancel mail waiting for the person.
   { name: 'emails', run: emails },

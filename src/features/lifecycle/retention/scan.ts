@@ -12,7 +12,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { BatchSizer } from './batch-sizer.ts'
 
-/** Position = the stored code: only ever append. */
+/** The position is the stored code, so only append. */
 export const SCANS = [
   'content',
   'broadcast content',

@@ -30,8 +30,8 @@ const sql = prepareStatements((db) => ({
 
 export interface AcceptedEmail {
   /**
-   * If the idempotency key was used before, the response of the first email, with `replayed`, and with `mismatch` if
-   * this request differs from the first.
+   * The response of the first email if the idempotency key was used before. It then has `replayed`, and `mismatch` too
+   * if this request differs from the first.
    */
   readonly response: SendResponse
 }
@@ -139,7 +139,7 @@ export function logMismatch(app: Pick<App, 'log'>, actor: Actor, { response }: A
     )
 }
 
-/** As `findReplay`, but throws a 409 for other content if the setting `idempotencyMismatch` is `conflict`. */
+/** Like `findReplay`, but throws a 409 for other content if the setting `idempotencyMismatch` is `conflict`. */
 export function resolveReplay(
   app: Pick<App, 'db' | 'config'>,
   actor: Actor,
@@ -150,7 +150,9 @@ export function resolveReplay(
   return replay
 }
 
-/** The first email that used this idempotency key, if any. It may not be on disk yet: see `waitUntilDurable`. */
+/**
+ * The first email that used this idempotency key, if any. That email may not be on disk yet: see `waitUntilDurable`.
+ */
 export function findReplay(
   app: Pick<App, 'db'>,
   actor: Actor,
@@ -164,8 +166,8 @@ export function findReplay(
 }
 
 /**
- * Returns `value` once the data it was read from is on disk: that data may belong to a commit group that is still being
- * synced.
+ * Returns `value` once the data from which it was read is on disk; before that, the data may belong to a commit group
+ * that is still being synced.
  */
 export const waitUntilDurable = <T extends object>(app: Pick<App, 'commit'>, value: T): Promise<T> =>
   app.commit.writeFromReserve<{ value: T }>(() => ({ value })).then((written) => written.value)

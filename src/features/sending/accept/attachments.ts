@@ -7,7 +7,7 @@ import type { SendRequest } from './model.ts'
 
 const MAX_ATTACHMENTS = 100
 
-/** Extensions that receivers reject outright, and that would harm our reputation. */
+/** Extensions that receivers reject outright; sending them would harm our reputation. */
 const FORBIDDEN_EXTENSIONS = new Set(['exe', 'bat', 'cmd', 'scr', 'com', 'msi', 'js', 'vbs', 'ws', 'ps1'])
 
 /** Decodes the attachments. @param maxBytes limit on their total size */
@@ -49,8 +49,8 @@ function readExtension(filename: string): string {
 }
 
 /**
- * RFC 4648 §4, allowing the line breaks that MIME encoders insert. Runs in linear time: no two parts of a pattern match
- * the same characters.
+ * Base64 of RFC 4648 §4, with the line breaks that MIME encoders insert. Runs in linear time: no two parts of the
+ * pattern match the same characters.
  */
 function isBase64(text: string): boolean {
   const content = text.trimEnd()

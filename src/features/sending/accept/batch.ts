@@ -39,7 +39,7 @@ export interface BatchInput {
   readonly idempotencyKey: string | undefined
 }
 
-/** Keeps the renderer busy; more would only hold more rendered emails of a batch in memory. */
+/** This many renders keep the renderer busy; more would only hold more rendered emails of a batch in memory. */
 const MAX_CONCURRENT_RENDERS = 4
 
 const findProblems = createCheck(SendRequest, 'email')
@@ -47,12 +47,12 @@ const findProblems = createCheck(SendRequest, 'email')
 interface CheckedItem {
   readonly index: number
   readonly idempotency: Idempotency | undefined
-  /** Undefined: its idempotency key was used before. */
+  /** Undefined if the item's idempotency key was used before. */
   readonly draft: Draft | undefined
 }
 
 interface ResolvedItem extends CheckedItem {
-  /** From `findSuppressions`, in the order of the recipients. Delivery checks again. */
+  /** From `findSuppressions`, in the order of the recipients. Delivery checks suppressions again. */
   readonly suppressions: readonly (string | undefined)[]
 }
 
@@ -123,7 +123,7 @@ export async function acceptBatch(
   return response
 }
 
-/** Counts the recipients in a batch before anything is checked; an element that is not an object counts as none. */
+/** Counts the recipients in a batch before anything is checked; an element that is not an object has no recipients. */
 function sumRecipients(emails: readonly unknown[]): number {
   let sum = 0
   for (const email of emails) {
@@ -161,8 +161,8 @@ async function storeItems(app: App, items: readonly ResolvedItem[], owner: numbe
 }
 
 /**
- * Throws a 429 if not even one email of the batch fits the remaining quota, before any template is rendered. Whether
- * all of them fit is known only after rendering, which removes the emails whose templates fail.
+ * Throws a 429 before any template is rendered if not even one email of the batch fits the remaining quota. Whether all
+ * emails fit is known only after rendering, which removes the emails whose templates fail.
  */
 async function requireQuotaForOne(
   app: App,
@@ -230,7 +230,7 @@ async function renderItemTemplates(
       }
     }
   }
-  // Every renderer must have ended before the rendering capacity is released, even if one of them fails.
+  // All renderers must have ended before the rendering capacity is released, even if one of them fails.
   const ends = await Promise.allSettled(Array.from({ length: MAX_CONCURRENT_RENDERS }, renderNext))
   for (const end of ends) if (end.status === 'rejected') throw end.reason
   return rendered.filter((item) => item !== undefined)
@@ -247,7 +247,7 @@ function toItemError(error: unknown): string {
 
 interface PlacedItem<T extends CheckedItem> {
   readonly item: T
-  /** Undefined: its idempotency key was used before. */
+  /** Undefined if the item's idempotency key was used before. */
   readonly placement: ReturnType<typeof requireSendable> | undefined
 }
 
@@ -313,8 +313,8 @@ async function resolveItems(
 }
 
 /**
- * The items that become emails. If two items share a key, the second returns the first email, even if only one of them
- * is sandbox mail.
+ * The items that become emails. Of several items with one key only the first becomes an email; the others return that
+ * email, even if only one of the items is sandbox mail.
  */
 function withoutDuplicates<T extends CheckedItem>(placed: readonly PlacedItem<T>[]): PlacedItem<T>[] {
   const seenKeys = new Set<string>()

@@ -85,7 +85,7 @@ export function createDraft(app: App, request: SendRequest, idempotencyHeader: s
 }
 
 /**
- * Fills the parts missing in the request with the rendered ones. Throws a 422 if the subject or body is still missing
+ * Fills the parts missing in the request with the rendered parts. Throws a 422 if the subject or body is still missing
  * or not allowed.
  */
 export function fillDraft(draft: Draft, templateId: number, parts: RenderedParts): Draft {
@@ -115,7 +115,7 @@ function encodeBody(field: 'html_body' | 'text_body', body: string | undefined):
   return bytes
 }
 
-/** Throws if the subject or body is missing; `template` is named in the error if it was rendered. */
+/** Throws if the subject or body is missing. With `template`, the error says that this template renders none. */
 function requireContent(
   { subject, html, text }: { readonly subject: string; readonly html: unknown; readonly text: unknown },
   template?: DraftTemplate,
@@ -174,7 +174,8 @@ function parseRecipients(request: SendRequest, max: number): DraftRecipient[] {
     ['bcc', request.bcc ?? []],
   ]
   const count = lists.reduce((sum, [, list]) => sum + list.length, 0)
-  // Up to ten times the limit may be duplicates; larger lists are rejected before they are parsed.
+  // A list may be ten times as long as the limit, because it may contain duplicates. A longer list is rejected before
+  // it is parsed.
   if (count > max * 10) throw createTooManyRecipientsError(count, max)
   const byKey = new Map<string, DraftRecipient>()
   for (const [kind, list] of lists) {

@@ -18,8 +18,8 @@ import { type Draft, fillDraft } from './draft.ts'
 export type FindTemplate = (alias: string) => Template | undefined
 
 /**
- * Caches the last template, because most batches use only one, and it may be large. Throws a 503 instead of reading a
- * template for which there is no rendering capacity.
+ * Caches only the last template: most batches use a single one, and a template may be large. Throws a 503 instead of
+ * reading a template for which there is no rendering capacity.
  */
 export function createTemplateFinder(app: App, accountId: number): FindTemplate {
   let last: { readonly alias: string; readonly template: Template | undefined } | undefined

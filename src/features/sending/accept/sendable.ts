@@ -24,8 +24,8 @@ import type { Draft } from './draft.ts'
 /**
  * Checks a draft against the database. Throws if the account is paused, the domain unknown or lapsed, or the stream
  * unknown.
- * @param options.isAccepted the draft belongs to mail that was accepted earlier, which is sent even if the domain has
- * lost its DNS records since then
+ * @param options.isAccepted whether the draft belongs to mail that was accepted earlier; such mail is sent even if its
+ * domain has lost its DNS records since then
  */
 export function requireSendable(app: App, actor: Actor, draft: Draft, { isAccepted = false } = {}) {
   const account = getSendingAccount(app.config, app.db, actor.accountId)
@@ -51,7 +51,7 @@ export function requireSendable(app: App, actor: Actor, draft: Draft, { isAccept
 const isTracked = (config: Config, account: SendingAccount, draft: Draft): boolean =>
   draft.html !== undefined && hasTracking(config, account.plan) && (draft.tracking ?? account.trackingDefault)
 
-/** The suppression reason of each recipient, in the order of the draft; undefined for those that may get mail. */
+/** The suppression reason of each recipient, in the order of the draft; undefined for a recipient that may get mail. */
 export const findSuppressions = (db: Database, actor: Actor, draft: Draft, streamId: number): (string | undefined)[] =>
   draft.recipients.map(
     ({ address }) =>
@@ -78,9 +78,9 @@ export async function requireDiskSpace(app: Pick<App, 'disk'>): Promise<void> {
 
 /**
  * Throws the 429 before anything is stored, so rejected mail cannot fill the disk. The transaction that inserts the
- * email checks again. If the quota looks exceeded, a transaction tries to consume it: this throws the 429, or succeeds
- * and is refunded in the same transaction.
- * @param max upper limit of the recipients counted; 0: none
+ * email checks again. If the quota looks exceeded, a transaction consumes and immediately refunds it: this throws the
+ * 429 if the quota is in fact exceeded.
+ * @param max upper limit of what `count` may return; with 0, nothing is checked
  * @param count counts the recipients without suppressed ones; called only if `max` exceeds the quota
  * @param left recipients left in the quota of the account
  */

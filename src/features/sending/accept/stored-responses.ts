@@ -40,8 +40,8 @@ export const createResponseKey = (header: string | undefined, body: unknown): Re
     : { keyHash: hashIdempotencyKey('Idempotency-Key', header), bodyHash: hashBody(body) }
 
 /**
- * The stored response for this key; undefined without one. Throws a 409 `idempotency_conflict` if it belongs to another
- * body.
+ * The stored response for this key; undefined if there is none. Throws a 409 `idempotency_conflict` if the key was used
+ * with another body.
  */
 export function findStoredResponse<T extends object>(db: Database, actor: Actor, key: ResponseKey): T | undefined {
   const found = sql(db).find.get(actor.accountId, key.keyHash)
@@ -50,7 +50,7 @@ export function findStoredResponse<T extends object>(db: Database, actor: Actor,
   return JSON.parse(found.response) as T
 }
 
-/** Stores the response in the transaction that it describes. */
+/** Stores the response, in the transaction with the changes that it describes. */
 export function storeResponse(app: Pick<App, 'clock'>, tx: Tx, actor: Actor, key: ResponseKey, response: object): void {
   sql(tx.db).insert.run(actor.accountId, key.keyHash, key.bodyHash, JSON.stringify(response), app.clock.now())
 }
@@ -59,12 +59,12 @@ export function storeResponse(app: Pick<App, 'clock'>, tx: Tx, actor: Actor, key
 export const purgeStoredResponses = (app: App): Promise<void> =>
   app.commit.writeFromReserve((tx) => void sql(tx.db).trim.run(app.confirmedNow() - RESPONSE_RETENTION_MS))
 
-/** Rows examined per transaction: at most some 10 ms, since a response has up to 500 emails. */
+/** Rows examined per transaction. A response has up to 500 emails, so ten rows take some 10 ms at most. */
 const ERASE_BATCH_SIZE = 10
 
 /**
- * Examines the next responses after a row, and erases a person from those of one account. Clears the body hash of a
- * changed response, so a repeated request then conflicts.
+ * Examines the next responses after a row, and erases a person from the responses of one account. Clears the body hash
+ * of a changed response, so a repeated request then conflicts.
  * @param options.erased returns a text without the person, or the same text if the person is not in it
  * @returns `next`: where to continue; undefined at the end
  */

@@ -34,8 +34,9 @@ const STATE_REASONS: Readonly<Partial<Record<ControlVerb, string>>> = {
 }
 
 /**
- * Applies a verb and returns the resulting operation. Repeating a verb has no effect. Throws 404 when the account has
- * no such operation, 409 when the operation is not a broadcast or its state does not allow the verb.
+ * Pauses, resumes or cancels, according to the verb; returns the resulting operation. Repeating a verb has no effect.
+ * Throws 404 when the account has no such operation, 409 when the operation is not a broadcast or its state does not
+ * allow the verb.
  */
 export function controlBroadcast(
   app: App,
@@ -74,7 +75,7 @@ const isInRequestedState = (verb: ControlVerb, state: BroadcastState): boolean =
 function transition(app: App, tx: Tx, broadcast: Broadcast, verb: ControlVerb, onTransition: OnTransition): void {
   const state = stateName(broadcast.state)
   const { from, participle: done } = TRANSITIONS[verb]
-  // A broadcast whose time has come continues to send; it does not go back to `waiting`.
+  // A resumed broadcast whose time has come goes on sending; it does not go back to `waiting`.
   const isDue = verb === 'resume' && broadcast.dueAt <= app.clock.now()
   const to = isDue ? 'sending' : TRANSITIONS[verb].to
   if (!from.includes(state))

@@ -47,7 +47,7 @@ import {
   transitionBroadcast,
 } from './states.ts'
 
-/** Recipients enqueued in one transaction: some 15 ms. */
+/** Recipients enqueued in one transaction; this takes some 15 ms. */
 const BATCH_SIZE = 100
 /** How often to check whether delivery has attempted the enqueued emails. */
 const DELIVERY_CHECK_INTERVAL_MS = 100
@@ -55,14 +55,14 @@ const DELIVERY_CHECK_INTERVAL_MS = 100
 const RETRY_DELAY_MS = seconds(15)
 /** Accounts whose broadcasts are processed at the same time. */
 const MAX_CONCURRENT_ACCOUNTS = 16
-/** How often to check while one lane holds up the others. */
+/** How often to check for capacity when no more emails of a broadcast may be enqueued. */
 const LANE_CHECK_INTERVAL_MS = 500
 /**
- * Maximum fraction of `broadcastAhead` that the waiting emails of one lane use up, so that emails of other lanes are
- * enqueued behind a silent site.
+ * The waiting emails of one lane count for at most this fraction of `broadcastAhead`, so that emails of other lanes are
+ * enqueued even while the site of one lane is silent.
  */
 const LANE_FRACTION = 1 / 4
-/** Factor by which the number of waiting emails may grow while a few lanes hold most of them. */
+/** While a few lanes hold most of the waiting emails, up to this many times `broadcastAhead` may wait. */
 const MAX_AHEAD_FACTOR = 8
 /** Emails examined, and rows removed, in one transaction when a broadcast is withdrawn. */
 const WITHDRAWN_EMAILS_PER_BATCH = 300
@@ -75,8 +75,8 @@ interface WithdrawalScan {
   /** The last email that was examined. */
   readonly lastEmailId: number
   /**
-   * Nothing was in flight when the scan began, so no email can return unattempted behind the position of the scan.
-   * Otherwise another scan follows.
+   * Whether this scan is the last: nothing was in flight when it began, so no email can return unattempted behind its
+   * position. After any other scan, another one follows.
    */
   readonly isLast: boolean
 }
@@ -121,7 +121,7 @@ const sql = prepareStatements((db) => ({
 export class BroadcastEnqueuer implements DueLoop {
   readonly #app: App
   readonly #onMoved: OnTransition
-  /** When to check each broadcast again that cannot proceed now. */
+  /** When to check again each broadcast that cannot proceed now. */
   #retryAt = new Map<number, Millis>()
   /** Accounts whose running step may be outdated, because something changed since it began. */
   readonly #changedAccounts = new Set<number>()
@@ -147,7 +147,7 @@ export class BroadcastEnqueuer implements DueLoop {
     })
     this.#stopListening = [
       app.clockSetBack.listen(() => {
-        // The retry times were computed before the clock was set back, so they may be too late.
+        // The retry times may be too late: they were computed before the clock was set back.
         this.#retryAt.clear()
         this.#loop.wake()
       }),
@@ -157,7 +157,7 @@ export class BroadcastEnqueuer implements DueLoop {
         for (const accountId of this.#runningSteps.keys()) this.#changedAccounts.add(accountId)
         this.#loop.wake()
       }),
-      // Attempts free capacity, and a broadcast ends once all its emails were attempted.
+      // An attempt frees capacity, and a broadcast ends once all its emails were attempted.
       app.eventsRecorded.listen(({ accountId }) => this.#wakeFor(accountId)),
     ]
   }
@@ -177,7 +177,8 @@ export class BroadcastEnqueuer implements DueLoop {
     try {
       this.#changedAccounts.delete(broadcast.accountId)
       const next = await runBroadcastStep(this.#app, broadcast, this.#onMoved, this.#withdrawals)
-      // If something changed during the step, the broadcast may have nothing left to wait for.
+      // If something changed during the step, the next step begins immediately, because there may be nothing left to
+      // wait for.
       const hasChanged = this.#changedAccounts.delete(broadcast.accountId)
       this.#retryAt.set(id, hasChanged ? this.#app.clock.now() : next)
       if (next > this.#app.clock.now()) this.#awaitingDelivery.set(broadcast.accountId, id)
@@ -294,7 +295,9 @@ function computeCapacity(app: App, broadcast: Broadcast): number {
   return Math.min(max - counted, max * MAX_AHEAD_FACTOR - unattempted)
 }
 
-/** One write inserts many emails, so it shares the write budget fairly with other accounts. */
+/**
+ * Names the account as the owner of the write: one write inserts many emails, and owners share the write budget fairly.
+ */
 const toWriteOptions = (app: App, { accountId }: Broadcast): WriteOptions => ({ owner: getTenantId(app.db, accountId) })
 
 /** Enqueues the next recipients, if there is capacity. */
@@ -310,7 +313,8 @@ async function enqueueBatch(app: App, broadcast: Broadcast, onTransition: OnTran
       if (!current || stateName(current.state) !== 'sending') return false
       if (rows.length > 0) enqueueRecipients(app, tx, current, rows, subjects)
       if (current.error !== null) recordDelayReason(app, tx, broadcast.id, null)
-      // A broadcast can be paused and cancelled while any email waits for its first attempt.
+      // The broadcast does not end while an email waits for its first attempt, so that it can still be paused and
+      // cancelled.
       if (rows.length > 0 || countUnattempted(app, current) > 0) return false
       return transitionBroadcast(app, tx, current, { from: 'sending', to: 'done' }, onTransition)
     },
@@ -336,7 +340,8 @@ function enqueueRecipients(
   const shared = toSharedDraft(broadcast, stream)
   const placement: Placement = {
     ...requireSendable(app, actor, shared, { isAccepted: true }),
-    // As decided when the broadcast was accepted, because only real mail was counted against the quota then.
+    // Keeps the decision made when the broadcast was accepted, because only real mail was counted against the quota
+    // then.
     sandbox: broadcast.sandbox === 1,
     suppressions: [undefined],
     quotaMonth,
@@ -349,7 +354,7 @@ function enqueueRecipients(
     attachments: [],
     sizeBytes: broadcast.sizeBytes,
   }
-  // The contacts of a deleted list are deleted later, and nobody may get mail of a deleted list.
+  // A deleted list still has contacts until they are deleted in batches, but none of them may get its mail.
   const doesListExist = namedList(tx.db, accountId, listId)?.isDeleted === false
   let leftOut = 0
   for (const [index, row] of rows.entries()) {
@@ -371,7 +376,10 @@ function enqueueRecipients(
 
 const PLACEHOLDER_BODY = new Uint8Array()
 
-/** The draft that all emails of a broadcast share. Its bodies are placeholders: the sources are stored once for all. */
+/**
+ * The draft that all emails of a broadcast share. Its bodies are placeholders: the emails refer to the sources, which
+ * are stored once.
+ */
 const toSharedDraft = (broadcast: Broadcast, stream: string): Draft => ({
   from: broadcast.from,
   fromDomain: parseDomain(broadcast.from),
@@ -417,7 +425,7 @@ async function renderSubjects(app: App, broadcast: Broadcast, rows: readonly Sna
   )
 }
 
-/** The domain of a stored address, which was checked when it was stored. */
+/** The domain of a stored address. The address was checked before it was stored, so it is not checked here. */
 function parseDomain(mailbox: string): string {
   const parsed = parseMailbox(mailbox)
   if (parsed.kind === 'invalid') throw new Error('a stored address cannot be read')
@@ -454,7 +462,7 @@ async function withdraw(
     toWriteOptions(app, broadcast),
   )
   if (next === 'tried') return app.clock.now() + IN_FLIGHT_CHECK_INTERVAL_MS
-  // Only after the commit: a batch whose write failed is scanned again.
+  // The position moves only after the commit, so that a batch whose write failed is scanned again.
   if (next) withdrawals.set(broadcast.id, next)
   else withdrawals.delete(broadcast.id)
   return app.clock.now()

@@ -34,19 +34,20 @@ export const findNextOpenBroadcast = (db: Database, accountId: number, after: nu
   sql(db).next.get(accountId, after)?.id
 
 /**
- * Whether the recipient snapshot of a broadcast is still being taken. Until then its recipients are not counted; the
- * request that takes the snapshot ends soon.
+ * Whether the recipient snapshot of a broadcast is still being taken. While it is, its recipients are not counted yet.
+ * The request that takes the snapshot ends soon.
  */
 export function isTakingSnapshot(db: Database, broadcastId: number): boolean {
   const broadcast = sql(db).broadcast.get(broadcastId)
   return broadcast !== null && stateName(broadcast.state) === 'fixing'
 }
 
-/** Rows examined in one tick: some 5 ms. */
+/** Rows examined in one tick; this takes some 5 ms. */
 const SCAN_BATCH_SIZE = 5000
 
 /**
- * Scans a batch of the recipients that are not enqueued yet, after a contact. Returns row ids of matching contacts.
+ * Scans a batch of the recipients that are not enqueued yet, starting after a contact. Returns the row ids of matching
+ * contacts.
  * @returns `next` the contact to continue after; undefined at the end
  */
 export function findWaitingRecipients(
@@ -60,7 +61,7 @@ export function findWaitingRecipients(
   }
 }
 
-/** Skips contacts of a broadcast whose snapshot is complete. Returns how many. */
+/** Skips contacts of a broadcast whose snapshot is complete. Returns how many were skipped. */
 export function skipRecipients(app: App, tx: Tx, broadcastId: number, contactIds: readonly number[]): number {
   const broadcast = sql(tx.db).broadcast.get(broadcastId)
   if (!broadcast) return 0
@@ -71,10 +72,13 @@ export function skipRecipients(app: App, tx: Tx, broadcastId: number, contactIds
   return removed
 }
 
-/** Recipients of a deleted account that are skipped in one transaction: some 5 ms. */
+/** Recipients of a deleted account that are skipped in one transaction; this takes some 5 ms. */
 const BATCH_SIZE = 1000
 
-/** Skips a batch of the waiting recipients of all broadcasts of an account. Returns how many; 0 when none is left. */
+/**
+ * Skips a batch of the waiting recipients of all broadcasts of an account. Returns how many were skipped; 0 when none
+ * is left.
+ */
 export function skipRecipientBatch(app: App, tx: Tx, accountId: number): number {
   const broadcast = sql(tx.db).waiting.get(accountId)
   if (!broadcast) return 0

@@ -23,7 +23,7 @@ export interface PreflightInput {
   readonly list: { readonly name: string }
 }
 
-/** Contacts that the preflight renders for. */
+/** Number of contacts for which the preflight renders. */
 const PREFLIGHT_CONTACTS = 20
 
 /**

@@ -1,6 +1,6 @@
 /**
- * @module Deletes ended broadcasts for retention: their sources together with the content of their emails, their rows
- * after the last of their emails. Never changes an open broadcast.
+ * @module Deletes ended broadcasts for retention: the sources of a broadcast together with the content of its emails,
+ * its row after the last of its emails. Never changes an open broadcast.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -56,7 +56,9 @@ const ENDED_STATES: ReadonlySet<BroadcastState> = new Set<BroadcastState>(['done
 export const hasBroadcastEndedBefore = ({ state, updatedAt }: RetainedBroadcast, time: Millis): boolean =>
   ENDED_STATES.has(stateName(state)) && updatedAt < time
 
-/** Drops the references to the sources of a broadcast, after its emails have dropped theirs. */
+/**
+ * Drops the references of a broadcast to its sources. Call it after the emails of the broadcast have dropped theirs.
+ */
 export function dropBroadcastContent(app: App, tx: Tx, { id, htmlRef, textRef }: RetainedBroadcast): void {
   if (htmlRef === null && textRef === null) return
   sql(tx.db).dropRefs.run(id)

@@ -46,7 +46,7 @@ export interface BroadcastInput {
   readonly tags?: readonly string[] | undefined
   /** Date and time with a zone; undefined means now. */
   readonly sendAt?: string | undefined
-  /** Slug; undefined means `broadcast`, which is created when it does not exist. */
+  /** Slug of the stream; undefined means the stream `broadcast`, which is created when it does not exist. */
   readonly stream?: string | undefined
   readonly newsletterId?: number | undefined
   /** From the header Idempotency-Key. */
@@ -60,7 +60,7 @@ export interface StartedOperation {
   readonly uuid: string
   readonly total: number
   readonly state: BroadcastState
-  /** Undefined when it starts immediately. */
+  /** Undefined when the broadcast starts immediately. */
   readonly scheduledAt: Millis | undefined
 }
 
@@ -75,7 +75,7 @@ export const BROADCAST_STREAM = 'broadcast'
 
 const MAX_TEMPLATE_DATA_BYTES = 64 * KiB
 const MAX_BODY_BYTES = 1 * MiB
-/** Contacts copied in one transaction: some 5 ms. */
+/** Contacts copied in one transaction; this takes some 5 ms. */
 const BATCH_SIZE = 1000
 /** Open broadcasts of one account: waiting, sending or paused. */
 const MAX_OPEN_BROADCASTS = 200
@@ -90,7 +90,8 @@ const sql = prepareStatements((db) => ({
   ),
   newestContact: db.prepare<{ id: number | null }, [number]>('SELECT MAX(id) AS id FROM contacts WHERE list_id = ?'),
   // Recipients who are already suppressed are skipped here; those suppressed later are skipped when they are enqueued.
-  // Batches count all active contacts, not only the copied ones, because a fully suppressed list has none to copy.
+  // The size of a batch counts all active contacts, not only the copied ones: otherwise one batch would scan a whole
+  // list whose contacts are all suppressed.
   piece: db.prepare<{ last: number | null; n: number }, [number, number, number, number, number]>(
     `SELECT MAX(id) AS last, COUNT(*) AS n FROM (SELECT id FROM contacts WHERE list_id = ? AND status = ? AND id > ? AND id <= ? ORDER BY id LIMIT ?)`,
   ),
@@ -181,7 +182,7 @@ export function toBroadcastDraft(app: App, input: BroadcastInput): Draft {
     {
       from: input.from,
       to: 'contact@list.invalid',
-      // The source of a template may contain line breaks; its output has none.
+      // The source of a subject may contain line breaks; a subject has none.
       subject: input.subject?.replace(/[\r\n]+/g, ' ') ?? null,
       html_body: input.html ?? null,
       text_body: input.text ?? null,
@@ -254,8 +255,8 @@ async function insertBroadcast(
 }
 
 /**
- * Copies the active contacts in batches and returns their number. Contacts added after the copying began are not
- * included.
+ * Copies the active contacts in batches and returns the number of copied ones. Contacts added after the copying began
+ * are not included.
  * @param requireQuotaCapacity throws 429 when that number exceeds the remaining quota
  */
 async function snapshotRecipients(
@@ -284,7 +285,10 @@ async function snapshotRecipients(
   }
 }
 
-/** In one transaction: quota, operation, state, and the response for a repeated request. */
+/**
+ * Consumes quota, inserts the operation, sets the state, and stores the response for a repeated request: all in one
+ * transaction.
+ */
 function commitStart(
   app: App,
   tx: Tx,
@@ -305,7 +309,7 @@ function commitStart(
 ): BroadcastResponse {
   const earlier = input.replyKey && findStoredResponse<{ data: BroadcastResponse }>(tx.db, actor, input.replyKey)
   if (earlier) {
-    // Another request with the same key came first, so the snapshot of this one is not used.
+    // Another request with the same key was committed first, so the snapshot of this request is not used.
     tx.afterCommit(() => void tryDiscardBroadcast(app, broadcastId))
     return earlier.data
   }
@@ -377,13 +381,13 @@ const listSql = prepareStatements((db) => ({
   exists: db.prepare<{ id: number }, [number]>('SELECT id FROM contact_lists WHERE id = ? AND deleted_at IS NULL'),
 }))
 
-/** The list may have been deleted while its contacts were copied. */
+/** Throws 422 when the list no longer exists: it may have been deleted while its contacts were copied. */
 function requireList(db: Database, list: { readonly id: number; readonly uuid: UuidBytes }): void {
   if (!listSql(db).exists.get(list.id))
     throw invalid('contact_list_id', 'Contact list not found.', 'contact_list_not_found')
 }
 
-/** What cannot be removed now is removed at the next start. */
+/** A broadcast that cannot be removed now is removed at the next start. */
 const tryDiscardBroadcast = (app: App, broadcastId: number): Promise<void> =>
   discardBroadcast(app, broadcastId).catch((error: unknown) =>
     app.log.error({ err: error, broadcast: broadcastId }, 'unstarted broadcast not removed'),
@@ -407,5 +411,5 @@ export async function discardLeftovers(app: App): Promise<void> {
     if (!getRunningSnapshots(app).has(id)) await discardBroadcast(app, id)
 }
 
-/** Snapshots that this process is taking, as opposed to leftovers of an earlier one. */
+/** Snapshots that this process is taking. All other unfinished snapshots are leftovers of an earlier process. */
 const getRunningSnapshots = perOwner((_: App) => new Set<number>())

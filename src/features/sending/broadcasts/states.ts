@@ -62,7 +62,7 @@ export interface Broadcast {
   /** JSON of the `extra` fields that all its emails share. */
   readonly extra: string | null
   readonly state: number
-  /** 1: its emails are only captured. */
+  /** 1: the emails of the broadcast are only captured. */
   readonly sandbox: number
   readonly total: number
   readonly handedOver: number
@@ -86,7 +86,7 @@ const sql = prepareStatements((db) => ({
   byOperation: db.prepare<Broadcast, [number, number]>(
     `SELECT ${COLUMNS} FROM broadcasts WHERE operation_id = ? AND account_id = ?`,
   ),
-  // Does not read the many broadcasts that still wait for their time.
+  // Does not read broadcasts that still wait for their time, because there may be many.
   ready: db.prepare<{ id: number; accountId: number }, [number]>(
     `SELECT id, account_id AS accountId FROM broadcasts INDEXED BY broadcasts_open
      WHERE ${IS_OPEN} AND (state IN ${PROCEEDING_CODES} OR (state = ${stateCode('waiting')} AND due_at <= ?)) ORDER BY id`,
@@ -157,7 +157,7 @@ export function recordDelayReason(app: App, tx: Tx, broadcastId: number, error: 
     updateOperation(app, tx, broadcastId)
 }
 
-/** Counts recipients that were enqueued or skipped. Withdrawn ones move from the first count to the second. */
+/** Counts recipients that were enqueued or skipped. A withdrawn recipient moves from the first count to the second. */
 export function advanceBroadcast(
   app: App,
   tx: Tx,

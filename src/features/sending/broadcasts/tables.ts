@@ -12,7 +12,7 @@ export const broadcasts = sqliteTable(
     accountId: integer('account_id')
       .notNull()
       .references(() => accounts.id),
-    /** Null while the recipient snapshot is being taken; the broadcast is invisible then. */
+    /** Null while the recipient snapshot is being taken; until then the broadcast is invisible. */
     operationId: integer('operation_id').unique(),
     newsletterId: integer('newsletter_id'),
     listId: integer('list_id').notNull(),
@@ -38,7 +38,10 @@ export const broadcasts = sqliteTable(
     sandbox: flag('sandbox').notNull(),
     /** Recipients in the snapshot. */
     total: integer('total').notNull(),
-    /** Of those: enqueued, and skipped because they unsubscribed, were suppressed, removed or withdrawn. */
+    /**
+     * Recipients of the snapshot that were enqueued, and recipients that were skipped because they unsubscribed, were
+     * suppressed, removed or withdrawn.
+     */
     handedOver: integer('handed_over').notNull(),
     leftOut: integer('left_out').notNull(),
     /** Month whose quota counts its recipients; null when none does. */

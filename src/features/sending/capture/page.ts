@@ -44,15 +44,18 @@ ${
 
 const NOTE = html`<p>None of this mail has left this machine: it is only captured. <a href="/docs">The API</a></p>`
 
-/** The captures of each email in the order of its recipients; the emails in the order given. */
+/**
+ * Groups captures by email: the emails stay in the order given, and the captures of each are in the order of its
+ * recipients.
+ */
 const groupByEmail = (captures: readonly ListedCapture[]): ListedCapture[][] =>
   [...Map.groupBy(captures, ({ envelope }) => envelope.emailId).values()].map((ofEmail) =>
     ofEmail.toSorted((a, b) => a.envelope.recipientId - b.envelope.recipientId),
   )
 
 /**
- * One email: the subject links to the first recipient's copy; with several recipients each address links to its own
- * copy.
+ * The row of one email: the subject links to the first recipient's copy. If there are several recipients, each address
+ * links to its own copy.
  */
 function renderRow(ofEmail: readonly ListedCapture[]): Html | undefined {
   const [first] = ofEmail
@@ -115,15 +118,15 @@ const renderField = (name: string, value: string | Html | undefined): Html | und
   value ? html`<div><dt>${name}</dt><dd><bdi>${value}</bdi></dd></div>` : undefined
 
 /**
- * The block scrolls on its own, so it must be focusable: otherwise it cannot be scrolled by keyboard. HTML ignores the
- * line break after `<pre>`; without it, a line break at the start of the text would be lost.
+ * The block scrolls on its own, so it must be focusable: otherwise it could not be scrolled by keyboard. HTML ignores
+ * the line break after `<pre>`; if the template lacked it, a line break at the start of the text would be lost.
  */
 const renderTextBlock = (labelledBy: string, text: string): Html => html`
 <pre tabindex="0" role="region" aria-labelledby="${labelledBy}">
 ${text.slice(0, MAX_SHOWN_TEXT_LENGTH)}</pre>
 ${text.length > MAX_SHOWN_TEXT_LENGTH && html`<p>Only the first ${MAX_SHOWN_TEXT_LENGTH} of ${text.length} characters are shown.</p>`}`
 
-/** Also set inside the frame, in case the page is ever sent without its own policy. */
+/** The frame has its own policy, in case the page is ever sent without one. */
 const FRAME_CONTENT_SECURITY_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 const renderFrame = (body: string): Html => {

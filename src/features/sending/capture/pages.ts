@@ -1,7 +1,7 @@
 /**
- * @module /dev/captured: shows captured mail to developers. Public, and it shows the mail of all accounts. It is
- * therefore mounted in delivery mode `capture` only, and answers only requests with a loopback host name and without
- * proxy headers. Cannot detect a proxy that uses a loopback name and adds no header, such as `proxy_pass
+ * @module /dev/captured: shows captured mail to developers. The page is public and shows the mail of all accounts. It
+ * is therefore mounted in delivery mode `capture` only, and answers only requests with a loopback host name and
+ * without proxy headers. Cannot detect a proxy that uses a loopback name and adds no header, such as `proxy_pass
  * http://127.0.0.1:8080` of nginx without `proxy_set_header`.
  */
 import { Elysia } from 'elysia'
@@ -36,7 +36,7 @@ const hidden = { detail: { hide: true } }
 export const capturedPages = (store: Pick<CaptureStore, 'list' | 'get'>) =>
   new Elysia()
     .onBeforeHandle(({ request }) => {
-      // After DNS rebinding, a page of another site still sends its own host name.
+      // Checks the host name: after DNS rebinding, a page of another site still sends its own.
       const { hostname } = new URL(request.url)
       // A proxy or tunnel on this machine also connects from loopback; most are recognisable by the headers they add.
       const isLocal = LOOPBACK_NAMES.test(hostname) && !PROXY_HEADERS.some((name) => request.headers.has(name))

@@ -45,13 +45,13 @@ const EMPTY_HEAD: ReadableHead = {
   date: undefined,
 }
 
-/** The fields of a header; empty if it cannot be parsed. */
+/** The fields of a header; empty if the header cannot be parsed. */
 export async function parseHead(head: Uint8Array): Promise<ReadableHead> {
   const { from, to, cc, replyTo, subject, messageId, date } = await parseMessage(head)
   return { from, to, cc, replyTo, subject, messageId, date }
 }
 
-/** Parses the first MiB of a message; all fields are empty if it cannot be parsed. */
+/** Parses the first MiB of a message. All fields are empty if the message cannot be parsed. */
 export async function parseMessage(raw: Uint8Array): Promise<ReadableMessage> {
   const isTruncated = raw.length > MAX_PARSED_BYTES
   const start = Buffer.from(raw.buffer, raw.byteOffset, Math.min(raw.length, MAX_PARSED_BYTES))

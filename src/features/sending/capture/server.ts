@@ -16,7 +16,10 @@ import type { CaptureStore, NewCapture } from './store.ts'
 export interface CaptureServerOptions {
   readonly store: Pick<CaptureStore, 'save'>
   readonly verpKey: Uint8Array
-  /** The email of a recipient, and the owner whose share of the store it uses; undefined for an unknown recipient. */
+  /**
+   * The email of a recipient, and the owner whose share of the store this email uses; undefined for an unknown
+   * recipient.
+   */
   readonly findEmail: (recipientId: number) => Pick<NewCapture, 'emailId' | 'ownerId'> | undefined
   /** Host name in the greeting. */
   readonly hostname: string
@@ -33,7 +36,7 @@ export interface CaptureServer {
 }
 
 const HOST = '127.0.0.1'
-/** How long to wait for a session that is receiving a message. */
+/** How long `close` waits for a session that is receiving a message. */
 const CLOSE_TIMEOUT_MS = seconds(2)
 
 /** Listens on a free port of the loopback address. Rejects with the system error. */
@@ -140,9 +143,9 @@ function toEnvelopeAddress({ address }: SMTPServerAddress): string {
 }
 
 /**
- * Calls `done` with the whole message, or with undefined if it was too large; never if the connection was lost early.
- * Copies into one buffer: smtp-server emits a chunk for each line that starts with a dot, and a list of those can use a
- * hundred times the memory of the message.
+ * Calls `done` with the whole message, or with undefined if it was too large; does not call it if the connection was
+ * lost early. Copies the chunks into one buffer: smtp-server emits a chunk for each line that starts with a dot, and a
+ * list of such chunks can use a hundred times the memory of the message.
  */
 function collectMessage(stream: SMTPServerDataStream, done: (raw: Uint8Array | undefined) => void): void {
   const sink = new Bun.ArrayBufferSink()

@@ -17,7 +17,7 @@ import { KiB } from '#platform/units.ts'
 export interface NewCapture {
   readonly recipientId: number
   readonly emailId: number
-  /** The owner whose share of the bytes it uses. */
+  /** The owner whose share of the stored bytes the message uses. */
   readonly ownerId: number
   readonly mailFrom: string
   readonly rcptTo: string
@@ -25,7 +25,7 @@ export interface NewCapture {
   readonly raw: Uint8Array
 }
 
-/** A captured email; values that differ between recipients are those of the first. */
+/** A captured email. If a value differs between recipients, that of the first recipient is used. */
 export interface Capture {
   readonly mailFrom: string
   /** All captured recipients, in the order of the email. */
@@ -67,7 +67,9 @@ const MAX_HEAD_BYTES = 16 * KiB
 /** Larger messages are compressed in the thread pool. */
 const MAX_SYNC_COMPRESSED_BYTES = 64 * KiB
 const ZSTD_LEVEL = 1
-/** Limits on what one write deletes and what it returns to the disk; they limit how long the write takes. */
+/**
+ * Limits on what one write deletes and on the pages that it returns to the disk, so that a write does not take long.
+ */
 const MAX_REMOVED_PER_BATCH = 200
 const MAX_PAGES_FREED_PER_BATCH = 256
 
@@ -219,9 +221,9 @@ export class CaptureStore {
     return sql(this.db).newest.all(limit)
   }
 
-  /** Deletes the captures of emails; resolves with the number of deleted captures when this is on disk. */
+  /** Deletes the captures of emails; resolves with the number of deleted captures once the deletion is on disk. */
   async remove(emailIds: readonly number[]): Promise<number> {
-    // Most emails have no capture.
+    // Avoids the write, because most emails have no capture.
     if (!emailIds.some((id) => sql(this.db).ofEmail.get(id) !== null)) return 0
     return this.committer.writeFromReserve((tx) => {
       const removed = emailIds.flatMap((id) => sql(tx.db).removeOfEmail.all(id))
@@ -233,8 +235,8 @@ export class CaptureStore {
   }
 
   /**
-   * Deletes messages that are too old, then the oldest messages of the owners who use most until the byte limit is met.
-   * Resolves when this is on disk.
+   * Deletes messages that are too old. Then, until the byte limit is met, deletes the oldest message of the owner who
+   * uses most. Resolves when the deletions are on disk.
    */
   purge(): Promise<void> {
     const done = this.#lastPurge.then(() => this.#purgeNow())
@@ -286,7 +288,7 @@ export class CaptureStore {
       const [ownerId, storedBytes] = [...bytes].reduce((most, each) => (each[1] > most[1] ? each : most))
       const oldest = sql(tx.db).oldestOf.get(ownerId)
       if (oldest) remove(oldest)
-      // Another process deleted the owner's messages: correct the counts.
+      // Another process has deleted the owner's messages: correct the counts.
       else countRemoved({ ownerId, storedBytes })
     }
     tx.afterCommit(() => {
@@ -294,7 +296,10 @@ export class CaptureStore {
     })
   }
 
-  /** Whether to return free pages to the disk. Up to half of the file, they stay for the next messages. */
+  /**
+   * Whether to return free pages to the disk. As long as they are at most half of the file, they stay for the next
+   * messages.
+   */
   #isMostlyFree(): boolean {
     const { free = 0, total = 0 } = sql(this.db).pages.get() ?? {}
     return free > total / 2
@@ -307,9 +312,9 @@ export class CaptureStore {
 export const openCaptureStore = (options: CaptureStoreOptions): CaptureStore => new CaptureStore(options)
 
 /**
- * Decodes a message to text without losing an octet. Composed mail is 7-bit, or UTF-8 with SMTPUTF8; a message that is
- * not valid UTF-8 is decoded as ISO 8859-1, one character per octet. Encoded as UTF-8 again, the text has `size_bytes`
- * octets in the first case and more in the second.
+ * Decodes a message to text without losing an octet. Composed mail is 7-bit, or UTF-8 with SMTPUTF8. A message that is
+ * not valid UTF-8 is decoded as ISO 8859-1, one character per octet; encoded as UTF-8, its text then has more than
+ * `size_bytes` octets.
  */
 export function decodeRaw(raw: Uint8Array): string {
   try {

@@ -18,7 +18,7 @@ export interface DeadLetter {
   readonly from: string
   readonly subject: string
   readonly sandbox: boolean
-  /** Whether its email belongs to a broadcast. */
+  /** Whether the recipient's email belongs to a broadcast. */
   readonly isBulk: boolean
   readonly scheduledAt: Millis | null
   readonly acceptedAt: Millis

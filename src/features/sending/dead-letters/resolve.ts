@@ -7,7 +7,7 @@ const sql = prepareStatements((db) => ({
 }))
 
 /**
- * Deletes the dead letter of a recipient, if it has one; the recipient's event has the reason. Call it in the
+ * Deletes the dead letter of a recipient, if there is one; the recipient's event records why. Call it in the
  * transaction that settles the recipient.
  */
 export function resolveDeadLetter(tx: Tx, recipientId: number): void {

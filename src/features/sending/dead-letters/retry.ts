@@ -28,7 +28,7 @@ const STATUS_BY_REASON: Readonly<Record<DeadLetterReason, Status>> = {
 /**
  * Puts the recipient of a dead letter back into the queue, due now and with the full time until expiry, and deletes the
  * letter. Throws a 404 for an unknown id, a 403 while the account is paused, and a 409 if the content is no longer
- * stored. A receiver that already has an `uncertain` message gets it twice.
+ * stored. If an `uncertain` message did reach its receiver, the retry delivers it a second time.
  */
 export function retryDeadLetter(app: App, actor: Actor, id: string): Promise<void> {
   return app.commit.write((tx) => {

@@ -46,8 +46,8 @@ const SENDER_CATEGORIES: ReadonlySet<BounceCategory> = new Set([
 export const isRetriedUntilExpiry = (category: BounceCategory): boolean => SENDER_CATEGORIES.has(category)
 
 /**
- * `hard`: the recipient cannot receive mail; only these count toward the pause of an account. Categories of the sender
- * or the message are `soft`, because they say nothing about the address.
+ * `hard`: the recipient cannot receive mail. Only such bounces count toward the pause of an account. Categories of the
+ * sender or the message are `soft`, because they say nothing about the address.
  */
 export const toBounceType = (category: BounceCategory): 'hard' | 'soft' =>
   isRecipientCategory(category) ? 'hard' : 'soft'

@@ -30,7 +30,8 @@ const sql = prepareStatements((db) => ({
 const SENDER_ID = 'tassis'
 
 /**
- * @param signingDomain the d= of the signature; it proves that the sender owns the list name, as RFC 2919 §3 requires
+ * @param signingDomain the d= of the signature, which proves that the sender owns the list name, as RFC 2919 §3
+ * requires
  */
 export function buildBulkHeaders(
   db: App['db'],

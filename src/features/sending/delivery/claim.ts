@@ -49,15 +49,16 @@ const sql = prepareStatements((db) => ({
 export const HELD_BROADCAST_STATES: ReadonlySet<number> = new Set(
   (['paused', 'cancelling', 'failing'] as const).map(stateCode),
 )
-/** How long such recipients are held; when the broadcast is resumed or withdraws them, the hold ends earlier. */
+/** How long such recipients are held. The hold ends earlier when the broadcast is resumed or withdraws them. */
 const BROADCAST_HOLD_MS = minutes(5)
 const HELD_BATCH_SIZE = 200
 /** Recipients settled in one commit when their lane is unroutable. */
 const UNROUTABLE_BATCH_SIZE = 200
 
 /**
- * Claims up to `limit` recipients that are due at `now`; with `dueSince`, only those first due at that time or before.
- * Recipients who were suppressed since acceptance are rejected instead, so fewer may be returned although more are due.
+ * Claims up to `limit` recipients that are due at `now`; with `dueSince`, only those that were first due at or before
+ * that time. Recipients who were suppressed since acceptance are rejected instead, so fewer may be returned although
+ * more are due.
  */
 export function claimLane(
   app: App,
@@ -79,7 +80,7 @@ export function claimLane(
 /**
  * Holds a waiting recipient whose account is blocked, or who was never attempted and belongs to a paused or ending
  * broadcast. Rejects a recipient who was suppressed since acceptance. False when the recipient may be claimed.
- * @param sendingBlocks why accounts may not send, for the accounts checked so far
+ * @param sendingBlocks cache: why each account checked so far may not send; undefined if it may
  */
 function holdOrReject(
   app: App,
@@ -161,7 +162,7 @@ export async function settleUnroutable(app: App, lane: string, unroutable: Unrou
     app.log.info({ email: findLogId(app.db, emailId), recipient: recipientId, lane, ...verdict }, verdict.kind)
 }
 
-/** Holds a batch of due recipients of a lane until its site's backoff ends, each with an event. */
+/** Holds a batch of due recipients of a lane until the backoff of the lane's site ends. Records an event for each. */
 export async function holdLane(
   app: App,
   lane: string,
@@ -187,8 +188,8 @@ export async function holdLane(
 }
 
 /**
- * Expires mail that is too old. The failures of its site count as attempts for all recipients that wait for the
- * site: if only their own counted, recipients at a dead site would outlive their expiry by days.
+ * Expires mail that is too old. The failures of a site count as attempts for all recipients that wait for the site. If
+ * only the attempts of a recipient counted, recipients at a dead site would outlive their expiry by days.
  */
 function expireHeld(
   app: App,
@@ -196,7 +197,8 @@ function expireHeld(
   lane: string,
   { now, reason, siteFailures }: { now: Millis; reason: string; siteFailures: number },
 ): void {
-  // A fast clock makes all mail look old, so the site must have been tried as often as the retry schedule would.
+  // A fast clock makes all mail look old. Therefore mail expires only when the site has failed as often as the retry
+  // schedule has attempts.
   if (!isRetryScheduleExhausted(siteFailures, app.config.retryExpiryHours)) return
   const dueSince = now - hours(app.config.retryExpiryHours)
   const verdict: Verdict = { kind: 'deferred', category: 'connection_failure', reason, reply: undefined, siteFailures }

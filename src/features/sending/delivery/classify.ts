@@ -37,7 +37,7 @@ const CATEGORY_BY_CODE: Readonly<Record<string, BounceCategory>> = {
   '5.4': 'protocol_error',
   '6.7': 'protocol_error',
   '7.10': 'tls_failure',
-  // RFC 7372 §3: DKIM, SPF, several of them; reverse DNS.
+  // RFC 7372 §3: 7.20 to 7.22 DKIM, 7.23 SPF, 7.26 several of these checks; 7.25 reverse DNS.
   '7.20': 'authentication',
   '7.21': 'authentication',
   '7.22': 'authentication',
@@ -64,7 +64,10 @@ const DECISIVE_CODES: ReadonlySet<string> = new Set(['2.2', '3.4', '4.300', '7.2
 /** `#5.1.1` within the text, as qmail and Cisco appliances write it. */
 const EMBEDDED_CODE = /#([45]\.\d{1,3}\.\d{1,3})(?!\d)/
 
-/** Subject and detail of the enhanced code, such as `1.1`: of the one at the start, else of one within the text. */
+/**
+ * Subject and detail of the enhanced code, such as `1.1`. Uses the code at the start of the reply, or else one within
+ * its text.
+ */
 export function findStatusDetail(reply: SmtpReply, words: string): string | undefined {
   const embedded = EMBEDDED_CODE.exec(words)?.[1]
   const code = reply.enhanced ?? (embedded?.startsWith(String(reply.code).charAt(0)) ? embedded : undefined)
@@ -88,7 +91,7 @@ function findCause(reply: SmtpReply, words: string): BounceCategory {
   const byWords = findCauseInWords(words)
   if (detail !== undefined && byCode !== undefined && DECISIVE_CODES.has(detail))
     return findLivingCause(words) === 'rate_limited' ? 'rate_limited' : byCode
-  // An explicit "does not exist" decides, whatever else the reply mentions.
+  // With such a code, an explicit "does not exist" decides, unless the words show that the address is live.
   if (byCode === 'invalid_recipient' && isClearlyUnknown(words)) return findLivingCause(words) ?? byCode
   // Exchange Online rejects addresses that are not in its directory with 4.1, although that code means that a host did
   // not answer.

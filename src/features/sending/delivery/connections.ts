@@ -9,11 +9,11 @@ import { type ConnectResult, connectSmtp } from '#protocols/smtp/connect.ts'
 import type { SmtpFailure } from '#protocols/smtp/failures.ts'
 import type { AttemptResult, AttemptSession, Route, WorkerSettings } from './protocol.ts'
 
-/** A session, and its details for the attempt's record. */
+/** A session, and its details for the record of the attempt. */
 export interface Connection {
   readonly client: SmtpClient
   readonly session: AttemptSession
-  /** It carried a message before, so the server may have closed it since then. */
+  /** Whether the session carried a message before; the server may have closed it since then. */
   readonly isReused: boolean
 }
 
@@ -106,8 +106,8 @@ export class Connections {
   }
 
   /**
-   * Dials the addresses of a route in order, from index `from` and without `skipped` hosts, until aborted. `next` is
-   * the index after the last dialled address.
+   * Dials the addresses of a route in order, until one accepts the connection or `signal` is aborted. Starts at index
+   * `from` and leaves out `skipped` hosts. `next` is the index after the last dialled address.
    */
   async open(
     route: Route,
@@ -134,7 +134,7 @@ export class Connections {
     return { ...last, next: targets.length }
   }
 
-  /** Keeps a session for the site's next message, or ends it when it reached its limit. */
+  /** Keeps a session for the site's next message, or ends the session if it cannot or must not carry more messages. */
   release(site: string, connection: Connection): void {
     const { client } = connection
     if (

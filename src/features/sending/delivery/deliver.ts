@@ -18,7 +18,7 @@ import type { AttemptResult, AttemptSession, DeliverJob, TrackingSettings } from
 export interface TransmitOptions {
   /** Resolves when the start of DATA is durable; rejects when nothing may be sent. */
   readonly beforeBody: () => Promise<void>
-  /** Aborted when the attempt takes too long: its session is closed, and no other is opened. */
+  /** Aborted when the attempt takes too long: the session of the attempt is closed, and no other is opened. */
   readonly signal: AbortSignal
 }
 
@@ -32,7 +32,7 @@ export interface SharedBody {
   text?: EncodedPart | undefined
   html?: EncodedPart
   attachments?: readonly Attachment[]
-  /** Set when no part of the body is specific to a recipient. */
+  /** Hash of the body; set when no part of the body is specific to a recipient. */
   bodyHash?: string
 }
 
@@ -78,7 +78,8 @@ export function* prepareMessage(
 }
 
 /**
- * The provided text, or one converted from the HTML. Its links are not tracked, because readers see the URLs of a text.
+ * The provided text, or one converted from the HTML. Links in a text are not tracked, because readers would see the
+ * tracking URLs.
  */
 function* encodeTextPart(job: DeliverJob, content: ContentReader): Generator<void, EncodedPart | undefined> {
   const text = readSource(job, content, 'text')
@@ -161,7 +162,7 @@ function applyTracking(
 }
 
 /**
- * How many hosts may reject one attempt with a 4xx before it ends. RFC 5321 §5.1 asks to try each host, but
+ * How many hosts may reject an attempt with a 4xx before the attempt ends. RFC 5321 §5.1 asks to try each host, but
  * greylisting, full mailboxes and throttling are the same at all hosts of a site, so trying more hosts would cost
  * sessions without effect.
  */
@@ -191,8 +192,8 @@ export async function transmit(
       next = opened.next
       if (opened.kind !== 'open') {
         if (rejection) return rejection
-        // We ended the attempt because the site was slow. It is not reported as unreachable, because that would cause a
-        // backoff for other mail.
+        // We ended the attempt because the site was slow. The site is not reported as unreachable, because that would
+        // cause a backoff for other mail.
         const ended = signal.aborted ? ({ kind: 'lost', phase: 'mail', failure: ATTEMPT_TIMEOUT } as const) : opened
         return { result: ended, session: undefined }
       }
@@ -206,7 +207,8 @@ export async function transmit(
       result = await sendOverConnection(connection, job, message, beforeBody)
     } finally {
       signal.removeEventListener('abort', close)
-      // A host of lower preference must not get the messages that follow (RFC 5321 §5.1).
+      // This host was tried only after another one had rejected the message. The session ends, because the messages
+      // that follow must go to the hosts in order of preference (RFC 5321 §5.1).
       if (rejection) void client.quit()
       else connections.release(route.site, connection)
     }
@@ -228,7 +230,7 @@ export async function transmit(
 const hasEndedSession = (result: TransactionResult): boolean =>
   result.kind === 'lost' || (result.kind === 'refused' && result.reply.code === 421)
 
-/** A 4xx before any octet of the message was sent: the next host may accept it. */
+/** Whether a 4xx came before any octet of the message was sent: then the next host may accept the message. */
 const isTemporaryRejection = (result: TransactionResult): boolean =>
   result.kind === 'refused' && result.phase !== 'body' && result.reply.code < 500
 

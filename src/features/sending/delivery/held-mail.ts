@@ -75,8 +75,8 @@ export function startHeldMailReleaser(app: App): DueLoop {
 }
 
 /**
- * Releases one batch. The account is done after a full scan that released nothing and saw no change of blocks, because
- * mail may have been held behind the position of any other scan.
+ * Releases one batch. The account is done after a full scan that released nothing and during which no account was
+ * blocked or unblocked: after any other scan, there may be held mail behind the position that the scan had reached.
  */
 async function releaseHeldBatch(
   app: App,
@@ -86,7 +86,7 @@ async function releaseHeldBatch(
 ): Promise<void> {
   const scan = scans.get(accountId) ?? { place: undefined, released: 0, changes: changes() }
   const next = await app.commit.writeFromReserve((tx): ReleaseScan | undefined => {
-    // Blocked again since then: recipients already released are held again when they are claimed.
+    // The account is blocked again: recipients already released are held again when they are claimed.
     if (findSendingBlock(tx.db, accountId) !== undefined) return undefined
     const now = app.clock.now()
     const { released, lanes, place } = releaseBatch(tx, accountId, scan.place, { now, limit: BATCH_SIZE })

@@ -18,15 +18,15 @@ export interface InFlightAttempt extends AttemptState {
   readonly lane: string
   readonly destination: Destination
   readonly worker: number
-  /** Undefined until it has memory and its message is rendered. */
+  /** Undefined until the attempt has memory and its message is rendered. */
   sentToWorkerAt: Millis | undefined
-  /** How long it may take from the start of its message while others wait for its slot or memory. */
+  /** How long the attempt may take from the start of its message while others wait for its slot or memory. */
   maxWantedBodyMs: Millis
-  /** Resolves when its outcome is stored or given up; nothing is written for it after that. */
+  /** Resolves when the outcome of the attempt is stored or given up; nothing is written for the attempt after that. */
   settling: Promise<void> | undefined
   /**
-   * The recipient was suppressed before its message began: the recipient is due again immediately, and the next claim
-   * rejects it.
+   * Set when the recipient was suppressed before its message began: the recipient is due again immediately, and the
+   * next claim rejects it.
    */
   isSuppressed?: true
 }
@@ -53,8 +53,8 @@ export class InFlightAttempts {
   readonly #attempts = new Map<number, InFlightAttempt>()
   readonly #retries: StorageRetries
   /**
-   * The shutdown grace has ended: an outcome that the database refuses once more is left to the recovery of the next
-   * start.
+   * Whether the shutdown grace has ended: from then on, an outcome that the database refuses once more is left to the
+   * recovery of the next start.
    */
   #hasGivenUp = false
   #onSettled: () => void = () => undefined
@@ -92,7 +92,7 @@ export class InFlightAttempts {
 
   /**
    * Stores the start after the server's 354, then allows the message. Refuses when the recipient was suppressed while
-   * it waited for a connection or for the server.
+   * the attempt waited for a connection or for the server.
    */
   async begin(attempt: InFlightAttempt): Promise<void> {
     const { onBegun, stopping } = this.#options

@@ -58,7 +58,7 @@ export interface PreparedJob {
   readonly privateKeyPem: string
   /** Size of bodies and attachments, for the memory budget. */
   readonly sizeBytes: number
-  /** Whether other recipients of the email share its body, which is then in memory once. */
+  /** Whether other recipients of the email share its body; a shared body is in memory only once. */
   readonly isBodyShared: boolean
 }
 
@@ -148,7 +148,8 @@ export class JobBuilder {
       to: listMailboxes('to'),
       cc: listMailboxes('cc'),
       subject: email.subject,
-      // The intended send time, even when sent later: the same for every recipient and attempt.
+      // The intended send time, even when the message is sent later, so that it is the same for every recipient and
+      // attempt.
       dateMs: email.scheduledAt ?? email.createdAt,
       messageId: messageIdOf(email.uuid, email.from),
       headers: mergeHeaders(extra.headers ?? {}, [...listHeaders, ...broadcastHeaders]),

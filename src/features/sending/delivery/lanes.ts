@@ -1,5 +1,5 @@
 /**
- * @module The lanes with due mail: schedules the next turn of each, one turn at a time per lane. Never claims; the
+ * @module Keeps the lanes with due mail and schedules their turns, one turn at a time per lane. Never claims; the
  * scheduler defines what a turn does.
  */
 import type { Clock, Millis, Timer } from '#platform/clock.ts'
@@ -7,10 +7,10 @@ import { wakeAt } from '#platform/queue/due-loop.ts'
 
 export interface Lane {
   readonly name: string
-  /** When its first mail is due; undefined when it has none. */
+  /** When the lane's first mail is due; undefined when it has none. */
   firstDue: Millis | undefined
   isPumping: boolean
-  /** Mail became due or a slot became free during its turn. */
+  /** Whether mail became due or a slot became free during the lane's turn. */
   shouldPumpAgain: boolean
   timer: Timer | undefined
 }

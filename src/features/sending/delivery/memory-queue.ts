@@ -9,7 +9,9 @@ import { Counts } from '#platform/queue/counts.ts'
 import { FairQueue, type Owner } from '#platform/queue/fair-queue.ts'
 import type { PreparedJob } from './job.ts'
 
-/** Covers the composed message, its parts, and the data on its way to the socket. */
+/**
+ * A message uses this many times its size: for the composed message, its parts, and the data on its way to the socket.
+ */
 const MEMORY_FACTOR = 2
 const SMALL_MESSAGE_BYTES = 64 * 1024
 /**
@@ -17,12 +19,12 @@ const SMALL_MESSAGE_BYTES = 64 * 1024
  * messages slowly.
  */
 const DELIVERY_FRACTION = 1 / 2
-/** Fraction of the memory budget; an account that holds this much starts no further message. */
+/** Fraction of the memory budget. An account that holds this much starts no further message. */
 const ACCOUNT_FRACTION = 1 / 8
 
 export interface MemoryQueueOptions<T> {
   readonly memory: MemoryBudget
-  /** The account that memory is counted for: sub-accounts share that of their parent. */
+  /** The account that memory is counted for: sub-accounts share the memory of their parent. */
   readonly tenantOf: (accountId: number) => number
   readonly start: (owner: T, prepared: PreparedJob) => void
   /** Whether the owner's mail yields to other mail. */
@@ -72,7 +74,7 @@ export class MemoryQueue<T> {
     const tenant = this.#options.tenantOf(prepared.job.accountId)
     const waiting = { owner, prepared, tenant, body: this.#nameBody(owner, prepared) }
     const held = this.#bodies.get(waiting.body)
-    // Not while other accounts wait for the memory of the body: each further recipient would hold it longer.
+    // Joins a body in memory, unless other accounts wait for that memory: each further recipient would hold it longer.
     if (held && !this.#isBlockingOthers(tenant)) {
       this.#start(waiting, held)
       return
@@ -104,7 +106,7 @@ export class MemoryQueue<T> {
     return body !== undefined && this.#waiting.sizeOf(body.tenant) + this.#waitingBulk.sizeOf(body.tenant) > 0
   }
 
-  /** Releases the memory of a started job. `startWaiting` starts waiting jobs. */
+  /** Releases the memory of a started job, but starts no waiting job; call `startWaiting` for that. */
   release(owner: T): void {
     const body = this.#bodyOf.get(owner)
     this.#bodyOf.delete(owner)
@@ -167,8 +169,8 @@ export class MemoryQueue<T> {
   }
 
   /**
-   * Reserves memory for a body. A single large body always gets it; otherwise a message above the budget would never
-   * be sent.
+   * Reserves memory for a body. While no other body is in memory, a body is accepted even without a reservation;
+   * otherwise a message above the budget would never be sent.
    */
   #reserve({ body: name, tenant, prepared: { sizeBytes } }: WaitingJob<T>): HeldBody | undefined {
     const { memory } = this.#options

@@ -30,9 +30,9 @@ import { holdWithoutContent } from './without-content.ts'
 export interface AttemptState {
   readonly recipientId: number
   readonly emailId: number
-  /** 1 is the first. */
+  /** Number of the attempt, from 1. */
   readonly attempt: number
-  /** When the start of DATA was stored, if it was. */
+  /** When the start of DATA was stored; undefined if it was not. */
   startedAt: Millis | undefined
 }
 
@@ -44,7 +44,7 @@ export type Verdict =
       readonly bounceType: 'hard' | 'soft'
       readonly category: BounceCategory
       readonly reply: string
-      /** The address does not exist or accepts no mail, so it is added to the suppression list. */
+      /** Whether the address does not exist or accepts no mail; such an address is added to the suppression list. */
       readonly isAddressDead: boolean
     }
   /** `reply`: the reply of the remote server, if there was one. */
@@ -53,14 +53,14 @@ export type Verdict =
       readonly category: BounceCategory
       readonly reason: string
       readonly reply: string | undefined
-      /** Consecutive failures of the site. They count as attempts for all recipients that wait for it. */
+      /** Consecutive failures of the site. They count as attempts for all recipients that wait for the site. */
       readonly siteFailures?: number
     }
   | { readonly kind: 'uncertain'; readonly reason: string }
   | { readonly kind: 'failed'; readonly reason: string }
-  /** Waits, without counting an attempt, until its content is available again. */
+  /** The recipient waits, without counting an attempt, until the content of its email is available again. */
   | { readonly kind: 'content_missing' }
-  /** Never began: returns to the queue without counting an attempt. */
+  /** The attempt never began: the recipient returns to the queue without counting an attempt. */
   | { readonly kind: 'released' }
 
 const sql = prepareStatements((db) => ({
@@ -216,7 +216,10 @@ export function writeOutcome(
   }
 }
 
-/** Adds the address of a recipient to its account's suppression list. Sandbox mail says nothing about an address. */
+/**
+ * Adds the address of a recipient to its account's suppression list. Ignores sandbox mail, which says nothing about an
+ * address.
+ */
 export function suppressRecipient(
   app: App,
   tx: Tx,
@@ -227,7 +230,7 @@ export function suppressRecipient(
   suppressAfterOutcome(app, tx, { ...recipient, id: emailId }, { address: recipient.address, reason: HARD_BOUNCE })
 }
 
-/** Ends retries with a soft bounce, because no server rejected the mail permanently, and with a dead letter. */
+/** Ends retries with a dead letter and a soft bounce: soft, because no server rejected the mail permanently. */
 function expireRecipient(
   tx: Tx,
   at: { recipientId: number; emailId: number; now: Millis },

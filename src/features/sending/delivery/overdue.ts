@@ -13,7 +13,8 @@ import { CONTENT_HOLD_MS } from './without-content.ts'
 const BATCH_SIZE = 500
 
 /**
- * Makes recipients due that wait longer than allowed. Reads the whole queue, but writes only those.
+ * Finds recipients that wait longer than allowed and makes them due. Reads the whole queue, but writes only these
+ * recipients.
  * @param signal once aborted, no further batch begins
  */
 export async function releaseOverdueMail(app: App, signal: AbortSignal): Promise<void> {
@@ -21,7 +22,7 @@ export async function releaseOverdueMail(app: App, signal: AbortSignal): Promise
   let place: QueuePosition | undefined = { lane: '', nextAt: 0, id: 0 }
   while (place && !signal.aborted) {
     const now = app.clock.now()
-    // Mail due within this time cannot exceed the retry schedule.
+    // Mail that is due within this time never waits longer than allowed, so it is not read.
     const batch = readDistant(app.db, { limitAt: now + MAX_SITE_BACKOFF_MS, place, limit: BATCH_SIZE })
     const overdue = batch.late.filter((recipient) => isBeyondMaxWait(recipient, now))
     if (overdue.length > 0) {

@@ -1,7 +1,7 @@
 /**
- * @module Decides whether a rejection means that the address itself accepts no mail, so that it is suppressed. Stricter
- * than the bounce category: an address suppressed by mistake gets no mail at all, while a missed one costs only another
- * bounce. Pure.
+ * @module Decides whether a rejection means that the address itself accepts no mail, so that the address is suppressed.
+ * Stricter than the bounce category: an address suppressed by mistake gets no mail at all, while a dead address that
+ * is missed costs only another bounce. Pure.
  */
 import type { SmtpReply } from '#protocols/smtp/replies.ts'
 import { classifyReply, findStatusDetail } from './classify.ts'
@@ -31,8 +31,8 @@ const ANY_LETTER = /\p{L}/u
 const TEMPORARY_CODE = /^5\d\d[ -]4\.\d/
 
 /**
- * @param phase the rejected command; after RCPT the rejection also applies to this recipient, because each transaction
- * has only one
+ * @param phase the rejected command. A rejection after RCPT also concerns the recipient, because each transaction has
+ * only one.
  */
 export function isPermanentlyInvalid(reply: SmtpReply, phase: 'mail' | 'rcpt' | 'data' | 'body'): boolean {
   if (reply.code < 500 || phase === 'mail' || TEMPORARY_CODE.test(reply.text)) return false
@@ -49,11 +49,11 @@ export function isPermanentlyInvalid(reply: SmtpReply, phase: 'mail' | 'rcpt' | 
   if (isAddressCode && isClearlyUnknown(words)) return true
   if (hasOtherCause(words)) return false
   const isConfirmedByWords = isUnknownMailbox(words) || isDisabledMailbox(words)
-  // The code is not trusted when its explanation is in an unknown language: servers also return 5.1.1 for full
-  // mailboxes and blocked senders.
+  // Servers also return 5.1.1 for full mailboxes and blocked senders, so the code is not trusted when its explanation
+  // is in an unknown language.
   if (isAddressCode) return isConfirmedByWords || !isUnreadable(words)
-  // With another code (5.1.0 and 5.1.8 are often about the sender) or none, the words must confirm that the address is
-  // invalid.
+  // Without such a code, the words must confirm that the address is invalid; 5.1.0 and 5.1.8 are often about the
+  // sender.
   if (NON_MAILBOX_REPLY.test(String(reply.code))) return false
   return isConfirmedByWords || (detail === DISABLED_CODE && !ANY_LETTER.test(words))
 }

@@ -79,8 +79,8 @@ export type ToWorker =
   | { readonly type: 'settings'; readonly settings: WorkerSettings }
   | { readonly type: 'key'; readonly domainId: number; readonly privateKeyPem: string }
   /**
-   * Accounts (`owner`) take turns at a site. Bulk mail comes after all other mail, and leaves it some connections of
-   * the site.
+   * Accounts (`owner`) take turns at a site. Bulk mail comes after all other mail, and leaves some connections of the
+   * site free for other mail.
    */
   | { readonly type: 'start'; readonly job: DeliverJob; readonly owner: number; readonly isBulk: boolean }
   /**
@@ -88,7 +88,10 @@ export type ToWorker =
    * sent.
    */
   | { readonly type: 'go'; readonly recipientId: number; readonly ok: boolean }
-  /** Ends attempts that take too long: waiting ones return to the queue, sessions are closed in any phase. */
+  /**
+   * Ends attempts that take too long: those that wait for a connection return to the queue; the sessions of the others
+   * are closed in any phase.
+   */
   | { readonly type: 'cut'; readonly recipientIds: readonly number[] }
   /** Gives up everything that has not begun; begun transactions continue. */
   | { readonly type: 'drain' }
@@ -102,7 +105,7 @@ export type AttemptResult =
       readonly phase: string
       readonly failure: SmtpFailure
       readonly reply?: SmtpReply
-      /** The session failed because TLS was required. */
+      /** Whether the session failed because TLS was required. */
       readonly tlsDemanded: boolean
     }
   /** A body or attachment is missing in the content store. */

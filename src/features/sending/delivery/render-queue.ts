@@ -6,7 +6,7 @@
 import { FairQueue, type Owner } from '#platform/queue/fair-queue.ts'
 
 /**
- * Maximum number of bodies, of a MiB or two each, in total and per account. The limit per account leaves capacity to
+ * Maximum number of bodies, in total and per account; a body has a MiB or two. The limit per account leaves capacity to
  * others while one account renders slowly or waits for memory.
  */
 const MAX_CONCURRENT_BODIES = 32

@@ -23,7 +23,7 @@ export const MAX_REPLY_LENGTH = 2000
 const RELAY_NOTE = /\(in reply to [^()]{0,80}\)/gi
 /** In a URL, the host and fragment explain a reply (a block list, a code); the path belongs to a help page. */
 const URL_PATTERN = /https?:\/\/([^\s/:<>"'?#]{1,253})[^\s<>"'#]*(#[^\s<>"']*)?/gi
-/** An address in a reply: its words do not name the cause (`<spam@example.com>: User unknown`). */
+/** An address in a reply. Words within an address do not name the cause (`<spam@example.com>: User unknown`). */
 const ADDRESS =
   /<[^<>]{0,320}>|(?<![^\s<>()[\]"':;,=])[^\s<>()[\]"':;,=]{1,254}@(?:[^\s<>()[\]"':;,=.]|\.(?!\.)){1,254}/g
 
@@ -38,7 +38,10 @@ export const normaliseReply = (text: string): string =>
     .replace(ADDRESS, ' ')
     .replace(/\s+/g, ' ')
 
-/** Words about the sender's address. Servers that verify the sender reject it in similar words as a recipient. */
+/**
+ * Words about the sender's address. A server that verifies the sender rejects it in words similar to those for a
+ * recipient.
+ */
 const SENDER_WORDS = buildMatcher([
   'senders?\\b|from[- ]address|return.?path|mail from|envelope|call(?:back|out) to|verification failed for|in your domain',
   'reply-to\\b|reply (?:to )?address|originat(?:or|ing)|headers?\\b|message-?id',
@@ -47,8 +50,8 @@ const SENDER_WORDS = buildMatcher([
 ])
 
 /**
- * Words of servers that could not check the mailbox, or that do not know its domain: both may change, whatever else the
- * reply says.
+ * Words of servers that could not check the mailbox, or that do not know its domain. Either state may change, whatever
+ * else the reply says.
  */
 const INCONCLUSIVE_WORDS = buildMatcher([
   'temporar|greylist|timed?[- ]?out|in progress|maintenance|connection (?:refused|reset|failed|lost)|(?<!not )retry|deferred',
@@ -135,13 +138,13 @@ export const isUnknownMailbox = (words: string): boolean =>
 export const isClearlyUnknown = (words: string): boolean => matchesAny(UNKNOWN_RULES, words)
 
 /**
- * Disabled or deleted.
+ * Whether the mailbox is disabled or deleted.
  * @param words the result of `normaliseReply`
  */
 export const isDisabledMailbox = (words: string): boolean => matchesAny(DISABLED_RULES, words)
 
 /**
- * Locked, archived or moved: it accepts no mail now, but may later.
+ * Whether the mailbox is locked, archived or moved: it accepts no mail now, but may later.
  * @param words the result of `normaliseReply`
  */
 export const isLockedMailbox = (words: string): boolean => matchesAny(LOCKED_RULES, words)

@@ -6,7 +6,7 @@ import type { Millis } from '#platform/clock.ts'
 import { hours, minutes } from '#platform/units.ts'
 
 /**
- * Delay after attempt 1, 2, …; the last one repeats. RFC 5321 §4.5.4.1 recommends at least 30 minutes in general, but
+ * Delay after attempt 1, 2, …; the last delay repeats. RFC 5321 §4.5.4.1 recommends at least 30 minutes in general, but
  * also variable strategies with shorter delays at first.
  */
 const RETRY_DELAYS_MS = [
@@ -47,8 +47,8 @@ export function isRetryScheduleExhausted(attempts: number, expiryHours: number):
 
 /**
  * Whether a deferral at `now` is final: the email is past its expiry, and was attempted as often as the schedule allows
- * in that time. So neither a fast clock nor a long downtime ends it after a few attempts.
- * @param attempts of the email, or the consecutive failures of its site when those are more
+ * in that time. Because both are required, neither a fast clock nor a long downtime ends an email after a few attempts.
+ * @param attempts number of attempts of the email, or of consecutive failures of its site if these are more
  */
 export const isExpired = (firstDueAt: Millis, now: Millis, attempts: number, expiryHours: number): boolean =>
   now - firstDueAt >= hours(expiryHours) && isRetryScheduleExhausted(attempts, expiryHours)

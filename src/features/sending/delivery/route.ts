@@ -20,10 +20,10 @@ export type RouteResult =
   | { readonly kind: 'route'; readonly route: Route }
   /** Permanent: every recipient of the lane bounces. `text` is shown as the reply and starts with the status codes. */
   | { readonly kind: 'undeliverable'; readonly category: BounceCategory; readonly text: string }
-  /** Tried again later. */
+  /** The mail is tried again later. */
   | { readonly kind: 'temporary'; readonly category: BounceCategory; readonly text: string }
 
-/** Address of the capture server; known once it listens. */
+/** Address of the capture server; known once the server listens. */
 export interface CaptureAddress {
   readonly host: string
   readonly port: number
@@ -37,7 +37,9 @@ export async function routeLane(app: App, lane: string, capture: CaptureAddress)
   return resolveDirectRoute(app, domain)
 }
 
-/** A name that no mail host can have (RFC 6761 §6.4), so that no other site shares its sessions. */
+/**
+ * A name that no mail host can have (RFC 6761 §6.4), so that no other site shares the sessions of the capture server.
+ */
 const buildCaptureRoute = ({ host, port }: CaptureAddress): Route => ({
   site: 'capture.invalid',
   hosts: [{ host: 'capture.invalid', addresses: [host] }],

@@ -36,7 +36,7 @@ import { type Site, Sites, toDestination } from './sites.ts'
 import { releaseWithoutContent } from './without-content.ts'
 import { createWorkerPool, type WorkerPool } from './worker-pool.ts'
 
-/** Why a lane waits whose mail is not due yet. */
+/** The reason of a lane whose mail is not due yet. */
 export const NOT_DUE_REASON = 'waits for its time'
 
 /** Why a lane's due mail waits, in words; for `tassis queue`. */
@@ -47,7 +47,7 @@ export interface LaneState {
   readonly reason: string
 }
 
-/** Longest hold that emits no event. */
+/** A lane is held without an event if the backoff of its site lasts at most this long. */
 const MAX_SILENT_HOLD_MS = minutes(1)
 /**
  * How long an attempt may take while others wait for its slot or memory: the first limit applies until the message
@@ -302,7 +302,7 @@ export class DeliveryScheduler {
   }
 
   /**
-   * Waits for a short backoff of the site. For a longer one, holds due recipients, each with an event. False when
+   * Waits for a short backoff of the site. For a longer backoff, holds due recipients, each with an event. False when
    * nothing is left to do now.
    */
   async #waitForBackoff(lane: Lane, name: string, site: Site): Promise<boolean> {
@@ -359,7 +359,7 @@ export class DeliveryScheduler {
     void this.#attempts.settle(attempt, { kind: 'content_missing' }, undefined)
   }
 
-  /** Returns a recipient to the queue without counting an attempt, because a later one may succeed. */
+  /** Returns a recipient to the queue without counting an attempt, because a later attempt may succeed. */
   #postpone(attempt: InFlightAttempt, error: unknown): void {
     this.#app.log.warn(
       { err: error, email: findLogId(this.#app.db, attempt.emailId), recipient: attempt.recipientId },
@@ -399,7 +399,7 @@ export class DeliveryScheduler {
     void this.#attempts.settle(attempt, verdict, session)
   }
 
-  /** One line for an attempt that our own error ended before the message began. */
+  /** Logs an attempt that our own error ended before the message began. */
   #logOwnFailure(
     attempt: InFlightAttempt,
     { kind, detail }: Extract<AttemptResult, { kind: 'postponed' | 'broken' }>,
@@ -409,7 +409,7 @@ export class DeliveryScheduler {
     else this.#app.log.error(fields, 'message not composed')
   }
 
-  /** One line per attempt: routine outcomes at debug level, all others above it. */
+  /** Logs one line per attempt: routine outcomes at debug level, all others above it. */
   #logAttempt(attempt: InFlightAttempt, verdict: Verdict, session: AttemptSession | undefined): void {
     const isRoutine = verdict.kind === 'sent' || verdict.kind === 'released'
     if (isRoutine && !this.#app.log.isLevelEnabled('debug')) return
@@ -476,9 +476,10 @@ export class DeliveryScheduler {
   }
 
   /**
-   * Tells the Workers to end slow attempts. If other mail of an account waits for a slot or memory, ends the account's
-   * attempts whose message has not begun. Whether the message has begun or not, ends attempts whose memory other
-   * accounts wait for, and as many attempts, oldest first, as their account has slots in excess.
+   * Tells the Workers to end slow attempts of three kinds:
+   * - attempts whose message has not begun, if other mail of their account waits for a slot or memory;
+   * - attempts whose memory other accounts wait for, even if the message has begun;
+   * - as many attempts of an account, oldest first, as it has slots in excess, even if the message has begun.
    */
   #cutSlowAttempts(): void {
     const now = this.#app.clock.now()

@@ -50,13 +50,13 @@ export interface SitesOptions {
 /** Messages claimed per connection of a site: the next is composed while the previous one is being sent. */
 const CLAIMED_PER_CONNECTION = 2
 /**
- * Messages claimed for a site before its first session; each session adds as many. A silent site must not hold all
- * slots.
+ * Messages claimed for a site before its first session; each session raises this number by as many. A silent site must
+ * not hold all slots.
  */
 const CLAIMED_BEFORE_SESSION = 2
 /**
- * Fraction of all slots for messages to one address, because thousands of names may lead to the same silent server. Not
- * smaller, because large providers have a name for each customer at few addresses.
+ * Fraction of all slots that messages to one address may take: thousands of names may lead to the same silent server.
+ * The fraction is not smaller, because large providers have a name for each customer at few addresses.
  */
 const MAX_ADDRESS_FRACTION = 0.25
 /** How long after the end of its last backoff a site is remembered, so that the next backoff is longer. */
@@ -67,8 +67,8 @@ const SCARCE_FRACTION = 0.25
 const GLOBAL_RULES: SlotRules = { contestedFraction: 0.25, bulkFraction: 0.5, leavesFree: true }
 const ADDRESS_RULES: SlotRules = { contestedFraction: 1, bulkFraction: 0.8, leavesFree: true }
 /**
- * These rules leave no slots free, because a site is equally fast for all accounts: slots that one account holds are
- * freed again soon.
+ * At a site no slots are left free for other accounts: a site is equally fast for all accounts, so the slots that one
+ * account holds are freed again soon.
  */
 const SITE_RULES: SlotRules = { contestedFraction: 1, bulkFraction: 0.8, leavesFree: false }
 
@@ -133,7 +133,7 @@ export class Sites {
     return this.#all.waiting.wantsSlots(owner)
   }
 
-  /** How many slots an account has in excess while slots are scarce; it took them when more were free. */
+  /** How many slots an account has in excess while slots are scarce; it acquired them when more were free. */
   countExcess(owner: number): number {
     return this.#areSlotsScarce ? Math.max(0, -this.#freeOfAll(owner, false)) : 0
   }
@@ -175,12 +175,12 @@ export class Sites {
     for (const slots of [this.getSite(siteName).slots, this.#getAddress(network), this.#all]) slots.acquire(lane, count)
   }
 
-  /** The caller then offers them to waiting lanes with `offerSlots`. */
+  /** Releases slots. The caller then offers the free slots to waiting lanes with `offerSlots`. */
   releaseSlots(destination: Destination, count: number, lane: string): void {
     this.acquireSlots(destination, -count, lane)
   }
 
-  /** Queues a lane for a slot of a site, or for the end of its backoff. */
+  /** Queues a lane for a slot of a site, or for the end of the site's backoff. */
   waitForSite(site: Site, lane: string): void {
     this.#crowdedSites.add(site)
     this.#wait(site.slots.waiting, lane)
@@ -193,7 +193,7 @@ export class Sites {
     this.#wait(slots.waiting, lane)
   }
 
-  /** Queues a lane for any slot at all. */
+  /** Queues a lane for a slot of the total. */
   waitForSlot(lane: string): void {
     this.#wait(this.#all.waiting, lane)
   }
@@ -237,8 +237,9 @@ export class Sites {
   }
 
   /**
-   * Offers free slots to the waiting accounts in turn, and to bulk lanes when no other lane can use them. One lane at a
-   * time: it claims as much as it may, and the next one is offered slots when its turn has ended, even if it used none.
+   * Offers free slots to the waiting accounts in turn, and to bulk lanes when no other lane can use them. Wakes one
+   * lane of a queue at a time: this lane claims as much as it may. When its turn has ended, even if it used no slot,
+   * the next lane of the queue is woken.
    */
   offerSlots(): void {
     if (this.#freeSlots <= 0) return
@@ -264,8 +265,8 @@ export class Sites {
   }
 
   /**
-   * Remaining backoff of the site; 0 when there is none. A longer one than any backoff was stored under a fast clock,
-   * and counts as ended.
+   * Remaining backoff of the site; 0 when there is none. A remainder longer than any backoff was computed under a fast
+   * clock, and counts as ended.
    */
   backoffLeftMs(site: Site): Millis {
     const leftMs = site.backoffUntil - this.#options.clock.now()
@@ -279,8 +280,8 @@ export class Sites {
   }
 
   /**
-   * Backs off from a site that is unreachable or rejected the connection; each backoff is longer than the one before.
-   * Failures during a backoff do not begin another one.
+   * Backs off from a site that is unreachable or rejected the connection; each backoff is longer than the one before,
+   * up to a maximum. Failures during a backoff do not begin another one.
    */
   backOff(site: Site, reason: string): void {
     if (this.backoffLeftMs(site) > 0) return
@@ -288,7 +289,8 @@ export class Sites {
     site.sessions = 0
     site.backoffUntil = this.#options.clock.now() + computeSiteBackoffMs(site.failures)
     site.backoffReason = reason
-    // Lanes that wait for a slot must now wait for the end of the backoff: perhaps no attempt is left to free a slot.
+    // Wakes the lanes that wait for a slot, so that they wait for the end of the backoff instead: perhaps no attempt is
+    // left that would free a slot.
     for (const lane of site.slots.waiting.all()) this.#options.wake(lane)
   }
 

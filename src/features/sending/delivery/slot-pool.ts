@@ -15,8 +15,8 @@ export interface SlotRules {
   /** Maximum fraction for all bulk lanes together. */
   readonly bulkFraction: number
   /**
-   * Whether an account must leave slots free, as `computeMaxHeld` says. Slots whose messages have begun cannot be
-   * taken back, so the slots for a new account must be free before it arrives.
+   * Whether an account must leave slots free, as `computeMaxHeld` says. Slots whose messages have begun cannot be taken
+   * back, so slots for a new account must be free before it arrives.
    */
   readonly leavesFree: boolean
 }
@@ -48,7 +48,7 @@ export class SlotPool {
   /**
    * How many more of the `max` slots here an account may take for bulk or ordinary lanes. Negative when it holds more
    * than it may.
-   * @param canUse whether an account could use a slot here: bulk lanes yield only to those that could
+   * @param canUse whether an account could use a slot here: bulk lanes yield only to accounts that could
    */
   freeFor(owner: number, isBulk: boolean, max: number, canUse: (owner: number) => boolean = () => true): number {
     const { contestedFraction, leavesFree } = this.#rules
@@ -82,9 +82,10 @@ export class SlotPool {
 
 /**
  * How many slots an account may hold. `available` are those that no other account holds, of `max` in total. The result
- * is twice the square of the slots that remain free, divided by `max`: half of all when the account is alone, less than
- * a third for each of two. If one account after another takes its maximum and keeps it, ten leave 29 of 500 free and
- * twenty leave 11; with half of the rest for each, none would be left after ten.
+ * is twice the square of the slots that remain free, divided by `max`. So an account that is alone may hold half of all
+ * slots, and each of two accounts less than a third. If one account after another takes its maximum and keeps it, ten
+ * leave 29 of 500 slots free and twenty leave 11; if each took half of the free slots instead, ten accounts would leave
+ * none.
  */
 function computeMaxHeld(available: number, max: number): number {
   const p = available + max / 4

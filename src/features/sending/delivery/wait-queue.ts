@@ -1,6 +1,6 @@
 /**
- * @module Queues lanes that wait for a slot. Owners (accounts) take turns, so that one with many lanes holds up nobody
- * else; bulk lanes come after all others. Never counts slots and never wakes a lane.
+ * @module Queues lanes that wait for a slot. Owners (accounts) take turns, so that an owner with many lanes does not
+ * hold up the others; bulk lanes come after all others. Never counts slots and never wakes a lane.
  */
 import { isBulkLane } from '#features/sending/queue/lanes.ts'
 import { Counts } from '#platform/queue/counts.ts'
@@ -26,7 +26,10 @@ export class WaitQueue {
     return this.#ordinary.hasOwner(hasFree)
   }
 
-  /** Number of owners that want slots for lanes of that kind: this one, and others with a waiting or woken lane. */
+  /**
+   * Number of owners that want slots for bulk or for ordinary lanes: this owner, and others with a waiting or woken
+   * lane of that kind.
+   */
   countSharers(owner: number, isBulk: boolean): number {
     return this.#of(isBulk).countSharers(owner)
   }
@@ -55,8 +58,8 @@ export class WaitQueue {
   }
 
   /**
-   * Removes and returns the first lane of the next owner that has free slots; a bulk lane only when no other can be
-   * served.
+   * Removes and returns the first lane of the next owner that has free slots. Returns a bulk lane only when no ordinary
+   * lane can be served.
    */
   shift(hasFree: (owner: number, isBulk: boolean) => boolean): string | undefined {
     return this.#ordinary.shift((owner) => hasFree(owner, false)) ?? this.#bulk.shift((owner) => hasFree(owner, true))

@@ -13,14 +13,14 @@ import { hours } from '#platform/units.ts'
 
 /** How often to check whether the content is back. */
 export const CONTENT_HOLD_MS = hours(1)
-/** Open recipients read at once, and released in one transaction. */
+/** Open recipients read at once; those to release are released in one transaction. */
 const BATCH_SIZE = 500
 
 /** Whether mail may be waiting for its content; the queue is scanned only then. */
 const META_KEY = 'held_without_content'
 const NONE = '0'
 const SOME = '1'
-/** A release is running: only recipients that it has not reached yet may still wait. */
+/** A release is running: only recipients that the release has not reached yet may still wait. */
 const RELEASING = '2'
 
 /** Holds a recipient whose content is missing. Returns the end of the hold; undefined when it was not held. */
@@ -42,7 +42,7 @@ export function holdWithoutContent(
 export async function releaseWithoutContent(app: App): Promise<number> {
   if ((getMeta(app.db, META_KEY) ?? NONE) === NONE) return 0
   await app.commit.writeFromReserve((tx) => setMeta(tx.db, META_KEY, RELEASING))
-  // Mail that is held again during this release is due after that time, so it is not released twice.
+  // Mail that is held again during this release is due later than this, so it is not released twice.
   const lastAt = app.clock.now() + CONTENT_HOLD_MS
   let released = 0
   let place: QueuePosition | undefined = { lane: '', nextAt: 0, id: 0 }

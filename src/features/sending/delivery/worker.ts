@@ -147,8 +147,8 @@ class DeliveryWorker {
         signal: attempt.signal,
       })
       this.#end(job, result, session)
-      // After a site rejection or a failure to dial, the messages that wait for the site return to the queue without
-      // counting an attempt.
+      // After a site rejection or a failure to dial, the messages that wait for the same site return to the queue
+      // without counting an attempt.
       if (result.kind === 'postponed' || findSiteRejection(result) !== undefined)
         for (const { job: behind } of takeWaiting(site)) this.#end(behind, { kind: 'dropped' })
     } catch (error) {
@@ -210,7 +210,7 @@ const takeWaiting = (
   isMatch = (_: ComposedMessage) => true,
 ): ComposedMessage[] => [...waiting.remove(isMatch), ...waitingBulk.remove(isMatch)]
 
-/** The first message is `settings`, and it comes only once. */
+/** Handles the messages to this Worker. The first one is `settings`; it comes only once and creates the Worker. */
 function listen(): void {
   let worker: DeliveryWorker | undefined
   self.onmessage = ({ data }: MessageEvent<string>) => {

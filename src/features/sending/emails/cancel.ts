@@ -39,7 +39,7 @@ export async function cancelEmail(app: App, actor: Actor, id: string): Promise<S
   return readSendResponse(app, emailId)
 }
 
-/** As `cancelEmail`, inside the caller's transaction. Returns false if the email is not scheduled. */
+/** Like `cancelEmail`, inside the caller's transaction. Returns false if the email is not scheduled. */
 export function cancelInTransaction(app: App, tx: Tx, actor: Actor, email: CancellableRow): boolean {
   const now = app.eventTime()
   const cancelled = cancelScheduled(tx, email, now)

@@ -29,14 +29,14 @@ interface EmailPosition {
 const FIRST_POSITION: EmailPosition = { createdAt: -1, id: 0 }
 
 const sql = prepareStatements((db) => ({
-  // Emails have no index by domain: every email would pay for a rare deletion.
+  // Emails have no index by domain: such an index would slow every send for the sake of rare deletions.
   byStatus: db.prepare<Row, [number, number, number, number, number]>(
     `SELECT ${EMAIL_ROW_COLUMNS}, uuid, quota_month AS quotaMonth, domain_id AS domainId FROM emails
      WHERE account_id = ? AND status = ? AND (created_at, id) > (?, ?) ORDER BY created_at, id LIMIT ?`,
   ),
 }))
 
-/** Emails examined per transaction: some 10 ms if all of them are cancelled. */
+/** Emails examined per transaction; this takes some 10 ms if all of them are cancelled. */
 const CANCEL_BATCH_SIZE = 100
 /** Emails examined per read. */
 const READ_BATCH_SIZE = 1000
@@ -44,7 +44,8 @@ const DOMAIN_BATCH_SIZE = 100
 
 /** Deletes a domain of the account; resolves when all its scheduled mail is cancelled. Throws a 404. */
 export async function deleteDomain(app: App, actor: Actor, id: string): Promise<void> {
-  // Nothing is accepted for the domain after this transaction, so the next ones find all its scheduled mail.
+  // Nothing is accepted for the domain after this transaction, so the transactions that follow find all its scheduled
+  // mail.
   const domain = await app.commit.writeFromReserve((tx) => markDeleted(app, tx, actor, id))
   await cancelScheduledMail(app, actor, domain)
 }
@@ -86,8 +87,8 @@ export async function removeDeletedDomains(app: App): Promise<number> {
 }
 
 async function hasOpenMail(app: App, domain: Domain): Promise<boolean> {
-  // In the order of an email's transitions, so an email that changes during the scan is found in its next status.
-  // `queued` comes again, because a deferred email returns to it.
+  // The statuses come in the order of an email's transitions, so an email that changes during the scan is found in its
+  // next status. `queued` comes a second time, because a deferred email returns to it.
   for (const status of ['scheduled', 'queued', 'processing', 'queued'] as const) {
     for (let position: EmailPosition | undefined = FIRST_POSITION; position; ) {
       const rows: Row[] = readEmailsAfter(app.db, domain, status, position, READ_BATCH_SIZE)

@@ -35,7 +35,7 @@ export interface StoredEmail {
   readonly trackingOverride: boolean | null
   readonly from: string
   readonly subject: string
-  /** If true, its bodies are template sources, shared by all emails of the broadcast. */
+  /** Whether the bodies of the email are template sources, which all emails of its broadcast share. */
   readonly isOfBroadcast: boolean
   readonly htmlRef: number | null
   readonly textRef: number | null
@@ -161,7 +161,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Row ids of a recipient's email and of the owning account; for a sub-account, its parent. */
+/** Row ids of a recipient's email and of the account that owns it; mail of a sub-account is owned by the parent. */
 export const findEmailOfRecipient = (
   db: Database,
   recipientId: number,
@@ -177,7 +177,7 @@ export interface EmailFilter {
   readonly operation?: UuidBytes | undefined
 }
 
-/** A page of an account's emails, newest first, with the total under the filter. */
+/** A page of an account's emails, newest first, and the total number of emails that match the filter. */
 export function listEmails(
   db: Database,
   accountId: number,
@@ -187,7 +187,7 @@ export function listEmails(
   const { status, from, to, operation } = filter
   if (operation) return listEmailsOfOperation(db, accountId, { operation, status, from, to }, page)
   const below = belowTimeAndId(page)
-  // SQLite uses only one upper limit to enter the index, so `until` must not be later than the position.
+  // SQLite uses only one upper limit to enter the index. So `until` must not be later than the time of the position.
   const until = Math.min(to, below[0])
   const rows =
     status === undefined
@@ -200,7 +200,7 @@ export function listEmails(
   }
 }
 
-/** Emails of one operation; reads only those, by index. */
+/** Emails of one operation; an index finds them, so no others are read. */
 function listEmailsOfOperation(
   db: Database,
   accountId: number,
@@ -278,7 +278,7 @@ function toStoredEmail(db: Database, row: EmailRow): StoredEmail {
     trackingOverride: row.tracking_override === null ? null : row.tracking_override === 1,
     from: row.from_address,
     subject: row.subject,
-    // An erased email has no data left to render.
+    // The data of an erased email is gone, so its bodies cannot be rendered.
     isOfBroadcast: row.broadcast_id !== null && row.extra !== null,
     htmlRef: row.html_ref,
     textRef: row.text_ref,

@@ -68,9 +68,9 @@ export const IDEMPOTENCY_KEY_PARAMETER = {
   ],
 }
 
-/** Values of later features, which this one may not import; `src/app` passes them. */
+/** Values from features that this one may not import; `src/app` passes them. */
 export interface EmailRouteOptions {
-  /** Steps of the retry schedule. */
+  /** Number of attempts in the retry schedule. */
   readonly maxAttempts: number
   readonly takeRate: TakeRate
   /**
@@ -206,7 +206,7 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }:
     })
 }
 
-/** Some clients call `sent` `delivered`. */
+/** Accepts `delivered`, the name that some clients use for `sent`. */
 function parseStatusFilter(text: string | undefined): Status | undefined {
   if (text === undefined) return undefined
   const status = text === 'delivered' ? 'sent' : text

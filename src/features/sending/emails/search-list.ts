@@ -1,7 +1,8 @@
 /**
- * @module Lists the emails that match a search, newest first. Status and operation are not in the index, since a status
- * changes often; they are looked up for the matches, a batch at a time. One request examines a limited number of
- * emails, so a page may have fewer rows than requested, and a cursor continues where it stopped.
+ * @module Lists the emails that match a search, newest first. The search index contains neither operation nor status,
+ * which changes often. A filter by status or operation looks them up for the matches, a batch at a time. One request
+ * examines a limited number of emails, so a page may have fewer rows than requested; a cursor continues where the
+ * scan stopped.
  */
 import type { Database } from 'bun:sqlite'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
@@ -26,16 +27,18 @@ import { parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { isTransientError } from '#platform/storage-errors.ts'
 import { countEmails, type EmailFilter, readEmailsByIds, type StoredEmail } from './read.ts'
 
-/** The highest total. It means that more emails match than the pages requested by number can reach. */
+/**
+ * Totals stop here, one above MAX_OFFSET: a total this high means that not all matches can be reached by page number.
+ */
 export const MAX_COUNTED = MAX_OFFSET + 1
-/** Matches examined per tick: some 10 ms. */
+/** Matches examined per tick; this takes some 10 ms. */
 const BATCH_SIZE = 5000
 const MAX_BATCHES = 200
 /** Work units of a batch; one unit is the cost of a listed row. */
 const BATCH_WORK_UNITS = 50
 /**
- * If a status has at most this many emails, each is looked up in the index, in some 50 µs, instead of scanning the
- * matches.
+ * If a status has at most this many emails, each is looked up in the search index, which takes some 50 µs; otherwise
+ * the matches are scanned.
  */
 const MAX_LOOKED_UP = 300
 
@@ -58,14 +61,14 @@ const sql = prepareStatements((db) => ({
 
 export interface SearchResult {
   readonly emails: readonly StoredEmail[]
-  /** At most MAX_COUNTED; with a status or an operation, the number found so far. */
+  /** At most MAX_COUNTED. With a filter by status or operation: the number of emails found so far. */
   readonly total: number
   readonly hasMore: boolean
   /** Where the next page starts. */
   readonly lastKey: RowKey | undefined
 }
 
-/** The search parameters as requested: Message-ID and stream slug are texts. */
+/** The search parameters as requested: Message-ID and stream slug are not yet looked up. */
 export interface SearchText {
   readonly to?: string | undefined
   readonly from?: string | undefined
@@ -150,7 +153,7 @@ export async function searchEmails(
   }
 }
 
-/** Indexes pending emails. While nothing can be written, a search finds what was indexed before. */
+/** Indexes pending emails. While nothing can be written, a search finds only what was indexed before. */
 async function updateIndex(app: App): Promise<void> {
   try {
     await indexPendingEmails(app)

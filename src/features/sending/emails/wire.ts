@@ -84,7 +84,10 @@ export const emailRowWire = (email: StoredEmail, maxAttempts: number): EmailRow 
   sandbox: email.sandbox,
 })
 
-/** The detail with recipients and events. Contains the email both flat and nested, because clients read either. */
+/**
+ * The detail with recipients and events. Contains the fields of the email twice, at the top level and nested, because
+ * some clients read the former and some the latter.
+ */
 export function emailDetailWire(
   email: StoredEmail,
   context: {

@@ -87,7 +87,7 @@ const BODIES = 'newsletters.html_body AS htmlBody, newsletters.text_body AS text
 const isLongSql = (column: string): string => `coalesce(octet_length(newsletters.${column}), 0) > ${MAX_LISTED_BYTES}`
 const LISTED_BODIES = `CASE WHEN ${isLongSql('html_body')} THEN NULL ELSE newsletters.html_body END AS htmlBody,
   CASE WHEN ${isLongSql('text_body')} THEN NULL ELSE newsletters.text_body END AS textBody, (${isLongSql('html_body')} OR ${isLongSql('text_body')}) AS isTruncated`
-// Includes deleted lists and templates.
+// Includes newsletters whose list or template was deleted.
 const JOINED_TABLES = `newsletters JOIN contact_lists ON contact_lists.id = list_id LEFT JOIN templates ON templates.id = template_id
   LEFT JOIN operations ON operations.id = operation_id`
 
@@ -95,7 +95,7 @@ const sql = prepareStatements((db) => ({
   byUuid: db.prepare<Row, [Uint8Array, number]>(
     `SELECT ${COLUMNS}, ${BODIES} FROM ${JOINED_TABLES} WHERE newsletters.uuid = ? AND newsletters.account_id = ?`,
   ),
-  // Finds the page by index alone, then joins.
+  // Finds the rows of the page by index alone, then joins only these.
   page: db.prepare<Row & { isTruncated: number }, [number, number, number, number]>(
     `SELECT ${COLUMNS}, ${LISTED_BODIES} FROM ${JOINED_TABLES} WHERE newsletters.id IN (SELECT id FROM newsletters WHERE account_id = ? AND id < ? ORDER BY id DESC
      LIMIT ? OFFSET ?) ORDER BY newsletters.id DESC`,
@@ -232,7 +232,7 @@ export const deleteNewsletter = (app: App, actor: Actor, id: string): Promise<vo
   })
 
 function requireDraft(newsletter: Newsletter): void {
-  // Cancelling before the scheduled time turns it back into a draft.
+  // Cancelling a scheduled newsletter turns it back into a draft.
   if (newsletter.status === 'scheduled') throw createInProgressError(newsletter)
   if (newsletter.status !== 'draft') throw createNotDraftError(newsletter, 'changed')
 }
@@ -267,7 +267,7 @@ const toTemplateSource = ({ subject, htmlBody, textBody }: Partial<StoredFields>
   text: textBody ?? undefined,
 })
 
-/** The provided fields, checked and in stored form. Throws the 404 or 422 of the first invalid one. */
+/** Returns the provided fields, checked and in stored form. Throws the 404 or 422 of the first invalid field. */
 function toStoredFields(db: Database, accountId: number, provided: NewsletterInput): StoredFields
 function toStoredFields(db: Database, accountId: number, provided: NewsletterChange): Partial<StoredFields>
 function toStoredFields(db: Database, accountId: number, provided: NewsletterChange): Partial<StoredFields> {
@@ -292,7 +292,7 @@ function parseSubject(subject: string): string {
   return subject.toWellFormed()
 }
 
-/** Clients send an empty body for none. */
+/** Clients send an empty body to mean none. */
 function parseBody(field: 'html_body' | 'text_body', body: string | null): string | null {
   if (body === null || body === '') return null
   const sizeBytes = Buffer.byteLength(body)

@@ -15,8 +15,8 @@ import { startNewsletter } from './states.ts'
 
 /**
  * Sends a draft to the active contacts of its list, now or later. Of two concurrent requests one gets 409
- * `newsletter_not_draft`. Throws 422 when it has no body, or when its list, template or domain was deleted; and what
- * `startBroadcast` throws.
+ * `newsletter_not_draft`. Throws 422 when the draft has no body, or when its list, template or domain was deleted; and
+ * what `startBroadcast` throws.
  * @param sendAt date and time with a zone
  */
 export async function sendNewsletter(
@@ -48,8 +48,8 @@ export async function sendNewsletter(
   return startBroadcast(app, actor, input, (tx, operation) => {
     const current = getNewsletter(tx.db, actor.accountId, id)
     if (current.status !== 'draft') throw createNotDraftError(current, 'sent')
-    // The newsletter may have been edited during the snapshot, and it must not be marked sent with a text that is
-    // different from the one that is sent.
+    // The newsletter may have been edited during the snapshot. It must not be marked as sent with a text other than the
+    // one that is sent.
     if (!isDeepStrictEqual(current, newsletter))
       throw conflict('newsletter_changed', 'The newsletter was changed while it was being sent; send it again.')
     const now = app.eventTime()

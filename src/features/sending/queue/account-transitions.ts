@@ -34,7 +34,10 @@ export interface ReleasePosition {
   readonly emailId: number
 }
 
-/** Stored statuses of emails that may have a held recipient: `queued`, and with several recipients `processing`. */
+/**
+ * Stored statuses of emails that may have a held recipient: `queued`, or `processing` if the email has several
+ * recipients.
+ */
 const HOLDABLE_STATUSES = [statusCode('queued'), statusCode('processing')] as const
 
 /** SQL: the recipient is held for its account. */
@@ -78,7 +81,7 @@ export interface AccountHold {
 }
 
 /**
- * As `holdForAccount`, for any kind of hold.
+ * Like `holdForAccount`, for any kind of hold.
  * @param why reason in the event
  * @param reason stored text that identifies the kind of hold
  */
@@ -131,8 +134,8 @@ export function releaseBatch(
 }
 
 /**
- * Counts the held recipients of an account. For each email status in which recipients may be held, it examines up to
- * `limit` recipients; `isAll` is false if that may have left some out.
+ * Counts the held recipients of an account. Examines up to `limit` recipients for each email status in which recipients
+ * may be held. `isAll` is false if there may be more held recipients than were counted.
  */
 export function countHeld(db: Database, accountId: number, limit: number): { held: number; isAll: boolean } {
   const counts = HOLDABLE_STATUSES.map((status) => sql(db).held.get(accountId, status, limit))

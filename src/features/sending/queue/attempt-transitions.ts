@@ -87,7 +87,7 @@ export function deferRecipient(
 
 /**
  * Returns a claimed recipient to the queue as if it had not been claimed: the attempt is not counted, and the result of
- * the previous one stays. No event.
+ * the previous attempt stays. Records no event.
  */
 export function releaseRecipient(tx: Tx, recipientId: number, emailId: number, nextAt: Millis, now: Millis): void {
   const released = sql(tx.db).release.get(statusCode('queued'), nextAt, recipientId, statusCode('processing'))

@@ -26,7 +26,7 @@ export function readBalances(db: Database): Balance[] {
   const accepted = new Map(
     db
       .query<{ account: number; n: number }, []>(
-        // A scheduled email has two such events without a recipient: at acceptance, and later when queued.
+        // DISTINCT, because a scheduled email has two of these events: one at acceptance, one when it is queued.
         `SELECT events.account_id AS account, count(DISTINCT email_id) AS n FROM events LEFT JOIN emails ON emails.id = email_id
          WHERE type IN (${toEventCode('queued')}, ${toEventCode('scheduled')}) AND recipient_id IS NULL
            AND at >= ${COMMON_HORIZON} AND coalesce(created_at, at) >= ${COMMON_HORIZON} GROUP BY events.account_id`,

@@ -54,8 +54,8 @@ export const holdWaiting = (tx: Tx, at: { recipientId: number; until: Millis }):
 
 /**
  * Releases up to `limit` recipients that `holdWaiting` held: they become due at `now`, with the full time until expiry.
- * Finds them by the operation of the broadcast. Returns their lanes for `App.mailDue`; call it again until the set is
- * empty. Recipients of a site that is backing off become due too; delivery defers them again.
+ * Finds them by the operation of the broadcast. Returns the lanes of the released recipients for `App.mailDue`; call it
+ * again until there are none. Recipients of a site that is backing off become due too; delivery defers them again.
  */
 export const releaseHeld = (tx: Tx, operationId: number, now: Millis, limit = MAX_RELEASED): ReadonlySet<string> =>
   new Set(
@@ -64,5 +64,5 @@ export const releaseHeld = (tx: Tx, operationId: number, now: Millis, limit = MA
       .map(({ lane }) => lane),
   )
 
-/** Recipients released per transaction: some 10 ms. */
+/** Recipients released per transaction; this takes some 10 ms. */
 const MAX_RELEASED = 2000

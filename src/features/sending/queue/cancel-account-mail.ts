@@ -11,7 +11,7 @@ import { requireEmail, settleEmail } from './settle.ts'
 import { OPEN_CODES, statusCode, WAITING_CODES } from './status.ts'
 
 const IS_WAITING = `recipients.status IN ${WAITING_CODES}`
-/** Emails per transaction: some 5 ms. */
+/** Emails per transaction; this takes some 5 ms. */
 const BATCH_SIZE = 100
 
 const sql = prepareStatements((db) => ({
@@ -38,5 +38,5 @@ export function cancelWaitingMail(tx: Tx, accountId: number, now: Millis): numbe
   return emails.length
 }
 
-/** Whether the account has open mail. Once `cancelWaitingMail` has returned 0, that is only mail in delivery. */
+/** Whether the account has open mail. Once `cancelWaitingMail` has returned 0, all open mail is in delivery. */
 export const hasMailInFlight = (db: Database, accountId: number): boolean => sql(db).open.get(accountId) !== null

@@ -78,7 +78,7 @@ export const sentOnce = queryRule({
 
 export const emailSearchIndex = queryRule({
   rule: 'every email up to the last indexed one is in the search index, and nothing else is',
-  // Reads the table itself, because the view omits deleted accounts, whose emails are still in the index.
+  // Reads `main.emails`: the view `emails` omits deleted accounts, whose emails are still in the index.
   sql: `SELECT coalesce(e.id, s.id) AS id, e.id IS NULL AS lost
     FROM main.emails e FULL JOIN email_search_docsize s ON s.id = e.id 
       WHERE e.id IS NULL OR (s.id IS NULL AND e.id < (SELECT max(id) FROM email_search_docsize))`,

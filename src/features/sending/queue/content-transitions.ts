@@ -11,7 +11,7 @@ import { statusCode } from './status.ts'
 
 const MISSING_CONTENT = 'The stored content of the email is missing or damaged; it is sent once it is back.'
 /**
- * Does not begin with the prefix of account holds, because a release of those must not release a recipient whose
+ * Does not begin with the prefix of account holds: releasing the mail of an account must not release a recipient whose
  * content is still missing.
  */
 const HELD_WITHOUT_CONTENT_REASON = `Held without its content: ${MISSING_CONTENT}`
@@ -21,7 +21,7 @@ export const IS_WITHOUT_CONTENT = `last_error = '${HELD_WITHOUT_CONTENT_REASON}'
 const sql = prepareStatements((db) => ({
   // The time until expiry restarts, because the receiver did not cause the wait.
   expireFrom: db.prepare('UPDATE recipients SET retry_from = next_at WHERE id = ?'),
-  // The reason stays, so another hold records no second event.
+  // The reason stays, so that holding the recipient again records no second event.
   release: db.prepare(
     `UPDATE recipients SET next_at = ?1, retry_from = ?1 WHERE id = ?2 AND next_at = ?3 AND status = ${statusCode('queued')} AND ${IS_WITHOUT_CONTENT}`,
   ),
@@ -38,8 +38,8 @@ export function holdForContent(tx: Tx, at: AccountHold): boolean {
 }
 
 /**
- * Makes those of the recipients due at `now` that are still held and whose due time is the one that was read; returns
- * how many.
+ * Makes the recipients due at `now`, except those that are no longer held or whose due time has changed since it was
+ * read. Returns how many became due.
  */
 export function releaseForContent(
   tx: Tx,

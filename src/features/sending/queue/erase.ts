@@ -35,7 +35,8 @@ interface ContentRow {
 }
 
 const sql = prepareStatements((db) => ({
-  // Addresses that are not ASCII, or are quoted, may have several spellings: the caller compares them.
+  // Also selects addresses that are not ASCII or are quoted: these may have several spellings, which the caller
+  // compares.
   like: db.prepare<{ id: number; emailId: number; address: string; accountId: number }, [number, number, string]>(
     `SELECT recipients.id, email_id AS emailId, address, account_id AS accountId FROM recipients JOIN emails ON emails.id = email_id
      WHERE recipients.id > ?1 AND recipients.id <= ?2 AND (lower(address) = ?3 OR address GLOB '*[^ -~]*' OR substr(address, 1, 1) = '"')
@@ -66,22 +67,22 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Rows of `recipients` examined per tick: some 4 ms. */
+/** Rows of `recipients` examined per tick; this takes some 4 ms. */
 const ROW_ID_WINDOW = 5000
 
-/** Emails with a recipient of one address. */
+/** The emails that a search for an address found. */
 export interface FoundEmails {
   /** Row ids, each once, in the order of the recipients. */
   readonly emailIds: readonly number[]
-  /** The last recipient examined; undefined if all were. */
+  /** The last recipient examined, after which the search continues; undefined if all were examined. */
   readonly next: number | undefined
 }
 
 /**
- * Finds emails to an address by scanning a window of recipients after a row, because an index over addresses would slow
- * every send. Its run time is limited.
+ * Finds emails to an address by scanning a limited window of recipients after a row. There is no index over addresses,
+ * because it would slow every send.
  * @param search.isMatch whether an address is the searched one, in any spelling
- * @param search.limit emails found per call
+ * @param search.limit maximum number of emails found per call
  */
 export function findEmailsTo(
   db: Database,
@@ -97,7 +98,7 @@ export function findEmailsTo(
   const emailIds = new Set<number>()
   for (const row of sql(db).like.iterate(search.after, upTo, search.addressKey)) {
     if (row.accountId !== search.accountId || !search.isMatch(row.address)) continue
-    // Stops only at the first recipient of another email, so that the next call does not find the last email again.
+    // Stops only at the first recipient of another email. Otherwise the next call could find the last email again.
     if (emailIds.size === search.limit && !emailIds.has(row.emailId))
       return { emailIds: [...emailIds], next: row.id - 1 }
     emailIds.add(row.emailId)
@@ -108,13 +109,13 @@ export function findEmailsTo(
 
 export interface CancelledRecipients {
   readonly cancelled: number
-  /** A delivery session is in progress and must end first. */
+  /** Whether a delivery session to a matching recipient is in progress; it must end first. */
   readonly isInFlight: boolean
 }
 
 /**
- * Cancels the waiting recipients of an email that match, whether or not they were attempted before: one event each, and
- * a refund of their quota. Cannot cancel a recipient in flight; `isInFlight` reports it.
+ * Cancels the matching waiting recipients of an email, whether or not they were attempted before: one event each, and a
+ * refund of their quota. Cannot cancel a recipient in flight; `isInFlight` reports such a recipient.
  */
 export function cancelRecipients(
   app: Pick<App, 'eventTime'>,

@@ -17,7 +17,9 @@ import { countStatus } from './settle.ts'
 import { deriveEmailStatus, recipientKindCode, type Status, statusCode } from './status.ts'
 import { suppressedOutcome } from './suppressed.ts'
 
-/** Halves the time of an email with many recipients, compared with one statement per recipient. */
+/**
+ * Inserting this many per statement halves the time of an email with many recipients, compared with one per statement.
+ */
 const RECIPIENTS_PER_STATEMENT = 10
 
 const insertRecipients = (count: number): string =>
@@ -79,7 +81,7 @@ export interface Placement {
   readonly suppressions: readonly (string | undefined)[]
   readonly quotaMonth: number | null
   readonly operationId: number | null
-  /** Its broadcast; such mail never goes ahead of other mail. */
+  /** Row id of the email's broadcast. Mail of broadcasts never goes ahead of other mail. */
   readonly broadcastId?: number
 }
 
@@ -184,8 +186,8 @@ function insertEmailRow(
 }
 
 /**
- * Inserts the recipients. Returns the lanes of the waiting ones, and the rejected (suppressed) ones with their event
- * data.
+ * Inserts the recipients. Returns the lanes of the waiting recipients, and the rejected (suppressed) recipients with
+ * their event data.
  */
 function addRecipients(
   tx: Tx,

@@ -3,22 +3,22 @@
  * claims.
  *
  * A lane is the mail of one account to one domain or to the sandbox, so that no account waits behind the mail of
- * another. Its name is the account's row id, `:` and the domain; broadcast mail has the prefix `bulk:`.
+ * another. Its name is the account's row id, `:`, and the domain or `sandbox`; broadcast mail has the prefix `bulk:`.
  */
 
 /** Destination of mail that only the capture server receives. It has no dot, so no domain has this name. */
 export const SANDBOX_LANE = 'sandbox'
 
-/** Other names begin with a row id, so the prefix is unambiguous. Domains have no colon. */
+/** All other names begin with a row id, so the prefix is unambiguous. Domains have no colon. */
 const BULK_PREFIX = 'bulk:'
 
 export interface LaneMail {
   readonly accountId: number
   /** The recipient's domain, in lower case. */
   readonly domain: string
-  /** Whether only the capture server receives it. */
+  /** Whether only the capture server receives the mail. */
   readonly sandbox: boolean
-  /** Whether it belongs to a broadcast. */
+  /** Whether the mail belongs to a broadcast. */
   readonly isBulk: boolean
 }
 

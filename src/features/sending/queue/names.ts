@@ -41,8 +41,8 @@ const recipientSql = prepareStatements((db) => ({
 }))
 
 /**
- * The row id of the recipient in a VERP address, even if no such row exists; LOST_RECIPIENT if the id now belongs to
- * another recipient.
+ * The row id of the recipient in a VERP address, even if no row has this id any more; LOST_RECIPIENT if the id now
+ * belongs to another recipient.
  */
 export function findVerpRecipient(db: Database, { recipientId, tag }: VerpRecipient): number {
   const email = recipientSql(db).email.get(recipientId)

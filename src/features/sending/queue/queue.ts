@@ -48,7 +48,7 @@ const sql = prepareStatements((db) => ({
   lanes: db.prepare<{ lane: string; firstAt: number; waiting: number }, []>(
     'SELECT lane, MIN(next_at) AS firstAt, COUNT(*) AS waiting FROM recipients WHERE next_at IS NOT NULL GROUP BY lane',
   ),
-  // Reads the table row only for recipients due after `limitAt`.
+  // Selects the columns of the table row, which the index lacks, only for recipients due after `limitAt`.
   openAfter: db.prepare<
     QueuePosition & { attempts: number | null; isWithoutContent: number | null },
     [number, string, number, number, number]
@@ -96,7 +96,7 @@ export const findInterruptedRecipients = (
  * Claims up to `limit` due recipients of a lane. For each, counts the attempt and stores when the recipient is due
  * again if the process dies. A scheduled email becomes queued first, with its event. Returns the recipients in the
  * order of their due times.
- * @param options.retryAt when a recipient is due again after the attempt with this number, from 1
+ * @param options.retryAt returns when a recipient is due again after the attempt with the given number, from 1
  * @param options.dueSince only recipients that were first due at or before this time
  * @param options.tryEnd called before each claim; returns true if it ended or held the recipient
  */
@@ -106,8 +106,8 @@ export function claimDue(
   options: ClaimOptions,
 ): { recipientId: number; emailId: number; attempt: number }[] {
   const claimed: { recipientId: number; emailId: number; attempt: number }[] = []
-  // Recipients that `tryEnd` ended or held do not count towards the limit. Continue after them, so that many of them do
-  // not delay the rest of the lane.
+  // Recipients that `tryEnd` ended or held do not count towards the limit. The loop continues after them, so that many
+  // such recipients do not delay the rest of the lane.
   for (let examined = 0; ; ) {
     const batch = claimBatch(tx, lane, { ...options, limit: options.limit - claimed.length })
     claimed.push(...batch.claimed)
@@ -126,7 +126,7 @@ interface ClaimOptions {
   tryEnd?: (recipient: { recipientId: number; emailId: number }) => boolean
 }
 
-/** After examining this many recipients a claim stops, even below its limit: some 20 ms. */
+/** A claim stops after examining this many recipients, which takes some 20 ms, even if it has not reached its limit. */
 const MAX_EXAMINED = 200
 
 function claimBatch(tx: Tx, lane: string, options: ClaimOptions) {
@@ -217,7 +217,7 @@ export interface QueuePosition {
 
 export interface DistantRecipient extends QueuePosition {
   readonly attempts: number
-  /** Whether it is held until its content is available again. */
+  /** Whether the recipient is held until the content of its email is available again. */
   readonly isWithoutContent: boolean
 }
 
@@ -237,8 +237,8 @@ export function readDistant(
 }
 
 /**
- * Makes those of the recipients due at `now` that are still queued and whose due time is the one that was read; returns
- * how many.
+ * Makes the recipients due at `now`, except those that are no longer queued or whose due time has changed since it was
+ * read. Returns how many became due.
  */
 export function makeDue(tx: Tx, recipients: readonly QueuePosition[], now: Millis): number {
   let count = 0

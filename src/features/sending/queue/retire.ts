@@ -120,7 +120,7 @@ function splitContent({ htmlRef, textRef, attachments }: OldEmail): {
   }
 }
 
-/** Row ids of an email's recipients if nothing but reader events happened since `time`; undefined otherwise. */
+/** Row ids of an email's recipients; undefined if anything but reader events has happened since `time`. */
 export function findUnchangedRecipients(tx: Tx, email: OldEmail, time: Millis): number[] | undefined {
   if (!hasEndedBefore(email, time)) return undefined
   const recipients = sql(tx.db).recipients.all(email.id)

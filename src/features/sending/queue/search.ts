@@ -1,15 +1,16 @@
 /**
  * @module The search index over emails: FTS5 without content. Each email is one row under its row id, which grows with
- * each accepted email, so every page is read newest first without sorting. A migration contains its
- * `CREATE VIRTUAL TABLE email_search`, because drizzle cannot describe a virtual table. This module is its only writer.
+ * each accepted email, so every page is read newest first without sorting. A migration contains the
+ * statement `CREATE VIRTUAL TABLE email_search`, because drizzle cannot describe a virtual table. This module is the
+ * only writer of the index.
  *
  * Emails are indexed after acceptance, in batches in the order of their row ids: FTS5 writes a sorted segment at each
  * savepoint, so an email costs 40 µs in a savepoint of its own, and 3 µs in a batch of 500. The cursor is the highest
  * row id in the index. Invariant, in every committed state: the index contains each email up to the cursor, as its rows
  * are now, and nothing else; emails above the cursor are pending. So an email leaves the index in the transaction that
  * deletes it, and a change of a pending email writes nothing here. If the email at the cursor is deleted, the cursor
- * falls to the indexed email below it. No email lies between the two, and row ids are never reused, so none can be
- * missed.
+ * falls to the indexed email below it. No email is left between the old and the new cursor, and row ids are never
+ * reused, so none can be missed.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -22,13 +23,13 @@ import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 
-/** Emails indexed per transaction: some 2 ms. */
+/** Emails indexed per transaction; this takes some 2 ms. */
 const MAX_BATCH_EMAILS = 500
-/** Words indexed per transaction, unless its first email alone has more: some 5 ms. */
+/** Words indexed per transaction, which takes some 5 ms; a single email with more is indexed alone. */
 const MAX_BATCH_WORDS = 4000
 /** Used to estimate the number of words in a subject. */
 const WORD_LENGTH = 6
-/** How long to wait for more emails before a batch is indexed. */
+/** How long to wait for more emails before indexing a batch. */
 const GATHER_MS = seconds(1)
 const CHECK_INTERVAL_MS = minutes(1)
 
@@ -42,7 +43,7 @@ const INDEX_ROW = `SELECT id, 'a' || account_id,
 const INSERT_INTO_INDEX = 'INSERT INTO email_search (rowid, account, recipient, sender, subject, tag, stream)'
 
 const sql = prepareStatements((db) => ({
-  // A table of FTS5 itself, with a row for each indexed email.
+  // `email_search_docsize` is a table of FTS5 itself, with a row for each indexed email.
   cursor: db.prepare<{ id: number | null }, []>('SELECT max(id) AS id FROM email_search_docsize'),
   lastEmail: db.prepare<{ id: number | null }, []>('SELECT max(id) AS id FROM emails'),
   hasEmail: db.prepare<{ id: number }, [number, number]>('SELECT id FROM emails WHERE id > ? AND id <= ? LIMIT 1'),
@@ -93,13 +94,13 @@ export function startEmailIndexing(app: Pick<App, 'clock' | 'log' | 'db' | 'comm
     }
     if (hasPending(app.db, Number.MAX_SAFE_INTEGER) && (await app.commit.writeFromReserve(indexBatch)))
       return app.clock.now()
-    // Emails accepted while the batch was synced did not wake the loop, which listens only while it is idle.
+    // Emails accepted while the batch was being synced did not wake the loop, because it listens only while it is idle.
     if (hasPending(app.db, Number.MAX_SAFE_INTEGER)) return app.clock.now() + GATHER_MS
     state = 'idle'
     return app.clock.now() + CHECK_INTERVAL_MS
   }
   const loop = startDueLoop({ name: 'indexing of emails', clock: app.clock, log: app.log, step })
-  // Each accepted email records an event.
+  // Accepting an email records an event, which wakes the loop.
   const stopListening = app.eventsRecorded.listen(() => {
     if (state !== 'idle') return
     state = 'woken'
@@ -133,10 +134,10 @@ export const indexAllEmails = (db: Database): void => void db.run(`${INSERT_INTO
 export const compactEmailSearch = (app: Pick<App, 'commit'>): Promise<void> =>
   compactFullText(app.commit, 'email_search')
 
-/** A text as one index token, so that only the whole text matches: in hexadecimal. */
+/** A text as one index token, in hexadecimal, so that only the whole text matches. */
 const toToken = (text: string): string => Buffer.from(text).toString('hex')
 
-/** Like SQLite: leaves characters beyond ASCII unchanged. */
+/** Lowers ASCII letters only, as SQLite does. */
 const lowerAscii = (text: string): string => text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase())
 
 const toAddressToken = (address: string): string => toToken(lowerAscii(address))
@@ -180,8 +181,8 @@ function readTag(tag: string): string {
 export const ANY_TIME = { from: 0, to: 8.64e15 } as const
 
 /**
- * The emails of a time range, and the row ids that enclose them. A clock that was ahead leaves rows of other times
- * between those.
+ * The emails of a time range, and the row ids that enclose them. If the clock was ahead at some time, rows of other
+ * times lie between these ids.
  */
 export interface TimeRange {
   readonly first: number

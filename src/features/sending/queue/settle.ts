@@ -21,7 +21,7 @@ export interface EmailRow {
   /** 1: captured only; does not affect the account's reputation. */
   readonly sandbox: number
   readonly streamId: number
-  /** Null: not of a broadcast. */
+  /** Null: the email does not belong to a broadcast. */
   readonly broadcastId: number | null
 }
 
@@ -51,7 +51,7 @@ export const requireEmail = (tx: Tx, emailId: number): EmailRow => {
   return email
 }
 
-/** The recipient is no longer claimed or does not exist: storing the outcome again can never succeed. */
+/** The recipient is no longer claimed or does not exist, so another attempt to store the outcome can never succeed. */
 export class NotProcessingError extends Error {}
 
 /**
@@ -83,13 +83,13 @@ export function addDailyStat(
     countDaily(tx, { accountId: email.accountId, domain: domainOfAddress(address), at }, field, delta)
 }
 
-/** Uncounts a recipient that was accepted but gets no mail. */
+/** Subtracts a recipient from the statistic `sent`: it was accepted but gets no mail. */
 export function uncountSent(tx: Tx, email: EmailRow, recipient: ChangedRecipient): void {
   addStreamStat(tx, email, 'sent', email.createdAt, -1)
   addDailyStat(tx, email, recipient, 'sent', email.createdAt, -1)
 }
 
-/** Counter of `delivered` sandbox mail: reputation statistics exclude it. */
+/** Counter of `delivered` sandbox mail, which reputation statistics exclude. */
 export const SANDBOX_DELIVERED_METRIC = 'sandbox:delivered'
 
 export function countDelivered(
@@ -109,8 +109,8 @@ export function countBounced(tx: Tx, email: EmailRow, recipient: ChangedRecipien
 }
 
 /**
- * Metric of the broadcast recipients for which delivery began: attempted, deferred, held or ended. The other enqueued
- * recipients are still waiting.
+ * Name of the counter of broadcast recipients for which delivery began: they were attempted, deferred, held or ended.
+ * The other enqueued recipients are still waiting.
  */
 export const begunMetric = (broadcastId: number): string => `broadcast:${broadcastId}:begun`
 
@@ -119,7 +119,7 @@ export function countBegun(tx: Tx, { accountId, broadcastId }: EmailRow, delta: 
   if (broadcastId !== null) count(tx, accountId, begunMetric(broadcastId), 0, delta)
 }
 
-/** Sets the email's status from those of its recipients; `changed` is the new status of one of them. */
+/** Sets the email's status from the statuses of its recipients; `changed` is the new status of one recipient. */
 export function settleEmail(tx: Tx, email: EmailRow, changed: Status, now: Millis): void {
   const next =
     email.recipientCount === 1

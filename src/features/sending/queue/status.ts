@@ -16,7 +16,7 @@
  */
 import { codesOf } from '#platform/db/codes.ts'
 
-/** Position = the stored code: only ever append. */
+/** The position is the stored code, so only append. */
 export const STATUSES = [
   'queued',
   'scheduled',
@@ -50,7 +50,7 @@ export const WAITING_CODES = `(${statusCodes(['queued', 'scheduled'])})`
 /** SQL: open recipients or emails, for `status IN …`. */
 export const OPEN_CODES = `(${statusCodes(['queued', 'scheduled', 'processing'])})`
 
-/** Position = the stored code: only ever append. */
+/** The position is the stored code, so only append. */
 export const RECIPIENT_KINDS = ['to', 'cc', 'bcc'] as const
 export type RecipientKind = (typeof RECIPIENT_KINDS)[number]
 
@@ -70,7 +70,7 @@ export function deriveEmailStatus(recipients: readonly Status[]): Status {
   if (recipients.length === 1 && recipients[0]) return recipients[0]
   if (recipients.some(isOpen)) {
     if (recipients.every((s) => s === 'scheduled' || s === 'rejected')) return 'scheduled'
-    // `queued` also if a hold or deferral queued one recipient while others are still scheduled.
+    // Also `queued` if a hold or deferral queued one recipient while others are still scheduled.
     return recipients.every((s) => s === 'queued' || s === 'scheduled' || s === 'rejected') ? 'queued' : 'processing'
   }
   return STATUSES_WORST_FIRST.find((status) => recipients.includes(status)) ?? 'failed'

@@ -16,11 +16,11 @@ export const emails = sqliteTable(
     domainId: integer('domain_id').notNull(),
     streamId: integer('stream_id').notNull(),
     operationId: integer('operation_id'),
-    /** Row id of its template. */
+    /** Row id of the template, if any. */
     templateId: integer('template_id'),
-    /** Its broadcast: subject and bodies are then template sources, rendered per recipient. */
+    /** Row id of the broadcast, if any: subject and bodies are then template sources, rendered per recipient. */
     broadcastId: integer('broadcast_id'),
-    /** The contact list that it was sent to. */
+    /** The contact list to which the email was sent, if any. */
     listId: integer('list_id'),
     /** Index into STATUSES, as in recipients. */
     status: integer('status').notNull(),
@@ -28,7 +28,7 @@ export const emails = sqliteTable(
     transactional: flag('transactional').notNull(),
     /** Null: the account's default. */
     trackingOverride: flag('tracking_override'),
-    /** Whether opens and clicks are tracked: decided at acceptance, so that every attempt sends the same message. */
+    /** Whether opens and clicks are tracked. Decided at acceptance, so that every attempt sends the same message. */
     tracked: flag('tracked').notNull().default(false),
     /** Header form, validated: `Name <a@b>`. */
     from: text('from_address').notNull(),
@@ -76,19 +76,22 @@ export const recipients = sqliteTable(
     mailbox: text('mailbox'),
     status: integer('status').notNull(),
     /**
-     * Its lane, from `laneOf`: account and domain, or `sandbox`; with the prefix `bulk:` for broadcasts. Null once
-     * final.
+     * The recipient's lane, from `laneOf`: account and domain, or `sandbox`; with the prefix `bulk:` for broadcasts.
+     * Null once the recipient is final.
      */
     lane: text('lane'),
-    /** When it is due; while claimed, when it is due again after a crash. Null once final. */
+    /** When the recipient is due; while it is claimed, when it is due again after a crash. Null once it is final. */
     nextAt: time('next_at'),
     attempts: integer('attempts').notNull().default(0),
     /**
-     * When it was put back into the queue, from the dead letters or after a hold: expiry starts here. Null: expiry
-     * starts at the time for which the email was scheduled, or else at its acceptance.
+     * When the recipient was put back into the queue, from the dead letters or after a hold: expiry starts here. Null:
+     * expiry starts at the time for which the email was scheduled, or else at its acceptance.
      */
     retryFrom: time('retry_from'),
-    /** Start of the DATA phase, if that is in progress, ended in acceptance, or has an unknown end. */
+    /**
+     * Start of the DATA phase. Set while this phase is in progress, and after it if the message was accepted or the
+     * outcome is unknown.
+     */
     deliveryStartedAt: time('delivery_started_at'),
     deliveredAt: time('delivered_at'),
     smtpResponse: text('smtp_response'),
@@ -104,7 +107,7 @@ export const recipients = sqliteTable(
   ],
 )
 
-/** An idempotency key of a single send or a batch item, stored as long as its email. */
+/** An idempotency key of a single send or a batch item. It is stored as long as its email. */
 export const idempotencyKeys = sqliteTable(
   'idempotency_keys',
   {

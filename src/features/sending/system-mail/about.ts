@@ -6,7 +6,7 @@ import type { Database } from 'bun:sqlite'
 import { prepareStatements } from '#platform/db/open.ts'
 
 const sql = prepareStatements((db) => ({
-  // Few emails match and there is no index: reads a window of row ids at a time.
+  // Few emails match and no index finds them, so a window of row ids is read at a time.
   about: db.prepare<{ id: number; senderId: number; about: string | null }, [number, number]>(
     `SELECT id, account_id AS senderId, extra ->> '$.about' AS about FROM emails
      WHERE id > ? AND id <= ? AND extra LIKE '%"of_service":true%' ORDER BY id`,
@@ -17,12 +17,12 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Row ids per window: some 10 ms. */
+/** Row ids per window; this takes some 10 ms. */
 const ROW_ID_WINDOW = 10_000
 
 export interface FoundSystemMail {
   readonly emailId: number
-  /** The account that sent it. */
+  /** The account that sent the mail. */
   readonly accountId: number
 }
 

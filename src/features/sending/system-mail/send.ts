@@ -1,6 +1,6 @@
 /**
- * @module Sends system mail to users: invitations, password resets, notices. It is an email of the account that has the
- * sender's domain, and counts against no quota. Has no templates: the caller writes the text.
+ * @module Sends system mail to users: invitations, password resets, notices. Such mail is an email of the account that
+ * has the sender's domain, and counts against no quota. Has no templates: the caller writes the text.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -26,9 +26,9 @@ export interface SystemMail {
   readonly subject: string
   readonly text: string
   readonly html?: string
-  /** Mail with the same key is sent once. */
+  /** Idempotency key: mail with the same key is sent once. */
   readonly idempotencyKey?: string
-  /** Row ids of the accounts it is about: its content is deleted with the last of them. */
+  /** Row ids of the accounts that the mail is about. Its content is deleted with the last of them. */
   readonly about: readonly number[]
 }
 
@@ -58,8 +58,8 @@ const sql = prepareStatements((db) => ({
 const AUTOMATIC_HEADERS = { 'Auto-Submitted': 'auto-generated', 'X-Auto-Response-Suppress': 'All' }
 
 /**
- * Accepts the email; resolves with true when it is on disk, or was stored before under its key. Logs and resolves with
- * false if there is no sender: neither an account with the domain of `systemFrom`, nor a domain that is or was
+ * Accepts the email. Resolves with true when it is on disk, or if it was stored before under its key. Logs and resolves
+ * with false if there is no sender: neither an account with the domain of `systemFrom`, nor a domain that is or was
  * verified. Throws storage errors, such as a 507 when the disk is full.
  */
 export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolean> {
@@ -84,7 +84,7 @@ export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolea
       ...(mail.html !== undefined && { html_body: mail.html }),
       tracking: false,
     },
-    // Hashed with a prefix, so that it cannot equal one of the account's own keys.
+    // The key is hashed with a prefix, so that it cannot equal one of the account's own keys.
     mail.idempotencyKey === undefined ? undefined : `system-${sha256(mail.idempotencyKey).toHex()}`,
   )
   if (findReplay(app, actor, draft.idempotency)) {
@@ -157,9 +157,9 @@ export function requireSystemSender({ systemFrom }: Pick<Config, 'systemFrom'>):
 }
 
 /**
- * The oldest account that has the domain of the setting, preferring one that verified it. Without the setting, or if
- * its domain has lapsed, the oldest account with a verified domain. If every domain has lapsed, one of them is still
- * used, preferably that of the setting, because owners must learn that their domains lapsed.
+ * The oldest account that has the domain of the setting; an account that verified the domain comes first. Without the
+ * setting, or if its domain has lapsed: the oldest account with a verified domain. If every domain has lapsed, a lapsed
+ * domain is still used, preferably that of the setting, because owners must learn that their domains lapsed.
  */
 function findSender({ config, log }: Pick<App, 'config' | 'log'>, db: Database): Sender | undefined {
   const configured = config.systemFrom === '' ? undefined : findConfiguredSender(config.systemFrom, db)

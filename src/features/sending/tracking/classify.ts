@@ -8,18 +8,18 @@
  */
 import { isbot } from 'isbot'
 
-/** isbot takes these for machines, because they do not look like browsers; people read mail with them. */
+/** isbot takes these for machines, because they do not look like browsers. But people read mail with them. */
 const MAIL_PROGRAMS =
   /\b(?:airmail|bluemail|claws mail|delta ?chat|edison mail|em ?client|evolution|fairemail|foxmail|geary|k-9 mail|kmail|lotus-notes|mailbird|mailmate|mailspring|outlook-android|postbox|sparkdesktop|superhuman|sylpheed|trojita|yahoomobilemail|zimbradesktop)\b/i
 
 /**
  * Scanners, gateways and image proxies, and the Edge of 2015 that Gmail claims to be when it prefetches images. isbot
- * knows many of them in other spellings, but not all inside a browser's user agent.
+ * knows many of them, but some only in other spellings, and some not inside a browser's user agent.
  */
 const MAIL_MACHINES =
   /googleimageproxy|ggpht\.com|edge\/12\.246 (?:mozilla\/5\.0|gmail-content-sampling)|yahoomailproxy|seznamemailproxy|imageproxy|imageresizer|bingpreview|safelinks|exchange online protection|mailscanner|barracuda|proofpoint|ppspider|mimecast|symantec|messagelabs|brightmail|cloudmark|trend ?micro|ironport|cisco secure email|fireeye|trellix|mcafee|forcepoint|websense|sophos|fortinet|fortiguard|fortimail|bitdefender|avanan|check ?point|vade ?secure|hornetsecurity|spamtitan|zscaler|palo ?alto ?networks|kaspersky|clamav|libraesva|retarus|nospamproxy|trustwave|darktrace|ironscales|perception-point|urlscan|virustotal|phishtank|feedfetcher|gtmetrix|puppeteer|powershell/i
 
-/** Browsers and mail programs send these when they prefetch. */
+/** Headers that browsers and mail programs send when they prefetch. */
 const PREFETCH_HEADERS = ['sec-purpose', 'purpose', 'x-purpose', 'x-moz'] as const
 const PREFETCH = /prefetch|prerender|preview|instant/i
 

@@ -30,7 +30,7 @@ export interface Engagement {
 export interface LinkStatistics {
   readonly url: string
   readonly clicks: number
-  /** Distinct UTC days. */
+  /** Distinct UTC days with such clicks. */
   readonly days: number
   readonly machineClicks: number
   readonly lastClickedAt: Millis
@@ -38,7 +38,7 @@ export interface LinkStatistics {
 
 const OPEN_EVENT_INTERVAL_MS = minutes(5)
 const CLICK_EVENT_INTERVAL_MS = seconds(30)
-/** Open events per recipient, and click events per recipient over all links. */
+/** Maximum number of events: opens per recipient, and clicks per recipient over all links. */
 const MAX_EVENTS = 1000
 const URL_HASH_BYTES = 8
 
@@ -70,7 +70,7 @@ const sql = prepareStatements((db) => ({
      RETURNING events, last_event_at AS lastEventAt`,
   ),
   markOpen: db.prepare('UPDATE opens SET events = events + 1, last_event_at = ? WHERE recipient_id = ?'),
-  // Event times never go back, so any other day is a new one.
+  // Event times never go back, so a day other than the last one is a new day.
   addHumanClick: db.prepare(
     `INSERT INTO link_clicks (email_id, url_hash, url, human, days, last_day, last_clicked_at) VALUES (?, ?, ?, 1, 1, ?, ?)
      ON CONFLICT DO UPDATE SET human = human + 1, days = days + (last_day IS NOT excluded.last_day), last_day = excluded.last_day,
@@ -90,7 +90,7 @@ const sql = prepareStatements((db) => ({
     `INSERT INTO click_marks (recipient_id, url_hash, events, last_event_at) VALUES (?, ?, 1, ?)
      ON CONFLICT DO UPDATE SET events = events + 1, last_event_at = excluded.last_event_at`,
   ),
-  // Other recipients of the email with an event; at most as many as the email has recipients.
+  // Other recipients of the email with an event of the same kind.
   openedBy: db.prepare<{ address: string }, [number, number]>(
     `SELECT address FROM recipients JOIN opens ON recipient_id = recipients.id WHERE email_id = ? AND recipients.id <> ? AND events > 0`,
   ),
@@ -112,7 +112,7 @@ export function recordEngagement(app: Pick<App, 'eventTime'>, tx: Tx, engagement
   const dueEvent = engagement.url === undefined ? countOpen(tx, engagement, at) : countClick(tx, engagement, email, at)
   if (engagement.visitor === 'machine') {
     const metric = engagement.url === undefined ? MACHINE_METRICS.opened : MACHINE_METRICS.clicked
-    // As in analytics: sandbox mail is in no statistic.
+    // Analytics, too, leave sandbox mail out of every statistic.
     if (email.sandbox === 0) count(tx, email.accountId, metric, at, 1)
     return
   }
@@ -128,7 +128,10 @@ export function recordEngagement(app: Pick<App, 'eventTime'>, tx: Tx, engagement
   })
 }
 
-/** Also compares account and day: after a backup was restored, row ids of mail sent since that backup are reused. */
+/**
+ * Also compares account and day, because restoring a backup makes new mail reuse the row ids of mail sent after that
+ * backup.
+ */
 const isSameRecipient = ({ accountUuid, createdAt }: EngagedEmail, { account, day }: TrackedRecipient): boolean =>
   accountTag(accountUuid) === account && dayOf(createdAt) === day
 
@@ -154,7 +157,7 @@ function addDailyStats(
     email.recipientCount === 1 ? [] : (url === undefined ? openedBy : clickedBy).all(email.emailId, recipientId)
   const field = url === undefined ? 'openedEmails' : 'clickedEmails'
   if (others.length === 0) countDaily(tx, domainDay, field, 1)
-  // The account already counted this email, but the statistics of each recipient domain count it separately.
+  // The account's sum already counts this email, but the statistics of this recipient's domain do not.
   else if (others.every(({ address }) => domainOfAddress(address) !== domainDay.domain))
     countDomainOnly(tx, domainDay, field, 1)
 }

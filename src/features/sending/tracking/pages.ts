@@ -6,7 +6,8 @@
  * redirecting.
  *
  * Under the tracking host of an account only its own links redirect; otherwise any account could redirect to any site
- * under another's name. A host that belongs to no account redirects for all, because a reverse proxy may pass any host.
+ * under the name of another. A host that belongs to no account redirects for all, because a reverse proxy may pass any
+ * host.
  */
 import { Elysia } from 'elysia'
 import { listAccountsWithBlockedLinks } from '#features/core/accounts/pause.ts'

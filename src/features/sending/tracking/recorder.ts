@@ -11,7 +11,7 @@ import { minutes, seconds } from '#platform/units.ts'
 import { type Engagement, recordEngagement } from './engage.ts'
 
 export const MAX_WAITING = 10_000
-/** A full disk or a flood lasts a while; it must not fill the log. */
+/** Minimum time between log lines: a full disk or a flood lasts a while and must not fill the log. */
 const LOG_INTERVAL_MS = minutes(1)
 const MAX_ATTEMPTS = 6
 const RETRY_DELAY_MS = seconds(10)
@@ -27,7 +27,7 @@ export function createRecorder(
   const drop = (error: unknown): void => {
     droppedCount++
     const now = app.clock.now()
-    // Also logs if the clock was set back: a last time in the future must not silence it.
+    // Also logs if the clock was set back: otherwise a `loggedAt` in the future would silence the log.
     if (loggedAt !== undefined && now >= loggedAt && now - loggedAt < LOG_INTERVAL_MS) return
     loggedAt = now
     app.log.error({ err: error, dropped: droppedCount }, 'opens and clicks not counted')
@@ -38,7 +38,7 @@ export function createRecorder(
     retry(() => app.commit.write((tx) => recordEngagement(app, tx, engagement)), {
       clock: app.clock,
       delayMs: RETRY_DELAY_MS,
-      // A full disk lasts longer than the retries.
+      // Does not retry on a full disk, because the disk stays full for longer than the retries last.
       isRetried: (error, failures) => failures < MAX_ATTEMPTS && !isDiskFull(error) && isTransientError(error),
     })
 

@@ -27,16 +27,19 @@ export interface Tracking {
 
 /** In UTF-16 units: the parser needs about 100 bytes per unit if the HTML is all attributes. */
 const MAX_HTML_LENGTH = MiB
-/** Includes end tags: for each unmatched one the parser searches all open elements, so the time is quadratic. */
+/**
+ * Limit on start and end tags: for each unmatched end tag the parser searches all open elements, so the time is
+ * quadratic.
+ */
 const MAX_TAGS = 20_000
-/** Further links stay untracked; limits the growth of a message and the rows of its statistics. */
+/** Links beyond this number stay untracked, which limits the growth of a message and the rows of its statistics. */
 const MAX_LINKS = 1000
 /**
- * Length of a tracked link. Windows and Outlook truncate longer ones (INTERNET_MAX_URL_LENGTH is 2,083), even if the
- * original was shorter.
+ * Length of a tracked link. Windows and Outlook truncate longer links (INTERNET_MAX_URL_LENGTH is 2,083), even if the
+ * original link was shorter.
  */
 const MAX_LINK_LENGTH = 2048
-/** An `href` as written: a target of 2,000 octets may be all entities. */
+/** Length of an `href` as written. It may be long, because each octet of a target may be written as an entity. */
 const MAX_HREF_LENGTH = 20_000
 
 /** The HTML with tracked links and a pixel; the same HTML if it cannot be parsed or is too large. */
@@ -60,7 +63,8 @@ export function addTracking(html: string, tracking: Tracking): string {
     })
     .on('body', {
       element(body) {
-        // HTML has one body. End handlers for many nested ones would take quadratic time.
+        // HTML has one body, so only the first `<body>` counts: end handlers for many nested ones would take quadratic
+        // time.
         if (hasBody) return
         hasBody = true
         body.onEndTag((end) => {
@@ -75,7 +79,7 @@ export function addTracking(html: string, tracking: Tracking): string {
       },
     })
   try {
-    // The rewriter drops a byte order mark.
+    // Restores a byte order mark, which the rewriter drops.
     return (html.startsWith(BYTE_ORDER_MARK) ? BYTE_ORDER_MARK : '') + rewriter.transform(html)
   } catch {
     return html
@@ -91,8 +95,8 @@ function hasTooManyTags(html: string): boolean {
 }
 
 /**
- * With !important, because many mails stretch all images on phones, which would turn this one into a screen-wide blank
- * square.
+ * Uses !important, because the styles of many mails stretch all images on phones: the pixel would become a screen-wide
+ * blank square.
  */
 const PIXEL_STYLE = [
   'display:block',
@@ -127,8 +131,8 @@ function readTarget(href: string, { ownUrls }: Tracking): string | undefined {
 }
 
 /**
- * Normalises like a browser (WHATWG URL, "URL parsing"), after NUL was replaced: no white space around, no tab or line
- * break inside.
+ * Strips white space like a browser (WHATWG URL, "URL parsing"): all of it at both ends, tabs and line breaks inside.
+ * NUL must have been replaced before.
  */
 const stripWhitespace = (url: string): string =>
   url.replace(/[\t\r\n]/g, '').replace(/^[\x01- ]+|(?<![\x01- ])[\x01- ]+$/g, '')

@@ -48,8 +48,8 @@ const MAX_DAY = 0xffff
 export const dayOf = (at: Millis): number => Math.floor(at / days(1))
 
 /**
- * Identifies an account in a token: the random end of its UUID. Not the row id, because row ids of deleted accounts are
- * reused while their mail is still read.
+ * Identifies an account in a token by the random end of its UUID. Its row id would not do: restoring a backup makes new
+ * accounts reuse row ids of accounts created after that backup, whose mail is still read.
  */
 export const accountTag = (uuid: UuidBytes): number => Buffer.from(uuid).readUInt32BE(uuid.length - ACCOUNT_TAG_BYTES)
 
@@ -103,7 +103,7 @@ function readToken(key: Uint8Array, kind: Kind, token: string, target: Uint8Arra
   const head = bytes?.subarray(0, -MAC_BYTES)
   if (!bytes || head?.[0] !== kind || !equalBytes(bytes.subarray(-MAC_BYTES), computeMac(key, head, target)))
     return undefined
-  // A token with our MAC is well-formed.
+  // A token with our MAC is well-formed, so its parts need no checks.
   return {
     account: head.readUInt32BE(1),
     recipientId: decodeVarint(head, 1 + ACCOUNT_TAG_BYTES).value,

@@ -52,8 +52,8 @@ const createIgnored = (why: string): MailRequestResult => ({ kind: 'ignored', wh
 
 /**
  * Whether the message is an automatic reply: a bounce or other report (RFC 3464, RFC 8098), or an out-of-office reply
- * (RFC 3834 §5). Other automatic mail counts: mail programs send unsubscribe requests automatically when the user
- * clicks a button.
+ * (RFC 3834 §5). Other automatic mail counts as a request: mail programs send unsubscribe requests automatically when
+ * the user clicks a button.
  */
 function isAutomaticReply({ mailFrom, headers }: MailRequest): boolean {
   if (mailFrom === '') return true
@@ -63,7 +63,7 @@ function isAutomaticReply({ mailFrom, headers }: MailRequest): boolean {
   })
 }
 
-/** Words of the subject to try: a mail program may put some before the token. */
+/** Maximum number of words of the subject that are tried: a mail program may put some words before the token. */
 const MAX_WORDS = 10
 
 /** Reads the token in a subject. A long subject may arrive with spaces where it was folded. */
@@ -77,7 +77,7 @@ function readFactsFromSubject({ keys }: App, subject: string): UnsubscribeFacts 
   return undefined
 }
 
-/** Reads the same data from the rows, if they exist, when the mail program omitted the subject. */
+/** Used when the mail program omitted the subject: reads the data of a token from the rows, if they exist. */
 function readFactsOfRecipient({ db }: Tx, recipientId: number): UnsubscribeFacts | undefined {
   const mail = sql(db).mail.get(recipientId)
   // For an erased recipient, the rows no longer say what to unsubscribe.

@@ -35,7 +35,8 @@ const sql = prepareStatements((db) => ({
 
 /**
  * The fields of a message with `transactional: false`; the same at every attempt. Mail to a contact list names the
- * list. Other mail of the default stream names no stream, so unsubscribing from it stops all such mail of the account.
+ * list. Other mail of the default stream names no stream, so unsubscribing stops all mail of the account with
+ * `transactional: false`.
  */
 export function createUnsubscribeHeaders(
   { config, keys, db }: Pick<App, 'config' | 'keys' | 'db'>,
@@ -48,8 +49,9 @@ export function createUnsubscribeHeaders(
   const mailbox = `${encodeVerp({ recipientId, tag: computeVerpTag(emailUuid) }, keys.subkey('unsubscribe'), 'u-')}@${returnPathDomain}`
   const url = createUnsubscribeUrl(config, token)
   return [
-    // The subject carries the token too: an address is too short for it, and once the rows are deleted the address
-    // alone says nothing. The URL comes first because it works immediately: RFC 2369 §2 puts the preferred one first.
+    // The token is in the subject too, because an address is too short for it. Once the rows are deleted, the address
+    // alone says nothing. The URL comes first because it works immediately: RFC 2369 §2 puts the preferred method
+    // first.
     ['List-Unsubscribe', `<${url}>, <mailto:${mailbox}?subject=${token}>`],
     // RFC 8058 §3.1: one-click needs an https URL.
     ...(url.startsWith('https:') ? [['List-Unsubscribe-Post', 'List-Unsubscribe=One-Click'] as const] : []),
@@ -73,7 +75,7 @@ export function readUnsubscribeFacts(
     recipientId,
     address,
     senderDomain: domainOfMailbox(from),
-    // People subscribe to a list, so they unsubscribe from the list, whichever stream its mail uses.
+    // People subscribe to a list, so the link unsubscribes from the list, whichever stream the mail of the list uses.
     streamId: origin.listId !== null || origin.slug === DEFAULT_STREAM ? 0 : origin.streamId,
     listId: origin.listId ?? 0,
   }

@@ -69,8 +69,8 @@ ${subscription.isOfPart && renderAllOffer(texts, subscription)}`,
   )
 
 /**
- * The sender sends nothing to the address, and only the sender can change that. The page can only prevent the mail that
- * would resume after such a change.
+ * The sender sends nothing to the address, and only the sender can change that. All that the page can offer is to stop
+ * the mail that would resume after such a change.
  */
 export const blockedPage = (texts: Texts, subscription: Subscription, isOff: boolean): Html => {
   const title = isOff ? texts.isOff : texts.getsNothing

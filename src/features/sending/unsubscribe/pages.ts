@@ -143,7 +143,7 @@ function parseAction(body: unknown): PageAction | undefined {
   return ACTIONS.find((action) => action === provided)
 }
 
-/** The page for the state of the address; `renderSubscribed` if it still gets mail. */
+/** The page for the state of the address; the page of `renderSubscribed` if the address still gets the mail. */
 function choosePage(
   texts: Texts,
   facts: UnsubscribeFacts,
@@ -152,7 +152,7 @@ function choosePage(
 ): Html {
   const subscription: Subscription = {
     address: facts.address,
-    // As readers know it: bücher.example, not xn--bcher-kva.example.
+    // The domain as readers know it: bücher.example, not xn--bcher-kva.example.
     senderDomain: domainToUnicode(facts.senderDomain) || facts.senderDomain,
     isOfPart: isForStreamOrList(facts),
     partName: state?.partName ?? null,

@@ -15,11 +15,11 @@ export interface Texts {
   readonly unsubscribeAll: string
   readonly subscribeAgain: string
 
-  /** Replaces an unknown {sender}: within a sentence, and at its start. */
+  /** Text in place of {sender} if the sender is unknown: within a sentence, and at its start. */
   readonly thisSender: string
   readonly thisSenderAtStart: string
 
-  /** The mail of a link, as in "gets no more {mail}": all of it, a part, a part with a name. */
+  /** The mail of a link, as in "gets no more {mail}": all mail, part of it, and a part with a name. */
   readonly noMoreAll: string
   readonly noMorePart: string
   readonly noMoreNamed: string

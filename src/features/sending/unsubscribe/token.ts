@@ -1,11 +1,11 @@
 /**
  * @module The token of an unsubscribe link: a sealed copy of the data that unsubscribing needs, so that it works
- * without any row of the email. The same data gives the same token, because every attempt at a recipient sends the same
- * bytes. Never reads the database.
+ * without any row of the email. The same data gives the same token, because every attempt at a recipient sends the
+ * same bytes. Never reads the database.
  *
  * Sealed data: a format octet, the account's UUID, four variable-length integers (email, recipient, stream, list), the
- * length and text of the sender's domain, the address. The UUID names the account, because row ids of deleted accounts
- * are reused.
+ * length and text of the sender's domain, the address. The UUID names the account, because restoring a backup makes new
+ * accounts reuse row ids of accounts created after that backup.
  */
 import type { KeyRing } from '#platform/crypto.ts'
 import type { UuidBytes } from '#platform/ids.ts'
@@ -21,9 +21,9 @@ export interface UnsubscribeFacts {
   readonly address: string
   /** Domain of From, shown to readers; `''` if it is too long to fit. */
   readonly senderDomain: string
-  /** Stream whose mail it stops; 0: every stream. */
+  /** Stream whose mail the link stops; 0: every stream. */
   readonly streamId: number
-  /** Contact list whose mail it stops; 0: no list. */
+  /** Contact list whose mail the link stops; 0: no list. */
   readonly listId: number
 }
 

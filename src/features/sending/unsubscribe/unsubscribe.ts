@@ -29,7 +29,9 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { UnsubscribeFacts } from './token.ts'
 
-/** What is stopped: mail of the stream or list in the token, or all mail of the account with `transactional: false`. */
+/**
+ * What the link stops: mail of the stream or list in the token, or all mail of the account with `transactional: false`.
+ */
 export type Scope = 'named' | 'all'
 
 /** How the recipient unsubscribed: with the mail program (RFC 8058), on the page, or by mail (RFC 2369 §3.2). */
@@ -38,13 +40,13 @@ export type UnsubscribeMethod = 'one-click' | 'page' | 'mailto'
 /** Whether an address gets mail with `transactional: false`. */
 export interface SubscriptionState {
   /**
-   * The account may send no mail at all to the address (a complaint, a hard bounce, its own decision); the recipient
-   * cannot change that.
+   * Whether the account may send no mail at all to the address (because of a complaint, a hard bounce or its own
+   * decision); the recipient cannot change that.
    */
   readonly isBlocked: boolean
   readonly isOffNamed: boolean
   readonly isOffAll: boolean
-  /** Name of the list or stream in the token; null if it names none, or that was deleted. */
+  /** Name of the list or stream in the token; null if the token names none, or if the list or stream was deleted. */
   readonly partName: string | null
 }
 
@@ -131,7 +133,7 @@ export function unsubscribeInTransaction(
   if (accountId === undefined) return undefined
   const mail = findMail(tx.db, accountId, facts)
   const suppression = toSuppression(accountId, facts, scope)
-  // An address that left all lists is already suppressed, even if it confirmed one of them since then. So the contact
+  // An address that left all lists is already suppressed, even if it has confirmed one list since then. So the contact
   // of that list is changed, too.
   const hasLeftLists = unsubscribeContacts(app, tx, suppression)
   const isListed = suppress(app, tx, {
@@ -203,10 +205,10 @@ interface EmailRecipientIds {
 }
 
 /**
- * The email of the link. The link in the text of a welcome email was created before that email was stored, so it names
- * the contact instead of the recipient; its email is the one that was accepted for the list when the contact was
- * welcomed. Undefined if the email was deleted, or if its row id now belongs to another email: after a backup was
- * restored, row ids of mail sent since that backup are reused.
+ * The email of the link; undefined if it was deleted, or if its row id now belongs to another email: restoring a backup
+ * makes new mail reuse the row ids of mail sent after that backup. The link in the text of a welcome email was created
+ * before that email was stored, so it names the contact instead of the recipient. Its email is the one that was
+ * accepted for the list when the contact was welcomed.
  */
 function findMail(db: Database, accountId: number, { emailId, recipientId, listId, address }: UnsubscribeFacts) {
   if (emailId !== 0) {

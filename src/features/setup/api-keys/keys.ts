@@ -74,8 +74,8 @@ export const listApiKeys = (db: Database, accountId: number): ApiKey[] => sql(db
 
 /**
  * Creates a key and returns it in clear; it is never returned again.
- * @param input.scopes empty for all scopes of the actor
- * @param input.key provided by the operator in place of a random one
+ * @param input.scopes if empty, the key gets all scopes of the actor
+ * @param input.key provided by the operator in place of a random key
  * @param inTransaction runs in the same transaction; if it throws, no key is created
  */
 export async function createApiKey(
@@ -138,7 +138,8 @@ export function revokeApiKey(app: App, actor: Actor, id: string): Promise<void> 
 }
 
 /**
- * Deletes all keys of an account. The caller announces the changed access, so that no cache still accepts any of them.
+ * Deletes all keys of an account. The caller announces the changed access; otherwise caches would still accept the
+ * keys.
  */
 export const deleteKeysOfAccount = (tx: Tx, accountId: number): void => void sql(tx.db).deleteAll.run(accountId)
 
@@ -152,8 +153,8 @@ export interface Authenticator {
 const MAX_CACHED_KEYS = 10_000
 
 /**
- * Authenticates keys by hash, with a cache in front of the table. The cache is exact, because this process is the only
- * writer.
+ * Authenticates keys by hash, with a cache in front of the table. The cache is always right, because this process is
+ * the only writer of the table.
  */
 export function createAuthenticator(app: App): Authenticator {
   const actors = new Map<string, { actor: Actor; rowId: number }>()
@@ -177,7 +178,8 @@ export function createAuthenticator(app: App): Authenticator {
             type: 'api_key',
             id: formatUuid(row.uuid),
             scopes: new Set(JSON.parse(row.scopes) as string[]),
-            // Since the actor was cached, the key may have been deleted, or its account disabled or deleted.
+            // Reads the table: since the actor was cached, the key may have been deleted, or its account disabled or
+            // deleted.
             mayStillAct: () => sql(app.db).byHash.get(hash)?.isOpen === 1,
           },
         }

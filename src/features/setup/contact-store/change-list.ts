@@ -17,7 +17,10 @@ import { formatUuid, newUuid } from '#platform/ids.ts'
 import { formatMailbox, parseMailbox } from '#protocols/address/parse.ts'
 import { type ContactList, countLists, getList } from './lists.ts'
 
-/** Undefined: the default for a new list, the current value in a change. Null, `''` and, for flags, false mean none. */
+/**
+ * An undefined field means the default for a new list, and the current value in a change. Null, `''` and, for flags,
+ * false mean none.
+ */
 export interface ListInput {
   readonly name: string
   readonly description?: string | null | undefined
@@ -93,7 +96,7 @@ const toColumns = (list: ListFields): (string | number | null)[] => [
 /**
  * Creates a list. Throws 409 `contact_list_exists` when the account has one with this name, 409
  * `too_many_contact_lists`, 403 `plan_limit_reached`, 403 `insufficient_scope` for a welcome email when the actor may
- * not send, and 422 for invalid fields, `template_error` for parts of the welcome email that can never be rendered.
+ * not send, 422 for invalid fields, and 422 `template_error` for parts of the welcome email that can never be rendered.
  */
 export async function createList(app: App, actor: Actor, input: ListInput): Promise<ContactList> {
   const { accountId } = actor

@@ -1,4 +1,4 @@
-/** @module Consistency rules of contacts: their counters, and the fields allowed per status. */
+/** @module Consistency rules of contacts: their counters, and the fields that each status allows. */
 import { createCounterRule } from '#features/core/events/counter-rules.ts'
 import { codeRows, queryRule, type Row } from '#platform/db/consistency.ts'
 import { CONTACT_METRIC_PREFIX, CONTACT_STATUSES, toContactStatus, toContactStatusCode } from './status.ts'

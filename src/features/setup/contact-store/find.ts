@@ -12,9 +12,9 @@ export interface Contact {
   readonly uuid: UuidBytes
   readonly accountId: number
   readonly listId: number
-  /** Lower case, domain in A-labels. */
+  /** The address in lower case, its domain in A-labels. */
   readonly addressKey: string
-  /** As it was submitted. */
+  /** The address as it was submitted. */
   readonly email: string
   /** JSON object; null: empty. */
   readonly metadata: string | null
@@ -40,7 +40,7 @@ const COLUMNS = `id, uuid, account_id AS accountId, list_id AS listId, address_k
 
 const sql = prepareStatements((db) => ({
   byId: db.prepare<Row, [number]>(`SELECT ${COLUMNS} FROM contacts WHERE id = ?`),
-  // The index begins with the account id, so the query looks it up from the list.
+  // The index begins with the account id, so the query reads this id from the list.
   byAddress: db.prepare<Row, [number, string, number]>(
     `SELECT ${COLUMNS} FROM contacts WHERE account_id = (SELECT account_id FROM contact_lists WHERE id = ?) AND address_key = ? AND list_id = ?`,
   ),
@@ -68,7 +68,7 @@ export function findContactById(db: Database, id: number): Contact | undefined {
 
 export interface ContactFilter {
   readonly status?: ContactStatus | undefined
-  /** In any spelling. */
+  /** The address, in any spelling. */
   readonly email?: string | undefined
 }
 
@@ -86,7 +86,7 @@ export function listContacts(
     return { contacts: found.slice(offset, offset + limit), total: found.length }
   }
   const total = readContactCount(db, list.accountId, list.id, status)
-  // Returns early past the end, because SQLite scans every skipped row.
+  // Past the end, SQLite would scan every skipped row in vain.
   if (offset >= total) return { contacts: [], total }
   const rows =
     status === undefined

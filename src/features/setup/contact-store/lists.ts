@@ -16,10 +16,10 @@ export interface ContactList {
   readonly accountId: number
   readonly name: string
   readonly description: string | null
-  /** New contacts must confirm their subscription. */
+  /** Whether new contacts must confirm their subscription. */
   readonly doubleOptIn: boolean
   readonly welcomeEnabled: boolean
-  /** Counted from when a contact became active. */
+  /** Delay after a contact became active. */
   readonly welcomeDelaySeconds: number
   /** Mailbox in header form; null: no-reply at the first verified domain. */
   readonly welcomeFrom: string | null
@@ -59,7 +59,7 @@ const sql = prepareStatements((db) => ({
   byId: db.prepare<Row, [number]>(
     `SELECT ${COLUMNS}, ${BODIES} FROM contact_lists WHERE id = ? AND deleted_at IS NULL`,
   ),
-  // Uses the index of existing rows, so that any number of deleted ones is not scanned.
+  // Uses the index of existing rows, so that deleted rows are not scanned, however many there are.
   page: db.prepare<Row & { isTruncated: number }, [number, number, number, number]>(
     `SELECT ${COLUMNS}, ${LISTED_BODIES} FROM contact_lists WHERE id IN (SELECT id FROM contact_lists INDEXED BY contact_lists_name
      WHERE account_id = ? AND deleted_at IS NULL AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY id DESC`,

@@ -23,7 +23,7 @@ export const toContactStatusCode = STATUSES.codeOf
 /** The status of a stored code; throws for a code that no version has stored. */
 export const toContactStatus = STATUSES.nameOf
 
-/** A status in which a contact gets no mail, which also names the cause. */
+/** A status in which a contact gets no mail. The name of the status is the cause. */
 export type StoppedStatus = Exclude<ContactStatus, 'active' | 'pending'>
 
 /**
@@ -62,7 +62,7 @@ const sql = prepareStatements((db) => ({
   ofAddressOnList: db.prepare<Row, [number, string, number]>(
     `SELECT ${COLUMNS} FROM contacts WHERE account_id = ? AND address_key = ? AND list_id = ?`,
   ),
-  // Clearing `confirming_since` invalidates earlier confirmation requests.
+  // Clearing `confirming_since` makes earlier confirmation requests invalid.
   stop: db.prepare(
     'UPDATE contacts SET status = ?, confirming_since = NULL, opted_in_at = NULL, unsubscribed_at = coalesce(?, unsubscribed_at) WHERE id = ? AND status = ?',
   ),
@@ -128,11 +128,14 @@ export interface NewContact {
   readonly email: string
   /** JSON object; undefined: empty. */
   readonly metadata?: string | undefined
-  /** `pending` until it confirms. */
+  /** `pending`: the contact has to confirm first. */
   readonly status: 'active' | 'pending'
 }
 
-/** Adds an address to a list. Undefined, with nothing changed, when it is already there in any status. */
+/**
+ * Adds an address to a list. Returns undefined and changes nothing when the list already has the address, in any
+ * status.
+ */
 export function insertContact(
   app: Pick<App, 'eventTime'>,
   tx: Tx,
@@ -170,8 +173,8 @@ export const setContactMetadata = (tx: Tx, id: number, metadata: string): void =
   void sql(tx.db).setMetadata.run(toStoredMetadata(metadata), id)
 
 /**
- * Records that a contact got its welcome email, at the time of that email. False when the contact already got one or is
- * deleted: then it must not get another.
+ * Records that a contact got its welcome email; the stored time is that of the email. False when the contact already
+ * got one or is deleted: then it must not get another.
  */
 export const markWelcomed = (tx: Tx, id: number, at: Millis): boolean => sql(tx.db).welcomed.run(at, id).changes === 1
 
@@ -192,9 +195,9 @@ export type ConfirmationResult = 'confirmed' | 'already' | 'refused'
 
 /**
  * Activates a contact whose open confirmation request was made at `since`. Returns `already` when the contact is
- * active, and `refused` when it is deleted or the link is not from the last request, so that an old link never undoes a
- * later unsubscription. Does not change the suppression list: `confirmContact` of `suppression-store/contacts.ts`
- * updates both.
+ * active. Returns `refused` when the contact is deleted or the link is not from the last request, so that an old link
+ * never undoes a later unsubscription. Does not change the suppression list: `confirmContact` of
+ * `suppression-store/contacts.ts` updates contact and list.
  */
 export function activateContact(
   app: Pick<App, 'eventTime'>,
@@ -252,8 +255,8 @@ export function transitionContacts(
 export type StoppableContact = Pick<Row, 'listId' | 'optedInAt'>
 
 /**
- * Sets contacts of an address that have one of the `from` statuses to the status that `stoppedBy` returns, or else back
- * to what they were: active, or pending if they never confirmed. Returns how many changed.
+ * Changes contacts of an address that have one of the `from` statuses. They get the status that `stoppedBy` returns; if
+ * it returns none, they become active again, or pending if they never confirmed. Returns how many changed.
  */
 export function restoreContacts(
   app: Pick<App, 'eventTime'>,

@@ -4,8 +4,8 @@ import { accounts } from '#features/core/accounts/tables.ts'
 import { flag, time, uuid } from '#platform/db/columns.ts'
 
 /**
- * A contact list. A deleted one keeps its row, because suppressions and emails refer to it; its contacts are deleted in
- * batches.
+ * A contact list. A deleted list keeps its row, because suppressions and emails refer to it; its contacts are deleted
+ * in batches.
  */
 export const contactLists = sqliteTable(
   'contact_lists',
@@ -77,9 +77,9 @@ export const contacts = sqliteTable(
     createdAt: time('created_at').notNull(),
   },
   (t) => [
-    // For bounces, complaints and unsubscriptions, which change an address in all lists of its account.
+    // For bounces, complaints and unsubscriptions, which change the contacts of an address in all lists of an account.
     uniqueIndex('contacts_address').on(t.accountId, t.addressKey, t.listId),
-    // Pages of a list, newest first, unfiltered or by status.
+    // Used for pages of a list, newest first, unfiltered or by status.
     index('contacts_list').on(t.listId),
     index('contacts_status').on(t.listId, t.status),
   ],

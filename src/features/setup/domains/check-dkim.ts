@@ -43,7 +43,7 @@ export async function checkDkim(resolver: Resolver, dns: DomainDns): Promise<Che
   )
 }
 
-/** The problem with the key record, as the end of a sentence; undefined when it has none. */
+/** The problem with the key record, as the end of a sentence; undefined when there is none. */
 function findProblem(record: string, rest: readonly string[], ours: string): string | undefined {
   const bare = removeQuoting(record)
   const tags = parseTags(bare)
@@ -82,8 +82,8 @@ const splitValues = (value: string | undefined): string[] =>
   value === undefined ? [] : value.split(':').map((v) => v.trim())
 
 /**
- * A 2048-bit key fits into two records; some providers split it further. The records are untrusted input: trying all
- * orders of many parts would take forever.
+ * A 2048-bit key fits into two records, but some providers split it further. The number is limited because the records
+ * are untrusted input: trying all orders of many parts would take forever.
  */
 const MAX_KEY_PARTS = 5
 

@@ -1,6 +1,6 @@
 /**
- * @module Checks the DMARC policy of a domain, its own or that of its organisational domain (RFC 9989 §4.7, §4.10). Any
- * valid policy passes.
+ * @module Checks the DMARC policy that applies to a domain: its own, or that of its organisational domain (RFC 9989
+ * §4.7, §4.10). Any valid policy passes.
  */
 import type { Resolver } from '#protocols/dns/resolver.ts'
 import { parseTags } from './check-dkim.ts'

@@ -27,7 +27,7 @@ const INBOUND_ONLY =
 interface Purpose {
   readonly whenMissing: string
   readonly whenElsewhere: string
-  /** The condition with which the advice begins; empty when the advice is unconditional. */
+  /** The condition with which the advice begins; empty when there is no condition. */
   readonly onlyFor: '' | `${string}, `
 }
 

@@ -26,7 +26,7 @@ const failing = (outcome: CheckOutcome, sentences: readonly string[]): Check => 
   detail: sentences.filter((s) => s !== '').join(' '),
 })
 
-/** The records; or, if the look-up failed, the check result that follows from the failure. */
+/** The records; if the look-up failed, the check result that follows from the failure. */
 export function toRecordsOrCheck<T>(answer: Answer<T>, what: string, host: string): readonly T[] | Check {
   if (isFailedAnswer(answer)) return unanswered(answer, what, host)
   if (answer.kind === 'loop') {
@@ -50,10 +50,10 @@ export const unanswered = (answer: FailedAnswer, what: string, host: string): Ch
     'This says nothing about the record itself; check again in a few minutes.',
   )
 
-/** Matches the detail of `unanswered`. The first group is the reason. */
+/** Matches the detail text that `unanswered` creates. The first group is the reason. */
 const UNANSWERED_PATTERN = /^The [^.]+ at \S+ could not be looked up: (.+?)\. This says nothing /
 
-/** Returns why DNS gave no answer to a check, from its detail; undefined when it gave one. */
+/** Reads from the detail of a check why DNS gave no answer; undefined when it gave one. */
 export const findUnansweredReason = (detail: string): string | undefined => UNANSWERED_PATTERN.exec(detail)?.[1]
 
 const MAX_QUOTE_LENGTH = 160
@@ -71,7 +71,8 @@ export const adviseTxt = (host: string, value: string): string =>
 export const removeQuoting = (value: string): string => value.replace(/["\u201c\u201d\u201e\u00ab\u00bb\\]/g, '').trim()
 
 /**
- * The likely reason why a record is missing at `host`, as a sentence, or ''. A failed look-up only omits the hint.
+ * The likely reason why a record is missing at `host`, as a sentence; '' if none is found. A look-up that fails
+ * finds none.
  * @param isAt whether the record exists at another name
  */
 export async function findAbsenceHint(

@@ -94,7 +94,7 @@ async function evaluate(
   const evaluations = await Promise.all(
     addresses.map(async (ip) => ({
       ip,
-      // Strict: some receivers reject a record for a mistake that others tolerate.
+      // Strict, because some receivers reject a record for a mistake that other receivers tolerate.
       evaluation: await spf({
         sender: `postmaster@${host}`,
         ip,

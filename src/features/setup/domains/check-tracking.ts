@@ -1,6 +1,6 @@
 /**
- * @module Checks that a tracking host leads to us: by a CNAME, direct or through other names, or by equal addresses, as
- * providers that flatten CNAMEs publish it. Stores nothing.
+ * @module Checks that a tracking host leads to us: by a CNAME, directly or through other names, or by having the same
+ * addresses, which providers that flatten CNAMEs publish instead. Stores nothing.
  */
 import { type Answer, isFailedAnswer, type Resolver } from '#protocols/dns/resolver.ts'
 import {
@@ -23,7 +23,7 @@ export interface TrackingDns {
   readonly target: string
 }
 
-/** A longer chain serves no purpose, and resolvers give up on it. */
+/** Resolvers give up on longer chains, which serve no purpose anyway. */
 const MAX_CHAIN_LENGTH = 8
 
 /**

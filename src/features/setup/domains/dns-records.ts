@@ -75,8 +75,8 @@ export const toDkimHost = ({ selector, domain }: DomainDns): string => `${select
 export const toDmarcHost = (domain: string): string => `_dmarc.${domain}`
 
 /**
- * RFC 7208 §4.5. Without configured addresses the record names the host instead, with a soft fail: the system may
- * choose another source address.
+ * RFC 7208 §4.5. Without configured addresses the record names the host instead. The system may then choose an address
+ * that the host name does not have, so other sources only fail softly.
  */
 export function formatSpfValue({ outboundIps, hostname }: DomainDns): string {
   if (outboundIps.length === 0) return `v=spf1 a:${hostname} ~all`

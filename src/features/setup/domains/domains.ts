@@ -45,7 +45,7 @@ export interface Domain {
   /** Host of tracked links, in A-labels and lower case. */
   readonly trackingDomain: string | null
   readonly trackingVerifiedAt: Millis | null
-  /** When the domain became verified; still set during the 72 hours after records are lost. */
+  /** When the domain became verified; stays set during the 72 hours after records are lost. */
   readonly verifiedAt: Millis | null
   /** When a check first found that a verified domain lacks a record that sending needs; see verification-state.ts. */
   readonly recordsLostAt: Millis | null
@@ -225,12 +225,12 @@ export async function createDomain(app: App, actor: Actor, name: string): Promis
   if (checked.kind === 'invalid') throw invalid('domain', checked.reason, 'invalid_domain')
   const { domain } = checked
   requireAvailable(app.db, actor.accountId, domain)
-  // Also checked before the expensive key generation.
+  // Checked before the expensive key generation, and again in the transaction.
   requirePlanCapacity(app, app, actor.accountId, 'domains', sql(app.db).existing)
   const key = await app.createDkimKey()
   const uuid = newUuid()
   const id = formatUuid(uuid)
-  // Distinct per registration, so that two accounts with the same domain, or a second registration, never share a DNS
+  // Every registration has its own selector: two accounts with the same domain, or two registrations, never share a DNS
   // name.
   const selector = `ts${randomBase62(8).toLowerCase()}`
   const sealed = app.keys.seal(key.privateKeyPem, toDkimKeyContext(uuid))
@@ -336,7 +336,8 @@ export const closeDomains = (tx: Tx, accountId: number, now: Millis): void => vo
 const MAX_CLOCK_AHEAD_MS = days(3650)
 
 /**
- * Makes checks due now that are scheduled later than any interval allows: the clock was ahead when they were scheduled.
+ * Makes due now all checks that are scheduled later than any interval allows, because the clock was ahead when they
+ * were scheduled.
  */
 export async function repairCheckTimes({ db, clock, commit }: App): Promise<void> {
   const range = [clock.now() + 2 * MAX_CHECK_INTERVAL_MS, clock.now() + MAX_CLOCK_AHEAD_MS] as const

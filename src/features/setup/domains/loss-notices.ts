@@ -24,7 +24,7 @@ export function computeNoticeDueAt(
 ): Millis | null {
   switch (change) {
     case 'records_lost':
-      // At most a day ahead: the clock may have been ahead when the last one was sent.
+      // At most a day ahead, because the clock may have been ahead when the last mail was sent.
       return Math.min(Math.max(now, (lossNoticeSentAt ?? 0) + RENOTIFY_INTERVAL_MS), now + RENOTIFY_INTERVAL_MS)
     case 'unverified':
       return now
@@ -40,11 +40,11 @@ export interface DueNotice {
   readonly domainId: number
   readonly domain: string
   readonly notice: LossNotice
-  /** The missing records, and since when; none once they are restored. */
+  /** The missing records, and since when they are missing; none once they are restored. */
   readonly lost: readonly string[]
   readonly lostAt: Millis | null
   readonly sendsUntil: Millis | null
-  /** The verified parent domain, under which its mail is still sent. */
+  /** The verified parent domain, under which mail of the domain is still sent. */
   readonly coveredBy: string | undefined
   readonly dueAt: Millis
 }
@@ -71,7 +71,7 @@ const sql = prepareStatements((db) => ({
      FROM domains WHERE account_id = ? AND loss_notice_due_at <= ? AND deleted_at IS NULL ORDER BY id LIMIT ?`,
   ),
   putOff: db.prepare('UPDATE domains SET loss_notice_due_at = ? WHERE account_id = ? AND loss_notice_due_at <= ?'),
-  // Changes nothing when a check has changed the due time since then.
+  // Changes nothing if a check has changed the due time since it was read.
   sent: db.prepare(
     `UPDATE domains SET loss_notice = ?, loss_notice_sent_at = coalesce(?, loss_notice_sent_at), loss_notice_due_at = ?
      WHERE id = ? AND loss_notice_due_at = ?`,

@@ -1,6 +1,6 @@
 /**
- * @module Checks the DNS of registered domains on a schedule: new ones until their records appear, verified ones at
- * longer intervals. verification-state.ts sets intervals and tolerance. A domain whose check throws stays due.
+ * @module Checks the DNS of registered domains on a schedule: new domains until their records appear, verified domains
+ * at longer intervals. verification-state.ts sets intervals and tolerance. A domain whose check throws stays due.
  */
 import type { App } from '#features/core/app/app.ts'
 import { createSystemActor } from '#features/core/audit-logs/audit.ts'
@@ -61,8 +61,8 @@ async function recheckDomain(app: App, requested: Domain): Promise<boolean> {
       const domain = releaseForeignHost(app, tx, stored)
       if (!found || isVerifiedElsewhere(tx.db, domain.accountId, domain.domain)) return skipCheck(app, tx, domain)
       const { tracking, ...records } = found
-      // A host set during this check was not checked. If the verification of a host changed since then, a later check
-      // on request changed it.
+      // The result for a tracking host counts only if nothing has changed since the check began: a host set during the
+      // check was not checked, and a changed verification comes from a later check on request.
       const isAsAsked =
         domain.trackingDomain === requested.trackingDomain && domain.trackingVerifiedAt === requested.trackingVerifiedAt
       const results = tracking !== undefined && isAsAsked ? { ...records, tracking } : records

@@ -28,8 +28,8 @@ const IdParam = Type.Object({ id: Type.String({ description: 'Id of the domain.'
 const tags = ['Domains']
 
 /**
- * Deleting a domain also ends its mail, which is a use case of another feature. It is passed in, because that feature
- * depends on this one.
+ * Deleting a domain also ends its mail, which is a use case of another feature. That use case is passed in, because its
+ * feature depends on this one.
  */
 export interface DomainUseCases {
   readonly deleteDomain: (app: App, actor: Actor, id: string) => Promise<void>

@@ -16,8 +16,8 @@ export interface SendingDomain {
   readonly domain: string
   readonly isVerified: boolean
   /**
-   * Set when it was verified and has lacked records for over 72 hours: it sends nothing, and its mail is not captured
-   * either.
+   * Set when the domain was verified and has lacked records for over 72 hours: the domain sends nothing, and its mail
+   * is not captured either.
    */
   readonly lapsed: { readonly since: Millis; readonly lost: readonly DnsRecordKey[] } | undefined
 }
@@ -71,8 +71,8 @@ export function findSendingDomain(db: Database, accountId: number, fromDomain: s
 }
 
 /**
- * The account's nearest verified domain above a registered one. Its key signs mail of the registered domain while that
- * is not verified itself.
+ * The account's nearest verified domain above a registered domain. While the registered domain is not verified, the key
+ * of this parent domain signs its mail.
  */
 export function findCoveringDomain(db: Database, accountId: number, domain: string): string | undefined {
   const found = findSendingDomain(db, accountId, domain.slice(domain.indexOf('.') + 1))

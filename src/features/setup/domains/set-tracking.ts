@@ -5,8 +5,9 @@
  *   and brands use link domains of their own. Only a subdomain can have the CNAME, because a registered name has SOA
  *   and NS records beside it (RFC 1034 §3.6.2).
  * - A CNAME to us does not prove which account published it. So a host at or below a domain that an account has
- *   verified belongs to that account. Other accounts cannot set it. One that had set it before can no longer use it
- *   (tracking-domain.ts), and its setting is removed when the owner sets the host or at the next check of its domain.
+ *   verified belongs to that account. Other accounts cannot set it. An account that had set it before can no longer
+ *   use it (tracking-domain.ts). That account's setting is removed when the owner sets the host, or at the next check
+ *   of the domain for which it was set.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -68,7 +69,10 @@ export function releaseForeignHost(app: App, tx: Tx, domain: Domain): Domain {
   return findDomain(tx.db, domain.accountId, domain.uuid) ?? domain
 }
 
-/** The name to which a tracking host must point. Throws 409 `no_cname_target` when others cannot look it up. */
+/**
+ * The name to which a tracking host must point. Throws 409 `no_cname_target` when that name is not fully qualified,
+ * because others cannot look it up.
+ */
 export function requireCnameTarget(config: Config): string {
   const target = getCnameTarget(config)
   if (target.includes('.')) return target
@@ -109,8 +113,8 @@ function requireNoMailRecords(db: Database, accountId: number, host: string): vo
 }
 
 /**
- * Removes the host from another account's domain when the actor's account owns the host. Throws 409 when the domain
- * that has it set may keep it.
+ * Removes the host from another account's domain when the actor's account owns the host. Throws 409 when the other
+ * domain may keep the host.
  */
 function acquireHost(app: App, tx: Tx, actor: Actor, host: string): void {
   const row = sql(tx.db).holder.get(host)

@@ -32,11 +32,11 @@ export const domains = sqliteTable(
     trackingDomain: text('tracking_domain'),
     /** When the tracking host became verified; null: it is not verified. */
     trackingVerifiedAt: time('tracking_verified_at'),
-    /** When the domain became verified; still set during the 72 hours after it lost records; null: not verified. */
+    /** When the domain became verified; stays set during the 72 hours after records are lost; null: not verified. */
     verifiedAt: time('verified_at'),
     /**
-     * When a check first found that a verified domain lacks a record that sending needs. Without `verified_at` it no
-     * longer sends, and its mail is not captured either.
+     * When a check first found that a verified domain lacks a record that sending needs. If this is set and
+     * `verified_at` is null, the domain no longer sends, and its mail is not captured either.
      */
     recordsLostAt: time('records_lost_at'),
     /** When a mail about lost or restored records is due to the owners; null: none is. */

@@ -59,7 +59,7 @@ export function findTrackingHostAccount(db: Database, host: string): UuidBytes |
 }
 
 /**
- * Whether the host belongs to another account, which has verified the nearest domain at or above it.
+ * Whether the host belongs to another account: one that has verified the nearest domain at or above it.
  * @param host in A-labels and lower case
  */
 export function isHostElsewhere(db: Database, accountId: number, host: string): boolean {

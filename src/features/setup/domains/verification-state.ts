@@ -7,12 +7,12 @@
  *   matter for that.
  * - The three flags reflect what DNS has now. A verified domain that lacks one stays verified for 72 hours from the
  *   check that first missed it (`recordsLostAt`), whether scheduled or on request; then it is no longer verified and
- *   sends nothing. It never becomes a sandbox again: only domains that were never verified are, so that live mail is
- *   never captured.
+ *   sends nothing. Its mail is still not captured: only a domain that was never verified is a sandbox.
  * - A scheduled check tolerates loss of the other records: such a flag is cleared only when its record was missing or
  *   wrong at 3 scheduled checks in a row that span 24 hours. A check on request stores its result immediately.
- * - The tracking host is separate: its CNAME does not affect the verification of the domain. While it is verified, its
- *   loss is tolerated in the same way, because losing it breaks the links in mail sent while it was verified.
+ * - The tracking host is separate: its CNAME does not affect the verification of the domain. While the host is
+ *   verified, loss of the CNAME is tolerated in the same way, because without the host all links in mail sent before
+ *   are broken.
  * - Inbound mail is enabled when the MX flag is newly set, but never disabled: without an MX no mail arrives anyway,
  *   and the owner's choice by PATCH stays.
  */
@@ -55,18 +55,20 @@ export const SENDING_RECORDS: readonly DnsRecordKey[] = ['spf', 'dkim', 'return_
 /** How long a verified domain still sends without its records. */
 export const LOSS_GRACE_MS = hours(72)
 
-/** Until when a domain that lacks records sends, or sent; null when it lacks none or was never verified. */
+/** Until when a domain that lacks records sends, or when it stopped; null when it lacks none or was never verified. */
 export const getSendsUntil = ({ recordsLostAt }: Pick<VerificationState, 'recordsLostAt'>): Millis | null =>
   recordsLostAt === null ? null : recordsLostAt + LOSS_GRACE_MS
 
-/** The records for sending that a domain lacks since it was verified. */
+/** The records for sending that a domain has lost since it was verified. */
 export const listLostRecords = ({
   recordsLostAt,
   verified,
 }: Pick<VerificationState, 'recordsLostAt' | 'verified'>): DnsRecordKey[] =>
   recordsLostAt === null ? [] : SENDING_RECORDS.filter((key) => !verified[key])
 
-/** A scheduled check clears a flag that sending does not need only after both. */
+/**
+ * A flag that sending does not need is cleared by scheduled checks, but only after this many checks and this much time.
+ */
 const FORGIVEN_CHECKS = 3
 const FORGIVEN_MS = hours(24)
 
@@ -122,17 +124,18 @@ function computeVerification(
   now: Millis,
 ): Pick<VerificationState, 'verifiedAt' | 'recordsLostAt'> {
   const { verifiedAt, recordsLostAt } = before
-  // A check of the tracking host alone does not concern the domain.
+  // If only the tracking host was checked, nothing changes, because it does not concern the verification of the domain.
   if (SENDING_RECORDS.every((key) => checks[key] === undefined)) return { verifiedAt, recordsLostAt }
   if (SENDING_RECORDS.every((key) => verified[key])) return { verifiedAt: verifiedAt ?? now, recordsLostAt: null }
-  // The 72 hours begin, and verification ends after them, only at a check that finds a record missing or wrong: a check
+  // Only a check that finds a record missing or wrong can begin the 72 hours, or end verification after them: a check
   // without a response may be our own problem.
   const isMissed = SENDING_RECORDS.some((key) => !verified[key] && checks[key] && checks[key].outcome !== 'unknown')
   if (recordsLostAt === null && (verifiedAt === null || !isMissed)) return { verifiedAt, recordsLostAt }
   // A clock that was ahead when the records were lost must not prolong the 72 hours.
   const lostAt = Math.min(recordsLostAt ?? now, now)
   const isInGrace = now < lostAt + LOSS_GRACE_MS
-  // The 72 hours still run; if verification has ended, a check under a wrong clock ended it.
+  // During the 72 hours the domain is verified. If its verification has ended all the same, a check under a wrong clock
+  // ended it.
   const at = isInGrace ? (verifiedAt ?? now) : isMissed ? null : verifiedAt
   return { verifiedAt: at, recordsLostAt: lostAt }
 }
@@ -154,8 +157,8 @@ const VERIFIED_INTERVAL_MS = hours(6)
 export const MAX_CHECK_INTERVAL_MS = days(1)
 
 /**
- * Returns the delay until the next scheduled check: long for a verified domain. For an unverified domain, missing
- * records or an unverified tracking host, the more recent the last change, the shorter the delay, so that new and lost
+ * Returns the delay until the next scheduled check. It is long for a verified domain. For an unverified domain, missing
+ * records or an unverified tracking host, the delay grows with the time since the last change, so that new and lost
  * records are noticed early.
  * @param sinceChangeMs since the domain was registered or last changed
  */
@@ -177,7 +180,7 @@ export function computeNextCheckDelay(
   const isUnanswered = [...SENDING_RECORDS, 'tracking' as const].some((key) => checks?.[key]?.outcome === 'unknown')
   const until = isUnanswered ? Math.min(interval, UNANSWERED_INTERVAL_MS) : interval
   const lastMoment = state.verifiedAt === null ? null : getSendsUntil(state)
-  // A check is scheduled for the end of the 72 hours, because only a check ends verification.
+  // Only a check ends verification, so one is scheduled for the end of the 72 hours.
   return lastMoment === null || lastMoment <= now ? until : Math.min(until, lastMoment - now)
 }
 

@@ -65,7 +65,8 @@ export async function verifyDomain(app: App, actor: Actor, id: string): Promise<
     checkDomain(app.freshResolver, toDomainDns(app.config, requested)),
   )
   return app.commit.write((tx) => {
-    // Also done here, because frequent requests postpone the scheduled checks.
+    // Releases a host that now belongs to another account. Scheduled checks do this too, but frequent requests postpone
+    // them.
     const before = releaseForeignHost(app, tx, getOwnableDomain(tx.db, actor, id))
     storeChecks(app, tx, actor, before, checks, 'request')
     const domain = getDomain(tx.db, actor.accountId, id)
@@ -78,9 +79,9 @@ export async function verifyDomain(app: App, actor: Actor, id: string): Promise<
 }
 
 /**
- * Marks a domain verified without a DNS check, on the operator's word: it sends and accepts mail until 72 hours after a
- * check contradicts it. For networks without DNS to check, such as a developer's machine. Throws as `verifyDomain`
- * does.
+ * Marks a domain verified without a DNS check, because the operator says so: it sends and accepts mail until 72 hours
+ * after a check contradicts this. Used on networks without DNS to check, such as a developer's machine. Throws as
+ * `verifyDomain` does.
  */
 export function vouchForDomain(app: App, actor: Actor, id: string): Promise<Domain> {
   return app.commit.write((tx) => {
@@ -105,9 +106,10 @@ function getOwnableDomain(db: Database, actor: Actor, id: string): Domain {
 }
 
 /**
- * Stores the results of a check. A change of the domain's right to send, or of its tracking host, gets an audit entry;
- * lost and restored records, and the end of the right to send, also get an event and a log line. `before` must have
- * been read in this transaction. Only a check of all records of the domain postpones the next one.
+ * Stores the results of a check. A change of the domain's right to send, or of its tracking host, gets an audit entry.
+ * Lost and restored records, and the end of the right to send, also get an event and a log line. Only a check of all
+ * records of the domain postpones the next check.
+ * @param before the domain as read in this transaction
  */
 export function storeChecks(
   app: App,

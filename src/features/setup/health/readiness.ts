@@ -69,7 +69,7 @@ async function writeAndRead(app: Pick<App, 'db' | 'commit' | 'clock'>): Promise<
   return getMeta(app.db, PROBE_KEY) === token
 }
 
-/** Resolves like `question`, or with false when it fails or exceeds the limit. */
+/** Resolves like `question`; resolves with false when `question` fails or exceeds the limit. */
 function isTrueWithin(app: Pick<App, 'clock'>, limitMs: Millis, question: Promise<boolean>): Promise<boolean> {
   return new Promise((resolve) => {
     const timer = app.clock.after(limitMs, () => resolve(false))

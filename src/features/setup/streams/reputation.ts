@@ -28,7 +28,7 @@ const toStreamMetric = (streamId: number, counter: StreamCounter): string =>
 /** Counter over all streams of an account, deleted ones included, by which the account is monitored. */
 export const toAccountMetric = (counter: StreamCounter): string => `account:${counter}`
 
-/** Adds to a counter of a stream and of its account, in the hour of `at`. Not for sandbox mail. */
+/** Adds to a counter of a stream and of its account, in the hour of `at`. Never call it for sandbox mail. */
 export function countForStream(
   tx: Tx,
   stream: { readonly accountId: number; readonly streamId: number },
@@ -77,5 +77,5 @@ export function readReputation(db: Database, stream: { accountId: number; id: nu
   }
 }
 
-/** Complaints about mail from before the period may outnumber its deliveries, so a rate is at most 1. */
+/** At most 1, because complaints about mail from before the period may outnumber its deliveries. */
 const toRate = (part: number, whole: number): number | null => (whole <= 0 ? null : Math.min(part / whole, 1))

@@ -100,8 +100,8 @@ export function createStream(app: App, actor: Actor, input: { slug: string; name
 }
 
 /**
- * Changes the provided fields. Throws 422 when none is provided, and 409 for the slug of `transactional`, the default
- * of sends.
+ * Changes the provided fields. Throws 422 when none is provided. Throws 409 for a new slug of the stream
+ * `transactional`, which sends use by default.
  */
 export function changeStream(
   app: App,

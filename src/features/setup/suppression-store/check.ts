@@ -33,12 +33,12 @@ interface Row {
 
 const COLUMNS = 'covers, stream_id AS streamId, list_id AS listId, reason'
 
-/** With fewer rows than this, the rows of an address are compared in code; otherwise SQL selects them. */
+/** If an address has fewer rows than this, code compares them; otherwise SQL selects from them. */
 const MAX_ROWS_COMPARED = 8
 
 const sql = prepareStatements((db) => ({
-  // Selecting in SQL costs three times as much as finding the rows, and nearly all addresses have none. In index order,
-  // rows that stop all mail come first.
+  // Finds the rows without selecting: selecting in SQL costs three times as much, and nearly all addresses have no
+  // rows. In index order, rows that stop all mail come first.
   ofAddress: db.prepare<Row, [number, string, number]>(
     `SELECT ${COLUMNS} FROM suppressions WHERE account_id = ? AND address = ? ORDER BY covers, stream_id, list_id LIMIT ?`,
   ),
@@ -69,14 +69,15 @@ export interface SuppressionQuery {
 }
 
 /**
- * The suppression that stops this email to the address; undefined when it may be sent. One that stops all mail comes
- * first.
+ * The suppression that stops this email to the address; undefined when the email may be sent. A suppression of all mail
+ * comes first.
  */
 export function suppressionOf(db: Database, covered: SuppressionQuery): { reason: string } | undefined {
   const { accountId, transactional, streamId, listId } = covered
   const key = toSuppressionKey(covered.address)
   const listed = suppressionListKey(db, accountId, key)
-  // An erased address has two forms when it was suppressed again and an older export with its hash was then imported.
+  // An erased address is listed in both forms if it was suppressed again and then an older export with its hash was
+  // imported.
   const rows =
     listed === key ? findRows(db, key, covered) : [...findRows(db, listed, covered), ...findRows(db, key, covered)]
   if (rows.length === 0) return undefined
@@ -92,10 +93,11 @@ export function suppressionOf(db: Database, covered: SuppressionQuery): { reason
 
 const coversAllMail = ({ covers }: Row): boolean => covers === toSuppressionScopeCode('all')
 
-/** The rows of one form of an address; they include each row that stops the email. */
+/** The rows of one form of an address. All rows that stop the email are among them. */
 function findRows(db: Database, form: string, { accountId, streamId, listId }: SuppressionQuery): Row[] {
   const rows = sql(db).ofAddress.all(accountId, form, MAX_ROWS_COMPARED)
-  // There may be one row per stream, and an account may have any number of streams.
+  // An address may have one row per stream, and an account may have any number of streams, so code does not compare
+  // them all.
   return rows.length < MAX_ROWS_COMPARED || rows.some(coversAllMail)
     ? rows
     : sql(db).chosen.all(accountId, form, toSuppressionScopeCode('marketing'), streamId, listId ?? EVERY)

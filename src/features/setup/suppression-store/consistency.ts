@@ -1,4 +1,4 @@
-/** @module Consistency rules of suppressions: their counters, and that they stop contacts. */
+/** @module Consistency rules of suppressions: their counters, and that contacts of suppressed addresses are stopped. */
 
 import { createCounterRule, createTotalRule } from '#features/core/events/counter-rules.ts'
 import { toContactStatusCode } from '#features/setup/contact-store/status.ts'

@@ -24,7 +24,7 @@ import { suppressionListKey } from './suppression-list-key.ts'
 /**
  * Activates a contact whose open confirmation request was made at `since`, and removes its unsubscription from this
  * contact list. If the address had left all lists, it gets mail of this list only. Returns `already` when the contact
- * is active, and `refused` when it is deleted or the link is not from the last request.
+ * is active. Returns `refused` when the contact is deleted or the link is not from the last request.
  */
 export function confirmContact(app: App, tx: Tx, contactId: number, since: Millis): ConfirmationResult {
   const result = activateContact(app, tx, contactId, since)
@@ -57,9 +57,9 @@ export const resubscribeContacts = (app: Pick<App, 'eventTime'>, tx: Tx, which: 
   reinstateContacts(app, tx, which, ['unsubscribed'])
 
 /**
- * Call it after a suppression of an address was removed. Contacts of the address that have one of the `from` statuses
- * get the status that the remaining suppressions imply, or else the one before: active, or pending if they never
- * confirmed. Returns how many changed.
+ * Call it after a suppression of an address was removed. Changes contacts of the address that have one of the `from`
+ * statuses. They get the status that the remaining suppressions imply; if these imply none, they become active again,
+ * or pending if they never confirmed. Returns how many changed.
  */
 export function reinstateContacts(
   app: Pick<App, 'eventTime'>,
@@ -67,7 +67,7 @@ export function reinstateContacts(
   which: ContactsOfAddress,
   from: readonly StoppedStatus[],
 ): number {
-  // Read only for the first contact: most addresses have none.
+  // Read when the first contact needs them, because most addresses have no contacts.
   let rows: readonly SuppressionRow[] | undefined
   const stoppedBy = (contact: StoppableContact): StoppedStatus | undefined => {
     rows ??= listSuppressions(tx.db, which)

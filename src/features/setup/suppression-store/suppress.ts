@@ -41,7 +41,8 @@ export interface NewSuppression {
   /** Row id of the email that caused it. */
   readonly sourceEmailId?: number | undefined
   /**
-   * An existing row keeps its reason even if the new one is a complaint: an addition by the account must not change it.
+   * Whether an existing row keeps its reason even if the new reason is a complaint. Set for additions by the account,
+   * which must not change a reason.
    */
   readonly keepsFirst?: boolean
 }
@@ -68,7 +69,8 @@ const sql = prepareStatements((db) => ({
     `DELETE FROM suppressions WHERE account_id = ? AND address = ? AND covers = ? AND stream_id = ? AND list_id = ? AND reason = coalesce(?, reason)
      RETURNING reason`,
   ),
-  // A complaint outranks a reason set by the account; otherwise, removing that row would let mail through again.
+  // A complaint outranks a reason set by the account. Otherwise the account could remove that row, and mail would get
+  // through again.
   complain: db.prepare<{ id: number; reason: string }, [number, string, number, string, string]>(
     'SELECT id, reason FROM suppressions WHERE account_id = ? AND address = ? AND covers = ? AND reason NOT IN (?, ?)',
   ),
@@ -95,10 +97,11 @@ function countRow(tx: Tx, accountId: number, reason: string, delta: 1 | -1): voi
 }
 
 /**
- * Adds an address to the list, and stops its contacts accordingly, even if it was already on the list, so that contacts
- * added since then are stopped too. A suppression of all mail has neither stream nor list. A row with the same scope,
- * stream and list keeps its reason and source, with one exception: unless `keepsFirst` is set, a complaint replaces any
- * reason for stopping all mail except a complaint or hard bounce. Returns whether a row was added or changed.
+ * Adds an address to the list and stops its contacts accordingly. Contacts are stopped even if the address was already
+ * on the list, because some may have been added since then. A suppression of all mail has neither stream nor list. An
+ * existing row with the same scope, stream and list keeps its reason and source, with one exception: unless
+ * `keepsFirst` is set, a complaint replaces any reason for stopping all mail except a complaint or hard bounce. Returns
+ * whether a row was added or changed.
  */
 export function suppress(app: Pick<App, 'eventTime'>, tx: Tx, suppression: NewSuppression): boolean {
   const { accountId, reason, covers } = suppression
@@ -173,8 +176,8 @@ export function suppressAfterOutcome(
 }
 
 /**
- * Removes one row from the list; the caller restores its contacts. False when there is no such row, or it has a reason
- * other than the requested one.
+ * Removes one row from the list; the caller restores its contacts. False when there is no such row, or when the row has
+ * a reason other than the requested one.
  */
 export function unsuppress(tx: Tx, place: SuppressionSelector): boolean {
   const { accountId } = place
@@ -206,7 +209,7 @@ export function eraseSuppressions(tx: Tx, accountId: number, address: string): n
   const addressKey = toSuppressionKey(address)
   const form = prepareErasedKey(tx.db, accountId, addressKey)
   const { changes } = sql(tx.db).erase.run(form, accountId, addressKey)
-  // These rows already exist under the hash, from an imported export.
+  // These rows did not get the hash, because an imported export had already added such rows with it.
   const duplicates = sql(tx.db).deleteAddress.all(accountId, addressKey)
   for (const { reason } of duplicates) countRow(tx, accountId, reason, -1)
   return changes + duplicates.length

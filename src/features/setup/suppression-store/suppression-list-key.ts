@@ -10,7 +10,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 /** Replaces the address of an erased person; nobody can own an `.invalid` address (RFC 2606 §2). */
 export const ERASED_ADDRESS = 'erased@erased.invalid'
 
-/** No address begins with this: a colon in a local part needs quotes. */
+/** No address begins with this prefix, because a colon in a local part needs quotes. */
 const ERASED_PREFIX = 'erased:'
 const ERASED_KEY = /^erased:[0-9a-f]{64}$/
 
@@ -28,8 +28,8 @@ const sql = prepareStatements((db) => ({
 interface ErasureState {
   readonly hashKey: Uint8Array
   /**
-   * Whether an account may have erased addresses on its list. False is exact; true may be outdated. Accounts without
-   * any need no hash per look-up.
+   * Whether an account may have erased addresses on its list. False is always right; true may be outdated. For an
+   * account that has none, look-ups skip the hash.
    */
   readonly hasErased: Map<number, boolean>
 }
@@ -59,7 +59,7 @@ export function suppressionListKey(db: Database, accountId: number, addressKey: 
   return sql(db).isListed.get(accountId, form) ? form : addressKey
 }
 
-/** The key of an address whose rows are about to be erased. Look-ups search for it from now on. */
+/** The key of an address whose rows are about to be erased. From now on, look-ups search for this key, too. */
 export function prepareErasedKey(db: Database, accountId: number, addressKey: string): string {
   recordErased(db, accountId)
   return toErasedKey(db, accountId, addressKey)

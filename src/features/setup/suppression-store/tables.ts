@@ -30,7 +30,7 @@ export const suppressions = sqliteTable(
   },
   (t) => [
     uniqueIndex('suppressions_address').on(t.accountId, t.address, t.covers, t.streamId, t.listId),
-    // Pages of the list, newest first, unfiltered or by reason.
+    // Used for pages of the list, newest first, unfiltered or by reason.
     index('suppressions_account').on(t.accountId),
     index('suppressions_reason').on(t.accountId, t.reason),
   ],

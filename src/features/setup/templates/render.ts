@@ -21,10 +21,10 @@ const MAX_RENDER_MS = seconds(40)
 const LARGE_BYTES = 64 * KiB
 /** Fraction of the memory budget that one request may render. */
 const REQUEST_MEMORY_FRACTION = 0.5
-/** Bytes of memory per source byte while it waits and is rendered: as read, and as passed to the renderer. */
+/** Memory per byte of a source that waits or is being rendered: one copy as read, one as passed to the renderer. */
 const SOURCE_FACTOR = 2
 
-/** Throws 503 when sources of this size would not be rendered now; called before they are read. */
+/** Throws 503 when sources of this size would not be rendered now. Call it before reading the sources. */
 export function requireRenderCapacity(
   { memory, renderer }: Pick<App, 'memory' | 'renderer'>,
   accountId: number,
@@ -68,8 +68,8 @@ export async function renderParts(app: Pick<App, 'renderer'>, request: RenderReq
 }
 
 /**
- * The source with its subject on one line, as its author means it: any line break in the rendered subject then comes
- * from the data.
+ * The source with its subject on one line: authors do not mean line breaks there. Any line break in the rendered
+ * subject then comes from the data.
  */
 export const joinSubjectLines = (source: TemplateSource): TemplateSource =>
   source.subject === undefined ? source : { ...source, subject: source.subject.replace(/[\r\n]+/g, ' ') }
@@ -109,7 +109,7 @@ export function serialiseData(data: unknown): string {
   return json
 }
 
-/** The rendering of one request. The memory that it uses stays reserved until disposal. */
+/** The rendering of one request. The memory that the rendering uses stays reserved until disposal. */
 export interface RenderSession extends Disposable {
   /**
    * Like `renderParts`; throws 413 when the request renders too much in total, and 503 when it takes too long or memory
@@ -119,8 +119,9 @@ export interface RenderSession extends Disposable {
 }
 
 /**
- * Limits what a request renders, which can be far more than it sent: at most the size of a request body in total,
- * within the memory budget, and in time for the client to get the response.
+ * Limits what a request renders, because this can be far more than the request sent. All renderings of a request
+ * together are limited to the size of a request body, to a part of the memory budget, and to the time in which the
+ * client still gets the response.
  */
 export function startRenderSession(app: Pick<App, 'clock' | 'config' | 'memory' | 'renderer'>): RenderSession {
   const { clock, config, memory } = app
@@ -151,8 +152,7 @@ export function startRenderSession(app: Pick<App, 'clock' | 'config' | 'memory' 
       if (clock.monotonicMs() > endsAtMs) throw renderTimedOut()
       const parts = await withSources(request)
       const sizeBytes = Buffer.byteLength(parts.html ?? '') + Buffer.byteLength(parts.text ?? '')
-      // Only the UTF-8 of the rendered text is retained, so the string itself is garbage. Only large texts are counted
-      // as such: the garbage collector keeps up with small ones.
+      // Garbage is counted for large texts only; the collector keeps up with small ones.
       if (sizeBytes > LARGE_BYTES) addGarbage(memory, sizeBytes)
       heldBytes += sizeBytes
       if (heldBytes > maxBytes) throw renderedTooLarge(maxBytes)

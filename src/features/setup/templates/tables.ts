@@ -3,7 +3,7 @@ import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqli
 import { accounts } from '#features/core/accounts/tables.ts'
 import { time, uuid } from '#platform/db/columns.ts'
 
-/** A template. A deleted one keeps its row without bodies, because emails refer to it; its alias is free again. */
+/** A template. A deleted template keeps its row without bodies, because emails refer to it; its alias is free again. */
 export const templates = sqliteTable(
   'templates',
   {

@@ -1,6 +1,6 @@
 /**
- * @module Creates, changes, finds and deletes templates. The only writer of `templates`. A deleted one keeps its row
- * without bodies, because emails refer to it; its alias is free again. `render.ts` renders them.
+ * @module Creates, changes, finds and deletes templates. The only writer of `templates`. A deleted template keeps its
+ * row without bodies, because emails refer to it; its alias is free again. `render.ts` renders templates.
  */
 import type { Database } from 'bun:sqlite'
 import { prepareCount, requirePlanCapacity, storeWithinPlan } from '#features/core/accounts/limits.ts'
@@ -46,7 +46,7 @@ export interface TemplateInput {
   readonly textBody: string | null
 }
 
-/** Undefined keeps the current value. */
+/** An undefined field keeps its current value. */
 export type TemplateChange = { readonly [Field in keyof TemplateInput]: TemplateInput[Field] | undefined }
 
 /** Templates per account. */
@@ -91,7 +91,7 @@ const sql = prepareStatements((db) => ({
   aliasOwner: db.prepare<{ id: number }, [number, string]>(
     'SELECT id FROM templates WHERE account_id = ? AND alias = ? AND deleted_at IS NULL',
   ),
-  // Uses the index of existing rows, so that any number of deleted ones is not scanned.
+  // Uses the index of existing rows, so that deleted rows are not scanned, however many there are.
   page: db.prepare<Omit<ListedTemplate, 'isTruncated'> & { isTruncated: number }, [number, number, number, number]>(
     `SELECT ${COLUMNS}, ${LISTED_BODIES} FROM templates WHERE id IN (SELECT id FROM templates INDEXED BY templates_alias
      WHERE account_id = ? AND deleted_at IS NULL AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY id DESC`,

@@ -45,7 +45,7 @@ describe('an import', () => {
     expectBalanced(service)
   })
 
-  test('reads one column of addresses without a header, also of one line', async () => {
+  test('reads a single column of addresses without a header, even if it is one line', async () => {
     await using service = await createImportService()
     const list = await createList(service)
     expect(await imported(service, list, '\ufeffa@x.test\r\nAda <b@x.test>\r\n')).toEqual(completed(2))
@@ -123,7 +123,7 @@ describe('an import', () => {
     expectBalanced(service)
   })
 
-  test('keeps the status of contacts that left, bounced or complained, from the file or from the suppression list', async () => {
+  test('keeps the status of contacts that left, bounced or complained, whether the file or the suppression list says so', async () => {
     await using service = await createImportService()
     const list = await createList(service, {
       welcome_email_enabled: true,
@@ -155,7 +155,8 @@ describe('an import', () => {
         ['m@here.test', 'active'],
       ].map((row) => [...row, {}]),
     )
-    // Accepting welcomes takes memory, and the consistency check reads row by row.
+    // Welcome mails in progress hold memory and change rows, and the consistency check reads row by row: wait until they
+    // are accepted.
     await eventually(
       () =>
         service.app.memory.inUseBytes === 0 &&
@@ -204,7 +205,7 @@ describe('an import', () => {
       ['unsubscribed', 'bounced', 'complained', 'complained'],
       ['active', 'bounced', 'complained'],
     ])
-    // A contact that is unsuppressed was never active here, and still has to confirm.
+    // These contacts were never active in this list, so lifting the suppression makes them pending again.
     for (const name of names) await api('DELETE', `/v1/suppressions/${name}@x.test`)
     expect([await statuses(list), await statuses(other)]).toEqual([
       ['pending', 'pending', 'pending', 'complained'],
@@ -626,7 +627,7 @@ describe('an upload', () => {
       await eventually(() => sizes(service).includes(i * step.length))
       if (i < 3) clock.advance(seconds(50))
     }
-    // Time before the server waits for a chunk does not count, so this may take somewhat longer than a minute.
+    // The minute runs only while the server waits for a chunk, so more than a minute may pass here.
     for (let more = seconds(50); more > 0 && !still.isAnswered(); more -= 100) {
       clock.advance(100)
       await Bun.sleep(1)
@@ -644,7 +645,7 @@ describe('an upload', () => {
     const { clock } = service
     const socket = await upload(service, await createList(service), { contentLength: 10_000 })
     let pieces = 0
-    // Time before the server waits for a chunk does not count, so this may be some chunks more than a minute has.
+    // The minute runs only while the server waits for a chunk, so more chunks may be needed than fit into a minute.
     while (!socket.isAnswered() && pieces < 100) {
       socket.write('a@x.test\n')
       pieces++

@@ -44,7 +44,7 @@ describe('an import', () => {
   })
 
   // Proves: suppress-10
-  test('reads one column of addresses without a header, also of one line', async () => {
+  test('reads a single column of addresses without a header, even if it is one line', async () => {
     await using service = await createTestApi()
     expect(pickStatusAndBody(await importCsv(service, '\ufeffa@x.test\r\nB@x.test\r\n'))).toEqual(
       imported({ imported: 2 }),

@@ -99,7 +99,7 @@ test('an account above its share loses unrouted mail first, then the oldest', as
 })
 
 // Proves: storage-12
-test('unread mailbox messages are never removed for size, which is logged; read ones are', async () => {
+test('unread mailbox messages are never removed for size, but the excess is logged; read ones are removed', async () => {
   await using service = await createMailboxApi({ settings: { TASSIS_INBOUND_MAX_BYTES: '1MiB' } })
   const { app, api, path, newMailbox, deliver, clock } = service
   const mailbox = await newMailbox({ local_part: 'jobs' })
@@ -127,7 +127,7 @@ test('unread mailbox messages are never removed for size, which is logged; read 
 })
 
 // Proves: storage-12
-test('unread mailbox messages leave half of the share to the newest other received mail', async () => {
+test('unread mailbox messages use at most half of the share; the newest other mail keeps the rest', async () => {
   await using service = await createMailboxApi({ settings: { TASSIS_INBOUND_MAX_BYTES: '1MiB' } })
   const { app, actor, clock, newMailbox, deliver } = service
   const mailbox = await newMailbox({ local_part: 'jobs' })
@@ -149,7 +149,7 @@ test('unread mailbox messages leave half of the share to the newest other receiv
 })
 
 // Proves: storage-10
-test('a budget applies while there is garbage, and data that is already removed no longer counts', async () => {
+test('budgets apply before the sweep has run, and do not count removed data that is still in the files', async () => {
   await using service = await createMailboxApi({ settings: { TASSIS_INBOUND_MAX_BYTES: '1MiB' } })
   const { app, actor, clock } = service
   await receive(service, actor, { count: 20, bytes: 100_000, routeId: 1 })
@@ -255,13 +255,13 @@ test('sub-accounts divide the share of their parent, and one that uses little lo
 })
 
 describe('a fair share', () => {
-  test('divides what is left by accounts below an equal share', () => {
+  test('is an equal part of what accounts below it leave over', () => {
     expect(computeFairShare([1, 2, 30, 40], 23)).toBe(10)
     expect(computeFairShare([40, 30], 20)).toBe(10)
     expect(computeFairShare([5], 4)).toBe(4)
   })
 
-  test('is above every use when all fit', () => {
+  test('is unlimited when everything fits', () => {
     expect([computeFairShare([], 1), computeFairShare([1, 2, 30], 33)]).toEqual([
       Number.POSITIVE_INFINITY,
       Number.POSITIVE_INFINITY,

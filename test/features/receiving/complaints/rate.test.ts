@@ -13,7 +13,7 @@ const toMany = (domain: string) => ({
 })
 
 // Proves: notify-40
-test('the rate of a period divides its complaints by its deliveries, each at its own time', async () => {
+test('the rate of a period is its complaints divided by its deliveries, each counted in the period in which it happened', async () => {
   await using complaints = await createComplaints()
   const { app, actor, clock } = complaints.service
   const rate = (from: number, to: number) => readComplaintRate(app.db, actor.accountId, { from, to })

@@ -40,7 +40,7 @@ test('a large message is found as saved', async () => {
   expect(Buffer.from(fixture.store.get(1)?.raw ?? []).equals(raw)).toBe(true)
 })
 
-test('an email with several recipients has them in order, and the message of the first, whichever was saved first', async () => {
+test("a captured email lists its recipients in order and shows the first one's message, whichever was saved first", async () => {
   await using fixture = createStore()
   await fixture.store.save(captureOf(12, { rcptTo: 'cy@x.test', raw: Buffer.from('second') }))
   fixture.clock.advance(1000)
