@@ -22,7 +22,7 @@ test('the stored emails are counted, indexed and addressed as the service would 
     using db = openReadOnly(join(dataDir, 'tassis.db'))
     const findings = checkConsistency(db).filter(({ differences }) => differences.length > 0)
     expect(findings.map(({ rule }) => rule)).toEqual([
-      'hourly stream stats match a recount',
+      'hourly stream stats equal a recount',
       'each final recipient has an event of its final status',
       'analytics by day and domain equal a recount',
     ])
