@@ -20,6 +20,8 @@ const theme = createTheme({
   fontFamily: 'system-ui, sans-serif',
   fontFamilyMonospace: 'ui-monospace, monospace',
   respectReducedMotion: true,
+  // White on the lighter shades has too little contrast.
+  primaryShade: 8,
   cursorType: 'pointer',
 })
 

@@ -77,3 +77,8 @@ export const StatusBadge = ({ status, title }: { readonly status: string; readon
     {toStatusWord(status)}
   </StatusLabel>
 )
+
+/** The badge of a type of event: `sent` is the start of a delivery, while the status `sent` is its success. */
+export const EventBadge = ({ type }: { readonly type: string }) => (
+  <StatusBadge status={type === 'sent' ? 'processing' : type} />
+)

@@ -3,7 +3,7 @@ import { Accordion, Button, Group, Stack, Text } from '@mantine/core'
 import { useState } from 'react'
 import type { EmailDetail, EmailRecipient } from '#features/sending/emails/model.ts'
 import { Facts } from '../../parts/facts.tsx'
-import { StatusBadge } from '../../parts/status.tsx'
+import { EventBadge, StatusBadge } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
 import { toCategoryReason, toEventData } from './sentence.ts'
 
@@ -87,11 +87,10 @@ function RecipientTimeline({ email, recipient }: { readonly email: EmailDetail; 
 
 function EventEntry({ event, isSandbox }: { readonly event: Event; readonly isSandbox: boolean }) {
   const { event_type: type, created_at: at } = event
-  const isDelivery = type === 'sent' || type === 'delivered'
   return (
     <Stack gap={4}>
       <Group gap="sm">
-        <StatusBadge status={isSandbox && isDelivery ? 'captured' : type} />
+        <EventBadge type={isSandbox && type === 'delivered' ? 'captured' : type} />
         <Text size="sm" c="dimmed" component="span">
           <Time iso={at} isExact />
         </Text>
