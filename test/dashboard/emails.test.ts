@@ -89,7 +89,7 @@ describe.skipIf(!isChromiumAvailable())('the emails in the dashboard', () => {
 
     await send(service, { subject: 'The first' })
     await page.getByText('The first').waitFor()
-    await page.locator('[data-row]', { hasText: 'Delivered' }).waitFor()
+    await page.locator('[data-row]', { hasText: 'Captured' }).waitFor()
 
     // The list does not jump: later emails are offered.
     await send(service, { subject: 'The second', to: ['carol@outlook.com', 'dave@example.test'] })

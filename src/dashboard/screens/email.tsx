@@ -69,12 +69,12 @@ function EmailView({ email }: { readonly email: EmailDetail }) {
   const { tab } = route.useSearch()
   const navigate = route.useNavigate()
   const [first] = email.recipients
-  const status = email.recipients.length === 1 && first ? toShownStatus(email, first) : email.status
+  const decidedBy = email.recipients.length === 1 || email.status === 'sent' ? first : undefined
   return (
     <Stack gap="lg">
       <Paper withBorder p="md">
         <Stack gap="xs">
-          <StatusBadge status={email.sandbox && status === 'sent' ? 'captured' : status} />
+          <StatusBadge status={decidedBy ? toShownStatus(email, decidedBy) : email.status} />
           <Text size="lg" role="status" data-sentence="">
             {sentence(email)}
           </Text>

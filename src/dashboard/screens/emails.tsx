@@ -14,6 +14,7 @@ import { Time } from '../parts/time.tsx'
 import { FilterBar } from './emails/filter-bar.tsx'
 import { type EmailFilters, FILTER_NAMES, toEmailQuery } from './emails/filters.ts'
 import { countRecipients, type EmailPage, useLiveList } from './emails/live-list.ts'
+import { isCaptured } from './emails/sentence.ts'
 
 const route = getRouteApi('/emails')
 
@@ -160,7 +161,8 @@ function EmailTable({ rows }: { readonly rows: readonly EmailRow[] }) {
 }
 
 /** A captured email was not delivered. */
-const toShownStatus = ({ status, sandbox }: EmailRow): string => (sandbox && status === 'sent' ? 'captured' : status)
+const toShownStatus = (row: EmailRow): string =>
+  row.status === 'sent' && isCaptured(row, row.smtp_response) ? 'captured' : row.status
 
 function Recipient({ row }: { readonly row: EmailRow }) {
   const more = countRecipients(row) - 1
