@@ -34,6 +34,7 @@ export type Resource =
   | 'dead-letter'
   | 'domain'
   | 'email'
+  | 'ended-email'
   | 'inbound-email'
   | 'inbound-route'
   | 'inbound-route-delivery'
@@ -427,6 +428,18 @@ export const ROUTES: readonly Route[] = [
   get('/v1/emails/{id}/captured', 'emails:read', { resource: 'captured-email' }),
   listRoute('/v1/emails/{id}/links', 'emails:read', { resource: 'email', paged: false }),
   { ...get('/v1/emails/{id}/cancel', 'emails:send', { resource: 'email' }), method: 'POST' },
+  {
+    ...get('/v1/emails/{id}', 'emails:send', { resource: 'email' }),
+    method: 'PATCH',
+    body: () => ({ send_at: null }),
+  },
+  {
+    ...get('/v1/emails/{id}/resend', 'emails:send', { resource: 'ended-email', status: 202 }),
+    method: 'POST',
+    body: () => ({ to: [EMAIL.to] }),
+    isBodyOptional: true,
+  },
+  get('/v1/emails/{id}/source', 'emails:read', { resource: 'email' }),
   get('/v1/analytics/aggregate', 'analytics:read', {
     alsoScope: 'sub_accounts:manage',
     shape: ['data', 'period'],
@@ -752,6 +765,11 @@ export async function createContractApi(): Promise<ContractApi> {
       }
       case 'email':
         return (await accepted({ send_at: new Date(service.clock.now() + hours(1)).toISOString() })).id
+      case 'ended-email': {
+        const id = await make('email')
+        expect((await api('POST', `/v1/emails/${id}/cancel`)).status).toBe(200)
+        return id
+      }
       case 'inbound-email':
         return storeTestInbound(
           service.app,
