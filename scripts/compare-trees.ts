@@ -760,7 +760,7 @@ async function compareNames(): Promise<void> {
     else if (same) {
       if (from !== to) renamed(declared.nodes[0] ?? a, a, b)
     } else if (from === to && declared.places.length === 0 && known.every((node) => node === undefined)) {
-      // Its declaration changed or moved, which is reported there.
+      // The declaration itself changed or moved, which is reported at the declaration.
       unpaired++
     } else {
       const [before, now] = [declared, declaredNow].map(({ nodes, places }, side) =>
@@ -810,7 +810,7 @@ function compareAssertions(a: SourceFile | undefined, b: SourceFile | undefined,
     else assertions.unchanged++
   }
   for (const node of lone) {
-    // The same assertion elsewhere in the file counts as unchanged.
+    // An assertion that occurs elsewhere in the file counts as unchanged.
     const twin = [...after].find((other) => printOf(other) === printOf(node) && other.getText(b) === node.getText(a))
     if (twin) {
       after.delete(twin)

@@ -1,7 +1,7 @@
 /**
  * @module Generates docs/conformance.md from test/conformance/rules.md and the comments `Proves:` of the tests.
- * `bun scripts/conformance.ts` writes it, `bun scripts/conformance.ts send-12` lists the tests that prove a rule, and
- * test/conformance.test.ts compares it.
+ * `bun scripts/conformance.ts` writes it, and `bun scripts/conformance.ts send-12` lists the tests that prove a rule.
+ * test/conformance.test.ts checks that the document is up to date.
  */
 import { join } from 'node:path'
 import { type Proof, type ProofReading, readProofs } from './proofs.ts'
@@ -15,7 +15,7 @@ export interface Rule {
 export interface Conformance {
   readonly rules: readonly Rule[]
   readonly proofs: readonly Proof[]
-  /** Problems of rules or comments; the document is written only if there are none. */
+  /** Problems in the rules or the comments; the document is written only if there are none. */
   readonly problems: readonly string[]
 }
 

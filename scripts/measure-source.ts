@@ -471,7 +471,9 @@ for (const folder of ['src', 'test']) {
 if (options.list !== undefined) {
   const requested = figures.find(({ name }) => name === options.list)
   if (!requested)
-    throw new Error(`There is no figure "${options.list}"; there are ${figures.map(({ name }) => name).join(', ')}`)
+    throw new Error(
+      `No measurement is named "${options.list}"; the names are ${figures.map(({ name }) => name).join(', ')}`,
+    )
   for (const item of requested.items) console.log(item)
 } else if (options.json)
   console.log(JSON.stringify(Object.fromEntries(figures.map(({ name, value }) => [name, value])), null, 2))

@@ -43,7 +43,10 @@ const ALIAS = /^const (\w+) = (describe|test|it)\b((?:\.\w+)*)/
 const SKIPS = /\.(?:skip|todo)\b/
 const CHECK = /^ *check [\w-]+ \d+ \S/
 
-/** Reads the proofs in one file: scripts/test, or code in which only `*.test.ts` may prove. */
+/**
+ * Reads the proofs in one file, which is scripts/test or TypeScript. Of TypeScript files, only `*.test.ts` may prove
+ * rules.
+ */
 export function readProofs(file: string, text: string): ProofReading {
   const lines = text.split('\n')
   if (!lines.some((line) => LOOKS_LIKE_PROVES.test(line))) return { proofs: [], problems: [] }

@@ -1,6 +1,6 @@
 /**
  * @module Generates docs/configuration.md from the settings and docs/commands.md from the commands.
- * `bun scripts/reference.ts` writes them; test/reference.test.ts compares them.
+ * `bun scripts/reference.ts` writes them; test/reference.test.ts checks that they are up to date.
  */
 import { tmpdir } from 'node:os'
 import { type Argument, type Command, Help, type Option } from 'commander'
@@ -19,7 +19,7 @@ const formatTable = (head: readonly string[], rows: readonly (readonly string[])
 
 const toSentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`
 
-/** Descriptions of defaults that depend on the machine or on other settings. */
+/** Descriptions of the defaults that depend on the machine or on other settings. */
 const DERIVED_DEFAULTS: Readonly<Record<string, string>> = {
   TASSIS_PUBLIC_URL: '`http://` and the HTTP address',
   TASSIS_HOSTNAME: "the machine's name",
@@ -52,10 +52,10 @@ Every setting has a default. Set it in one of two places; the first wins:
 
 1. the environment variable, such as \`TASSIS_HTTP_ADDR=127.0.0.1:8080\`; an empty one counts as not set
 2. the TOML file that the variable \`TASSIS_CONFIG\` names, if it is set: the same name in lower case without the prefix,
-   such as \`http_addr = "127.0.0.1:8080"\`. A table stands for the beginning of names: \`addr\` in \`[http]\` is
-   \`http_addr\`.
+   such as \`http_addr = "127.0.0.1:8080"\`. A name can be split into a table and the rest: \`addr\` in \`[http]\`
+   is \`http_addr\`.
 
-A value that is not allowed, or a name that no setting has, stops the start with one sentence and exit code 2.
+If a value is not allowed or a setting is unknown, Tassis prints one sentence and exits with code 2.
 \`tassis config\` prints every setting, its value and where it came from; \`--explain\` also prints what is allowed.
 
 Sizes take a unit: \`64KiB\`, \`512MiB\`, \`20GiB\`. Lists are separated by commas, or are arrays in the TOML file.`

@@ -19,5 +19,5 @@ for (const regex of (await findOutsideRegexes()).regexes) {
   } else if (performance.now() - start > LONG_MS) slow.push(formatRegex(regex))
 }
 await Bun.write(LINEAR_FILE, `${JSON.stringify(slow.toSorted(), null, 2)}\n`)
-// The analysis runs in a child process that would keep this one alive.
+// Without this call the child process that runs the analysis would keep this process alive.
 process.exit()

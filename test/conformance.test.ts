@@ -1,6 +1,6 @@
 /**
  * @module Checks that docs/conformance.md is up to date: every rule has an id and a test that proves it, every comment
- * "Proves:" names rules that exist, and every route of the service is in a rule.
+ * "Proves:" names existing rules, and the rules name every route of the service.
  */
 import { describe, expect, test } from 'bun:test'
 import { createRoutes } from '#app/http.ts'
@@ -17,7 +17,7 @@ const routesIn = (sentence: string): string[] =>
   [...sentence.matchAll(NAMED_ROUTE)].map(([, method, path]) => `${method} ${path}`)
 
 async function routesOfService(): Promise<string[]> {
-  // In this mode, on loopback, the service has all the pages that it can have.
+  // In this mode, on loopback, the service has every page that it can have.
   await using service = await createTestApp({
     settings: { TASSIS_DELIVERY: 'capture', TASSIS_HTTP_ADDR: '127.0.0.1:0' },
   })
@@ -25,7 +25,7 @@ async function routesOfService(): Promise<string[]> {
   return routes.map(({ method, path }) => `${method} ${path.replace(/(.)\/$/, '$1').replace(/:(\w+)/g, '{$1}')}`)
 }
 
-test('every rule has an id and a test, and every comment "Proves:" names rules above a test that runs', () => {
+test('every rule has an id and a test, and every comment "Proves:" names rules and stands above a test that runs', () => {
   expect(conformance.problems).toEqual([])
   console.log(`test/conformance/rules.md: ${conformance.rules.length} rules, ${conformance.proofs.length} tests`)
 })
@@ -36,7 +36,7 @@ test('docs/conformance.md is up to date (bun scripts/conformance.ts) and short',
   expect(Buffer.byteLength(document)).toBeLessThanOrEqual(MAX_DOCUMENT_BYTES)
 })
 
-test('every route of the service is in a rule, and no rule is about a route that is not there', async () => {
+test('every route of the service is named in a rule, and no rule names a route that does not exist', async () => {
   const routes = await routesOfService()
   expect(routes).toEqual(expect.arrayContaining(['POST /v1/emails', 'GET /dev/captured']))
   const named = new Set(conformance.rules.flatMap(({ sentence }) => routesIn(sentence)))
@@ -44,11 +44,11 @@ test('every route of the service is in a rule, and no rule is about a route that
   expect([...named].filter((route) => !routes.includes(route))).toEqual([])
 })
 
-describe('the check sees', () => {
+describe('the check', () => {
   const proofsIn = (...lines: string[]) => readProofs('test/box.test.ts', lines.join('\n'))
   const problemsIn = (...lines: string[]) => proofsIn(...lines).problems
 
-  test('the tests, groups and checks that a comment is above', () => {
+  test('finds the tests, groups and checks below the comments', () => {
     const { proofs, problems } = proofsIn(
       'const suite = describe.skipIf(isLocked)',
       '// Proves: box-1',
@@ -88,7 +88,7 @@ describe('the check sees', () => {
     ['a loop with braces', ['// Proves: box-1', 'for (const a of b) {', "  test('opens', () => {})", '}']],
     ['a loop without a test', ['// Proves: box-1', 'for (const a of b)', '  open(a)', "test('opens', () => {})"]],
     ['the end', ['// Proves: box-1']],
-  ])('a comment above %s', (_, lines) => {
+  ])('reports a comment above %s', (_, lines) => {
     expect(problemsIn(...lines)).toEqual([expect.stringContaining('is above no test')])
   })
 
@@ -98,7 +98,7 @@ describe('the check sees', () => {
     ['an alias of test.skip', ['const later = test.skip', '// Proves: box-1', "later('flies', () => {})"]],
     ['a test in describe.skip', ["describe.skip('a box', () => {", '  // Proves: box-1', "  test('flies', () => {})"]],
     ['a group of skipped tests', ['// Proves: box-1', "describe('a box', () => {", "  test.skip('flies', () => {})"]],
-  ])('that %s proves nothing', (_, lines) => {
+  ])('reports that %s proves nothing', (_, lines) => {
     expect(problemsIn(...lines)).toEqual([expect.stringContaining('is skipped')])
   })
 
@@ -110,24 +110,24 @@ describe('the check sees', () => {
     '// Proves:',
     '/* Proves: box-1 */',
     'open() // Proves: box-1',
-  ])('the wrong form %j', (line) => {
+  ])('reports the wrong form %j', (line) => {
     const problems = problemsIn(line, "describe('a box', () => {})")
     expect(problems.length).toBe(1)
   })
 
-  test('an id that is repeated in a comment', () => {
+  test('reports an id that is repeated in a comment', () => {
     const problems = problemsIn('// Proves: box-1, box-1', "test('opens', () => {})")
     expect(problems).toEqual([expect.stringContaining('is repeated')])
   })
 
-  test('a comment in a file that is not run, and one above no check of scripts/test', () => {
+  test('reports a comment in a file that is not run, and one that is above no check of scripts/test', () => {
     const comment = "// Proves: box-1\ntest('opens', () => {})"
     expect(readProofs('test/support/box.ts', comment).problems).toEqual([expect.stringContaining('*.test.ts')])
     const script = '# Proves: box-1\nscripts/a\n'
     expect(readProofs('scripts/test', script).problems).toEqual([expect.stringContaining('is above no check')])
   })
 
-  test('an id without a rule, and a rule without a test', () => {
+  test('reports an id without a rule, and a rule without a test', () => {
     const { rules } = parseRules('## Boxes\n\n- box-1: A box opens\n- box-2: A box closes\n')
     const { proofs } = proofsIn('// Proves: box-1, box-3', "test('opens', () => {})")
     expect(checkProofs(rules, proofs)).toEqual([
@@ -136,7 +136,7 @@ describe('the check sees', () => {
     ])
   })
 
-  test('an id that is used twice, and a line that is no rule', () => {
+  test('reports an id that is used twice, and a line that is not a rule', () => {
     const { rules, problems } = parseRules('# Rules\n\nText.\n\n## Boxes\n\n- box-1: A\n- box-1: B\n- box: C\n')
     expect(rules.map(({ section, id }) => [section, id])).toEqual([
       ['Boxes', 'box-1'],

@@ -1,7 +1,8 @@
 /**
- * @module Runs what the documents show: the examples that are marked `<!-- example: file -->`, every curl command of the `sh` blocks, against a
- * service as `scripts/start` leaves it, and the `bash` blocks about mail that comes in, as a newcomer would, in a shell beside a running service.
- * An example whose language is not installed is skipped.
+ * @module Runs what the documents show. Examples marked `<!-- example: file -->` run as programs; every curl command of
+ * the `sh` blocks runs against a service as `scripts/start` leaves it; the `bash` blocks about inbound mail run in a
+ * shell beside a running service, as a newcomer would run them. An example whose language is not installed is
+ * skipped.
  */
 import { describe, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
@@ -42,11 +43,11 @@ function temporaryFolder(files: Readonly<Record<string, string>>): { path: strin
   return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true }) }
 }
 
-test('docs/events.md has an example of a reader, of a receiver, and of a verifier in four languages', () => {
+test('docs/events.md has examples of a reader, a receiver, and a verifier in four languages', () => {
   expect([...examples.keys()]).toEqual(['feed.ts', 'receiver.ts', 'verify.ts', 'verify.py', 'verify.php', 'verify.go'])
 })
 
-describe('an example of how to verify a signature', () => {
+describe('a signature verifier of docs/events.md:', () => {
   const SECRET = 'whsec_exampleSecret'
   const NOW_SECONDS = 1_795_255_200
   const BODY = '{"event":"bounced","smtp_response":"550 5.1.1 gibt es nicht, Grüße"}\n'
@@ -56,7 +57,7 @@ describe('an example of how to verify a signature', () => {
   const headerOf = (t: number | string, body?: string, secret?: string) => `t=${t},v1=${macOf(t, body, secret)}`
 
   const CASES: readonly (readonly [name: string, header: string, isGood: boolean])[] = [
-    ['right', headerOf(NOW_SECONDS), true],
+    ['that is valid', headerOf(NOW_SECONDS), true],
     ['300 seconds old', headerOf(NOW_SECONDS - 300), true],
     ['300 seconds ahead', headerOf(NOW_SECONDS + 300), true],
     ['301 seconds old', headerOf(NOW_SECONDS - 301), false],
@@ -64,23 +65,26 @@ describe('an example of how to verify a signature', () => {
     ['of another body', headerOf(NOW_SECONDS, `${BODY} `), false],
     ['under another secret', headerOf(NOW_SECONDS, BODY, 'whsec_another'), false],
     ['under the secret without its prefix', headerOf(NOW_SECONDS, BODY, 'exampleSecret'), false],
-    ['with another time than was signed', `t=${NOW_SECONDS - 1},v1=${macOf(NOW_SECONDS)}`, false],
-    ['that is cut', headerOf(NOW_SECONDS).slice(0, -1), false],
+    ['with another time than the signed one', `t=${NOW_SECONDS - 1},v1=${macOf(NOW_SECONDS)}`, false],
+    ['that is truncated', headerOf(NOW_SECONDS).slice(0, -1), false],
     ['without v1', `t=${NOW_SECONDS}`, false],
     ['with an empty v1', `t=${NOW_SECONDS},v1=`, false],
     ['without t', `v1=${macOf('')}`, false],
     ['with an empty t', headerOf(''), false],
-    ['with a t that is no number', headerOf('now'), false],
+    ['with a t that is not a number', headerOf('now'), false],
     ['with a t of 5,000 digits', headerOf('9'.repeat(5000)), false],
     ['that is empty', '', false],
-    ['that is nothing but separators', ',=,,==', false],
+    ['that has only separators', ',=,,==', false],
   ]
 
   interface Runtime {
     readonly example: string
     readonly program: string
     readonly args: readonly string[]
-    /** Path of the example, and the program around it: reads the cases from its input, prints a JSON list of booleans. */
+    /**
+     * Path of the example. `driver` is the program around it, which reads the cases from standard input and prints a
+     * JSON list of booleans.
+     */
     readonly path: string
     readonly driver: Readonly<Record<string, string>>
   }
@@ -163,14 +167,14 @@ describe('an example of how to verify a signature', () => {
   ]
 
   for (const { example, program, args, path, driver } of RUNTIMES) {
-    test.skipIf(Bun.which(program) === null)(`in ${example} takes a right one and no other, and never throws`, () => {
+    test.skipIf(Bun.which(program) === null)(`${example} accepts exactly the valid signatures and never throws`, () => {
       using folder = temporaryFolder({ ...driver, [path]: examples.get(example) ?? '' })
       const headers = CASES.map(([, header]) => header)
       const given = { secret: SECRET, now: NOW_SECONDS, body: Buffer.from(BODY).toString('base64'), headers }
       const { exitCode, stdout, stderr } = Bun.spawnSync([program, ...args], {
         cwd: folder.path,
         stdin: Buffer.from(JSON.stringify(given)),
-        // No look-up of another Go, and no byte code beside the example.
+        // Go must not download another version, and Python must not write byte code beside the example.
         env: { ...process.env, GOTOOLCHAIN: 'local', PYTHONDONTWRITEBYTECODE: '1' },
       })
       expect({ exitCode, stderr: String(stderr) }).toEqual({ exitCode: 0, stderr: '' })
@@ -183,10 +187,10 @@ describe('an example of how to verify a signature', () => {
 const opensslCommand = /^openssl req .*$/m.exec(events)?.[0] ?? ''
 
 test.skipIf(Bun.which('openssl') === null)(
-  'the receiver of docs/events.md, with the certificate made as it says there, is told a test event and finds it signed',
+  'the receiver of docs/events.md, with the certificate that its command creates, gets a test event and finds it signed',
   async () => {
     using folder = temporaryFolder({
-      // Whatever port is free.
+      // Any free port.
       'receiver.ts': examples.get('receiver.ts')?.replace('port: 9443', 'port: 0') ?? '',
       'verify.ts': examples.get('verify.ts') ?? '',
     })
@@ -196,9 +200,9 @@ test.skipIf(Bun.which('openssl') === null)(
       sendsWebhooks: true,
       settings: { TASSIS_EXTRA_CA_FILE: join(folder.path, 'cert.pem'), TASSIS_ALLOW_PRIVATE_NETWORKS: 'loopback' },
     })
-    // Its port is known only once it runs, and its secret only once there is a URL.
+    // The receiver's port is known only once it runs, and its secret only once the webhook has a URL.
     const secretFile = join(folder.path, 'secret')
-    // Between others: a receiver may have several.
+    // The secret stands between others, because a receiver may have several.
     const start = `SECRETS="whsec_other,$(cat "${secretFile}")," exec "${process.execPath}" receiver.ts`
     const created = await service.api('POST', '/v1/webhooks', { url: 'https://localhost:9443/', events: ['sent'] })
     const id = String(at(created.body, 'data', 'id'))
@@ -215,7 +219,7 @@ test.skipIf(Bun.which('openssl') === null)(
   },
 )
 
-/** The lines of a program's output, one a call; empty at its end. */
+/** Returns a function that reads the next line of a program's output; empty at its end. */
 function linesOf(output: ReadableStream<Uint8Array>): () => Promise<string> {
   const reader = output.getReader()
   const decoder = new TextDecoder()
@@ -234,7 +238,10 @@ function linesOf(output: ReadableStream<Uint8Array>): () => Promise<string> {
 
 const DOMAIN = 'example.test'
 
-/** A service as `scripts/start` leaves it: an account, its domain, a key and one captured email. Names of webhooks lead nowhere. */
+/**
+ * Starts a service in the state in which `scripts/start` leaves it: an account, its domain, a key and one captured
+ * email. DNS resolves no name, so webhooks reach nothing.
+ */
 async function startFresh(): Promise<TestApi> {
   const dns = await startDnsServer({})
   const service = await createTestApi({
@@ -255,7 +262,7 @@ async function startFresh(): Promise<TestApi> {
   }
 }
 
-test('the reader of docs/events.md has every event once, and goes on where it was', async () => {
+test('the reader of docs/events.md reads every event once and continues where it stopped', async () => {
   await using service = await startFresh()
   using folder = temporaryFolder({ 'feed.ts': examples.get('feed.ts') ?? '' })
   const { readFeed } = (await import(join(folder.path, 'feed.ts'))) as {
@@ -286,9 +293,9 @@ const curlCommands = (markdown: string): string[] =>
     .flatMap(([, block = '']) => block.replace(/\\\n\s*/g, '').split('\n'))
     .filter((line) => line.startsWith('curl '))
 
-/** What a shell makes of a command: the arguments that curl would get. */
+/** Returns the arguments that a shell would pass to curl. */
 function argumentsOf(command: string, variables: Readonly<Record<string, string>>): string[] {
-  // A variable without a value is an error.
+  // An unset variable is an error.
   const script = `set -u; curl() { printf '%s\\0' "$@"; }; ${command}`
   const { stdout, stderr } = Bun.spawnSync(['bash', '-c', script], { env: variables })
   if (stderr.length > 0) throw new Error(`${command}: ${stderr}`)
@@ -296,7 +303,7 @@ function argumentsOf(command: string, variables: Readonly<Record<string, string>
 }
 
 const csvOf = (markdown: string): string | undefined => /^```csv\n(.*?)^```$/ms.exec(markdown)?.[1]
-/** The files that commands send, by their names. */
+/** Files that the commands send, by name. */
 const FILES: Readonly<Record<string, string | undefined>> = {
   '@list.csv': csvOf(suppressions),
   '@contacts.csv': csvOf(contacts),
@@ -308,7 +315,7 @@ interface Answer {
   readonly body: unknown
 }
 
-/** Asks as curl would; throws on options that it does not know. Of a stream only the head is read. */
+/** Sends the request that curl would send; throws on unknown options. Reads only the head of a stream. */
 async function ask(given: readonly string[]): Promise<Answer> {
   const rest = [...given]
   const headers = new Headers()
@@ -322,7 +329,7 @@ async function ask(given: readonly string[]): Promise<Answer> {
       const [name = '', value = ''] = (rest.shift() ?? '').split(': ', 2)
       headers.append(name, value)
     } else if (next.startsWith('http://')) url = next
-    else if (next !== '-N') throw new Error(`curl ${next} is not known here`)
+    else if (next !== '-N') throw new Error(`this test does not know the curl option ${next}`)
   }
   const response = await fetch(url, {
     method: method ?? (body === undefined ? 'GET' : 'POST'),
@@ -335,8 +342,8 @@ async function ask(given: readonly string[]): Promise<Answer> {
   return { request, status: response.status, body: isJson ? await response.json() : undefined }
 }
 
-describe('every curl command works on a fresh service', () => {
-  test('of the README', async () => {
+describe('every curl command works on a fresh service:', () => {
+  test('in the README', async () => {
     await using service = await startFresh()
     const answers: Answer[] = []
     for (const command of curlCommands(readme.replaceAll('http://127.0.0.1:8080', service.url)))
@@ -347,7 +354,7 @@ describe('every curl command works on a fresh service', () => {
     ])
   })
 
-  test('of docs/getting-started.md', async () => {
+  test('in docs/getting-started.md', async () => {
     await using service = await startFresh()
     const answers: Answer[] = []
     for (const command of curlCommands(gettingStarted.replaceAll('http://127.0.0.1:8080', service.url)))
@@ -365,7 +372,7 @@ describe('every curl command works on a fresh service', () => {
     ])
   })
 
-  test('of docs/suppressions-and-tracking.md', async () => {
+  test('in docs/suppressions-and-tracking.md', async () => {
     await using service = await startFresh()
     const domainId = String(at((await service.api('GET', '/v1/domains')).body, 'data', 0, 'id'))
     const variables: Record<string, string> = { KEY: service.key, TASSIS: service.url, DOMAIN: domainId }
@@ -399,7 +406,7 @@ describe('every curl command works on a fresh service', () => {
     })
   })
 
-  test('of docs/privacy.md', async () => {
+  test('in docs/privacy.md', async () => {
     await using service = await startFresh()
     const variables: Record<string, string> = { KEY: service.key, TASSIS: service.url }
     const answers: string[] = []
@@ -416,7 +423,7 @@ describe('every curl command works on a fresh service', () => {
     ])
   })
 
-  test('of docs/templates.md', async () => {
+  test('in docs/templates.md', async () => {
     await using service = await startFresh()
     const variables: Record<string, string> = { KEY: service.key, TASSIS: service.url }
     const answers: unknown[] = []
@@ -439,7 +446,7 @@ describe('every curl command works on a fresh service', () => {
     ])
   })
 
-  test('of docs/contacts.md', async () => {
+  test('in docs/contacts.md', async () => {
     await using service = await startFresh()
     service.app.db.run('UPDATE domains SET verified_at = 1')
     const variables: Record<string, string> = { KEY: service.key, TASSIS: service.url }
@@ -468,7 +475,7 @@ describe('every curl command works on a fresh service', () => {
     ])
   })
 
-  test('of docs/signup-forms.md', async () => {
+  test('in docs/signup-forms.md', async () => {
     await using service = await startFresh()
     const variables: Record<string, string> = { KEY: service.key, TASSIS: service.url }
     const answers: unknown[] = []
@@ -495,7 +502,7 @@ describe('every curl command works on a fresh service', () => {
     ])
   })
 
-  test('of docs/broadcasts.md', async () => {
+  test('in docs/broadcasts.md', async () => {
     await using service = await startFresh()
     const variables: Record<string, string> = { KEY: service.key, TASSIS: service.url }
     const answers: string[] = []
@@ -530,7 +537,7 @@ describe('every curl command works on a fresh service', () => {
     expect(shown).toEqual(['Hello there. No more of Product news: https://example.test/u'])
   })
 
-  test('of docs/agent-mailboxes.md', async () => {
+  test('in docs/agent-mailboxes.md', async () => {
     await using service = await startFresh()
     const { app, actor } = service
     app.db.run('UPDATE domains SET verified_at = 1, inbound_enabled = 1')
@@ -571,7 +578,7 @@ describe('every curl command works on a fresh service', () => {
     ])
   })
 
-  test('of docs/events.md', async () => {
+  test('in docs/events.md', async () => {
     await using service = await startFresh()
     const variables: Record<string, string> = { KEY: service.key, TASSIS: service.url }
     const answers: string[] = []
@@ -580,7 +587,7 @@ describe('every curl command works on a fresh service', () => {
       const { ID, DELIVERY } = variables
       answers.push(`${request.replace(`/${ID}`, '/ID').replace(`/${DELIVERY}`, '/DELIVERY')}: ${status}`)
       if (status === 201) variables['ID'] = String(at(body, 'data', 'id'))
-      // The command that lists asks for those that failed, and here none has.
+      // The command in the document lists failed deliveries, and here none has failed.
       if (request.endsWith('/test')) {
         const { body: history } = await service.api('GET', `/v1/webhooks/${ID}/deliveries`)
         variables['DELIVERY'] = String(at(history, 'data', 0, 'id'))
@@ -604,20 +611,23 @@ describe('every curl command works on a fresh service', () => {
   })
 })
 
-/** The `bash` blocks of a document, or of a section of it. */
+/** Returns the `bash` blocks of a document or of a section. */
 const bashBlocks = (markdown: string): string[] =>
   [...markdown.matchAll(/^```bash\n(.*?)^```$/gms)].map(([, block = '']) => block)
 
 interface Shell extends AsyncDisposable {
-  /** Runs a block as the documents have it, after those before it; gives its output. What ends with an error is one of the test. */
+  /** Runs a block as the document has it, after the earlier blocks; returns its output. Throws when the block fails. */
   run(block: string): Promise<string>
-  /** What the API answers to a GET. */
+  /** Returns the API's response to a GET. */
   get(path: string): Promise<unknown>
-  /** Value of a variable that a block has set. */
+  /** Returns the value of a variable that a block has set. */
   valueOf(name: string): Promise<string>
 }
 
-/** What a newcomer has in two shells: `scripts/start` with mail that comes in, and another one. Addresses and folder are those of the test. */
+/**
+ * Starts what a newcomer has in two shells: `scripts/start` with inbound mail, and a shell beside it. Addresses and
+ * folder are those of the test.
+ */
 async function startInShells(more: Readonly<Record<string, string>> = {}): Promise<Shell> {
   const data = createDataFolder()
   const dns = await startDnsServer({})
@@ -640,14 +650,14 @@ async function startInShells(more: Readonly<Record<string, string>> = {}): Promi
       .replaceAll('smtp://127.0.0.1:2525', `smtp://127.0.0.1:${smtpPort}`)
       .replaceAll('TASSIS_DATA_DIR=./data', `TASSIS_DATA_DIR=${data.path}`)
       .replaceAll('data/first-key', join(data.path, 'first-key'))
-      // Here it is waited for until it is there.
+      // Not needed: the tests wait until the mail has arrived.
       .replaceAll(/^sleep 1\b.*$/gm, '')
   const run = async (block: string) => {
     const keep = `declare -p TASSIS KEY DOMAIN EMAIL CAPTURED UNSUBSCRIBE RETURN_PATH ROUTE >"${variables}" 2>/dev/null || true`
     const script = ['set -eu -o pipefail', `. "${variables}"`, asHere(block), keep].join('\n')
     await using child = Bun.spawn(['bash', '-c', script], {
       cwd: ROOT,
-      // The program that runs the tests is the `bun` of the documents.
+      // The `bun` of the documents is the program that runs the tests.
       env: { PATH: `${dirname(process.execPath)}:${process.env['PATH'] ?? ''}` },
       stdout: 'pipe',
       stderr: 'pipe',
@@ -670,7 +680,7 @@ async function startInShells(more: Readonly<Record<string, string>> = {}): Promi
   }
 }
 
-/** One for each line of JSON, or each answer behind the other. */
+/** Returns the JSON responses in the output, whether each is on its own line or several follow each other on one. */
 const answersIn = (output: string): unknown[] =>
   output
     .replaceAll(/\}(?=\{"data")/g, '}\n')
@@ -678,7 +688,7 @@ const answersIn = (output: string): unknown[] =>
     .filter((line) => line.startsWith('{'))
     .map((line) => JSON.parse(line) as unknown)
 
-describe.skipIf(Bun.which('curl') === null)('mail comes in as the documents show it', () => {
+describe.skipIf(Bun.which('curl') === null)('inbound mail works as the documents show it,', () => {
   const received = (shell: Shell, path: string) =>
     eventually(async () => at(await shell.get(path), 'pagination', 'total') === 1)
 
@@ -726,7 +736,7 @@ describe.skipIf(Bun.which('curl') === null)('mail comes in as the documents show
     })
   }, 60_000)
 
-  test('in docs/getting-started.md and docs/agent-mailboxes.md: a message comes to /v1/inbound, and one to a mailbox', async () => {
+  test('in docs/getting-started.md and docs/agent-mailboxes.md: one message arrives at /v1/inbound, another in a mailbox', async () => {
     await using shell = await startInShells()
     const [start = '', vouch = '', look = '', ...more] = bashBlocks(gettingStarted)
     expect([start.includes('scripts/start'), more]).toEqual([true, []])
@@ -748,7 +758,7 @@ describe.skipIf(Bun.which('curl') === null)('mail comes in as the documents show
   }, 60_000)
 
   test.skipIf(Bun.which('openssl') === null)(
-    'in docs/receiving.md: the webhook of a route is posted its mail, which the receiver of docs/events.md finds signed',
+    'in docs/receiving.md: a route posts its mail to its webhook, and the receiver of docs/events.md finds it signed',
     async () => {
       const port = await findFreePort()
       using folder = temporaryFolder({

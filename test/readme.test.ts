@@ -7,10 +7,10 @@ const PAGES = ['README.md', 'CONTRIBUTING.md', ...[...new Bun.Glob('{docs,src}/*
 
 const read = (page: string): Promise<string> => Bun.file(join(ROOT, page)).text()
 
-/** A page as it is read, without its code blocks. */
+/** Returns the text of a page without its code blocks. */
 const readProse = async (page: string): Promise<string> => (await read(page)).replaceAll(/^ *```.*?^ *```$/gms, '')
 
-/** The anchors of a page's headings, as GitHub forms them. */
+/** Returns the anchors of a page's headings, as GitHub forms them. */
 const anchorsOf = async (page: string): Promise<ReadonlySet<string>> =>
   new Set(
     [...(await readProse(page)).matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>

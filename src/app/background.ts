@@ -1,6 +1,6 @@
 /**
- * @module Lists every background loop outside the mail queue. A signal of `App` wakes each loop; it also runs once a
- * minute, and after a restart it continues where the process ended.
+ * @module Lists every background loop outside the mail queue. A signal of `App` wakes each loop, and each also runs
+ * once a minute; after a restart it continues where it stopped.
  */
 
 import { startImporter } from '#features/audience/contact-lists/importer.ts'

@@ -80,7 +80,7 @@ const createTooManyPiecesError = () =>
     1,
   )
 
-/** How long a stop waits for a message that is arriving. */
+/** How long stopping waits for a message that is arriving. */
 const LISTENER_GRACE_MS = seconds(5)
 
 /** The service without its listeners, as used by CLI commands when no service is running. */
@@ -229,7 +229,7 @@ function openStores(
     ...committerOptions,
     flush: (connection, deltas) => flushCounters(connection, deltas, eventTime()),
     onDurable: (deltas) => {
-      // Read now but emitted later: listeners must not delay the next group.
+      // Emitted in a microtask: listeners must not delay the next group.
       for (const accountId of findAccountsWithEvents(deltas)) {
         const lastSeq = readLastSeq(db, accountId)
         queueMicrotask(() => eventsRecorded.emit({ accountId, lastSeq }))
@@ -481,7 +481,7 @@ function openKeyRing(config: Config, isNew: boolean): KeyRing {
   return new KeyRing(key ?? createMasterKeyFile(path))
 }
 
-/** Emails whose indexing takes some seconds, during which the service does not answer. */
+/** Number of emails whose indexing takes some seconds, during which the service does not answer. */
 const MIN_EMAILS_TO_ANNOUNCE = 100_000
 
 /** Migrates the database; a database of a newer version is not changed. */

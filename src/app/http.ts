@@ -10,7 +10,7 @@ import { findActiveSlug } from '#features/audience/signup-forms/signup-forms.ts'
 import { suppressionRoutes } from '#features/audience/suppressions/routes.ts'
 import { accountRoutes } from '#features/core/accounts/routes.ts'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
-import type { Actor, App } from '#features/core/app/app.ts'
+import type { Actor } from '#features/core/app/app.ts'
 import { auditLogRoutes } from '#features/core/audit-logs/routes.ts'
 import { operationRoutes } from '#features/core/operations/routes.ts'
 import { accountDeletionRoutes, accountExportRoutes } from '#features/lifecycle/privacy/account-routes.ts'
@@ -45,7 +45,9 @@ import { captureRoutes } from '#features/sending/capture/routes.ts'
 import { deadLetterRoutes } from '#features/sending/dead-letters/routes.ts'
 import { createBroadcastRenderer, TemplateError } from '#features/sending/delivery/render-broadcast.ts'
 import { computeMaxAttempts } from '#features/sending/delivery/retry-schedule.ts'
+import { createSourceReader } from '#features/sending/delivery/source.ts'
 import { deleteDomain } from '#features/sending/emails/delete-domain.ts'
+import { oneEmailRoutes } from '#features/sending/emails/one-email-routes.ts'
 import { emailRoutes } from '#features/sending/emails/routes.ts'
 import { newsletterRoutes } from '#features/sending/newsletters/routes.ts'
 import { followBroadcast } from '#features/sending/newsletters/states.ts'
@@ -118,9 +120,11 @@ export interface HttpOptions {
   readonly isStopping?: () => boolean
 }
 
-/** Returns a function that renders the bodies of a broadcast email now; one whose template fails has none. */
-function createBodyRenderer(app: App) {
-  const render = createBroadcastRenderer(app)
+/**
+ * Returns a function that renders the bodies of a broadcast email on request; it returns no bodies when the template
+ * fails.
+ */
+function createBodyRenderer(render: ReturnType<typeof createBroadcastRenderer>) {
   return (emailId: number) =>
     render(emailId, 'now').catch((error: unknown) => {
       if (error instanceof TemplateError) return {}
@@ -141,16 +145,20 @@ export function createRoutes(
     later = () => undefined,
   }: HttpOptions & { readonly ending?: AbortSignal; readonly later?: (work: Promise<void>) => void } = {},
 ): AnyElysia[] {
-  const renderedBodies = createBodyRenderer(app)
+  const renderBroadcast = createBroadcastRenderer(app)
+  const renderedBodies = createBodyRenderer(renderBroadcast)
   // Sends, broadcasts and newsletters share one rate limit.
   const takeRate = createSendRateLimiter(app)
+  const maxAttempts = computeMaxAttempts(app.config.retryExpiryHours)
   const people = createAuthContext(app, later)
   // In the order of the documentation.
   const routes: AnyElysia[] = [
-    emailRoutes(app, {
-      maxAttempts: computeMaxAttempts(app.config.retryExpiryHours),
+    emailRoutes(app, { maxAttempts, takeRate }),
+    oneEmailRoutes(app, {
+      maxAttempts,
       takeRate,
       renderedBodies,
+      readSource: createSourceReader(app, renderBroadcast),
     }),
     broadcastRoutes(app, { takeRate, onTransition: followBroadcast }),
     captureRoutes(app, captures),

@@ -25,7 +25,8 @@ export function createOutgoingFetch({ config, clock, resolver, ownPorts, authori
     isDnsWorking: () => resolver.isAnswering(),
     findRefusal(address, port) {
       if (!canConnectTo(address, config.allowPrivateNetworks)) return NOT_PUBLIC_PROBLEM
-      // Never the service itself, whatever is allowed: a tenant's request would come from an address others may trust.
+      // Never the service itself, whatever the settings allow: a tenant's request would come from an address that
+      // others may trust.
       return ownPorts.has(port) && isOwnAddress(address) ? describeOwnPort(port) : undefined
     },
     ca: authorities,

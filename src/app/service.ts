@@ -64,7 +64,8 @@ export async function startService(
   const stops: Stop[] = [() => opened.close()]
   let isStopping = false
   try {
-    // First, whatever a wrong setting or another program can prevent: mail must not be in flight when the start fails.
+    // First come the steps that a wrong setting or another program can make fail: mail must not be in flight when the
+    // start fails.
     const http = createHttp(opened, { isStopping: () => isStopping })
     const bound = listenOrExplain(http, config.httpAddr)
     stops.unshift(() => http.stop())
@@ -100,7 +101,7 @@ export async function startService(
     const stop = async () => {
       isStopping = true
       opened.app.renderer.drain()
-      // Together: no delivery or webhook attempt may start while the last requests are answered.
+      // Stopped at the same time: no delivery or webhook attempt may start while the last requests are answered.
       await Promise.all([http.stop(), inbound.stop(), startedDelivery.stop(), webhooks.stop(), background.stop()])
       await schedules.stop()
       await ballast

@@ -14,7 +14,7 @@ export interface ImportStats {
   /** From the 202 to the completed operation. */
   readonly importedPerSecond: number
   readonly importedCpuMs: number
-  /** Peak memory of the run above that before it. */
+  /** Peak memory of the service during the run, above its memory before. */
   readonly grownRssMiB: number
   readonly peakRssMiB: number
   /** Latency of GET /healthz, polled from the first octet to the end. */

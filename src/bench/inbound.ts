@@ -249,7 +249,7 @@ export async function runInbound(fixture: InboundFixture, dataDir: string): Prom
   }
 }
 
-/** Opens a long poll for the next message, which never comes. Not with fetch, which limits concurrent requests. */
+/** Opens a long poll for the next message, which never comes. Does not use fetch, which limits concurrent requests. */
 function openLongPoll(port: number, { key, mailboxId }: InboundFixture): Socket {
   const socket = connect(port, '127.0.0.1')
   socket.on('error', () => undefined)

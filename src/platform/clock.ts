@@ -42,7 +42,10 @@ export function createFairYield(): () => Promise<void> {
   }
 }
 
-/** setTimeout fires immediately above this; longer waits are chained. */
+/**
+ * Maximum delay of one setTimeout, which fires immediately when the delay is longer. A longer wait uses several timers,
+ * one after the other.
+ */
 const MAX_TIMER_MS = 2 ** 31 - 1
 
 export const systemClock: Clock = {

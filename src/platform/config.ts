@@ -54,9 +54,9 @@ const snakeCase = (name: string): string => name.replace(/[A-Z]/g, (c) => `_${c.
 const variableOf = (name: string): string => `TASSIS_${snakeCase(name).toUpperCase()}`
 
 /**
- * Reads the values of `settings`, in their order; they must be all settings of the program. `environment` defaults to
- * the process's. The TOML file is the one that `TASSIS_CONFIG` names, if any. Throws ConfigError at the first value
- * that is not allowed, and for unknown variables or keys.
+ * Reads the values of `settings`, in their order. `settings` must contain all settings of the program, because unknown
+ * variables and keys throw. `environment` defaults to that of the process. The TOML file is the one that
+ * `TASSIS_CONFIG` names, if any. Throws ConfigError at the first value that is not allowed or name that is unknown.
  */
 export function readSettings(
   settings: Settings,

@@ -79,7 +79,7 @@ export function createDiskGuard({
   }
 
   const query = async (): Promise<void> => {
-    // The result may or may not include bytes written during the query, so they stay counted.
+    // The result may or may not account for bytes written during the query, so those stay counted.
     const countedBytes = writtenBytes
     freeBytes = await freeBytesOf(folder).catch(() => undefined)
     writtenBytes -= countedBytes

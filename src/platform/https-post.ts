@@ -65,9 +65,9 @@ export interface HttpsPosterOptions {
 
 /** Many servers close an idle connection after 5 seconds, and a request sent at that moment is lost. */
 const MAX_IDLE_MS = 4000
-/** Over all hosts, so that idle connections never exhaust the file descriptors. */
+/** Maximum over all hosts, so that idle connections never exhaust the file descriptors. */
 const MAX_IDLE_CONNECTIONS = 256
-/** Interim responses (100, 102, 103) of one request; more are a flood. */
+/** Maximum interim responses (100, 102, 103) of one request; more are a flood. */
 const MAX_INTERIM_RESPONSES = 8
 const MAX_HEAD_BYTES = 32 * KiB
 
@@ -211,10 +211,11 @@ interface ResponseReader {
 }
 
 /**
- * Reads up to `maxBytes` of the body, then closes the connection. `done` gets the response even if its body breaks off.
+ * Reads up to `maxBytes` of the body, then closes the connection. Calls `done` with the response even if the body is
+ * cut off.
  */
 function readResponse(incoming: IncomingMessage, maxBytes: number, done: (result: PostResult) => void): ResponseReader {
-  // Decoded immediately: a chunk may be a small view of a large buffer, which must not stay in memory.
+  // Decoded immediately: a chunk may be a small view of a large buffer, which would otherwise stay in memory.
   const decoder = new TextDecoder()
   let body = ''
   let leftBytes = maxBytes

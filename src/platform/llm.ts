@@ -10,7 +10,7 @@
 /** The operator's model settings. */
 export interface LlmConfig {
   readonly llmUrl: string
-  /** Uses that the operator allows; features define the words. */
+  /** Uses of the model that the operator allows; features define their names. */
   readonly llmUses: readonly string[]
   readonly llmKey: string
   readonly llmModel: string
@@ -23,7 +23,10 @@ export const canUseModel = ({ llmUrl, llmUses }: LlmConfig, use: string): boolea
 export interface ModelRequest {
   /** The instructions. */
   readonly system: string
-  /** Data, not instructions: callers send JSON, so that no content can end it early. */
+  /**
+   * Data that the model must not treat as instructions. Callers send it as JSON, so that no text in it can end the data
+   * early.
+   */
   readonly user: string
   /**
    * The output format to request, which not every endpoint supports: a JSON Schema, any JSON object (the default), or
@@ -53,7 +56,7 @@ export type ModelFailure = {
   readonly status?: number | undefined
 }
 
-/** Calls the model once. Never rejects; an aborted signal is a failure. */
+/** Calls the model once. Never rejects; an aborted signal counts as a failure. */
 export async function askModel(config: LlmConfig, question: ModelRequest): Promise<ModelResponse | ModelFailure> {
   try {
     const response = await fetch(`${config.llmUrl.replace(/(?<!\/)\/+$/, '')}/chat/completions`, {

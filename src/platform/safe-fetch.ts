@@ -54,7 +54,7 @@ export interface SafeFetchOptions {
   readonly clock: Clock
   /** Resolves a host name to all its IPv4 and IPv6 addresses. */
   readonly lookUp: (host: string) => Promise<HostLookup>
-  /** Returns whether DNS answers any query now; called when a look-up got no answer. Default: it does. */
+  /** Returns whether DNS answers any query now; called when a look-up got no answer. Default: assumes that it does. */
   readonly isDnsWorking?: () => Promise<boolean>
   /**
    * Why an address (IPv4, or IPv6 without brackets) may not be called at a port, as the rest of a sentence that begins
@@ -67,9 +67,9 @@ export interface SafeFetchOptions {
 }
 
 const MAX_URL_LENGTH = 2048
-/** Addresses of one host to try when they refuse connections. */
+/** Maximum addresses of one host to try when they refuse connections. */
 const MAX_DIALLED_ADDRESSES = 3
-/** A client that saves a URL waits for this. */
+/** Short, because a client that saves a URL waits for the check. */
 const CHECK_TIMEOUT_MS = seconds(5)
 
 type Resolution =
@@ -188,7 +188,10 @@ export class SafeFetch {
     }
   }
 
-  /** Checks whether a URL may be used: its syntax (https, no credentials) and where it leads now. */
+  /**
+   * Checks whether a URL may be used: its syntax (https, no credentials), and the addresses to which its host name
+   * resolves now.
+   */
   async check(url: string): Promise<UrlCheck> {
     const parsed = parseUrl(url)
     if (typeof parsed === 'string') return { kind: 'invalid', reason: parsed }
@@ -224,7 +227,7 @@ function parseUrl(text: string): ParsedUrl | string {
   if (/[\s\\\p{Cc}\p{Cf}\p{Cs}]/u.test(text))
     return 'The URL must not contain spaces, backslashes, control characters or invisible ones.'
   if (!/^https:\/\/(?!\/)/i.test(text)) return 'The URL must begin with https:// and a host name.'
-  // Empty ones too, which the parser ignores.
+  // Rejects empty credentials too, which the URL parser ignores.
   if (/^[^/]*\/\/[^/?#]*@/.test(text)) return 'The URL must not contain a user name or password.'
   let url: URL
   try {
@@ -235,7 +238,7 @@ function parseUrl(text: string): ParsedUrl | string {
   if (url.port === '0') return 'The URL must not have port 0.'
   const host = url.hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '')
   if (isIP(host) === 0 && !DNS_NAME.test(host))
-    return 'The URL has a host name that cannot exist: its parts have 1 to 63 characters, and all of it at most 253.'
+    return 'The host name in the URL is not valid: each part must have 1 to 63 characters, and the whole name at most 253.'
   const port = url.port === '' ? 443 : Number(url.port)
   const inHeader = isIP(host) === 6 ? `[${host}]` : host
   return {

@@ -1,6 +1,6 @@
 /**
  * @module Sealed tokens for links: they carry facts that only this service can write or read, and the same facts give
- * the same token. The first octet is the format version. Knows no facts and reads no database.
+ * the same token. The first octet is the format version. Does not know what the facts mean, and reads no database.
  */
 import type { KeyRing } from './crypto.ts'
 import { base64urlLength, decodeBase64url, decodeVarint } from './token-bytes.ts'

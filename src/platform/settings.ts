@@ -49,7 +49,7 @@ export const serviceSettings = {
 export const networkSettings = {
   dnsServers: list(
     'DNS servers to query, in order; empty: those of the system.',
-    'a comma list of addresses such as 127.0.0.1:53 or [::1]:53',
+    'a comma-separated list of addresses such as 127.0.0.1:53 or [::1]:53',
     (v) => {
       const server = parseHostPort(v, 53)
       return server !== undefined && isIP(server.host) !== 0
@@ -58,7 +58,7 @@ export const networkSettings = {
   smtpPort: integer(25, 1, 65_535, 'Port of receiving servers.'),
   outboundIps: list(
     'Source addresses of outgoing SMTP; empty: the system chooses.',
-    'a comma list of IP addresses',
+    'a comma-separated list of IP addresses',
     (v) => isIP(v) !== 0,
   ),
   ipv6: flag(
@@ -68,7 +68,7 @@ export const networkSettings = {
   allowPrivateNetworks: flagOr(
     'loopback',
     false,
-    'Whether mail and webhooks may go to private and loopback addresses; `loopback`: of these, only to this machine. Only for tests and development.',
+    'Whether mail and webhooks may go to private and loopback addresses; `loopback` allows only the addresses of this machine. Only for tests and development.',
   ),
 }
 
@@ -90,7 +90,7 @@ export const processSettings = {
   },
   trustedProxies: list(
     'Proxies whose X-Forwarded-For is trusted.',
-    'a comma list of addresses or networks such as 127.0.0.1 or 10.0.0.0/8',
+    'a comma-separated list of addresses or networks such as 127.0.0.1 or 10.0.0.0/8',
     isCidr,
   ),
   logLevel: choice(['trace', 'debug', 'info', 'warn', 'error', 'silent'], 'info', 'Minimum severity to log.'),

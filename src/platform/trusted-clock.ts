@@ -115,7 +115,7 @@ export class TrustedClock implements Clock {
       if (!this.#isStartLogged)
         this.#log.warn(
           { clock: new Date(at).toISOString(), aheadDays: Math.floor(aheadMs / days(1)) },
-          'clock is days ahead of the last run: nothing is deleted for its age until the service has run for a day',
+          'clock is days ahead of the last run: no data is deleted because of its age until the service has run for a day',
         )
       this.#isStartLogged = true
       return Math.round(this.#lastRun.at + runMs)

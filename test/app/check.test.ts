@@ -84,7 +84,7 @@ const CORRUPTIONS: readonly (readonly [rule: string, sql: string])[] = [
      INSERT INTO counters (account_id, metric, hour, value) VALUES (1, 'contacts:1:active', 0, 1)`,
   ],
   [
-    'complaint counters by type and hour match a recount',
+    'complaint counters by type and hour equal a recount',
     "INSERT INTO complaints (account_id, email_id, feedback_type, created_at) VALUES (1, 1, 'abuse', 1)",
   ],
   [
@@ -92,17 +92,20 @@ const CORRUPTIONS: readonly (readonly [rule: string, sql: string])[] = [
     "INSERT INTO complaints (account_id, email_id, recipient_id, feedback_type, created_at) VALUES (1, 1, 1, 'abuse', 1)",
   ],
   [
-    'mailbox counts match a recount',
+    'mailbox counts equal a recount',
     `INSERT INTO agent_mailboxes (uuid, account_id, domain_id, local_part, domain, unread_count, created_at, updated_at)
      VALUES (x'00', 1, 1, 'a', 'sender.test', 1, 1, 1)`,
   ],
   [
-    'thread and contact counts of mailboxes match a recount',
+    'thread and contact counts of mailboxes equal a recount',
     `INSERT INTO agent_mailboxes (uuid, account_id, domain_id, local_part, domain, created_at, updated_at)
      VALUES (x'00', 1, 1, 'a', 'sender.test', 1, 1);
      INSERT INTO mailbox_contacts (mailbox_id, address, message_count, last_message_at) VALUES (1, 'a@b.test', 1, 1)`,
   ],
-  ['every email is in the search index, and nothing else is', 'DELETE FROM email_search WHERE rowid = 1'],
+  [
+    'every email up to the last indexed one is in the search index, and nothing else is',
+    'DELETE FROM email_search WHERE rowid = 1',
+  ],
   [
     'the search index contains exactly the mailbox messages',
     "INSERT INTO mailbox_search (rowid, mailbox, subject, sender, body) VALUES (7, 'm1', '', '', '')",

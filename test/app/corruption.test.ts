@@ -128,7 +128,7 @@ test('check names the emails whose content is in a corrupt or missing file of th
   )
 })
 
-test.skipIf(process.getuid?.() === 0)('data that this user may not read are not said to be missing', async () => {
+test.skipIf(process.getuid?.() === 0)('data that this user may not read is not reported as missing', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   chmodSync(data.path, 0)

@@ -76,7 +76,7 @@ const sumParts = (use: Use): number =>
   use.imports_bytes +
   use.other_bytes
 
-test('the parts add up to the total, and the total equals du, with and without a service', async () => {
+test('the sizes add up to the total, and the total equals du, with and without a service', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   await fill(data)
@@ -160,7 +160,7 @@ test('limits larger than the disk are reduced to it less the reserve, with a war
   expect((await runTassis(['disk'], settings)).stdout).toContain('\nWarning: TASSIS_CONTENT_MAX_BYTES,')
 })
 
-test('the table names the accounts that use most, and what is deleted next of those above their share', async () => {
+test('the table names the accounts that use the most, and what is deleted next from those above their share', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   {

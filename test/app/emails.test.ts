@@ -10,7 +10,7 @@ interface Listed {
   readonly emails: readonly { readonly id: string; readonly subject: string; readonly message_id: string }[]
 }
 
-test('emails list finds emails by the filters of the API in 80 columns, and show describes one', async () => {
+test('emails list finds emails by the filters of the API and fits 80 columns, and emails show describes one email', async () => {
   using data = createDataFolder()
   const settings = { ...data.settings, TASSIS_DELIVERY: 'capture' }
   await setUpAccount(settings, { verified: true })

@@ -14,7 +14,7 @@ import { startHttpsReceiver } from '#test/support/https-receiver.ts'
 
 const REQUEST = { headers: {}, body: '{}', timeoutMs: 10_000, maxResponseBytes: 1000 }
 
-describe('by the service', () => {
+describe('outgoing requests of the service', () => {
   test('names are resolved by its DNS servers, and the authorities of TASSIS_EXTRA_CA_FILE are trusted', async () => {
     await using receiver = await startHttpsReceiver({ names: ['hooks.example.test'] })
     await using dns = await startDnsServer({

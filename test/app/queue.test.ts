@@ -37,7 +37,7 @@ test('broadcast mail waits in a separate lane that names the domain', async () =
 })
 
 // Proves: storage-7
-test('release delivers mail that waited for its content and prints how much', async () => {
+test('queue release releases mail that waited for its content and prints the number of messages', async () => {
   using data = createDataFolder()
   const settings = { ...data.settings, TASSIS_DELIVERY: 'capture' }
   {

@@ -11,7 +11,7 @@ import { createDataFolder } from './process.ts'
 test.each([
   [0, 1000],
   [1, 100_001],
-])('a start that has to index stored emails logs %d lines about it for %d', async (lineCount, emailCount) => {
+])('a start logs %d lines about indexing when it has to index %d stored emails', async (lineCount, emailCount) => {
   using folder = createDataFolder()
   const { config } = loadConfig({ ...folder.settings })
   await openApp(config).close()

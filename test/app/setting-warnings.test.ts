@@ -10,7 +10,7 @@ test.each([
   ['https://[::1]/', 'works only on this machine'],
   ['http://0.0.0.0:8080', 'works only on this machine'],
   ['http://mail.example.com', 'is not https'],
-])('a public URL of %s is warned of: it %s', (publicUrl, fault) => {
+])('a public URL of %s causes the warning that it %s', (publicUrl, fault) => {
   expect(findPublicUrlWarnings({ publicUrl, httpAddr: '127.0.0.1:8080' })).toEqual([expect.stringContaining(fault)])
 })
 

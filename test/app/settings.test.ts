@@ -18,7 +18,7 @@ async function declaredGroups(): Promise<ReadonlyMap<string, Settings>> {
   return groups
 }
 
-test('every group of settings that a settings.ts exports is joined once', async () => {
+test('the settings of the program contain every group that a settings.ts exports exactly once', async () => {
   const declared = await declaredGroups()
   const joined = SETTING_GROUPS.map(({ settings }) => settings)
   expect([...declared].filter(([, group]) => !joined.includes(group)).map(([name]) => name)).toEqual([])

@@ -39,7 +39,7 @@ test('the first start sends an email to the capture server and prints a working 
   expect(keyOf(second)).toBe(keyOf(first) ?? 'no key was printed')
   expect(second).toContain('<ada@example.test>')
   expect(second).toMatch(
-    /\n {2}Inbound mail {4}at 127\.0\.0\.1:\d{4,5} for verified domains; `domains vouch` verifies one/,
+    /\n {2}Inbound mail {4}at 127\.0\.0\.1:\d{4,5} for verified domains; `domains verify --without-dns` verifies one/,
   )
   expect(second).not.toContain('Sent a first email')
   expect(await runTassisJson<unknown[]>(['keys', 'list'], settings)).toHaveLength(1)

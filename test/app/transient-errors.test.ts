@@ -1,6 +1,6 @@
 /**
- * @module Tests that transient errors have no permanent effect: a service process whose database another process holds,
- * one without free descriptors, and one on a full disk.
+ * @module Tests that transient errors have no permanent effect. The service runs as a process: with a database that
+ * another process has locked, without free file descriptors, and on a full disk.
  */
 import { Database } from 'bun:sqlite'
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
@@ -60,7 +60,7 @@ interface Balances {
   readonly balances: readonly { readonly accepted: number; readonly sent: number; readonly open: number }[]
 }
 
-/** Whether all accepted mail is sent and none has another status. */
+/** Whether all accepted mail is sent. */
 const areAllSent = async (settings: Settings, accepted: number): Promise<boolean> => {
   const { ok, balances } = await runTassisJson<Balances>(['check'], settings)
   expect(ok).toBe(true)
@@ -105,7 +105,7 @@ describe('while another process holds the database', () => {
     expect(new Set(accepted.map(({ status }) => status))).toEqual(new Set([202]))
     using other = new Database(join(data.path, 'tassis.db'))
     other.run('PRAGMA busy_timeout = 10000')
-    // In the middle of their deliveries.
+    // The service is in the middle of its deliveries.
     other.run('BEGIN EXCLUSIVE')
     const { status, retryAfter, body } = await api('POST', '/v1/emails', MAIL)
     expect({ status, retryAfter, code: body.code }).toEqual({
@@ -137,7 +137,7 @@ test('without file descriptors a send gets 503, and due mail waits until some ar
   await using service = await startServing(settings, 'serve', limit)
   const api = createApi(service.url, key)
   const openFiles = () => readdirSync(`/proc/${service.pid}/fd`).length
-  // Due while there are none: even a busy machine has used them up by then.
+  // Late enough to become due while there are no free descriptors: even a busy machine has used them up by then.
   const ahead = new Date(Date.now() + 15_000)
   for (let i = 0; i < 5; i++)
     expect((await api('POST', '/v1/emails', { ...MAIL, send_at: ahead.toISOString() })).status).toBe(202)
@@ -162,7 +162,7 @@ test('without file descriptors a send gets 503, and due mail waits until some ar
   expect((await emails()).filter(({ status }) => status !== 'scheduled' && status !== 'queued')).toEqual([])
   for (const socket of held) socket.destroy()
   await eventually(async () => (await emails()).every(({ status }) => status === 'sent'), 60_000)
-  // Each at its first attempt: missing descriptors do not count as a failure of the receiver.
+  // Each is sent at its first attempt: missing descriptors do not count as a failure of the receiver.
   const all = await emails()
   for (const email of all as unknown as { id: string }[])
     expect((await api('GET', `/v1/emails/${email.id}`)).body.data).toMatchObject({ attempts: 1, error_message: null })
@@ -181,7 +181,7 @@ test('a command to an unresponsive service ends after some seconds with one sent
   expect((await runTassis(['accounts', 'list'], data.settings)).exitCode).toBe(0)
 })
 
-describe('a data directory without its database', () => {
+describe('a database that is missing or empty', () => {
   const gone = (path: string) => rmSync(join(path, 'tassis.db'))
   const emptied = (path: string) => truncateSync(join(path, 'tassis.db'))
 
@@ -189,25 +189,28 @@ describe('a data directory without its database', () => {
   test.each([
     ['missing', gone],
     ['empty', emptied],
-  ] as const)('stops start and commands with a sentence when it is %s beside key and content', async (word, lose) => {
-    using data = createDataFolder()
-    await setUpAccount(data.settings)
-    lose(data.path)
-    for (const command of [
-      ['serve'],
-      ['check'],
-      ['accounts', 'list'],
-      ['accounts', 'create', '--name', 'B', '--email', 'b@b.test'],
-    ])
-      expect(await runTassis(command, data.settings)).toEqual({
-        exitCode: 2,
-        stdout: '',
-        stderr: `tassis: The database ${data.path}/tassis.db is ${word}, but its content exists; restore the data directory from its backup, or, to start with an empty database, move everything in ${data.path} away first.\n`,
-      })
-    // No new database was created.
-    const file = join(data.path, 'tassis.db')
-    expect(existsSync(file) && statSync(file).size > 0).toBe(false)
-  })
+  ] as const)(
+    'stops the start and every command with one sentence while key and content exist (%s)',
+    async (word, lose) => {
+      using data = createDataFolder()
+      await setUpAccount(data.settings)
+      lose(data.path)
+      for (const command of [
+        ['serve'],
+        ['check'],
+        ['accounts', 'list'],
+        ['accounts', 'create', '--name', 'B', '--email', 'b@b.test'],
+      ])
+        expect(await runTassis(command, data.settings)).toEqual({
+          exitCode: 2,
+          stdout: '',
+          stderr: `tassis: The database ${data.path}/tassis.db is ${word}, but its content exists; restore the data directory from its backup, or, to start with an empty database, move everything in ${data.path} away first.\n`,
+        })
+      // No new database was created.
+      const file = join(data.path, 'tassis.db')
+      expect(existsSync(file) && statSync(file).size > 0).toBe(false)
+    },
+  )
 
   test('is created in an empty folder, also beside an existing key', async () => {
     using data = createDataFolder()
@@ -263,7 +266,7 @@ async function mountSmallDisk() {
     await eventually(() => existsSync(ballast) && statSync(ballast).size === 4_194_304)
     const api = createApi(service.url, key)
     expect((await api('POST', '/v1/emails', MAIL)).status).toBe(202)
-    // In order, so that a start creates new write-ahead logs.
+    // An orderly stop, so that the next start has to create new write-ahead logs.
     service.signal('SIGTERM')
     expect(await service.exited).toBe(0)
     return {

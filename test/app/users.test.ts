@@ -57,7 +57,7 @@ test('a user can be created with a link to set the password, listed, signed out,
   expect(await runTassisJson<Shown[]>(['users', 'list'], settings)).toEqual([])
 })
 
-test('a password is read from standard input, never from an argument; a second account needs none', async () => {
+test('a password is read from standard input, never from an argument; a user who is added to a second account keeps it', async () => {
   using data = createDataFolder()
   const { settings } = data
   await setUpAccount(settings)

@@ -94,7 +94,7 @@ describe('without a service', () => {
     expect(all.stdout + json.stdout).not.toContain('whsec_')
   })
 
-  test('webhooks list distinguishes deactivation by failures from that by the user, with the reason and the fix', async () => {
+  test('webhooks list distinguishes webhooks deactivated by failures from those disabled by their user, with the reason and the fix', async () => {
     using folder = createDataFolder()
     const { made } = await createWebhooks(folder.settings, ['https://127.0.0.1/failed', 'https://127.0.0.1/paused'])
     await withApp(folder.settings, async (app) => {

@@ -230,11 +230,11 @@ try {
   await checkInboundMessage(running, key)
   await checkTemplate(running.url, key)
   await checkDocs(running.url)
-  assert.equal(await running.stop(), 0, 'SIGTERM did not end it with 0')
+  assert.equal(await running.stop(), 0, 'SIGTERM did not end the service with exit code 0')
 
   await runCommand('check')
   running = await startService()
-  assert.equal(await running.stop(), 0, 'SIGTERM did not end its second run with 0')
+  assert.equal(await running.stop(), 0, 'SIGTERM did not end the second run of the service with exit code 0')
   console.log('The executable works.')
 } catch (error) {
   await running?.stop()

@@ -35,7 +35,7 @@ const expectUnauthorized = (answer: ApiResponse): void => {
   expect(answer.headers.get('www-authenticate')).toBe('Bearer')
 }
 
-test('the table of the matrices has every route of the service and no other', () => {
+test('the table of routes has every route of the service and no other', () => {
   const table = [...ROUTES.map(routeName), ...SESSION_ROUTES, ...PUBLIC_ROUTES].sort()
   expect(listOpenedRoutes(service)).toEqual(table)
 })
@@ -110,7 +110,7 @@ test.each(ROUTES.filter(({ method }) => method !== 'GET').map((route) => [routeN
 )
 
 // Proves: auth-4, auth-5, auth-6
-test('either header is enough, and both may have the same key', async () => {
+test('either header is enough; both may have the same key', async () => {
   const { key } = service
   for (const headers of [
     { authorization: `Bearer ${key}` },
@@ -121,11 +121,11 @@ test('either header is enough, and both may have the same key', async () => {
     expect((await service.api('GET', '/v1/account', undefined, { key: null, headers })).status).toBe(200)
 })
 
-/** Statuses of the routes that need more than a bare request. */
+/** Statuses of the public routes whose response to a request without query and body is not a 200. */
 const STATUSES: Readonly<Record<string, number>> = {
-  // For programs, which send these requests.
+  // Returns the sign-in page to browsers only; these requests do not come from one.
   'GET /': 404,
-  // The page for an incomplete link.
+  // An unsubscribe link without its token.
   'GET /u': 404,
   'POST /billing/stripe': 400,
   'POST /v1/auth/login': 422,
@@ -140,8 +140,8 @@ const STATUSES: Readonly<Record<string, number>> = {
 
 test.each(PUBLIC_ROUTES)('%s needs no key and ignores a wrong one', async (route) => {
   const [method = '', path = ''] = route.split(' ')
-  // A page below /t, /u or /confirm belongs to a token or a host; without one it is a 404, with or without a key.
-  // /billing/stripe requires a signature.
+  // A page below /t, /u or /confirm needs a token or a host, and a page below /subscribe a form; without one it is a
+  // 404, with or without a key. /billing/stripe requires a signature.
   const status = /^\/(?:[tu]|subscribe|confirm)\//.test(path) ? 404 : (STATUSES[route] ?? 200)
   for (const headers of [
     {},

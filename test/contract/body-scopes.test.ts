@@ -1,4 +1,4 @@
-/** Scopes that the body of a request requires, rather than the route. */
+/** Scopes that the body of a request makes necessary, besides the scope of the route. */
 import { describe, expect, test } from 'bun:test'
 import { createWebhookApi, HOOK } from '#test/features/webhooks/webhooks/fixture.ts'
 import { at } from '#test/support/api.ts'
@@ -14,7 +14,7 @@ describe('a welcome email', () => {
   const PATH = '/v1/contact-lists'
 
   // Proves: auth-44
-  test('is enabled, and changed while enabled, only with emails:send', async () => {
+  test('can be enabled, and changed while enabled, only with emails:send', async () => {
     await using service = await createEmailApi()
     const key = await service.newKey(['contacts:write', 'contacts:read'])
     const sender = await service.newKey(['contacts:write', 'emails:send'])
@@ -32,7 +32,8 @@ describe('a welcome email', () => {
     expect((await service.api('PUT', list, { name: 'News', ...WELCOME }, { key: sender })).status).toBe(200)
     mayNot(await service.api('PUT', list, { name: 'News', welcome_email_text_body: 'Buy!' }, { key }))
     mayNot(await service.api('PUT', list, { name: 'News', welcome_email_delay_seconds: 60 }, { key }))
-    // As clients do that read an object, change one field and send it back.
+    // Clients that read an object, change one field and send it back also send the unchanged fields of the welcome
+    // email.
     expect((await service.api('PUT', list, { name: 'Other news', ...WELCOME }, { key })).status).toBe(200)
     expect((await service.api('PUT', list, { name: 'News', ...off }, { key })).status).toBe(200)
   })
@@ -78,7 +79,7 @@ describe('webhooks that carry received mail', () => {
 })
 
 // Proves: auth-45
-test('an inbound route gets a webhook_url, and is changed with one, only with inbound:read; otherwise inbound:write is enough', async () => {
+test('an inbound route can get a webhook_url, and be changed while it has one, only with inbound:read; otherwise inbound:write is enough', async () => {
   await using service = await createEmailApi()
   const key = await service.newKey(['inbound:write'])
   const reader = await service.newKey(['inbound:write', 'inbound:read'])

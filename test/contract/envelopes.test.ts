@@ -28,7 +28,7 @@ describe.each(named(ROUTES))('%s', (_, route) => {
   })
 
   // Proves: http-2
-  test('is the same under a base URL with a trailing slash', async () => {
+  test('returns the same under a base URL with a trailing slash', async () => {
     const id = route.resource ? await service.make(route.resource) : ''
     const { status, body } = await service.ask({ ...route, path: `/${route.path}` }, id)
     const keys = body === undefined ? undefined : Object.keys(Object(body)).sort()
@@ -41,7 +41,7 @@ const NEVER_EMPTY = ['/v1/api-keys', '/v1/audit-logs', '/v1/streams']
 
 test.each(
   named(ROUTES.filter(({ shape, path }) => shape === 'list' && !path.includes('{id}') && !NEVER_EMPTY.includes(path))),
-)('%s without rows has no pages', async (_, route) => {
+)('%s without rows returns an empty page, with zero pages in total', async (_, route) => {
   const { key } = await addAccount(service)
   expect((await service.api('GET', route.path, undefined, { key })).body).toEqual({
     data: [],
@@ -51,7 +51,7 @@ test.each(
 
 describe.each(named(ROUTES.filter(({ body }) => body)))('the body of %s', (_, route) => {
   // Proves: http-1, http-9, http-11
-  test('must be JSON: 400 if malformed, 415 if of another type', async () => {
+  test('must be JSON: malformed JSON is a 400, another content type a 415', async () => {
     const id = route.resource ? await service.make(route.resource) : ''
     const send = async (body: string, contentType: string) => {
       const response = await fetch(`${service.url}${route.path.replace('{id}', id)}`, {
@@ -68,20 +68,23 @@ describe.each(named(ROUTES.filter(({ body }) => body)))('the body of %s', (_, ro
   })
 
   // Proves: http-14
-  test('is a 422 that names an unknown field beside valid ones', async () => {
+  test('with an unknown field beside valid ones is a 422 that names the field', async () => {
     const id = route.resource ? await service.make(route.resource) : ''
     const body = { ...Object(route.body?.()), no_such_field: 1 }
     const answer = await service.ask({ ...route, body: () => body }, id)
     expectError(answer, 422, 'validation_failed', 'no_such_field')
   })
 
-  test.each([[null], [[]], [{}], ['text'], [1], [[1]]])('of %j is a 422, never a 500', async (body) => {
-    const id = route.resource ? await service.make(route.resource) : ''
-    const answer = await service.ask({ ...route, body: () => body }, id)
-    if (route.isBodyOptional && /^(null|\[\]|\{\})$/.test(JSON.stringify(body)))
-      return expect(answer.status).toBe(route.status)
-    expect([answer.status, at(answer.body, 'type')]).toEqual([422, 'validation_error'])
-  })
+  test.each([[null], [[]], [{}], ['text'], [1], [[1]]])(
+    '%j is a 422, or accepted where the body is optional, and never a 500',
+    async (body) => {
+      const id = route.resource ? await service.make(route.resource) : ''
+      const answer = await service.ask({ ...route, body: () => body }, id)
+      if (route.isBodyOptional && /^(null|\[\]|\{\})$/.test(JSON.stringify(body)))
+        return expect(answer.status).toBe(route.status)
+      expect([answer.status, at(answer.body, 'type')]).toEqual([422, 'validation_error'])
+    },
+  )
 })
 
 const bodyless = ROUTES.filter(({ method, body }) => method === 'POST' && !body)

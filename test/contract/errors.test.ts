@@ -22,7 +22,7 @@ beforeAll(async () => {
 })
 afterAll(() => service[Symbol.asyncDispose]())
 
-describe('every status has the same body', () => {
+describe('every error status has a body of the same form', () => {
   // Proves: http-3, http-10, error-1, error-4, error-7, error-8, error-10
   test('400, 404, 409, 413, 415, 422', async () => {
     const { api, raw } = service
@@ -144,7 +144,7 @@ describe('X-Request-Id', () => {
   ]
 
   // Proves: http-5, error-2
-  test.each(requests)('of %s returns a valid one and replaces any other', async (_, ask) => {
+  test.each(requests)('in %s is that of the request if it is valid, else a new one', async (_, ask) => {
     for (const sane of ['a', 'Job-7_of.2026', 'x'.repeat(128)]) {
       const answer = await ask({ 'x-request-id': sane })
       expect(answer.headers.get('x-request-id')).toBe(sane)

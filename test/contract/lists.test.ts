@@ -14,7 +14,7 @@ beforeAll(async () => {
       await service.make(resource)
     }
   }
-  // Lists that no form needs any more.
+  // Deletes the lists that were created for forms but have none.
   service.app.db.run(
     "UPDATE contact_lists SET deleted_at = 1 WHERE name LIKE 'Formless%' AND id NOT IN (SELECT list_id FROM signup_forms)",
   )
@@ -36,7 +36,7 @@ describe.each(LISTS)('the list %s', (_, route) => {
   }
 
   // Proves: list-2, list-3, list-4, list-5, list-8, template-1, contact-1, form-1, inbound-1
-  test('has pages from 1, newest first, and empty ones past its end', async () => {
+  test('has pages numbered from 1, newest rows first; pages past its end are empty', async () => {
     const all = await page('?per_page=100')
     const total = all.rows.length
     expect(total).toBeGreaterThan(2)
@@ -67,7 +67,7 @@ describe.each(LISTS)('the list %s', (_, route) => {
   })
 
   // Proves: list-6
-  test('has a cursor on each page but the last, and all pages together are the list', async () => {
+  test('has a cursor on each page but the last, and the pages together are the whole list', async () => {
     const all = await page('?per_page=100')
     expect(all.pagination).not.toHaveProperty('next_cursor')
     const seen: unknown[] = []

@@ -55,7 +55,7 @@ interface Description {
 
 let service: ContractApi
 let description: Description
-/** Routes of the table that the matrices use. */
+/** Routes of the table in routes.ts. */
 let operations: [string, Operation][]
 /** Public routes, and routes for signed-in users. */
 let others: [string, Operation][]
@@ -74,7 +74,7 @@ beforeAll(async () => {
 })
 afterAll(() => service[Symbol.asyncDispose]())
 
-/** Yields every schema inside of one, with the path of its field. */
+/** Yields a schema and all schemas inside it, each with the path of its field. */
 function* schemasIn(schema: Schema, path: string): Generator<[string, Schema]> {
   yield [path, schema]
   for (const [name, property] of Object.entries(schema.properties ?? {})) yield* schemasIn(property, `${path}.${name}`)
@@ -105,7 +105,7 @@ test('the description is OpenAPI 3.1 of version 1.0.0 and has every route', () =
   expect(others.map(([name]) => name).sort()).toEqual([...SESSION_ROUTES, ...strangers].sort())
 })
 
-test('routes without a key, and routes for signed-in users, say so, with every field described', () => {
+test('routes without a key and routes for signed-in users state their security, and describe every field', () => {
   for (const [name, { summary, security, responses, requestBody }] of others) {
     const isForUsers = SESSION_ROUTES.includes(name)
     expect([name, security]).toEqual([name, isForUsers ? [{ session: [] }] : []])
@@ -119,7 +119,7 @@ test('routes without a key, and routes for signed-in users, say so, with every f
   }
 })
 
-test('server-only annotations are not published: of our own keywords only the scope is', () => {
+test('server-only annotations are not published: the scope is the only keyword of our own', () => {
   const own = [...operations, ...others].flatMap(([, operation]) =>
     Object.keys(operation).filter((word) => word.startsWith('x-')),
   )
@@ -166,7 +166,7 @@ test('every operation describes its success, its errors and, if there is one, it
   }
 })
 
-test('inbound mail describes when it is rejected, what its files are, and which values a field has', () => {
+test('the description of inbound mail states when it is rejected, what its files are, and which values each field has', () => {
   const own = Object.fromEntries(
     operations.flatMap(([name, { responses }]) => {
       const conflicts = ['408', '409'].filter((status) => status in responses)
@@ -214,7 +214,7 @@ test('every tag has a description, and every path parameter is a string', () => 
       if (place === 'path') expect([name, schema.type]).toEqual([name, 'string'])
 })
 
-test('the service accepts the examples of requests', async () => {
+test('the service accepts the examples of requests in the description', async () => {
   const examples = operations.flatMap(([name, { requestBody }]) =>
     (requestBody?.content?.['application/json']?.schema.examples ?? []).map((example) => ({ name, example })),
   )
@@ -224,7 +224,7 @@ test('the service accepts the examples of requests', async () => {
   for (const { name, example } of examples) {
     const [method = '', path = ''] = name.split(' ')
     const { status, body } = await service.api(method, path.replace(/\{\w+\}/g, unknownId('mailbox')), example)
-    // Its form is valid; only what it refers to does not exist.
+    // The example is valid in form; only the resources to which it refers do not exist.
     expect([name, status, status === 201 ? 'taken' : at(body, 'code')]).toEqual([
       name,
       path.includes('{') ? 404 : status,

@@ -29,7 +29,7 @@ const MTA = 'mx.receiver.test [127.0.0.1]'
 /** The receiver's reply, by the local part of the recipient. */
 const AT_RCPT: Readonly<Record<string, Reaction>> = {
   unknown: UNKNOWN,
-  // A hard bounce suppresses its address, so each test has its own.
+  // A hard bounce suppresses its address, so each test uses an address of its own.
   gone: UNKNOWN,
   left: UNKNOWN,
   greylisted: GREYLISTED,
@@ -104,7 +104,7 @@ interface Case {
   readonly email: Json
   readonly recipient: Json
   readonly events: readonly Json[]
-  /** `failure_reason` of its dead letter; undefined: it has none. */
+  /** `failure_reason` of its dead letter; undefined when it has none. */
   readonly deadLetter?: string
 }
 
@@ -260,7 +260,7 @@ test('an email with several recipients shows the worst status, the highest count
     error_message: expect.stringContaining('may have it'),
     smtp_response: null,
     next_retry_at: null,
-    // For the uncertain recipient.
+    // That of the uncertain recipient.
     delivery_started_at: recipients[2]?.['delivery_started_at'],
     delivered_at: recipients[0]?.['delivered_at'],
   })
@@ -271,7 +271,7 @@ test('an email with several recipients shows the worst status, the highest count
   expect(open).toMatchObject({ status: 'processing', next_retry_at: retries.map(String).sort()[0] })
 })
 
-test('hard bounces are no dead letters', async () => {
+test('a hard bounce creates no dead letter', async () => {
   const id = await send('left@receiver.test')
   expect((await outcome(id))['status']).toBe('bounced')
   expect(await deadLetterOf(id)).toBeUndefined()

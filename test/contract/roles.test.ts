@@ -42,7 +42,7 @@ beforeAll(async () => {
 })
 afterAll(() => service[Symbol.asyncDispose]())
 
-/** In an account of its own. */
+/** Signs in as a user with this role in a new account. */
 async function signInElsewhere(role: TeamRole): Promise<BrowserSession> {
   const email = `other-${role}@people.test`
   await createTestUser(service.app, await service.newAccount(), email, role)

@@ -34,6 +34,7 @@ export type Resource =
   | 'dead-letter'
   | 'domain'
   | 'email'
+  | 'ended-email'
   | 'inbound-email'
   | 'inbound-route'
   | 'inbound-route-delivery'
@@ -57,7 +58,7 @@ export type Resource =
   | 'webhook'
   | 'webhook-delivery'
 
-/** Resources of which the service's lists have rows. */
+/** Resources whose lists have rows. */
 export const LISTED: readonly Resource[] = [
   'api-key',
   'contact-list',
@@ -95,9 +96,11 @@ export interface Route {
   readonly status: 200 | 201 | 202 | 204
   /** Top-level keys of the response: `data` alone, a page, or as listed. */
   readonly shape: 'one' | 'list' | 'none' | readonly string[]
-  /** Returns a CSV body, a different one at each call; or the response is CSV or another file. */
+  /**
+   * Returns a CSV body, a different one at each call; `answer`: the response, not the request, is CSV or another file.
+   */
   readonly csv?: (() => string) | 'answer'
-  /** True where an unknown or foreign id gets the same response as one's own, and nothing happens. */
+  /** True where an unknown or foreign id gets the same response as an id of the account, and nothing happens. */
   readonly isUnknownFine?: boolean
   /** True where `data` is one object although there are other top-level keys. */
   readonly isOne?: boolean
@@ -121,7 +124,7 @@ const subAccount = () => ({
   monthly_quota: 100,
 })
 
-/** An address where nothing listens: it is never resolved, and nothing is sent there. */
+/** An address where nothing listens: the host is an IP address, so no name is resolved, and nothing is sent there. */
 const WEBHOOK = { url: 'https://127.0.0.1/events', events: ['sent', 'bounced'] }
 
 /** A domain of the first account; each of its routes has its own pattern. */
@@ -139,7 +142,7 @@ const template = () => ({ alias: unique('template'), name: 'A template', subject
 let formlessLists: string[] = []
 const signupForm = () => ({ list_id: formlessLists.pop() ?? 'none is left', title: unique('Form') })
 
-/** A contact list of the first account, with one contact. */
+/** A contact list of the first account, with one contact, to which broadcasts and newsletters are sent. */
 let mailedList = ''
 const broadcast = () => ({
   contact_list_id: mailedList,
@@ -425,6 +428,18 @@ export const ROUTES: readonly Route[] = [
   get('/v1/emails/{id}/captured', 'emails:read', { resource: 'captured-email' }),
   listRoute('/v1/emails/{id}/links', 'emails:read', { resource: 'email', paged: false }),
   { ...get('/v1/emails/{id}/cancel', 'emails:send', { resource: 'email' }), method: 'POST' },
+  {
+    ...get('/v1/emails/{id}', 'emails:send', { resource: 'email' }),
+    method: 'PATCH',
+    body: () => ({ send_at: null }),
+  },
+  {
+    ...get('/v1/emails/{id}/resend', 'emails:send', { resource: 'ended-email', status: 202 }),
+    method: 'POST',
+    body: () => ({ to: [EMAIL.to] }),
+    isBodyOptional: true,
+  },
+  get('/v1/emails/{id}/source', 'emails:read', { resource: 'email' }),
   get('/v1/analytics/aggregate', 'analytics:read', {
     alsoScope: 'sub_accounts:manage',
     shape: ['data', 'period'],
@@ -610,7 +625,7 @@ export const SESSION_ROUTES: readonly string[] = [
   'DELETE /v1/auth/totp',
 ]
 
-/** Routes that need no key; all others under /v1 do. */
+/** Routes that need no key; all other routes under /v1 need one. */
 export const PUBLIC_ROUTES: readonly string[] = [
   'GET /healthz',
   'GET /t/tls-allowed',
@@ -663,7 +678,7 @@ export const listOpenedRoutes = ({ opened }: EmailApi): string[] =>
 export const unknownId = (resource: Resource): string =>
   resource === 'dead-letter' ? '987654321' : '01234567-89ab-7def-8123-456789abcdef'
 
-/** The webhook, or route, of each created delivery; for any other id the newest one. */
+/** The webhook or inbound route of each created delivery. An unknown delivery uses the newest of them. */
 const webhookOfDelivery = new Map<string, string>()
 const routeOfDelivery = new Map<string, string>()
 /** The list of each created contact. */
@@ -697,7 +712,7 @@ export interface ContractApi extends EmailApi {
   ask(route: Route, id: string, options?: ApiOptions): Promise<ApiResponse>
 }
 
-/** Creates a service with an account that has one of every resource. */
+/** Creates a service with an account that can create every resource. */
 export async function createContractApi(): Promise<ContractApi> {
   const stripe = startStripeStub()
   const llm = startLlmStub(() => replyWith({ summary: 'All is well.', findings: [] }))
@@ -715,7 +730,8 @@ export async function createContractApi(): Promise<ContractApi> {
   formlessLists = createLists(service)
   mailedList = String(at((await post('/v1/contact-lists', { name: unique('Mailed') })).body, 'data', 'id'))
   await post(`/v1/contact-lists/${mailedList}/contacts`, { email: 'ben@receiver.test' })
-  // The first broadcast of an account creates it; each route must change only what it is about.
+  // The first broadcast of an account creates this stream. It is created here, so that each route changes only its own
+  // resource.
   await post('/v1/streams', { slug: 'broadcast', name: 'Broadcasts' })
   const make: ContractApi['make'] = async (resource) => {
     switch (resource) {
@@ -749,6 +765,11 @@ export async function createContractApi(): Promise<ContractApi> {
       }
       case 'email':
         return (await accepted({ send_at: new Date(service.clock.now() + hours(1)).toISOString() })).id
+      case 'ended-email': {
+        const id = await make('email')
+        expect((await api('POST', `/v1/emails/${id}/cancel`)).status).toBe(200)
+        return id
+      }
       case 'inbound-email':
         return storeTestInbound(
           service.app,
@@ -850,7 +871,10 @@ export async function createContractApi(): Promise<ContractApi> {
   }
 }
 
-/** Replaces a key that can delete the first account by one with the same scopes in a new account; other keys stay. */
+/**
+ * Replaces a key that can delete the first account with a key that has the same scopes in a new account. Other keys are
+ * returned unchanged.
+ */
 async function createForeignKey(service: EmailApi, key = service.key): Promise<string> {
   const found = service.app.db
     .query<{ scopes: string }, [Uint8Array, number]>('SELECT scopes FROM api_keys WHERE hash = ? AND account_id = ?')
@@ -859,7 +883,7 @@ async function createForeignKey(service: EmailApi, key = service.key): Promise<s
   return scopes.includes('account:admin') ? service.newKey(scopes, await service.newAccount()) : key
 }
 
-/** A report of the day before yesterday. */
+/** Creates a report that is two days old. */
 async function createInsight({ app, actor }: EmailApi): Promise<string> {
   const id = await app.commit.write((tx) =>
     storeInsight(app, tx, actor, {
@@ -888,10 +912,10 @@ const agePastInsights = ({ app }: Pick<EmailApi, 'app'>): void =>
 const agePastExport = ({ app }: Pick<EmailApi, 'app'>): Promise<void> =>
   app.commit.write((tx) => void tx.db.run('UPDATE accounts SET exported_at = NULL'))
 
-/** More lists than any test file creates forms. */
+/** More lists than the forms that any test file creates. */
 const FORMLESS_LISTS = 200
 
-/** Ids of new contact lists of the first account. */
+/** Creates contact lists in the first account and returns their ids. */
 function createLists({ app, actor }: EmailApi): string[] {
   const insert = app.db.query(
     `INSERT INTO contact_lists (uuid, account_id, name, double_opt_in, welcome_enabled, welcome_delay_seconds, created_at, updated_at)
@@ -904,7 +928,7 @@ function createLists({ app, actor }: EmailApi): string[] {
   })
 }
 
-/** Without the mail, and without its limits. */
+/** Inserts an invitation, without its mail and without the limits on invitations. */
 function createInvitation({ app, actor, clock }: EmailApi): string {
   const uuid = newUuid()
   app.db.run(
@@ -923,7 +947,7 @@ const domainIdOf = ({ app, actor }: EmailApi): number => {
   return row.id
 }
 
-/** A response that is CSV or another file has no body here. */
+/** Sends a request whose body or response is CSV or another file. A file is not returned as `body`. */
 async function requestCsv(
   { url, key }: EmailApi,
   { method, path, csv }: Route,
@@ -978,19 +1002,22 @@ async function createCapturedEmail({ app, opened, accepted }: EmailApi): Promise
   return id
 }
 
-/** Returns all data of the main database, to detect changes, except when keys were last used. */
+/**
+ * Returns all data of the main database, to detect changes, except when keys were last used and when an export was last
+ * completed.
+ */
 export function dumpDatabase({ app: { db } }: EmailApi): string {
   const tables = db
     .query<{ name: string; columns: string }, []>(
       `SELECT tables.name, group_concat(format('quote("%w")', columns.name), ' || '','' || ') AS columns
        FROM sqlite_master AS tables, pragma_table_info(tables.name) AS columns
        WHERE tables.type = 'table' AND tables.name NOT LIKE 'sqlite_%'
-         -- When an export was complete is noted after its answer, and taken back by \`ask\`.
+         -- The completion of an export is recorded after the response, and reset by \`ask\`.
          AND columns.name NOT IN ('last_used_at', 'exported_at')
        GROUP BY tables.name`,
     )
     .all()
-  // SQLite formats the rows: many and long ones are read before and after each of a thousand requests.
+  // SQLite formats the rows, because many long rows are read before and after each of a thousand requests.
   const rowsOf = ({ name, columns }: (typeof tables)[number]): string =>
     db.query<{ rows: string }, []>(`SELECT group_concat(${columns}, char(10)) AS rows FROM "${name}"`).get()?.rows ?? ''
   return tables.map((table) => `${table.name}\n${rowsOf(table)}`).join('\n\n')

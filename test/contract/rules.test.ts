@@ -8,7 +8,7 @@ import { startSink } from '#test/support/sink.ts'
 import { createContractApi, ROUTES, routeName } from './routes.ts'
 
 // Proves: auth-12
-test('a key is valid after ten years as on its first day', async () => {
+test('a key is still valid after ten years', async () => {
   await using service = await createEmailApi()
   service.clock.advance(days(3653))
   expect((await service.api('GET', '/v1/account')).status).toBe(200)
@@ -45,7 +45,7 @@ test('there are six plans, each with its monthly quota', async () => {
 })
 
 // Proves: status-34
-test('events are numbered without a gap in each account, and their times never go back', async () => {
+test('the events of each account are numbered without a gap, and their times never go back', async () => {
   await using service = await createEmailApi()
   const { api, app, clock, newAccount, newKey, addDomain } = service
   const other = await newAccount()
@@ -81,8 +81,8 @@ test('events are numbered without a gap in each account, and their times never g
   }
 })
 
-// Events record a send; a DNS check or a preview that changes nothing is not audited. A page at the payment provider
-// counts only by its result, which the provider reports.
+// An event, not an audit entry, records a send. A DNS check or a preview that changes nothing is not audited. A
+// checkout or portal page at the payment provider is audited only once the provider reports its result.
 const UNAUDITED = [
   'POST /v1/emails',
   'POST /v1/emails/batch',
@@ -94,13 +94,13 @@ const UNAUDITED = [
   'POST /v1/templates/{id}/render',
   'POST /v1/validate',
 ]
-// A route that deletes the account is called on another one, whose log is not accessible afterwards.
+// Routes that delete the account are left out: they run in another account, whose log is not accessible afterwards.
 const changes = ROUTES.filter(
   (route) => route.method !== 'GET' && !route.endsAccount && !UNAUDITED.includes(routeName(route)),
 )
 
 // Proves: audit-3
-test('every change adds one audit row of the key that made it, with its address and an action in the past tense', async () => {
+test('every change adds one audit entry with the key that made it, the client address and an action in the past tense', async () => {
   await using service = await createContractApi()
   const keyId = at((await service.api('GET', '/v1/api-keys')).body, 'data', 0, 'id')
   const total = async () => Number(at((await service.api('GET', '/v1/audit-logs')).body, 'pagination', 'total'))
@@ -117,13 +117,13 @@ test('every change adds one audit row of the key that made it, with its address 
       ip_address: '127.0.0.1',
     })
     expect(at(entry, 'action')).toMatch(/^[a-z_]+\.[a-z_]+(ed|en|set)$/)
-    // A path names a contact by its address, the audit log by its public id.
+    // A path names a contact by its address, but the audit log names it by its public id.
     if (id !== '' && !/\/contacts(\/\{email\}.*)?$/.test(route.path)) expect(at(entry, 'resource_id')).toBe(id)
   }
 })
 
 // Proves: delivery-20
-test('a receiver at a private or loopback address is rejected unless such addresses are allowed', async () => {
+test('mail to a receiver at a private or loopback address is not sent unless such addresses are allowed', async () => {
   for (const address of ['127.0.0.1', '10.1.2.3', '192.168.1.1', '169.254.169.254']) {
     await using sink = await startSink()
     const zone = {

@@ -11,7 +11,7 @@ import {
   unknownId,
 } from './routes.ts'
 
-// As the contract lists them, independent of the service.
+// The scopes as the contract lists them, independent of the service.
 const SCOPES = [
   'emails:send',
   'emails:read',
@@ -71,7 +71,7 @@ describe.each(ROUTES.map((route) => [routeName(route), route] as const))('%s', (
   })
 
   // Proves: auth-16
-  test('returns 403, not 404 or 422, when scope and everything else are wrong', async () => {
+  test('returns 403, not 404 or 422, when the scope, the id and the body are all wrong', async () => {
     const key = await service.newKey([route.scope === 'mailboxes:read' ? 'mailboxes:write' : 'mailboxes:read'])
     const wrong = { ...route, body: () => ({ unknown: true }) }
     const hasBody = route.method !== 'GET'
@@ -81,7 +81,7 @@ describe.each(ROUTES.map((route) => [routeName(route), route] as const))('%s', (
 })
 
 // Proves: auth-48, auth-49
-test('the scopes are those of the contract, and a key created without scopes has all', async () => {
+test('the scopes are those of the contract, and a key created without scopes gets all scopes of its creator', async () => {
   const all = await service.api('POST', '/v1/api-keys', { name: 'all' })
   expect(at(all.body, 'data', 'scopes')).toEqual(SCOPES)
   for (const scope of SCOPES) {

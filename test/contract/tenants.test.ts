@@ -33,7 +33,7 @@ const withId = ROUTES.filter(
 
 describe.each(withId.map((route) => [routeName(route), route] as const))('%s', (_, route) => {
   // Proves: auth-18, error-7
-  test("is a 404 for another account's id and changes nothing; the owner gets it", async () => {
+  test("is a 404 for another account's id and changes nothing; for the owner it succeeds", async () => {
     const id = await make(route.resource)
     const before = dumpDatabase(service)
     const answer = await service.ask(route, id, { key: stranger })
@@ -74,7 +74,7 @@ describe.each(withId.map((route) => [routeName(route), route] as const))('%s', (
   })
 })
 
-/** Figures are not rows: the tests of `features/analytics` check whose they are. */
+/** Statistics are not rows: the tests of `features/reporting/analytics` check to which account they belong. */
 const hasRows = ({ shape, isOne }: Route): boolean => shape !== 'one' && !isOne && !shape.includes('period')
 
 const lists = ROUTES.filter(
@@ -102,7 +102,7 @@ describe('a list', () => {
       for (const row of rowsOf(theirs.body)) expect(row.account_id ?? actor.accountUuid).toBe(actor.accountUuid)
       const totalOf = (body: object): unknown => {
         if ('pagination' in body) return at(body, 'pagination', 'total')
-        // The feed has no total, but a cursor.
+        // The feed has a cursor instead of a total.
         return 'next_after' in body ? body.next_after : at(body, 'total')
       }
       expect(totalOf(Object(theirs.body))).toBe(rowsOf(theirs.body).length)

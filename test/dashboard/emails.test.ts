@@ -266,6 +266,41 @@ describe.skipIf(!isChromiumAvailable())('the emails in the dashboard', () => {
     await viewer.page.locator('[data-sentence]', { hasText: 'It was cancelled' }).waitFor()
   })
 
+  test('can be rescheduled, sent now, and sent again to some recipients', async () => {
+    await using service = await createService()
+    const id = await send(service, { send_at: '2027-01-01T00:00:00Z', to: ['bob@gmail.com', 'carol@outlook.com'] })
+    await using browser = await startBrowser()
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page, goTo } = dashboard
+    await goTo(`/emails/${id}`)
+    await page.getByRole('button', { name: 'Reschedule' }).click()
+    const time = page.getByLabel('Send at')
+    expect(await time.inputValue()).toBe('2027-01-01T00:00')
+
+    // What was typed stays when it is not accepted.
+    await time.fill('2036-01-01T00:00')
+    await page.getByRole('dialog').getByRole('button', { name: 'Reschedule' }).click()
+    await page.getByRole('alert').getByText('send_at').first().waitFor()
+    expect(await time.inputValue()).toBe('2036-01-01T00:00')
+    await time.fill('2027-02-03T04:05')
+    await page.getByRole('dialog').getByRole('button', { name: 'Reschedule' }).click()
+    await page.locator('[data-sentence]', { hasText: 'on 3 Feb 2027 at 04:05' }).waitFor()
+
+    await page.getByRole('button', { name: 'Reschedule' }).click()
+    await page.getByRole('button', { name: 'Send now' }).click()
+    await page.locator('[data-sentence]', { hasText: 'Captured and not sent for all 2 recipients.' }).waitFor()
+
+    await page.getByRole('button', { name: 'Send again' }).click()
+    await page.getByText('It arrives twice').waitFor()
+    await page.getByRole('checkbox', { name: 'bob@gmail.com' }).uncheck()
+    await page.getByRole('dialog').getByRole('button', { name: 'Send again' }).click()
+    await page.waitForURL((url) => url.pathname.includes('/emails/') && !url.pathname.endsWith(id))
+    await page.locator('[data-sentence]', { hasText: 'It was captured' }).waitFor()
+    await page.getByRole('link', { name: id }).waitFor()
+    await page.getByRole('tab', { name: 'Source' }).click()
+    await page.getByText('Content-Type: text/plain').waitFor()
+  })
+
   test('stay usable with as much HTML as an email may have', async () => {
     await using service = await createService()
     const html_body = `<p>Start</p>${'<table><tr><td>A cell of a long report.</td></tr></table>'.repeat(36_000)}`

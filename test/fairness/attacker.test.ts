@@ -13,7 +13,7 @@ async function attack(replies: { readonly list: number; readonly contacts: numbe
     hostname: '127.0.0.1',
     fetch({ url }) {
       if (!url.endsWith('/contacts')) return Response.json({ data: { id: 'list' } }, { status: replies.list })
-      // At the next request, it has the reply to one of the others.
+      // One request more than WIDTH means that the attacker has received the reply to an earlier one.
       if (++adds > WIDTH) child?.kill()
       return new Response(null, { status: replies.contacts })
     },

@@ -40,7 +40,7 @@ async function sendAndSettle(flow: MailFlow, count: number): Promise<boolean> {
   const attempted = () => recipients(flow).reduce((sum, { n, attempts }) => sum + (attempts === 1 ? n : 0), 0)
   await eventually(() => attempted() === count, LONG_MS)
   flow.app.db.run("UPDATE accounts SET plan = 'free'")
-  // The check visits every account once and has finished when it has stopped.
+  // The abuse check starts with every account, and `stop` waits until it has finished.
   await startAbuseWatch(flow.app).stop()
   return flow.app.db.query('SELECT 1 FROM accounts WHERE paused_at IS NOT NULL').get() !== null
 }

@@ -47,7 +47,10 @@ function reportOf(file: string, place: Place, mailFrom = ''): Letter & { readonl
   }
 }
 
-/** Domain of the email: reports that are not failures settle only uncertain emails, so theirs must be lost in transit. */
+/**
+ * Domain of the email. A report that is not of a failure settles only an uncertain email, so its email must be lost in
+ * transit.
+ */
 const domainOf = ([, , action]: Shape): string => (action === 'failed' ? 'receiver.test' : LOST_DOMAIN)
 const before = (shape: Shape): string[] =>
   domainOf(shape) === LOST_DOMAIN ? ['queued', 'uncertain'] : ['queued', 'sent', 'delivered']

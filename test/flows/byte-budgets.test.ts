@@ -1,5 +1,5 @@
 /**
- * @module End to end: storage budgets. Remote clients fill the budget of received mail over SMTP, and accounts with
+ * @module End to end: storage budgets. Remote clients fill the budget of received mail over SMTP, and accounts that use
  * little of it lose nothing.
  */
 import { expect, test } from 'bun:test'

@@ -56,7 +56,7 @@ describe('in delivery mode capture', () => {
 
 describe('mail from a domain that is not verified', () => {
   // Proves: send-6, accepted-3
-  test('is captured as sandbox, also in delivery mode direct, and reaches nobody', async () => {
+  test('is captured as sandbox mail, also in delivery mode direct, and reaches no receiver', async () => {
     await using sink = await startSink()
     await using flow = await startMailFlow({ zone: ZONE, smtpPort: sink.port, verified: false })
     const sent = await flow.send({ to: 'bob@receiver.test' })

@@ -138,7 +138,7 @@ test('scheduled mail is not released by a jump of days, and is sent at its time'
   await using flow = await startMailFlow({ clock, zone, smtpPort: server.port })
   await flow.send({ to: 'bob@receiver.test', send_at: new Date(START + days(10)).toISOString() })
   clock.jumpTo(START + days(40))
-  // If the scheduled one were due, it would go first: it is in the same lane.
+  // If the scheduled email were due, it would be sent first, because it is in the same lane.
   expect((await flow.outcome('ann@receiver.test')).recipient).toMatchObject({ status: 'sent' })
   expect(rows(flow)[0]).toMatchObject({ attempts: 0, nextAt: START + days(10) })
   clock.jumpTo(START)
@@ -166,7 +166,7 @@ test('an hour back does not delay deferred mail, and scheduled mail keeps its ti
 })
 
 // Proves: delivery-5
-test('what a run with a clock ahead of time postponed is due at the next start', async () => {
+test('mail that a run with a clock ahead of time postponed is due at the next start', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'tassis-clock-'))
   try {
     let times = 0
@@ -190,7 +190,7 @@ test('what a run with a clock ahead of time postponed is due at the next start',
     })
     await eventually(() => rows(again)[0]?.nextAt === null)
     expect(rows(again)).toMatchObject([{ status: 3, attempts: 2 }])
-    // Its events do not have the wrong time before that time has come.
+    // The wrong time of the earlier run does not hold back the time of new events.
     expect(again.app.eventTime()).toBe(again.app.clock.now())
   } finally {
     rmSync(dataDir, { recursive: true })

@@ -35,7 +35,7 @@ const report = (copy: Copy | undefined, mailFrom: string) => ({
 })
 
 async function isPaused(): Promise<boolean> {
-  // The check visits every account once and has finished when it has stopped.
+  // The abuse check starts with every account, and `stop` waits until it has finished.
   await startAbuseWatch(office.app).stop()
   const { body } = await office.api('GET', '/v1/account')
   return JSON.stringify(body).includes('"source":"reputation"')

@@ -10,8 +10,8 @@ import { listShapeNames, readShape } from '../protocols/arf/shapes.ts'
 import { type Copy, HOST, type PostOffice, type SentEmail, startPostOffice } from './post-office.ts'
 
 /**
- * What each shape proves about the copy of a Bcc among four recipients: the recipient, or only the email. The report's
- * sender is unverified, so a name in the report proves nothing.
+ * What each shape proves in a report about a Bcc recipient's copy of an email to four recipients: the recipient, or
+ * only the email. The report's sender is unverified, so a name in the report proves nothing.
  */
 const SHAPES: Readonly<Record<string, 'recipient' | 'email'>> = {
   standard: 'recipient',
@@ -93,8 +93,8 @@ const complained = (address: string, type = 'abuse') => ({
 const NOTHING = { events: [], suppressed: [], shown: [] }
 
 /**
- * Emails by the name of their test, sent and received before any test: the first events of an email are delivered after
- * two seconds.
+ * Emails by the name of their test. All are sent and received before any test, because the first events of an email are
+ * delivered only after two seconds.
  */
 const sent = new Map<string, SentEmail>()
 
@@ -213,14 +213,17 @@ describe('a report in the shape', () => {
     },
   )
 
-  test.each(Object.entries(SHAPES))('%s at abuse@ about a Bcc recipient of four finds the %s', async (name, found) => {
-    const address = addressesOf(`${name}.four`)[3] ?? ''
-    expect(await readEffects(emailOf(`${name}.four`))).toEqual(
-      found === 'recipient'
-        ? complained(address, TYPES[name])
-        : { ...NOTHING, shown: [`null ${TYPES[name] ?? 'abuse'}`] },
-    )
-  })
+  test.each(Object.entries(SHAPES))(
+    '%s at abuse@ about the Bcc recipient, one of four, finds the %s',
+    async (name, found) => {
+      const address = addressesOf(`${name}.four`)[3] ?? ''
+      expect(await readEffects(emailOf(`${name}.four`))).toEqual(
+        found === 'recipient'
+          ? complained(address, TYPES[name])
+          : { ...NOTHING, shown: [`null ${TYPES[name] ?? 'abuse'}`] },
+      )
+    },
+  )
 
   test.each(Object.keys(SHAPES))('%s at the return path of one of four is matched to that recipient', async (name) => {
     const address = addressesOf(`${name}.proven`)[2] ?? ''
@@ -232,7 +235,7 @@ test('complaints that name none of several recipients emit no event and suppress
   const email = emailOf('together')
   const hook = await office.createHook(['complained'])
   const before = (await listComplaints()).complaints
-  // One report per recipient, which do not identify the recipient, and two more.
+  // One report per recipient, none of which identifies its recipient, and two more.
   const reports = Array.from({ length: 6 }, (_, number) =>
     Buffer.concat([Buffer.from(`X-Report: ${number}\r\n`), reportOf('gmail-like', copyOf('together'))]),
   )

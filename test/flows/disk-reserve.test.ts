@@ -78,13 +78,13 @@ describe('on a low disk', () => {
     path.replace(/\{(.*?)\}/g, (_, key: string) => ids.get(key) ?? '')
 
   // Proves: storage-5
-  test.each(bodies)('%s %s stores nothing: a 507', async (method, path, body) => {
+  test.each(bodies)('%s %s is a 507 and stores nothing', async (method, path, body) => {
     const before = service.stored()
     expectError(await service.api(method, filled(path), body), 507, 'insufficient_storage')
     expect(service.stored()).toEqual(before)
   })
 
-  test('a form accepts no visitor', async () => {
+  test('a form accepts no submission', async () => {
     const { body } = await service.api('GET', `/v1/signup-forms/${createdIds.get('/v1/signup-forms')}`)
     const form = `${service.url}/subscribe/${String(at(body, 'data', 'slug'))}`
     const answer = await fetch(form, { method: 'POST', body: new URLSearchParams({ email: 'visitor@x.test' }) })

@@ -220,7 +220,7 @@ test('one message wakes one of two waiting consumers; released, it goes to the o
 const inboundOf = async (subject: string): Promise<Json[]> =>
   (at((await office.api('GET', '/v1/inbound')).body, 'data') as Json[]).filter((each) => each['subject'] === subject)
 
-test('mail to the address of a deleted mailbox is accepted for the domain, in no mailbox', async () => {
+test('mail to the address of a deleted mailbox is accepted for the domain and stored in no mailbox', async () => {
   const { api } = office
   const mailbox = await createMailbox('former')
   expect((await api('DELETE', mailbox)).status).toBe(204)
@@ -229,7 +229,7 @@ test('mail to the address of a deleted mailbox is accepted for the domain, in no
   expect(await inboundOf('Late')).toMatchObject([{ rcpt_to: [to], status: 'no_route' }])
 })
 
-test('a message to two mailboxes and to an unknown address is one message in each, and one of the domain', async () => {
+test('a message to two mailboxes and to an unknown address is stored once in each mailbox and once for the domain', async () => {
   const { api } = office
   const paths = [await createMailbox('left'), await createMailbox('right')]
   const attachment = Buffer.from(Array.from({ length: 1000 }, (_, index) => index % 256))

@@ -229,7 +229,8 @@ suite('to a Postfix that accepts everything for its mailboxes', () => {
   })
 
   test('many messages share sessions, and each arrives once', async () => {
-    // Not every connection: the log may show the one that checked for the start of Postfix only now.
+    // Counts TLS sessions only, because the plaintext connection that checked whether Postfix had started may be logged
+    // only now.
     const sessions = () => postfix.log().match(/smtpd\[\d+\]: Anonymous TLS connection established/g)?.length ?? 0
     const sessionsBefore = sessions()
     const subjects = Array.from({ length: 40 }, (_, i) => `Number ${i}`)

@@ -375,14 +375,14 @@ describe.skipIf(!isProxyAvailable('nginx'))('behind nginx', () => {
     expect(await attach(site, nginx, 2 * MiB)).toEqual([202, true]))
 
   // Proves: status-13
-  test('behind another proxy the visitor is the one which that proxy saw, whatever headers the client forges', async () => {
+  test('behind another proxy the recorded visitor is the client that this proxy saw, whatever headers the client forges', async () => {
     await using behind = await startPrinted((snippet) =>
       snippet.replace('X-Forwarded-For $remote_addr', 'X-Forwarded-For $proxy_add_x_forwarded_for'),
     )
     for (const [from, forwarded, visitor] of [
       [FRONT, `${FORGED['x-forwarded-for']}, 127.0.0.2`, '127.0.0.2'],
       [FRONT, `${FORGED['x-forwarded-for']}, 2001:db8::7`, '2001:db8::7'],
-      // The trusted proxy in front.
+      // From the trusted proxy itself.
       ['127.0.0.2', FORGED['x-forwarded-for'], '127.0.0.2'],
     ] as const) {
       const { id, urls } = await site.receive({ tracking: true })

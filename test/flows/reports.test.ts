@@ -118,7 +118,7 @@ test.each(WAYS)(
     const xml = dmarcXml({ domain, reportId: what, records: 50 })
     const report = letter({ to: DMARC, type, filename: `${NAME}.${ending}`, content: pack(Buffer.from(xml)) })
     const before = office.operatorMail().length
-    // Hosts resend when they are not sure.
+    // Hosts resend a report when they are not sure that it arrived.
     await office.submit(report, report)
     expect(reportsOf(domain)).toEqual([expectedDmarc(what, xml)])
     expect(office.operatorMail()).toHaveLength(before)

@@ -36,7 +36,7 @@ async function runAttempts(flow: MailFlow, clock: ManualClock, attempts: number)
   }
 }
 
-test('deferred mail is attempted on the retry schedule until expiry, then soft-bounces into the dead letters; a retry has its full time again', async () => {
+test('deferred mail is attempted on the retry schedule until expiry, then soft-bounces into the dead letters; a retry of the dead letter gets the whole schedule again', async () => {
   const clock = new ManualClock(START)
   let accepts = false
   await using server = await startScriptedSmtp({ rcpt: () => (accepts ? '250 ok' : '450 4.2.0 Greylisted') })
@@ -54,7 +54,7 @@ test('deferred mail is attempted on the retry schedule until expiry, then soft-b
     expect(wait).toBeGreaterThanOrEqual(least)
     expect(wait).toBeLessThanOrEqual(least * 1.1)
   }
-  // Expiry comes with the first attempt at or after 48 hours.
+  // The mail expires at its first attempt at or after 48 hours.
   const age = waits.reduce((sum, wait) => sum + wait, 0)
   expect(age).toBeGreaterThanOrEqual(hours(48))
   expect(age - (waits.at(-1) ?? 0)).toBeLessThan(hours(48))
@@ -86,7 +86,7 @@ test('deferred mail is attempted on the retry schedule until expiry, then soft-b
   expectBalanced(flow.service)
 }, 60_000)
 
-test('a clock that jumps far ahead expires nothing and hastens nothing: the next attempt comes at its time', async () => {
+test('a clock that jumps far ahead expires no mail and brings no attempt forward', async () => {
   const clock = new ManualClock(START)
   let accepts = false
   await using server = await startScriptedSmtp({ rcpt: () => (accepts ? '250 ok' : '450 4.2.0 Greylisted') })
@@ -103,7 +103,7 @@ test('a clock that jumps far ahead expires nothing and hastens nothing: the next
   expectBalanced(flow.service)
 })
 
-test('a clock that is set back delays no mail by more than a check per minute', async () => {
+test('a clock that is set back holds up neither new nor deferred mail', async () => {
   const clock = new ManualClock(START)
   let greylisted = 0
   await using server = await startScriptedSmtp({ rcpt: () => (greylisted++ > 0 ? '250 ok' : '450 4.2.0 Greylisted') })
@@ -121,7 +121,7 @@ test('a clock that is set back delays no mail by more than a check per minute', 
   expectBalanced(flow.service)
 })
 
-test('the outcome of an attempt stays recorded when the next one is withdrawn', async () => {
+test('the outcome of an attempt stays recorded when the service stops during the next attempt', async () => {
   const clock = new ManualClock(START)
   let greylisted = 0
   const silent = new Promise<never>(() => undefined)

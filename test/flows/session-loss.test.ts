@@ -26,8 +26,8 @@ async function outcomeOf(flow: MailFlow) {
 }
 
 /**
- * Blocks commits from a DATA of the first session (by default its first) until the sender has noticed the end of the
- * session; otherwise the start of delivery could be stored earlier.
+ * Holds back every commit that follows the nth DATA of the first session until that session has ended; otherwise the
+ * start of delivery could be stored earlier.
  */
 function storeAfterEnd({ app: { commit } }: MailFlow, server: ScriptedSmtp, nthData = 1): void {
   const write = commit.writeFromReserve.bind(commit)
@@ -134,15 +134,18 @@ describe('a session that ends', () => {
     ['4xx', '451 4.3.0 Later', 'queued'],
     ['421', '421 4.3.0 Later', 'queued'],
     ['5xx', '554 5.6.0 No', 'bounced'],
-  ])('a %s to the final dot is definite: no start of delivery remains', async (_, body, status) => {
-    await using server = await startScriptedSmtp({ body })
-    await using flow = await startMailFlow({ zone: hosts(2), smtpPort: server.port })
-    const { recipient, types } = await outcomeOf(flow)
-    expect(recipient).toMatchObject({ status, attempts: 1, deliveryStartedAt: null })
-    expect(types).toEqual([status === 'queued' ? 'deferred' : 'bounced'])
-    expect(server.sessions).toHaveLength(1)
-    expectBalanced(flow.service)
-  })
+  ])(
+    'after a %s to the final dot has a definite outcome: no start of delivery remains stored',
+    async (_, body, status) => {
+      await using server = await startScriptedSmtp({ body })
+      await using flow = await startMailFlow({ zone: hosts(2), smtpPort: server.port })
+      const { recipient, types } = await outcomeOf(flow)
+      expect(recipient).toMatchObject({ status, attempts: 1, deliveryStartedAt: null })
+      expect(types).toEqual([status === 'queued' ? 'deferred' : 'bounced'])
+      expect(server.sessions).toHaveLength(1)
+      expectBalanced(flow.service)
+    },
+  )
 })
 
 describe('a reused session', () => {
@@ -212,7 +215,7 @@ describe('addresses', () => {
   )
 
   test.each([['::1'], ['fe80::1'], ['fd00::1'], ['::ffff:127.0.0.1']])(
-    'a mail host at %s is not contacted unless private networks are allowed',
+    'a mail host at the IPv6 address %s is not contacted unless private networks are allowed',
     async (address) => {
       await using flow = await startMailFlow({
         zone: { 'receiver.test': { AAAA: [address] } },

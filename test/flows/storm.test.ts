@@ -63,7 +63,7 @@ function startStormySink(random: () => number): Sink {
   const often = (share: number) => !isCalm && random() < share
   const add = (map: Map<string, number>, key: string) => map.set(key, (map.get(key) ?? 0) + 1)
   const drop = (): 'end' | 'reset' => (random() < 0.5 ? 'end' : 'reset')
-  /** The fractions in which a step fails, in order; else it succeeds. */
+  /** Tries the failures of a step in order, each with its probability; if none occurs, the step succeeds. */
   const step =
     (good: string, ...bad: [share: number, reaction: () => Reaction][]) =>
     (): Reaction => {

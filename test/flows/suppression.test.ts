@@ -75,7 +75,7 @@ describe('a hard bounce', () => {
     ])
     expect(flow.events(second).slice(1)).toEqual([REJECTED('hard_bounce')])
     expect(server.sessions.flatMap((session) => session.commands)).toEqual(commands)
-    // A bounced message was sent; a suppressed one was not.
+    // Only the first email counts: it was sent and bounced, while the suppressed one was not sent.
     expect(countUsed(flow)).toBe(1)
     await removeSuppression(flow.app, flow.actor, 'bob@receiver.test')
     expect((await flow.settled(await flow.send({ to: 'bob@receiver.test' }))).status).toBe('bounced')

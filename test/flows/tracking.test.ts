@@ -139,7 +139,7 @@ test('the DKIM signature of a tracked email verifies', async () => {
   if (hasDkimpy) expect(verifyWithDkimpy([raw], record)).toEqual([true])
 })
 
-test('a retry a day later sends the same bytes, whose pixel counts, and every recipient has their own links', async () => {
+test('a retry a day later sends the same bytes, whose pixel still records opens, and every recipient has their own links', async () => {
   let refusals = 2
   await using flow = await startFlow({ body: () => (refusals-- > 0 ? '450 4.2.0 Later' : '250 2.0.0 Queued') })
   const { id } = await flow.accepted({
@@ -199,7 +199,7 @@ test('`tracking` true and false override the default of the account', async () =
   ]).toEqual([true, true, true, false])
 })
 
-test('tracking is decided when the email is accepted', async () => {
+test('whether an email is tracked is decided when it is accepted', async () => {
   await using flow = await startFlow()
   const sendAt = new Date(flow.clock.now() + hours(1)).toISOString()
   await flow.accepted({ html_body: HTML, send_at: sendAt })
@@ -224,7 +224,7 @@ test('a provided text is sent unchanged, beside the tracked HTML', async () => {
   expect([parsed.text?.trimEnd(), html.includes(PUBLIC_URL)]).toEqual(['See https://shop.test/', true])
 })
 
-test('on a plan without tracking an email that asks for it is sent without', async () => {
+test('on a plan without tracking, an email that requests tracking is sent without it', async () => {
   await using flow = await startFlow({}, { TASSIS_TRACKING_PLANS: 'pro' })
   const { id } = await flow.accepted({ html_body: HTML, tracking: true })
   expect((await flow.received(1)).html).not.toContain(PUBLIC_URL)

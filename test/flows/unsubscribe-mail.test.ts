@@ -19,8 +19,8 @@ afterAll(async () => {
 })
 
 /**
- * The message that a mail program sends when a user presses its button: to the address, with the subject, of a
- * message's mailto.
+ * Returns the message that a mail program sends when a user presses its unsubscribe button: address and subject are
+ * those of the mailto in the copy's List-Unsubscribe.
  */
 function requestOf(
   copy: Copy,
@@ -119,7 +119,7 @@ describe('nobody is unsubscribed', () => {
     const { email, copy } = await copyOf('erin@receiver.test')
     const request = requestOf(copy)
     const changed = request.to.replace(/.(?=@)/, (last) => (last === 'a' ? 'b' : 'a'))
-    // The MAC of a return path is not valid here, nor the other way round.
+    // The MAC of a return path is not valid in an unsubscribe address, nor the other way round.
     const ofReturnPath = copy.mailFrom.replace(/^b-/, 'u-')
     const asReturnPath = request.to.replace(/^u-/, 'b-')
     expect(

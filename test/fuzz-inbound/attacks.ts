@@ -72,7 +72,7 @@ async function sendMessage(port: number, pieces: Iterable<string | Uint8Array>, 
   socket.destroy()
 }
 
-/** Waits for any data from the server, the end of the connection, or a while. */
+/** Waits until data from the server arrives, the connection ends, or some time has passed. */
 const reply = (socket: Socket): Promise<void> =>
   new Promise((resolve) => {
     if (socket.destroyed) return resolve()

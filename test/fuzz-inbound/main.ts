@@ -41,7 +41,7 @@ const memoryBytes = (): number => {
   return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) * 1024
 }
 
-// Sends one message of each kind, so that what is loaded only once counts as idle.
+// Sends one message of each kind, so that memory for what is loaded only once counts as idle.
 await sendOrdinaryMessage()
 await Bun.sleep(1_000)
 const idleBytes = memoryBytes()

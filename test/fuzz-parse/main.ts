@@ -32,7 +32,7 @@ if (args.help) {
 }
 
 await using service = await startAttackedService(args.main)
-// What is loaded only once counts as idle.
+// Without these messages, memory for what is loaded only once would not count as idle.
 for (let warm = 0; warm < 3; warm++) await submitOrdinary(service)
 await Bun.sleep(2_000)
 const idleBytes = service.memoryBytes()

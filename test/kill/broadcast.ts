@@ -277,7 +277,7 @@ await findViolations(service, violations, async () => {
 if (sum.sending === 0) violations.push('no kill hit while the broadcast was being enqueued')
 printViolations(violations)
 console.log(
-  `${sum.kills} kills: ${sum.fixing} while recipients were fixed, ${sum.sending} on the way, ${sum.inData} inside DATA`,
+  `${sum.kills} kills: ${sum.fixing} during the snapshot of the recipients, ${sum.sending} while sending, ${sum.inData} inside DATA`,
 )
 await sink[Symbol.asyncDispose]()
 await dns.close()

@@ -219,7 +219,7 @@ const accepted = all.filter(({ outcome: told }) => told === 'accepted')
 console.log(
   `${sum.kills} kills, ${sum.inData} while messages arrived, ${sum.waiting} left some to be processed; ${accepted.length} messages got a 250 ` +
     `(${accepted.filter(({ sizeBytes }) => sizeBytes > 500_000).length} of them large), ${all.length - accepted.length} did not; ` +
-    `${violations.length === 0 ? 'each of the former is there once' : 'promises were broken'}`,
+    `${violations.length === 0 ? 'each message with a 250 is stored exactly once' : 'promises were broken'}`,
 )
 await dns.close()
 endRun(violations, folder, keeps)

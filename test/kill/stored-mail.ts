@@ -64,7 +64,8 @@ export function findImbalances(db: Database): string[] {
     )
     .all()
   for (const { id, n, last, told } of gaps) {
-    if (n !== last || last !== told) found.push(`account ${id} has ${n} events, the last is ${last}, told is ${told}`)
+    if (n !== last || last !== told)
+      found.push(`account ${id} has ${n} events, the last is ${last}, but its sequence says ${told}`)
   }
   const differing = db
     .query<{ n: number }, []>(

@@ -34,11 +34,19 @@ describe('the error for a wrong value is one sentence with the setting, the valu
     ['TASSIS_HTTP_ADDR', '8080', 'an address such as 127.0.0.1:8080 or [::]:8080'],
     ['TASSIS_ALLOW_PRIVATE_NETWORKS', 'maybe', 'true, loopback or false'],
     ['TASSIS_MEMORY_BUDGET', '1TB', 'a size such as 512MiB, from 16MiB to 1024GiB'],
-    ['TASSIS_DNS_SERVERS', '127.0.0.1:53,dns.example', 'a comma list of addresses such as 127.0.0.1:53 or [::1]:53'],
-    ['TASSIS_OUTBOUND_IPS', '192.0.2.300', 'a comma list of IP addresses'],
+    [
+      'TASSIS_DNS_SERVERS',
+      '127.0.0.1:53,dns.example',
+      'a comma-separated list of addresses such as 127.0.0.1:53 or [::1]:53',
+    ],
+    ['TASSIS_OUTBOUND_IPS', '192.0.2.300', 'a comma-separated list of IP addresses'],
     ['TASSIS_PUBLIC_URL', 'mail.example.com', 'a URL such as https://mail.example.com'],
     ['TASSIS_HOSTNAME', 'mail_server', 'a host name such as mail.example.com'],
-    ['TASSIS_TRUSTED_PROXIES', '10.0.0.0/33', 'a comma list of addresses or networks such as 127.0.0.1 or 10.0.0.0/8'],
+    [
+      'TASSIS_TRUSTED_PROXIES',
+      '10.0.0.0/33',
+      'a comma-separated list of addresses or networks such as 127.0.0.1 or 10.0.0.0/8',
+    ],
   ]
   for (const [variable, value, allowed] of cases) {
     test(`${variable}=${value}`, () =>
@@ -70,7 +78,7 @@ test('variables override the file, the file overrides defaults, and the report g
   ])
 })
 
-test('a table in the file means the same as the joined name', () => {
+test('a key in a table of the file sets the same setting as the joined name', () => {
   expect(loadConfig({ TASSIS_CONFIG: tomlFile('[sending]\nunverified = "reject"') }).config.sendingUnverified).toBe(
     'reject',
   )

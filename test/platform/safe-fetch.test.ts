@@ -118,7 +118,7 @@ describe('a request', () => {
     })
   })
 
-  test.each([200, 204, 302, 400, 429, 503])('with status %d in the response gets it with its body', async (status) => {
+  test.each([200, 204, 302, 400, 429, 503])('returns a response with status %d and its body', async (status) => {
     await using t = await setUp()
     const body = status === 204 ? '' : 'why'
     t.receiver.answer({ status, body, headers: { location: 'https://127.0.0.1:1/' } })
@@ -348,7 +348,7 @@ describe('allowed targets', () => {
       `https://${'a.'.repeat(125)}test/`,
     ].map((text): [string, string] => [
       text,
-      'The URL has a host name that cannot exist: its parts have 1 to 63 characters, and all of it at most 253.',
+      'The host name in the URL is not valid: each part must have 1 to 63 characters, and the whole name at most 253.',
     ]),
     ...['https://ho\u200boks.test/', 'https://hooks.test/\u202ecod', 'https://hooks.test/\ud800'].map(
       (text): [string, string] => [
@@ -471,7 +471,8 @@ describe('addresses', () => {
     await using t = await setUp({ host: '127.0.0.9' })
     const addresses = { 'hooks.test': Array.from({ length: 8 }, (_, i) => `127.0.0.${i + 2}`) }
     using fetch = fetchFor(t.receiver.caPem, { addresses })
-    // The order is random: with this many calls, some meet it among three addresses and some do not.
+    // Only one of the eight addresses answers, and their order is random: with this many calls, some have it among
+    // their three and some do not.
     const outcomes = await Promise.all(Array.from({ length: 60 }, () => post(fetch, t.receiver.url())))
     expect(new Set(outcomes.map(({ kind }) => kind))).toEqual(new Set(['response', 'failed']))
   })
@@ -566,8 +567,8 @@ describe('responses', () => {
     ['with a broken header', 'HTTP/1.1 200 OK\r\nx y\r\n\r\n', NOT_HTTP],
     ['with a header of 40 KiB', `HTTP/1.1 200 OK\r\nx: ${'y'.repeat(40_960)}\r\n\r\n`, TOO_LARGE],
     ['with 20,000 headers', `HTTP/1.1 200 OK\r\n${'x: y\r\n'.repeat(20_000)}\r\n`, TOO_LARGE],
-    ['that ends in its head', 'HTTP/1.1 200 O', CLOSED],
-    ['that is nothing', '', CLOSED],
+    ['that end in their head', 'HTTP/1.1 200 O', CLOSED],
+    ['that are empty', '', CLOSED],
   ])('%s are a failure', async (_, raw, outcome) => {
     await using t = await setUp()
     t.receiver.answer({ raw, after: 'end' })
@@ -588,7 +589,7 @@ describe('responses', () => {
       () => floodOf('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2;', 'y'.repeat(60_000)),
       answered(200, ''),
     ],
-  ])('%s closes the connection and costs no memory', async (_, raw, outcome) => {
+  ])('%s costs no memory: the connection is closed', async (_, raw, outcome) => {
     await using t = await setUp()
     t.receiver.answer({ raw: raw() })
     const grown = await peakBytesOf(async () => {
@@ -598,7 +599,7 @@ describe('responses', () => {
     expect(grown).toBeLessThan(64 * MiB)
   })
 
-  test('that break off count with the body received', async () => {
+  test('that break off succeed with the body received so far', async () => {
     await using t = await setUp()
     const raw = 'HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc'
     t.receiver.answer({ raw, after: 'end' })
@@ -720,7 +721,7 @@ describe('the time limit', () => {
     await using t = await setUp({}, { clock })
     await using _ = await startSilentAddress('127.0.0.2', t.receiver.port)
     using fetch = fetchFor(t.receiver.caPem, { clock, addresses: { 'hooks.test': ['127.0.0.1', '127.0.0.2'] } })
-    // The order is random: with this many calls, some begin with the silent address.
+    // The order is random: with this many calls, some try the silent address first.
     const outcomes = Array.from({ length: 20 }, () => post(fetch, t.receiver.url()))
     const now = () => Promise.all(outcomes.map((outcome) => Promise.race([outcome, Bun.sleep(200)])))
     await now()

@@ -18,7 +18,7 @@ function start(lastRunAt?: number, clock = new ManualClock(START)) {
 }
 
 // Proves: delivery-5
-test('a jump of days ahead is not accepted while it lasts, time goes on, and it is logged once', () => {
+test('a jump of days ahead that soon ends is not accepted: time goes on, and the jump and its end are logged', () => {
   const { clock, trusted, logged } = start()
   clock.jumpTo(START + days(40))
   expect(trusted.now()).toBe(START)
@@ -75,7 +75,7 @@ test('a clock that goes back is accepted immediately, and logged', async () => {
   expect(setBack()).toBe(1)
 })
 
-test('a start before the end of the last run is wrong: the time that NTP sets is accepted immediately', () => {
+test('a start time before the end of the last run is wrong: the time that NTP sets is accepted immediately', () => {
   const clock = new ManualClock(Date.UTC(1970, 0, 1))
   const { trusted, logged } = start(START - days(10), clock)
   expect(trusted.confirmedNow()).toBe(0)

@@ -54,7 +54,7 @@ const MAX_PUMPS = 60
 /** Whether the engine takes more than linear time for one of these attacks. */
 export function measure({ source, flags }: FoundRegex, attacks: readonly Attack[]): Verdict {
   const regex = new RegExp(source, flags)
-  // Measured again: the time that other threads of the process took does not occur twice.
+  // Measured again, because the time that other threads of the process took does not repeat.
   const grows = attacks.find((attack) => isGrowing(regex, attack) && isGrowing(regex, attack))
   return grows ? { kind: 'grows', attack: JSON.stringify(grows) } : LINEAR
 }

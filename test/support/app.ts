@@ -96,8 +96,9 @@ let isFirst = true
 let made: readonly { readonly name: string; readonly bytes: Uint8Array }[] | undefined
 
 /**
- * Fills a new data directory with the migrated databases and a master key: migrating, and waiting for the disk, is most
- * of the cost of opening. The service itself fills a process's first directory.
+ * Fills a new data directory with migrated databases and a master key, because migrating and waiting for the disk are
+ * most of the cost of opening it. Does nothing for the first directory of a process: the service creates its files as
+ * usual.
  */
 function fillDataDirectory(dataDir: string, needsKey: boolean): void {
   if (isFirst) {

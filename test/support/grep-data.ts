@@ -10,7 +10,7 @@ import { join } from 'node:path'
 import { measureFrame } from '#platform/content/frames.ts'
 
 /**
- * Where the words occur, as `file: how`; empty: nowhere. The service must be stopped or idle.
+ * Lists where the words occur, as `file: how`; empty when they occur nowhere. The service must be stopped or idle.
  * @param words addresses or parts of them, ASCII; case does not matter
  */
 export function grepData(dataDir: string, words: readonly string[]): string[] {
@@ -33,7 +33,7 @@ export function grepData(dataDir: string, words: readonly string[]): string[] {
   return found
 }
 
-/** How the words occur in these bytes or in data compressed within them. */
+/** Lists how the words occur in these bytes or in data compressed within them. */
 function findIn(bytes: Buffer, words: readonly string[]): string[] {
   const found = [...findPlain(bytes, words)]
   for (const content of unpackedIn(bytes)) for (const how of findPlain(content, words)) found.push(`zstd, ${how}`)
@@ -70,8 +70,8 @@ function encodeUtf16(word: string, endian: 'le' | 'be'): string {
 }
 
 /**
- * The part of a word's base64 that is the same at each alignment: without the characters at both ends that depend on
- * its neighbours.
+ * Returns for each alignment the part of a word's base64 that does not depend on its neighbours: without the characters
+ * at both ends that do.
  */
 function listBase64Forms(word: string): string[] {
   return [0, 1, 2].map((before) => {

@@ -19,7 +19,7 @@ import { type JsonOption, withJson, withLimit } from './options.ts'
 import { formatCount, formatTable, formatUtc, print, printResult, toPrintable, truncate } from './output.ts'
 
 const MAX_REASON_LENGTH = 300
-/** Open recipients that are counted as held; takes some 50 ms. */
+/** Maximum number of open recipients that are counted as held; counting that many takes some 50 ms. */
 const MAX_COUNTED_RECIPIENTS = 20_000
 
 interface PauseView {

@@ -94,7 +94,7 @@ const list = defineAdminCommand('accounts.list', ({ opened: { app } }, _: null) 
 
 export const accountAdminCommands = [create, list]
 
-/** Returns the group, to which other modules add commands. */
+/** Returns the command group `tassis accounts`, to which other modules add commands. */
 export function addAccountCommands(program: Command): Command {
   const accounts = program.command('accounts').description('create, list, show, pause, resume and delete accounts')
   withJson(accounts.command('create').description('create an account'))

@@ -1,7 +1,7 @@
 /**
  * @module Runs admin commands where the data is: in the running service if one answers on the admin socket, else in
- * this process, which then owns the data directory until the command ends. While another process that does not answer
- * owns it (one that starts or stops, or another command), `withData` retries for some seconds.
+ * this process, which then owns the data directory until the command ends. If another process owns the directory but
+ * does not answer (a service that is starting or stopping, or another command), `withData` retries for some seconds.
  */
 import { accessSync, constants } from 'node:fs'
 import { join } from 'node:path'
@@ -52,8 +52,9 @@ export async function withData<T>(
 }
 
 /**
- * Throws when the data directory has no database that this user may read, because a read-only command must not create
- * one. CommandError when there is none; ConfigError when the path is not a folder or belongs to another user.
+ * Requires a database that this user may read, because a read-only command must not create one. Throws CommandError
+ * when there is none; ConfigError when the path is not a folder, the data belongs to another user, or the database is
+ * missing while its content exists.
  */
 export function requireData({ dataDir }: Config): void {
   try {
@@ -74,7 +75,7 @@ export function requireData({ dataDir }: Config): void {
   requireNoOrphanedContent(dataDir)
 }
 
-/** Name of the admin command that does nothing, known to every service. */
+/** Name of the admin command that does nothing. Every service knows it. */
 export const PING = 'ping'
 
 const ping = (dataDir: string): ReturnType<typeof callAdminSocket> =>

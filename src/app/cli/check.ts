@@ -27,7 +27,7 @@ interface CheckResult {
   readonly at: string
   readonly balances: readonly Balance[]
   readonly findings: readonly Violation[]
-  /** Problems of the settings of this shell; they do not affect `ok`. */
+  /** Problems with the settings of this shell; they do not affect `ok`. */
   readonly warnings: readonly string[]
 }
 
@@ -48,7 +48,7 @@ export function addCheckCommand(program: Command): void {
 function check(config: Config): CheckResult {
   const at = isoTime(systemClock.now())
   return withSnapshot(config, (db) => {
-    // Before deleted accounts are hidden: the log is one chain over all accounts.
+    // Runs before deleted accounts are hidden, because the log is one chain over all accounts.
     const audit = checkAuditLog(db)
     hideDeletedAccounts(db)
     const allBalances = readBalances(db)

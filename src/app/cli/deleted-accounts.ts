@@ -1,4 +1,7 @@
-/** @module Hides accounts that are being deleted from a consistency check: their rows do not add up until it ends. */
+/**
+ * @module Hides from a consistency check the accounts that are being deleted: their rows do not add up until the
+ * deletion ends.
+ */
 import type { Database } from 'bun:sqlite'
 
 /** Tables whose rows belong to an account through another table, with the condition; parents come before children. */
@@ -14,7 +17,7 @@ const CHILD_TABLES: readonly (readonly [table: string, isKept: string])[] = [
   ['broadcast_recipients', 'broadcast_id IN (SELECT id FROM broadcasts)'],
 ]
 
-/** Shadows tables with temporary views without the rows of such accounts; does nothing when there are none. */
+/** Shadows tables with temporary views that omit the rows of such accounts; does nothing when there are none. */
 export function hideDeletedAccounts(db: Database): void {
   if (!db.query('SELECT account_id FROM account_deletions LIMIT 1').get()) return
   const isKept = 'NOT IN (SELECT account_id FROM main.account_deletions)'

@@ -85,7 +85,7 @@ interface AccountUsage {
   readonly id: string
   readonly name: string
   readonly used_bytes: number
-  /** Bytes that only age deletes: unread messages, open mail. */
+  /** Bytes that are deleted only by age, never for lack of space: unread messages, open mail. */
   readonly kept_bytes: number
   /** Its fair share; null if it uses no more than that. */
   readonly share_bytes: number | null

@@ -1,4 +1,5 @@
 /** @module Formats DNS records as blocks and as zone file lines (RFC 1035 §5), and the results of DNS checks. */
+import { findUnansweredReason } from '#features/setup/domains/check-result.ts'
 import { DNS_RECORD_KEYS, type DnsRecordKey } from '#features/setup/domains/dns-records.ts'
 import { SENDING_RECORDS } from '#features/setup/domains/verification-state.ts'
 import type { CheckView } from '#features/setup/domains/verify.ts'
@@ -37,15 +38,12 @@ export function formatRecords(domain: string, records: readonly RecordView[]): s
   return [`Publish these records in the DNS of ${domain}:`, ...blocks].join('\n\n')
 }
 
-/** How `check-result.ts` describes a check without a DNS answer; the first group is the reason. */
-const UNANSWERED_PATTERN = /^The [^.]+ at \S+ could not be looked up: (.+?)\. This says nothing /
-
 /** Formats the result of each check; DNS failures follow once below the table, with the DNS servers that were asked. */
 export function formatChecks(checks: Readonly<Record<DnsRecordKey, CheckView>>, dnsServers: readonly string[]): string {
   const reasons = new Set<string>()
   const rows = DNS_RECORD_KEYS.map((key) => {
     const { verified, detail } = checks[key]
-    const reason = UNANSWERED_PATTERN.exec(detail)?.[1]
+    const reason = findUnansweredReason(detail)
     if (reason === undefined) return [key, verified ? 'ok' : describeFailure(key), detail]
     reasons.add(reason)
     return [key, 'unknown', `no answer; stays ${verified ? 'verified' : 'unverified'}`]

@@ -228,7 +228,9 @@ export function addDomainCommands(program: Command): void {
     )
 
   withAccount(
-    withJson(domains.command('vouch').description(`${WITHOUT_DNS_DESCRIPTION}; same as \`verify --without-dns\``)),
+    withJson(
+      domains.command('vouch').description(`${WITHOUT_DNS_DESCRIPTION}; the older name of \`verify --without-dns\``),
+    ),
   )
     .argument('<domain>', 'name or ID')
     .action(markDomainVerified)

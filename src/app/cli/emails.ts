@@ -98,11 +98,14 @@ const show = defineAdminCommand('emails.show', ({ opened: { app } }, { id }: { r
   }
 })
 
-/** A UUIDv7 begins with its time: 8 digits cover 65.5 s, 12 digits a millisecond. */
+/** A UUIDv7 begins with its creation time: the first 8 digits cover 65.5 s, the first 12 one millisecond. */
 const MIN_DIGITS = 8
 const UUID_DIGITS = 32
 
-/** Returns the range of ids with this prefix, also of a Message-ID; undefined when it is no prefix of an id. */
+/**
+ * Returns the range of ids that begin with the digits of `text`, a prefix of an id or a Message-ID; undefined when the
+ * digits are too few, too many or not hexadecimal.
+ */
 function parseUuidRange(text: string): readonly [first: Uint8Array, last: Uint8Array] | undefined {
   const [id = ''] = text.replace(/^</, '').split('@')
   const digits = id.replaceAll('-', '').toLowerCase()
@@ -128,11 +131,12 @@ export function addEmailCommands(program: Command): void {
     'maximum number of emails',
     30,
   )
-    .option('--to <address>', 'only to this address, in To, Cc or Bcc')
-    .option('--from <address>', 'only from this address')
+    .option('--to <address>', 'only to this address, in To, Cc or Bcc; @example.com: to any address there')
+    .option('--from <address>', 'only from this address; @example.com: from any address there')
     .option('--subject <words>', 'only with all of these words in the subject')
     .option('--tag <tag>', 'only with this tag')
     .option('--stream <slug>', 'only in this message stream')
+    .option('--domain <name>', 'only signed by this sending domain')
     .option('--message-id <id>', 'only the email with this Message-ID')
     .addOption(new Option('--status <status>', 'only with this status').choices(STATUSES))
     .option('--since <date>', 'only accepted at or after this date or date-time (UTC)')
@@ -161,7 +165,7 @@ export function addEmailCommands(program: Command): void {
 /** Covers the millisecond of an id and the digits that distinguish emails of one millisecond. */
 const SHOWN_ID_LENGTH = 18
 const MAX_ADDRESS_LENGTH = 22
-/** What remains of 80 columns. */
+/** The width that the other columns leave of 80. */
 const MAX_SUBJECT_LENGTH = 15
 
 function formatList({

@@ -1,6 +1,7 @@
 /**
- * @module `tassis inbound`: lists received mail that could not be parsed and parses it again. Its owner has only the
- * header and the raw message. The content is untrusted: control characters never reach the terminal.
+ * @module `tassis inbound`: lists received mail that could not be parsed and parses it again. Of such a message, its
+ * account sees only the header and the raw form. The content is untrusted: control characters never reach the
+ * terminal.
  */
 import { type Command, Option } from 'commander'
 import {

@@ -26,7 +26,7 @@ import { formatTable, formatUtc, print, printJson, printResult, toPrintable, tru
 interface MailView {
   readonly id: string
   readonly kind: string
-  /** Why the operator has it. */
+  /** Why the message is stored for the operator. */
   readonly reason: string
   /** Empty for the null reverse-path. */
   readonly mail_from: string
@@ -69,7 +69,7 @@ const show = defineAdminCommand('mail.show', ({ opened: { app } }, { id }: MailI
   toMailView(findOperatorMail(app.db, id)),
 )
 
-/** Minimum octets per chunk of a message: the service does nothing else while it reads one. */
+/** Octets after which a chunk of a message ends. The service does nothing else while it reads a chunk. */
 const CHUNK_BYTES = 4 * MiB
 
 interface Chunk {

@@ -3,6 +3,7 @@ import type { Database } from 'bun:sqlite'
 import type { Command } from 'commander'
 import type { App } from '#features/core/app/app.ts'
 import { countQueueEntries } from '#features/receiving/inbound/queue-entries.ts'
+import { NOT_DUE_REASON } from '#features/sending/delivery/scheduler.ts'
 import { releaseWithoutContent } from '#features/sending/delivery/without-content.ts'
 import { accountOfLane, domainOfLane, laneLabel } from '#features/sending/queue/lanes.ts'
 import { readOpenLanes } from '#features/sending/queue/queue.ts'
@@ -87,13 +88,10 @@ const sql = prepareStatements((db) => ({
 
 const MAX_PER_LANE = 10
 
-/** The scheduler's text for a lane whose mail is not due yet. */
-const WAITING_REASON = 'waits for its time'
-
-/** Describes what the earliest mail of a lane that is not due waits for. */
+/** Describes why the mail of a lane that is not due waits, from its earliest recipient. */
 function describeWait({ db }: App, lane: string, now: Millis): string {
   const [first] = sql(db).ofLane.all(lane, 1)
-  if (!first) return WAITING_REASON
+  if (!first) return NOT_DUE_REASON
   if (statusName(first.status) === 'scheduled') return 'scheduled'
   const next = `next attempt ${formatRelativeTime(first.nextAt, now)}`
   return first.lastError === null ? next : `deferred: ${truncate(first.lastError, MAX_ERROR_LENGTH)}, ${next}`
@@ -109,7 +107,7 @@ const queue = defineAdminCommand(
         lane,
         waiting,
         firstDue: firstAt,
-        reason: firstAt > now ? WAITING_REASON : 'no service is running',
+        reason: firstAt > now ? NOT_DUE_REASON : 'no service is running',
       }))
     const shown = states.toSorted((a, b) => a.firstDue - b.firstDue).slice(0, limit)
     return {
@@ -122,7 +120,7 @@ const queue = defineAdminCommand(
         account: findAccountName(app.db, lane),
         waiting,
         first_due_at: isoTime(firstDue),
-        reason: reason === WAITING_REASON ? describeWait(app, lane, now) : reason,
+        reason: reason === NOT_DUE_REASON ? describeWait(app, lane, now) : reason,
       })),
       recipients: listRecipients(app.db, shown, limit),
       webhooks: countWebhooks(app.db),
@@ -180,7 +178,7 @@ export function addQueueCommand(program: Command): void {
       .command('release')
       .description('release mail that was held for missing content, after that content has been restored'),
   ).action(async (_, command: Command) => {
-    // `queue` also has `--json` and parses it first.
+    // The parent command `queue` has `--json` too and parses it first.
     const options = command.optsWithGlobals<JsonOption>()
     const done = await withData(loadConfig().config, (call) => call(release, null))
     printResult(

@@ -1,6 +1,6 @@
 /**
- * @module `tassis reports`: shows the DMARC aggregate and TLS-RPT reports that other hosts send about the domains here.
- * The content is untrusted: control characters never reach the terminal.
+ * @module `tassis reports`: shows the DMARC aggregate and TLS-RPT reports that other hosts send about domains of this
+ * service. The content is untrusted: control characters never reach the terminal.
  */
 import type { Command } from 'commander'
 import { findReport, listReports, type StoredReport } from '#features/receiving/domain-reports/store.ts'

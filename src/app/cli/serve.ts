@@ -99,7 +99,7 @@ async function startOrExplain(config: Config, command: string, ending: AbortSign
     return await startService(config, {}, ending)
   } catch (error) {
     if (ending.aborted && error === ending.reason) return undefined
-    // A service on the same data also has the port, so the data directory is the cause to report.
+    // A service that runs on the same data also holds the port; the data directory is then the cause to report.
     if (!(error instanceof ConfigError) || error instanceof DataDirInUseError) throw error
     const isPortProblem = /^TASSIS_(?:HTTP|INBOUND)_ADDR/.test(error.message)
     throw isPortProblem ? ((await findPortConflict(config, command)) ?? error) : error

@@ -67,7 +67,7 @@ Ctrl-C stops the service.`
 /** Describes where the service receives mail, or how to enable it. */
 function formatInbound({ inbound: { listener } }: Service): string {
   if (!listener) return 'off; to enable it, start with TASSIS_INBOUND_ADDR=127.0.0.1:2525'
-  return `at ${formatHostPort(listener)} for verified domains; \`domains vouch\` verifies one without DNS`
+  return `at ${formatHostPort(listener)} for verified domains; \`domains verify --without-dns\` verifies one`
 }
 
 /** Formats the command line for a second shell on the same data; with only the sources, `tassis` is not in the path. */

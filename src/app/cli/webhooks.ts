@@ -64,7 +64,7 @@ function toWebhookView(app: App, webhook: Webhook, { name, uuid }: Account): Web
   }
 }
 
-/** Stands in place of a webhook id for the secret that all inbound routes of an account share. */
+/** Used in place of a webhook id; means the secret that all inbound routes of an account share. */
 const INBOUND_SECRET_ID = 'inbound'
 
 /** Finds a webhook with its account. Ids are unique over all accounts, so no `--account` is needed. */

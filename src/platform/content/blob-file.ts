@@ -1,6 +1,7 @@
 /**
  * @module Writes a large blob into a file that a content store can adopt: compressed as it arrives, into consecutive
- * zstd frames, with one block in memory. Synchronous, for Workers: nothing can pile up before the disk.
+ * zstd frames, with one block in memory. Writes synchronously, so that data cannot pile up in memory; therefore for
+ * Workers only.
  */
 import { closeSync, fdatasyncSync, openSync, writeSync } from 'node:fs'
 import type { FinishedFile } from './store.ts'
@@ -9,13 +10,13 @@ export interface BlobFile {
   write(bytes: Uint8Array): void
   /** Returns once the whole file is on disk. */
   finish(): FinishedFile
-  /** Closes an unfinished file, which stays. */
+  /** Closes an unfinished file without deleting it. */
   close(): void
 }
 
 const BLOCK_BYTES = 128 * 1024
 const ZSTD_LEVEL = 1
-/** As `pack.ts` names blobs. */
+/** Length of a blob's hash, the same as in `pack.ts`. */
 const HASH_BYTES = 16
 
 /** Creates the file, which must not exist. Throws system errors, here and at each write. */

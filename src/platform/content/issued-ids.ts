@@ -1,22 +1,22 @@
 /**
- * @module Records the highest row id that a content store has issued for each month, in a file beside its folder. A
- * month whose database was lost or restored from a backup continues above it: reusing an id would show one account's
- * mail to another.
+ * @module Records the highest row id that a content store has issued for each month, in a file beside its folder. When
+ * a month's database was lost or restored from a backup, new ids start above the recorded one: reusing an id would show
+ * one account's mail to another.
  */
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { formatMonth } from './read.ts'
 
 export interface IssuedIds {
-  /** No id above this was ever issued; 0: none of this month. */
+  /** The highest id that may have been issued for a month; 0: no id was issued. */
   highest(month: number): number
-  /** Call before issuing ids up to this one: they are recorded on disk when it returns. */
+  /** Records on disk, before it returns, that ids up to this one may be issued. Call it before issuing them. */
   record(month: number, id: number): void
-  /** Records the last id of a month at an orderly close, so that none is skipped. */
+  /** Records the last issued id of a month at an orderly shutdown, so that no id is skipped. */
   settle(month: number, lastId: number): void
 }
 
-/** Recorded in advance, so that few writes record; after a crash up to this many ids are skipped. */
+/** Number of ids recorded in advance, so that the file is rarely written. A crash skips at most this many ids. */
 const IDS_PER_RECORD = 4096
 
 /** @param path of the file; created when the first id is recorded */
@@ -43,7 +43,7 @@ function read(path: string): Record<string, number> {
   try {
     return JSON.parse(readFileSync(path, 'utf8')) as Record<string, number>
   } catch (error) {
-    // The data directory is new, or of an earlier version.
+    // The data directory is new, or an earlier version created it.
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return {}
     throw error
   }

@@ -8,8 +8,8 @@ import { ENCODING, formatMonth } from './read.ts'
 
 /**
  * Identical blobs from this size on are found by an index over their hash. Smaller ones are found only while they are
- * cached: the index entry of a hash is on a random page, which costs more to write than a small blob, and ever more as
- * the month grows.
+ * cached: each index entry is on a random page, which costs more to write than a small blob, and the cost grows with
+ * the month.
  */
 export const MIN_INDEXED_BYTES = 16 * 1024
 

@@ -47,8 +47,8 @@ export interface ContentReader {
   /** A blob's bytes, decompressed. Throws MissingBlobError when the reference points to nothing. */
   get(ref: number): Uint8Array
   /**
-   * The same in chunks, read one at a time, so that a large blob needs little memory. Throws immediately, as `get`
-   * does.
+   * The decompressed bytes of a blob in chunks, read one at a time, so that a large blob needs little memory. Throws
+   * immediately, as `get` does.
    * @param skipBytes bytes to skip at the beginning
    */
   chunks(ref: number, skipBytes?: number): Iterable<Uint8Array>
@@ -65,7 +65,7 @@ export function createContentReader(folder: string): ContentReader {
     const db = months.get(month)
     if (!db) return
     months.delete(month)
-    // A connection, and with it the disk space, lives as long as its statements.
+    // A statement that is not finalized keeps the connection open, and with it the file's disk space in use.
     for (const statement of Object.values(sql(db))) statement.finalize()
     db.close()
   }
@@ -128,7 +128,7 @@ export function createContentReader(folder: string): ContentReader {
   }
 }
 
-/** Throws when the disk does not answer: that does not mean the file is missing. */
+/** Throws when the disk returns an error, which does not mean that the file is missing. */
 const isOnDisk = (path: string): boolean => statSync(path, { throwIfNoEntry: false }) !== undefined
 
 function readBlobFile(path: string): Uint8Array<ArrayBuffer> {

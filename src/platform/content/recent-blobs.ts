@@ -1,7 +1,7 @@
 /**
  * @module Tracks the blobs of a content store that were returned recently: the rows that will reference them may not
- * exist yet. Uses the monotonic clock, because the wall clock may jump. In memory only: after a restart no such row can
- * follow.
+ * exist yet. Uses the monotonic clock, because the wall clock may jump. In memory only: a restart ends every request
+ * that could still write such a row.
  */
 import type { Clock } from '../clock.ts'
 import { minutes, seconds } from '../units.ts'
@@ -11,7 +11,7 @@ const RECENT_MS = minutes(5)
 /** Precision of the recorded times. */
 const MARK_INTERVAL_MS = seconds(30)
 
-/** When the rows from `firstId` on were stored. */
+/** The time at which the row `firstId` and the rows after it were stored. */
 interface Mark {
   readonly atMs: number
   readonly firstId: number
@@ -24,8 +24,8 @@ export interface RecentBlobs {
   recordNew(month: number, id: number): void
   wasReused(ref: number): boolean
   /**
-   * The first blob of a month that is new: the row that is to reference it may still be unwritten. Undefined: there is
-   * none.
+   * The first id of a month's new blobs: a row that will reference one of them may not exist yet. Undefined: the month
+   * has no new blobs.
    */
   firstNew(month: number): number | undefined
 }

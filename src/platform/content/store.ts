@@ -77,9 +77,9 @@ export class ContentStore {
   readonly #months: Months
   readonly #disk: CommitterOptions['disk']
   readonly #reader: ContentReader
-  /** Recently stored small blobs: hash and month -> row. */
+  /** Recently stored small blobs: month and hash -> row id. */
   readonly #cachedIds = new Map<string, number>()
-  /** Running stores by month. */
+  /** Number of stores in progress, by month. */
   readonly #writesByMonth = new Counts()
   readonly #dropping = new Map<number, Promise<void>>()
   /** A crash or a failure may have left files without a row. */
@@ -200,7 +200,7 @@ export class ContentStore {
    * Deletes blobs that nothing references, with their files, and drops a month before `now`'s once it is empty. Keeps
    * blobs that `put` or `adopt` returned again in the last minutes, because their row may not exist yet. Does not
    * recognise new blobs: the caller passes only references below `settledBelow`.
-   * @returns those that were kept
+   * @returns references of the blobs that were kept
    */
   async deleteBlobs(refs: readonly ContentRef[], now: Millis): Promise<ContentRef[]> {
     const kept: ContentRef[] = []
@@ -221,7 +221,7 @@ export class ContentStore {
           if (row?.encoding === ENCODING.file) hashes.push(row.hash)
           ids.add(id)
         }
-        // Inside the transaction: from here on the cache must not return them.
+        // Runs inside the transaction: from here on the cache must not return the deleted blobs.
         for (const [key, id] of this.#cachedIds)
           if (ids.has(id) && key.startsWith(`${month} `)) this.#cachedIds.delete(key)
         return { files: hashes, isEmpty: any.get() === null }
@@ -254,8 +254,8 @@ export class ContentStore {
   }
 
   /**
-   * Drops the months that ended before a time, with all their blobs, which are missing from then on.
-   * @returns how many
+   * Drops the months that ended before a time, with all their blobs; reading such a blob then throws MissingBlobError.
+   * @returns number of dropped months
    */
   async dropMonthsBefore(time: Millis): Promise<number> {
     const first = monthOf(time)
@@ -301,14 +301,16 @@ export class ContentStore {
     else this.#recent.recordNew(month, id)
   }
 
-  /** The limit below which blobs of the month are no longer new: every row that was to reference them is written. */
+  /**
+   * The reference below which no blob of the month is new: every row that was going to reference one has been written.
+   */
   settledBelow(month: number): ContentRef {
     return toRef(month, this.#recent.firstNew(month) ?? toRef(1, 0) - 1)
   }
 
   /**
-   * Deletes orphaned files: those that a crash left after they were written, but before their row was. Scans once after
-   * the start, and again after a failure.
+   * Deletes orphaned files: a crash left them after the file was written and before its row was. Scans once after the
+   * start, and again after a failure.
    * @param ending aborting it stops the scan
    */
   async removeOrphanFiles(ending?: AbortSignal): Promise<void> {
@@ -388,8 +390,8 @@ export class ContentStore {
   }
 
   /**
-   * The same in chunks of at most 256 KiB, read on demand, after skipping `skipBytes`. Throws immediately, as `get`
-   * does.
+   * The decompressed bytes of a blob in chunks of at most 256 KiB, read on demand, after skipping `skipBytes`. Throws
+   * immediately, as `get` does.
    */
   chunks(ref: ContentRef, skipBytes = 0): Iterable<Uint8Array> {
     return this.#reader.chunks(ref, skipBytes)
@@ -418,7 +420,7 @@ export class ContentStore {
       this.#disk?.countWritten(frames.length)
       await writeFileSynced(path, frames)
     }
-    // Also for an existing file: its writer may not have synced the folder yet.
+    // Syncs the folder even if the file existed: its writer may not have synced the folder yet.
     await syncFolder(dirname(path))
   }
 

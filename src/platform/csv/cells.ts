@@ -37,7 +37,7 @@ export const formatCsv = (rows: readonly (readonly string[])[]): string =>
     rows.map((row) => row.map((cell) => cell.replace(FORMULA, "'"))),
     {
       record_delimiter: 'windows',
-      // Cells that a reader would trim, or that contain a line break.
+      // Quotes cells that a reader would trim, and cells with a line break.
       quoted_match: /^\s|\s$|[\r\n]/,
     },
   )

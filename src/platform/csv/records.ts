@@ -64,9 +64,9 @@ const QUOTE = 34
 /** Stands for a position that does not exist. */
 const NOT_FOUND = Number.POSITIVE_INFINITY
 
-const UNCLOSED = `A quote that begins in it is not closed within ${MAX_RECORD_BYTES / KiB} KiB.`
-const TOO_LONG = `It is longer than ${MAX_RECORD_BYTES / KiB} KiB.`
-const NOT_UTF8 = 'It is not in UTF-8; save the file as "CSV UTF-8".'
+const UNCLOSED = `A quote that begins in this line is not closed within ${MAX_RECORD_BYTES / KiB} KiB.`
+const TOO_LONG = `The line is longer than ${MAX_RECORD_BYTES / KiB} KiB.`
+const NOT_UTF8 = 'The line is not in UTF-8; save the file as "CSV UTF-8".'
 
 /** Reads the records at the start of a window. Skips empty lines and lines of empty cells. */
 export function scanRecords(window: Buffer, options: ScanOptions): Scan {
@@ -259,14 +259,14 @@ class QuotedRecordReader {
     return this.#decode(opened + 1, closed).replaceAll('""', '"')
   }
 
-  /** Returns whether there was one, so that another cell follows. */
+  /** Skips a delimiter. Returns whether there was one, so that another cell follows. */
   #skipDelimiter(): boolean {
     if (this.#window[this.#at] !== this.#delimiter) return false
     this.#at++
     return true
   }
 
-  /** Returns where the next record begins. */
+  /** Returns the offset at which the next record begins. */
   #skipLineEnd(): number {
     const at = this.#at
     if (at === this.#window.length) return at

@@ -4,9 +4,9 @@
  */
 
 /**
- * Maps each name to its code and back; both directions throw for an unknown one, which is a bug or another version's
- * database.
- * @param what what the names are, for these errors
+ * Maps each name to its code and back. Both directions throw for an unknown one, which is a bug or a database of
+ * another version.
+ * @param what what the names stand for, used in the error messages
  */
 export function codesOf<Name extends string>(
   what: string,

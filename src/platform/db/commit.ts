@@ -69,7 +69,7 @@ export interface CommitterOptions {
 
 /** Work between two groups. */
 interface ExclusiveJob {
-  /** Whether to empty the WAL first, as far as readers allow. */
+  /** Whether to empty the WAL first, as far as other readers of the database allow it. */
   readonly needsEmptyWal: boolean
   run(): void
   reject(error: unknown): void
@@ -90,7 +90,9 @@ interface QueuedWrite {
 const MAX_WRITES_PER_GROUP = 128
 /** Limits how long one group blocks the event loop, apart from a single write that takes longer. */
 const MAX_GROUP_MS = 10
-/** With this much free above the reserve, no group can reach it: a group lasts only some milliseconds. */
+/**
+ * With this much space free above the reserve, no group can reach the reserve: a group lasts only some milliseconds.
+ */
 const AMPLE_FREE_BYTES = 256 * MiB
 /** Owner of the service's own writes: outcomes, recurring tasks. */
 const SERVICE: Owner = ''
@@ -311,7 +313,7 @@ export class Committer {
     if (jobs.some(({ needsEmptyWal }) => needsEmptyWal) && fstatSync(this.#walFd).size > 0) await this.#emptyWal()
     for (const { run } of jobs) run()
     this.#measureWal()
-    // Exclusive jobs write as well, and the next group may be far off.
+    // Exclusive jobs write to the WAL too, and the next group, which would start a checkpoint, may be far off.
     this.#checkpointWhenLarge()
   }
 

@@ -36,7 +36,7 @@ export function belowTimeAndId({ after }: Pick<RowWindow, 'after'>): readonly [t
   return [time, id]
 }
 
-/** The same for a list ordered by time and then a text. */
+/** For a list ordered by time and then by a text, newest first: the exclusive upper bound of both. */
 export function belowTimeAndText({ after }: Pick<RowWindow, 'after'>): readonly [time: number, text: string] {
   if (!after) return [ABOVE_ALL, '']
   const [time, text] = after

@@ -1,6 +1,6 @@
 /**
  * @module Reads the API key of a request: `Authorization: Bearer` (RFC 6750 §2.1) or `X-Service-Api-Key`. Knows no
- * accounts; the `authenticate` function of the composition looks the key up.
+ * accounts; the `authenticate` function that `app` passes in looks the key up.
  */
 import { unauthorized } from '../errors.ts'
 

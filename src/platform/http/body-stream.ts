@@ -21,7 +21,9 @@ export type BodyStream = AsyncIterable<Uint8Array>
  */
 export const STREAM_BYTES = 4 * MiB
 
-/** Total time to wait for a client until it has sent this many more bytes. The handler's own time does not count. */
+/**
+ * Maximum time spent waiting for a client per `MIN_BYTES_PER_TIMEOUT` received. The handler's own time does not count.
+ */
 const READ_TIMEOUT_MS = seconds(60)
 const MIN_BYTES_PER_TIMEOUT = 256 * KiB
 
@@ -65,7 +67,7 @@ async function* readChunks(
 
 type ReadResult = Awaited<ReturnType<ReadableStreamDefaultReader<Uint8Array>['read']>>
 
-/** Limits the time of each read to what remains; received bytes reset the limit. */
+/** Limits each read to the time that remains, which is reset after every `MIN_BYTES_PER_TIMEOUT` received. */
 function createReadTimeout(
   clock: Pick<Clock, 'monotonicMs' | 'after'>,
 ): (reading: Promise<ReadResult>) => Promise<ReadResult> {

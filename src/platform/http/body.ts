@@ -31,7 +31,7 @@ const CHUNKED_STEP_BYTES = 64 * KiB
 const RETRY_AFTER_SECONDS = 2
 const MAX_ANONYMOUS_BYTES = 64 * KiB
 const MAX_SIGNED_BYTES = 256 * KiB
-/** Maximum fields of a form: ours have some twenty. Bun takes 18 ms for as many as fit into 64 KiB. */
+/** Maximum fields of a form; our forms have some twenty. Bun takes 18 ms to parse as many fields as fit into 64 KiB. */
 const MAX_FORM_FIELDS = 500
 /**
  * Bodies larger than this share `LARGE_BODY_FRACTION` of the memory, so that a few slow uploads cannot block all other
@@ -93,7 +93,7 @@ const EMPTY: ReadBody = { value: undefined, sizeBytes: 0, reservation: undefined
 
 export function createBodyReader(options: BodyReaderOptions): BodyReader {
   const { maxBodyBytes, maxStreamBytes, timeoutMs, memory, clock } = options
-  // A body that could never be reserved is too large; "try again later" would be wrong.
+  // A body for which memory can never be reserved is rejected as too large; "try again later" would be wrong.
   const largeBodyLimit = memory.limitBytes * LARGE_BODY_FRACTION
   const maxBytes = Math.min(maxBodyBytes, Math.floor(largeBodyLimit / PEAK_FACTOR))
   const maxBytesOf = (sender: Sender): number =>

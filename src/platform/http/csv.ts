@@ -14,7 +14,7 @@ export const csvBody = (description: string) => ({
   requestBody: { required: true, content: toCsvContent(description) },
 })
 
-/** The same for a file of any length; the handler gets a `BodyStream`. */
+/** Like `csvBody`, for a body of any length; the handler gets a `BodyStream`. */
 export const csvStreamBody = (description: string) => ({
   ...acceptsBody('csv-stream'),
   requestBody: { required: true, content: toCsvContent(description) },

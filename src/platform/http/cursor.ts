@@ -8,8 +8,8 @@ import { invalidFields } from './validation.ts'
 const MAX_CURSOR_LENGTH = 2048
 
 /**
- * @param rowsBefore rows of the list before the next page
- * @param key key of the last of them; left out for a list of limited length
+ * @param rowsBefore number of rows before the next page
+ * @param key key of the last of these rows; left out for a list of limited length
  */
 export const formatCursor = (rowsBefore: number, key: RowKey | undefined): string =>
   Buffer.from(JSON.stringify([rowsBefore, ...(key ?? [])])).toString('base64url')

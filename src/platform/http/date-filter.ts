@@ -10,7 +10,7 @@ export const dateFields = (what: string) => ({
     Type.String({ description: `Only ${what} at or after this date or date-time (ISO 8601, UTC).` }),
   ),
   to_date: Type.Optional(
-    Type.String({ description: `Only ${what} at or before this; a date means its last instant.` }),
+    Type.String({ description: `Only ${what} at or before this date or date-time; a date means the end of that day.` }),
   ),
 })
 

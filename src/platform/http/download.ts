@@ -16,7 +16,7 @@ import {
 } from './request-context.ts'
 
 /**
- * Types that run nothing wherever they are opened; any other, including HTML and SVG, is sent as
+ * Types that a browser does not run as a page or a script. Any other type, including HTML and SVG, is sent as
  * application/octet-stream.
  */
 const SAFE_TYPES: ReadonlySet<string> = new Set([
@@ -52,11 +52,11 @@ const SAFE_TYPES: ReadonlySet<string> = new Set([
 /** Name and type of a file. */
 export interface FileName {
   /**
-   * As declared by the sender; a type that a browser could run or show as a page, or an invalid one, becomes
+   * The type that the sender declared. A type that a browser could run or show as a page, or an invalid one, becomes
    * application/octet-stream.
    */
   readonly contentType: string
-  /** As declared by the sender; null: none. */
+  /** The name that the sender declared; null: none. */
   readonly filename: string | null
 }
 

@@ -124,7 +124,7 @@ export function openEventStream({ request, clock, next, onEnded: onEnd, onError 
       },
       cancel: finish,
     },
-    // Requests nothing ahead of the client.
+    // The stream requests no chunk before the client reads.
     { highWaterMark: 0 },
   )
   liftTimeLimit(request)

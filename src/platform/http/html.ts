@@ -125,7 +125,7 @@ export const htmlResponse = (page: Html, status = 200, headers: Readonly<Record<
 /** Keeps a page, and redirects to or from it, out of search engines. */
 export const UNLISTED_HEADERS = { 'x-robots-tag': 'noindex, nofollow' } as const
 
-/** For pages whose forms must come from our own origin: browsers send it only if the page may be named as referrer. */
+/** For pages whose forms must come from our own origin: with `no-referrer`, browsers would send `Origin: null`. */
 export const OWN_FORM_HEADERS = { ...UNLISTED_HEADERS, 'referrer-policy': 'same-origin' } as const
 
 /** A page that search engines do not list. */

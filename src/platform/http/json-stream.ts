@@ -33,8 +33,8 @@ export interface JsonStreamOptions {
 }
 
 /**
- * Streams pieces of a JSON text. Each piece is created on demand and must be quick; an empty one only yields. 503 when
- * there is no memory for another response; then nothing is called.
+ * Streams pieces of a JSON text. Each piece is created on demand and must be quick; an empty one only yields. Throws a
+ * 503 when there is no memory for another response; then `onEnded` is not called.
  */
 export function streamJson(app: JsonStreamContext, request: Request, pieces: Pieces, on: JsonStreamOptions): Response {
   const { memory } = app
@@ -106,7 +106,7 @@ class JsonStream {
     this.#end(false)
   }
 
-  /** The next text; empty: there is no more. Undefined: the stream ended while waiting. */
+  /** The next text; empty: all pieces were read. Undefined: the stream ended while waiting. */
   async #read(): Promise<string | undefined> {
     let text = ''
     while (text.length < MIN_CHUNK_LENGTH) {
@@ -139,7 +139,7 @@ class JsonStream {
   }
 }
 
-/** For a route's `detail`: it responds with such a text of this schema. */
+/** For a route's `detail`: it responds with a streamed JSON text of this schema. */
 export const streamedResponseSpec = (description: string, schema: TSchema) => ({
   responses: { 200: { description, content: { 'application/json': { schema: schema as object } } } },
 })

@@ -15,7 +15,7 @@ const FACTORS = [1, 4, 16] as const
 
 export interface NetworkLimiter {
   /**
-   * Takes one token from each network of an address; when one of them refuses, larger ones lose none.
+   * Takes one token from each network of an address. When one of the networks has no token, the larger ones lose none.
    * @param scope separates counts, such as by account
    */
   take(address: string, scope?: number): RateDecision

@@ -35,7 +35,7 @@ const ERROR_SCHEMA: JsonObject = {
   properties: {
     error: {
       type: 'object',
-      description: 'The error, for clients that read it here.',
+      description: 'The same error, for clients that expect it in `error`.',
       required: ['code', 'message', 'type', 'docs_url'],
       properties: {
         code: { type: 'string', description: 'The same as `code` below.' },
@@ -100,10 +100,13 @@ const COMPONENTS: JsonObject = {
     ),
     Unauthorized: describeErrorResponse('The API key is missing or unknown, and no user is signed in.', unauthorized()),
     Forbidden: describeErrorResponse(
-      'The API key lacks the scope, or the role of the user is not enough.',
+      'The API key lacks the scope, or the role of the user does not allow this.',
       insufficientScope('domains:read'),
     ),
-    NotFound: describeErrorResponse('Nothing in this account has this id.', notFoundById('domain_not_found', 'domain')),
+    NotFound: describeErrorResponse(
+      'The account has no resource with this id.',
+      notFoundById('domain_not_found', 'domain'),
+    ),
     Invalid: describeErrorResponse(
       'A field is invalid; `details` names it.',
       invalidFields([{ field: 'subject', message: 'is required' }]),
@@ -182,7 +185,7 @@ function finishOperation(path: string, operation: JsonObject): JsonObject {
     operation['description'],
     typeof scope === 'string' && scope !== '' ? describeScopes(parseScopes(scope)) : undefined,
     isSessionOnly === true ? 'For signed-in users, not for API keys.' : undefined,
-    isOwnersOnly === true ? 'Of users, only owners may do this.' : undefined,
+    isOwnersOnly === true ? 'A signed-in user must be an owner.' : undefined,
   ]
   return {
     ...rest,

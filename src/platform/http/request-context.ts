@@ -19,7 +19,7 @@ export interface RequestContext {
   readonly clientIp: () => string
   /** Sets how long, in seconds, Bun keeps the connection from now until its next request; 0: no limit. */
   readonly setTimeout: (seconds: number) => void
-  /** Resolves when the actor's turn comes; missing when no turns are counted. */
+  /** Resolves when the actor's turn comes; undefined when the server does not schedule requests by actor. */
   yieldFairly?: () => Promise<void>
   /** The default time limit of a connection. */
   readonly idleSeconds: number

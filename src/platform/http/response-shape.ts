@@ -61,7 +61,7 @@ function createUnionFilter(variants: readonly TSchema[]): FieldFilter {
   const [only] = cutting
   if (!only) return keepAsIs
   if (cutting.length === 1) {
-    // T or null, T or a string: a filter passes values that are not of its type.
+    // For unions such as T or null, and T or a string: the filter for T returns other types unchanged.
     const isFree = variants.some(
       (v, i) => cutters[i] === keepAsIs && (v['type'] === undefined || v['type'] === 'object'),
     )

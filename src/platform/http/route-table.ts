@@ -142,7 +142,7 @@ const isSchema = (value: unknown): value is TSchema => typeof value === 'object'
 
 function createPartCheck(schema: unknown, rootName: string, method: string, path: string): Check | undefined {
   if (schema === undefined || schema === null) return undefined
-  if (!isSchema(schema)) throw new TypeError(`route ${method} ${path}: the ${rootName} schema must be one of TypeBox`)
+  if (!isSchema(schema)) throw new TypeError(`route ${method} ${path}: the ${rootName} schema must be a TypeBox schema`)
   return createCheck(schema, rootName)
 }
 

@@ -190,7 +190,7 @@ export function refuseTogether(
 /**
  * The id in a path as bytes. An invalid UUID gets the same 404 as an unknown id.
  * @param code such as `domain_not_found`
- * @param noun such as `domain`, for the message
+ * @param noun such as `domain`, for the message `Domain not found.`
  */
 export function parseUuidParam(text: string, code: string, noun: string): UuidBytes {
   const id = parseUuid(text)
@@ -200,4 +200,4 @@ export function parseUuidParam(text: string, code: string, noun: string): UuidBy
 
 /** The 404 for an id that does not exist in this account. */
 export const notFoundById = (code: string, noun: string): AppError =>
-  notFound(code, `There is no ${noun} with this id.`)
+  notFound(code, `${noun.charAt(0).toUpperCase()}${noun.slice(1)} not found.`)

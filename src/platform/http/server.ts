@@ -180,7 +180,7 @@ export class BunHttpServer<Actor> implements HttpServer {
       // Counts from the start of a request, and bytes of its body do not extend it, so it also ends trickling bodies.
       // Headers always have 10 seconds (measured in Bun 1.4.5).
       idleTimeout: this.#idleSeconds,
-      // Bun's own 413 has no body, so ours must apply.
+      // Bun's own 413 has no body, so our limit must apply first.
       maxRequestBodySize: Number.MAX_SAFE_INTEGER,
       fetch: (request, bunServer) => this.#handle(request, bunServer),
     })
@@ -227,8 +227,8 @@ function toRoutableUrl(url: string): string {
 }
 
 /**
- * The path by which Elysia routes. All checks must use the same one, or two of them could disagree on whether a request
- * is public.
+ * The path by which Elysia routes. Every check must use this path, or two checks could disagree on whether a request is
+ * public.
  */
 function pathOf(url: string): string {
   const start = url.indexOf('/', 7)
@@ -244,7 +244,7 @@ interface RoutedRequest {
   readonly query: Record<string, string | undefined>
 }
 
-/** What happens to a request before and after its handler, in the order of the methods. */
+/** What happens to a request before and after its handler. The methods are in the order in which they run. */
 class RequestPipeline<Actor> {
   readonly #options: HttpServerOptions<Actor>
   readonly #bodies: BodyReader
@@ -270,7 +270,8 @@ class RequestPipeline<Actor> {
       .on({ as: 'global' }, 'parse', [{ fn: 'none' }] as never)
       .onRequest(async ({ request, set }) => this.#begin(request, set.headers))
       .onTransform({ as: 'global' }, async (elysia) => {
-        // Reads properties only: for a hook that passes its whole context on, Elysia prepares everything.
+        // Takes only single properties from the context: if the hook passed on the whole context, Elysia would have to
+        // prepare all of it.
         const { request, route, params, query } = elysia
         const read = await this.#receive({ request, route, params, query })
         if (read) elysia.body = read.body
@@ -297,8 +298,8 @@ class RequestPipeline<Actor> {
     headers['x-request-id'] = context.requestId
     headers['x-content-type-options'] = 'nosniff'
     if (isApiPath(path)) headers['cache-control'] = 'no-store'
-    // The methods of a path are public in the API description. Without CORS headers: keys have no place in other sites'
-    // pages.
+    // The methods of a path are public in the API description. The response has no CORS headers: API keys must not be
+    // used in other sites' pages.
     if (request.method === 'OPTIONS' && isApiPath(path))
       return optionsResponse(this.#table.methodsAt(path), context.requestId)
     const isPublic = this.#table.isPublic(request.method, path)
@@ -330,7 +331,8 @@ class RequestPipeline<Actor> {
     const { fairness } = this.#options
     const actor = context.actor as Actor | undefined
     // A repeated request must get its stored response even when the budget is used up. So a request with an idempotency
-    // key is charged only after its body was read, and its handler refuses it if it is new.
+    // key is charged only after its body was read. If the request is new, its handler rejects it when the budget is
+    // used up.
     if (fairness && actor !== undefined && !rules.takesIdempotencyKey) fairness.spendWork(actor, 1)
     const owner = fairness && actor !== undefined ? fairness.ownerOf(actor) : undefined
     if (!isReadMethod(request.method)) return { body: await this.#readBody(request, context, rules, owner) }

@@ -1,26 +1,26 @@
 /**
  * @module The HTTP part of browser sessions: the cookie, and the check that a request with it comes from our own page
- * (OWASP: synchroniser token and origin check). Knows no users; the composition maps sessions to users.
+ * (OWASP: synchroniser token and origin check). Knows no users; `app` passes in the code that maps sessions to users.
  */
 import { AppError } from '../errors.ts'
 
 export const SESSION_COOKIE = 'tassis_session'
 export const CSRF_HEADER = 'x-csrf-token'
 const MAX_TOKEN_LENGTH = 200
-/** Limit for the whole header: longer ones hardly pass a proxy. */
+/** Limit for the whole header: most proxies reject longer ones. */
 const MAX_COOKIE_HEADER_LENGTH = 8192
 
 /** Lets the server accept a cookie for a user. */
 export interface SessionGate<Actor> {
-  /** The user whom the request's cookie signs in; undefined for none. */
+  /** The user whom the request's cookie signs in; undefined when it signs in nobody. */
   actorOf(request: Request, clientIp: () => string): Actor | undefined
   /** Throws 403 `csrf_failed` unless the request has its session's token and comes from our own page. */
   requireOwnPage(request: Request, actor: Actor): void
-  /** The error for a route that needs a signed-in user; undefined for one. */
+  /** The error for a route that needs a signed-in user; undefined when the actor is one. */
   sessionRefusal(actor: Actor): AppError | undefined
-  /** The error for a route that needs an owner; undefined for one. */
+  /** The error for a user who is not an owner, on a route for owners; undefined for an owner and for a key. */
   ownerRefusal(actor: Actor): AppError | undefined
-  /** The error for a user whose role lacks a scope; undefined for a key. */
+  /** The error for an actor that lacks a scope of the route, if the actor is a user; undefined for a key. */
   roleRefusal(actor: Actor): AppError | undefined
 }
 

@@ -23,7 +23,7 @@ export interface DueLoopOptions {
 }
 
 export interface DueLoop {
-  /** Work may be due sooner than the last step returned. */
+  /** Runs the next step early: work may be due sooner than the time that the last step returned. */
   wake(): void
   /** Starts no further step and waits for the running one. */
   stop(): Promise<void>

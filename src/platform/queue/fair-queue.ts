@@ -10,8 +10,8 @@ export type Owner = string | number
 
 export interface FairQueueLimits {
   /**
-   * Limit for items of all owners. At the limit, the newest item of the owner with the most items is evicted for one of
-   * an owner with fewer.
+   * Limit for items of all owners. At the limit, an item of an owner with fewer items evicts the newest item of the
+   * owner with the most.
    */
   readonly maxWaiting?: number
   /** Limit for items of one owner. */
@@ -27,7 +27,7 @@ interface Share {
   readonly name: Owner
   /** Virtual time at which the next item begins. */
   start: number
-  /** Waiting items of all its owners. */
+  /** Number of waiting items of all owners that use this share. */
   waiting: number
 }
 
@@ -218,7 +218,7 @@ export class FairQueue<T> {
     }
     for (const share of state.shares) {
       share.waiting--
-      // Its use has been compensated: a new share would start at the same time.
+      // The share's past use no longer matters: a new share would start at the same virtual time.
       if (share.waiting === 0 && share.start <= this.#virtualTime) this.#shares.delete(share.name)
     }
   }

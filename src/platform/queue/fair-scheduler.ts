@@ -13,7 +13,7 @@ interface Piece {
   /** Runs the piece; true when it has ended. */
   readonly run: () => boolean
   readonly refuse: () => void
-  /** Whether the code that this piece resumes uses the rest of the tick. */
+  /** Whether the code that continues after this piece may use the rest of the tick. */
   readonly endsTick: boolean
 }
 
@@ -32,7 +32,7 @@ export class FairScheduler {
   readonly #overload: () => Error
   readonly #queue: FairQueue<Piece>
   #isScheduled = false
-  /** The owner that took the rest of the last tick, and when. */
+  /** The owner whose code got the rest of the last tick, and since when. */
   #lastTurn: { readonly owner: Owner; readonly atMs: number } | undefined
 
   constructor({ clock, overload, ...limits }: FairSchedulerOptions) {

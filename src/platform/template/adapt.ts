@@ -14,7 +14,7 @@ import { findPaths, findTags, type Path, type Tag, type Token } from './scan.ts'
 export const MISSING_FILTER = '__missing'
 
 export interface AdaptedSource {
-  /** With the same lines. */
+  /** The rewritten template, with the same lines as the source. */
   readonly source: string
   readonly variables: readonly string[]
 }
@@ -26,7 +26,7 @@ export interface AdaptOptions {
   readonly charge: Charge
 }
 
-/** Units per token and per tag; one more for each character written. */
+/** Units per token and per tag. Each character written costs one unit more. */
 const TOKEN_UNITS = 40
 
 /** A longer tag or path is an attack, and is left unchanged. */
@@ -82,7 +82,10 @@ export function adaptSource(source: string, { guardsAll: isForAll, charge }: Ada
   return { source: pieces.join(''), variables }
 }
 
-/** Index of the first token from which a statement reads variables; past the end if it reads none that are checked. */
+/**
+ * Index of the first token from which a statement reads variables. Past the last token if the statement reads no
+ * variables that are checked.
+ */
 function findExpressionStart({ type, tokens }: Tag): number {
   if (type === 'print') return 0
   switch (tokens[0]?.text) {
@@ -146,9 +149,10 @@ interface FilterRewrite {
 }
 
 const FILTER_REWRITES: ReadonlyMap<string, FilterRewrite> = new Map<string, FilterRewrite>([
-  // Ours returns text, and escapes the values itself.
+  // Our filter returns text in which the values are escaped, so `safe` keeps minijinja from escaping it again.
   ['xmlattr', { name: 'xmlattr', followedBy: 'safe' }],
-  // Minijinja would take an integral result of ours for an integer.
+  // Our filters return text, because minijinja would take a whole number for an integer; its own `float` converts the
+  // text.
   ['float', { name: '__float', followedBy: 'float' }],
   ['round', { name: '__round', followedBy: 'float', applies: (args) => args.some(({ type }) => type === 'string') }],
 ])
@@ -162,7 +166,7 @@ function createFilterEdits({ tokens }: Tag, charge: Charge): readonly Edit[] {
     if (!change && !ATTRIBUTE_FILTERS.has(token.text)) continue
     const last = findArgumentsEnd(tokens, index)
     const args = tokens.slice(index + 1, last + 1)
-    // Nested arguments are read again with each outer filter.
+    // Charged for each filter: nested arguments are read again for each filter around them.
     charge(args.length)
     if (change && change.applies?.(args) !== false) {
       const end = tokens[last]?.end ?? token.end

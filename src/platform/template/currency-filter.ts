@@ -1,4 +1,7 @@
-/** @module Formats amounts of money for a locale. The same runtime always formats an amount alike. */
+/**
+ * @module Formats amounts of money for a locale. The same amount always gives the same text in the same version of the
+ * runtime.
+ */
 import { FilterError } from './filter-arguments.ts'
 import type { Formatters } from './formatters.ts'
 

@@ -43,7 +43,7 @@ export function formatDate(
 ): string {
   const moment = parseMoment(value)
   const offsetMinutes = zone === undefined ? moment.offsetMinutes : findOffset(zone, moment.at, zones)
-  // Its UTC fields are the local time there.
+  // A date whose UTC fields are the local time in the zone.
   const local = new Date(moment.at + offsetMinutes * 60_000)
   const padTwo = (number: number): string => String(number).padStart(2, '0')
   const hour12 = local.getUTCHours() % 12 || 12

@@ -39,7 +39,7 @@ import { meter } from './metering.ts'
 import { type Environment, InstanceLostError, Minijinja, MinijinjaError, OutputTooLongError } from './minijinja.ts'
 import type { RenderedParts, RenderOutcome, TemplateFault, TemplatePart, TemplateSource } from './renderer.ts'
 
-/** State for tests. */
+/** State that tests read. */
 export interface EngineState {
   /** Units that all parts of the last render took. */
   readonly unitsTaken: number
@@ -55,7 +55,7 @@ const PARTS = [
 
 /** Units for the engine's own work: creating an environment, freeing one. */
 const ENGINE_UNITS = 1_000_000_000
-/** Memory of an environment, and per byte of its template: measured, and rounded up. */
+/** Memory of an environment, and memory per byte of its template; both measured and rounded up. */
 const ENVIRONMENT_BYTES = 24 * KiB
 const BYTES_PER_SOURCE_BYTE = 10
 
@@ -64,7 +64,7 @@ interface CompiledTemplate {
   readonly name: string
   /** The guarded variables, by index. */
   readonly variables: readonly string[]
-  /** Before it was adapted. */
+  /** The source before it was adapted. */
   readonly source: string
   /** All words in the source, a superset of the names in its tags; collected on demand. */
   words?: ReadonlySet<string>
@@ -95,7 +95,7 @@ export class Engine {
   #unitsTaken = 0
   readonly #filters: Filters
   readonly #charge = (units: number): void => this.#host.instance.charge(units)
-  /** Holds known names only: a tenant could use any number of unknown ones. */
+  /** Caches only names that exist: a tenant could use any number of unknown names. */
   readonly #knownNames = { filter: new Set<string>(), test: new Set<string>() }
   readonly #known: KnownNames
 
@@ -174,7 +174,7 @@ export class Engine {
   #newEnvironment(): Environment {
     this.#host.instance.setBudget(ENGINE_UNITS)
     const environment = this.#host.instance.newEnvironment()
-    // It would expose internals.
+    // `debug` would show internals of the engine to a template's author.
     environment.removeGlobal('debug')
     for (const [name, filter] of Object.entries(this.#filters.byName)) {
       const paid = createMeteredFilter(name, filter, this.#charge)
@@ -222,7 +222,7 @@ export class Engine {
       try {
         return add(adapted.source, adapted.variables)
       } catch (error) {
-        // Compiled as written: either the error is the author's, or the rewriting was wrong.
+        // Compiles the template as written: either the error is the author's, or the rewriting was wrong.
         if (!(error instanceof MinijinjaError) || adapted.source === source) throw error
         return add(source, [])
       }

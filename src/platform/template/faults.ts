@@ -90,7 +90,7 @@ const ERROR_KIND =
 const EXPLANATIONS: Readonly<Record<string, string>> = {
   'too many arguments': 'a filter, test or function has too many arguments',
   'missing argument': 'a filter, test or function lacks an argument',
-  'unknown method': 'a method is unknown, or has other arguments',
+  'unknown method': 'a method is unknown, or takes other arguments',
 }
 
 /** Minijinja's error for an integer that cannot be passed to one of our filters. */

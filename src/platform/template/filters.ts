@@ -28,7 +28,7 @@ export type Filter = (value: unknown, ...given: readonly unknown[]) => string | 
 
 export interface Filters {
   readonly byName: Readonly<Record<string, Filter>>
-  /** Starts another render: what is created once per render, such as a formatter, is charged again. */
+  /** Starts another render: formatters and anything else that is created once per render are charged again. */
   beginRender(): void
 }
 
@@ -53,7 +53,7 @@ export function createMeteredFilter(name: string, filter: Filter, charge: Charge
 /** Shared functions of filters, which charge the current render. */
 interface FilterTools {
   readonly charge: Charge
-  /** Formats a value as text that is then read character by character, and charges for that. */
+  /** Formats a value as text that the filter then reads character by character, and charges for that reading. */
   readSlowText(value: unknown): string
   /** Splits a text into characters, and charges for it when some have two units, which is slow. */
   splitMetered(text: string): string | readonly string[]
@@ -244,7 +244,7 @@ const createEncodingFilters = (tools: FilterTools): FilterTable => ({
 /** Larger integers are not exact in minijinja. */
 const MAX_WHOLE_NUMBER = 2 ** 62
 
-/** A double has no more decimal places that rounding could remove. */
+/** With more decimal places a number is not rounded: rounding could only change numbers close to zero. */
 const MAX_ROUNDED_DIGITS = 20
 
 /** Parses a number, or a text that Python would accept as one; undefined: neither. */
@@ -262,9 +262,9 @@ function parseNumber(value: unknown): number | undefined {
 const SLOW_UNITS = 12
 const WRAP_UNITS = 30
 const PIECE_UNITS = 100
-/** For a number whose digits are all printed to find out how it rounds. */
+/** Units for rounding, which prints all digits of a number to decide the last one. */
 const ROUNDING_UNITS = 200
-/** For a time zone or locale, in addition to its formatter. */
+/** Units for a time zone or locale, in addition to its formatter. */
 const INTL_UNITS = 5000
 
 /** Splits as Python's `splitlines` does after one more line break. */

@@ -25,8 +25,10 @@ export function formatText(pattern: string, given: readonly unknown[], charge: C
     const minimum = Number(width)
     const precision = digits === undefined ? undefined : Number(digits)
     if (minimum > MAX_WIDTH) throw new FilterError(`needs widths up to ${MAX_WIDTH}`)
-    if (precision !== undefined && precision > (type === 's' ? MAX_WIDTH : MAX_DIGITS))
-      throw new FilterError(`needs at most ${MAX_DIGITS} digits behind the point`)
+    if (type === 's' && precision !== undefined && precision > MAX_WIDTH)
+      throw new FilterError(`needs precisions of %s up to ${MAX_WIDTH}`)
+    if (type !== 's' && precision !== undefined && precision > MAX_DIGITS)
+      throw new FilterError(`needs at most ${MAX_DIGITS} digits after the decimal point`)
     const value = argumentFor(name)
     const converted = convert(value, type, flags, precision)
     charge(CONVERSION_UNITS + converted.length + minimum)
@@ -102,8 +104,8 @@ function formatSigned(number: number | bigint, flags: string, write: (absolute: 
 }
 
 /**
- * Formats a number of at least 0 with this many decimal places. Rounds half to even, as Python does; toFixed rounds it
- * up.
+ * Formats a number of at least 0 with this many decimal places. Rounds half to even, as Python does; toFixed rounds a
+ * half up.
  */
 export function formatFixed(number: number, digits: number): string {
   if (number >= FIXED_UNTIL) return BigInt(number).toString() + (digits > 0 ? `.${'0'.repeat(digits)}` : '')

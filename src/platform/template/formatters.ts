@@ -22,7 +22,8 @@ export function createFormatters<T>(charge: Charge): Formatters<T> {
   return {
     of(key, make) {
       if (!paid.has(key)) {
-        // Cleared at the size of the cache: a key evicted within one render must be paid for again.
+        // Forgets what was paid once a render has used as many formatters as the cache holds: an evicted formatter is
+        // created again, so it is paid for again.
         if (paid.size >= MAX_CACHED_FORMATTERS) paid.clear()
         paid.add(key)
         charge(NEW_FORMATTER_UNITS)

@@ -14,7 +14,7 @@ export interface TemplateSource {
 
 export type TemplatePart = 'subject' | 'html_body' | 'text_body'
 
-/** The rendered parts; those that the source has. */
+/** The rendered parts: only those that the source has. */
 export interface RenderedParts {
   readonly subject?: string
   readonly html?: string
@@ -26,7 +26,7 @@ export interface RenderedParts {
  * line.
  */
 export interface TemplateFault {
-  /** Undefined: it concerns no single part, such as the time that all took. */
+  /** Undefined: the problem is in no single part, such as when all parts together took too long. */
   readonly part: TemplatePart | undefined
   /** From 1. */
   readonly line: number | undefined
@@ -46,7 +46,7 @@ export type RenderOutcome =
   | { readonly kind: 'fault'; readonly fault: TemplateFault }
 
 export interface RenderRequest {
-  /** Owner of the template: each account waits only for its own. */
+  /** The account that owns the template; accounts take turns. */
   readonly accountId: number
   /** `bulk` waits while any other request waits. */
   readonly urgency: 'now' | 'bulk'
@@ -56,7 +56,7 @@ export interface RenderRequest {
 }
 
 /**
- * Error code of a `bulk` request that the renderer did not survive. After several in a row the template is at fault.
+ * Error code of a `bulk` request that killed the renderer. A template that does so several times in a row is faulty.
  */
 export const RENDER_INTERRUPTED = 'render_interrupted'
 

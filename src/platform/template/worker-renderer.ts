@@ -63,7 +63,7 @@ interface Job {
 interface Offender {
   strikes: readonly Millis[]
   penaltyUntil: Millis
-  /** Until then nothing is rendered for it. */
+  /** Nothing is rendered for the account until then. */
   refusedUntil: Millis
 }
 
@@ -173,7 +173,7 @@ export class WorkerRenderer implements Renderer {
       message.type === 'rendered'
         ? message.outcome.kind === 'fault' && message.outcome.fault.kind === 'limit'
         : message.faults.some(({ kind }) => kind === 'limit')
-    // Bulk runs only when nothing else waits, so it wastes no one else's time.
+    // Bulk gets no strike: it runs only when nothing else waits, so it delays no other account.
     if (isLimit && job.urgency === 'now') this.#recordStrike(job.accountId)
     job.answer(message)
     this.#dispatchNext()
@@ -192,7 +192,8 @@ export class WorkerRenderer implements Renderer {
       else {
         this.#recordStrike(failedJob.accountId)
         if (isSilent) this.#refuseAccount(failedJob.accountId)
-        // A client learns that its template is at fault. A bulk message does not fail permanently: a retry may succeed.
+        // A waiting client gets an error that names its template as the cause. A bulk message must not fail
+        // permanently: a retry may succeed.
         if (failedJob.urgency === 'now') failedJob.fail(RENDER_TIMEOUT)
         else failedJob.reject(new AppError(503, RENDER_INTERRUPTED, RENDER_TIMEOUT.message, { retryAfterSeconds: 1 }))
       }

@@ -4,14 +4,14 @@ import { sliceCharacters, splitCharacters } from './filter-arguments.ts'
 export interface WrapOptions {
   /** Characters, at least 1. */
   readonly width: number
-  /** Whether to break words longer than a line; otherwise they get a line of their own. */
+  /** Whether to break a word that is longer than a line; otherwise the word gets a line of its own. */
   readonly breaksWords: boolean
   readonly breaksAtHyphens: boolean
 }
 
 /** White space, or a part of a word that must stay together. */
 const PIECES = /[ \t\v\f]+|[^ \t\v\f]+/g
-/** After a hyphen between letters, with two letters before it. */
+/** Matches the position after a hyphen that has two letters on each side. */
 const HYPHENS = /(?<=\p{L}{2}-)(?=\p{L}{2})/u
 
 export function wrapLine(line: string, { width, breaksWords, breaksAtHyphens }: WrapOptions): readonly string[] {

@@ -32,8 +32,9 @@ export interface VerpRecipient {
 }
 
 /**
- * Returns the tag of an email. It differs for two emails that got the same row ids because a restored backup lacked the
- * first. @param emailUuid ends in random octets
+ * Returns the tag of an email. A restored backup can give two emails the same row ids; their tags then almost always
+ * differ.
+ * @param emailUuid ends in random octets
  */
 export const computeVerpTag = (emailUuid: Uint8Array): number =>
   ((emailUuid.at(-2) ?? 0) << 8) | (emailUuid.at(-1) ?? 0) || 1

@@ -7,10 +7,10 @@ import { decodeFields, parseMessageId, readHead } from '../mime/header-fields.ts
 import type { ParsedAttachment, ParsedMessage } from '../mime/parsed.ts'
 import type { FeedbackReport, FeedbackType } from './report.ts'
 
-/** Octets of a header block that are read; nothing beyond them matters. */
+/** Maximum octets read of a header block; nothing beyond them matters. */
 const MAX_HEADER_BYTES = 64 * 1024
 const MAX_VALUE_LENGTH = 2000
-/** Characters of the name of a program or server, or of an address. */
+/** Maximum length of the name of a program or server, or of an address. */
 const MAX_NAME_LENGTH = 254
 const MAX_FIELDS = 20
 const MAX_ADDRESSES = 50
@@ -82,7 +82,7 @@ function buildReport(
       ),
     ),
     originalTo: dedupe(['to', 'cc'].flatMap(readReturned).flatMap(findAddresses)),
-    // Some providers put it into the report when they return nothing.
+    // Some providers put the Message-ID into the report when they return no headers.
     originalMessageId: parseMessageId(readReturned('message-id')[0] ?? readReport('original-message-id')[0]),
     originalListUnsubscribe: readReturned('list-unsubscribe')[0] ?? null,
     ownLocalParts: dedupe([...(report?.ownLocalParts ?? []), ...(returned?.ownLocalParts ?? [])]),
@@ -158,7 +158,7 @@ interface Fields {
   readonly ownLocalParts: readonly string[]
 }
 
-/** Matches local parts in the form of address/verp.ts, also inside an address that a forwarder made from one. */
+/** Matches local parts in the form of address/verp.ts, also inside an address that a forwarder has rewritten. */
 const OWN_LOCAL_PART = /(?<![a-z0-9])[bu]-[a-z2-7]{32}(?![a-z2-7])/gi
 
 /** Parses a header block, which ends at its first blank line. */

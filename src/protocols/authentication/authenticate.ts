@@ -108,7 +108,7 @@ async function checkSpf({ ask }: LimitedDns, facts: SessionFacts, clientIp: stri
         result,
         domain: cleanText(found.domain === '-' ? '' : found.domain),
         ...provided,
-        // The comment begins with our own host name.
+        // mailauth begins the comment with our own host name, which is removed.
         comment: cleanComment(found.status.comment, `${facts.hostname}: `),
       },
       passedDomain: result === 'pass' ? found.domain : undefined,

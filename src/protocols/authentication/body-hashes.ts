@@ -77,7 +77,10 @@ export class CanonicalBody {
     this.#isRelaxed = canonicalisation === 'relaxed'
   }
 
-  /** Adds a hash; call it before the body begins. @param maxBytes of the canonical body, `l=` */
+  /**
+   * Adds a hash; call it before the body begins.
+   * @param maxBytes limit for the octets of the canonical body that are hashed, from `l=`
+   */
   addHash(algorithm: string, maxBytes = Number.POSITIVE_INFINITY): BodyHash {
     const hash = new BodyHash(this, algorithm, maxBytes)
     this.#hashes.push(hash)
@@ -113,7 +116,7 @@ export class CanonicalBody {
     this.#flush()
   }
 
-  /** May be called again. */
+  /** Ends the body. Further calls do nothing. */
   end(): void {
     if (this.#hasEnded) return
     this.#hasEnded = true

@@ -22,7 +22,10 @@ declare module 'mailauth/lib/dkim/dkim-verifier' {
   export class DkimVerifier {
     constructor(options: DKIMVerifyOptions)
     protected readonly bodyHashes: Map<string, BodyHasher>
-    /** Registers a body hash and returns its key. @param length `l=`; `''`: the whole body */
+    /**
+     * Registers a body hash and returns its key.
+     * @param length `l=`; `''`: the whole body
+     */
     protected addBodyHash(canonicalisation: string, algorithm: string, length: number | ''): string
     /** Handles a piece of the body. */
     protected nextChunk(chunk: Buffer): Promise<void>

@@ -109,8 +109,8 @@ function findHeaderEnd(bytes: Buffer): number {
 }
 
 /**
- * Puts a carriage return before each lone line feed; returns the same bytes when there is none. @param before the octet
- * before them
+ * Puts a carriage return before each lone line feed; returns the same bytes when there is none.
+ * @param before the octet before the bytes
  */
 function normaliseLineEnds(bytes: Buffer, before: number): Buffer {
   let bare = 0

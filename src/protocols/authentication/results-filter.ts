@@ -6,7 +6,7 @@
 import { isForgedResult } from './results-header.ts'
 
 const NAME = 'authentication-results'
-/** Octets of a field that are examined: enough, because the claimed authserv-id comes first. */
+/** Maximum octets of a field that are examined; enough, because the claimed authserv-id comes first. */
 const MAX_HELD_BYTES = 64 * 1024
 
 const TAB = 9
@@ -14,7 +14,10 @@ const LF = 10
 const CR = 13
 const SPACE = 32
 
-/** Yields the message without forged fields. @param hostname our authserv-id */
+/**
+ * Yields the message without forged fields.
+ * @param hostname our authserv-id
+ */
 export function* removeForgedResults(chunks: Iterable<Uint8Array>, hostname: string): Generator<Uint8Array> {
   const filter = createFilter(hostname)
   for (const chunk of chunks) yield* filter.push(chunk)

@@ -67,7 +67,7 @@ const toCommentWords = (text: string): string[] => `(${text.replace(/[()\\]/g, '
 
 function appendFolded(text: string, word: string): string {
   const lineLength = text.length - (text.lastIndexOf('\n') + 1)
-  // Counts the semicolon after the word, and the space before the first line.
+  // Counts the space before the word, the semicolon after it, and the space before the value on the first line.
   return text + (lineLength + 1 + word.length + 2 > MAX_LINE_LENGTH ? '\r\n  ' : ' ') + word
 }
 

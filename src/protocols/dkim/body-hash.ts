@@ -11,7 +11,7 @@ const CR = 13
 const SPACE = 32
 const CRLF = Buffer.from('\r\n')
 const EMPTY_LINE = Buffer.from('\r\n\r\n')
-/** Empty lines, hashed many at a time. */
+/** A block of empty lines, so that many are hashed in one call. */
 const EMPTY_LINES = Buffer.alloc(4096, CRLF)
 
 export class RelaxedBodyHash {

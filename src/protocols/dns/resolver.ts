@@ -52,7 +52,7 @@ export interface Resolver extends Disposable {
   close(): void
 }
 
-/** A resolver that can distinguish its own failure from that of a name. */
+/** A resolver that can tell whether it failed because of its own servers or because of the name. */
 export interface DnsClient extends Resolver {
   /**
    * Whether the servers respond at all now. Asks for the root, which every server knows, bypassing the cache. REFUSED

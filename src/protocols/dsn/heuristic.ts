@@ -25,7 +25,7 @@ import { findStatus, isVagueStatus, MAX_DIAGNOSTIC_LENGTH } from './standard.ts'
 export type SenderKind = 'mail system' | 'null' | 'other'
 
 const MAX_TEXT_LENGTH = 128 * 1024
-/** The explanation is at the top. */
+/** The explanation is at the top, so later lines are not read. */
 const MAX_LINES = 400
 const MAX_LINE_LENGTH = 1000
 const MAX_RECIPIENTS = 50
@@ -48,7 +48,7 @@ const AUTOMATIC_REPLY_FIELDS = [
   'x-vacation',
 ]
 
-/** The parts of a message that show who sent it and why. */
+/** The fields of a message that classify its sender. */
 export type MessageHead = Pick<ParsedMessage, 'headers' | 'subject' | 'from' | 'fromAddresses'>
 
 export function findHeader(message: Pick<ParsedMessage, 'headers'>, name: string): string | undefined {
@@ -124,10 +124,13 @@ function readText(message: ParsedMessage): string {
   return text.trim() === '' && message.html !== null ? htmlToText(message.html.slice(0, MAX_TEXT_LENGTH)) : text
 }
 
-/** The line before the returned message. */
+/** Matches the line before the returned message, or the first line of its header. */
 const RETURNED_MARK =
   /^(?:[-=_*#<>\s]{3,40}[^-=_*].{0,100}(?:message|e-?mail|header|nachricht|kopfzeilen|message d'origine|en-t[êe]te|mensaje|encabezado|messaggio|intestazion|mensagem|cabe[çc]alho|bericht|メッセージ|ヘッダ)|(?:the following is|this is|below (?:this line )?is) a copy of (?:the|your) (?:message|headers)|original message headers|(?:the )?(?:original|returned|undelivered) message (?:headers )?(?:follows|was|is attached)?\s?:?$|message headers? follows?|return-path: ?<|received: from|message-id: ?<)/i
-/** Rows of dashes above a list of addresses or a session, as sendmail writes them. */
+/**
+ * Matches lines that only look like `RETURNED_MARK`: sendmail writes such rows of dashes above a list of addresses and
+ * above the transcript of a session.
+ */
 const OTHER_MARK = /following addresses|transcript of session|permanent fatal errors|diagnos|transient/i
 
 function splitAtReturned(text: string): { explanation: string[]; returned: ReturnedEmail | undefined } {

@@ -30,7 +30,7 @@ const OTHER_REPORTS: ReadonlySet<string> = new Set([
   'message/feedback-report',
 ])
 
-/** Octets of a part that are read: a report has the essentials at the top, and a returned message can have any size. */
+/** Maximum octets read of a part: a report has the essentials at the top, and a returned message can have any size. */
 const MAX_PART_BYTES = 256 * 1024
 
 /**

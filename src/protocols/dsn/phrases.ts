@@ -15,15 +15,15 @@ export const FAILURE_SUBJECT =
 export const AUTOMATIC_REPLY_SUBJECT =
   /^\s*(?:(?:re|aw|sv|r|antw)\s?:\s{0,3})?(?:auto(?:matic|mated|-|\s)?\s?(?:reply|response|responder|antwort)|autoreply|autoresponse|autoantwort|automatische (?:antwort|abwesenheit)|out of (?:the )?office|away from|abwesen|vacation|on (?:vacation|leave|holiday)|urlaub|r[ée]ponse automatique|absence|absent|respuesta autom|fuera de (?:la )?oficina|ausente|risposta automatica|fuori (?:sede|ufficio)|resposta autom|aus[êe]ncia|automatisch antwoord|afwezig|自動返信|自動応答|不在)/i
 
-/** Delivery of the message is still being attempted. */
+/** Says that delivery of the message is still being attempted. */
 export const DELAY =
   /(?:warning|message) only|warning message|not? need to re-?send|will (?:keep|continue) (?:on )?(?:trying|to try|to retry|to attempt)|attempts will continue|(?:has been|is|was|been|being) delayed|delayed (?:mail|delivery|message)|delay notification|still being retried|not yet (?:been )?delivered|will be retried|weiter(?:hin)? (?:zu )?(?:versuch|zuzustellen)|weitere zustellversuche|verz[öo]gert|noch nicht zugestellt|retard[ée]|retrasad|se seguir[áa] intentando|ritardat|in ritardo|atrasad|vertraagd|遅延|遅れて|再送を試み/i
 
-/** There are no further attempts, whatever else the text says about delays. */
+/** Says that there are no further attempts, whatever else the text says about delays. */
 export const FINAL =
   /giv(?:en|ing) up|not going to try again|permanent|no further|will not be (?:retried|re-?sent)|deleted from (?:the )?queue|endg[üu]ltig|d[ée]finiti/i
 
-/** The message was delivered or relayed. */
+/** Says that the message was delivered or relayed. */
 export const SUCCESS =
   /success(?:ful|fully)? (?:mail )?(?:deliver|relay)|(?:was|were|has been|have been) (?:successfully )?(?:delivered|relayed) to|is complete, but no delivery notification|erfolgreich (?:zugestellt|ausgeliefert)|a [ée]t[ée] (?:remis|distribu|livr)|se ha entregado|[èe] stato (?:consegnato|recapitato)|foi entregue/i
 
@@ -70,6 +70,6 @@ export const CAUSES: readonly (readonly [RegExp, string])[] = [
   ],
 ]
 
-/** The message was not delivered, for an unstated cause. */
+/** Says that the message was not delivered, but not why. */
 export const FAILURE =
   /undeliverable|unable to deliver|not able to deliver|(?:could|can) ?n[o']t (?:be )?deliver|(?:could|can|was|has|been) ?(?:not|n't) (?:be |been )?(?:delivered|sent)|not (?:be |been )?delivered|delivery (?:has )?failed|failed to deliver|delivery failure|delivery to the following|did not reach|permanent (?:fatal )?(?:error|failure)|fatal error|returned (?:to sender|unopened)|nicht (?:zugestellt|ausgeliefert|zustellbar|[üu]bermittelt)|zustellung(?:\s\S{1,80}){0,4} (?:fehlgeschlagen|gescheitert|nicht m[öo]glich)|unzustellbar|(?:pas|impossible)(?:\s\S{1,30}){0,5} (?:remis|remettre|distribu|livr|achemin)|[ée]chec de (?:la )?(?:remise|distribution|livraison)|no (?:se )?(?:ha )?(?:pudo|podido|sido|puede)(?:\s\S{1,30}){0,3} (?:entreg|envia)|error (?:de|en la) entrega|non (?:[èe] )?(?:stato |possibile |potuto )*(?:recapit|consegn)|impossibile (?:recapitare|consegnare)|mancat[ao] (?:consegna|recapito)|n[ãa]o (?:foi |p[ôo]de |pode |ser |poss[íi]vel )*entreg|falha na entrega|niet (?:worden )?(?:bezorgd|afgeleverd)|配信でき|配信に失敗|配信されません|届けることができ|送信でき|送信に失敗|届きません/i

@@ -9,10 +9,10 @@ export interface DeliveryStatus {
 }
 
 const MAX_RECIPIENTS = 100
-/** Characters of a diagnostic that are stored. */
+/** Maximum length of a stored diagnostic. */
 export const MAX_DIAGNOSTIC_LENGTH = 2000
 const MAX_NAME_LENGTH = 255
-/** RFC 5321 §4.5.3.1, in octets of a path, with capacity for escapes. */
+/** Maximum length of an address: a path (RFC 5321 §4.5.3.1), with capacity for escapes. */
 const MAX_ADDRESS_LENGTH = 640
 
 const RECIPIENT_FIELDS = ['final-recipient', 'original-recipient', 'action', 'status', 'diagnostic-code']
@@ -64,7 +64,7 @@ function parseAction(text: string | undefined, status: string | null): DsnRecipi
     case 'delay':
     case 'deferred':
       return 'delayed'
-    // Sendmail's response to a verification.
+    // sendmail writes this when it only verified the address; RFC 3464 does not define it.
     case 'deliverable':
       return 'none'
   }

@@ -2,7 +2,9 @@
 import iconv from 'iconv-lite'
 import libcharset from 'libmime/lib/charset.js'
 
-/** Declared names to ignore: they say nothing about octets above 127, or senders use them for any charset. */
+/**
+ * Declared names to ignore: they say nothing about octets above 127, or senders declare them whatever the charset is.
+ */
 const MEANINGLESS =
   /^(?:us-?ascii|ascii|ansi_x3\.4-19(?:68|86)|x-unknown|unknown-8bit|unknown|default|none|7bit|8bit|binary)$/
 const MAX_NAME_LENGTH = 60
@@ -44,7 +46,7 @@ export function decodeHeaderText(octets: string, bodyCharset: string | null): st
   if (!RAW_OCTETS.test(octets)) return octets
   const bytes = Buffer.from(octets, 'latin1')
   const name = normaliseCharset(bodyCharset)
-  // Text in ISO-2022 is valid UTF-8 too.
+  // Not tried as UTF-8, because text in ISO-2022 is valid UTF-8 too.
   const isEscaped = octets.includes('\x1b') && name?.startsWith('iso-2022-') === true
   const known = isEscaped ? undefined : decodeUtf8(bytes)
   if (known !== undefined) return known
@@ -187,5 +189,5 @@ function toEucCn(bytes: Uint8Array): Uint8Array {
   return out.subarray(0, length)
 }
 
-/** Controls and spaces have no counterpart in the upper half. */
+/** Sets the high bit, except in controls and spaces, which have no counterpart in the upper half. */
 const toUpperHalf = (byte: number): number => (byte > 0x20 && byte < 0x7f ? byte | 0x80 : byte)

@@ -58,7 +58,10 @@ export function* encodeText(utf8: Uint8Array): Generator<void, EncodedPart> {
 /** The fraction by which base64 is longer than its input, line breaks included. */
 const BASE64_GROWTH = (4 * (MAX_LINE_LENGTH + 2)) / (3 * MAX_LINE_LENGTH) - 1
 
-/** Encodes a part in base64. @param content in pieces of any length, read one after the other */
+/**
+ * Encodes a part in base64.
+ * @param content in pieces of any length, read one after the other
+ */
 export function* encodeBase64(content: Iterable<Uint8Array>): Generator<void, EncodedPart> {
   const pieces: Buffer[] = []
   let block = Buffer.allocUnsafe(BASE64_BLOCK_OCTETS)

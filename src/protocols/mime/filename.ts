@@ -1,7 +1,7 @@
 /** @module Makes received file names safe to show and store: they never contain a path. */
 
 const MAX_FILENAME_LENGTH = 255
-/** Characters of the extension that a truncated name keeps. */
+/** Maximum characters of the extension that a truncated name keeps. */
 const MAX_EXTENSION_LENGTH = 20
 
 /**

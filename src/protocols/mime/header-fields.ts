@@ -23,7 +23,7 @@ export interface Head {
 /** A longer header is rejected. */
 export const MAX_HEAD_BYTES = 1024 * 1024
 const MAX_HEAD_LINES = 100_000
-/** Of one field; a list of 5,000 addresses has half as many. */
+/** Maximum length of the joined address fields; a list of 5,000 addresses is half as long. */
 const MAX_ADDRESS_LENGTH = 256 * 1024
 const MAX_ADDRESSES = 1000
 const MAX_REFERENCES = 1000
@@ -103,8 +103,8 @@ const unfold = (fields: readonly string[][]): HeaderField[] =>
   })
 
 /**
- * Decodes fields to Unicode. @param bodyCharset charset of text that should have been encoded and is not UTF-8; null:
- * windows-1252
+ * Decodes fields to Unicode.
+ * @param bodyCharset charset for text that should have been encoded and is not UTF-8; null: windows-1252
  */
 export const decodeFields = (rawFields: readonly HeaderField[], bodyCharset: string | null): HeaderField[] =>
   rawFields.map(([name, value]) => [name, decodeHeaderText(value, bodyCharset)])
@@ -121,7 +121,7 @@ const removeControls = (text: string): string =>
     .toWellFormed()
 
 export interface Addresses {
-  /** In header form, decoded. */
+  /** The decoded fields, in the form of a header: names with addresses. */
   readonly text: string
   /** Addresses only; at most 1,000. */
   readonly addresses: readonly string[]
@@ -159,7 +159,7 @@ function formatEntry(entry: AddressOrGroup): string {
   return address === '' ? quoteName(name) : `${quoteName(name)} <${address}>`
 }
 
-/** RFC 5322 §3.2.5. Shows that a comma or an address from an encoded word is part of a name. */
+/** Quotes a name (RFC 5322 §3.2.5), so that a comma or an address in it is not taken for the next address. */
 const quoteName = (name: string): string =>
   /^[A-Za-z0-9!#$%&'*+\-/=?^_`{|}~ \u0080-\uffff]*$/.test(name) ? name : `"${name.replaceAll(/["\\]/g, '\\$&')}"`
 

@@ -52,8 +52,8 @@ export async function parseMessage(message: Uint8Array | MessageSource, options:
 }
 
 /**
- * Parses only the header, without bodies and attachments, of a message that cannot or must not be parsed. @param start
- * the beginning of the message
+ * Parses only the header, without bodies and attachments, of a message that cannot or must not be parsed as a whole.
+ * @param start the beginning of the message
  */
 export const parseHeader = (start: Uint8Array, { mailFrom }: Pick<ParseOptions, 'mailFrom'>): ParsedMessage => ({
   ...readHeaderFields(decodeFields(readHead(start)?.rawFields ?? [], null), mailFrom),

@@ -30,7 +30,7 @@ export interface AttachmentFile {
   readonly path: string
   /** The first 16 bytes of the SHA-256 of the attachment. */
   readonly hash: Uint8Array
-  /** Of the attachment. */
+  /** Size of the decoded attachment. */
   readonly sizeBytes: number
 }
 
@@ -38,7 +38,7 @@ export interface AttachmentFile {
 export interface ParsedMessage {
   /** Every header field in the order of the message: name as written, value unfolded and decoded. */
   readonly headers: readonly (readonly [name: string, value: string])[]
-  /** In header form, decoded; null: there is no such field. */
+  /** The decoded fields, in the form of a header: names with addresses; null: there is no such field. */
   readonly from: string | null
   readonly to: string | null
   readonly cc: string | null
@@ -46,7 +46,7 @@ export interface ParsedMessage {
   /** Addresses only, with domains as written. */
   readonly fromAddresses: readonly string[]
   readonly toAddresses: readonly string[]
-  /** `''`: there is none. */
+  /** Decoded; `''`: there is no subject. */
   readonly subject: string
   /** With angle brackets. */
   readonly messageId: string | null

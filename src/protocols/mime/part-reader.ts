@@ -12,11 +12,14 @@ import { decodeParameter } from './structured-field.ts'
 
 const MAX_LEVELS = 100
 const MAX_ATTACHMENTS = 1000
-/** Of all parts together: each field costs a hundred times its octets. */
+/** Limit for all parts together: in memory, a field takes a hundred times its octets. */
 const MAX_PART_FIELDS = 200_000
-/** Of all parts together. */
+/** Limit for the headers of all parts together. */
 const MAX_PART_HEADS_BYTES = 8 * 1024 * 1024
-/** Of all text parts together, and as much of all HTML parts; a part that exceeds the limit is also an attachment. */
+/**
+ * Limit for all text parts together, and for all HTML parts together. A part that exceeds the limit is also an
+ * attachment.
+ */
 const MAX_TEXT_BYTES = 2 * 1024 * 1024
 /** A larger attachment goes to a file. */
 const MAX_MEMORY_BYTES = 256 * 1024
@@ -36,7 +39,10 @@ export class PartReader {
   readonly #parts = new WeakMap<PartNode, Part>()
   readonly #texts = new TextCollector('\n')
   readonly #htmls = new TextCollector('<br/>\n')
-  /** With their nodes: only a later text may show the charset of their names. */
+  /**
+   * Attachments with their nodes. Their names are decoded at the end: a later text may declare the charset that the
+   * names use.
+   */
   readonly #attachments: { readonly node: PartNode; readonly attachment: Omit<ParsedAttachment, 'filename'> }[] = []
   #charset: string | null = null
   #fieldCount = 0
@@ -74,7 +80,7 @@ export class PartReader {
     const isBoundary = type === 'data' && value[0] === DASH && value[1] === DASH
     if (held && !isBoundary) this.#getReading(open).body.push(held)
     if (open.part.node !== node) return
-    // In a multipart without parts, this text is the only content.
+    // Ignores text outside of the parts (preamble, epilogue), unless the multipart has no parts.
     if (type === 'data' && (node.multipart === false || open.part.hasChildren)) return
     const isFirst = open.reading === undefined || open.reading.body.isEmpty
     if (isFirst && open.part.parent && isLineBreak(value)) this.#heldLineBreak = value

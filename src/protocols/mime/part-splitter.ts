@@ -19,7 +19,7 @@ export class PartNode extends MimeNode {
 
   override parseHeaders(): void {
     if (this.headers) return
-    // The splitter only checks that it exists.
+    // The splitter only checks whether `headers` is set.
     this.headers = new Headers()
     const { _headersLines: lines } = this as unknown as { readonly _headersLines: readonly Buffer[] }
     // The number of octets is limited already, so the number of lines needs no limit.
@@ -38,7 +38,7 @@ export class PartNode extends MimeNode {
     this.flowed = text('format').trim().toLowerCase() === 'flowed'
     this.delSp = this.flowed && text('delsp').trim().toLowerCase() === 'yes'
     this.multipart = this.contentType.startsWith('multipart/') && this.contentType.slice('multipart/'.length)
-    // §5.1.1: it cannot end with white space, since white space after a delimiter is ignored.
+    // RFC 2046 §5.1.1: a boundary cannot end with white space, since white space after a delimiter is ignored.
     const boundary = type.parameters.get('boundary')?.octets.trimEnd() ?? ''
     this._boundary = boundary !== '' && Buffer.from(boundary, 'latin1')
   }

@@ -7,11 +7,11 @@ import EmailReplyParser from 'email-reply-parser'
 
 /** Text beyond this limit is treated like the last fragment before it. */
 const MAX_TEXT_LENGTH = 64 * 1024
-/** Of a line that introduces a quotation. */
+/** Maximum length of a line that may introduce a quotation. */
 const MAX_LINE_LENGTH = 160
 /** Lines that may introduce a quotation, from the start of the text; later ones are inside the first quotation. */
 const MAX_VISIBLE_LINES = 60
-/** Blank lines in a row; from each of them the library scans all others. */
+/** Maximum number of consecutive blank lines: from each of them the library scans all the others. */
 const MAX_BLANK_LINES = 20
 
 /** Words that occur in each introduction that the library recognises. */

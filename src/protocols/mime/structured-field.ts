@@ -47,7 +47,10 @@ export function parseStructuredField(field: string): StructuredField {
   return { value, parameters: plain }
 }
 
-/** Decodes a parameter to text. @param bodyCharset as for `decodeHeaderText` */
+/**
+ * Decodes a parameter to text.
+ * @param bodyCharset as for `decodeHeaderText`
+ */
 export const decodeParameter = ({ octets, charset }: ParameterValue, bodyCharset: string | null): string =>
   charset === undefined ? decodeWords(decodeHeaderText(octets, bodyCharset)) : decodeText(toLatin1(octets), charset)
 
@@ -83,7 +86,10 @@ const decodePercent = (text: string): string =>
 class Scanner {
   readonly #text: string
   #at = 0
-  /** No comment is closed after this position. */
+  /**
+   * Whether a comment that is never closed was found. Later parentheses are then literal, so that the search for an end
+   * is not repeated.
+   */
   #hasOpenComment = false
 
   constructor(text: string) {
@@ -110,7 +116,7 @@ class Scanner {
   read(isFileName: boolean, end = ';'): string {
     const text = this.#text
     let out = ''
-    /** Comments and white space that belong to the value if more of it follows. */
+    /** Comments and white space read so far; they belong to the value if more of it follows. */
     let pending = ''
     let isQuoted = false
     for (; this.#at < text.length; this.#at++) {

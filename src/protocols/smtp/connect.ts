@@ -119,7 +119,7 @@ function openSocket(options: SmtpConnectOptions, timeoutMs: number): Promise<Soc
       resolve(result)
     }
     socket.once('connect', () => finish(socket))
-    // Not removed: a second error of a failed socket must not become an uncaught exception.
+    // The error listener is not removed: without it, a second error of a failed socket would be an uncaught exception.
     socket.on('error', (error) => finish(toSmtpFailure(error)))
   })
 }

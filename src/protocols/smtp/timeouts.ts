@@ -24,7 +24,7 @@ export interface SmtpTimeouts {
   readonly dataBlockMs: number
   /** The reply to the final dot (§4.5.3.2.6); a shorter timeout causes duplicates. */
   readonly finalDotMs: number
-  /** The reply to QUIT; nothing depends on it. */
+  /** The reply to QUIT; no result depends on it. */
   readonly quitMs: number
 }
 

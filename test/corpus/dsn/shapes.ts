@@ -1,6 +1,6 @@
 /**
- * @module Delivery reports in the shapes of many mail systems, made for these tests, and what each must give. `{{VERP}}`, `{{MESSAGE_ID}}` and
- * `{{RECIPIENT}}` stand for the email that a report is about.
+ * @module DSNs in the shapes of many mail systems, written for these tests, and the expected result of each.
+ * `{{VERP}}`, `{{MESSAGE_ID}}` and `{{RECIPIENT}}` stand for values of the email that the DSN is about.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,8 +13,9 @@ export interface About {
 }
 
 /**
- * File; form; action and status told of the recipient; bounce type, category and whether the address is dead; by what the recipient is named; what of
- * the email came back: its Message-ID, its return path.
+ * File; form; action and status of the recipient in the DSN; bounce type, bounce category and whether the address is
+ * permanently invalid; which field names the recipient; which parts of the email are returned: its Message-ID, its
+ * return path.
  */
 export type Shape = readonly [
   file: string,
@@ -89,7 +90,7 @@ export const SHAPES: readonly Shape[] = [
   ['yahoo-text', 'heuristic', 'failed', '5.1.1', 'hard invalid_recipient dead', 'final', 'id+path'],
 ]
 
-/** Mail that comes to the same addresses and is no report of a delivery; true: from the null reverse-path. */
+/** Mail to the same addresses that is not a DSN; true: from the null reverse-path. */
 export const NO_REPORTS: readonly (readonly [file: string, isNull: boolean])[] = [
   ['no-bounce-challenge', true],
   ['no-bounce-complaint', true],
@@ -104,7 +105,7 @@ export const NO_REPORTS: readonly (readonly [file: string, isNull: boolean])[] =
   ['no-bounce-vacation-quotes-report', false],
 ]
 
-/** The octets of a message of the corpus about an email, with the line ends of the wire. */
+/** Returns the octets of a message of the corpus about an email, with CRLF line ends. */
 export function shapeBytes(file: string, { verp, messageId, recipient }: About): Uint8Array {
   const text = readFileSync(join(import.meta.dir, `${file}.eml`), 'latin1')
     .replaceAll('{{VERP}}', verp)

@@ -1,4 +1,4 @@
-/** @module Reads the set of replies that mail servers give, with what each means: `replies.txt`. */
+/** @module Reads `replies.txt`: replies of mail servers, each with its meaning. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { BounceCategory } from '#features/sending/delivery/bounce-category.ts'
@@ -13,13 +13,13 @@ export interface ReplyCase {
   readonly reply: SmtpReply
   readonly category: BounceCategory
   readonly isDead: boolean
-  /** Name of a page in the head of the file. */
+  /** Name of a source in the head of the file. */
   readonly source: string
 }
 
 const FILE = readFileSync(join(import.meta.dir, 'replies.txt'), 'utf8')
 
-/** Names of the pages that the replies are from. */
+/** Names of the sources of the replies. */
 export const SOURCES: ReadonlySet<string> = new Set([...FILE.matchAll(/^# @(\S+) /gm)].map((match) => match[1] ?? ''))
 
 export const REPLIES: readonly ReplyCase[] = FILE.split('\n')
@@ -37,7 +37,7 @@ export const REPLIES: readonly ReplyCase[] = FILE.split('\n')
     }
   })
 
-/** @param text lines parted by `\\`, each with its code */
+/** @param text lines separated by `\\`, each with its code */
 export function parseReply(text: string): SmtpReply {
   return makeReply(
     Number(text.slice(0, 3)),

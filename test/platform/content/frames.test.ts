@@ -51,7 +51,7 @@ describe('a blob that is written as it arrives', () => {
     await store.close()
   })
 
-  test('is readable for its owner only', () => {
+  test('is never written over an existing file', () => {
     const path = join(folder, 'part.zst')
     writeFileSync(path, 'mine')
     expect(() => createBlobFile(path)).toThrow('EEXIST')
@@ -71,17 +71,17 @@ describe('frames', () => {
   })
 
   test.each([
-    ['an end that is missing', (whole: Buffer) => whole.subarray(0, -3)],
-    ['the rest of another file', (whole: Buffer) => Buffer.concat([whole, Buffer.from('garbage')])],
-    ['octets that were changed', (whole: Buffer) => whole.fill(0xff, 9, 60)],
-    ['no frame at all', () => Buffer.from('plain text')],
-  ])('%s: reading throws', (_, damaged) => {
+    ['without their end', (whole: Buffer) => whole.subarray(0, -3)],
+    ['followed by other data', (whole: Buffer) => Buffer.concat([whole, Buffer.from('garbage')])],
+    ['with changed octets', (whole: Buffer) => whole.fill(0xff, 9, 60)],
+    ['that are plain text', () => Buffer.from('plain text')],
+  ])('%s throw when they are read', (_, damaged) => {
     const path = join(folder, 'damaged.zst')
     writeFileSync(path, damaged(Buffer.from(Bun.zstdCompressSync(randomBytes(1000)))))
     expect(() => contentOf(path)).toThrow()
   })
 
-  test('of a missing file: reading throws', () => {
+  test('of a missing file throw when they are read', () => {
     expect(() => contentOf(join(folder, 'none.zst'))).toThrow('ENOENT')
   })
 })

@@ -297,7 +297,7 @@ describe('dropped months', () => {
 })
 
 describe('unreferenced blobs', () => {
-  test('are deleted with their files, and reading one throws that it is missing', async () => {
+  test('are deleted with their files, and reading one throws MissingBlobError', async () => {
     const folder = newFolder()
     const store = new ContentStore(folder)
     const refs = await store.put([bytes(100, 1), bytes(50_000, 2), bytes(300_000, 3), bytes(100, 4)], NOVEMBER)
@@ -318,7 +318,7 @@ describe('unreferenced blobs', () => {
     await store.close()
   })
 
-  test('stay for some minutes after being returned again, however the wall clock jumps', async () => {
+  test('stay for some minutes after `put` has returned them again, however the wall clock jumps', async () => {
     const clock = new ManualClock(NOVEMBER)
     const store = new ContentStore(newFolder(), { clock })
     const parts = [bytes(100, 1), bytes(50_000, 2), bytes(300_000, 3)]
@@ -349,7 +349,7 @@ describe('unreferenced blobs', () => {
     await store.close()
   })
 
-  test('leave no reference behind that is issued a second time', async () => {
+  test('have references that are never issued again', async () => {
     const folder = newFolder()
     const store = new ContentStore(folder)
     const first = await store.put([bytes(100, 1), bytes(100, 2)], NOVEMBER)

@@ -15,22 +15,26 @@ const scan = (text: string | Buffer, options: Partial<ScanOptions> = {}) =>
 const describeRecords = (records: readonly CsvRecord[]) =>
   records.map((record) => (record.kind === 'record' ? record.cells : `${record.line}: ${record.error}`))
 
-const UNCLOSED = 'A quote that begins in it is not closed within 64 KiB.'
+const UNCLOSED = 'A quote that begins in this line is not closed within 64 KiB.'
 
 describe('a record', () => {
   const texts: [string, string, (readonly string[] | string)[]][] = [
     ['has the cells between its delimiters, without white space around them', ' a , b\t,c\n', [['a', 'b', 'c']]],
-    ['ends with LF, CRLF, CR or the file', 'a,b\nc,d\r\ne,f\rg', [['a', 'b'], ['c', 'd'], ['e', 'f'], ['g']]],
-    ['of nothing is left out, and so is one of empty cells', '\n\r\n  \n,,\n"",\na\n\n', [['a']]],
+    [
+      'ends with LF, CRLF, CR or the end of the file',
+      'a,b\nc,d\r\ne,f\rg',
+      [['a', 'b'], ['c', 'd'], ['e', 'f'], ['g']],
+    ],
+    ['that is empty is skipped, and so is one of empty cells', '\n\r\n  \n,,\n"",\na\n\n', [['a']]],
     [
       'keeps white space, delimiters and line ends in quotes',
       '" a,b ","c\nd\r\ne" , f\n',
       [[' a,b ', 'c\nd\r\ne', 'f']],
     ],
-    ['has a quote for each two', '"a ""b""",""""\n', [['a "b"', '"']]],
-    ['takes a quote inside of a cell as it is', 'a "b",5" c\n', [['a "b"', '5" c']]],
+    ['has one quote for each doubled quote in quotes', '"a ""b""",""""\n', [['a "b"', '"']]],
+    ['keeps a quote inside an unquoted cell', 'a "b",5" c\n', [['a "b"', '5" c']]],
     [
-      'takes a cell as it is that goes on after its closing quote',
+      'keeps a cell unchanged when text follows its closing quote',
       '"Ada, C." <ada@x.test>,b\n"a"b\n',
       [['"Ada, C." <ada@x.test>', 'b'], ['"a"b']],
     ],
@@ -44,19 +48,19 @@ describe('a record', () => {
       ],
     ],
     [
-      'with a quote that is never closed costs its line only',
+      'with a quote that is never closed loses only its line',
       'a\n"b\nc,d\ne\n',
       [['a'], `2: ${UNCLOSED}`, ['c', 'd'], ['e']],
     ],
     [
-      'with a quote that only the quote of another line closes costs its line only',
+      'with a quote that only the quote of another line closes loses only its line',
       'a,"b\nc,"d"\ne,f\n',
       [`1: ${UNCLOSED}`, ['c', 'd'], ['e', 'f']],
     ],
     [
-      'that is not UTF-8 costs its line only',
+      'that is not UTF-8 loses only its line',
       'a\nb\u0001\u0002\nc\n',
-      [['a'], '2: It is not in UTF-8; save the file as "CSV UTF-8".', ['c']],
+      [['a'], '2: The line is not in UTF-8; save the file as "CSV UTF-8".', ['c']],
     ],
   ]
   test.each(texts)('%s', (_, text, expected) => {
@@ -83,10 +87,14 @@ describe('a record', () => {
     ])
   })
 
-  test('that is too long costs only its line, and so does a quote that extends too far', () => {
+  test('that is too long loses only its line, and so does a quote that extends too far', () => {
     const long = 'x'.repeat(MAX_RECORD_BYTES + 1)
     const far = 'y\n'.repeat(MAX_RECORD_BYTES / 2)
-    expect(describeRecords(scan(`a\n${long}\nb\n`).records)).toEqual([['a'], '2: It is longer than 64 KiB.', ['b']])
+    expect(describeRecords(scan(`a\n${long}\nb\n`).records)).toEqual([
+      ['a'],
+      '2: The line is longer than 64 KiB.',
+      ['b'],
+    ])
     const { records } = scan(`a\n"q\n${far}",z\n`, { maxRecords: 4 })
     expect(describeRecords(records)).toEqual([['a'], `2: ${UNCLOSED}`, ['y'], ['y']])
     expect(describeRecords(scan(`${'x'.repeat(MAX_RECORD_BYTES)}\n`).records)).toEqual([['x'.repeat(MAX_RECORD_BYTES)]])
@@ -107,7 +115,7 @@ describe('a window', () => {
 
   test('that ends inside an overlong line reports it, and the next window finds the end of that line', () => {
     const { records, end, isInsideLine, line } = scan(`a\n${'x'.repeat(2 * MAX_RECORD_BYTES)}`, { isEnd: false })
-    expect(describeRecords(records)).toEqual([['a'], '2: It is longer than 64 KiB.'])
+    expect(describeRecords(records)).toEqual([['a'], '2: The line is longer than 64 KiB.'])
     expect({ end, isInsideLine, line }).toEqual({ end: 2 + 2 * MAX_RECORD_BYTES, isInsideLine: true, line: 2 })
     expect(findNextLineStart(Buffer.from('xx'), false)).toBeUndefined()
     expect(findNextLineStart(Buffer.from('xx\r\ny'), false)).toBe(4)
@@ -116,7 +124,7 @@ describe('a window', () => {
   })
 })
 
-/** Small, and the same in each run. */
+/** Returns a generator of random numbers, the same for the same seed. */
 function randomCells(seed: number): (most: number) => number {
   let state = seed
   return (most) => {
@@ -125,14 +133,14 @@ function randomCells(seed: number): (most: number) => number {
   }
 }
 
-test('everything written is read back, wherever windows begin and end', () => {
+test('everything that is written is read back unchanged, wherever windows begin and end', () => {
   const random = randomCells(7)
   const parts = ['a', '"', ',', ';', '\n', '\r\n', '\r', ' ', 'é', '=', "'", '@', '\t', 'x'.repeat(30), '\ufeff', '😀']
   const cell = () => Array.from({ length: random(6) }, () => parts[random(parts.length)]).join('')
   const rows = Array.from({ length: 400 }, (_, i) => [`r${i}`, cell(), cell()])
   const file = Buffer.from(formatCsv(rows))
   for (let at = 0, line = 1, read = 0; at < file.length; ) {
-    // A short window that is not the end of the file may return nothing: then it grows.
+    // A window that is short and not the end of the file may return nothing; it is then extended.
     let length = 1 + random(200)
     let result = scanRecords(file.subarray(at, at + length), {
       delimiter: ',',
@@ -158,7 +166,7 @@ test('everything written is read back, wherever windows begin and end', () => {
   }
 })
 
-test('any bytes give the same records, a few at a time or all at once, to the last byte', () => {
+test('any bytes give the same records, whether a few at a time or all together are read, up to the last byte', () => {
   const random = randomCells(11)
   const parts = ['a', '"', '""', ',', '\n', '\r\n', '\r', ' ', 'é', '\u0000', '"\n', ',"', '",']
   for (let round = 0; round < 300; round++) {

@@ -226,7 +226,7 @@ test('a download ends when its actor loses access, and so does its connection', 
   })
 })
 
-test('small chunks are combined, and each read restarts the minute without a reader', async () => {
+test('small chunks are combined, and each read restarts the minute after which an unread download ends', async () => {
   const clock = new ManualClock(Date.UTC(2026, 2, 15))
   const events: string[] = []
   const slices = Array.from({ length: 200 }, () => new Uint8Array(KiB))

@@ -82,7 +82,7 @@ test('the largest legitimate bodies have at most three quarters of the maximum n
     expect(countJsonValues(JSON.stringify(body))).toBeLessThanOrEqual(0.75 * MAX_JSON_VALUES)
 })
 
-test('malformed texts are counted without harm', () => {
+test('malformed text has a count of at least 1, and parsing it is a 400', () => {
   for (const text of [
     '"',
     '"\\',

@@ -35,7 +35,7 @@ test('a refusal says when to retry', () => {
   expect(take('2001:db8::3')).toEqual({ ok: true })
 })
 
-test('charges beyond the rate of a /64, its /56 and its /48 must be regained first', () => {
+test('after a charge over its limit, a /64, /56 or /48 passes nothing until its rate has made up for the excess', () => {
   const clock = new ManualClock()
   const { take, charge } = createNetworkLimiter(clock, { burst: 3_600, ratePerSecond: 1 })
   charge('2001:db8:0:1::1', 3_700)

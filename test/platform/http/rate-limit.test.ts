@@ -33,7 +33,7 @@ test('accounts do not share tokens', () => {
   expect(limiter.take('two', 4, RATE)).toEqual({ ok: true })
 })
 
-test('a count above the burst passes with a full bucket and is owed', () => {
+test('a count above the burst passes with a full bucket, and the excess delays the next request', () => {
   const clock = new ManualClock()
   const limiter = createRateLimiter(clock)
   expect(limiter.take('account', 10, RATE)).toEqual({ ok: true })

@@ -6,7 +6,7 @@ import { FreeMap, mapFromPhp, Nullable, OptionalNullable, StrictObject, StringEn
 import { createCheck, invalidFields, MAX_DETAILS } from '#platform/http/validation.ts'
 
 describe('envelopes', () => {
-  test('are one object, or a list with its pages', () => {
+  test('contain one object, or a list with its pagination', () => {
     expect(dataBody({ id: 1 })).toEqual({ data: { id: 1 } })
     expect(pageBody([1, 2], { page: 2, perPage: 2, total: 5 })).toEqual({
       data: [1, 2],
@@ -22,7 +22,7 @@ describe('envelopes', () => {
   })
 })
 
-describe('errors in words', () => {
+describe('error details', () => {
   const firstFault = (schema: TSchema, value: unknown) => createCheck(schema, 'body')(value)[0]
 
   test.each<[TSchema, unknown, string]>([
@@ -85,7 +85,7 @@ describe('errors in words', () => {
     expect(createCheck(schema, 'body')({})).toEqual([])
   })
 
-  test('have a limited number of details and limited field names', () => {
+  test('are limited in number, and their field names in length', () => {
     const many = Object.fromEntries(Array.from({ length: 1000 }, (_, i) => [`${'x'.repeat(10_000)}${i}`, i]))
     const details = createCheck(StrictObject({}), 'body')(many)
     // Names that are equal after truncation are one field.
@@ -95,7 +95,7 @@ describe('errors in words', () => {
     expect(numbers).toHaveLength(MAX_DETAILS)
   })
 
-  test('in a 422 name the first field', () => {
+  test('of a 422 begin with the field that its message names', () => {
     const detail = { field: 'to', message: 'is required' }
     expect(invalidFields([detail]).message).toBe('to is required.')
     expect(invalidFields([detail, detail]).message).toBe('to is required (and one more field, see details).')

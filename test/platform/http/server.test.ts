@@ -272,7 +272,7 @@ describe('internal errors', () => {
     expect(server.log[0]?.context).toHaveProperty('err')
   })
 
-  test('in a response that does not match its schema are logged without its values', async () => {
+  test('for a response that does not match its schema are logged without its values', async () => {
     await using server = startTestServer()
     await expectClosed(server, 'shape')
     const logged = Bun.inspect(server.log)

@@ -38,14 +38,14 @@ describe('the session cookie', () => {
   })
 
   // Proves: user-2
-  test('is not read from a header of more than 8192 characters, blanks included', () => {
+  test('is not read from a Cookie header of more than 8192 characters, blanks included', () => {
     const tokenIn = (cookie: string) => readSessionToken(new Headers({ cookie }), PLAIN)
     const filled = (length: number) => `a=${'\t'.repeat(100)}${'x'.repeat(length - 122)}; tassis_session=abc`
     expect([filled(8192).length, tokenIn(filled(8192))]).toEqual([8192, 'abc'])
     expect(() => tokenIn(filled(8193))).toThrow(expect.objectContaining({ status: 431, code: 'cookie_too_long' }))
   })
 
-  test('is for this host, over https only if that is used, and deleted by an age of 0', () => {
+  test('is limited to this host, Secure only with https, and deleted with Max-Age=0', () => {
     expect([formatSessionCookie('abc', 60, PLAIN), formatSessionCookie('', 0, SECURE)]).toEqual([
       'tassis_session=abc; Path=/; Max-Age=60; HttpOnly; SameSite=Lax',
       '__Host-tassis_session=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax; Secure',

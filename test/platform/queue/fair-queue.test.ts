@@ -60,7 +60,7 @@ test('a full queue evicts the newest item of the owner with the most for an owne
   expect(queue.push('a', 'a4')).toBe(false)
   expect(queue.push('b', 'b1')).toBe(true)
   expect(evicted).toEqual(['a3'])
-  // Two and one: no owner has more than the newcomer would have.
+  // Now a has two items and b has one: no owner has more than b would have with another.
   expect(queue.push('b', 'b2')).toBe(false)
   expect(drain(queue)).toEqual(['a1', 'b1', 'a2'])
 })
@@ -94,7 +94,7 @@ test('unwanted items can be removed', () => {
   expect([queue.size, drain(queue)]).toEqual([1, ['a2']])
 })
 
-test('use counts for all shares: neither many networks of one account nor many accounts of one network get more', () => {
+test('the use of an owner counts for all its shares: neither many networks of one account nor many accounts of one network get more', () => {
   const queue = new FairQueue<string>({ sharesOf: (owner) => String(owner).split(' ') })
   for (let i = 0; i < 50; i++) {
     queue.push(`n${i % 5} attacked`, 'many networks', 5)
@@ -107,7 +107,7 @@ test('use counts for all shares: neither many networks of one account nor many a
   serve(20)
   expect(served.filter((item) => item === 'many networks')).toHaveLength(10)
   queue.push('honest own', 'others')
-  // An account that many networks attack is served after at most one item of each.
+  // The account that many networks attack is served after at most one item of each network.
   queue.push('honest attacked', 'to the attacked')
   serve(12)
   expect(served[20]).toBe('others')

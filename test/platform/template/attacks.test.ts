@@ -40,16 +40,16 @@ const ATTEMPTS: Readonly<Record<string, Attempt>> = {
     list: [],
   }),
   'a prototype': text('{{ object.__proto__ }}', 'undefined', { object: {} }),
-  'a prototype that is data': gives('{{ object.__proto__.x }}', '1', { object: JSON.parse('{"__proto__": {"x": 1}}') }),
+  'a prototype in the data': gives('{{ object.__proto__.x }}', '1', { object: JSON.parse('{"__proto__": {"x": 1}}') }),
   'the names of all properties': gives('{{ object|list|join }}', '', { object: {} }),
-  'a class of Python': text("{{ ''.__class__.__mro__ }}", 'undefined'),
-  'globals of Python': text('{{ self.__init__.__globals__ }}', 'undefined'),
+  'a Python class': text("{{ ''.__class__.__mro__ }}", 'undefined'),
+  'Python globals': text('{{ self.__init__.__globals__ }}', 'undefined'),
   'functions of the service': text('{{ process.env }}', 'undefined'),
   require: text("{{ require('fs') }}", 'error'),
   'the machinery': text('{{ debug() }}', 'error'),
   'a filter as a way to JavaScript': text("{{ 'x'|attr('constructor') }}", 'undefined'),
   'its own template': text('{% include "template.txt" %}', 'error'),
-  'the template of another': text('{% include "template.html" %}', 'error'),
+  'the other part of the template': text('{% include "template.html" %}', 'error'),
   'a mapping as named arguments': text("{{ 'x'|indent(**{'__proto__': 1}) }}", 'error'),
 
   // Time.
@@ -80,25 +80,27 @@ const ATTEMPTS: Readonly<Record<string, Attempt>> = {
   'large texts truncated': text(FOREVER('{% set x = big|truncate(10000) %}'), 'limit', { big: BIG }),
   'a large text for a number': text('{{ big|int }}{{ big|float }}', 'rendered', { big: '1'.repeat(300_000) }),
   'a large text for a date': text('{{ big|date }}', 'error', { big: '2'.repeat(MiB / 2) }),
-  'texts that are nearly numbers': text(FOREVER('{% set x = nearly|int %}'), 'limit', {
+  'texts that resemble numbers': text(FOREVER('{% set x = nearly|int %}'), 'limit', {
     nearly: `${'1'.repeat(398)}x`,
   }),
   'a large text of spaces for a number': text('{{ big|filesizeformat }}', 'error', { big: `${' '.repeat(900_000)}1` }),
   'a large text of spaces for a date': text('{{ big|date }}', 'error', { big: `${' '.repeat(900_000)}2026-01-01` }),
-  'large texts of which nothing is shown': text("{{ ('%(a).0s' * 100000)|format(a=big) }}", 'limit', { big: BIG }),
+  'large texts that a format prints nothing of': text("{{ ('%(a).0s' * 100000)|format(a=big) }}", 'limit', {
+    big: BIG,
+  }),
   'large texts as one argument of many': text(FOREVER("{% set x = '%.1s'|format(big) %}"), 'limit', { big: BIG }),
-  'a large end for short texts': text("{{ 'a'|truncate(10000, end=end) }}", 'error', { end: 'x'.repeat(10_001) }),
-  'an end of characters of two units': text(FOREVER("{% set x = 'a'|truncate(10000, end=end) %}"), 'limit', {
+  'a large ending for short texts': text("{{ 'a'|truncate(10000, end=end) }}", 'error', { end: 'x'.repeat(10_001) }),
+  'an ending of surrogate pairs': text(FOREVER("{% set x = 'a'|truncate(10000, end=end) %}"), 'limit', {
     end: '😀'.repeat(4999),
   }),
   'large attributes': text(FOREVER("{% set x = {'a': big}|xmlattr %}"), 'limit', { big: '&'.repeat(900_000) }),
-  'a large text many times, given to a filter': text('{{ ([big] * 900)|center }}', 'limit', { big: BIG }),
-  'zones in turn': text(
+  'a large text many times as the input of a filter': text('{{ ([big] * 900)|center }}', 'limit', { big: BIG }),
+  'many time zones in turn': text(
     "{% for a in zones %}{% for b in zones %}{% set x = 1|date('%Y', b) %}{% endfor %}{% endfor %}",
     'limit',
     { zones: Intl.supportedValuesOf('timeZone').slice(0, 200), data: BIG.slice(0, 900_000) },
   ),
-  'languages without end': text(FOREVER("{% set x = 1|currency('EUR', 'en-x-a' ~ i ~ '-b' ~ j) %}"), 'limit'),
+  'ever new languages': text(FOREVER("{% set x = 1|currency('EUR', 'en-x-a' ~ i ~ '-b' ~ j) %}"), 'limit'),
   'many dates': text(FOREVER("{% set x = '2026-01-01'|date('%Y %B', 'Europe/Berlin') %}"), 'limit'),
   'many currencies': text(FOREVER("{% set x = i|currency('EUR', 'de-DE') %}"), 'limit'),
   'many formats': text(FOREVER("{% set x = '%9999d'|format(1) %}"), 'limit'),
@@ -125,19 +127,21 @@ const ATTEMPTS: Readonly<Record<string, Attempt>> = {
   'lists that double, printed': text(`${DOUBLED(60)}{{ ns.a }}`, 'limit'),
   'lists that double, compared': text(`${DOUBLED(60)}{{ ns.a == [ns.a[0], ns.a[0]] }}`, 'rendered'),
   'lists that double, as JSON': text(`${DOUBLED(60)}{{ ns.a|tojson }}`, 'limit'),
-  'lists that double, given to a filter': text(`${DOUBLED(60)}{{ ns.a|center }}`, 'limit'),
+  'lists that double, as the input of a filter': text(`${DOUBLED(60)}{{ ns.a|center }}`, 'limit'),
   'lists in lists': text(
     '{% set ns = namespace(a=[1]) %}{% for i in range(100000) %}{% set ns.a = [ns.a] %}{% endfor %}{{ ns.a|string|length }}',
     'limit',
   ),
-  'lists in lists, given to a filter': text(
+  'lists in lists, as the input of a filter': text(
     '{% set ns = namespace(a=[1]) %}{% for i in range(50000) %}{% set ns.a = [ns.a] %}{% endfor %}{{ ns.a|center }}',
     'limit',
   ),
-  'a list that joins to more': text('{{ range(99999)|join(big) }}', 'limit', { big: 'x'.repeat(10_000) }),
+  'a list that becomes too large when joined': text('{{ range(99999)|join(big) }}', 'limit', {
+    big: 'x'.repeat(10_000),
+  }),
   'output without end': text("{% for i in range(100000) %}{{ 'x' * 1000 }}{% endfor %}", 'limit'),
-  'output of a little more than is allowed': text("{{ 'x' * 1000001 }}", 'limit'),
-  'output of as much as is allowed': gives("{{ ('x' * 1000000) }}", 'x'.repeat(1_000_000)),
+  'output of one character too many': text("{{ 'x' * 1000001 }}", 'limit'),
+  'output of exactly the maximum': gives("{{ ('x' * 1000000) }}", 'x'.repeat(1_000_000)),
 
   // The parser.
   'a MiB of brackets': text('{{'.repeat(MiB / 2), 'syntax'),
@@ -159,23 +163,23 @@ const ATTEMPTS: Readonly<Record<string, Attempt>> = {
   'a MiB of text': gives('x'.repeat(900_000), 'x'.repeat(900_000)),
   'a MiB of line breaks': text('\n'.repeat(900_000), 'rendered'),
   'a MiB of an open comment': text(`{#${'x'.repeat(MiB - 10)}`, 'limit'),
-  'a MiB of an open text': text(`{{ "${'\\'.repeat(MiB - 10)}`, 'limit'),
+  'a MiB of an open string': text(`{{ "${'\\'.repeat(MiB - 10)}`, 'limit'),
 
   // Arguments.
-  'a width of a thousand million': text("{{ 'a'|center(1000000000) }}", 'error'),
-  'a width below nothing': text("{{ 'a'|indent(-1) }}", 'error'),
-  'a width that is no number': text("{{ 'a'|center(0.0 / 1 * 1e400) }}", 'error'),
+  'a width of a billion': text("{{ 'a'|center(1000000000) }}", 'error'),
+  'a negative width': text("{{ 'a'|indent(-1) }}", 'error'),
+  'a width of NaN': text("{{ 'a'|center(0.0 / 1 * 1e400) }}", 'error'),
   'a width that is a list': text("{{ 'a'|wordwrap([1]) }}", 'error'),
   'a width of 1': gives("{{ 'abc'|wordwrap(1, wrapstring='-') }}", 'a-b-c'),
   'a large end of each line': text('{{ big|wordwrap(1, wrapstring=end) }}', 'limit', {
     big: 'x'.repeat(100_000),
     end: 'y'.repeat(10_000),
   }),
-  'a format of a thousand million': text("{{ '%999999999d'|format(1) }}", 'error'),
-  'a format with as many digits': text("{{ '%.999999999f'|format(1) }}", 'error'),
-  'an argument that nobody knows': text("{{ 'a'|center(to=1) }}", 'error'),
+  'a format with a width of a billion': text("{{ '%999999999d'|format(1) }}", 'error'),
+  'a format with a billion digits': text("{{ '%.999999999f'|format(1) }}", 'error'),
+  'an unknown argument': text("{{ 'a'|center(to=1) }}", 'error'),
   'a timezone of a MiB': text('{{ 1|date("%Y", zone) }}', 'error', { zone: BIG }),
-  'a locale with other ideas': text("{{ 1|currency('EUR', 'de-u-nu-' ~ 'x' * 10) }}", 'error'),
+  'a locale with an invalid numbering system': text("{{ 1|currency('EUR', 'de-u-nu-' ~ 'x' * 10) }}", 'error'),
   'a precision of a million': gives("{{ 1.5|round(10000, 'ceil') }}", '1.5'),
 
   // Data.
@@ -186,12 +190,12 @@ const ATTEMPTS: Readonly<Record<string, Attempt>> = {
   'data that is not used': gives('{{ a }}', '1', { a: 1, rows: Array.from({ length: 90_000 }, () => [[]]) }),
 }
 
-test("every attack ends in an error or a limited result, and another account's renders all succeed meanwhile", async () => {
+test("every attack ends in an error or a limited result, while another account's renders all succeed", async () => {
   const deaths: object[] = []
   const log = { error: (context: object) => void deaths.push(context), warn: () => undefined }
   const renderer = new WorkerRenderer({ clock: systemClock, log })
   try {
-    // Each of another account: otherwise most would be refused because of those before them.
+    // Each attack has an account of its own: otherwise most would be refused because of earlier ones.
     let accountId = 2
     const warmUp = { accountId: 1, urgency: 'now', source: GOOD, dataJson: '{"name": "Ada"}' } as const
     await renderer.render(warmUp)

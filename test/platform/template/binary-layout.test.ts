@@ -40,7 +40,7 @@ const SECTIONS = [
   'custom',
 ]
 
-/** What `minijinja.ts` provides: all of them, or the module does not start. */
+/** The imports that `minijinja.ts` provides; the module starts only when they are complete. */
 const IMPORTS = [
   'wbg.__wbg_String_8f0eb39a4a4c2f66(i32, i32) -> ()',
   'wbg.__wbg_apply_36be6a55257c99bf(i32, i32, i32) -> (i32)',
@@ -100,7 +100,7 @@ const IMPORTS = [
   'wbg.__wbindgen_throw(i32, i32) -> ()',
 ]
 
-/** Those that `minijinja.ts` calls. */
+/** The exports that `minijinja.ts` calls. */
 const CALLED_EXPORTS = [
   '__wbg_environment_free(i32, i32) -> ()',
   '__wbindgen_add_to_stack_pointer(i32) -> (i32)',

@@ -230,7 +230,7 @@ test('compiled templates are cached up to a limit, the most recent ones', () => 
   expect(small.state().compiledTemplates).toBe(compiledTemplates)
 })
 
-test('memory of compiled templates is not missing for the next one', () => {
+test('memory of cached templates is available to the next render', () => {
   const source = { text: "{{ ('x' * length)|length }}" }
   // Nearly the whole budget.
   const data = '{"length": 30000000}'
@@ -249,7 +249,7 @@ test('templates that cannot be compiled leave nothing behind', () => {
   expect(small.state().memoryBytes).toBeLessThan(3_000_000)
 })
 
-test('an unknown filter or test is named even where its name is a text', () => {
+test('an unknown filter or test is named even where its name is given as a string', () => {
   expect(html("\n{{ ['x']|map('nothing')|join }}")).toMatchObject({
     line: 2,
     message: 'html_body, line 2: the filter "nothing" is unknown.',
@@ -297,7 +297,7 @@ test('an integer that our filters cannot take is an error that says so', () => {
   })
 })
 
-test('a division by zero is an error, not a word in a mail', () => {
+test('a division by zero is an error; no result such as "inf" is printed', () => {
   const divided = 'text_body computes something that is not a number, such as a division by zero: test for 0 first.'
   expect([
     messageOf(text('{{ 0 / zero }}', { zero: 0 })),
@@ -339,7 +339,7 @@ test('an argument takes a unit per character as well', () => {
   expect((taken(100_000) - taken(50_000)) / 50_000).toBeGreaterThanOrEqual(1)
 })
 
-test('a formatter is paid for once per render, and in each render', () => {
+test('a formatter costs units once per render, and again in the next render', () => {
   const data = { zones: Intl.supportedValuesOf('timeZone').slice(0, 70) }
   const one = "{% for z in zones %}{% set x = 1|date('%Y', zones[0]) %}{% endfor %}"
   const each = "{% for z in zones %}{% set x = 1|date('%Y', z) %}{% endfor %}"
@@ -351,7 +351,7 @@ test('a formatter is paid for once per render, and in each render', () => {
   expect(unitsOf(`${each}${one}`, data)).toBeLessThan(9_000_000)
 })
 
-test('a path or tag made to be long is not rewritten, and renders', () => {
+test('an overlong path or tag is not rewritten, and still renders', () => {
   const deep = Array.from({ length: 60 }).reduce<unknown>((inner) => ({ a: inner }), 'x')
   expect(text(`{{ d${'.a'.repeat(60)}|upper }}`, { d: deep })).toBe('X')
   // The error for a missing variable comes from the rewriting, so here the missing one renders as an empty text.

@@ -46,7 +46,7 @@ const SAME: Readonly<Record<string, string>> = {
   'text and variables': 'Dear {{ user.name }}, you are {{ user.age }} years old.',
   'nested attributes and subscripts':
     "{{ user.address.city }} {{ user['email'] }} {{ user.tags[1] }} {{ matrix[1][0] }}",
-  'a loop with what it knows':
+  'a loop with its variable':
     '{% for n in numbers %}{{ loop.index }}/{{ loop.length }}:{{ loop.index0 }}:{{ loop.revindex }}:{{ loop.revindex0 }}:{{ n }}{% if not loop.last %}, {% endif %}{% endfor %}',
   'a loop with first and last':
     '{% for n in numbers %}{% if loop.first %}[{% endif %}{{ n }}{% if loop.last %}]{% endif %}{% endfor %}',
@@ -173,10 +173,10 @@ const SAME: Readonly<Record<string, string>> = {
   'a joiner and a cycler': "{% set pipe = joiner('|') %}{% for n in numbers %}{{ pipe() }}{{ n }}{% endfor %}",
   'dict()': '{{ dict(a=1, b=2).b }}',
   'nothing at all': '',
-  'a last line break goes': 'a\n',
+  'a last line break is removed': 'a\n',
 }
 
-/** Both refuse them. */
+/** Sources that both refuse. */
 const REFUSED: Readonly<Record<string, string>> = {
   'a variable that is missing': '{{ missing }}',
   'an attribute that is missing': '{{ user.middle }}',
@@ -209,27 +209,27 @@ interface Difference {
   readonly ours: string
 }
 
-/** Intended, or not worth fixing: both results. */
+/** Differences that are intended or not worth fixing, with both results. */
 const DIFFERENT: Readonly<Record<string, Difference>> = {
   'html: quotes are other entities of the same characters': {
     source: `{{ '"' }}{{ "'" }}`,
     jinja: '&#34;&#39;',
     ours: '&quot;&#x27;',
   },
-  'none, true and false are written small': {
+  'none, true and false are written in lower case': {
     source: '{{ none }} {{ true }} {{ false }}',
     jinja: 'None True False',
     ours: 'none true false',
   },
-  'lists and mappings are written as JSON has them': { source: "{{ ['a', 1] }}", jinja: "['a', 1]", ours: '["a", 1]' },
+  'lists and mappings are written as JSON': { source: "{{ ['a', 1] }}", jinja: "['a', 1]", ours: '["a", 1]' },
   'mappings are in the order of their keys': {
     source: "{% for k, v in {'b': 1, 'a': 2}.items() %}{{ k }}{{ v }}{% endfor %}",
     jinja: 'b1a2',
     ours: 'a2b1',
   },
   'tojson writes no spaces': { source: "{{ {'a': [1, 2]}|tojson }}", jinja: '{"a": [1, 2]}', ours: '{"a":[1,2]}' },
-  'a whole number in the data has no point': { source: '{{ whole }}', jinja: '3.0', ours: '3' },
-  'html: what a filter makes of safe HTML is text again': {
+  'a whole number in the data has no decimal point': { source: '{{ whole }}', jinja: '3.0', ours: '3' },
+  'html: the result of a filter on safe HTML is escaped': {
     source: "{{ '<b>bold</b>'|safe|upper }}",
     jinja: '<B>BOLD</B>',
     ours: '&lt;B&gt;BOLD&lt;/B&gt;',
@@ -242,7 +242,7 @@ const DIFFERENT: Readonly<Record<string, Difference>> = {
   'get has no default': {
     source: "{{ settings.get('x', 'no') }}",
     jinja: 'no',
-    ours: 'text_body, line 1: a method is unknown, or has other arguments.',
+    ours: 'text_body, line 1: a method is unknown, or takes other arguments.',
   },
   'replace has no count': {
     source: "{{ 'aaa'|replace('a', 'b', 2) }}",
@@ -254,7 +254,7 @@ const DIFFERENT: Readonly<Record<string, Difference>> = {
     jinja: '1',
     ours: 'text_body, line 1: a filter, test or function has too many arguments.',
   },
-  'what is unpacked by set stands in brackets': {
+  'names that set unpacks need brackets': {
     source: '{% set a, b = 1, 2 %}{{ a + b }}',
     jinja: '3',
     ours: 'text_body, line 1: unexpected `,`, expected assignment operator.',
@@ -298,7 +298,7 @@ function ours(source: string, html: boolean): Answer {
 
 const engine = new Engine()
 
-/** Where CI requires the tests they run, and fail without it. */
+/** In CI these tests always run, and fail without Jinja. */
 const hasJinja = process.env['CI'] === 'true' || Bun.spawnSync(['python3', '-c', 'import jinja2']).exitCode === 0
 
 describe.skipIf(!hasJinja)('compared with Jinja', () => {

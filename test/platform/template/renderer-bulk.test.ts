@@ -30,7 +30,7 @@ const FOREVER = '{% for i in range(10000) %}{% for j in range(10000) %}{% endfor
 /** A fifth of the budget. */
 const LONG = '{% for i in range(10000) %}{% for j in range(4) %}{{ i }}{% endfor %}{% endfor %}'
 
-/** The text in short, the kind of an error, or the code of a rejection. */
+/** The text, 'rendered' for a long one, the kind of an error, or the code of a rejection. */
 const endOf = (rendering: Promise<RenderOutcome>): Promise<string> =>
   rendering.then(
     (outcome) =>
@@ -49,7 +49,7 @@ const silentWorker = (): Worker =>
 test.each([
   ['requests', 'short', 1000],
   ['bytes', 'x'.repeat(1023 * KiB - 2), 32],
-])("bulk takes half of an account's waiting %s, and the rest stays free", async (_, text, most) => {
+])('bulk takes at most half of the waiting %s of an account, and the rest stays free', async (_, text, most) => {
   using renderer = rendererWith({ clock: new ManualClock(), newWorker: silentWorker })
   const refused: string[] = []
   const ask = (accountId: number, urgency: RenderRequest['urgency']): void =>

@@ -227,7 +227,7 @@ test('a draining renderer refuses waiting and new requests, and finishes the run
   expect(endOf(await inHand)).toBe('a')
 })
 
-test('a closed renderer rejects', async () => {
+test('a closed renderer rejects every request', async () => {
   const renderer = rendererWith()
   renderer.close()
   expect(await renderer.render(request(1, 'a')).catch(String)).toBe('Error: the renderer is closed')

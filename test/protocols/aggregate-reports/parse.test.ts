@@ -155,7 +155,7 @@ describe('not a report:', () => {
     expect(found(attachments, subject)).toBeUndefined()
   })
 
-  test('a report after three other archives is found by its name, and otherwise not tried', () => {
+  test('after three other archives, an attachment is tried only if it has the name of a report', () => {
     const others = Array.from({ length: 3 }, (_, i) => attachment(`${i}.zip`, 'application/zip', zip({ a: 'x' })))
     const report = (name: string) => attachment(name, 'application/gzip', gzipSync(xml))
     expect([
@@ -166,7 +166,7 @@ describe('not a report:', () => {
   })
 })
 
-describe('a report is rejected:', () => {
+describe('invalid, hostile and large content:', () => {
   const MIB = 1024 * 1024
   const large = dmarcXml({ records: 32_000 })
   // Deflate cannot shrink it much, so only the size limit applies.
@@ -223,7 +223,7 @@ describe('a report is rejected:', () => {
     ['JSON of a million levels', `{"a":${'['.repeat(1_000_000)}`, 'The JSON is not well-formed.'],
     ['JSON without a domain', tlsJson({ domain: '' }), 'The JSON names no policy-domain.'],
     ['JSON without an id', tlsJson({ reportId: '' }), 'The JSON has no organization-name or no report-id.'],
-  ])('%s', (_, content, reason) => {
+  ])('%s is rejected with its reason', (_, content, reason) => {
     expect(found([attachment(`${NAME}.xml.gz`, 'application/octet-stream', content)], 'Hello')).toEqual({
       refused: reason,
     })
@@ -255,7 +255,7 @@ describe('a report is rejected:', () => {
       'x',
       [['Content-Type', 'multipart/report; boundary=a; report-type="tlsrpt"']] as [string, string][],
     ],
-  ])('a report by %s is rejected with a reason, not ignored', (_, subject, headers) => {
+  ])('a report recognised by %s is rejected with a reason, not ignored', (_, subject, headers) => {
     expect(found([attachment('a.gz', 'application/gzip', 'x')], subject, headers)).toEqual({
       refused: 'The attachment is neither XML nor JSON.',
     })

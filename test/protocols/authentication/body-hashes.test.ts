@@ -47,7 +47,7 @@ describe.each(['simple', 'relaxed'] as const)('a body in %s canonicalisation', (
     }
   })
 
-  test('has it when it exceeds the internal buffer', () => {
+  test('has the same hash when it exceeds the internal buffer', () => {
     for (const part of ['  \r\n', '\r\n', 'a  b\t\r\n', 'x', ' \r']) {
       const body = `a${part.repeat(100_000)}b`
       const canonical = new CanonicalBody(canonicalisation)

@@ -72,7 +72,7 @@ describe('a signed message read piece by piece', () => {
   })
 })
 
-test('with a line of 8 MiB is verified', async () => {
+test('a signed message with a line of 8 MiB is verified', async () => {
   const message = signMessage(createMessage(undefined, `${'a '.repeat(4 * MIB)}\r\nb\r\n`), {
     domain: 'sender.test',
     selector: 's1',
@@ -81,7 +81,7 @@ test('with a line of 8 MiB is verified', async () => {
   expect(await verdictOf(inPieces(message, 65_536))).toBe('dkim=pass dmarc=pass')
 })
 
-test('without a signature is read only at its beginning', async () => {
+test('a message without a signature is read only at its beginning', async () => {
   const source = inPieces(createMessage(undefined, 'a\r\n'.repeat(MIB)), 65_536)
   expect(await verdictOf(source)).toBe('dkim=none dmarc=pass')
   expect(source.readBytes).toBeLessThan(MIB / 2)

@@ -60,7 +60,7 @@ describe('the output is the same for chunks of any size:', () => {
   })
 })
 
-test('a forged field after ten megabytes of header is removed, and nothing is held', () => {
+test('a forged field after ten megabytes of header is removed, and nothing is held in memory', () => {
   const filler = Buffer.from(`X: ${'x'.repeat(995)}\r\n`.repeat(100))
   function* slices() {
     for (let n = 0; n < 100; n++) yield filler

@@ -121,7 +121,7 @@ describe('isForgedResult', () => {
     '"mail.tassis.test; spf=pass',
     '=?utf-8?q?mail.tassis.test?=; spf=pass',
     'mail.tassis.test,; spf=pass',
-  ])('%j has our name, or none', (value) => {
+  ])('matches %j: the host is ours, missing or unreadable', (value) => {
     expect(isForgedResult('Authentication-Results', value, HOSTNAME)).toBe(true)
   })
 
@@ -132,7 +132,7 @@ describe('isForgedResult', () => {
     '(mail.tassis.test) mx.other.test; spf=pass (mail.tassis.test)',
     '"mx.other.test"; spf=pass',
     '(a \\) mail.tassis.test) mx.other.test; spf=pass',
-  ])('%j does not', (value) => {
+  ])('does not match %j', (value) => {
     expect(isForgedResult('Authentication-Results', value, HOSTNAME)).toBe(false)
   })
 

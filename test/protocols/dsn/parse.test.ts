@@ -83,7 +83,7 @@ describe('not a DSN:', () => {
     expect(await parseRaw(bytes, 'bob@x.test')).toBeUndefined()
   })
 
-  test('mail from the null path with the words of one and no other sign', async () => {
+  test('mail from the null reverse-path with the words of one and no other sign', async () => {
     const bytes = mail('From: Bob <bob@x.test>', 'Subject: Hello', '', 'It said: 550 5.1.1 User unknown')
     expect(await parseRaw(bytes)).toBeUndefined()
   })
@@ -93,7 +93,7 @@ describe('not a DSN:', () => {
     ['AW: Ihr Paket wurde nicht zugestellt', 'Ich bin ab Montag wieder da.'],
     ['[#99] Your parcel could not be delivered', 'We have got your message and will look at it.'],
     ['Autosvar: Order devuelto', 'Jag har semester.'],
-  ])('an answer from the null path whose repeated subject has the words of one: %s', async (subject, text) => {
+  ])('a reply from the null reverse-path whose repeated subject has the words of one: %s', async (subject, text) => {
     const bytes = mail('From: Bob <bob@x.test>', `Subject: ${subject}`, 'In-Reply-To: <1@sender.test>', '', text)
     expect(await parseRaw(bytes)).toBeUndefined()
   })
@@ -111,7 +111,7 @@ describe('not a DSN:', () => {
     expect(await parseRaw(bytes)).toBeUndefined()
   })
 
-  test('a message with its own Return-Path that came from another one', async () => {
+  test('a message with Return-Path <> in its own header that came from another reverse-path', async () => {
     const bytes = mail(
       'Return-Path: <>',
       'From: Bob <bob@x.test>',

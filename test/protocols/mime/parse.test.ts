@@ -313,7 +313,7 @@ describe('limits', () => {
 
 describe('hostile content is read in linear time', () => {
   const MB = 1_000_000
-  /** More of a text is not decoded. */
+  /** No more of a text than this is decoded. */
   const MOST = 2 * 1024 * 1024
   const encoded = (encoding: string, body: string): string => `Content-Transfer-Encoding: ${encoding}\r\n\r\n${body}`
   const cases: readonly (readonly [string, () => string, (message: ParsedMessage) => unknown, unknown])[] = [

@@ -80,8 +80,8 @@ export interface AddOptions {
 /**
  * Adds a contact to a list, and schedules its mail, in the caller's transaction. Returns its row id, or undefined when
  * it is on the list already. A contact that left, bounced or complained, here or at its previous service, gets that
- * status and no email; what happened there also goes on the suppression list, as if it had happened here. A contact
- * that had not confirmed there is not confirmed by being added. For contacts that may need a confirmation request, call
+ * status and no email; such a status at the previous service also puts the address on the suppression list. A contact
+ * that was pending there is added as pending. For contacts that may need a confirmation request, call
  * `requireConfirmable` first.
  */
 export function addInTransaction(
@@ -93,8 +93,8 @@ export function addInTransaction(
 ): number | undefined {
   const { accountId, id: listId } = list
   const mustConfirm = list.doubleOptIn && !isConfirmed
-  // A contact that left elsewhere was never active here: even when taken off the suppression list, it still has to
-  // confirm.
+  // A contact that left at its previous service was never active here. It starts as pending, so that it still has to
+  // confirm if it is taken off the suppression list later.
   const status = mustConfirm || sourceStatus === 'pending' || isStopped(sourceStatus) ? 'pending' : 'active'
   const inserted = insertContact(app, tx, { accountId, listId, email, metadata, status })
   if (!inserted) return undefined
@@ -102,7 +102,7 @@ export function addInTransaction(
   const addressKey = toSuppressionKey(email)
   if (isStopped(sourceStatus))
     suppress(app, tx, { accountId, address: addressKey, listId, ...SUPPRESSION_BY_STATUS[sourceStatus] })
-  // A suppression that the account already has for the address may override the file.
+  // An existing suppression of the address takes precedence over the status in the file.
   const stopped =
     findStoppedStatus(tx.db, { accountId, addressKey, listId }) ?? (isStopped(sourceStatus) ? sourceStatus : undefined)
   if (stopped) transitionContacts(app, tx, { accountId, addressKey, listId, to: stopped })
@@ -126,7 +126,8 @@ const SUPPRESSION_BY_STATUS: Readonly<
 }
 
 /**
- * Throws 422 `no_verified_domain` when the list's contacts must confirm and the account has no sender for the request.
+ * Throws 422 `no_verified_domain` when the list's contacts must confirm and the account has no sender for the
+ * confirmation request.
  */
 function requireAddable(app: App, list: ContactList, isConfirmed: boolean): void {
   if (list.doubleOptIn && !isConfirmed) requireConfirmable(app, list.accountId)

@@ -1,8 +1,8 @@
 /**
- * @module The sealed token of a confirmation link: which contact is to confirm which list. Whether it is still valid
- * only the database knows, which this module never reads. Sealed are: a format octet, the account's UUID, four
- * variable-length integers (list, contact, both times in ms), the sender's domain. The account is identified by its
- * UUID because row ids of deleted accounts are reused.
+ * @module The sealed token of a confirmation link: it identifies the contact and the list to confirm. This module never
+ * reads the database, so it cannot tell whether a link is still valid. A token contains a format octet, the account's
+ * UUID, four variable-length integers (list, contact, both times in ms) and the sender's domain. It contains the
+ * account's UUID because row ids of deleted accounts are reused.
  */
 import type { Millis } from '#platform/clock.ts'
 import type { KeyRing } from '#platform/crypto.ts'
@@ -19,11 +19,14 @@ export interface ConfirmFacts {
   /** Row ids. */
   readonly listId: number
   readonly contactId: number
-  /** When the confirmation was requested; the contact row has the time of the request that counts. */
+  /**
+   * When the confirmation was requested; the contact row has the time of the latest request, and only its link is
+   * valid.
+   */
   readonly since: Millis
   /**
-   * When the email was created: the link works for `confirmationDays` from then on. In bulk, this can be long after the
-   * request.
+   * When the email was created: the link works for `confirmationDays` from then on. For contacts added in bulk, this
+   * can be long after the request.
    */
   readonly madeAt: Millis
   /** Domain of From, by which recipients recognise the list; `''` when it is too long to be recognisable. */

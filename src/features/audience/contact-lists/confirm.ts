@@ -21,8 +21,9 @@ export type LinkState =
   | { readonly kind: 'gone' }
   | {
       /**
-       * `open`: it can be confirmed. `active`: the contact already gets the list's mail. `expired`. `replaced`: a later
-       * link counts. `refused`: the contact has left the list since, its mail bounced, or its address is suppressed.
+       * `open`: it can be confirmed. `active`: the contact already gets the list's mail. `expired`. `replaced`: only a
+       * later link is valid. `refused`: the contact has left the list since, its mail bounced, or its address is
+       * suppressed.
        */
       readonly kind: 'open' | 'active' | 'expired' | 'replaced' | 'refused'
       readonly list: ContactList
@@ -45,7 +46,7 @@ export function readLinkState({ db, config }: Pick<App, 'db' | 'config'>, facts:
   if (!contact || !list || contact.listId !== list.id || list.accountId !== accountId) return { kind: 'gone' }
   const toState = (kind: Exclude<LinkState['kind'], 'gone'>): LinkState => ({ kind, list, contact })
   if (contact.status === 'active') return toState('active')
-  // The page would promise mail that the address would never get.
+  // Otherwise the page would promise mail that never reaches a suppressed address.
   const query = { accountId, address: contact.email, transactional: true, streamId: EVERY }
   if (suppressionOf(db, query)) return toState('refused')
   const { confirmingSince } = contact
@@ -55,8 +56,8 @@ export function readLinkState({ db, config }: Pick<App, 'db' | 'config'>, facts:
 }
 
 /**
- * Confirms the contact of a token if its link is open; once that is on disk, resolves with the state the link had right
- * before. Of several concurrent calls, the first finds it open, the others find the contact active.
+ * Confirms the contact of a token if its link is open. Resolves once that is on disk, with the state of the link just
+ * before. Of several concurrent calls, the first finds the link open, the others find the contact active.
  */
 export function confirmSubscription(app: App, facts: ConfirmFacts): Promise<LinkState> {
   return app.commit.write((tx) => {

@@ -45,7 +45,7 @@ ${url}
 
 The link works for ${formatDays(days)}.
 
-If it was not you, ignore this message: you will get no more mail of this list.
+If it was not you, ignore this message: you will get no more mail from this list.
 `
 
 /** Tables and inline styles only: every mail program shows them. */
@@ -64,7 +64,7 @@ const renderHtml = ({ listName, address, senderDomain, url, days }: Confirmation
 <p style="margin:0 0 24px">Someone entered <strong>${address}</strong> to subscribe to “${listName}” of <strong>${senderDomain}</strong>.</p>
 <p style="margin:0 0 24px"><a href="${url}" style="display:inline-block;padding:12px 24px;border-radius:8px;background:#0b57d0;color:#ffffff;font-weight:bold;text-decoration:none">Confirm the subscription</a></p>
 <p style="margin:0 0 24px;font-size:14px;line-height:20px;color:#525a65">Or open this address, which works for ${formatDays(days)}:<br><a href="${url}" style="color:#0b57d0;word-break:break-all">${url}</a></p>
-<p style="margin:0;padding-top:24px;border-top:1px solid #d5dae1">If it was not you, ignore this message: you will get no more mail of this list.</p>
+<p style="margin:0;padding-top:24px;border-top:1px solid #d5dae1">If it was not you, ignore this message: you will get no more mail from this list.</p>
 </td></tr>
 </table>
 </body>

@@ -21,7 +21,7 @@ export const contactConfirmationRoutes = (app: App) =>
     {
       params: Type.Object({
         id: Type.String({ description: 'Id of the list.' }),
-        // Null when its encoding is broken; then it is not an address either.
+        // Null when its percent-encoding is invalid; then it is not an address either.
         email: Nullable(Type.String(), { description: 'The address, URL-encoded, in any spelling.' }),
       }),
       response: { 202: DataBody(Type.Object({ message: Type.String({ description: 'What happens now.' }) })) },

@@ -34,7 +34,7 @@ export interface CsvContact {
   readonly email: string
   /** JSON object. */
   readonly metadata: string
-  /** Undefined: the list decides. */
+  /** Undefined: the file has none, and the list decides. */
   readonly status: ContactStatus | undefined
 }
 
@@ -55,14 +55,14 @@ const EMAIL_NAMES: readonly string[] = [
   'email-adresse',
   'e-mail-adresse',
 ]
-/** Columns of an export that an import ignores: an imported contact starts now. */
+/** Columns of an export that an import ignores: the times of an imported contact are those of the import. */
 const TIME_NAMES: readonly string[] = ['subscribed_at', 'unsubscribed_at', 'created_at']
 
 const EXPECTED =
   'The first line must name the columns: email (or e-mail, mail, address, email address), and optionally status, metadata and others, which become metadata; a file with a single column of addresses needs no header.'
 
 /**
- * Reads the head of a file. Throws 422 `invalid_csv` for anything that is not such a file.
+ * Reads the head of a file. Throws 422 `invalid_csv` if the file is not a contact file.
  * @param start its first HEAD_BYTES, or all of it when it is shorter
  */
 export function readHead(start: Buffer, isWhole: boolean): CsvHead {
@@ -74,7 +74,7 @@ export function readHead(start: Buffer, isWhole: boolean): CsvHead {
     throw invalidCsv('The file is not in UTF-8; save it as "CSV UTF-8".')
   const { at: skipped, delimiter } = detectStart(start)
   const content = start.subarray(skipped)
-  // A header that does not end is reported as a record that is too long.
+  // `scanRecords` reports a header that does not end as a record that is too long.
   const { records, end, line } = scanRecords(content, { delimiter, line: 1, isEnd: isWhole, maxRecords: 1 })
   const [header] = records
   if (!header) throw isWhole ? emptyFile() : invalidCsv(`The first line does not end. ${EXPECTED}`)

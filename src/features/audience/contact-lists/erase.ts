@@ -48,7 +48,8 @@ export function eraseContacts(tx: Tx, { accountId, addressKey }: ErasedPerson): 
 const BATCH_SIZE = 200
 
 /**
- * Deletes the form submissions of an address for the next lists after a row, and the mail counted for its mailbox.
+ * Deletes the submissions of an address to the forms of the next lists with a higher row id than `after`. The first
+ * call also deletes the count of mail for the address's mailbox.
  * @returns `next`: where to continue; undefined when all lists are done
  */
 export function eraseFormSubmissions(

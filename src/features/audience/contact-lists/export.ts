@@ -54,7 +54,7 @@ export function* exportChunks(db: Database, listId: number, status?: ContactStat
   }
 }
 
-/** The first of the rows; the others are not read. */
+/** Takes rows until their metadata is long enough for a batch; does not read the rows after these. */
 function takeBatch(rows: Iterable<Row>): Row[] {
   const batch: Row[] = []
   let characters = 0

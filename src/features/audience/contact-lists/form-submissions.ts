@@ -35,8 +35,8 @@ const ACCOUNT_MAIL_LIMITS: readonly MailLimit[] = [
   { withinMs: days(30), count: 30 },
 ]
 /**
- * The same for the forms of all accounts together: otherwise an attacker could flood a mailbox through the forms of
- * many accounts.
+ * Maximum number that the forms of all accounts together cause for one mailbox: otherwise an attacker could flood a
+ * mailbox through the forms of many accounts.
  */
 const SHARED_MAIL_LIMITS: readonly MailLimit[] = [
   { withinMs: hours(1), count: 10 },
@@ -81,7 +81,8 @@ const digestContact = (app: Pick<App, 'keys'>, { listId, addressKey }: Submissio
   digest(app, `contact ${listId} ${addressKey}`)
 
 /**
- * Whether forms, of this account or of all, caused so much mail for a mailbox that they may cause no more for now.
+ * Whether the forms of this account, or of all accounts, have caused so much mail for a mailbox that they must cause no
+ * more for now.
  * @param now event time
  */
 export function isMailLimitReached(app: Pick<App, 'keys'>, db: Database, submission: Submission, now: Millis): boolean {
@@ -100,7 +101,7 @@ const isAnyLimitReached = (
 ): boolean => limits.some(({ withinMs, count }) => mails.filter(({ at }) => at > now - withinMs).length >= count)
 
 /**
- * Whether the address was submitted to this list recently; then the response is the one for a waiting address.
+ * Whether the address was submitted to this list recently; then the response is that for a pending contact.
  * @param now event time
  */
 export const wasSubmitted = (app: Pick<App, 'keys'>, db: Database, submission: Submission, now: Millis): boolean =>

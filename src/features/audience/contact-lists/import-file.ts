@@ -8,8 +8,8 @@ import { type CsvRecord, findNextLineStart, MAX_RECORD_BYTES, scanRecords } from
 import { type CsvHead, HEAD_BYTES, readHead } from './csv.ts'
 
 /**
- * A position between two records: octets and whole lines before it. Both 0: before the first record, whatever the
- * length of the header.
+ * A position between two records, as the octets and whole lines before it. Both 0: before the first record, whatever
+ * the length of the header.
  */
 export interface FilePosition {
   readonly doneBytes: number
@@ -31,12 +31,12 @@ export interface ImportFile {
 
 /** Records per transaction: about 5 ms. */
 const MAX_BATCH_RECORDS = 250
-/** Maximum number of lines scanned for them. */
+/** Maximum number of lines scanned per transaction. */
 const MAX_BATCH_LINES = 4000
 const WINDOW_BYTES = 2 * MAX_RECORD_BYTES
 const CR = 13
 
-/** Opens a spooled file. Throws the system's errors: ENOENT when the file is missing. */
+/** Opens a spooled file. Throws file system errors, such as ENOENT when the file is missing. */
 export async function openImportFile(path: string, sizeBytes: number): Promise<ImportFile> {
   const handle = await open(path, 'r')
   try {

@@ -196,7 +196,7 @@ export const NewContactBody = (maxMetadataBytes: number) =>
       metadata: Type.Optional(createMetadataSchema(maxMetadataBytes)),
       contacts: Type.Optional(
         Type.Array(Type.Unknown({ ...ContactItem(maxMetadataBytes) }), {
-          // The minimum of one is checked in the handler, after the list was found.
+          // The handler checks that there is at least one, after it has found the list.
           maxItems: MAX_CONTACTS_PER_REQUEST,
           description: `Several contacts, 1 to ${MAX_CONTACTS_PER_REQUEST}.`,
         }),
@@ -250,8 +250,8 @@ export const AddedContacts = Type.Object({
 })
 
 /**
- * A contact added as active has `confirmedAt` equal to `createdAt`: that is the account's word, which proves nothing
- * about the recipient.
+ * A contact added as active has `confirmedAt` equal to `createdAt`: the account stated its consent, and the recipient
+ * never confirmed it.
  */
 const findLinkConfirmation = ({ confirmedAt, createdAt }: Contact): Millis | null =>
   confirmedAt === createdAt ? null : confirmedAt

@@ -1,6 +1,6 @@
 /**
- * @module The pages behind a confirmation link. Pure: from values to HTML without scripts. The first page asks, and its
- * button confirms; opening it changes nothing. Loads nothing from another host.
+ * @module The pages behind a confirmation link. Pure: from values to HTML without scripts. The first page asks for a
+ * confirmation, and its button confirms; opening the page changes nothing. The pages load nothing from other hosts.
  */
 import { type Html, html, htmlPage } from '#platform/http/html.ts'
 
@@ -22,7 +22,7 @@ ${buttonHtml('Confirm')}
 <p class="note">If you did not ask for this, just close the page: you will get no mail.</p>`,
   )
 
-/** This press of the button confirmed the subscription. */
+/** The visitor has just confirmed with the button. */
 export const confirmedPage = (subject: PageSubject): Html =>
   renderPage(
     'Your subscription is confirmed',
@@ -48,7 +48,7 @@ export const linkExpiredPage = (subject: PageSubject, formUrl: string | undefine
 ${resubscribeHtml(formUrl, subject)}`,
   )
 
-/** A later email has the link that counts. */
+/** A later email contains the valid link. */
 export const linkReplacedPage = (subject: PageSubject): Html =>
   renderPage(
     'There is a newer link',
@@ -57,11 +57,14 @@ export const linkReplacedPage = (subject: PageSubject): Html =>
 <p>Cannot find it? Check your spam folder.</p>`,
   )
 
-/** The contact left after the link was sent, so it is no longer valid. */
+/**
+ * After the link was sent, the contact left, its mail bounced, or its address was suppressed: the link is no longer
+ * valid.
+ */
 export const linkWithdrawnPage = (subject: PageSubject, formUrl: string | undefined): Html =>
   renderPage(
-    'This link no longer works',
-    html`<h1>This link no longer works</h1>
+    'This link is no longer valid',
+    html`<h1>This link is no longer valid</h1>
 <p>${addressHtml(subject)} no longer gets the mail of “${listNameHtml(subject)}”, and an old link does not change that.</p>
 ${resubscribeHtml(formUrl, subject)}`,
   )
@@ -79,8 +82,8 @@ export const incompleteLinkPage = (): Html =>
   renderPage(
     'This link is incomplete',
     html`<h1>This link is incomplete</h1>
-<p>It was truncated or changed on its way, so we cannot tell what to confirm. Nothing was changed.</p>
-<p>Follow the link in the message again, or copy all of it.</p>`,
+<p>Part of it is missing or wrong, so we cannot tell what to confirm. Nothing was changed.</p>
+<p>Open the link in the message again, or copy all of it.</p>`,
   )
 
 /** The service cannot store anything at the moment. */
@@ -88,7 +91,7 @@ export const notStoredPage = (): Html =>
   renderPage(
     'Something went wrong',
     html`<h1>Something went wrong</h1>
-<p>Your confirmation could not be stored. Nothing was changed. Try again in a few minutes.</p>
+<p>Your confirmation could not be stored, so nothing was changed. Try again in a few minutes.</p>
 ${buttonHtml('Confirm')}`,
   )
 

@@ -63,7 +63,10 @@ export function confirmPages(app: App, { findFormSlug }: ConfirmPageOptions) {
     )
 }
 
-/** The page for the state of a link; `ifOpen` when it can be confirmed, or just was. */
+/**
+ * The page for the state of a link.
+ * @param ifOpen the page for an open link: the question in a GET, the confirmation in a POST
+ */
 function toResponse(
   facts: ConfirmFacts,
   state: LinkState,

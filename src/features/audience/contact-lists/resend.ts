@@ -1,6 +1,6 @@
 /**
- * @module Repeats a contact's confirmation request at its account's demand. The limits are those of forms: the mailbox
- * belongs to someone else.
+ * @module Repeats a contact's confirmation request when its account asks for that. The limits of forms apply: the
+ * mailbox belongs to someone else.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'

@@ -37,14 +37,14 @@ const tags = ['Contact lists']
 const params = Type.Object({ id: Type.String({ description: 'Id of the list.' }) })
 const contactParams = Type.Object({
   id: Type.String({ description: 'Id of the list.' }),
-  // Null when its encoding is broken; then it is not an address either.
+  // Null when its percent-encoding is invalid; then it is not an address either.
   email: Nullable(Type.String(), { description: 'The address, URL-encoded, in any spelling.' }),
 })
 const SAME_NAME = 'The account already has a contact list with this name'
 const WELCOME_SCOPE =
   'Enabling the welcome email, or changing it while it is enabled, also requires the scope `emails:send`.'
 const TEMPLATE_ERRORS =
-  'A part of the welcome email that can never be rendered is a 422 `template_error` with its position.'
+  'If a part of the welcome email can never be rendered, the response is a 422 `template_error` with the position of the error.'
 
 export const contactListRoutes = (app: App) => {
   const { maxMetadataBytes } = app.config

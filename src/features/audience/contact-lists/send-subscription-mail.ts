@@ -42,7 +42,7 @@ export interface OutboxMail {
 /** The account has no sender to use. */
 export class NoVerifiedSenderError extends Error {}
 
-/** Rolls back an email that must not be sent. */
+/** Thrown to roll back the acceptance of an email that must not be sent. */
 class WithdrawnError extends Error {}
 
 const sql = prepareStatements((db) => ({
@@ -114,11 +114,13 @@ function claimRow(
   const current = findReason(tx.db, mail)?.contact
   const isSame = current !== undefined && current.confirmingSince === contact.confirmingSince
   if (!isSame || status === 'rejected' || !sql(tx.db).remove.get(mail.id)) throw new WithdrawnError()
-  // This time identifies the email later: the unsubscribe link in its text does not contain its id.
+  // The unsubscribe link in the email's text does not contain its id: this time identifies the email later.
   if (mail.kind === 'welcome' && !markWelcomed(tx, mail.contactId, Date.parse(created_at))) throw new WithdrawnError()
 }
 
-/** Deletes a row that has no reason any more. A row that has a reason again stays, to be retried. */
+/**
+ * Deletes a row if there is no reason for its email any more. If there is a reason again, the row stays and is retried.
+ */
 const withdraw = (app: App, mail: OutboxMail): Promise<void> =>
   app.commit.writeFromReserve((tx) => {
     if (!findReason(tx.db, mail)) sql(tx.db).remove.get(mail.id)
@@ -140,7 +142,7 @@ function createConfirmationDraft(app: App, mail: OutboxMail, { contact, list }: 
   })
   const draft = createDraft(
     app,
-    // The link must be the one that the text shows.
+    // Tracking would replace the link, and the text shows the link's URL.
     { from, to: contact.email, subject, text_body: text, html_body: html, tracking: false },
     undefined,
   )

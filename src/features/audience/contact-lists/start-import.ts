@@ -36,9 +36,9 @@ export interface ImportInput {
 }
 
 /**
- * Accepts a file; returns the id of the operation that imports it. A rejected file leaves nothing: 404 for the list,
- * 422 for an invalid file and where confirmations could not be sent, 429 for too many files, 507, and errors of reading
- * the body.
+ * Accepts a file; returns the id of the operation that imports it. A rejected file leaves nothing behind. Throws 404
+ * for the list, 422 for an invalid file or when confirmations could not be sent, 429 for too many files, 507, and
+ * errors of reading the body.
  */
 export async function startImport(app: App, actor: Actor, { listId, confirmed, body }: ImportInput): Promise<string> {
   const list = getList(app.db, actor.accountId, listId)

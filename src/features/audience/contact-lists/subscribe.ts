@@ -46,17 +46,17 @@ export interface SubscribeInput {
   /** Sender of the confirmation, in header form. */
   readonly from?: string | undefined
   /**
-   * Throws when forms may cause no more mail for now; called for every address that is not on the list, whether or not
-   * it would get mail.
+   * Throws when forms may cause no more mail for now. Called for every submission that may cause mail, also for
+   * suppressed addresses: the response must not show that an address is suppressed.
    */
   readonly admit?: (() => void) | undefined
 }
 
 /**
  * Subscribes an address, or sends it a confirmation request; resolves when the change is on disk. An address that left
- * the list, or all lists of the account, always gets a confirmation request. A suppressed address gets no mail, but the
- * responses are those of a new one, also the second time. Throws 422 `invalid_address` and `no_verified_domain`, 404
- * when the list has been deleted, and whatever `admit` throws.
+ * the list, or all lists of the account, always gets a confirmation request. A suppressed address gets no mail, but its
+ * responses are those of a new address, even when it is submitted again. Throws 422 `invalid_address` and
+ * `no_verified_domain`, 404 when the list has been deleted, and whatever `admit` throws.
  */
 export async function subscribe(
   app: App,
@@ -106,7 +106,7 @@ interface FormPost extends Omit<CheckedContact, 'metadata'> {
   readonly metadata: string | undefined
   readonly from: string | undefined
   readonly entered: Submission
-  /** Submitted before, or already sent a confirmation request. */
+  /** The address was submitted before, or a confirmation request was already sent to it. */
   readonly isAgain: boolean
 }
 

@@ -27,7 +27,7 @@ interface QueueHead {
 
 const sql = prepareStatements((db) => ({
   first: db.prepare<{ dueAt: Millis }, []>('SELECT due_at AS dueAt FROM contact_mails ORDER BY due_at LIMIT 1'),
-  // The next queue in the order of the index, by its first row: one lookup, whatever the length of the queue.
+  // Finds the next queue in the order of the index, by its first row: one lookup, whatever the length of the queue.
   nextQueue: db.prepare<QueueHead, [number, number]>(
     `SELECT account_id AS accountId, kind, due_at AS dueAt FROM contact_mails WHERE (account_id, kind) > (?, ?)
      ORDER BY account_id, kind, due_at LIMIT 1`,
@@ -45,7 +45,8 @@ const sql = prepareStatements((db) => ({
   removeOverdue: db.prepare(
     `DELETE FROM contact_mails WHERE id IN (SELECT id FROM contact_mails WHERE account_id = ? AND kind = ? AND due_at < ? ORDER BY due_at LIMIT ?)`,
   ),
-  // After a clock was ahead: new rows keep their delay, counted from now; postponed rows are due.
+  // For rows written while the clock was ahead: a new row keeps its delay, counted from now; a postponed row is due
+  // now.
   mendTimes: db.prepare(
     `UPDATE contact_mails SET due_at = CASE WHEN created_at > ?1 + ?2 THEN due_at - (created_at - ?1) ELSE ?1 END, created_at = min(created_at, ?1)
      WHERE created_at > ?1 + ?2 OR due_at > ?1 + CASE kind WHEN ?3 THEN ?4 ELSE ?5 END`,
@@ -57,7 +58,7 @@ const sql = prepareStatements((db) => ({
 const MAX_CONCURRENT_QUEUES = 8
 /** Rows taken from a queue at a time. */
 const BATCH_SIZE = 25
-/** Welcomes among them that are rendered at the same time: each holds its bodies in memory. */
+/** Welcomes of one queue that are rendered at the same time: each holds its bodies in memory. */
 const MAX_CONCURRENT_RENDERS = 5
 
 /** How long mail that cannot be sent is retried: an account may be paused over a weekend. */
@@ -66,22 +67,22 @@ const MAX_WAIT_MS = hours(6)
 const RETRY_DELAYS = { minMs: minutes(1), maxMs: MAX_WAIT_MS }
 /** Delays while an account cannot send. */
 const HOLD_DELAYS = { minMs: minutes(1), maxMs: hours(1) }
-/** The retry delays of 1, 2, 4, … minutes up to 6 hours add up to three days. */
+/** The retry delays of 1, 2, 4, … minutes up to 6 hours add up to about three days. */
 const MAX_ATTEMPTS = 20
 /** The longest delay of a welcome. */
 const MAX_DELAY_MS = days(30)
-/** A clock correction up to this much does not make stored times suspect. */
+/** A stored creation time counts as wrong only if it is later than the clock by more than this. */
 const CLOCK_TOLERANCE_MS = minutes(1)
 const MEND_PARAMETERS = [CLOCK_TOLERANCE_MS, toMailKindCode('welcome'), MAX_DELAY_MS, MAX_WAIT_MS] as const
 /** Delay while the disk is full, or the database fails. */
 const STORAGE_WAIT_MS = seconds(30)
-/** Rows of an account that cannot send, or was deleted, that are given up per transaction. */
+/** Maximum number of rows given up per transaction, when an account cannot send or was deleted. */
 const GIVE_UP_BATCH_SIZE = 500
 
-/** Rate of audit rows and warnings per account: a faulty template fails for each of a million contacts. */
+/** Rate of audit rows and warnings per account: a faulty template may fail for each of a million contacts. */
 const FAILURE_LOG_RATE: Rate = { burst: 20, ratePerSecond: 20 / 3600 }
 
-/** Skips an account that cannot send until a time; `times` counts its holds in a row. */
+/** An account that cannot send is skipped until `until`; `times` counts its consecutive holds. */
 interface Hold {
   readonly until: Millis
   readonly times: number
@@ -98,7 +99,7 @@ export class SubscriptionMailLoop implements DueLoop {
   /** Where the last round stopped. */
   #lastQueue: { readonly accountId: number; readonly kind: number } = { accountId: 0, kind: -1 }
   #storageUntil: Millis = 0
-  /** At the start and when the clock was set back: due times may come from a clock that was ahead. */
+  /** True at the start and after the clock was set back: stored due times may come from a clock that was ahead. */
   #areTimesSuspect = true
   readonly #loop: DueLoop
   readonly #stopListening: () => void
@@ -117,7 +118,7 @@ export class SubscriptionMailLoop implements DueLoop {
   }
 
   #resetTimes(): void {
-    // They end at a time of the wrong clock.
+    // These times were computed with the clock that was ahead.
     this.#holds.clear()
     this.#bulkResumeTimes.clear()
     this.#storageUntil = 0
@@ -141,7 +142,7 @@ export class SubscriptionMailLoop implements DueLoop {
     )
   }
 
-  /** Starts what is due, within the capacity. Resolves with the next due time. */
+  /** Starts the queues that are due, at most MAX_CONCURRENT_QUEUES at a time. Resolves with the next due time. */
   async #step(ending: AbortSignal): Promise<Millis | undefined> {
     const now = this.#app.clock.now()
     if (this.#areTimesSuspect) {
@@ -175,7 +176,7 @@ export class SubscriptionMailLoop implements DueLoop {
           this.#sendQueue(head, ending).finally(() => this.#onQueueEnded(key)),
         )
     }
-    // Otherwise, the end of a running queue wakes the loop.
+    // If no queue waits for a time, the end of a running queue wakes the loop.
     return Number.isFinite(next) ? next : undefined
   }
 
@@ -192,7 +193,7 @@ export class SubscriptionMailLoop implements DueLoop {
     try {
       const accountUuid = sql(this.#app.db).account.get(accountId)?.uuid
       if (!accountUuid) {
-        // The next step takes the rest.
+        // The next step removes the remaining rows.
         await this.#app.commit.writeFromReserve(
           (tx) => void sql(tx.db).removeOf.run(accountId, code, GIVE_UP_BATCH_SIZE),
         )
@@ -279,7 +280,7 @@ export class SubscriptionMailLoop implements DueLoop {
 const isAfter = (head: QueueHead, { accountId, kind }: Pick<QueueHead, 'accountId' | 'kind'>): boolean =>
   head.accountId > accountId || (head.accountId === accountId && head.kind > kind)
 
-/** How many bulk confirmations an account sends at a time, and the interval that each of them takes. */
+/** How many bulk confirmations an account sends at a time, and the interval per confirmation. */
 function toBulkPace({ config }: Pick<App, 'config'>): { readonly count: number; readonly intervalMs: number } {
   const perMinute = config.confirmationsPerMinute
   return { count: Math.max(1, Math.min(BATCH_SIZE, Math.floor(perMinute / 60))), intervalMs: minutes(1) / perMinute }

@@ -30,16 +30,16 @@ export const toMailKindCode = KINDS.codeOf
 export const toMailKind = KINDS.nameOf
 
 /**
- * Per contact, however often it is requested: anyone can enter an address in a form, and must not be able to fill
- * another person's mailbox.
+ * Limits per contact, whoever requests the confirmation: anyone can enter an address in a form, and must not be able to
+ * fill another person's mailbox.
  */
 export const MIN_CONFIRMATION_INTERVAL_MS = hours(1)
 export const MAX_CONFIRMATIONS_PER_DAY = 3
 /** How long the times of confirmation requests are stored. */
 const REQUEST_RETENTION_MS = days(180)
 /**
- * Additional waits of forms after this many unanswered confirmation requests to one contact: the first three within a
- * day, then one a week.
+ * Longer waits for requests through forms, after this many unanswered confirmation requests to one contact: 7 days
+ * after the third, 30 days after the seventh.
  */
 const FORM_WAIT_STEPS: readonly { readonly asked: number; readonly waitMs: number }[] = [
   { asked: 7, waitMs: days(30) },
@@ -113,14 +113,16 @@ export interface NewConfirmation {
   readonly accountId: number
   /** Sender in header form; default: no-reply at the first verified domain. */
   readonly from?: string | undefined
-  /** Added in bulk: its mail waits so that bulk confirmations are sent at `confirmationsPerMinute`. */
+  /**
+   * The contact was added in bulk: its request waits, so that bulk confirmations are sent at `confirmationsPerMinute`.
+   */
   readonly isBulk: boolean
 }
 
 /**
- * Schedules a confirmation request to a contact. A request that still waits is not duplicated, but no longer waits as
- * bulk unless this one is bulk as well. The caller checks `getConfirmationWaitMs` first. Returns true when this adds an
- * email. Throws for an active contact.
+ * Schedules a confirmation request to a contact. If an earlier request still waits, no second one is added; the waiting
+ * one loses its bulk delay unless the new one is bulk as well. The caller checks `getConfirmationWaitMs` first. Returns
+ * true when this adds an email. Throws for an active contact.
  */
 export function scheduleConfirmation(
   app: Pick<App, 'clock' | 'eventTime' | 'contactMailDue'>,
@@ -170,7 +172,8 @@ export function getConfirmationWaitMs(
 }
 
 /**
- * `getConfirmationWaitMs` for forms: a contact that does not answer gets requests less and less often.
+ * How long to wait before a form may cause another confirmation request: at least `getConfirmationWaitMs`, and longer
+ * the more requests the contact has left unanswered.
  * @param now event time
  */
 export function getFormWaitMs(db: Database, contact: Pick<Contact, 'id' | 'confirmingSince'>, now: Millis): number {

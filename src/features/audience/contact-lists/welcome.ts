@@ -78,8 +78,8 @@ function toDataJson({ keys, config }: App, { accountUuid, list, contact, from }:
   const metadata: Record<string, unknown> = contact.metadata === null ? {} : JSON.parse(contact.metadata)
   const token = createUnsubscribeToken(keys, {
     accountUuid,
-    // The email is not stored yet, and unsubscribing needs no row of it. The contact is used as recipient id: each has
-    // its own.
+    // The email is not stored yet, and an unsubscribe link does not need its row. The contact's id serves as recipient
+    // id, since each contact has its own.
     emailId: 0,
     recipientId: contact.id,
     address: contact.email,

@@ -65,8 +65,8 @@ ${isEmbedded && problemHtml}
 }
 
 /**
- * The result of a post, in the account's texts. The page around a frame stays scrolled to the button, so in a frame the
- * form stays as it was sent and the result replaces the button.
+ * The result of a post, in the account's texts. In a frame, the form stays as it was sent and the result replaces the
+ * button, because the page around the frame stays scrolled to the button.
  */
 export const resultPage = (
   view: FormView,

@@ -33,7 +33,10 @@ import {
 import { findFormBySlug, type SignupForm } from './signup-forms.ts'
 import { EMBED_QUERY, SUBSCRIBE_PATH } from './urls.ts'
 
-/** An account's own front ends post from other sites; requests carry no credentials here, so CORS lends no rights. */
+/**
+ * An account's own front ends post from other sites. Requests carry no credentials here, so allowing every origin
+ * grants no access.
+ */
 const CORS = { 'access-control-allow-origin': '*' }
 const PREFLIGHT = {
   ...CORS,
@@ -43,12 +46,12 @@ const PREFLIGHT = {
 }
 const hidden = { detail: { hide: true } }
 
-/** Sent when the account cannot send confirmations; only its owner can change that. */
+/** Retry-After when the account cannot send confirmations; only its owner can change that. */
 const RETRY_AFTER_SECONDS = minutes(10) / 1000
 
 /**
- * Mail that a network may cause for all accounts, as a multiple of that for one account: many people share a carrier's
- * address.
+ * The limit of mail that a network may cause for all accounts together, as a multiple of the limit for one account:
+ * many people share a carrier's address.
  */
 const ALL_ACCOUNTS_FACTOR = 5
 
@@ -71,7 +74,7 @@ class SignupService {
   readonly #sharedNetworkMailLimiters: readonly NetworkLimiter[]
   readonly #mailLimiter: RateLimiter
   readonly #accountRate: Rate
-  /** A form that is attacked leaves part of the account's limit to the others. */
+  /** Half of the account's rate, so that an attack on one form leaves capacity for the account's other forms. */
   readonly #formRate: Rate
   readonly #ownHost: string
 
@@ -105,8 +108,7 @@ class SignupService {
   }
 
   /**
-   * The form to show. It does not exist under the tracking host of another account: otherwise anyone could ask under
-   * another party's name.
+   * The form to show; undefined under the tracking host of another account, whose name the form could otherwise misuse.
    */
   findForm(request: Request, slug: string): SignupForm | undefined {
     const form = findFormBySlug(this.#app.db, slug)
@@ -224,7 +226,7 @@ export function subscribePages(app: App) {
     )
 }
 
-/** Frequent errors must be cheap: the fields are not read, and the page has one sentence. */
+/** Visitors may cause this error often, so it must be cheap: the fields are not read, and the page has one sentence. */
 const tooManyAttemptsResponse = (view: FormView, { status, message, retryAfterSeconds }: AppError): Response =>
   embeddableResponse(view, tooManyAttemptsPage(view.isEmbedded, message), status, {
     'retry-after': String(retryAfterSeconds),
@@ -232,11 +234,11 @@ const tooManyAttemptsResponse = (view: FormView, { status, message, retryAfterSe
 
 const toRate = (ms: number, count: number): Rate => ({ burst: count, ratePerSecond: count / (ms / 1000) })
 
-/** Whether the page is embedded: its URL asks for that, or its form is meant for it. */
+/** Whether the page is embedded: its URL has the query, or the form's theme sets `embed`. */
 const isEmbed = (query: Readonly<Record<string, unknown>>, form?: SignupForm): boolean =>
   query[EMBED_QUERY] === '1' || form?.theme.embed === true
 
-/** A client that posts JSON reads JSON, and so does a script that posts a form and accepts JSON. */
+/** Whether the client gets JSON: it posts JSON, or it is a script that posts a form and accepts JSON. */
 function acceptsJson(headers: Headers): boolean {
   const accept = headers.get('accept') ?? ''
   return (
@@ -280,8 +282,8 @@ function readAnswers(form: SignupForm, fields: Fields, maxBytes: number) {
 }
 
 /**
- * The sentences that report the outcome of a post. A visitor who still has to confirm sees that, whatever the account's
- * success message.
+ * The sentences that report the outcome of a post. A visitor who still has to confirm is always asked to, whatever the
+ * account's success message.
  */
 function toResultSentences({ successMessage, messages }: SignupForm, status: SubscribeStatus): string[] {
   switch (status) {
@@ -295,7 +297,10 @@ function toResultSentences({ successMessage, messages }: SignupForm, status: Sub
   }
 }
 
-/** Where a visitor is redirected now; undefined when there is still something to read. */
+/**
+ * The URL to redirect a visitor to after a new subscription or confirmation request; otherwise undefined, because the
+ * page has something to read.
+ */
 function findRedirect({ redirectUrl }: SignupForm, status: SubscribeStatus): URL | undefined {
   const isNew = status === 'subscribed' || status === 'confirmation_sent'
   const url = isNew && redirectUrl !== null ? URL.parse(redirectUrl) : null
@@ -307,7 +312,7 @@ function toPageResponse(view: FormView, fields: Fields, outcome: PostOutcome): R
   switch (outcome.kind) {
     case 'done': {
       const next = findRedirect(form, outcome.status)
-      // A frame cannot navigate the page around it, and most pages refuse to be framed.
+      // No redirect in a frame: it cannot navigate the page around it, and most pages refuse to be framed.
       if (next && !isEmbedded)
         return new Response(null, {
           status: 303,
@@ -366,7 +371,7 @@ function toJsonError(request: Request, error: AppError): Response {
 const formNotFoundResponse = (isEmbedded: boolean): Response =>
   embeddableResponse({ isEmbedded }, formNotFoundPage(isEmbedded), 404)
 
-/** A page that any other page may embed, or none. */
+/** The response with a page. If the page is embedded, any other page may frame it; otherwise no page may. */
 function embeddableResponse(
   { form, isEmbedded }: { readonly form?: SignupForm; readonly isEmbedded: boolean },
   page: Html,

@@ -13,19 +13,19 @@ export const signupFormSettings = {
     1000,
     1,
     1_000_000,
-    'Confirmation and welcome emails per hour that posts to the signup forms of one account may cause; those to one form at most half of them.',
+    'Confirmation and welcome emails per hour that posts to the signup forms of one account may cause; posts to one form may cause at most half of them.',
   ),
   formNetworkMailsPerHour: integer(
     60,
     1,
     1_000_000,
-    'Confirmation and welcome emails per hour of one account that posts from one address, or for IPv6 one /64, may cause, and five times as many for all accounts together; a /56 may cause four times and a /48 sixteen times as many.',
+    'Confirmation and welcome emails per hour that posts from one address, or for IPv6 one /64, may cause for one account. For all accounts together the limit is five times as high; a /56 may cause four times and a /48 sixteen times as many emails.',
   ),
   formNetworkMailsPerDay: integer(
     300,
     1,
     1_000_000,
-    'The same per day: confirmation and welcome emails of one account that one address may cause.',
+    'The same limit per day: confirmation and welcome emails that posts from one address may cause for one account.',
   ),
 }
 

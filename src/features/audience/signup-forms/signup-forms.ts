@@ -270,15 +270,15 @@ function createUniqueSlug(tx: Tx, title: string): string {
 /** Visitors' browsers follow this URL, so it must not contain a script or a password. */
 function requireRedirectUrl(text: string | null): void {
   if (text === null) return
-  // The parser would silently drop these characters, and the result is not the URL that was meant.
+  // The parser would silently drop these characters, and the URL would not be the one that the account meant.
   const url = /[\0-\x1f\x7f]/.test(text) ? null : URL.parse(text)
   if (!url || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '')
     throw invalid('redirect_url', 'redirect_url must be an http or https URL without credentials.')
 }
 
 /**
- * The sender in its stored form. Confirmations need one that may send: a provided one, or the default found when it is
- * needed.
+ * The sender in its stored form. Confirmations need a verified sender: the provided one, or the default, which is
+ * determined when an email is sent.
  */
 function resolveSender(db: Database, list: ContactList, changedFields: string | null): string | null {
   if (changedFields === null) {

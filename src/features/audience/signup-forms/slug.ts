@@ -17,7 +17,7 @@ const TRANSLITERATIONS: Readonly<Record<string, string>> = {
   ı: 'i',
 }
 
-/** What a slug can be; any other text in a request matches no form. */
+/** The format of slugs; any other text in a request matches no form. */
 export const SLUG_PATTERN = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
 
 /**

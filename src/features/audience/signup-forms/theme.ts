@@ -75,7 +75,7 @@ const COLOUR_PATTERN = new RegExp(
 export function readColour(text: string): Colour | undefined {
   const lower = text.toLowerCase()
   if (!COLOUR_PATTERN.test(lower)) return undefined
-  // It knows the names, but accepts more than colours: only texts that matched the pattern may reach it.
+  // `Bun.color` knows the names, but accepts more than colours: only texts that match the pattern may reach it.
   const colour: unknown = Bun.color(lower, '{rgba}')
   return typeof colour === 'object' && colour !== null ? (colour as Colour) : undefined
 }
@@ -90,7 +90,7 @@ function readRadius(provided: string | number): string | undefined {
 
 const MAX_FONTS_LENGTH = 200
 const MAX_FONTS = 10
-/** Keywords, which would be names of unknown fonts if they were quoted. */
+/** Font keywords of CSS; if they were quoted, they would be names of unknown fonts. */
 const FONT_KEYWORD =
   /^(?:serif|sans-serif|monospace|cursive|fantasy|system-ui|ui-(?:serif|sans-serif|monospace|rounded)|-apple-system)$/
 
@@ -192,7 +192,7 @@ function toPaperVariables(background: Colour | undefined, text: Colour | undefin
     ['--edge', formatColour(ensureEdgeContrast(toColour(palette.edge), behind, textColour))],
     ['--strong', formatColour(strong)],
     ['--on-strong', formatColour(pickBlackOrWhite(strong))],
-    // Words and a border mark problems as well, so this colour need not stand out.
+    // Words and a border also mark problems, so the colour of errors need not stand out.
     [
       '--error',
       computeContrast(toColour(palette.error), behind) < MIN_CONTRAST ? formatColour(textColour) : palette.error,
@@ -200,7 +200,10 @@ function toPaperVariables(background: Colour | undefined, text: Colour | undefin
   ]
 }
 
-/** Replaces the account's border and accent colours, chosen for light backgrounds, where a dark one hides them. */
+/**
+ * The account chose its border and accent colours for light backgrounds: replaces them where a dark background would
+ * hide them.
+ */
 function toDarkVariables({ border, accent }: { border: Colour | undefined; accent: Colour | undefined }): Variables {
   const isVisible = (colour: Colour) => computeContrast(colour, toColour(DARK.card)) >= MIN_EDGE_CONTRAST
   return [
@@ -219,7 +222,7 @@ function formatRule(variables: Variables, condition?: string): string {
 const white: Colour = { r: 255, g: 255, b: 255, a: 1 }
 const black: Colour = { r: 0, g: 0, b: 0, a: 1 }
 
-/** The palette whose part contrasts more with a colour. */
+/** The palette whose `part` contrasts more with a colour. */
 const choosePalette = (colour: Colour, part: 'text' | 'card'): Palette =>
   computeContrast(toColour(LIGHT[part]), colour) >= computeContrast(toColour(DARK[part]), colour) ? LIGHT : DARK
 

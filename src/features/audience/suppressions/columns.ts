@@ -10,7 +10,7 @@ import { MAX_REASON_LENGTH } from './suppressions.ts'
 export const COLUMNS = ['email_address', 'reason', 'stream', 'list'] as const
 type Column = (typeof COLUMNS)[number]
 
-/** `origin`: a column that explains the cause when `reason` does not, if its word is known. */
+/** `origin`: a column that explains the cause when `reason` does not. Only known words in it count. */
 type Role = Column | 'origin'
 
 /** The meaning of a file's columns. */
@@ -43,7 +43,7 @@ const ROLES_BY_NAME: Readonly<Record<string, Role>> = {
   origin: 'origin',
   type: 'origin',
 }
-/** Names of an address column if there is no other: beside an email column, an address is a postal one. */
+/** Names of an address column in a file without an email column: beside one, an address is a postal address. */
 const FALLBACK_ADDRESS_NAMES: readonly string[] = [
   'address',
   'recipient',
@@ -89,7 +89,7 @@ export function parseColumns(header: readonly string[]): Columns {
   return { count: header.length, at, isOwnExport, isBare: false, ignored }
 }
 
-/** An address, or an address and a word beside it. */
+/** Whether a line is an entry instead of a header: an address alone, or an address and a reason. */
 const isHeaderless = ([first = '', second = '', ...more]: readonly string[]): boolean =>
   more.length === 0 && first.includes('@') && !second.includes('@')
 

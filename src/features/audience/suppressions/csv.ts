@@ -25,7 +25,7 @@ const yieldFairly = createFairYield()
 
 /**
  * The lines of a file in order, in batches; yields to the event loop between them. Skips empty lines. Throws 422
- * `invalid_csv` for an invalid file, at the line where that shows.
+ * `invalid_csv` at the first line that shows that the file is invalid.
  * @param onColumns called once with the columns
  */
 export async function* readCsv(

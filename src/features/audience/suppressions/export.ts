@@ -33,7 +33,7 @@ export function readExportBatch(app: Pick<App, 'db'>, accountId: number, after: 
 /**
  * The file as a stream. Concurrent changes may or may not be included.
  * @param on.isRevoked whether the client has lost its access
- * @param on.onCut called then, and when the client has read nothing for a while; ends its connection
+ * @param on.onCut called when the client has lost its access, or has read nothing for a while; ends its connection
  * @param on.onEnded called with the last chunk
  */
 export function createExportStream(

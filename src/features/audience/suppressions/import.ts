@@ -1,7 +1,7 @@
 /**
  * @module Imports a suppression list from a CSV file. A file that cannot be read imports nothing; an invalid line is
- * reported and skipped. Lines are committed in batches, so that a large file blocks no one: if the service ends in
- * between, the same file can be imported again.
+ * reported and skipped. Lines are committed in batches, so that a large file does not block other requests. If the
+ * service stops during an import, the same file can be imported again.
  */
 
 import { storeWithinPlan } from '#features/core/accounts/limits.ts'

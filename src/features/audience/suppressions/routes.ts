@@ -21,7 +21,7 @@ import { addSuppression, listSuppressions, removeSuppression } from './suppressi
 
 const tags = ['Suppressions']
 const params = Type.Object({
-  // Null when its encoding is broken; then it is not an address either.
+  // Null when its percent-encoding is invalid; then it is not an address either.
   email: Nullable(Type.String(), { description: 'The address, URL-encoded, in any spelling.' }),
 })
 

@@ -46,8 +46,8 @@ const SELECT = `SELECT s.id, s.uuid, s.address, s.reason, streams.slug AS stream
   s.created_at AS createdAt
   FROM suppressions s LEFT JOIN streams ON streams.id = s.stream_id LEFT JOIN contact_lists ON contact_lists.id = s.list_id LEFT JOIN emails ON emails.id = s.source_email_id`
 
-// The page is found by index alone, then joined. The index is named because a list can be much longer than the part for
-// one reason or address.
+// The inner query finds the page by index alone, before the joins. It names the index because a list can be much longer
+// than the part for one reason or address.
 const formatPageQuery = (index: string, where: string) =>
   `${SELECT} WHERE s.id IN (SELECT id FROM suppressions INDEXED BY ${index} WHERE ${where} AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?)
    ORDER BY s.id DESC`
@@ -102,7 +102,7 @@ export function listSuppressions(
   }
   const metric = reason === undefined ? TOTAL_METRIC : toReasonMetric(reason)
   const total = statements.counter.get(accountId, metric)?.value ?? 0
-  // Past the end nothing is read: SQLite scans the rows of an offset.
+  // Past the end the query is skipped: SQLite would scan all rows up to the offset.
   if (offset >= total) return { suppressions: [], total }
   return {
     suppressions:
@@ -118,8 +118,8 @@ export const listSuppressionsAfter = (db: Database, accountId: number, after: nu
   sql(db).after.all(accountId, after, limit)
 
 /**
- * An address that can be put on the list, or why it cannot. Also accepts the form of an erased address, as lists and
- * exports show it.
+ * An address that can be put on the list, or why it cannot. Also accepts the keyed hash of an erased address, which
+ * lists and exports show in place of the address.
  */
 export function parseSuppressedAddress(text: string): { readonly address: string } | { readonly reason: string } {
   if (isErasedKey(text)) return { address: text }
@@ -127,13 +127,13 @@ export function parseSuppressedAddress(text: string): { readonly address: string
   return parsed.kind === 'ok' ? { address: parsed.address } : { reason: parsed.reason }
 }
 
-/** The key of a requested address, also of one with a display name; for anything else, its text. */
+/** The key of a requested address, with or without a display name; for any other text, the key of the text. */
 function toKey(text: string): string {
   const listed = parseSuppressedAddress(text)
   return toSuppressionKey('address' in listed ? listed.address : text)
 }
 
-/** A reason in its stored form, or what is wrong with it. An empty reason is none. */
+/** A reason in its stored form, or what is wrong with it. An empty reason means the default. */
 export function parseReason(text: string | null | undefined): { readonly reason: string } | { readonly error: string } {
   if (text === undefined || text === null || text === '') return { reason: DEFAULT_REASON }
   if (text.length > MAX_REASON_LENGTH) return { error: `A reason must have at most ${MAX_REASON_LENGTH} characters.` }
@@ -141,10 +141,10 @@ export function parseReason(text: string | null | undefined): { readonly reason:
   return { reason: UNSUBSCRIBE_WORD.test(text) ? UNSUBSCRIBE : text }
 }
 
-/** Other services' words for an unsubscription. Stored literally they would stop receipts and password resets too. */
+/** Other services' words for an unsubscription. Stored literally, they would also stop receipts and password resets. */
 const UNSUBSCRIBE_WORD = /^\s*(?:list[-_ ]?)?unsubscribed?\s*$/i
 
-/** Only an unsubscribed address may still get mail that is not marketing. */
+/** Only an address that unsubscribed may still get transactional mail. */
 export const toScope = (reason: string): SuppressionScope => (reason === UNSUBSCRIBE ? 'marketing' : 'all')
 
 /**

@@ -1,6 +1,6 @@
 /**
- * @module Creates and reads accounts, and enforces the monthly quota. The only writer of `usage`; it shares `accounts`
- * with `pause.ts`, `rows.ts` and `subscription.ts`.
+ * @module Creates and reads accounts, and enforces the monthly quota. The only writer of table `usage`. Table
+ * `accounts` is also written by `pause.ts`, `rows.ts` and `subscription.ts`.
  */
 
 import type { Database } from 'bun:sqlite'
@@ -20,10 +20,10 @@ export interface Account {
   readonly name: string
   readonly email: string
   readonly plan: Plan
-  /** Recipients per month in force now. A sub-account never has more than its parent. */
+  /** Recipients per month that may be used now. A sub-account never has more than its parent. */
   readonly monthlyQuota: number
   readonly trackingDefault: boolean
-  /** Opens and clicks are stored without IP address and user agent. */
+  /** Whether opens and clicks are stored without IP address and user agent. */
   readonly trackingPrivacy: boolean
   readonly pausedAt: Millis | null
   /** Row id of the parent account; null unless this is a sub-account. */
@@ -209,7 +209,7 @@ function addUsage(tx: Tx, accountId: number, parentId: number | null, month: num
 export const giveQuotaBack = (tx: Tx, accountId: number, month: number, recipients: number): void =>
   addUsage(tx, accountId, sql(tx.db).parentOf.get(accountId)?.parentId ?? null, month, -recipients)
 
-/** The fields of an account that sending reads, several times per email. */
+/** Fields of an account that sending reads several times per email. */
 export interface SendingAccount {
   readonly id: number
   readonly plan: Plan
@@ -247,7 +247,7 @@ interface QuotaRow {
   readonly quotaHeld: number
 }
 
-/** A sub-account never has more than its parent, and has all of it when it has no quota of its own. */
+/** The quota of a sub-account: its own if it has one, but never more than that of its parent. */
 const resolveMonthlyQuota = (
   config: Config,
   row: QuotaRow,
@@ -284,7 +284,7 @@ export interface AccountState {
   /** Recipients. */
   readonly usedThisMonth: number
   readonly quotaResetAt: Millis
-  /** Its own pause, or else its parent's. */
+  /** The account's own pause, or else the pause of its parent. */
   readonly pause: Pause | undefined
 }
 

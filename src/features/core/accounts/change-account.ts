@@ -7,7 +7,7 @@ import { type AccountState, readAccountState, updateAccount } from './accounts.t
 export interface AccountChanges {
   readonly name?: string | undefined
   readonly trackingDefault?: boolean | undefined
-  /** Opens and clicks are stored without IP address and user agent. */
+  /** Whether opens and clicks are stored without IP address and user agent. */
   readonly trackingPrivacy?: boolean | undefined
 }
 

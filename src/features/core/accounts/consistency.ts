@@ -2,7 +2,7 @@
 import { formatMonth } from '#platform/content/read.ts'
 import { queryRule } from '#platform/db/consistency.ts'
 
-/** "At least", not "equal": usage of deleted sub-accounts stays in the sum. */
+/** "At least", not "equal": the sum still contains the usage of deleted sub-accounts. */
 export const subAccountQuota = queryRule({
   rule: 'the quota used by sub-accounts is at least the sum of their usage',
   sql: `SELECT parent_id AS account, month, sum(recipients) AS counted, coalesce((

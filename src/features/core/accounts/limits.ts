@@ -32,8 +32,8 @@ const RESOURCE_NAMES: Readonly<Record<LimitedResource, string>> = {
 
 /**
  * Prepares a count of an account's rows that stops at a limit.
- * @param from table and condition with `?` for the account. It must use an index of existing rows only: the number of
- * deleted rows is unlimited.
+ * @param from table and condition with `?` for the account. The condition must use an index that excludes deleted rows,
+ * because their number is unlimited.
  */
 export const prepareCount = (db: Database, from: string) =>
   db.prepare<{ n: number }, [accountId: number, limit: number]>(
@@ -42,7 +42,7 @@ export const prepareCount = (db: Database, from: string) =>
 
 /**
  * Throws 403 `plan_limit_reached` unless the account's plan allows `more` of a resource. Call it in the transaction
- * that creates them.
+ * that creates the resource.
  * @param count statement made by `prepareCount`
  */
 export function requirePlanCapacity(
@@ -111,7 +111,7 @@ const planLimitReached = (plan: string, limit: string): AppError =>
 const SANDBOX_METRIC = 'accepted_sandbox'
 const DAY_MS = days(1)
 
-/** Counters of a day (UTC) are stored under its first hour. */
+/** Counters of a day (UTC) are stored under the first hour of the day. */
 const startOfDay = (at: Millis): Millis => at - (at % DAY_MS)
 
 /** Throws 429 `sandbox_limit` when the recipients exceed the daily limit of sandbox mail. */

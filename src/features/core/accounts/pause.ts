@@ -1,7 +1,7 @@
 /**
- * @module Returns whether an account may send, and the reason if not: it or its parent is paused, disabled or deleted.
- * The only writer of the pause columns. Never decides on a pause or notifies anyone: `reporting/abuse/pause.ts`, the
- * only caller of the two writers, does.
+ * @module Returns whether an account may send, and the reason why it may not: the account or its parent is paused,
+ * disabled or deleted. The only writer of the pause columns. Never decides on a pause or notifies anyone:
+ * `reporting/abuse/pause.ts`, the only caller of the two writers, does.
  */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
@@ -10,8 +10,8 @@ import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 
 /**
- * What may pause an account: its bounce and complaint rates, the scan of its mail, its rate of registrations, the
- * operator.
+ * What may pause an account: its bounce and complaint rates, the scan of its mail for scams, too many domains, API keys
+ * or sub-accounts created within an hour, the operator.
  */
 export const PAUSE_SOURCES = ['reputation', 'scam_classifier', 'registration_burst', 'admin'] as const
 export type PauseSource = (typeof PAUSE_SOURCES)[number]
@@ -63,7 +63,8 @@ const sql = prepareStatements((db) => ({
 }))
 
 /**
- * The pause of an account, or else of its parent, which also stops its sub-accounts; undefined when neither is paused.
+ * The account's own pause, or else the pause of its parent, which also applies to sub-accounts; undefined when neither
+ * is paused.
  */
 export function findPause(db: Database, accountId: number): Pause | undefined {
   const row = sql(db).standing.get(accountId)

@@ -14,14 +14,17 @@ export const UNLIMITED = 2_147_483_647
 
 /** Resources that a plan limits by number. */
 export type LimitedResource = 'domains' | 'templates' | 'webhooks' | 'contact_lists' | 'sub_accounts'
-/** What a plan limits by stored amount: contacts, and MiB of contacts, templates, newsletters and suppressions. */
+/**
+ * Resources that a plan limits by stored amount: contacts, and MiB of contacts, templates, newsletters and
+ * suppressions.
+ */
 export type StoredResource = 'contacts' | 'stored_mib'
 
 export interface PlanTerms {
   readonly plan: Plan
   /** Recipients per calendar month. */
   readonly monthlyQuota: number
-  /** How many of each an account may have, or UNLIMITED. */
+  /** How many of each resource an account may have, or UNLIMITED. */
   readonly limits: Readonly<Record<LimitedResource | StoredResource, number>>
   readonly trackingEnabled: boolean
   /** Per month. */
@@ -60,8 +63,8 @@ export function getPlanQuota(config: PlanConfig, plan: Plan): number {
 }
 
 /**
- * Recipients per calendar month that an account may use: its own number if it has one. While its plan is billed and no
- * invoice above zero is settled, at most those of plan free.
+ * Recipients per calendar month that an account may use: the account's own quota if it has one, else the quota of its
+ * plan. While the plan is billed but no invoice above zero is settled, the quota is at most that of plan free.
  */
 export function getEnforcedQuota(config: PlanConfig, plan: Plan, own: number | null, isHeld: boolean): number {
   if (own !== null) return own

@@ -120,7 +120,7 @@ export const closeAccount = (tx: Tx, accountId: number, now: Millis): boolean =>
 /**
  * Clears the row of a closed account and gives it a new public id. A paused account keeps the last `tagBytes` bytes of
  * its id, which its tracked links contain: deleting a paused account must not unblock them.
- * @param tagBytes length of that ending
+ * @param tagBytes number of bytes that are kept
  */
 export function emptyAccount(tx: Tx, accountId: number, tagBytes: number): void {
   closingSql(tx.db).keepPause.run(accountId)

@@ -7,9 +7,14 @@ export const workSettings = {
     20_000,
     0,
     100_000_000,
-    'Average work per second of one account with its sub-accounts: a recipient accepted, a row written or read and 4 KiB of body count 1 each; 0: no limit.',
+    'Units of work per second, on average, that one account with its sub-accounts may cause: an accepted recipient, a row written or read and 4 KiB of body are one unit each; 0: no limit.',
   ),
-  workBurst: integer(200_000, 1000, 1_000_000_000, 'Work that they may cause in one burst.'),
+  workBurst: integer(
+    200_000,
+    1000,
+    1_000_000_000,
+    'Units of work that one account with its sub-accounts may cause in one burst.',
+  ),
   sandboxPerDay: integer(
     10_000,
     0,

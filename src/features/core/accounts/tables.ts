@@ -28,9 +28,11 @@ export const accounts = sqliteTable(
     /** What paused sending, one of PAUSE_SOURCES, and the reason in one sentence. */
     pauseSource: text('pause_source'),
     pauseReason: text('pause_reason'),
-    /** When sending was last resumed; bounces and complaints from before do not pause it again. */
+    /** When sending was last resumed; earlier bounces and complaints do not pause the account again. */
     resumedAt: time('resumed_at'),
-    /** The plan is billed and no invoice above zero is settled yet: the quota is that of plan free. */
+    /**
+     * Whether the plan is billed but no invoice above zero is settled yet: until then the quota is that of plan free.
+     */
     quotaHeld: flag('quota_held').notNull().default(false),
     stripeCustomerId: text('stripe_customer_id'),
     stripeSubscriptionId: text('stripe_subscription_id'),

@@ -13,7 +13,8 @@ import { createRateLimiter } from '#platform/http/rate-limit.ts'
 import { perOwner } from '#platform/per-owner.ts'
 
 /**
- * Cost of starting an export. The export itself yields to other work and must not stop its own account from sending.
+ * Cost of starting an export. The work of the export itself is not charged: it yields to other work, and must not use
+ * up the budget that its account needs for sending.
  */
 export const EXPORT_WORK_UNITS = 1000
 

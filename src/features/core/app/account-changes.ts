@@ -26,8 +26,8 @@ function announce<S extends AccountSignal>(app: Pick<App, S>, signal: S, tx: Tx,
 }
 
 /**
- * Calls `onChanged` once a change of access is committed; a transaction that rolls back must not end anything. Returns
- * the function that stops listening.
+ * Calls `onChanged` once a change of access is committed: a transaction that rolls back must not end any request.
+ * Returns the function that stops listening.
  */
 export const listenForAccessChanges = (
   { accessChanged, db }: Pick<App, 'accessChanged' | 'db'>,

@@ -66,11 +66,11 @@ export interface App {
   readonly fetch: SafeFetch
   /** Renders tenants' templates. */
   readonly renderer: Renderer
-  /** Ports on which this service listens; each listener adds its own, and `fetch` never connects to them. */
+  /** Ports on which this service listens. Each listener adds its own port; `fetch` never connects to them. */
   readonly ownPorts: Set<number>
   /**
    * Event time: the clock, but never earlier than any time returned before, across restarts too. When the clock is days
-   * behind that time, the earlier times were wrong, and it follows the clock again.
+   * behind that time, the earlier times were wrong, and event time follows the clock again.
    */
   eventTime(): Millis
   /** A lane has mail due at a time; delivery listens. */

@@ -6,8 +6,8 @@ import { requires as requiresScope } from '#platform/http/access.ts'
 import { authenticatedAs } from '#platform/http/request-context.ts'
 import type { Actor } from './app.ts'
 
-/** An Elysia plugin that adds `actor`, the caller, to the context of handlers. */
+/** An Elysia plugin that adds `actor`, the caller, to the context of route handlers. */
 export const authenticated = authenticatedAs<Actor>()
 
-/** For the `detail` of a route: the scope that the caller must have. */
+/** States, in the `detail` of a route, the scope that the caller must have. */
 export const requires = requiresScope<string>

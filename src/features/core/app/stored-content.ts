@@ -1,6 +1,6 @@
 /**
  * @module Reads stored bodies for detail responses when some may be missing from the content store, after corruption or
- * a partial restore. The response then says so, instead of failing.
+ * a partial restore. Such a response states that content is missing, instead of failing.
  */
 
 import { Type } from '@sinclair/typebox'
@@ -21,7 +21,7 @@ export const ContentState = Type.Optional(
 /** The `content` field of a detail response; empty when nothing is missing. */
 export const toContentState = (isMissing: boolean): { content?: 'missing' } => (isMissing ? { content: 'missing' } : {})
 
-/** Reads the bodies of one record, and records whether one was missing. */
+/** Reads the bodies of one record; `isMissing` is true once one was missing. */
 export function createBodyReader(app: Pick<App, 'content'>): {
   /** A body as text; null when there is none or it is missing. */
   read(ref: number | null): string | null

@@ -34,7 +34,7 @@ export const createSystemActor = (account: { readonly accountId: number; readonl
   scopes: new Set(),
 })
 
-/** The actor of an entry. Without an account, the entry concerns the whole installation. */
+/** The actor of an entry. An entry without an account concerns the whole installation. */
 export type AuditActor = Actor | (Pick<Actor, 'type' | 'id' | 'ipAddress'> & { readonly accountId: null })
 
 /** Writes an entry; call it in the transaction of the change. */

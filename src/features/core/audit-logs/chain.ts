@@ -65,8 +65,8 @@ const NUMBER = 1
 const TEXT = 2
 
 /**
- * SHA-256 over `prefix` and the fields, each preceded by its type and length: two different lists never give the same
- * bytes.
+ * SHA-256 over `prefix` and the fields, each preceded by its type and length, so that two different lists never produce
+ * the same bytes.
  */
 function hashFields(prefix: Uint8Array, fields: readonly (StoredText | number | null)[]): Uint8Array {
   const hasher = new Bun.CryptoHasher('sha256')
@@ -90,7 +90,7 @@ export interface ChainEnds {
   /** Id of the newest entry in the chain. */
   readonly headId: number
   readonly headHash: Uint8Array
-  /** 1 when the entries written before the chain existed are part of it. */
+  /** 1 when the entries written before the chain existed are part of the chain. */
   readonly isComplete: number
 }
 

@@ -25,7 +25,7 @@ const BATCH_SIZE = 200
 
 /**
  * Deletes entries older than `before`, oldest first, in its own transactions. Returns their number.
- * @param max entries to delete; the rest waits for the next call
+ * @param max maximum number of entries to delete; the next call deletes the rest
  */
 export async function purgeAuditLog(app: App, before: Millis, max = Number.POSITIVE_INFINITY): Promise<number> {
   let removed = 0

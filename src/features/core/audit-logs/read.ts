@@ -40,7 +40,7 @@ const COLUMNS = `id, uuid, account_id AS accountId, actor_type AS actorType, act
 
 type FilterValues = [string | null, string | null, string | null, string | null, string | null]
 
-/** SQL: entry ids of account ?1 below id ?3, newest first; `condition` may require the indexed value ?2. */
+/** SQL that selects entry ids of account ?1 below id ?3, newest first; `condition` may require the indexed value ?2. */
 const selectIds = (condition: string): string =>
   `SELECT id FROM audit_logs WHERE account_id = ?1 ${condition} AND id < ?3 ORDER BY id DESC LIMIT ?4`
 
@@ -72,7 +72,10 @@ const sql = prepareStatements((db) => ({
 
 const BATCH_SIZE = 1000
 
-/** Maximum entries that one filtered list scans: each takes about 1 µs from the index alone, 2 µs with its row. */
+/**
+ * Maximum number of entries that one filtered list scans. An entry takes about 1 µs when the index suffices, and 2 µs
+ * when its row is read.
+ */
 const MAX_ENTRIES_SCANNED = 200_000
 
 /**
@@ -166,7 +169,7 @@ function findFirstId(db: Database, at: Millis, low: number, high: number): numbe
   return from
 }
 
-/** The newest entries of one account or of all, for the operator. Scans the whole log when few entries match. */
+/** The newest entries, of one account or of all, for the operator. Scans the whole log when few entries match. */
 export const listNewestAuditEntries = (
   db: Database,
   accountId: number | undefined,

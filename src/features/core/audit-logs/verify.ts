@@ -124,7 +124,7 @@ function findProblem(row: Row, last: { id: number; hash: Uint8Array }, headId: n
   const { salt, digest, hash } = row
   if (row.id <= last.id) return `precedes the beginning of the chain, entry ${last.id}`
   if (row.id > headId) return 'was inserted after the end of the chain'
-  if (!digest || !hash) return 'has lost its place in the chain'
+  if (!digest || !hash) return 'has no digest or no hash'
   const isErased = Buffer.from(row.actorId).toString() === ERASED && !row.ipAddress && !row.resourceId && !row.metadata
   const isDigestRight = salt ? isSameBytes(digest, computeDigest(salt, row)) : isErased
   const isHashRight = isSameBytes(hash, computeHash(last.hash, row, digest))

@@ -35,7 +35,7 @@ export function dropContent(app: Pick<App, 'contentDropped'>, tx: Tx, dropped: D
 
 /**
  * Calls `write`, which stores rows that refer to newly stored blobs. When it fails, the blobs are recorded as dropped,
- * because perhaps no row refers to them. Blobs left by a crash here are found by the monthly scan.
+ * because perhaps no row refers to them. After a crash during `write`, the monthly scan finds such blobs.
  * @param write runs one transaction
  */
 export async function dropContentOnFailure<T>(
@@ -46,7 +46,7 @@ export async function dropContentOnFailure<T>(
   try {
     return await write()
   } catch (error) {
-    // An error of this write is ignored: it fails too when nothing can be written, and the first error is thrown.
+    // When nothing can be written, this write fails too. Its error is ignored, because the first error is thrown.
     await app.commit.writeFromReserve((tx) => dropContent(app, tx, stored)).catch(() => undefined)
     throw error
   }

@@ -43,7 +43,7 @@ self.onmessage = ({ data }: MessageEvent<ScanRequest>) => {
 }
 
 function findUnreferenced({ databasePath, store, candidates }: ScanRequest): Float64Array {
-  // Read before the rows, so that a blob stored since then is not a candidate.
+  // Candidates are read before the rows, so that a blob stored later is not a candidate.
   const remaining = candidates instanceof Float64Array ? createRefSet(candidates) : createMonthRefs(candidates)
   if (remaining.size() === 0) return new Float64Array()
   const db = openReadOnly(databasePath)
@@ -75,7 +75,7 @@ function createRefSet(refs: Float64Array): RemainingRefs {
   }
 }
 
-/** The blobs of a month as a bit set: there may be a hundred million. */
+/** The blobs of a month as a bit set: a month may have a hundred million blobs. */
 function createMonthRefs({ folder, month, below }: BlobsOfMonth): RemainingRefs {
   const db = openReadOnly(join(folder, `${formatMonth(month)}.db`))
   try {

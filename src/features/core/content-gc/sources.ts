@@ -1,6 +1,6 @@
 /**
- * @module Lists every column that refers to the content stores. The sweep deletes blobs that only unlisted columns
- * refer to: test/features/core/content-gc/sources.test.ts compares the list with the tables.
+ * @module Lists every column that refers to the content stores. The sweep would delete blobs to which only an unlisted
+ * column refers, so test/features/core/content-gc/sources.test.ts compares the list with the tables.
  */
 import type { StoreName } from './garbage.ts'
 

@@ -1,7 +1,8 @@
 /**
- * @module Deletes blobs of the content stores to which no row refers: those that rows dropped (`garbage.ts`), and once
- * a month all others, such as blobs of an email that was rejected after they were stored. A blob is deleted only when a
- * scan of all rows, begun after it was dropped, does not find it and no write reused it since then.
+ * @module Deletes blobs of the content stores to which no row refers: those whose reference a row dropped
+ * (`garbage.ts`), and once a month all others, such as blobs of an email that was rejected after they were stored. A
+ * blob is deleted only when a scan of all rows, begun after the reference was dropped, finds no reference to it, and
+ * no write has reused it since then.
  */
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
@@ -25,7 +26,7 @@ const sql = prepareStatements((db) => ({
   garbage: db.prepare<GarbageEntry, [number, number]>(
     'SELECT ref, times FROM content_garbage WHERE store = ? ORDER BY ref LIMIT ?',
   ),
-  // An entry that was dropped again since then stays.
+  // Does not delete an entry whose reference was dropped again during the scan.
   remove: db.prepare('DELETE FROM content_garbage WHERE store = ? AND ref = ? AND times = ?'),
   any: db.prepare<{ n: number }, []>('SELECT count(*) AS n FROM (SELECT 1 FROM content_garbage LIMIT 1)'),
 }))
@@ -81,7 +82,7 @@ async function sweepStore(app: App, store: StoreName, signal: AbortSignal | unde
   for (;;) {
     const entries = sql(app.db).garbage.all(code, MAX_REFS_PER_SCAN + stayingCount)
     if (entries.length <= stayingCount || signal?.aborted) return stayingCount
-    // Rows are read after this: one that drops its reference later records it again.
+    // The scan reads rows after this point: a row that drops its reference later records the reference again.
     await app.commit.barrier()
     const unreferenced = await scanForUnreferenced({
       databasePath: join(app.config.dataDir, 'tassis.db'),
@@ -131,10 +132,10 @@ async function sweepMonth(app: App, signal: AbortSignal): Promise<boolean> {
     const current = app[store].monthOf(now - MIN_MONTH_AGE_MS)
     for (const { month, first } of app[store].ranges()) {
       const key = toMonthScanKey(store, month)
-      // A time in the future comes from a wrong clock.
+      // Only a wrong clock stores a time in the future; it does not count as a scan.
       const sinceMs = now - Number(getMeta(app.db, key) ?? 0)
       if (month >= current || (sinceMs >= 0 && sinceMs < MONTH_SCAN_INTERVAL_MS)) continue
-      // Rows of newer blobs may not be written yet.
+      // The rows that refer to newer blobs may not be written yet.
       const below = app[store].settledBelow(month)
       await app.commit.barrier()
       const unreferenced = await scanForUnreferenced({

@@ -10,7 +10,10 @@ export const contentGarbage = sqliteTable(
     /** Index into STORES. */
     store: integer('store').notNull(),
     ref: integer('ref').notNull(),
-    /** How often it was dropped since its entry was created. An entry dropped again during a scan is checked again. */
+    /**
+     * How often the reference was dropped since this entry was created. An entry whose reference is dropped again
+     * during a scan is checked again.
+     */
     times: integer('times').notNull(),
   },
   (t) => [primaryKey({ columns: [t.store, t.ref] })],

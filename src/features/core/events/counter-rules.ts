@@ -1,6 +1,6 @@
 /**
- * @module Builds consistency rules that compare `counters` with a recount of the rows they sum up. Hours whose rows
- * retention may have deleted are not compared.
+ * @module Builds consistency rules that compare `counters` with a recount of the rows they sum up. Hours of which
+ * retention may have deleted rows are not compared.
  */
 import { type ConsistencyRule, queryRule, type Row } from '#platform/db/consistency.ts'
 import { hours } from '#platform/units.ts'
@@ -14,7 +14,7 @@ const horizonSql = (kind: HorizonKind): string =>
 
 export const EVENTS_HORIZON = horizonSql('events')
 export const LOGS_HORIZON = horizonSql('logs')
-/** For counters whose recount reads rows of both kinds. */
+/** For counters whose recount reads rows of both horizon kinds. */
 export const COMMON_HORIZON = `max(${EVENTS_HORIZON}, ${LOGS_HORIZON})`
 
 /** SQL: a condition on counters that excludes hours whose rows may have been deleted. */

@@ -1,6 +1,6 @@
 /**
  * @module Daily statistics for analytics, by UTC day and recipient domain. They are counted in the transaction of the
- * change and written once per group commit. Each domain also has a row per month beside its days. The only writer of
+ * change and written once per group commit. Each domain has one row per day and one row per month. The only writer of
  * `daily_figures`. Callers must not count captured mail.
  */
 import type { Database } from 'bun:sqlite'
@@ -49,8 +49,8 @@ const DAY_MS = days(1)
 export const dayOf = (at: Millis): number => Math.floor(at / DAY_MS)
 
 /**
- * The value of `day` in the row of the month that contains a day: the negated number of months since year 0, as `usage`
- * counts them.
+ * The value of column `day` in a month row: the negated number of months since year 0, counted as in `usage`.
+ * @param day any day of the month
  */
 export function toMonthKey(day: number): number {
   const date = new Date(day * DAY_MS)
@@ -61,7 +61,8 @@ export function toMonthKey(day: number): number {
 export const MONTH_KEY_SQL = `-(strftime('%Y', day * 86400, 'unixepoch') * 12 + strftime('%m', day * 86400, 'unixepoch') - 1)`
 
 /**
- * The values of `day` of the rows that together cover a period for a domain: its whole months and the remaining days.
+ * Values of column `day` whose rows together cover a period for one domain: a month row for each whole month, day rows
+ * for the remaining days.
  */
 export function listRowKeys(fromDay: number, toDay: number): number[] {
   const keys: number[] = []
@@ -75,7 +76,7 @@ export function listRowKeys(fromDay: number, toDay: number): number[] {
   return keys
 }
 
-/** The domain of an address: lower-case A-labels, as accepted addresses have it. */
+/** The part of an address after its last "@". Accepted addresses have it in lower-case A-labels. */
 export const domainOfAddress = (address: string): string => address.slice(address.lastIndexOf('@') + 1)
 
 /** The account, domain and time to count for. */
@@ -93,7 +94,10 @@ export function countDaily(tx: Tx, { accountId, domain, at }: DailyKey, field: D
   addToRow(tx, accountId, day, ALL_DOMAINS, field, delta)
 }
 
-/** Adds to a field of a domain but not to the sum: an email opened in a second domain is still one opened email. */
+/**
+ * Adds to a field of a domain but not to the sum of the day: an email opened at a second domain is still one opened
+ * email in the sum.
+ */
 export const countDomainOnly = (
   tx: Tx,
   { accountId, domain, at }: DailyKey & { readonly domain: string },
@@ -101,7 +105,7 @@ export const countDomainOnly = (
   delta: number,
 ): void => addToRow(tx, accountId, dayOf(at), domain, field, delta)
 
-/** Adds to a single row, the sum row included. Only for corrections; use `countDaily` for events. */
+/** Adds to one row only, which may be the sum row. Only for corrections; use `countDaily` for events. */
 export function addToRow(
   tx: Tx,
   accountId: number,
@@ -125,7 +129,7 @@ const buildUpsert = (columns: readonly string[]): string =>
 
 const sql = prepareStatements((db) => ({
   add: db.prepare(buildUpsert(COLUMNS)),
-  // An index covers `sent`, and naming the column would rewrite it.
+  // Used when `sent` does not change: naming that column would rewrite its index entry.
   addUnsent: db.prepare(buildUpsert(COLUMNS.filter((column) => column !== 'sent'))),
   dropEmpty: db.prepare(
     `DELETE FROM daily_figures WHERE account_id = ? AND day = ? AND domain = ? AND ${COLUMNS.map((column) => `${column} = 0`).join(' AND ')}`,

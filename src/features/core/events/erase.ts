@@ -1,12 +1,15 @@
 /**
- * @module Turns events into tombstones: number, type, time and email stay, so that the feed has no gap and counters
- * still agree. Of their data, only fields that cannot identify a person stay.
+ * @module Turns events into tombstones: the number, type, time and email of an event stay, so that the feed has no gap
+ * and counters still agree. Of its data, only fields that cannot identify a person stay.
  */
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { EventData } from './record.ts'
 
-/** Types, counts and our own ids. Statistics are recounted from `bounce_type`. */
+/**
+ * Types, categories, a time, and identifiers of streams and of our own records. Statistics are recounted from
+ * `bounce_type`.
+ */
 const IMPERSONAL_FIELDS: ReadonlySet<string> = new Set<keyof EventData>([
   'bounce_type',
   'bounce_category',

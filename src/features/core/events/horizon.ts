@@ -1,6 +1,7 @@
 /**
- * @module Stores the horizon of each kind of rows: all rows from this time on still exist. Retention may have deleted
- * older ones by age or by budget, so sums over rows are compared with counters only from here on.
+ * @module Stores the horizon of each kind of row: the time from which on all rows still exist. Retention may have
+ * deleted older rows, by age or to stay within a storage budget, so counters are compared with sums over rows only
+ * from the horizon on.
  */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
@@ -14,7 +15,7 @@ export type HorizonKind = (typeof HORIZON_KINDS)[number]
 
 const HOUR_MS = hours(1)
 
-/** Its key in `meta`. */
+/** Key of the horizon in `meta`. */
 export const toHorizonKey = (kind: HorizonKind): string => `retention:${kind}`
 
 /** The full hour from which on every row of the kind exists; 0 if nothing was ever deleted. */

@@ -6,13 +6,31 @@ import { isoTime } from '#platform/http/envelope.ts'
 import { Nullable, OptionalNullable, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { deriveEventUuid, EVENT_TYPES } from './record.ts'
 
+/** The data of an event. Each kind of event has only some fields. */
+export interface EventPayload {
+  /** Why it was deferred or rejected, or is uncertain, as a sentence. */
+  readonly reason?: string | null
+  /** Reply of the receiving server. */
+  readonly smtp_response?: string | null
+  /** Version, cipher and certificate of the session, or why it was not encrypted. */
+  readonly tls?: string | null
+  /** Receiving server: name and address. */
+  readonly remote_mta?: string | null
+  readonly ip_address?: string | null
+  readonly bounce_category?: string | null
+  readonly bounce_type?: string | null
+  /** Of `deferred`: when the next attempt is due. */
+  readonly next_retry_at?: string | null
+  readonly [name: string]: unknown
+}
+
 const EVENT_FIELDS = {
   id: Uuid({ description: 'Id of the event; `event_id` in the payloads of webhooks.' }),
   email_id: Uuid({ description: 'Email of the event.' }),
   account_id: Uuid({ description: 'Account of the event.' }),
   event_type: Type.String({ description: `One of ${EVENT_TYPES.join(', ')}.` }),
   type: Type.String({ description: 'The same as event_type.' }),
-  created_at: Timestamp({ description: 'When it happened.' }),
+  created_at: Timestamp({ description: 'When the event happened.' }),
   timestamp: Timestamp({ description: 'The same as created_at.' }),
   recipient: Nullable(Type.String(), { description: 'Recipient of the event; null when it concerns all recipients.' }),
   bounce_category: OptionalNullable(Type.String(), { description: 'Category of a bounce or deferral.' }),
@@ -31,9 +49,10 @@ const EVENT_FIELDS = {
       description: 'Present when the email was only captured because its domain was never verified.',
     }),
   ),
-  raw_payload: OptionalNullable(Type.Unknown(), {
+  // With a type of its own: responses keep fields that no schema lists.
+  raw_payload: OptionalNullable(Type.Unsafe<EventPayload>(Type.Unknown()), {
     description:
-      'All data of the event: reason, smtp_response, tls, next_retry_at; for `email.inbound` inbound_email_id; for `mailbox.message.received` mailbox_id and mailbox_message_id; for `domain.*` domain_id, domain, lost_records and sends_until.',
+      'All data of the event. Of an attempt: smtp_response, remote_mta, tls, bounce_category, and reason and next_retry_at when it was deferred; for `email.inbound` inbound_email_id; for `mailbox.message.received` mailbox_id and mailbox_message_id; for `domain.*` domain_id, domain, lost_records and sends_until.',
   }),
 }
 
@@ -123,6 +142,9 @@ export function toEventWire<Id extends string | null>(
     raw_payload:
       event.data === null
         ? null
-        : { ...data, ...(typeof nextRetryAt === 'number' && { next_retry_at: isoTime(nextRetryAt) }) },
+        : ({
+            ...data,
+            ...(typeof nextRetryAt === 'number' && { next_retry_at: isoTime(nextRetryAt) }),
+          } as EventPayload),
   }
 }

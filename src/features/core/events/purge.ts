@@ -1,5 +1,5 @@
 /**
- * @module Deletes the oldest events and counters of an account. The feed then reports a later beginning; daily
+ * @module Deletes the oldest events and counters of an account. The feed then begins with a later event; daily
  * statistics stay. Sequence numbers are never reused.
  */
 import type { Database } from 'bun:sqlite'
@@ -41,7 +41,7 @@ export const findAccountWithEventsAfter = (db: Database, accountId: number): num
 export interface EventPurgeLimit {
   /** Events older than this may be deleted. */
   readonly before: Millis
-  /** Only events up to this number may be deleted, because a webhook still has to deliver the next ones. */
+  /** Only events up to this number may be deleted, because a webhook still has to deliver the later ones. */
   readonly upTo: number
   /** Events older than this are deleted even when a webhook waits for them. */
   readonly anyBefore: Millis
@@ -77,8 +77,8 @@ export const hasOldCounter = (db: Database, accountId: number, metric: string, h
   chooseStatements(db, metric).first.get(accountId, metric, hour) !== null
 
 /**
- * Deletes up to `limit` values of one counter from before an hour: all of a history counter, else only zeros. Totals
- * without an hour stay.
+ * Deletes up to `limit` hourly values from before an hour of one counter: all values of a history counter, only zeros
+ * of any other. Totals without an hour stay.
  */
 export function purgeCounter(tx: Tx, accountId: number, metric: string, hour: number, limit: number): void {
   chooseStatements(tx.db, metric).remove.run(accountId, metric, hour, limit)

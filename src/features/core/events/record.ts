@@ -75,13 +75,13 @@ export interface EventData {
   /** For `mailbox.message.received`: public ids of the mailbox and the message. */
   readonly mailbox_id?: string
   readonly mailbox_message_id?: string
-  /** For `account.auto_paused`: what paused it; `reason` explains why. */
+  /** For `account.auto_paused`: what caused the pause; `reason` explains why. */
   readonly source?: 'reputation' | 'scam_classifier' | 'registration_burst' | 'admin'
   /** For `insights.generated`: public id of the report. */
   readonly insight_id?: string
   /**
-   * For events of a domain: its public id and name, the records that it lacks or lacked, and until when it sends (RFC
-   * 3339).
+   * For events of a domain: its public id and name, the records that it lacks or lacked, and the time until which it
+   * sends (RFC 3339).
    */
   readonly domain_id?: string
   readonly domain?: string
@@ -143,7 +143,7 @@ const HOUR_MS = 3_600_000
 
 export const hourOf = (at: Millis): number => Math.floor(at / HOUR_MS)
 
-/** Counters of loads and clicks by scanners, prefetchers and proxies, which are not events. */
+/** Counters of opens and clicks by scanners, prefetchers and proxies, for which no event is recorded. */
 export const MACHINE_METRICS = { opened: 'machine:opened', clicked: 'machine:clicked' } as const
 
 /** Adds to a counter of an account in the hour of `at`; `flushCounters` writes it once per group commit. */
@@ -151,7 +151,7 @@ export function count(tx: Tx, accountId: number, metric: string, at: Millis, del
   tx.add(`${accountId}|${metric}|${hourOf(at)}`, delta)
 }
 
-/** Adds to a counter immediately, for limits: later writes of the same group commit must see it. */
+/** Adds to a counter immediately. For limits: later writes of the same group commit must see the new value. */
 export const countNow = (tx: Tx, accountId: number, metric: string, at: Millis, delta: number): void =>
   void sql(tx.db).addCounter.run(accountId, metric, hourOf(at), delta)
 
@@ -205,8 +205,8 @@ export const getMeta = (db: Database, key: string): string | undefined => sql(db
 const MAX_BEHIND_MS = days(3)
 
 /**
- * Creates `App.eventTime`: the clock, but held at the newest time seen while the clock is a little behind it, across
- * restarts too.
+ * Creates `App.eventTime`: the clock, or the newest time seen while the clock is at most MAX_BEHIND_MS behind it. The
+ * newest time survives restarts.
  */
 export function createEventTime(clock: Clock, db: Database): () => Millis {
   let newest = Number(getMeta(db, 'newest_time') ?? 0)

@@ -7,7 +7,7 @@ import type { Operation } from './operations.ts'
 
 export const OperationRecord = Type.Object({
   id: Uuid({ description: 'Id of the operation.' }),
-  account_id: Uuid({ description: 'Account that started it.' }),
+  account_id: Uuid({ description: 'Account that started the operation.' }),
   operation_type: Type.String({
     description: 'batch, broadcast, newsletter_send, bulk_import, account_deletion or gdpr_erase.',
   }),
@@ -22,10 +22,10 @@ export const OperationRecord = Type.Object({
     description:
       'Details. For bulk_import: list_id, confirmed, inserted, duplicates, errors (line and error of the first 100). For broadcast and newsletter_send: contact_list_id, subject (not rendered), sandbox (true: only captured), state, begins_at, handed_over, left_out and, for a single operation, emails (number per status). Other types have none.',
   }),
-  created_at: Timestamp({ description: 'When it started.' }),
-  updated_at: Timestamp({ description: 'When it last changed.' }),
-  completed_at: Nullable(Timestamp(), { description: 'When it ended.' }),
-  expires_at: Timestamp({ description: 'Until when it is listed.' }),
+  created_at: Timestamp({ description: 'When the operation started.' }),
+  updated_at: Timestamp({ description: 'When the operation last changed.' }),
+  completed_at: Nullable(Timestamp(), { description: 'When the operation ended; null: it has not ended.' }),
+  expires_at: Timestamp({ description: 'Until when the operation is listed.' }),
 })
 export type OperationRecord = Static<typeof OperationRecord>
 

@@ -81,7 +81,7 @@ const MAX_SUMMARY_LENGTH = 1000
 const truncateSummary = (summary: string | null): string | null =>
   summary === null ? null : summary.slice(0, MAX_SUMMARY_LENGTH).toWellFormed()
 
-/** How long an operation is listed. */
+/** How long an operation is listed after its creation. */
 const RETENTION_MS = days(90)
 
 /** Inserts an operation; one that is `completed` or `failed` gets its end time now. */

@@ -17,7 +17,7 @@ const SELECT = 'SELECT id, status, created_at AS createdAt, expires_at AS expire
 const sql = prepareStatements((db) => ({
   after: db.prepare<OldOperation, [number, number]>(`${SELECT} WHERE id > ? ORDER BY id LIMIT ?`),
   byId: db.prepare<OldOperation, [number]>(`${SELECT} WHERE id = ?`),
-  // The row with the largest id stays, so that no id is reused: emails refer to it.
+  // The row with the largest id stays, so that no id is reused: emails refer to operations by id.
   delete: db.prepare('DELETE FROM operations WHERE id = ? AND id < (SELECT max(id) FROM operations)'),
 }))
 

@@ -27,7 +27,7 @@ interface MessageRow extends EmailRow {
 }
 
 const sql = prepareStatements((db) => ({
-  // Emails of a broadcast also refer to its sources; recording a reference twice is harmless.
+  // The body references of a broadcast's emails are those of its sources; recording a reference twice is harmless.
   emails: db.prepare<EmailRow, [number, number]>(
     'SELECT id, html_ref AS htmlRef, text_ref AS textRef, attachments FROM emails WHERE account_id = ? ORDER BY created_at, id LIMIT ?',
   ),

@@ -1,8 +1,8 @@
 /**
- * @module Lists every table with rows of accounts, and how to find them. The deletion of an account uses this list:
- * besides their owners, it alone removes rows of all tables. Children precede parents.
- * test/features/lifecycle/privacy/account-tables.test.ts compares it with the schema: a new table belongs here or among
- * those without account data.
+ * @module Lists every table with rows of accounts, and how to find them. Only the deletion of an account uses this
+ * list: it removes rows of tables that other features own. Children precede parents.
+ * test/features/lifecycle/privacy/account-tables.test.ts compares the list with the schema: a new table belongs here or
+ * among those without account data.
  */
 import type { StoreName } from '#features/core/content-gc/garbage.ts'
 

@@ -43,7 +43,7 @@ const CODES = codesOf<Step>('step of the deletion of an account', STEPS)
 const IN_FLIGHT_CHECK_MS = seconds(20)
 /** By then, every request that began before the deletion has ended. */
 const MAX_REQUEST_MS = minutes(10)
-/** Longest wait of a step. */
+/** Longest wait of a step: a later due time was stored while the clock was wrong. */
 const MAX_WAIT_MS = minutes(10)
 /** One scrub serves an account with its sub-accounts, and others deleted at the same time. */
 const SCRUB_DELAY_MS = seconds(30)
@@ -53,7 +53,7 @@ const SCRUB_RETRY_MS = minutes(2)
 const BILLING_RETRY_MS = minutes(10)
 const AUDIT_BATCH_SIZE = 500
 const SUB_ACCOUNTS_PER_BATCH = 20
-/** Actor that closes what a crash left open; `beginDeletion` sets the account. */
+/** Actor of the loop, which closes accounts that a crash left open; `beginDeletion` sets the account. */
 const SYSTEM: Actor = { accountId: 0, accountUuid: '', type: 'system', id: 'system', scopes: new Set() }
 /** Retry delay of a failed step, so that it does not block other deletions. */
 const FAILURE_RETRY_MS = minutes(1)
@@ -90,8 +90,8 @@ export interface DeletedAccount {
 }
 
 /**
- * Deletes an account with its sub-accounts: resolves when all access has ended, on disk. The loop of
- * `startAccountRemoval` removes the rest as an operation. Deleting it again changes nothing.
+ * Deletes an account with its sub-accounts; resolves when the end of all their access is on disk. The loop of
+ * `startAccountRemoval` removes the rest as an operation. Deleting an account again changes nothing.
  * @param along runs in the same transaction
  */
 export function deleteAccount(
@@ -107,7 +107,7 @@ export function deleteAccount(
       return closeSubAccounts(app, tx, actor, account.id)
     })
     .then(async (closed) => {
-      // After a crash, the first step of the parent's deletion does the rest.
+      // If the process crashes here, the first step of the parent's deletion closes the others.
       for (let closedCount = closed; closedCount === SUB_ACCOUNTS_PER_BATCH; )
         closedCount = await app.commit.writeFromReserve((tx) => closeSubAccounts(app, tx, actor, account.id))
     })
@@ -294,7 +294,7 @@ function removeLate(app: App, tx: Tx, deletion: Deletion): number {
   return rows
 }
 
-/** Stores a deletion's progress. Unconditional: nothing else updates it. */
+/** Stores a deletion's progress. It need not compare the previous progress: nothing else updates the row. */
 function updateDeletion(tx: Tx, { accountId, step, dueAt }: Deletion, outcome: StepOutcome): void {
   const { rows = 0, cursor = 0, next } = outcome
   sql(tx.db).move.run(next === undefined ? step : CODES.codeOf(next), cursor, rows, outcome.dueAt ?? dueAt, accountId)

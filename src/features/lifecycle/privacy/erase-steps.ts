@@ -61,9 +61,9 @@ import type { Person } from './person.ts'
 export interface StepOutcome {
   /** Rows erased. */
   readonly rows?: number
-  /** Cursor of this step's next batch; omitted: the step is complete. */
+  /** Cursor of this step's next batch; undefined: the step is complete. */
   readonly next?: number | undefined
-  /** How long to wait before it. */
+  /** How long to wait before the next batch or step. */
   readonly waitMs?: number
   /** The erasure is complete. */
   readonly isEnd?: boolean
@@ -162,7 +162,7 @@ const emails: Step = async (app, erasure, person) => {
   const { accountId, cursor: after } = erasure
   const { addressKey, is } = person
   const { emailIds, next } = findEmailsTo(app.db, { accountId, addressKey, isMatch: is, after, limit: MAX_EMAILS })
-  // Before their rows, so that a crash in between orphans no capture.
+  // Captures are removed before the rows of their emails, so that a crash in between orphans no capture.
   await app.removeCaptures(emailIds)
   return (tx) => ({ rows: emailIds.reduce((sum, id) => sum + eraseFromEmail(app, tx, erasure, person, id), 0), next })
 }
@@ -177,7 +177,10 @@ function eraseFromEmail(app: App, tx: Tx, erasure: Erasure, person: Person, emai
   return rows
 }
 
-/** The same without the record: `isEmptied` is false while a delivery is in flight or other recipients are open. */
+/**
+ * Erases a person from one email, without recording it: `isEmptied` is false while a delivery is in flight or other
+ * recipients are open.
+ */
 export function eraseEmail(
   app: App,
   tx: Tx,
@@ -302,7 +305,7 @@ export const STEPS: readonly { readonly name: string; readonly run: Step }[] = [
   { name: 'mailboxes', run: mailboxes },
   { name: 'inbound', run: inbound },
   { name: 'reports', run: reports },
-  // Again: contacts, broadcasts and mailboxes may have created more.
+  // A second pass: before their steps, contacts, broadcasts and mailboxes may have created more emails.
   { name: 'later emails', run: emails },
   { name: 'under way', run: emailsInFlight },
   { name: 'webhook deliveries', run: deliveries },
@@ -319,7 +322,7 @@ export const STEPS: readonly { readonly name: string; readonly run: Step }[] = [
   { name: 'end', run: end },
 ]
 
-/** The first slow step: no request waits for it. */
+/** The first slow step: requests do not wait for it. */
 export const FIRST_LONG_STEP = STEPS.findIndex(({ run }) => run === bytes)
 /** Whether a step scrubs the files, which is shared and takes minutes for large stores. */
 export const isScrubStep = (step: number): boolean => STEPS[step]?.run === bytes

@@ -221,7 +221,7 @@ function updateProgress(
   })
 }
 
-/** For steps that need no address. */
+/** Stands for the person in steps that need no address. */
 const NOBODY: Person = {
   addressKey: '',
   is: () => false,

@@ -63,7 +63,7 @@ export function insertErasure(
   const { accountId, operationId, address, dueAt } = erasure
   const id = sql(tx.db).insert.get(accountId, operationId, address, dueAt, now)?.id
   if (id === undefined) throw new Error('the erasure was not stored')
-  // Leftovers of an erasure that was removed with its account.
+  // Rows left by an erasure with the same id that was removed with its account.
   sql(tx.db).removeEmails.run(id)
   return id
 }

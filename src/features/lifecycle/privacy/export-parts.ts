@@ -121,7 +121,7 @@ function* generateById<Row extends { readonly id: number }>(
   }
 }
 
-/** The same for rows sorted by time. */
+/** Batches of rows by time and id, converted to records. */
 function* generateByTime<Row extends { readonly id: number; readonly createdAt: number }>(
   read: (createdAt: number, id: number) => readonly Row[],
   wire: (row: Row) => unknown,

@@ -14,7 +14,10 @@ export interface Person {
   is(address: string): boolean
   /** Whether a text contains the address, not as part of another one. */
   isIn(text: string): boolean
-  /** The same for a header, or for JSON of addresses: `r&d@x.test` does not name `d@x.test`. */
+  /**
+   * Whether a header, or JSON of addresses, contains the address, not as part of another one: `r&d@x.test` does not
+   * name `d@x.test`.
+   */
   isNamedIn(header: string): boolean
   /** The text with ERASED_ADDRESS in place of the address. JSON stays JSON. */
   eraseFrom(text: string): string

@@ -1,8 +1,8 @@
 /**
  * @module Measures the disk space of each blob in a content store, counted for one holder. Identical blobs are stored
- * once and freed with the last row that refers to them: rows are counted newest first, so the newest holder gets the
- * bytes, and an unreferenced blob counts for no account. Reads the rows of each requested month, so it belongs with
- * `measure.ts`.
+ * once and freed with the last row that refers to them. Rows are counted newest first, so the newest holder gets the
+ * bytes; an unreferenced blob counts for no account. Reads the rows of each requested month, so, like `measure.ts`, it
+ * belongs in a Worker or a command.
  */
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'

@@ -73,7 +73,7 @@ export interface Cut extends Excess {
 /** Rows of an account that one measurement removes; the next one continues. */
 const MAX_ROWS_PER_CUT = 500_000
 
-/** Whether the files reach the smallest budget of their kinds: if not, no table must be read. */
+/** Whether the files are as large as the smallest budget of their kinds: if not, no table needs to be read. */
 export function canExceedBudgets(dataDir: string, budgets: Budgets): boolean {
   const findSmallest = (...kinds: readonly BudgetedKind[]): number =>
     Math.min(...kinds.map((kind) => (budgets[kind] === 0 ? Number.POSITIVE_INFINITY : budgets[kind])))
@@ -247,6 +247,6 @@ function cutHolding(state: CutState, { scan, id, bytes, changedAt }: Holding): v
   const ids = state.rows.get(scan) ?? []
   state.rows.set(scan, ids)
   ids.push(id)
-  // Rows arrive newest first, and the oldest are removed first.
+  // Rows arrive newest first, and the oldest must be removed first: drop the newest of too many.
   if (ids.length >= 2 * MAX_ROWS_PER_CUT) ids.splice(0, MAX_ROWS_PER_CUT)
 }

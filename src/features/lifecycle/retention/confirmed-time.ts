@@ -1,6 +1,6 @@
 /**
- * @module Stores the time that retention goes by for the next start: only a comparison with the last run shows that a
- * clock is days ahead.
+ * @module Stores the time by which retention measures ages, for the next start: only a comparison with the last run
+ * shows that a clock is days ahead.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'

@@ -155,7 +155,7 @@ const SELECT_MESSAGES = `SELECT id, (SELECT account_id FROM agent_mailboxes b WH
   text_ref AS textRef, html_ref AS htmlRef, attachments, raw_ref AS rawRef, created_at AS createdAt, created_at AS changedAt,
   email_id IS NULL AND read_at IS NULL AS isKept FROM mailbox_messages NOT INDEXED`
 
-/** Received data of no account: it counts, and has limits of its own. */
+/** Received data of no account: it counts towards the budget, and has limits of its own. */
 const UNOWNED_REFS = [
   ['content', 'SELECT content_ref AS ref FROM received_reports'],
   [

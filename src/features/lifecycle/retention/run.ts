@@ -41,7 +41,7 @@ export type RemovedCounts = Readonly<Record<BudgetedKind | 'audit', number>>
 
 /** Events not yet delivered to a webhook are kept longer by this factor. */
 const PENDING_EVENT_FACTOR = 1.1
-/** Rates cover the last weeks, stats a year: hourly counters are kept at least this long. */
+/** Hourly counters are kept at least this long: rates need the last weeks, stats a year. */
 const COUNTER_RETENTION_DAYS = 400
 /** This fraction of a file stays free for later writes. */
 const FREE_FRACTION = 0.05
@@ -64,7 +64,7 @@ export function runRetention(app: App, signal: AbortSignal = new AbortController
 async function runOnce(app: App, signal: AbortSignal): Promise<RemovedCounts> {
   const now = await recordConfirmedTime(app)
   const aged = await removeAged(app, now, signal)
-  // Afterwards, so that budgets are measured without what is removed for age.
+  // Removal by size comes second, so that budgets are measured without the rows removed for their age.
   const oversized = await removeOversized(app, now, signal)
   await purgeCounters(app, now, signal)
   if (!signal.aborted) await releaseSpace(app)

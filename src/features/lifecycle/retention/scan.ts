@@ -1,7 +1,8 @@
 /**
  * @module Scans a table from its oldest row, a few rows per transaction, and stores its cursor, so that a restart
- * continues there. Rows that are old enough but still open are recorded and checked again in each run. Rows removed for
- * size are passed by row id instead, and measured again after a restart. The only writer of `retention_left`.
+ * continues there. Rows that are old enough but still open are recorded and checked again in each run. Rows to remove
+ * for size do not come from a scan: the caller passes their row ids, and after a restart they are measured again. The
+ * only writer of `retention_left`.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -35,7 +36,7 @@ export interface Scan<Row extends OldRow> {
   byId(db: Database, id: number): Row | undefined
   /** Retires a row from before the time; false if it is too early. */
   retire(app: App, tx: Tx, row: Row, before: Millis): boolean
-  /** Whether a row may be removed for its age only; omitted: no row is. */
+  /** Whether a row may be removed only for its age, never for size; omitted: every row may be removed for size. */
   isKept?(row: Row): boolean
 }
 

@@ -1,7 +1,7 @@
 /**
  * @module Computes max-min fair shares of a byte budget: an account below an equal share keeps everything, and the
- * others divide the rest equally. Sub-accounts share the part of their parent; otherwise a tenant could multiply its
- * share. Pure arithmetic.
+ * others divide the rest equally. Sub-accounts divide the share of their parent; otherwise a tenant could multiply its
+ * share by creating sub-accounts. Pure arithmetic.
  */
 
 /** An account above its share is cut to this fraction of it, so that it does not exceed it again immediately. */

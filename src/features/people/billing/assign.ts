@@ -15,8 +15,8 @@ export interface Assignment {
 
 /**
  * Assigns a plan, a monthly quota, or both to an account; what the account has beyond the limits of the plan stays.
- * Throws 422 for an unknown plan, an invalid quota or an empty change; 409 `subscription_exists` for the plan of an
- * account that pays, which follows the subscription, and `sub_account` for the plan of a sub-account.
+ * Throws 422 for an unknown plan, an invalid quota or an empty change. A plan is refused with 409 `subscription_exists`
+ * for an account that pays, because its plan follows the subscription, and with 409 `sub_account` for a sub-account.
  */
 export function assignPlan(app: App, actor: Actor, { plan, monthlyQuota }: Assignment): Promise<Account> {
   if (plan === undefined && monthlyQuota === undefined) throw invalid('plan', 'Set a plan, a monthly quota, or both.')
@@ -31,7 +31,8 @@ export function assignPlan(app: App, actor: Actor, { plan, monthlyQuota }: Assig
     const now = app.eventTime()
     if (plan !== undefined) {
       const billing = getBillingState(tx.db, actor.accountId)
-      if (billing.isSubAccount) throw conflict('sub_account', 'A sub-account has the plan of its parent; change that.')
+      if (billing.isSubAccount)
+        throw conflict('sub_account', 'A sub-account has the plan of its parent; change the plan of the parent.')
       if (billing.subscriptionId !== null)
         throw conflict(
           'subscription_exists',

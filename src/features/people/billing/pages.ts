@@ -1,6 +1,6 @@
 /**
  * @module POST /billing/stripe: receives Stripe's events on payments and subscriptions. Public; only signed events are
- * accepted. Of an event only the customer counts: we ask Stripe itself what that customer has.
+ * accepted. Only the customer of an event is used: we ask Stripe what that customer has.
  */
 import { Elysia } from 'elysia'
 import type { Stripe } from 'stripe'
@@ -66,7 +66,10 @@ async function verifyEvent({ config, clock }: App, body: unknown, signature: str
   }
 }
 
-/** The customer of the event's object, as an id or expanded; for `customer.deleted` the object itself. */
+/**
+ * The customer of the event's object, which may be an id or the expanded object; for `customer.deleted` the event's
+ * object itself.
+ */
 function readCustomer(event: Stripe.Event): unknown {
   const about: unknown = event.data?.object
   if (typeof about !== 'object' || about === null) return undefined

@@ -124,8 +124,8 @@ interface Purchase {
 }
 
 /**
- * Undefined: Stripe does not know the customer, and no event reported that. A key of another Stripe account must not
- * take every customer's plan away.
+ * Undefined when Stripe does not know the customer and no event reported that: with the key of another Stripe account,
+ * every customer would otherwise lose the plan.
  */
 function readPurchase(
   app: App,
@@ -138,7 +138,7 @@ function readPurchase(
     if (live === undefined && !isFromEvent) {
       app.log.error(
         { account: before.accountUuid },
-        'customer unknown to Stripe; is TASSIS_STRIPE_KEY of the right account?',
+        'customer unknown to Stripe; check that TASSIS_STRIPE_KEY belongs to the right Stripe account',
       )
       return undefined
     }
@@ -150,7 +150,7 @@ function readPurchase(
   })
 }
 
-/** Undefined: there is no such customer. */
+/** Undefined when there is no such customer. */
 async function listLiveSubscriptions(
   app: App,
   stripe: Stripe,
@@ -176,7 +176,7 @@ async function listLiveSubscriptions(
 const toCustomerId = (customer: ListedSubscription['customer']): string =>
   typeof customer === 'string' ? customer : customer.id
 
-/** The newest of several: what the customer wants now. */
+/** The newest subscription. When there are several, it is the one that the customer wants now. */
 const findNewest = (subscriptions: readonly ListedSubscription[]): ListedSubscription | undefined =>
   subscriptions.reduce<ListedSubscription | undefined>(
     (last, subscription) => (last && last.created >= subscription.created ? last : subscription),
@@ -193,7 +193,7 @@ async function hasPaid(app: App, stripe: Stripe, subscriptionId: string): Promis
   return data.some((invoice) => invoice.amount_paid > 0)
 }
 
-/** The subscription to store; undefined: nothing of the account's plan comes from Stripe. */
+/** The subscription to store; undefined when the account's plan does not come from Stripe. */
 function toSubscription(
   app: App,
   current: BillingState,
@@ -206,7 +206,11 @@ function toSubscription(
   }
   const { customer, items, trial_end: trialEnd } = subscription
   const plan = items.data.map(({ price }) => findPlanByPrice(app.config, price.id)).find((known) => known !== undefined)
-  if (!plan) app.log.warn({ account: current.accountUuid }, 'subscription has no price of TASSIS_PLANS; its plan stays')
+  if (!plan)
+    app.log.warn(
+      { account: current.accountUuid },
+      'subscription has no price of TASSIS_PLANS; the account keeps its plan',
+    )
   const email = typeof customer === 'string' ? null : (customer.email ?? null)
   return {
     plan: plan ?? current.plan,
@@ -226,7 +230,7 @@ const isSame = (a: Subscription, b: Subscription): boolean =>
   a.billingEmail === b.billingEmail &&
   a.trialEndsAt === b.trialEndsAt
 
-/** Per service, one queue per customer: results must be written in the order in which Stripe was asked. */
+/** One queue per service and customer: results must be written in the order in which Stripe was asked. */
 const queueOf = perOwner((_: App) => new SerialQueue<string>())
 
 const runInOrder = (app: App, customerId: string, work: () => Promise<void>): Promise<void> =>

@@ -77,7 +77,7 @@ async function callWithTimeout<T>(app: App, library: Library, call: (stripe: Str
     throw error instanceof library.errors.StripeError ? toAppError(app, library, error) : error
   } finally {
     timer.cancel()
-    // Ends the requests that still run beside one that failed.
+    // Ends the requests that run in parallel with a failed one.
     ending.abort()
   }
 }
@@ -88,9 +88,9 @@ function createClient(library: Library, { stripeKey, stripeUrl }: StripeConfig, 
     host: hostname,
     port: port === '' ? (protocol === 'http:' ? 80 : 443) : Number(port),
     protocol: protocol === 'http:' ? 'http' : 'https',
-    // The caller tries again: a person, or Stripe with its event.
+    // The library does not retry. The user does, or Stripe, which repeats its event.
     maxNetworkRetries: 0,
-    // Our own timeout ends it first.
+    // Longer than our own timeout, which therefore ends the call first.
     timeout: minutes(1),
     telemetry: false,
     httpClient: library.createFetchHttpClient(createBoundedFetch(signal)),
@@ -124,7 +124,7 @@ async function fetchBounded(url: string | URL | Request, init: RequestInit, sign
     chunks.push(value)
   }
   const text = Buffer.concat(chunks).toString()
-  // The library assumes that it is an object.
+  // The library assumes that the body is an object.
   const body: unknown = JSON.parse(text)
   if (typeof body !== 'object' || body === null) throw new Error('the response is not an object')
   return new Response(text, { status: response.status, headers: response.headers })

@@ -1,7 +1,8 @@
 /**
- * @module Mails the users of an account about DNS records that its verified domains lost: immediately, daily for the 72
- * hours in which they still send, when these end, and when the records are back. One mail lists all domains of an
- * account that are due; an account gets at most one mail an hour. domains/loss-notices stores what is due.
+ * @module Mails the users of an account about DNS records that its verified domains lost: immediately, then daily for
+ * the 72 hours in which the domains still send, at the end of that time, and when the records are back. One mail
+ * lists all domains of an account that are due; an account gets at most one mail an hour. domains/loss-notices stores
+ * what is due.
  */
 import type { App } from '#features/core/app/app.ts'
 import { listOwnerEmails } from '#features/people/team/users.ts'
@@ -22,7 +23,7 @@ import { hours, minutes } from '#platform/units.ts'
 
 /** Minimum time between two mails to one account. */
 const ACCOUNT_INTERVAL_MS = hours(1)
-/** Delay before the next attempt after a mail that could be sent to no one. */
+/** Delay before the next attempt when no one could be mailed. */
 const RETRY_DELAY_MS = hours(24)
 const CHECK_INTERVAL_MS = minutes(1)
 const BATCH_SIZE = 500

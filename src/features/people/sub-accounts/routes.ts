@@ -142,7 +142,7 @@ export const subAccountRoutes = (
         response: { 201: DataBody(CreatedApiKey) },
         detail: {
           summary: 'Create an API key of a sub-account',
-          description: 'It acts in the sub-account, with scopes that the calling key has.',
+          description: 'The key acts in the sub-account. It can have only scopes that the calling key has.',
           tags,
           ...managed,
         },

@@ -78,7 +78,7 @@ export interface NewSubAccount {
  * Creates a sub-account with its stream and its owner. Throws 403 when the account is itself a sub-account or its plan
  * allows no more, 422 for a weak password or a quota over the parent's. The response is the same when the address
  * already belongs to a user: that user keeps the password and is invited to own the account. The creator can still find
- * out which it was, by signing in or with a key of the sub-account.
+ * out whether the user existed, by signing in or with a key of the sub-account.
  */
 export async function createSubAccount(
   app: App,
@@ -89,7 +89,7 @@ export async function createSubAccount(
   const name = requireName(input.name)
   const email = parseUserEmail(input.email)
   requireStrongPassword(input.password, email)
-  // Checked before the costly password hash, and again when it counts.
+  // Checked before the costly password hash, and again in the transaction.
   requireCanCreate(app, app.db, actor, input.monthlyQuota)
   const passwordHash = await hashPassword(input.password, actor.accountUuid)
   return app.commit.write((tx) => {
@@ -186,7 +186,7 @@ export function changeSubAccount(app: App, actor: Actor, id: string, change: Sub
   })
 }
 
-/** Deletes a whole account; `along` runs in its transaction, which is rolled back if it throws. */
+/** Deletes a whole account. `along` runs in the same transaction, which is rolled back if `along` throws. */
 export type DeleteAccount = (
   app: App,
   actor: Actor,
@@ -220,7 +220,7 @@ export async function createSubAccountKey(
   const { account } = getSubAccount(app, actor, id)
   const uuid = formatUuid(account.uuid)
   return createApiKey(app, toActorIn(actor, { id: account.id, uuid }), input, (tx, keyId) => {
-    // It may have been deleted while this waited for the transaction.
+    // The sub-account may have been deleted while this call waited for the transaction.
     getSubAccount(app, actor, id, tx.db)
     auditInParent(app, tx, actor, 'sub_account.api_key_created', uuid, { api_key_id: keyId })
   })

@@ -27,7 +27,7 @@ export interface Attempts {
    * attempt.
    */
   requireUser(email: string, ipAddress: string): void
-  /** The place in the hash queue of an attempt's password check. */
+  /** The owner under whose name the password check of an attempt waits in the hash queue. */
   toHashRequest(email: string, ipAddress: string): HashRequest
   /** Delays the next attempts for this user, longer after each failure. */
   recordFailure(email: string, ipAddress: string): void
@@ -53,7 +53,7 @@ const MAX_WAIT_MS = minutes(1)
 /** There are only a million codes, and three of them are valid at any time. */
 const MAX_CODE_WAIT_MS = minutes(15)
 const MAX_CACHED_KEYS = 100_000
-/** Anything longer is not an address. */
+/** Longer texts are truncated; no address is longer. */
 const MAX_EMAIL_KEY_LENGTH = 320
 /** Attempts for one user from all networks: a burst of this many minutes of one network's rate, then that rate. */
 const USER_BURST_MINUTES = 5

@@ -1,6 +1,6 @@
 /**
- * @module Decides which password is hashed next. Known and unknown owners wait in two queues that are served
- * round-robin, so a known one waits for at most one hash of the unknown. Never hashes.
+ * @module Decides which password is hashed next. Hashes of known and unknown owners wait in two queues that are served
+ * round-robin, so a hash of a known owner waits for at most one of an unknown owner. Never hashes.
  */
 import { type Clock, systemClock } from '#platform/clock.ts'
 import { AppError } from '#platform/errors.ts'
@@ -15,11 +15,11 @@ const RETRY_AFTER_SECONDS = 3
 /** Identifies the owner of a hash that is waiting. */
 export interface HashRequest {
   /**
-   * The owner is signed in, has a link, or comes from a network where the user was signed in before: unknown owners,
-   * from however many networks, delay it by one hash at most.
+   * Whether the owner is signed in, has a link, or comes from a network where the user was signed in before. Hashes of
+   * unknown owners, from however many networks, delay a known one by one hash at most.
    */
   readonly isKnown: boolean
-  /** Owners are served round-robin: a user or an account; for unknown ones, the network. */
+  /** Owners are served round-robin. A known owner is a user or an account; an unknown one is a network. */
   readonly owner: string
 }
 
@@ -33,7 +33,7 @@ export function createHashScheduler(maxConcurrent: number, clock: Pick<Clock, 'm
   const waiting = { maxWaiting: MAX_WAITING_HASHES, maxPerOwner: MAX_WAITING_PER_OWNER }
   const known = createPool(waiting)
   const unknown = createPool(waiting)
-  // At most `maxConcurrent` of each queue get here at a time.
+  // At most `maxConcurrent` hashes of each queue get here at a time.
   const shared = createPool({})
   return ({ isKnown, owner }, hash) =>
     (isKnown ? known : unknown).run(owner, () => shared.run(isKnown ? 'known' : 'unknown', hash))

@@ -1,8 +1,8 @@
 /**
  * @module Invitations to a team: created by an administrator of the account, sent by mail, and accepted once by the
- * person who has the link. A person without a password sets one; anyone else proves to be the user of that address.
- * Only the mail has the token. An invitation is valid only while the user or key that created it exists: once a leaked
- * key is deleted, its invitations admit no one.
+ * person who has the link. A person without a password sets one; a user with a password must sign in. Only the mail
+ * has the token. An invitation is valid only while the user or key that created it exists: once a leaked key is
+ * deleted, its invitations admit no one.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
@@ -176,7 +176,10 @@ function insertInvitation(
   return { invitation, accountName: statements.accountName.get(actor.accountId)?.name ?? '', token }
 }
 
-/** Resolves with whether the mail was accepted; either way the invitation stays valid, and can be repeated. */
+/**
+ * Resolves with whether the mail was accepted. If not, the invitation is still valid, and inviting again sends another
+ * mail.
+ */
 async function mailInvitation(app: App, { invitation, accountName, token }: StoredInvitation): Promise<boolean> {
   const { accountId, email, role } = invitation
   const name = toPlainName(accountName)

@@ -1,6 +1,6 @@
 /**
- * @module Accepting an invitation: as a new user, as the user of that address with password and code, or as that user
- * signed in.
+ * @module Accepts an invitation: as a new user, as the user of that address with password and code, or as that user,
+ * already signed in.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
@@ -43,7 +43,7 @@ export interface JoinInput {
  */
 export type Proof = 'new-password' | 'password' | 'session'
 
-/** @param signedIn the user signed in in the browser that sent the request */
+/** @param signedIn the user who is signed in in the browser that sent the request */
 export function findRequiredProof(app: App, { email }: OpenInvitation, signedIn: Actor | undefined): Proof {
   const user = findUserByEmail(app.db, email)
   if (!user || user.passwordHash === null) return 'new-password'
@@ -51,10 +51,10 @@ export function findRequiredProof(app: App, { email }: OpenInvitation, signedIn:
 }
 
 /**
- * Makes the invited person a member and signs them in. If several use the same link at the same time, exactly one
- * succeeds. Throws 422 for a link that is no longer valid or a password that is not accepted, 401 when the password or
- * code of a user is wrong, 409 when the user already belongs to the team.
- * @param signedIn the user signed in in this browser, if one of our pages sent the request
+ * Makes the invited person a member and signs them in. If several requests use the same link at the same time, exactly
+ * one succeeds. Throws 422 for a link that is no longer valid or a password that is not accepted, 401 when the password
+ * or code of a user is wrong, 409 when the user already belongs to the team.
+ * @param signedIn the user who is signed in in this browser, if one of our pages sent the request
  */
 export async function join(
   app: App,

@@ -15,7 +15,7 @@ export const LOGOUT_PATH = '/logout'
 export const DASHBOARD_PATH = '/app'
 export const RESET_PATH = '/reset-password'
 export const JOIN_PATH = '/join'
-/** The page where users view and replace the signing secrets of webhooks: features/webhooks/pages.ts. */
+/** The page where users view and replace the signing secrets of webhooks: features/webhooks/webhooks/pages.ts. */
 export const WEBHOOKS_PATH = '/webhooks'
 
 /** The pages that signing in may lead to, apart from LOGIN_PATH itself. */
@@ -27,7 +27,7 @@ export const toLoginPath = (path: string): string => `${LOGIN_PATH}?next=${path}
 /** A screen of the dashboard, with its query; nothing that a browser takes for another host. */
 const DASHBOARD_SCREEN = /^\/app(\/[\w\-./]*)?(\?[\w\-./%=&+:@~!*]*)?$/
 
-/** The page that signing in leads to: one of ours that `next` names, never any other value in a link. */
+/** The page to show after signing in: `next` if it is one of ours, else LOGIN_PATH. */
 export const toPathAfterLogin = ({ dashboard }: Config, next: string): string =>
   PATHS_AFTER_LOGIN.find((path) => path === next) ?? (dashboard && DASHBOARD_SCREEN.test(next) ? next : LOGIN_PATH)
 

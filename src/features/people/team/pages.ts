@@ -46,7 +46,7 @@ const redirectTo = (path: string, cookie?: string): Response =>
 
 const MAX_FIELD_LENGTH = 1000
 
-/** A field of the form; empty when it is missing or not a string. */
+/** A field of the form; empty when it is missing, too long or not a string. */
 function readField(body: unknown, name: string): string {
   const value = typeof body === 'object' && body !== null && Object.hasOwn(body, name) ? Reflect.get(body, name) : ''
   return typeof value === 'string' && value.length <= MAX_FIELD_LENGTH ? value : ''
@@ -64,7 +64,7 @@ class TeamPages {
 
   /**
    * Handles a POST; an error becomes a page too.
-   * @param renderAgain renders the submitted page with what was wrong
+   * @param renderAgain renders the submitted page with the error message
    */
   async handlePost(
     request: Request,

@@ -1,7 +1,7 @@
 /**
- * @module Links to set a password: sent by mail at the user's request, or created by the operator. A link is valid
- * once. It proves the mailbox, so it sets the password and ends all sessions; it signs no one in and leaves the second
- * factor enabled. Never reveals whether an address belongs to a user.
+ * @module Links to set a password: sent by mail at the user's request, or created by the operator. A link works once.
+ * It proves that the user has the mailbox, so it sets the password and ends all sessions; it signs no one in and
+ * leaves the second factor enabled. Never reveals whether an address belongs to a user.
  */
 import type { App } from '#features/core/app/app.ts'
 import { sendSystemMail } from '#features/sending/system-mail/send.ts'
@@ -96,7 +96,7 @@ If it was not you, ignore this mail: your password stays as it is.
     })
   }
   return (email, ipAddress) => {
-    // Not by user: an attacker who tries passwords must not keep the user from a new one.
+    // Not limited by user: an attacker who tries passwords must not keep the user from setting a new one.
     attempts.requireNetwork(ipAddress)
     if (running >= MAX_CONCURRENT_REQUESTS) return app.log.warn({}, 'password reset dropped: too many requests')
     running++

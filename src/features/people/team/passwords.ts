@@ -60,7 +60,8 @@ export const hashPassword = (password: string, owner: string): Promise<string> =
   runHash({ isKnown: true, owner }, () => Bun.password.hash(normalisePassword(password), ARGON2))
 
 /**
- * Whether a password matches a hash; without a hash false, after the same time. Throws 503 when too many are waiting.
+ * Whether a password matches a hash; false when there is no hash, after the same time. Throws 503 when too many are
+ * waiting.
  */
 export async function verifyPassword(
   password: string,

@@ -184,7 +184,7 @@ export function endOtherSessions(app: App, tx: Tx, userId: number, keptId = 0): 
   return ended.length
 }
 
-/** Ends what the sessions still read: event streams, long polls. */
+/** Ends the event streams and long polls that the sessions have open. */
 function announceSessionEnd(app: App, tx: Tx, ended: readonly EndedSession[]): void {
   for (const accountId of new Set(ended.map((session) => session.accountId))) announceAccessChange(app, tx, accountId)
 }
@@ -195,11 +195,11 @@ export const setSessionAccount = (tx: Tx, id: number, accountId: number): void =
 /** Deletes sessions that have ended, one batch at a time. */
 export const purgeSessions = (tx: Tx, now: Millis): number => sql(tx.db).trim.run(now).changes
 
-/** The token that changes require beside the cookie: a MAC of the session, so it need not be stored. */
+/** The token that changes require in addition to the cookie: a MAC of the session, so it need not be stored. */
 const computeCsrfToken = (keys: KeyRing, tokenHash: Uint8Array): string =>
   Buffer.from(hmacSha256(keys.subkey('csrf'), tokenHash)).toString('base64url')
 
-/** The token of a session by its row id; empty when the session has ended. */
+/** The CSRF token of a session, by its row id; empty when the session has ended. */
 export function getCsrfToken({ db, keys }: App, sessionId: number): string {
   const row = sql(db).hashOf.get(sessionId)
   return row ? computeCsrfToken(keys, row.tokenHash) : ''
@@ -222,7 +222,7 @@ export function requireSessionId({ sessionId }: Actor): number {
 
 /** Creates the gate that finds the signed-in user by the cookie of a request, for routes and pages alike. */
 export function createSessionGate(app: App): SessionGate<Actor> {
-  /** The times of IS_UNEXPIRED. */
+  /** The parameters of IS_UNEXPIRED. */
   const toLiveRange = (now: Millis): [number, number, number] => [
     now,
     now - days(app.config.sessionDays),
@@ -238,7 +238,7 @@ export function createSessionGate(app: App): SessionGate<Actor> {
         sql(tx.db).seen.run(now, now + days(app.config.sessionDays), ipAddress || null, id)
         recordNetwork(tx, id, ipAddress, now)
       })
-      // Caused by a full disk, for instance: the next use is stored.
+      // Caused by a full disk, for instance. A later use is stored.
       .catch((error: unknown) => app.log.warn({ err: error }, 'session use not stored'))
       .finally(() => pending.delete(id))
   }
@@ -263,7 +263,7 @@ export function createSessionGate(app: App): SessionGate<Actor> {
           const current = sql(app.db).byId.get(sessionId, ...toLiveRange(app.clock.now()))
           return current?.accountId === accountId && current.role === role
         },
-        // Lazy: only the audit log reads it.
+        // A getter, because only the audit log reads the address.
         get ipAddress() {
           return clientIp()
         },

@@ -8,7 +8,7 @@ export const teamSettings = {
     10,
     1,
     100_000,
-    'Sign-in attempts, or requests for a new password, per minute from one address, or for IPv6 one /64 (a /56 has 4, a /48 16 times as many); half of them for one user from there.',
+    'Sign-in attempts, or requests for a new password, per minute from one IPv4 address or IPv6 /64. An IPv6 /56 gets 4 times as many, a /48 16 times. From one network, half as many may be for the same user.',
   ),
   dashboard: flag(true, 'Whether the dashboard is served at /app, where people get who sign in.'),
 }

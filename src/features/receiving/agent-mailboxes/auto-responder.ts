@@ -46,12 +46,13 @@ const sql = prepareStatements((db) => ({
 /** RFC 3834 §2 suggests one reply in several days; senders who ask questions expect replies more often. */
 const MIN_REPLY_INTERVAL_MS = days(1)
 /**
- * Limit of one mailbox for all recipients, because remote clients trigger the replies. Also limits the rows of a day.
+ * Replies of one mailbox to all recipients together. Limited because remote clients trigger the replies; the limit also
+ * bounds the rows of a day.
  */
 export const MAX_REPLIES_PER_HOUR = 100
 /**
- * Mailboxes of an account that may reply to one address within `MIN_REPLY_INTERVAL_MS`. A message may name 100 of them,
- * and its sender may be forged.
+ * Maximum mailboxes of an account that may reply to one address within `MIN_REPLY_INTERVAL_MS`. A message may name 100
+ * mailboxes, and its sender may be forged.
  */
 const MAX_MAILBOXES_PER_ADDRESS = 5
 /** Expired rows deleted with each reply. */
@@ -115,7 +116,7 @@ async function respond(
     { mailbox, draft, threadId },
     {
       claim(tx, isSuppressed) {
-        // It may have been disabled since the message arrived.
+        // The auto-responder may have been disabled since the message arrived.
         if (!findAutoResponder(tx.db, mailbox.id)?.enabled) refusal = 'off'
         else refusal = isSuppressed ? 'suppressed' : claimReply(tx, mailbox, address, app.eventTime())
         return refusal === undefined
@@ -147,7 +148,7 @@ function findClaimRefusal(db: Database, mailbox: Mailbox, address: string, now: 
 }
 
 /**
- * Records a reply to an address, or returns why there may be none. Of two concurrent messages the second finds the
+ * Records a reply to an address, or returns why no reply may be sent. Of two concurrent messages the second finds the
  * record of the first.
  */
 function claimReply(tx: Tx, mailbox: Mailbox, address: string, now: Millis): ClaimRefusal | undefined {

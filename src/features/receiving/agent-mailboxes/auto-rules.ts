@@ -9,11 +9,11 @@ import { isAddressOfMailbox } from './reply.ts'
 
 /** Why a message gets no automatic reply. */
 export type AutoReplyRefusal =
-  /** RFC 3834 §2: there is no recipient. */
+  /** RFC 3834 §2: the null reverse-path, so that there is no address to reply to. */
   | 'null_sender'
   | 'no_address'
   | 'own_address'
-  /** A return path of this kind of service, which no person reads. */
+  /** The envelope sender is a return path of this or another instance of the service, which no person reads. */
   | 'return_path'
   /** The sender is a list manager, a daemon or a no-reply address. */
   | 'sender_is_a_program'
@@ -33,7 +33,7 @@ export type AutoReplyDecision =
 const PROGRAM_LOCAL_PART =
   /^(?:mailer-daemon|mailerdaemon|mailer|postmaster|daemon|root|nobody|majordomo|listserv|listproc|list|lists|bounces?|auto-?(?:reply|responder|mailer)|notifications?)$|^owner-|-(?:owner|request|relay)$|^bounces?[-+=]|[-+.]bounces?$|(?:^|[-_.+])(?:no|not|dont|donot|do-not|do_not|don-t)[-_.]?reply(?:[-_.+]|$)/
 
-/** The format of protocols/address/verp.ts, from any instance of this service. */
+/** The local parts that `protocols/address/verp.ts` creates, in any instance of the service. */
 const RETURN_PATH = /^[bu]-[a-z2-7]{32}$/
 
 const LIST_HEADER = /^list-/i
@@ -41,7 +41,7 @@ const LIST_HEADER = /^list-/i
 /** DMARC policies with which the domain disowns messages that fail (RFC 9989). */
 const ENFORCED_POLICIES: readonly (string | null)[] = ['quarantine', 'reject']
 
-/** Addresses of To that are checked; a header with more does not address the mailbox personally. */
+/** Maximum addresses of To that are checked; a mailbox that comes after so many others is not addressed personally. */
 const MAX_ADDRESSES = 100
 
 /**
@@ -62,7 +62,7 @@ export function decideAutoReply(
   if (PROGRAM_LOCAL_PART.test(localPart)) return refuse('sender_is_a_program')
   if (message.isAutomatic) return refuse('automatic')
   if (message.headers.some(([name]) => LIST_HEADER.test(name))) return refuse('mailing_list')
-  // Our own From with another envelope sender: the reply would answer our own mail.
+  // The mailbox in From, with another envelope sender: a reply would answer our own mail.
   if (message.fromAddresses.some((address) => isAddressOf(mailbox, address))) return refuse('own_address')
   if (!isAddressed(mailbox, message)) return refuse('not_addressed')
   // The reply is sent to the envelope sender, which SPF authenticates; DMARC authenticates the From that the reader

@@ -137,7 +137,7 @@ export function changeAutoResponder(
   })
 }
 
-/** Checks that the schema cannot express. */
+/** Validates what the schema cannot express. */
 function requireValidRule(rule: AutoResponderRule, index: number): void {
   const from = rule.match?.from
   if (from !== undefined && !isSenderPattern(from)) {
@@ -175,7 +175,7 @@ function isMatch(
 function isFrom(pattern: string, address: string): boolean {
   const sender = normaliseAddress(address)
   if (!pattern.startsWith('@')) return sender === normaliseAddress(pattern)
-  // With a local part, so that both domains are compared in normalised form.
+  // `normaliseAddress` needs a local part to normalise the domain of the pattern.
   return sender.slice(sender.lastIndexOf('@')) === normaliseAddress(`x${pattern}`).slice(1)
 }
 

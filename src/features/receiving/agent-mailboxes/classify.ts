@@ -35,7 +35,7 @@ export interface Classification {
 const MAX_TEXT_LENGTH = 4000
 /** Characters of each header in the prompt. */
 const MAX_HEADER_LENGTH = 300
-/** Length of HTML converted when a message has no text: far more than 4,000 characters of text need. */
+/** Maximum length of HTML that is converted when a message has no text; 4,000 characters of text need far less. */
 const MAX_HTML_LENGTH = 100_000
 const MAX_RESPONSE_BYTES = 64 * KiB
 /** From the call to the response, including the wait for a slot. */
@@ -110,7 +110,7 @@ async function classifyWithModel(
   return undefined
 }
 
-/** After the backoff, a single failure starts the next one. */
+/** After a backoff, a single failure starts another one. */
 const isBackingOff = (app: App, endpoint: Endpoint): boolean => app.clock.monotonicMs() < endpoint.backoffUntil
 
 type ModelOutcome =
@@ -154,7 +154,10 @@ function parseClassification(content: string): Classification | undefined {
   return { label, confidence }
 }
 
-/** Logs at most one line a minute, with the number of omitted ones. Never the message, the response or the key. */
+/**
+ * Logs at most one line a minute, with the number of failures that were not logged. Never logs the message, the
+ * response or the key.
+ */
 function logFailure(app: App, endpoint: Endpoint, reason: string): void {
   const now = app.clock.monotonicMs()
   if (now < endpoint.loggedAt + LOG_INTERVAL_MS) {

@@ -2,7 +2,7 @@
 import { queryRule } from '#platform/db/consistency.ts'
 
 export const mailboxCounts = queryRule({
-  rule: 'mailbox counts match a recount',
+  rule: 'mailbox counts equal a recount',
   sql: `SELECT b.id, message_count AS messages, unread_count AS unread, unread_bytes AS bytes, thread_count AS threads,
       coalesce(m.received, 0) AS received, coalesce(m.unread, 0) AS waiting, coalesce(m.bytes, 0) AS waitingBytes,
       coalesce(t.n, 0) AS conversations
@@ -22,7 +22,7 @@ export const mailboxCounts = queryRule({
 const IN_ACTIVE_MAILBOX = 'mailbox_id IN (SELECT id FROM agent_mailboxes WHERE deleted_at IS NULL)'
 
 export const conversationCounts = queryRule({
-  rule: 'thread and contact counts of mailboxes match a recount',
+  rule: 'thread and contact counts of mailboxes equal a recount',
   sql: `SELECT 'thread ' || id AS what, message_count AS stored,
         (SELECT count(*) FROM mailbox_messages WHERE thread_id = t.id) AS counted
       FROM mailbox_threads t WHERE ${IN_ACTIVE_MAILBOX} AND stored <> counted

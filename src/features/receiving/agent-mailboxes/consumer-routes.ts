@@ -36,7 +36,7 @@ export const consumerRoutes = (app: App, longPolls: LongPolls) =>
     .get(
       '/:id/messages/next',
       async ({ actor, params, query, request }) => {
-        // HEAD would lease a message without showing it.
+        // HEAD would lease a message without returning it.
         if (request.method === 'HEAD') throw wrongMethod('HEAD', ['GET'])
         const timeoutSeconds = parseQueryInteger('timeout', query.timeout, {
           fallback: DEFAULT_TIMEOUT_SECONDS,
@@ -44,7 +44,8 @@ export const consumerRoutes = (app: App, longPolls: LongPolls) =>
           maximum: MAX_TIMEOUT_SECONDS,
         })
         const mailbox = getMailbox(app.db, actor.accountId, params.id)
-        // Finite, because the timeout outlives the response: without one the connection would never time out.
+        // Never 0 (no timeout): the value stays in force after the response, so the idle connection would never be
+        // closed.
         requestContext(request)?.setTimeout(timeoutSeconds + RESPONSE_GRACE_SECONDS)
         const lease = await longPolls.next(actor, mailbox, toWaitMs(timeoutSeconds), request.signal)
         const message = findMessageById(app.db, lease.messageId)
@@ -63,7 +64,7 @@ export const consumerRoutes = (app: App, longPolls: LongPolls) =>
         detail: {
           summary: 'Get the next message',
           description:
-            'Leases the oldest available message to you for 5 minutes: no other consumer gets it until you nack it or the lease ends. Waits for a message; 408 when none arrives. Acknowledge it when done, otherwise it is delivered again. A lease is a change, hence the scopes.',
+            'Leases the oldest available message to you for 5 minutes: no other consumer gets it until you nack it or the lease ends. Waits for a message; 408 when none arrives. Acknowledge it when done, otherwise it is delivered again. A lease changes the message, so both scopes are required.',
           tags,
           ...errorResponses({ 408: ['no_message', 'No message arrived in this time; ask again.'] }),
           ...requires('mailboxes:write', 'mailboxes:read'),

@@ -34,7 +34,7 @@ const ReplyRecord = Type.Object({
   ...REPLAY_FIELDS,
 })
 
-/** Complete, because parameters described here replace those that the route declares. */
+/** Lists all parameters, because those described here replace the ones that the route declares. */
 const REPLY_PARAMETERS = {
   parameters: [
     {
@@ -64,7 +64,7 @@ const REPLY_PARAMETERS = {
 export const conversationRoutes = (app: App) => {
   const limiter = createRateLimiter(app.clock)
 
-  /** The rate limit of sends, counted separately. */
+  /** Applies the rate limit of sends to replies, which it counts separately. */
   const checkRate = (actor: Actor): void => {
     if (getSendingAccount(app.config, app.db, actor.accountId).plan === 'unlimited') return
     const result = limiter.take(String(actor.accountId), 1, {
@@ -129,7 +129,7 @@ export const conversationRoutes = (app: App) => {
         detail: {
           summary: 'Change the auto-responder of a mailbox',
           description:
-            'Each sender gets at most one reply per day; automatic messages, mailing lists and forged senders get none (RFC 3834). The mailbox shows it as `auto_responder`.',
+            'Each sender gets at most one reply per day; automatic messages, mailing lists and forged senders get none (RFC 3834). The mailbox shows the same settings as `auto_responder`.',
           tags,
           ...requires('mailboxes:write', 'emails:send'),
         },

@@ -25,7 +25,7 @@ export const MAX_WAITING = 10_000
 
 /** Retry delay for a request that found no capacity. */
 const RETRY_AFTER_SECONDS = 30
-/** Leases granted in one transaction, which takes a few milliseconds. */
+/** Leases granted in one transaction. A full batch takes a few milliseconds. */
 const MAX_LEASES_PER_BATCH = 100
 
 interface Waiter {

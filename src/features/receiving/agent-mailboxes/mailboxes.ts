@@ -1,7 +1,7 @@
 /**
  * @module Creates, reads and deletes agent mailboxes. A mailbox belongs to one registration of a domain, and receives
- * only while that is registered and verified; afterwards it stays readable. A deleted mailbox disappears immediately;
- * its rows are deleted later, batch by batch.
+ * only while the domain stays registered and verified; afterwards it stays readable. A deleted mailbox disappears
+ * immediately; its rows are deleted later, batch by batch.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -72,7 +72,8 @@ const sql = prepareStatements((db) => ({
   byUuid: db.prepare<Mailbox, [Uint8Array, number]>(
     `${SELECT} WHERE m.uuid = ? AND m.account_id = ? AND m.deleted_at IS NULL`,
   ),
-  // A domain that another account has verified since is another registration, so its mail never reaches this mailbox.
+  // When another account verifies the domain, it does so with a registration of its own, so its mail never reaches this
+  // mailbox.
   byAddress: db.prepare<Mailbox, [string, string]>(
     `${SELECT} JOIN domains d ON d.id = m.domain_id WHERE d.domain = ? AND d.verified_at IS NOT NULL AND d.deleted_at IS NULL
      AND m.local_part = ? AND m.deleted_at IS NULL`,
@@ -118,7 +119,7 @@ const sql = prepareStatements((db) => ({
 
 const MAX_MAILBOXES = 10_000
 const MAX_DISPLAY_NAME_LENGTH = 200
-/** Attempts to find a free random local part; two collisions in a row need millions of mailboxes. */
+/** Attempts to find a free random local part; two collisions in a row are likely only with millions of mailboxes. */
 const MAX_LOCAL_PART_ATTEMPTS = 10
 /** Rows of each table deleted in one transaction, which takes some milliseconds. */
 const BATCH_SIZE = 100
@@ -134,7 +135,7 @@ export function getMailbox(db: Database, accountId: number, id: string): Mailbox
 export const findMailboxById = (db: Database, id: number): Mailbox | undefined => sql(db).byId.get(id) ?? undefined
 
 /**
- * The mailbox of an address: that of the local part, or of the part before its plus. Ignores case.
+ * Finds the mailbox of an address by its local part, then by the part before the plus. Ignores case.
  * @param domain A-labels, lower case
  */
 export function findMailbox(db: Database, domain: string, localPart: string): Mailbox | undefined {
@@ -228,7 +229,7 @@ export async function removeDeletedMailboxes(app: App): Promise<number> {
   }
 }
 
-/** Returns true when nothing is left, including the mailbox itself. */
+/** Deletes some rows of a deleted mailbox. Returns true when all rows, including the mailbox itself, are deleted. */
 function removeBatch(app: App, tx: Tx, mailboxId: number): boolean {
   const statements = sql(tx.db)
   const messages = statements.someMessages.all(mailboxId, BATCH_SIZE)

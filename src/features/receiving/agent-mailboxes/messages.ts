@@ -144,7 +144,7 @@ export function getMessage(db: Database, mailbox: Pick<Mailbox, 'id'>, mid: stri
   return toMailboxMessage(row)
 }
 
-/** A message with its header only, with the fields that identify it to the operator. */
+/** An unparsed message, which has only its header, with the fields that identify it to the operator. */
 export interface UnparsedMessage {
   readonly id: number
   readonly uuid: UuidBytes
@@ -179,7 +179,7 @@ export function listMessages(
   const { messageCount, unreadCount } = mailbox
   const total = { all: messageCount, unread: unreadCount, read: messageCount - unreadCount }[status]
   const { limit, offset } = page
-  // No query past the end: SQLite scans every skipped row.
+  // SQLite scans every row that OFFSET skips, so an offset past the end is not queried.
   if (offset >= total) return { messages: [], total }
   return {
     messages: sql(db)

@@ -41,8 +41,8 @@ export const MailboxRecord = Type.Object({
   thread_count: Type.Integer({ description: 'Conversations.' }),
   auto_responder: Nullable(
     Type.Object({
-      enabled: Type.Boolean({ description: 'Whether it replies.' }),
-      rules: Type.Array(Type.Unknown(), { description: 'Its rules, as configured.' }),
+      enabled: Type.Boolean({ description: 'Whether automatic replies are sent.' }),
+      rules: Type.Array(Type.Unknown(), { description: 'The rules, as configured.' }),
     }),
     { description: 'Automatic replies; null: never configured.' },
   ),
@@ -203,7 +203,7 @@ export function toMessageWire(app: Pick<App, 'content'>, message: MailboxMessage
   }
 }
 
-/** Limits of each body in a list and in a thread; a single message has all of it. */
+/** Limits of each body in a list and in a thread; a single message has its complete bodies. */
 const MAX_BODY_BYTES_IN_LIST = 32 * KiB
 const MAX_BODY_BYTES_IN_THREAD = 64 * KiB
 
@@ -221,7 +221,7 @@ export const ListedMessage = Type.Object({
 })
 export type ListedMessage = Static<typeof ListedMessage>
 
-/** Messages with truncated bodies. 100 long ones take 100 ms, so other work gets turns in between. */
+/** Messages with truncated bodies. 100 long messages take 100 ms, so other work runs in between. */
 async function toTruncatedMessagesWire(
   app: Pick<App, 'content' | 'db' | 'fairScheduler'>,
   messages: readonly MailboxMessage[],
@@ -300,7 +300,7 @@ export const NextQuery = Type.Object({
     maximum: MAX_TIMEOUT_SECONDS,
     default: DEFAULT_TIMEOUT_SECONDS,
     description:
-      'Client timeout in seconds. The response comes 2 seconds earlier, or after half of it if that is later; 0 does not wait.',
+      'Client timeout in seconds. The response comes 2 seconds before the timeout, or after half of it if that is later; 0 does not wait.',
   }),
 })
 

@@ -18,7 +18,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Limit of each body; the API returns all of it. */
+/** Limit of each body in a payload; the API returns complete bodies. */
 const MAX_BODY_BYTES = 256 * KiB
 
 /**

@@ -1,6 +1,7 @@
 /**
- * @module Deletes messages of mailboxes for retention, by age whatever their state, and for privacy, by person, with
- * their counts, contacts and auto-reply records. Quotations of a person in the messages of others stay.
+ * @module Deletes messages of mailboxes: by age for retention, whatever their state, and by person for privacy.
+ * Corrects counts, and deletes contacts and auto-reply records. Quotations of a person in the messages of others
+ * stay.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -43,7 +44,8 @@ const personSql = prepareStatements((db) => ({
 const SCAN_BATCH_SIZE = 1000
 
 /**
- * Scans some messages after a row, in all mailboxes, for those of the account from or to a person. Returns row ids.
+ * Scans a batch of messages of all mailboxes, after a row id, for those that belong to the account and are from or to a
+ * person. Returns row ids.
  * @param search.isIn whether a header names the person
  * @returns `next`: where the next scan starts; undefined: all rows were scanned
  */
@@ -126,7 +128,10 @@ const toOldMessage = (row: OldRow): OldMessage => ({
   attachments: JSON.parse(row.attachments) as OldMessage['attachments'],
 })
 
-/** Deletes a message; the last message of a thread or contact takes it along. */
+/**
+ * Deletes a message, unless its mailbox is deleted, which deletes the message too. A thread or contact is deleted with
+ * its last message.
+ */
 export function removeOldMessage(app: App, tx: Tx, message: OldMessage): void {
   if (message.isOfDeleted === 0) removeMessage(app, tx, message)
 }

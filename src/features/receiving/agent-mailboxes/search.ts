@@ -1,6 +1,7 @@
 /**
  * @module The search index of messages: contentless FTS5, one row per message under its row id. The migration creates
- * its table, `CREATE VIRTUAL TABLE mailbox_search`, because drizzle cannot describe it. The only writer of it.
+ * its table with `CREATE VIRTUAL TABLE mailbox_search`, because drizzle cannot describe it. Only this module writes
+ * to the table.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -31,7 +32,7 @@ export function indexMessage(
   message: {
     readonly mailboxId: number
     readonly subject: string
-    /** Header form and address. */
+    /** The From header, then the address. */
     readonly sender: string
     readonly body: string
   },
@@ -48,7 +49,7 @@ export function indexMessage(
 /** Removes a message from the index. */
 export const unindexMessage = (tx: Tx, id: number): void => void sql(tx.db).delete.run(id)
 
-/** Removes the words of deleted messages from the files. */
+/** Removes the words of deleted messages from the database files. */
 export const compactSearchIndex = (app: Pick<App, 'commit'>): Promise<void> =>
   compactFullText(app.commit, 'mailbox_search')
 

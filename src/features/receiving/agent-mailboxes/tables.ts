@@ -33,10 +33,11 @@ export const agentMailboxes = sqliteTable(
     deletedAt: time('deleted_at'),
   },
   (t) => [
-    // By registration, not by name: mail to a domain that another account has since verified must not arrive here.
+    // A mailbox belongs to a registration, not to a name: mail to a domain that another account has since verified must
+    // not arrive here.
     uniqueIndex('agent_mailboxes_address').on(t.domainId, t.localPart).where(sql`deleted_at is null`),
     index('agent_mailboxes_account').on(t.accountId),
-    // RCPT checks an account's unread mail; contains the columns of its condition, so that no row is read.
+    // For the check of an account's unread mail at RCPT. Contains the columns of its condition, so that no row is read.
     index('agent_mailboxes_unread')
       .on(t.accountId, t.deletedAt, t.unreadCount, t.unreadBytes)
       .where(sql`deleted_at is null and unread_count > 0`),

@@ -98,8 +98,8 @@ export function addToThread(tx: Tx, mailbox: Pick<Mailbox, 'id'>, message: Threa
 }
 
 function findThread(db: Database, mailboxId: number, message: ThreadedMessage): number | undefined {
-  // The message that it answers comes first. Its own id comes last, for another copy of a stored message, such as from
-  // a list.
+  // The answered message comes first. The message's own id comes last, in case another copy of it, for example from a
+  // mailing list, is already stored.
   const references = message.references.slice(-MAX_REFERENCES).reverse()
   for (const id of [message.inReplyTo, ...references, message.messageId]) {
     const found = id === null ? undefined : sql(db).ofMessage.get(mailboxId, id)?.threadId

@@ -1,6 +1,7 @@
 /**
- * @module Limits the unread mail of mailboxes. Remote clients send it and it is never deleted by size, so a full
- * mailbox rejects RCPT temporarily, and the sender retries. Mail accepted before is still delivered.
+ * @module Limits the unread mail of mailboxes, because remote clients send it and nothing deletes unread mail to save
+ * space. A full mailbox rejects RCPT temporarily, so that the sender retries. Mail accepted before is still
+ * delivered.
  */
 import type { Database } from 'bun:sqlite'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -10,12 +11,12 @@ import type { Mailbox } from './mailboxes.ts'
 /** High, because all messages stay unread when consumers only list them. */
 export const MAX_UNREAD_PER_MAILBOX = 50_000
 export const MAX_UNREAD_BYTES_PER_MAILBOX = 1 * GiB
-/** Limits of all mailboxes of an account. */
+/** Limits of all mailboxes of an account together. */
 const MAX_UNREAD_PER_ACCOUNT = 500_000
 export const MAX_UNREAD_BYTES_PER_ACCOUNT = 5 * GiB
 
 const sql = prepareStatements((db) => ({
-  // Answered by the index alone.
+  // The index contains all columns that are read.
   ofAccount: db.prepare<{ count: number; bytes: number }, [number]>(
     `SELECT total(unread_count) AS count, total(unread_bytes) AS bytes FROM agent_mailboxes INDEXED BY agent_mailboxes_unread
      WHERE account_id = ? AND deleted_at IS NULL AND unread_count > 0`,

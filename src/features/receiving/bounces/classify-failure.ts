@@ -32,8 +32,8 @@ export function classifyFailure({ status, diagnostic }: Pick<DsnRecipient, 'stat
 }
 
 /**
- * The command that the reporting server names: Postfix after the reply, Exim before it. Without one the last phase is
- * assumed, which concludes least about the address.
+ * The SMTP command that the reporting server names: Postfix writes it after the reply, Exim before the reply. If a
+ * diagnostic names no command, `findPhase` assumes the last phase, from which the least follows about the address.
  */
 const REJECTED_COMMAND = /(?:in reply to|error from remote mail server after)(?: pipelined)? (MAIL FROM|RCPT TO)/i
 

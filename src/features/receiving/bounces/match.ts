@@ -67,7 +67,7 @@ export function matchDeliveryReport(
     if (!recipient) return unmatched('The recipient that the return path names no longer exists.')
     if (isForeign(recipient.accountId)) return unmatched('The report is about an email of another account.')
     if (email && email.id !== recipient.emailId)
-      return ignored('The return path belongs to one email, the returned message is another.')
+      return ignored('The return path belongs to one email, but the returned message is another email.')
     if (returnedId !== undefined && returnedId !== provenId)
       return ignored('The report came to the return path of one recipient, but returns the message of another.')
     return matchRecipient(recipient, report)

@@ -162,9 +162,7 @@ function countEmailComplaint(tx: Tx, complaint: NewComplaint): ComplaintResult {
   return { kind: 'counted', accountId: email.accountId, emailId: email.id }
 }
 
-/**
- * A forged report must not displace a provider's: an earlier complaint without proof takes over the provider's proof.
- */
+/** A forged report that arrived first must not displace the provider's: its row takes over the provider's proof. */
 function addProofToEarlier(tx: Tx, complaint: NewComplaint): void {
   const { recipient, at } = complaint
   if (at.feedbackLoop === undefined) return
@@ -195,8 +193,8 @@ const findSimilarRows = (tx: Tx, { email, report }: NewComplaint): ComplaintRow[
     .filter(({ feedbackType }) => (feedbackType === NOT_SPAM) === (report.feedbackType === NOT_SPAM))
 
 /**
- * Stores the complaint of a known recipient; false when that recipient has complained before. It always counts: when
- * the email has as many complaints as recipients, an anonymous one is deleted for it.
+ * Stores the complaint of a known recipient; false when that recipient has complained before. The complaint is always
+ * stored: when the email already has as many complaints as recipients, one without a recipient is deleted in exchange.
  */
 function storeComplaint(tx: Tx, complaint: NewComplaint): boolean {
   const earlier = findSimilarRows(tx, complaint)
@@ -216,7 +214,8 @@ const MAX_REPORTER_LENGTH = 200
 /** Returns false when the recipient has complained before. */
 function insertComplaint(tx: Tx, { email, recipient, report, at }: NewComplaint): boolean {
   const { feedbackType, userAgent, reportingMta } = report
-  // The raw report contains the addresses of all recipients.
+  // After a recipient of the email was erased, the raw report is not kept, because it contains the addresses of all
+  // recipients.
   const isErased = sql(tx.db).erasedOf.get(email.id, ERASED_ADDRESS) !== null
   const inserted = sql(tx.db).insert.get(
     email.accountId,

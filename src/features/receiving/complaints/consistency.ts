@@ -7,7 +7,7 @@ import { queryRule } from '#platform/db/consistency.ts'
 import { NOT_SPAM, toComplaintMetric } from './apply.ts'
 
 export const streamCounters = createCounterRule({
-  rule: 'hourly stream stats match a recount',
+  rule: 'hourly stream stats equal a recount',
   prefix: STREAM_METRIC_PREFIX,
   counted: `SELECT account_id, stream_id || ':' || figure AS name, ${hourSql('at')} AS hour, count(*) AS n FROM (
       SELECT account_id, stream_id, 'sent' AS figure, created_at AS at
@@ -27,7 +27,7 @@ export const streamCounters = createCounterRule({
 })
 
 export const complaintCounters = createCounterRule({
-  rule: 'complaint counters by type and hour match a recount',
+  rule: 'complaint counters by type and hour equal a recount',
   prefix: toComplaintMetric(''),
   counted: `SELECT account_id, feedback_type AS name, ${hourSql('created_at')} AS hour, count(*) AS n
     FROM complaints GROUP BY 1, 2, 3`,

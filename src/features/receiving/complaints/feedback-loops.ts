@@ -6,8 +6,8 @@ import type { ReceivedMail } from '#features/receiving/received/message.ts'
 import type { Config } from '#platform/config.ts'
 
 /**
- * Senders of feedback loops by provider. Whole addresses: some of the domains also host mailboxes for the public, whose
- * mail passes SPF and DKIM too.
+ * Senders of feedback loops by provider. Each is a whole address, because some of the domains also host mailboxes for
+ * the public, whose mail passes SPF and DKIM too.
  *
  * Sources: Yahoo, https://senders.yahooinc.com/complaint-feedback-loop/ (envelope and From are the same); BlueTie,
  * http://feedback.bluetie.com/faq.php; Microsoft (JMRP), from programs that read its reports, such as

@@ -85,7 +85,7 @@ export function matchFeedbackReport(
   if (!email) return unmatched('The recipient that the address names no longer exists.')
   if (isForeign(email, at)) return foreignEmail
   if ((namedId !== undefined && namedId !== email.id) || (returnedId !== undefined && returnedId !== recipientId))
-    return { kind: 'ignored', why: 'The address belongs to one email, the returned message is another.' }
+    return { kind: 'ignored', why: 'The address belongs to one email, but the returned message is another email.' }
   return { kind: 'matched', email, recipient }
 }
 
@@ -111,7 +111,10 @@ function findProvenRecipient(db: Database, keys: App['keys'], report: FeedbackRe
   return distinct.size === 1 ? ids[0] : undefined
 }
 
-/** The link names its recipient: after a restored backup the row may belong to someone else. */
+/**
+ * Returns the recipient that a link names, or LOST_RECIPIENT if its row now belongs to another recipient, as after a
+ * restored backup.
+ */
 function findRecipientOfLink(db: Database, { recipientId, emailId, address }: UnsubscribeFacts): number {
   const row = sql(db).recipient.get(recipientId)
   const isOtherRecipient =

@@ -1,7 +1,8 @@
 /**
- * @module Stores received reports about a domain's mail (DMARC aggregate, TLS-RPT): once each, for the account with the
- * domain, for 400 days, listed to the operator. Remote clients write them, so a report must be about a domain of ours,
- * and their number per domain and day is limited. Nothing here acts on a report.
+ * @module Stores received reports about a domain's mail (DMARC aggregate, TLS-RPT) for the operator to list. Each
+ * report is stored once, for the account with the domain, and kept for 400 days. Remote clients write the reports, so
+ * a report must be about a domain of ours, and their number per domain and day is limited. Nothing here acts on a
+ * report.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -193,7 +194,7 @@ export async function purgeReports(app: App): Promise<number> {
       return deleted.length
     })
     removed += changes
-    // The rest of the batch is not old enough: the clock had briefly gone back.
+    // The rest of the batch is not old enough, and neither are later reports.
     if (changes < rows.length) return removed
   }
 }

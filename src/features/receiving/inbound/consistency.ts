@@ -5,7 +5,7 @@ import { hexUuid, queryRule } from '#platform/db/consistency.ts'
 import { INBOUND_METRIC } from './inbound-emails.ts'
 
 export const inboundTotal = createTotalRule({
-  rule: 'the inbound email counter matches a recount',
+  rule: 'the inbound email counter equals a recount',
   metric: INBOUND_METRIC,
   table: 'inbound_emails',
 })

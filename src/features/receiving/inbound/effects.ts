@@ -32,7 +32,7 @@ export interface PreparedMessage {
   readonly classification: { readonly label: string; readonly confidence: number } | undefined
   /** Why the message's aggregate report is rejected, a sentence. */
   readonly reportRefusal?: string | undefined
-  /** Whether the message may be processed again later instead. */
+  /** Whether the message may be processed again later, once the outcome that its report is about is known. */
   readonly canWait?: boolean
 }
 
@@ -97,7 +97,7 @@ export function applyEffects(
   )
 }
 
-/** Handles mail to the return path of one recipient: a bounce of it, or a complaint about it. */
+/** Handles mail to the return path of one recipient: a DSN or a feedback report about that recipient. */
 function applyToReturnPath(
   app: App,
   tx: Tx,
@@ -135,7 +135,7 @@ function applyUnsubscribe(
   { received }: PreparedMessage,
 ): void {
   const { message, envelope } = received
-  // Only the header matters, unless even that is unreadable.
+  // The header suffices; if even the header is unreadable, the operator gets the message.
   if (received.problem !== undefined && message.headers.length === 0) {
     storeForOperator(app, tx, 'unsubscribe', [address], received, received.problem)
     return

@@ -81,10 +81,10 @@ const SELECT_LISTED = buildSelect(selectListedAttachments('i.attachments'))
 /** Limit of the inbound emails that a filtered list reaches and counts. */
 export const MAX_FILTERED_EMAILS = 10_000
 
-/** Conditions under which an index returns rows in id order, once the status is added. */
+/** Conditions that, together with one status, let an index return rows in id order. */
 const WHERE_ACCOUNT = 'INDEXED BY inbound_emails_status WHERE account_id = ?1'
 const WHERE_DOMAIN = 'INDEXED BY inbound_emails_domain WHERE account_id = ?1 AND domain_uuid = ?2'
-// The route lookup checked the account, so this index suffices.
+// `account_id` is missing because the lookup of the route's row id has checked it.
 const WHERE_ROUTE = 'INDEXED BY inbound_emails_route_status WHERE route_id = ?2'
 const ALL_STATUS_CODES = INBOUND_STATUSES.map((status) => String(inboundStatusCode(status)))
 
@@ -235,7 +235,7 @@ interface RequestedFilter {
   readonly domain: UuidBytes | undefined
   /** Row id. */
   readonly routeId: number | undefined
-  /** One code, or none for every status. */
+  /** One status code; empty: every status. */
   readonly code: readonly number[]
 }
 

@@ -19,8 +19,9 @@ type LinePosition = 'line start' | 'dot' | 'dot, CR' | 'text' | 'CR'
 /** Octets decoded at a time, so that the result fits the shared buffer. */
 const STEP_BYTES = 64 * KiB
 /**
- * Decoded octets. One buffer for all messages: it is used only during a call, and a buffer per sender would leave
- * garbage for thousands of senders. Each octet may become two (LF), and a CR held after a dot may precede them.
+ * Decoded octets. All messages share one buffer, because it is used only during a call, and a buffer per sender would
+ * leave garbage for thousands of senders. Each octet may become two (LF), and a CR held back after a dot may precede
+ * them.
  */
 const decodedOctets = new Uint8Array(2 * STEP_BYTES + 1)
 

@@ -36,7 +36,7 @@ export class ArrivingMessage {
     return this.#contentBytes > this.#limits.maxBytes
   }
 
-  /** The client keeps sending: the message is not even read to its end. */
+  /** Whether the message is too large even to be read to its end. */
   get isFarTooLarge(): boolean {
     return this.#contentBytes > this.#limits.maxReadBytes
   }

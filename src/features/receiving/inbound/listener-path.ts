@@ -1,6 +1,6 @@
 /**
- * @module Parses the arguments of MAIL and RCPT (RFC 5321 §4.1.2, RFC 6531 §3.3). The command line limits its input.
- * Does not decide who may send or receive.
+ * @module Parses the arguments of MAIL and RCPT (RFC 5321 §4.1.2, RFC 6531 §3.3). The maximum command line limits the
+ * length of its input. Does not decide who may send or receive.
  *
  * Strict about quoted local parts, invalid UTF-8 and unknown parameters; lenient about common errors of real senders:
  * dots at the edges of local parts, underscores in sender domains.

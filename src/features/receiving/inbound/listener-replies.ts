@@ -5,7 +5,7 @@
 import type { Rejection } from '#features/receiving/received/message.ts'
 import { MiB } from '#platform/units.ts'
 
-/** The form of a rejection, also for replies that accept. */
+/** Any reply, including those that accept; it has the form of a rejection. */
 export type Reply = Rejection
 
 // Replies must not contain control characters, and a line end would split them. Some texts include client input.
@@ -79,7 +79,7 @@ export const createTooLargeReply = (maxBytes: number): Reply => ({
   text: `5.3.4 Error: message exceeds fixed maximum message size ${maxBytes}`,
 })
 
-/** For a message above the limit of this host's own addresses. */
+/** For a message above the limit for this host's own addresses. */
 export const createTooLargeForHostReply = (maxBytes: number): Reply => ({
   code: 552,
   text: `5.3.4 Message size exceeds the limit of ${Math.floor(maxBytes / MiB)} MiB for this recipient`,

@@ -28,12 +28,12 @@ export interface InboundServerOptions {
 
 /** How long a refused client may keep its connection open. */
 const LINGER_MS = seconds(2)
-/** Refused clients that may read the reason at the same time; others are cut off. */
+/** Refused clients that may read the reason at the same time; further clients are disconnected without it. */
 const MAX_LINGERING = 200
 /**
- * Reading many sockets leaves garbage faster than the runtime collects it: half of 180 MB with a thousand senders. From
- * this many sessions on, garbage is collected each time this much was read, which delays only these sessions, by 20 ms.
- * Fewer sessions do not need it.
+ * Reading many sockets leaves garbage faster than the runtime collects it: with a thousand senders, half of 180 MB was
+ * garbage. From `MIN_SESSIONS_TO_COLLECT` sessions on, garbage is collected each time this much was read, which delays
+ * only these sessions, by 20 ms.
  */
 const COLLECT_INTERVAL_BYTES = 4 * MiB
 const MIN_SESSIONS_TO_COLLECT = 100
@@ -201,7 +201,8 @@ export class InboundServer {
     const { onWarning, onDebug, clock } = this.#options
     socket.on('error', () => {})
     if (reason === 'all') onWarning('connections refused', 'connection limit reached')
-    else onDebug('connection refused', `${socket.remoteAddress} has reached its connection limit`)
+    else if (reason === 'network')
+      onDebug('connection refused', `${socket.remoteAddress} has reached its connection limit`)
     if (reason === 'gone' || !this.#tryLinger(socket)) {
       socket.destroy()
       return

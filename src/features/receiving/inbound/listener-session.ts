@@ -93,14 +93,14 @@ const GREETING_DELAY_MS = 100
 const CLOSE_TIMEOUT_MS = seconds(5)
 /** Multiple of the maximum message size after which a client that keeps sending is cut off. */
 const FLOOD_FACTOR = 2
-/** About the amount in flight when a client reads that it should stop. */
+/** About as many octets as are in flight when a client reads the last reply. */
 const MAX_DISCARDED_BYTES = 256 * KiB
 /** The socket is paused at this much unprocessed input, until all of it is processed. */
 const PAUSE_BYTES = 16 * KiB
 /** Commands that run before other sessions get a tick of the event loop. */
 const MAX_COMMANDS_PER_TICK = 100
 const MAX_UNKNOWN_COMMANDS = 10
-/** Errors of connections outside a transaction: the client disconnected. */
+/** Outside a transaction these errors are not reported, because they only mean that the client disconnected. */
 const QUIET_ERRORS: ReadonlySet<unknown> = new Set(['ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'EHOSTUNREACH', 'ENETUNREACH'])
 
 export class InboundSession {
@@ -138,7 +138,7 @@ export class InboundSession {
     // Otherwise the reply to a pipelined command waits for the TCP acknowledgement of the previous reply.
     socket.setNoDelay(true)
     this.#listenTo(socket)
-    // Real time even for a test with its own clock: early talkers are real.
+    // The system clock even in a test with its own clock, because clients that send early do so in real time.
     this.#timer = systemClock.after(GREETING_DELAY_MS, () => this.#greet())
   }
 
@@ -343,7 +343,7 @@ export class InboundSession {
     }
   }
 
-  /** The reply that ends the session instead of another command; counts the command. */
+  /** The reply that ends the session in place of the command; undefined: the command runs. Counts the command. */
   #findEndReply(command: string, line: string): Reply | undefined {
     const { limits, hostname } = this.#host
     this.#commands++
@@ -473,7 +473,7 @@ export class InboundSession {
     if ('code' in decision) {
       if (decision.code >= 500) {
         this.#rejectedRecipients++
-        // `#reply` counts a 5xx as an error, but this is none.
+        // `#reply` counts a 5xx as an error, but a rejected recipient is not a protocol error.
         this.#errors--
       }
       this.#reply(decision)
@@ -592,7 +592,7 @@ export class InboundSession {
     this.#recordProgress()
     this.#unknownCommands = 0
     if (reply === REPLIES.messageAccepted) {
-      // An accepted message resets the counters, for clients that send many in one session.
+      // An accepted message resets the counters, so that a client can send many messages in one session.
       this.#commands = 0
       this.#errors = 0
     }

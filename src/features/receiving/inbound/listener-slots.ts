@@ -7,7 +7,7 @@ import { Counts } from '#platform/queue/counts.ts'
 
 /** Progress of a session, the most dispensable first. */
 export type Stage =
-  /** The last reply was sent; it has not closed yet. */
+  /** The last reply was sent, but the connection has not closed yet. */
   | 'ended'
   /** No accepted MAIL. */
   | 'idle'
@@ -16,7 +16,7 @@ export type Stage =
   | 'message'
 
 export interface SlotHolder {
-  /** Undefined: it waits for us and is never evicted. */
+  /** Undefined: the session waits for us and is never evicted. */
   readonly stage: Stage | undefined
   /** When it last made progress towards a message. */
   readonly progressAtMs: number
@@ -48,7 +48,10 @@ export class ConnectionSlots<T extends SlotHolder> {
   readonly #onEvicted: (holder: T) => void
   readonly #slots = new Set<HeldSlot<T>>()
   readonly #perNetwork = new Counts<string>()
-  /** By the largest network that one customer may have: an IPv6 /48 contains 65,536 of the others. */
+  /**
+   * Slots by the largest network that one customer may have: an IPv6 /48 contains 65,536 of the networks in
+   * `#perNetwork`.
+   */
   readonly #perWideNetwork = new Counts<string>()
 
   /** @param onEvicted ends a session whose slot another one received */

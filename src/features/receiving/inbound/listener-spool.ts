@@ -57,7 +57,7 @@ const HASH_BYTES = 16
 const sync = promisify(fdatasync)
 
 export function createSpool(options: SpoolOptions): Spool {
-  // Blocks of all sessions with a file take as much memory again as the buffers.
+  // Limits the blocks of all sessions with a file to about as much memory as the buffers.
   const blockBytes = Math.min(
     MAX_BLOCK_BYTES,
     Math.max(MIN_BLOCK_BYTES, Math.floor(options.bufferBytes / options.maxMessages)),
@@ -96,7 +96,7 @@ class SpooledMessage implements SpoolEntry {
   /** The end of the message in memory, or the part not yet in the file. */
   #block: Uint8Array = new Uint8Array(0)
   #filledBytes = 0
-  /** Share of this message in the memory for all. */
+  /** Octets of `bufferedBytes` that this message uses. */
   #countedBytes = 0
   #file: { readonly fd: number; readonly path: string; readonly hash: Bun.CryptoHasher } | undefined
   #writtenBytes = 0
@@ -243,7 +243,10 @@ class SpooledMessage implements SpoolEntry {
     for (let written = 0; written < compressed.length; ) written += writeSync(file.fd, compressed, written)
   }
 
-  /** A message that began earlier must not use space reserved for finishing accepted mail. */
+  /**
+   * RCPT checks the free space too, but a message may have begun before the disk filled. It must not use the space
+   * reserved for finishing accepted mail.
+   */
   #requireDiskSpace(bytes: number): void {
     const { folder, minFreeBytes } = this.#options
     if (minFreeBytes === 0) return
@@ -256,7 +259,7 @@ class SpooledMessage implements SpoolEntry {
   }
 
   /**
-   * Frees file space, if need be by failing messages of the network with the most; false: this network has the most.
+   * Frees file space if necessary, by failing messages of the network with the most; false: this network has the most.
    */
   #ensureFileCapacity(bytes: number): boolean {
     const { open } = this.#state

@@ -47,7 +47,7 @@ export interface ListenerOptions {
    * missing.
    */
   readonly spoolFolder: string
-  /** Called at RCPT, so that a message without disk space is never transferred. */
+  /** Called at RCPT, so that a client does not transfer a message for which there is no disk space. */
   readonly isDiskLow?: () => Promise<boolean>
   /** Other limits, for tests that cannot wait. */
   readonly limits?: Partial<ListenerLimits>
@@ -66,8 +66,8 @@ export interface Listener {
 }
 
 const RESTART_DELAY_MS = seconds(1)
-/** A Worker is dead after this many silent checks in a row; a long pause of the process counts as one check. */
 const CHECK_INTERVAL_MS = seconds(10)
+/** A Worker is dead after this many silent checks in a row; a long pause of the process counts as one check. */
 const MAX_SILENT_CHECKS = 3
 /** How long a Worker may take to stop. */
 const STOP_TIMEOUT_MS = seconds(1)
@@ -180,7 +180,7 @@ class InboundListener implements Listener {
     this.#worker?.postMessage(message)
   }
 
-  /** Resolves when the Worker listens; later failures end it. */
+  /** Resolves when the Worker listens; a later failure ends the Worker. */
   #startWorker(): Promise<{ readonly host: string; readonly port: number }> {
     return new Promise((resolve, reject) => {
       const worker = (this.#options.startWorker ?? (() => startWorker('inbound')))()
@@ -203,8 +203,8 @@ class InboundListener implements Listener {
           return
         }
         worker.postMessage({ type: 'ping' } satisfies ToListener)
-        // Runs after pending messages were read, because a clock that jumps over several checks must not count as
-        // silence.
+        // The next check is scheduled after pending messages were read, because a clock that jumps over several checks
+        // must not count as silence.
         void yieldToEventLoop().then(() => {
           if (isWatched()) this.#checks = this.#clock.after(CHECK_INTERVAL_MS, check)
         })
@@ -286,7 +286,7 @@ class InboundListener implements Listener {
 
   #onMessage(worker: Worker, message: FromListener): void {
     const sendReply = (reply: ToListener): void => {
-      // Its successor uses the same ids for other messages.
+      // The Worker's successor uses the same ids for other messages.
       if (worker === this.#worker) worker.postMessage(reply)
     }
     switch (message.type) {
@@ -338,7 +338,7 @@ class InboundListener implements Listener {
       this.#warn(error, 'message not stored; its sender will retry')
       return isStorageFailure(error) ? outOfSpace : localError
     } finally {
-      // An adopted file has been moved by the content store.
+      // If the content store adopted the file, it has moved it, and there is nothing to delete.
       if (path !== undefined) {
         await rm(path, { force: true }).catch(() => {})
         this.#handedOverFiles.delete(path)

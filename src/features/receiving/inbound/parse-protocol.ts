@@ -64,7 +64,7 @@ export type DnsQueryKind = Exclude<keyof Resolver, 'close' | symbol>
 export type ToParseWorker =
   /** Sent first. */
   | { readonly type: 'settings'; readonly rawFolder: string; readonly filesFolder: string }
-  /** One at a time, until `parsed`. */
+  /** One at a time: the next one follows `parsed`. */
   | { readonly type: 'parse'; readonly id: number; readonly request: ParseRequest }
   | { readonly type: 'dns'; readonly id: number; readonly answer: Answer<unknown> }
 

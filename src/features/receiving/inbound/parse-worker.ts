@@ -249,7 +249,7 @@ async function findReport(
     if (delivery) return { report: { kind: 'delivery', report: delivery } }
     const aggregate = parseAggregateReport(message, readWhole)
     if (aggregate === undefined) return {}
-    // Parsing takes many times its unpacked size.
+    // Parsing a report takes many times its unpacked size in memory.
     Bun.gc(true)
     return 'refused' in aggregate
       ? { reportProblem: aggregate.refused }

@@ -47,8 +47,8 @@ export interface Parser {
 
 /** Parsed messages of a Worker that wait for DNS; each still takes memory there. */
 const MAX_AUTHENTICATING = 128
-/** A Worker is dead after this many silent checks in a row; a long pause of the process counts as one check. */
 const CHECK_INTERVAL_MS = seconds(10)
+/** A Worker is dead after this many silent checks in a row; a long pause of the process counts as one check. */
 const MAX_SILENT_CHECKS = 3
 /** An idle Worker is ended, which frees the memory of large messages. */
 const IDLE_MS = seconds(60)
@@ -260,7 +260,7 @@ class WorkerQueue {
 
   /**
    * Resolves the messages of a dead Worker, and continues with a new one.
-   * @param problem of the message it parsed
+   * @param problem why the message that the Worker was parsing is given up
    */
   #replaceWorker(dead: RunningWorker, reason: string, problem: string): void {
     this.#running = undefined
@@ -273,9 +273,10 @@ class WorkerQueue {
     for (const job of others) if (job.content) job.resolve({ ...job.content, authentication: UNKNOWN_AUTHENTICATION })
     if (parsing) {
       this.#removeLeftovers(parsing.id)
-      // A Worker that never started says nothing about the message; its successor would fail the same way.
+      // If the Worker never started, its death says nothing about the message, and its successor would fail the same
+      // way.
       if (!dead.isReady) parsing.reject(new ParserUnavailableError(`the parse worker could not be started: ${reason}`))
-      // A suspect was parsed with no others beside it, so it never waits again.
+      // A suspect is parsed while nothing else is in the Worker, so if the Worker dies again, the suspect is the cause.
       else if (others.length > 0) this.#waiting.unshift({ ...parsing, isSuspect: true })
       else parsing.resolve(createGivenUpResult(problem))
     }

@@ -65,14 +65,17 @@ const SUSPECT_AUTHENTICATION_MS = seconds(2)
 /** A large message delays other large ones. */
 const LARGE_AUTHENTICATION_MS = seconds(5)
 /**
- * Limit of small messages in progress, and the same for large ones, whose last may exceed it. A parsed message takes
- * its size again.
+ * Total size of the small messages in progress, and separately of the large ones; the last large one may exceed the
+ * limit. A parsed message takes its size again in memory.
  */
 const MAX_BYTES_IN_PROGRESS = 16 * MiB
-/** Submitted to the parser and not parsed yet: their order is fixed. */
+/**
+ * Size of the small messages that were submitted to the parser and are not parsed yet. Kept low, because their order
+ * can no longer change.
+ */
 const MAX_SMALL_BYTES_UNPARSED = 2 * MiB
 const MAX_LARGE_UNPARSED = 1
-/** Queue entries read into the fair queue; beyond that, order of arrival. */
+/** Queue entries in the fair queue; later entries join it in order of arrival. */
 const MAX_READ_AHEAD = 20_000
 /**
  * Fraction of the free slots that one network may hold: 1,819 if it is the only one, 182 if it is one of a hundred. A
@@ -84,11 +87,17 @@ const queueFull: Rejection = {
   text: '4.3.2 Too many queued messages from your network; try again later',
 }
 const READ_BATCH_SIZE = 500
-/** The last slots are for networks that have no slot yet: silent DNS servers of senders hold slots for long. */
+/**
+ * The last slots are for networks that have no slot yet, because messages hold slots for long when the sender's DNS is
+ * silent.
+ */
 const RESERVED_IN_PROGRESS = MAX_IN_PROGRESS / 4
 /** After this many deaths of the process with a message alone in progress, it is stored with its header only. */
 const MAX_DEATHS_ALONE = 3
-/** After this many deaths, even while only storing it, a message is stored without its header. */
+/**
+ * After this many deaths a message is stored without its header, because it killed the process even when only its
+ * header was read.
+ */
 const MAX_DEATHS_OVER_HEADER = MAX_DEATHS_ALONE + 2
 /** After this many failed reads of its raw form a message is stored without it. */
 const MAX_FAILED_READS = 5
@@ -96,13 +105,16 @@ const MAX_FAILED_READS = 5
 const MAX_FAULTS = 6
 const RETRY_DELAYS = { minMs: seconds(5), maxMs: minutes(5) }
 /**
- * Attempts at a report that came before its delivery ended: with the delays above a quarter of an hour, longer than any
- * delivery waits for its reply.
+ * Attempts at a report that came before its delivery ended. With `RETRY_DELAYS` they take more than a quarter of an
+ * hour, longer than any delivery waits for its reply.
  */
 const MAX_EARLY_ATTEMPTS = 8
 /** Early reports that may wait; further ones are applied without waiting. */
 const MAX_EARLY_WAITING = 1000
-/** With this many waiting for storage no new message is begun: the messages are not the cause. */
+/**
+ * While this many messages wait for storage, no new message is begun, because storage is the cause and not the
+ * messages.
+ */
 const MAX_WAITING_FOR_STORAGE = 32
 const STOP_GRACE_MS = seconds(8)
 /** Octets read for the header of an unparseable message. */
@@ -288,7 +300,7 @@ export class InboundProcessor {
     this.#timer = this.#app.clock.after(RETRY_DELAYS.minMs, () => this.#startReady())
   }
 
-  /** Delays grow with each failure, and other messages do not wait. */
+  /** Retries an entry after a delay that grows with each failure; other messages do not wait for it. */
   #retryLater(entry: QueuedMessage, cause: RetryCause): void {
     const progress = this.#progressOf(entry.id)
     progress.failures++

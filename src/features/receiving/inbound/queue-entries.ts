@@ -51,7 +51,7 @@ export const findQueueEntry = (db: Database, id: number): QueueEntry | undefined
  */
 const ATTEMPTED_WITH_OTHERS = 1
 
-/** Attempts of a message that the operator retries: it is processed alone, and the first death is the last. */
+/** Attempts of a message that the operator retries: it is processed alone, and given up if the process dies once. */
 export const LAST_ATTEMPT_COUNT = ATTEMPTED_WITH_OTHERS + 2
 
 type AttemptCount = Pick<QueueEntry, 'id' | 'attempts'>

@@ -42,7 +42,7 @@ export async function storeParts(
     ...attachments.map(({ content, file }) => file ?? content),
   ]
   const refs = await storeInBatches(app, parts)
-  // In the order of the texts; absent ones have no reference.
+  // The references come in the order of the texts; an absent text has none.
   const [headersRef = null, textRef = null, htmlRef = null, strippedRef = null] = texts.map((text) =>
     text === null ? null : (refs.shift() ?? null),
   )

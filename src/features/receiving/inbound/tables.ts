@@ -19,7 +19,8 @@ export const inboundReceipts = sqliteTable('inbound_receipts', {
   rawRef: integer('raw_ref').notNull(),
   sizeBytes: integer('size_bytes').notNull(),
   /**
-   * Attempts that the death of the process ended: 1 with others, and one more for each time alone (`queue-entries.ts`).
+   * Attempts that ended with the death of the process: 1 for an attempt with others, and 1 more for each attempt alone
+   * (`queue-entries.ts`).
    */
   attempts: integer('attempts').notNull().default(ZERO),
   receivedAt: time('received_at').notNull(),

@@ -67,7 +67,7 @@ function watch(certFile: string, keyFile: string, options: CertificateOptions): 
   const checkFiles = () => {
     const state = fingerprintFiles(certFile, keyFile)
     if (state === lastState) return
-    // Also for unusable files: each state of the files is logged once.
+    // Stored even when the files are unusable, so that each state of the files is logged once.
     lastState = state
     const read = readCertificate(certFile, keyFile)
     if (read.kind === 'unusable') {
@@ -106,7 +106,7 @@ function warnAboutProblems({ cert }: Certificate, { hostname, clock, log }: Cert
     log.warn({ validTo }, 'TLS certificate of the SMTP listener has expired; senders that verify it do not deliver')
 }
 
-/** Changes when either file changes. Follows links: certificates are often renewed by replacing one. */
+/** Changes when either file changes. Follows links, because certificates are often renewed by replacing a link. */
 const fingerprintFiles = (...files: readonly string[]): string =>
   files
     .map((file) => {

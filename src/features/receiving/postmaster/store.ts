@@ -1,7 +1,7 @@
 /**
  * @module Stores, lists and deletes mail for the operator. Anyone can send such mail, so its amount is limited per
- * source and per kind. The only writer of `operator_mail`. The raw messages are in the store of raw messages and expire
- * at the same age.
+ * source and per kind. The only writer of `operator_mail`. The raw messages are in the store of raw messages and
+ * expire at the same age as the rows.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'

@@ -64,7 +64,7 @@ export type Destination =
   /** An address of a tenant's inbound domain. */
   | { readonly kind: 'domain'; readonly address: string; readonly accountId: number; readonly domainId: number }
 
-/** A complete message from the listener, with the state of its session. */
+/** A complete message from the listener, with facts from its session. */
 export interface CompleteMessage {
   readonly mailFrom: string
   readonly destinations: readonly Destination[]

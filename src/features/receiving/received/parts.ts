@@ -9,7 +9,7 @@ import { notFound } from '#platform/errors.ts'
 import { KiB } from '#platform/units.ts'
 import type { StoredAttachment } from './message.ts'
 
-/** Limit for one header field: a list of 1,000 addresses is truncated. The raw message has all of it. */
+/** Limit for one header field: a list of 1,000 addresses is truncated. The raw message has the complete field. */
 const MAX_HEADER_LENGTH = 10_000
 
 /** Truncates a header, never within a character. */

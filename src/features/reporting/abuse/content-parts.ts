@@ -124,7 +124,7 @@ function extractHtmlParts(html: string): Omit<ContentParts, 'subject'> {
   try {
     rewriter.transform(html)
   } catch {
-    // The parser has limits that browsers do not have: the parts read so far are scored.
+    // The parser has limits that browsers do not have. Beyond them, the parts read so far are scored.
   }
   return {
     text: decodeHTML(text),

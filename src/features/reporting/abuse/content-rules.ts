@@ -1,6 +1,6 @@
 /**
- * @module Scores how much an email resembles phishing: its links, forms and words each add points. Pure. No single
- * indicator that honest mail shares reaches a threshold; only the sum decides.
+ * @module Scores how much an email resembles phishing: its links, forms and words each add points. Pure. An indicator
+ * that honest mail also shows never reaches a threshold alone: the sum decides.
  */
 import type { ContentParts, Link } from './content-parts.ts'
 import {
@@ -80,7 +80,7 @@ interface Target extends Link {
 /** The longest name that DNS allows. */
 const MAX_HOST_LENGTH = 253
 
-/** The target of a link; undefined when it is no web link, contains a template variable, or is invalid. */
+/** The target of a link; undefined when it is not a web link, contains a template variable, or is invalid. */
 function parseTarget(link: Link): Target | undefined {
   if (!/^(?:https?:|[/\\]{2})/i.test(link.href) || /\{[{%]/.test(link.href)) return undefined
   const url = URL.parse(link.href, 'http://none.invalid')
@@ -101,7 +101,7 @@ function scoreLink({ url, host, domain, text }: Target, ownDomain: string, asks:
   if (isIpHost(host)) add('link to an IP address', 4, host)
   const borrowed = findBorrowedBrand(host)
   if (borrowed?.how === 'alike') add('look-alike host', 8, host)
-  // An own domain with a common word, or with a longer word, has it for a reason.
+  // The sender's own domain may honestly contain a name that is a common word, or part of a longer word.
   else if (borrowed && !(domain === ownDomain && (borrowed.brand.isCommon || borrowed.how === 'within')))
     add("host with another's name", borrowed.brand.isCommon ? 2 : 5, host)
   if (host.includes('xn--') && domain !== ownDomain && borrowed === undefined) add('international host', 1, host)

@@ -1,7 +1,7 @@
 /**
- * @module Checks the content of sent mail for phishing: the first emails of each account, then a sample; identical
- * bodies once. Follows emails by row id, so acceptance costs nothing and a restart continues where a crash ended.
- * Pauses the account or records a finding; never changes an email.
+ * @module Checks the content of sent mail for phishing: the first emails of each account, then a sample. Identical
+ * bodies are checked once. Follows emails by row id, so acceptance costs nothing and a restart continues where a crash
+ * ended. Pauses the account or records a finding; never changes an email.
  */
 import type { App } from '#features/core/app/app.ts'
 import { findLogId } from '#features/sending/queue/names.ts'
@@ -27,7 +27,7 @@ const CHECK_INTERVAL_MS = seconds(2)
 /** Emails read in one step, and how many of them are checked: a check takes some ms. */
 const EMAILS_PER_STEP = 500
 const CHECKS_PER_STEP = 4
-/** Bodies checked recently, by reference and sender. */
+/** Maximum number of recently checked bodies that are remembered, by reference and sender. */
 const MAX_KNOWN_BODIES = 5000
 /** How often one account's suspicious mail is recorded, and how often the model is asked about it. */
 const ALERT_INTERVAL_MS = hours(1)
@@ -191,7 +191,7 @@ function scoreEmail(
     return { parts, score: scoreContent(parts, parseSender(from)) }
   } catch (error) {
     if (isTransientError(error)) throw error
-    // Erased since then, or corrupt, which delivery reports.
+    // The content was erased since then, or is corrupt; delivery reports corrupt content.
     app.log.debug({ err: error, email: findLogId(app.db, id) }, 'email content not checked')
     return undefined
   }

@@ -119,7 +119,7 @@ export function parseShownHost(text: string): string | undefined {
   return isIcann && hostname !== null ? hostname : undefined
 }
 
-/** Anyone can publish pages there within minutes; the domain does not identify the owner. */
+/** Hosts on which anyone can publish pages within minutes; the domain does not identify the owner. */
 export const FREE_HOSTS: ReadonlySet<string> = new Set(
   'netlify.app web.app firebaseapp.com weebly.com weeblysite.com github.io pages.dev workers.dev r2.dev vercel.app blogspot.com glitch.me wixsite.com square.site webflow.io herokuapp.com repl.co replit.app surge.sh 000webhostapp.com godaddysites.com ngrok.io ngrok-free.app trycloudflare.com duckdns.org dweb.link ipfs.io jotform.com formstack.com sites.google.com forms.gle docs.google.com'.split(
     ' ',

@@ -18,7 +18,7 @@ export interface NewPause {
   readonly source: PauseSource
   /** One sentence for the owner; never names a threshold or a person's address. */
   readonly reason: string
-  /** For the operator: figures, links, words. */
+  /** For the operator: stats, links, words. */
   readonly detail?: Readonly<Record<string, unknown>>
   /** Row id of the email that the finding concerns. */
   readonly emailId?: number

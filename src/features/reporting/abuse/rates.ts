@@ -73,7 +73,7 @@ export function readAbuseStats(db: Database, accountId: number, now: Millis): Ab
 
 const NO_COMPLAINTS = { complained: 0, complainers: 0, complaintProviders: 0 }
 
-/** Stores what the hour of a resume had counted so far. */
+/** Stores the counts of the current hour up to the resume; rates subtract them later. */
 export function recordResumedStats(tx: Tx, accountId: number, now: Millis): void {
   const hour = hourOf(now)
   const { delivered, bounced } = countSince(tx.db, accountId, hour)
@@ -92,7 +92,7 @@ export function findExcess(stats: AbuseStats, thresholds: Thresholds): Excess | 
   if (bounced * 100 >= abuseBouncePercent * (delivered + bounced)) return 'bounces'
   if (complained < MIN_COMPLAINTS || complainers < MIN_COMPLAINERS || complaintProviders < MIN_COMPLAINT_PROVIDERS)
     return undefined
-  // Late complaints about older mail distort the rate when little was delivered since: require the volume too.
+  // Late complaints about older mail distort the rate when little was delivered since: require enough deliveries too.
   if (delivered >= abuseMinimumVolume && complained * 1000 >= abuseComplaintsPerMille * delivered) return 'complaints'
   return undefined
 }

@@ -19,7 +19,7 @@ export const abuseRateSettings = {
     200,
     1,
     1_000_000,
-    'Delivered or bounced recipients within 24 hours below which the two rates pause no account.',
+    'Number of delivered or bounced recipients within 24 hours below which the two rates pause no account.',
   ),
 }
 
@@ -29,14 +29,19 @@ export const abuseWatchSettings = {
     20,
     1,
     1_000_000,
-    'Domains registered by an account within an hour at which it is paused.',
+    'Number of domains registered within an hour at which an account is paused.',
   ),
-  abuseKeysPerHour: integer(30, 1, 1_000_000, 'API keys created by an account within an hour at which it is paused.'),
+  abuseKeysPerHour: integer(
+    30,
+    1,
+    1_000_000,
+    'Number of API keys created within an hour at which an account is paused.',
+  ),
   abuseSubAccountsPerHour: integer(
     20,
     1,
     1_000_000,
-    'Sub-accounts created by an account within an hour at which it is paused.',
+    'Number of sub-accounts created within an hour at which an account is paused.',
   ),
 }
 

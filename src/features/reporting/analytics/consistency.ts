@@ -1,7 +1,7 @@
 /**
  * @module Consistency rules for analytics: compare `daily_figures` with a recount of emails, events and complaints.
- * Stats outlive rows that retention removed: days before that horizon are not compared, and later days only within the
- * range that the remaining rows allow.
+ * Stats outlive rows that retention removed. So days before the horizon of retention are not compared, and for later
+ * days the stored value must lie within the range that the remaining rows allow.
  */
 import type { Database } from 'bun:sqlite'
 import { DAILY_COLUMNS, DAILY_FIELDS, MONTH_KEY_SQL } from '#features/core/events/daily-stats.ts'
@@ -78,8 +78,8 @@ const readHorizon = (db: Database): number =>
     .get()?.horizon ?? 0
 
 /**
- * Selects impossible stats. Events since the horizon of emails since the horizon are complete: they give the minimum.
- * The maximum is everything that the rows show, plus the events since then whose email is deleted.
+ * Selects stats outside their possible range. The minimum is a recount of the emails since the horizon, whose rows are
+ * complete. The maximum is a recount of all remaining rows, plus the day's events whose email has been deleted.
  */
 function differencesSql(horizon: number): string {
   const recounts =

@@ -45,8 +45,8 @@ export interface Ranking {
   /** The domains with the largest known sums; ties are sorted by name. */
   listBest(limit: number): string[]
   /**
-   * The candidates for the largest sums, if they number at most `most` and no unread domain can be one; otherwise
-   * undefined.
+   * The candidates for the largest sums; undefined if there are more than `most`, or if an unread domain may be a
+   * candidate.
    */
   findDecided(limit: number, most: number): string[] | undefined
 }

@@ -1,7 +1,7 @@
 /**
- * @module Validates a model's report against the stats it was given. A finding stays only if it cites stats by name
- * with their exact values, if every number in its text is one of these, and if its text is plain (text-check.ts): no
- * address, no unknown host, no link, no markup. Never edits a text.
+ * @module Validates a model's report against the stats that the model was given. A finding stays only if it cites stats
+ * by name with their values (rounding aside), if every number in its text is a cited stat, a guideline or the period,
+ * and if its text is plain (text-check.ts): no address, no unknown host, no link, no markup. Never edits a text.
  */
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
@@ -74,7 +74,7 @@ export const ANSWER_SCHEMA = {
   },
 } as const
 
-/** The parts of an answer that pass the check; undefined when it is no report. */
+/** The parts of an answer that pass the check; undefined when the answer is not a report. */
 export function checkAnswer(answer: unknown, metrics: ReadonlyMap<string, number>): CheckedAnswer | undefined {
   const summary = readMember(answer, 'summary')
   const rawFindings = readMember(answer, 'findings')
@@ -115,7 +115,7 @@ function groundFinding(
   // A finding that cites only guidelines is not about the account.
   if (stats.size === 0) return undefined
   const texts = [toPlainText(observation), toPlainText(recommendation)] as const
-  // Checked again: normalisation can expand a character into several.
+  // The length is checked again: normalisation can expand a character into several.
   if (!texts.every((one) => one !== '' && one.length <= MAX_TEXT_LENGTH)) return undefined
   if (
     !text(texts[0], { figures: stats, guidelines: 'named' }) ||

@@ -19,16 +19,16 @@ import { collectStats, type InsightStats, type ReadWebhookStats } from './stats.
 /**
  * Generates and stores a report. Throws 503 `insights_not_configured`, 429 `insights_generated_recently` within 24
  * hours of the last, 429 `insights_in_progress`, 429 `rate_limited` after many failures, 503 `insights_unavailable`
- * when the model does not answer, 502 `insights_failed` when its answer is no report.
+ * when the model does not answer, 502 `insights_failed` when its answer is not a report.
  */
 export type GenerateInsight = (actor: Actor) => Promise<Insight>
 
 const INTERVAL_MS = hours(24)
-/** For all attempts together, so that clients get a response before most time out. */
+/** Time limit of all attempts together, so that clients get a response before most time out. */
 const TIMEOUT_MS = seconds(60)
 const MAX_ATTEMPTS = 2
 const MAX_ANSWER_BYTES = 256 * KiB
-/** Over all accounts. */
+/** Reports generated at the same time, for all accounts together. */
 const MAX_CONCURRENT = 8
 const RETRY_SECONDS = 60
 const NOT_CONFIGURED_RETRY_SECONDS = 3600
@@ -79,7 +79,7 @@ async function generate(app: App, actor: Actor, webhookStats: ReadWebhookStats):
   const model = app.config.llmModel
   const report = buildReport(checked, stats, model)
   return app.commit.write((tx) => {
-    // Checked again: the account may have been closed since then.
+    // Checked again: the account may have been closed while the report was generated.
     requireOpenAccount(tx.db, actor.accountId)
     const { periodStart, periodEnd } = stats
     const id = storeInsight(app, tx, actor, {
@@ -98,7 +98,7 @@ async function generate(app: App, actor: Actor, webhookStats: ReadWebhookStats):
 
 interface CheckedReport {
   readonly checked: CheckedAnswer
-  /** Of all attempts. */
+  /** Sum over all attempts. */
   readonly inputTokens: number
   readonly outputTokens: number
 }
@@ -148,7 +148,7 @@ async function askWithRetry(app: App, { metrics }: InsightStats, signal: AbortSi
       }
       return { checked, inputTokens, outputTokens }
     }
-    app.log.warn({ reason: 'the answer is no report' }, 'insights: no report from the endpoint of TASSIS_LLM_URL')
+    app.log.warn({ reason: 'the answer is not a report' }, 'insights: no report from the endpoint of TASSIS_LLM_URL')
     error = failed()
   }
   throw error

@@ -49,7 +49,7 @@ function formatMarkdown(
       `## ${finding.severity}: ${finding.area}`,
       escapeMarkdown(finding.observation),
       `**Recommendation:** ${escapeMarkdown(finding.recommendation)}`,
-      `**Figures:** ${finding.metrics.map((name) => escapeMarkdown(`${name} ${metrics.get(name) ?? 0}`)).join(', ')}`,
+      `**Stats:** ${finding.metrics.map((name) => escapeMarkdown(`${name} ${metrics.get(name) ?? 0}`)).join(', ')}`,
     ]),
     ...findUsedNames(findings, names).map(
       ([label, name]) => `${escapeMarkdown(label.replaceAll('_', ' '))}: ${escapeMarkdown(name)}`,

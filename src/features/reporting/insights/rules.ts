@@ -128,7 +128,7 @@ function findAccessProblems(metrics: Metrics): GroundedFinding[] {
 const noProblemFinding = (metrics: Metrics): GroundedFinding => ({
   severity: 'info',
   area: 'performance',
-  observation: `No figure of the last ${metrics.get('period.days')} days is outside the guidelines.`,
+  observation: `All stats of the last ${metrics.get('period.days')} days are within the guidelines.`,
   recommendation: 'No action is needed.',
   metrics: ['total.sent'],
 })

@@ -31,7 +31,7 @@ const DAYS = WEEKS * 7
 const MAX_DOMAINS = 12
 const MAX_STREAMS = 20
 const MAX_SENDING_DOMAINS = 20
-/** Bounced emails read for their categories. */
+/** Maximum number of bounced emails read to count their categories. */
 const MAX_BOUNCED_EMAILS = 2000
 
 /**
@@ -152,7 +152,7 @@ async function addRecipients(
 
 function addBounces({ db, accountId, metrics }: StatsTarget, since: Millis): void {
   for (const { category, n } of sql(db).categories.all(accountId, since, MAX_BOUNCED_EMAILS)) {
-    // Only categories of our own, never text that a server sent.
+    // Only our own categories, never text that a server sent.
     if (/^[a-z_]{1,40}$/.test(category)) metrics.set(`recent_bounces.${category}`, n)
   }
 }
@@ -200,7 +200,7 @@ function addAccess({ db, accountId, metrics }: StatsTarget): void {
     .set('access.api_keys_with_full_access', keys?.full ?? 0)
 }
 
-/** For groups whose opens and clicks are not stored, or would be too many numbers. */
+/** For groups whose opens and clicks are not stored, or would add too many numbers. */
 const WITHOUT_ENGAGEMENT = { engagement: false }
 
 function addSums(

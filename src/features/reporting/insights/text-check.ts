@@ -1,16 +1,16 @@
 /**
- * @module Checks that a model's text is plain and contains only permitted numbers: each must be one of the given stats
- * in its unit, or, next to the right words, one of the period or a guideline. Never edits a text. A correct number does
- * not make its sentence true.
+ * @module Checks that a model's text is plain and contains only permitted numbers. Each must be a given stat in its
+ * unit; next to the right words, a number of the period or of a guideline is permitted too. Never edits a text. A
+ * correct number does not make its sentence true.
  */
 import { GUIDELINES } from './stats.ts'
 
-/** Numbers that a text may contain besides the period: stats by name, and guidelines. */
+/** The numbers that a text may contain, apart from those of the period: stats by name, and guidelines. */
 export interface AllowedNumbers {
   readonly figures: ReadonlyMap<string, number>
   /**
-   * `named`: a guideline only next to the word "guideline", since it is no stat of the account. `wished`: advice, which
-   * may contain any guideline percentage.
+   * `named`: a guideline is permitted only next to the word "guideline", since it is no stat of the account. `wished`:
+   * the text is advice, which may contain any guideline percentage.
    */
   readonly guidelines: 'named' | 'wished'
 }
@@ -35,8 +35,8 @@ const NUMBER_WORD =
   /\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundreds?|thousands?|millions?|billions?|dozens?|half|halved|thirds?|quarters?|twice|thrice|doubled?|doubling|tripled?|tripling|quadrupled?|\w+fold)\b/i
 const OTHER_DIGIT = /(?![0-9])\p{N}|[\u2030\u2031]/u
 /**
- * Digits that readers parse as another number than this check does: `2 000`, `1/2`, `100k`, `1.000.000`, `2,5`, `007`,
- * `-5`.
+ * Digits that readers would parse as another number than this check does: `2 000`, `1/2`, `100k`, `1.000.000`, `2,5`,
+ * `007`, `-5`.
  */
 const OTHER_NUMBER = new RegExp(
   [
@@ -50,7 +50,7 @@ const OTHER_NUMBER = new RegExp(
   'iu',
 )
 
-/** After a number: a percentage, also the first of `2-5%`. */
+/** Matches a percent sign after a number, also after the first number of `2-5%`. */
 const PERCENT = /^(?:\s?[-\u2013]\s?\d+(?:\.\d+)?)?\s?(?:%|per ?cent)/i
 const GUIDELINE_BEFORE = /\b(?:guideline|threshold|limit)s?\b[^.;\d]{0,30}$/i
 const GUIDELINE_AFTER = /^\s?(?:%|per ?cent)\s(?:\p{L}+\s){0,2}(?:guideline|threshold|limit)/iu

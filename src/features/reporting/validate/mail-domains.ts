@@ -1,7 +1,7 @@
 /**
  * @module Checks in DNS whether a domain accepts mail (RFC 5321 §5.1, RFC 7505), within 5 seconds. Caches results for
  * some minutes, shares a running lookup between its callers, and limits concurrent lookups in total and per account, so
- * a list of dead domains delays nobody else.
+ * that a list of dead domains does not delay other accounts.
  */
 import type { Clock } from '#platform/clock.ts'
 import { Slots } from '#platform/queue/slots.ts'
@@ -57,8 +57,8 @@ export function createMailDomainChecker(clock: Clock, resolver: Resolver): MailD
   }
 
   /**
-   * Undefined when `signal` was aborted while waiting. Both slots are held until DNS is done, even if the caller is
-   * gone.
+   * Undefined when `signal` was aborted while waiting. Both slots are held until DNS is done, even if the caller no
+   * longer waits.
    */
   async function checkInSlot(
     accountId: number,

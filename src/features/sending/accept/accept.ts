@@ -53,7 +53,7 @@ export async function acceptRequest(
   const replay = resolveReplay(app, actor, readIdempotency(request, idempotencyHeader))
   if (replay) return respondWithReplay(app, actor, replay)
   const draft = () => createDraft(app, request, idempotencyHeader)
-  // Decoding attachments takes milliseconds.
+  // Decoding attachments takes milliseconds, so it goes through the fair scheduler.
   const isLarge = (request.attachments?.length ?? 0) > 0
   return acceptEmail(
     app,
@@ -123,7 +123,8 @@ export async function acceptEmail(
   return accepted
 }
 
-async function respondWithReplay(app: App, actor: Actor, replay: AcceptedEmail): Promise<AcceptedEmail> {
+/** The response to a repeated request, once the first email is on disk. */
+export async function respondWithReplay(app: App, actor: Actor, replay: AcceptedEmail): Promise<AcceptedEmail> {
   logMismatch(app, actor, replay)
   return waitUntilDurable(app, replay)
 }

@@ -1,7 +1,7 @@
 /**
  * @module Accepts a batch: checks each email separately and inserts all accepted emails in one transaction with their
- * operation. Takes the quota for the whole batch. Stores the response to a request with an Idempotency-Key header and
- * returns it to repeated requests.
+ * operation. Consumes the quota for the batch as a whole. Stores the response to a request with an Idempotency-Key
+ * header and returns it to repeated requests.
  */
 
 import {
@@ -39,7 +39,7 @@ export interface BatchInput {
   readonly idempotencyKey: string | undefined
 }
 
-/** Enough to keep the renderer busy without holding more rendered emails of a batch in memory. */
+/** Keeps the renderer busy; more would only hold more rendered emails of a batch in memory. */
 const MAX_CONCURRENT_RENDERS = 4
 
 const findProblems = createCheck(SendRequest, 'email')
@@ -123,9 +123,7 @@ export async function acceptBatch(
   return response
 }
 
-/**
- * Counts the recipients in a batch before anything is checked; an element that is not a send request counts as none.
- */
+/** Counts the recipients in a batch before anything is checked; an element that is not an object counts as none. */
 function sumRecipients(emails: readonly unknown[]): number {
   let sum = 0
   for (const email of emails) {

@@ -22,7 +22,7 @@ import type { SendRequest } from './model.ts'
 export interface Draft extends NewEmail {
   readonly fromDomain: string
   readonly stream: string
-  /** Fills the empty parts (`render-draft.ts`); the draft must not be stored before that. */
+  /** Renders the parts missing in the request (`render-draft.ts`); the draft must not be stored before that. */
   readonly template?: DraftTemplate | undefined
 }
 
@@ -32,8 +32,8 @@ export interface DraftTemplate {
 
 const MAX_SUBJECT_LENGTH = 998
 /**
- * For text and HTML each. A body of this size takes tens of milliseconds to compose, and Gmail clips messages at 102
- * KB.
+ * Limit of the text body and of the HTML body, each. A body of this size takes tens of milliseconds to compose, and
+ * Gmail clips messages at 102 KB.
  */
 const MAX_BODY_BYTES = 2 * MiB
 const PAST_TOLERANCE_MS = minutes(5)
@@ -43,7 +43,8 @@ const MAX_SEND_AT_AHEAD_MS = days(366)
 const RESERVED_HEADER =
   /^(from|to|cc|bcc|subject|date|message-id|return-path|received|sender|mime-.*|dkim-.*|content-.*|list-unsubscribe-(?!post$).*)$/i
 /**
- * The service writes these in mail that is not transactional; in transactional mail the client may. RFC 2369, RFC 8058.
+ * The service writes these headers in mail that is not transactional; in transactional mail the client may set them.
+ * RFC 2369, RFC 8058.
  */
 const UNSUBSCRIBE_HEADER = /^list-unsubscribe(?:-post)?$/i
 /** RFC 2369 §2: URLs in angle brackets. */
@@ -201,7 +202,8 @@ const createTooManyRecipientsError = (count: number, max: number) =>
     'too_many_recipients',
   )
 
-function parseSendAt(text: string | undefined, now: Millis): Millis | undefined {
+/** Returns undefined for now. Throws a 422 for a time that is not allowed. */
+export function parseSendAt(text: string | undefined, now: Millis): Millis | undefined {
   if (text === undefined) return undefined
   const at = parseDateTime(text, 'zoned')
   if (at === undefined)

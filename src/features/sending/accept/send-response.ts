@@ -28,7 +28,7 @@ const sql = prepareStatements((db) => ({
 export function readSendResponse(app: Pick<App, 'db'>, emailId: number): SendResponse {
   const statements = sql(app.db)
   const email = statements.email.get(emailId)
-  if (!email) throw new AppError(404, 'email_not_found', 'There is no email with this id.')
+  if (!email) throw new AppError(404, 'email_not_found', 'Email not found.')
   return toSendResponse({
     ...email,
     status: statusName(email.status),

@@ -77,8 +77,9 @@ export async function requireDiskSpace(app: Pick<App, 'disk'>): Promise<void> {
 }
 
 /**
- * Throws the 429 before anything is stored, so rejected mail cannot fill the disk. The transaction that inserts checks
- * again. This check writes only when the quota is exceeded, and leaves the quota unchanged.
+ * Throws the 429 before anything is stored, so rejected mail cannot fill the disk. The transaction that inserts the
+ * email checks again. If the quota looks exceeded, a transaction tries to consume it: this throws the 429, or succeeds
+ * and is refunded in the same transaction.
  * @param max upper limit of the recipients counted; 0: none
  * @param count counts the recipients without suppressed ones; called only if `max` exceeds the quota
  * @param left recipients left in the quota of the account

@@ -1,7 +1,7 @@
 import { integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
 import { bytes, time } from '#platform/db/columns.ts'
 
-/** The whole response to a batch with an Idempotency-Key header, stored for at least 24 hours. */
+/** The whole response to a batch or broadcast with an Idempotency-Key header, stored for at least 24 hours. */
 export const batchReplies = sqliteTable(
   'batch_replies',
   {

@@ -32,7 +32,7 @@ export const monthlyQuota = queryRule({
     WHERE ${LOGS_HORIZON} = 0 OR month > ${monthSql(LOGS_HORIZON)}
     GROUP BY 1, 2 HAVING sum(stored) <> sum(counted)`,
   describe: (r) =>
-    `account ${r['account']}, month ${formatMonth(Number(r['month']))}: ${r['stored']} recipients are recorded, a recount gives ${r['counted']}`,
+    `account ${r['account']}, month ${formatMonth(Number(r['month']))}: ${r['stored']} recipients are recorded, a recount finds ${r['counted']}`,
 })
 
 export const broadcastProgress = queryRule({
@@ -44,7 +44,7 @@ export const broadcastProgress = queryRule({
     WHERE state <> ${BROADCAST_STATES.indexOf('fixing')}
       AND (handed + out + waiting <> total OR completed IS NOT handed OR failed IS NOT out)`,
   describe: (r) =>
-    `broadcast ${r['broadcast']}: of ${r['total']} recipients ${r['handed']} are enqueued, ${r['out']} skipped and ${r['waiting']} waiting; its operation has ${r['completed']} and ${r['failed']}`,
+    `broadcast ${r['broadcast']}: of ${r['total']} recipients ${r['handed']} are enqueued, ${r['out']} skipped and ${r['waiting']} waiting; its operation has ${r['completed']} completed and ${r['failed']} failed`,
 })
 
 export const broadcastEmails = queryRule({

@@ -34,8 +34,8 @@ const STATE_REASONS: Readonly<Partial<Record<ControlVerb, string>>> = {
 }
 
 /**
- * Applies a verb and returns the operation after it. Repeating a verb has no effect. Throws 404 when the account has no
- * such operation, 409 when the operation is not a broadcast or its state does not allow the verb.
+ * Applies a verb and returns the resulting operation. Repeating a verb has no effect. Throws 404 when the account has
+ * no such operation, 409 when the operation is not a broadcast or its state does not allow the verb.
  */
 export function controlBroadcast(
   app: App,

@@ -58,7 +58,8 @@ const MAX_CONCURRENT_ACCOUNTS = 16
 /** How often to check while one lane holds up the others. */
 const LANE_CHECK_INTERVAL_MS = 500
 /**
- * Maximum fraction of the waiting emails that counts for one lane, so that other lanes proceed behind a silent site.
+ * Maximum fraction of `broadcastAhead` that the waiting emails of one lane use up, so that emails of other lanes are
+ * enqueued behind a silent site.
  */
 const LANE_FRACTION = 1 / 4
 /** Factor by which the number of waiting emails may grow while a few lanes hold most of them. */
@@ -74,8 +75,8 @@ interface WithdrawalScan {
   /** The last email that was examined. */
   readonly lastEmailId: number
   /**
-   * Nothing was in flight when the scan began, so no email can return unattempted behind it. Otherwise another scan
-   * follows.
+   * Nothing was in flight when the scan began, so no email can return unattempted behind the position of the scan.
+   * Otherwise another scan follows.
    */
   readonly isLast: boolean
 }
@@ -120,11 +121,11 @@ const sql = prepareStatements((db) => ({
 export class BroadcastEnqueuer implements DueLoop {
   readonly #app: App
   readonly #onMoved: OnTransition
-  /** When to look again at each broadcast that cannot proceed now. */
+  /** When to check each broadcast again that cannot proceed now. */
   #retryAt = new Map<number, Millis>()
-  /** Accounts with a running step for which something has changed since the step began. */
+  /** Accounts whose running step may be outdated, because something changed since it began. */
   readonly #changedAccounts = new Set<number>()
-  /** The broadcast of each account that waits for delivery. */
+  /** The broadcast that waits for delivery, by account. */
   readonly #awaitingDelivery = new Map<number, number>()
   /** The scan of each broadcast that is being withdrawn. */
   readonly #withdrawals = new Map<number, WithdrawalScan>()
@@ -146,7 +147,7 @@ export class BroadcastEnqueuer implements DueLoop {
     })
     this.#stopListening = [
       app.clockSetBack.listen(() => {
-        // Their retry times come from the wrong clock.
+        // The retry times were computed before the clock was set back, so they may be too late.
         this.#retryAt.clear()
         this.#loop.wake()
       }),
@@ -176,7 +177,7 @@ export class BroadcastEnqueuer implements DueLoop {
     try {
       this.#changedAccounts.delete(broadcast.accountId)
       const next = await runBroadcastStep(this.#app, broadcast, this.#onMoved, this.#withdrawals)
-      // Something changed during the step, perhaps what the broadcast would wait for.
+      // If something changed during the step, the broadcast may have nothing left to wait for.
       const hasChanged = this.#changedAccounts.delete(broadcast.accountId)
       this.#retryAt.set(id, hasChanged ? this.#app.clock.now() : next)
       if (next > this.#app.clock.now()) this.#awaitingDelivery.set(broadcast.accountId, id)
@@ -279,7 +280,8 @@ function countUnattempted(app: App, { id, accountId, handedOver }: Broadcast): n
 }
 
 /**
- * How many more emails may wait for their first attempt: up to the setting, or more while a few lanes hold all of them.
+ * How many more emails may wait for their first attempt: up to `broadcastAhead`, or more while a few lanes hold most of
+ * the waiting emails.
  */
 function computeCapacity(app: App, broadcast: Broadcast): number {
   const max = app.config.broadcastAhead
@@ -334,7 +336,7 @@ function enqueueRecipients(
   const shared = toSharedDraft(broadcast, stream)
   const placement: Placement = {
     ...requireSendable(app, actor, shared, { isAccepted: true }),
-    // As decided when the broadcast started, because only real mail was counted against the quota then.
+    // As decided when the broadcast was accepted, because only real mail was counted against the quota then.
     sandbox: broadcast.sandbox === 1,
     suppressions: [undefined],
     quotaMonth,

@@ -34,8 +34,8 @@ export const findNextOpenBroadcast = (db: Database, accountId: number, after: nu
   sql(db).next.get(accountId, after)?.id
 
 /**
- * Whether the recipient snapshot of a broadcast is still being taken. Nothing is counted then, and the request that
- * takes it ends soon.
+ * Whether the recipient snapshot of a broadcast is still being taken. Until then its recipients are not counted; the
+ * request that takes the snapshot ends soon.
  */
 export function isTakingSnapshot(db: Database, broadcastId: number): boolean {
   const broadcast = sql(db).broadcast.get(broadcastId)

@@ -1,7 +1,7 @@
 /**
  * @module Starts a broadcast: checks it, stores what its emails share, takes a snapshot of its recipients, and responds
- * once everything is on disk. The broadcast is invisible until then, and a crash before leaves nothing that would be
- * sent. Never sends.
+ * once everything is on disk. Until then the broadcast is invisible, and a crash leaves nothing that would be sent.
+ * Never sends.
  */
 import type { Database } from 'bun:sqlite'
 import { consumeQuota, getSendingAccount, requireSendingAllowed } from '#features/core/accounts/accounts.ts'
@@ -90,7 +90,7 @@ const sql = prepareStatements((db) => ({
   ),
   newestContact: db.prepare<{ id: number | null }, [number]>('SELECT MAX(id) AS id FROM contacts WHERE list_id = ?'),
   // Recipients who are already suppressed are skipped here; those suppressed later are skipped when they are enqueued.
-  // Batches count contacts of the list, not matches, because a fully suppressed list has no matches.
+  // Batches count all active contacts, not only the copied ones, because a fully suppressed list has none to copy.
   piece: db.prepare<{ last: number | null; n: number }, [number, number, number, number, number]>(
     `SELECT MAX(id) AS last, COUNT(*) AS n FROM (SELECT id FROM contacts WHERE list_id = ? AND status = ? AND id > ? AND id <= ? ORDER BY id LIMIT ?)`,
   ),
@@ -254,7 +254,8 @@ async function insertBroadcast(
 }
 
 /**
- * Copies the active contacts in batches and returns their number. Contacts added since then are not included.
+ * Copies the active contacts in batches and returns their number. Contacts added after the copying began are not
+ * included.
  * @param requireQuotaCapacity throws 429 when that number exceeds the remaining quota
  */
 async function snapshotRecipients(
@@ -304,7 +305,7 @@ function commitStart(
 ): BroadcastResponse {
   const earlier = input.replyKey && findStoredResponse<{ data: BroadcastResponse }>(tx.db, actor, input.replyKey)
   if (earlier) {
-    // Another request with the same key came first; this one took a snapshot that nothing will be sent to.
+    // Another request with the same key came first, so the snapshot of this one is not used.
     tx.afterCommit(() => void tryDiscardBroadcast(app, broadcastId))
     return earlier.data
   }

@@ -34,7 +34,7 @@ export const broadcasts = sqliteTable(
     extra: text('extra'),
     /** Index into BROADCAST_STATES. */
     state: integer('state').notNull(),
-    /** Whether its emails are only captured; decided at the start, like the quota. */
+    /** Whether its emails are only captured; decided when the broadcast is accepted, like the quota. */
     sandbox: flag('sandbox').notNull(),
     /** Recipients in the snapshot. */
     total: integer('total').notNull(),

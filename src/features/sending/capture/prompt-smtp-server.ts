@@ -26,7 +26,7 @@ class PromptConnection extends SMTPConnection {
     this.connectionReady()
   }
 
-  /** Called above, and again when the delay that `init` started has ended. */
+  /** Called by `init` above, and by smtp-server when the delay that `init` started has ended. */
   override connectionReady(next?: () => void): void {
     if (this.#isReady) return
     this.#isReady = true

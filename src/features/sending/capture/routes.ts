@@ -59,5 +59,5 @@ export const captureRoutes = (app: Pick<App, 'db'>, store: Pick<CaptureStore, 'f
 const createNotCapturedError = () =>
   notFound(
     'not_captured',
-    'No captured message is stored for this email: it is not delivered yet, was sent to its real recipients, or was deleted by age.',
+    'No captured message is stored for this email: it has not been delivered yet, was sent to its real recipients, or its captured message was deleted.',
   )

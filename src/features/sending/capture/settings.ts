@@ -8,7 +8,7 @@ export const captureSettings = {
     64 * MiB,
     1 * MiB,
     100 * GiB,
-    'Maximum size of all captured messages; beyond it, the account that uses most loses its oldest.',
+    'Maximum size of all captured messages; beyond it, the oldest messages of the account that uses most are deleted.',
   ),
   captureMaxHours: integer(72, 1, 8760, 'Age at which captured messages are deleted.'),
 }

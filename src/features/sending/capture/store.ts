@@ -1,7 +1,8 @@
 /**
- * @module Stores captured messages in `capture.db`, a separate file limited by age and bytes that may be deleted while
- * the service is stopped. When it exceeds its bytes, the owner who uses most loses the oldest message. One row per
- * recipient, because each recipient is a transaction of its own. Knows nothing of SMTP, accounts or pages.
+ * @module Stores captured messages in `capture.db`, with limits on their age and total bytes. The file is separate, so
+ * that it may be deleted while the service is stopped. Above the byte limit, the owner who uses most loses the oldest
+ * message. One row per recipient, because each recipient is a transaction of its own. Knows nothing of SMTP, accounts
+ * or pages.
  */
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
@@ -66,7 +67,7 @@ const MAX_HEAD_BYTES = 16 * KiB
 /** Larger messages are compressed in the thread pool. */
 const MAX_SYNC_COMPRESSED_BYTES = 64 * KiB
 const ZSTD_LEVEL = 1
-/** Limits on what one write deletes and returns to the disk, and so on its duration. */
+/** Limits on what one write deletes and what it returns to the disk; they limit how long the write takes. */
 const MAX_REMOVED_PER_BATCH = 200
 const MAX_PAGES_FREED_PER_BATCH = 256
 
@@ -218,9 +219,9 @@ export class CaptureStore {
     return sql(this.db).newest.all(limit)
   }
 
-  /** Deletes the captures of emails; resolves with their number when this is on disk. */
+  /** Deletes the captures of emails; resolves with the number of deleted captures when this is on disk. */
   async remove(emailIds: readonly number[]): Promise<number> {
-    // Usually there are none.
+    // Most emails have no capture.
     if (!emailIds.some((id) => sql(this.db).ofEmail.get(id) !== null)) return 0
     return this.committer.writeFromReserve((tx) => {
       const removed = emailIds.flatMap((id) => sql(tx.db).removeOfEmail.all(id))
@@ -285,7 +286,7 @@ export class CaptureStore {
       const [ownerId, storedBytes] = [...bytes].reduce((most, each) => (each[1] > most[1] ? each : most))
       const oldest = sql(tx.db).oldestOf.get(ownerId)
       if (oldest) remove(oldest)
-      // Another process emptied the file.
+      // Another process deleted the owner's messages: correct the counts.
       else countRemoved({ ownerId, storedBytes })
     }
     tx.afterCommit(() => {
@@ -293,7 +294,7 @@ export class CaptureStore {
     })
   }
 
-  /** The next messages reuse fewer free pages anyway. */
+  /** Whether to return free pages to the disk. Up to half of the file, they stay for the next messages. */
   #isMostlyFree(): boolean {
     const { free = 0, total = 0 } = sql(this.db).pages.get() ?? {}
     return free > total / 2

@@ -54,7 +54,9 @@ export const DeadLetterList = Type.Object({
   total: Type.Integer({ description: 'Total number of dead letters.' }),
 })
 
-export const Retried = Type.Object({ message: Type.String({ description: 'What happens next.' }) })
+export const Retried = Type.Object({
+  message: Type.String({ description: 'Confirms that the email is queued again.' }),
+})
 
 export function deadLetterWire(letter: DeadLetter, accountUuid: string): DeadLetterRecord {
   const id = String(letter.id)

@@ -68,7 +68,7 @@ export const listDeadLetters = (
 /** The account's dead letter with the id from the API; throws a 404 if there is none. */
 export function getDeadLetter(db: Database, accountId: number, id: string): DeadLetter {
   const row = LETTER_ID.test(id) ? sql(db).byId.get(accountId, Number(id)) : null
-  if (!row) throw notFound('dead_letter_not_found', 'There is no dead letter with this id.')
+  if (!row) throw notFound('dead_letter_not_found', 'Dead letter not found.')
   return toDeadLetter(row)
 }
 

@@ -1,4 +1,4 @@
-/** @module Retries a dead letter, which only the account itself may decide, or deletes it. */
+/** @module Retries or deletes a dead letter. Only the account itself may decide to retry. */
 
 import { getSendingAccount, requireSendingAllowed } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'

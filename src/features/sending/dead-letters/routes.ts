@@ -57,7 +57,7 @@ export const deadLetterRoutes = (app: App) =>
         detail: {
           summary: 'Send a dead letter again',
           description:
-            'Queues the email again with its full time until expiry. An uncertain one may be delivered twice.',
+            'Puts the recipient back into the queue, with the full time until expiry. A recipient whose delivery is uncertain may get the email twice.',
           tags,
           ...requires('emails:send'),
         },

@@ -20,7 +20,7 @@ const BOUNCE_CATEGORIES = [
 ] as const
 export type BounceCategory = (typeof BOUNCE_CATEGORIES)[number]
 
-/** Categories that describe the recipient, and can occur only after one was named. */
+/** Categories that describe the recipient; they can occur only after RCPT. */
 const RECIPIENT_CATEGORIES: ReadonlySet<BounceCategory> = new Set([
   'invalid_recipient',
   'inactive_mailbox',

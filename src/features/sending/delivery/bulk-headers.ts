@@ -1,7 +1,7 @@
 /**
- * @module Headers of broadcast mail: List-Id (RFC 2919) for the filters of recipients, Feedback-ID, by which Gmail's
- * Postmaster Tools separate campaigns, and Precedence, which stops auto-replies. The same at every attempt. Names no
- * recipient; never writes.
+ * @module Builds the headers of broadcast mail: List-Id (RFC 2919) for the filters of recipients, Feedback-ID, by which
+ * Gmail's Postmaster Tools separate campaigns, and Precedence, which stops auto-replies. Every attempt has the same
+ * headers, and none of them names a recipient. Never writes.
  */
 import type { App } from '#features/core/app/app.ts'
 import { accountTag } from '#features/sending/tracking/tokens.ts'
@@ -23,7 +23,10 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Gmail: 5 to 15 characters, the same for all mail of a sender; statistics are shown by signing domain. */
+/**
+ * The last part of Feedback-ID. Gmail requires 5 to 15 characters that are the same in all mail of a sender, and shows
+ * its statistics by signing domain.
+ */
 const SENDER_ID = 'tassis'
 
 /**

@@ -1,6 +1,6 @@
 /**
  * @module Takes due recipients of a lane out of the queue: claims them for an attempt, or settles them in one commit
- * when no attempt is made. Never decides how many a site may have.
+ * when no attempt is made. Never decides how many messages a site may have in delivery.
  */
 import type { Database } from 'bun:sqlite'
 import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
@@ -49,7 +49,7 @@ const sql = prepareStatements((db) => ({
 export const HELD_BROADCAST_STATES: ReadonlySet<number> = new Set(
   (['paused', 'cancelling', 'failing'] as const).map(stateCode),
 )
-/** How long such recipients are held, unless the broadcast is resumed or withdraws them. */
+/** How long such recipients are held; when the broadcast is resumed or withdraws them, the hold ends earlier. */
 const BROADCAST_HOLD_MS = minutes(5)
 const HELD_BATCH_SIZE = 200
 /** Recipients settled in one commit when their lane is unroutable. */
@@ -78,7 +78,7 @@ export function claimLane(
 
 /**
  * Holds a waiting recipient whose account is blocked, or who was never attempted and belongs to a paused or ending
- * broadcast. Rejects a recipient who was suppressed since acceptance. False: it may be claimed.
+ * broadcast. Rejects a recipient who was suppressed since acceptance. False when the recipient may be claimed.
  * @param sendingBlocks why accounts may not send, for the accounts checked so far
  */
 function holdOrReject(
@@ -115,7 +115,9 @@ const findSuppression = (db: Database, recipient: Recipient): { reason: string }
     listId: recipient.listId ?? undefined,
   })
 
-/** Holds a recipient whose account is blocked. False: the account may send, or the recipient does not wait. */
+/**
+ * Holds a recipient whose account is blocked. False when the account may send, or when the recipient is not waiting.
+ */
 function holdForAccountBlock(
   app: App,
   tx: Tx,
@@ -125,8 +127,8 @@ function holdForAccountBlock(
 ): boolean {
   if (!sendingBlocks.has(accountId)) sendingBlocks.set(accountId, findSendingBlock(tx.db, accountId))
   const sendingBlock = sendingBlocks.get(accountId)
-  // Mail that counts in no quota is sent: captured mail, which stays here, and service mail such as the notice of the
-  // pause.
+  // A sending block does not apply to mail that counts in no quota: captured mail, which never leaves this machine, and
+  // service mail such as the notice of the pause.
   return (
     sendingBlock !== undefined &&
     quotaMonth !== null &&
@@ -148,7 +150,8 @@ export async function settleUnroutable(app: App, lane: string, unroutable: Unrou
           isAddressDead: unroutable.category === 'invalid_recipient',
         }
       : { kind: 'deferred', category: unroutable.category, reason: unroutable.text, reply: undefined }
-  // One commit, because nothing is dialled in between: a claim without an outcome would wait for the next start.
+  // Claim and outcome are one commit, because no connection is opened between them. A claim whose outcome is missing
+  // would stay in delivery until the next start.
   const settled = await app.commit.writeFromReserve((tx) => {
     const claimed = claimLane(app, tx, lane, { limit: UNROUTABLE_BATCH_SIZE, now: app.clock.now() })
     for (const recipient of claimed) writeOutcome(app, tx, { ...recipient, startedAt: undefined }, verdict, undefined)

@@ -90,7 +90,8 @@ function findCause(reply: SmtpReply, words: string): BounceCategory {
     return findLivingCause(words) === 'rate_limited' ? 'rate_limited' : byCode
   // An explicit "does not exist" decides, whatever else the reply mentions.
   if (byCode === 'invalid_recipient' && isClearlyUnknown(words)) return findLivingCause(words) ?? byCode
-  // Exchange Online returns the code for a host that does not answer when its directory does not have the address.
+  // Exchange Online rejects addresses that are not in its directory with 4.1, although that code means that a host did
+  // not answer.
   if (detail === '4.1' && isRejectedRecipient(words)) return 'invalid_recipient'
   if (byWords === 'invalid_recipient' && reply.code < 500 && !isClearlyUnknown(words)) return 'unknown'
   if (byWords !== undefined) return byWords

@@ -37,8 +37,8 @@ export const listTargets = (route: Route): readonly { readonly host: string; rea
   route.hosts.flatMap(({ host, addresses }) => addresses.map((address) => ({ host, address })))
 
 /**
- * The sessions of one Worker; keeps idle ones for the next message of their site. Opens nothing until asked;
- * `closeIdle` closes it once all other sessions are released.
+ * The SMTP sessions of one Worker. Idle sessions stay open for the next message of their site; `closeIdle` ends them.
+ * Opens no session before it is needed.
  */
 export class Connections {
   readonly #clock: Clock
@@ -73,8 +73,8 @@ export class Connections {
   }
 
   /**
-   * Dials one address. With opportunistic TLS, a session in clear follows a failed handshake, because refusing would
-   * only lose the mail.
+   * Dials one address. With opportunistic TLS, a failed handshake is followed by a session in clear, because otherwise
+   * the mail would only be lost.
    */
   async #openAddress(
     route: Route,

@@ -27,7 +27,7 @@ const sql = prepareStatements((db) => ({
   all: db.prepare<{ accountId: number }, []>('SELECT account_id AS accountId FROM held_accounts ORDER BY account_id'),
 }))
 
-/** Holds a due recipient because its account is blocked. False when it does not wait. */
+/** Holds a due recipient because its account is blocked. False when the recipient is not waiting. */
 export function holdBlockedRecipient(
   app: App,
   tx: Tx,
@@ -55,7 +55,7 @@ interface ReleaseScan {
 export function startHeldMailReleaser(app: App): DueLoop {
   /** The scan of each account whose mail is being released. */
   const scans = new Map<number, ReleaseScan>()
-  /** Counts blocks and unblocks. A block during a scan may have held mail behind its position. */
+  /** Counts blocks and unblocks. During a block, mail may have been held behind the position of a scan. */
   let changes = 0
   const step = async (ending: AbortSignal): Promise<Millis | undefined> => {
     let isBusy = false

@@ -25,7 +25,7 @@ export interface InFlightAttempt extends AttemptState {
   /** Resolves when its outcome is stored or given up; nothing is written for it after that. */
   settling: Promise<void> | undefined
   /**
-   * The recipient was suppressed before its message began: it is released as due immediately, and the next claim
+   * The recipient was suppressed before its message began: the recipient is due again immediately, and the next claim
    * rejects it.
    */
   isSuppressed?: true
@@ -35,7 +35,7 @@ export interface InFlightAttemptsOptions {
   readonly app: App
   /** Once aborted, nothing begins, and released recipients are due immediately. */
   readonly stopping: AbortSignal
-  /** Called with whether the message may be sent. */
+  /** Called when the start of the message was stored or refused; `ok` is whether the message may be sent. */
   readonly onBegun: (attempt: InFlightAttempt, ok: boolean) => void
   /** Called when the attempt has ended, before its outcome is stored. */
   readonly onAttemptEnded: (attempt: InFlightAttempt) => void

@@ -76,7 +76,7 @@ export class Lanes {
     lane.timer = wakeAt(this.#options.clock, at, () => this.#wake(lane))
   }
 
-  /** The lane waits in a queue to be woken; a timer also wakes it occasionally. */
+  /** Suspends a lane until a queue wakes it; a timer also wakes it occasionally. */
   sleepInQueue(lane: Lane): void {
     this.sleepUntil(lane, Number.POSITIVE_INFINITY)
   }

@@ -13,8 +13,8 @@ import type { PreparedJob } from './job.ts'
 const MEMORY_FACTOR = 2
 const SMALL_MESSAGE_BYTES = 64 * 1024
 /**
- * Fraction of the memory budget for deliveries; the rest is for requests, even while servers accept large messages
- * slowly.
+ * Fraction of the memory budget for deliveries. Requests can always use the rest, even while servers accept large
+ * messages slowly.
  */
 const DELIVERY_FRACTION = 1 / 2
 /** Fraction of the memory budget; an account that holds this much starts no further message. */
@@ -72,7 +72,7 @@ export class MemoryQueue<T> {
     const tenant = this.#options.tenantOf(prepared.job.accountId)
     const waiting = { owner, prepared, tenant, body: this.#nameBody(owner, prepared) }
     const held = this.#bodies.get(waiting.body)
-    // While others wait for the memory of the body, each further recipient would hold it longer.
+    // Not while other accounts wait for the memory of the body: each further recipient would hold it longer.
     if (held && !this.#isBlockingOthers(tenant)) {
       this.#start(waiting, held)
       return
@@ -141,7 +141,7 @@ export class MemoryQueue<T> {
     if (!held) return 'full'
     queue.shift(isServable)
     this.#start(next, held)
-    // They share the memory that is reserved now.
+    // Other waiting jobs with the same body share the memory that is reserved now.
     for (const waiting of queue.remove(({ body }) => body === next.body)) this.#start(waiting, held)
     return 'started'
   }
@@ -160,7 +160,7 @@ export class MemoryQueue<T> {
     return this.#heldBytes.of(tenant) >= this.#options.memory.limitBytes * ACCOUNT_FRACTION
   }
 
-  /** Whether mail of another account waits that is below its own limit. */
+  /** Whether another account that is below its own limit has mail waiting. */
   #isBlockingOthers(tenant: number): boolean {
     const isBlocked = (other: Owner) => other !== tenant && !this.#isAtLimit(Number(other))
     return [this.#waiting, this.#waitingBulk].some((queue) => queue.peek(isBlocked) !== undefined)

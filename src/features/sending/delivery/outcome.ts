@@ -227,7 +227,7 @@ export function suppressRecipient(
   suppressAfterOutcome(app, tx, { ...recipient, id: emailId }, { address: recipient.address, reason: HARD_BOUNCE })
 }
 
-/** Ends retries: a soft bounce, and a dead letter, because no server rejected the mail permanently. */
+/** Ends retries with a soft bounce, because no server rejected the mail permanently, and with a dead letter. */
 function expireRecipient(
   tx: Tx,
   at: { recipientId: number; emailId: number; now: Millis },

@@ -1,6 +1,7 @@
 /**
- * @module Makes mail due that was deferred under a fast clock: it waits longer than the retry schedule and any backoff
- * allow. Runs at the start and when the clock is set back. Never touches scheduled mail, which may wait for a year.
+ * @module Finds mail that was deferred under a fast clock and therefore waits longer than the retry schedule and any
+ * backoff allow, and makes it due. Runs at the start and when the clock is set back. Never touches scheduled mail,
+ * which may wait for a year.
  */
 import type { App } from '#features/core/app/app.ts'
 import { type DistantRecipient, makeDue, type QueuePosition, readDistant } from '#features/sending/queue/queue.ts'
@@ -20,7 +21,7 @@ export async function releaseOverdueMail(app: App, signal: AbortSignal): Promise
   let place: QueuePosition | undefined = { lane: '', nextAt: 0, id: 0 }
   while (place && !signal.aborted) {
     const now = app.clock.now()
-    // Nothing due before that can exceed the retry schedule.
+    // Mail due within this time cannot exceed the retry schedule.
     const batch = readDistant(app.db, { limitAt: now + MAX_SITE_BACKOFF_MS, place, limit: BATCH_SIZE })
     const overdue = batch.late.filter((recipient) => isBeyondMaxWait(recipient, now))
     if (overdue.length > 0) {

@@ -52,7 +52,8 @@ export function isPermanentlyInvalid(reply: SmtpReply, phase: 'mail' | 'rcpt' | 
   // The code is not trusted when its explanation is in an unknown language: servers also return 5.1.1 for full
   // mailboxes and blocked senders.
   if (isAddressCode) return isConfirmedByWords || !isUnreadable(words)
-  // With other codes (5.1.0 and 5.1.8 are often about the sender) or none, the words must confirm it.
+  // With another code (5.1.0 and 5.1.8 are often about the sender) or none, the words must confirm that the address is
+  // invalid.
   if (NON_MAILBOX_REPLY.test(String(reply.code))) return false
   return isConfirmedByWords || (detail === DISABLED_CODE && !ANY_LETTER.test(words))
 }

@@ -1,8 +1,8 @@
 /**
- * @module Message types between the main thread and the delivery Workers: `settings`, `key`, `start`, `go`, `cut` and
- * `drain` go to a Worker, `begin` and `outcome` come from it; with the route, job and attempt result that scheduler and
- * Workers also use internally. Types only, of plain data: `worker-pool` and `worker` send each message as JSON text,
- * because many small parts transfer faster as one string.
+ * @module The messages between the main thread and the delivery Workers. `settings`, `key`, `start`, `go`, `cut` and
+ * `drain` are sent to a Worker; `begin` and `outcome` are sent by a Worker. Also the route, the job and the result of
+ * an attempt, which scheduler and Workers use internally, too. Types only, of plain data: `worker-pool` and `worker`
+ * send each message as JSON text, because many small parts transfer faster as one string.
  */
 import type { TransactionResult } from '#protocols/smtp/client.ts'
 import type { SmtpFailure } from '#protocols/smtp/failures.ts'
@@ -58,7 +58,7 @@ export interface ComposeJob {
   readonly rendered?: { readonly html: string | undefined; readonly text: string | undefined }
   readonly attachments: readonly { readonly filename: string; readonly contentType: string; readonly ref: number }[]
   readonly boundarySeed: string
-  /** With it, opens and clicks are tracked: base URL of the links, tag of the account, and day of acceptance. */
+  /** Present when opens and clicks are tracked: base URL of the links, tag of the account, and day of acceptance. */
   readonly tracking?: { readonly baseUrl: string; readonly account: number; readonly day: number }
 }
 
@@ -111,7 +111,10 @@ export type AttemptResult =
   | { readonly kind: 'broken'; readonly message: string; readonly detail: string }
   /** A transient failure of the disk or this machine before the message began. */
   | { readonly kind: 'postponed'; readonly detail: string }
-  /** Never began: the Worker drained, or the site rejected us with the message before it. */
+  /**
+   * Never began: the Worker drained, the attempt was cut while it waited for a connection, or the message before it
+   * failed in a way that affects the whole site.
+   */
   | { readonly kind: 'dropped' }
 
 export interface AttemptSession {

@@ -48,7 +48,10 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Renderer crashes per recipient before the template is considered faulty. Counted until the service ends. */
+/**
+ * How often rendering for one recipient may crash the renderer before the template is considered faulty. Counted until
+ * the service ends.
+ */
 const MAX_INTERRUPTIONS = 3
 /** Recipients with counted crashes; these are rare. */
 const MAX_INTERRUPTED_RECIPIENTS = 10_000

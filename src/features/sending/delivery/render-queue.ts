@@ -1,13 +1,13 @@
 /**
- * @module Limits how many broadcast emails are rendered at a time. Rendered bodies that no Worker has yet are outside
- * the memory budget, because their size is unknown before, so their number is limited. Knows neither templates nor
- * messages.
+ * @module Limits how many broadcast emails are rendered at a time. The size of a body is unknown until it is rendered,
+ * so the memory budget does not cover bodies that no Worker has yet; their number is limited instead. Knows neither
+ * templates nor messages.
  */
 import { FairQueue, type Owner } from '#platform/queue/fair-queue.ts'
 
 /**
- * Maximum number of bodies, of a MiB or two each, in total and per account: an account may render slowly or wait for
- * memory.
+ * Maximum number of bodies, of a MiB or two each, in total and per account. The limit per account leaves capacity to
+ * others while one account renders slowly or waits for memory.
  */
 const MAX_CONCURRENT_BODIES = 32
 const MAX_BODIES_PER_ACCOUNT = 8
@@ -31,7 +31,10 @@ export class RenderQueue<T> {
     return this.#waitingOwners.has(owner) || this.#rendering.has(owner)
   }
 
-  /** Frees the place of an owner whose body was handed on or dropped, and starts the next. Ignores unknown owners. */
+  /**
+   * Frees the slot of an owner whose body was sent to a Worker or dropped, and starts the next rendering. Ignores
+   * unknown owners.
+   */
   leave(owner: T): void {
     if (this.#waitingOwners.delete(owner)) this.#waiting.remove((waiting) => waiting.owner === owner)
     if (this.#rendering.delete(owner)) this.#beginNext()

@@ -38,7 +38,7 @@ export const normaliseReply = (text: string): string =>
     .replace(ADDRESS, ' ')
     .replace(/\s+/g, ' ')
 
-/** Words about the sender's address: servers that verify it use similar words. */
+/** Words about the sender's address. Servers that verify the sender reject it in similar words as a recipient. */
 const SENDER_WORDS = buildMatcher([
   'senders?\\b|from[- ]address|return.?path|mail from|envelope|call(?:back|out) to|verification failed for|in your domain',
   'reply-to\\b|reply (?:to )?address|originat(?:or|ing)|headers?\\b|message-?id',
@@ -59,7 +59,7 @@ const INCONCLUSIVE_WORDS = buildMatcher([
   '*(?:一時|暂时|暫時)',
 ])
 
-/** The code of another cause, quoted from a server further on. */
+/** The code of another cause, quoted from a server further downstream. */
 const OTHER_CODE = /(?<![\d.])(?:4\.\d{1,3}|5\.7)\.\d{1,3}(?![\d.]*\d)/
 
 /** Words about something other than the mailbox, or about a temporary state of it. */
@@ -73,7 +73,7 @@ const OTHER_CAUSE_WORDS = buildMatcher([
   'polic(?:y|ies)|restrict|prohibit|denied|refused by|permission|permitted|not allowed|authori[sz]|authentic|dkim|dmarc|spf\\b',
   'relay(?!=| recipient)|will not accept|for sending|smtp account|closed connection|(?:rly|con|rtr|dyn|hvu):|groups?\\b',
   'smtputf8|tls\\b|ssl\\b|encrypt|unencrypt|licen[cs]e|token\\b|syntax|subscription|password|credential|certificate',
-  // Attributes of a mailbox are not the mailbox itself.
+  // These name an attribute of a mailbox, not the mailbox itself.
   "(?:user|recipient|mailbox|account|address)(?:'s)? (?:agent|session|token|input|store|database|server|error|name (?:or|in)\\b)",
   '(?:user|recipient|mailbox|account|address) (?:verification|validation|creation|profile)|address (?:list|book)',
   'delivery (?:is )?(?:disabled|suspended)|suspended delivery|recipient (?:refuse|block|reject)s|by recipients',
@@ -89,19 +89,19 @@ const TWO_LETTERS = /\p{L}{2}/u
 /** Non-ASCII characters, including remains of invalid UTF-8. */
 const NON_ASCII = /[^\x00-\x7f]/
 
-/** Exchange Online, for an address that is not in its directory. */
+/** The reply of Exchange Online for an address that is not in its directory. */
 const MICROSOFT_DIRECTORY = /\brecipient address rejected: access denied\b.{0,500}\bAS\(201806281\)/i
 
-/** The same without the internal code: a rejected recipient, perhaps only temporarily. */
+/** The same reply without the internal code: the recipient was rejected, perhaps only temporarily. */
 const MICROSOFT_RECIPIENT = /\brecipient address rejected: access denied\b/i
 
-/** Cisco appliances, for an address that is not in their directory. */
+/** The reply of Cisco appliances for an address that is not in their directory. */
 const CISCO_DIRECTORY = /#5\.1\.0 address rejected/i
 
-/** @param words of `normaliseReply` */
+/** @param words the result of `normaliseReply` */
 export const isMicrosoftDirectoryReply = (words: string): boolean => MICROSOFT_DIRECTORY.test(words)
 
-/** @param words of `normaliseReply` */
+/** @param words the result of `normaliseReply` */
 export const isRejectedRecipient = (words: string): boolean => MICROSOFT_RECIPIENT.test(words)
 
 const matchesAny = (rules: typeof UNKNOWN_RULES, words: string): boolean =>
@@ -109,64 +109,64 @@ const matchesAny = (rules: typeof UNKNOWN_RULES, words: string): boolean =>
 
 /**
  * The cause that the words name; undefined when they name none.
- * @param words of `normaliseReply`
+ * @param words the result of `normaliseReply`
  */
 export const findCauseInWords = (words: string): BounceCategory | undefined =>
   CISCO_DIRECTORY.test(words) ? 'invalid_recipient' : REPLY_RULES.find(({ pattern }) => pattern.test(words))?.category
 
 /**
  * The cause of a reply about a live address, such as a full mailbox or greylisting, with any code.
- * @param words of `normaliseReply`
+ * @param words the result of `normaliseReply`
  */
 export const findLivingCause = (words: string): BounceCategory | undefined =>
   LIVING_RULES.find(({ pattern }) => pattern.test(words))?.category
 
-/** @param words of `normaliseReply` */
+/** @param words the result of `normaliseReply` */
 export const isGreylisting = (words: string): boolean => matchesAny(GREYLISTING_RULES, words)
 
-/** @param words of `normaliseReply` */
+/** @param words the result of `normaliseReply` */
 export const isUnknownMailbox = (words: string): boolean =>
   matchesAny(UNKNOWN_RULES, words) || matchesAny(UNAVAILABLE_RULES, words) || CISCO_DIRECTORY.test(words)
 
 /**
  * Whether the words can only mean an unknown mailbox.
- * @param words of `normaliseReply`
+ * @param words the result of `normaliseReply`
  */
 export const isClearlyUnknown = (words: string): boolean => matchesAny(UNKNOWN_RULES, words)
 
 /**
  * Disabled or deleted.
- * @param words of `normaliseReply`
+ * @param words the result of `normaliseReply`
  */
 export const isDisabledMailbox = (words: string): boolean => matchesAny(DISABLED_RULES, words)
 
 /**
  * Locked, archived or moved: it accepts no mail now, but may later.
- * @param words of `normaliseReply`
+ * @param words the result of `normaliseReply`
  */
 export const isLockedMailbox = (words: string): boolean => matchesAny(LOCKED_RULES, words)
 
 /**
  * Whether a reply mentions the sender.
- * @param words of `normaliseReply`
+ * @param words the result of `normaliseReply`
  */
 export const namesSender = (words: string): boolean => SENDER_WORDS.test(words)
 
 /**
  * Whether the server may find the mailbox later, or does not mean a mailbox at all.
- * @param words of `normaliseReply`
+ * @param words the result of `normaliseReply`
  */
 export const isInconclusive = (words: string): boolean => INCONCLUSIVE_WORDS.test(words) || OTHER_CODE.test(words)
 
 /**
  * Whether a reply may mean something other than the mailbox.
- * @param words of `normaliseReply`
+ * @param words the result of `normaliseReply`
  */
 export const hasOtherCause = (words: string): boolean => OTHER_CAUSE_WORDS.test(words)
 
 /**
  * Whether a reply has words in an unknown language, so that its code is not trusted.
- * @param words of `normaliseReply`
+ * @param words the result of `normaliseReply`
  */
 export function isUnreadable(words: string): boolean {
   const rest = words.replace(POSTFIX_PREFIX, ' ').replace(HOST_NAME, ' ')

@@ -6,8 +6,8 @@ import type { Millis } from '#platform/clock.ts'
 import { hours, minutes } from '#platform/units.ts'
 
 /**
- * Delay after attempt 1, 2, …; the last one repeats. RFC 5321 §4.5.4.1 recommends 30 minutes in general and allows
- * shorter delays at first.
+ * Delay after attempt 1, 2, …; the last one repeats. RFC 5321 §4.5.4.1 recommends at least 30 minutes in general, but
+ * also variable strategies with shorter delays at first.
  */
 const RETRY_DELAYS_MS = [
   minutes(5),
@@ -38,7 +38,7 @@ export function computeMaxAttempts(expiryHours: number): number {
   return attempts
 }
 
-/** Whether the next scheduled attempt would come after expiry, with maximum jitter. */
+/** Whether, with maximum jitter, the next scheduled attempt would come at or after expiry. */
 export function isRetryScheduleExhausted(attempts: number, expiryHours: number): boolean {
   let at = 0
   for (let attempt = 1; attempt < attempts; attempt++) at += computeRetryDelayMs(attempt, 1)

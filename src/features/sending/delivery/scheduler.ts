@@ -36,6 +36,9 @@ import { type Site, Sites, toDestination } from './sites.ts'
 import { releaseWithoutContent } from './without-content.ts'
 import { createWorkerPool, type WorkerPool } from './worker-pool.ts'
 
+/** Why a lane waits whose mail is not due yet. */
+export const NOT_DUE_REASON = 'waits for its time'
+
 /** Why a lane's due mail waits, in words; for `tassis queue`. */
 export interface LaneState {
   readonly lane: string
@@ -47,10 +50,10 @@ export interface LaneState {
 /** Longest hold that emits no event. */
 const MAX_SILENT_HOLD_MS = minutes(1)
 /**
- * How long an attempt may take while others wait for its slot or memory: until the message begins, and from then on.
- * RFC 5321 §4.5.3.2 allows a server up to 20 minutes for the first and 10 for its reply to the final dot. An attempt
- * that ends before the message begins is deferred and retried; one that ends later is `uncertain`, so the second limit
- * is longer, though no healthy server needs that long.
+ * How long an attempt may take while others wait for its slot or memory: the first limit applies until the message
+ * begins, the second from then on. RFC 5321 §4.5.3.2 allows a server about 20 minutes before the message begins, and 10
+ * minutes for its reply to the final dot. An attempt that ends before the message begins is deferred and retried; one
+ * that ends later is `uncertain`, so the second limit is longer, although no healthy server needs that long.
  */
 const MAX_WANTED_ENVELOPE_MS = minutes(1)
 const MAX_WANTED_BODY_MS = minutes(2)
@@ -74,7 +77,7 @@ export class DeliveryScheduler {
   readonly #renderQueue = new RenderQueue<InFlightAttempt>()
   /** Claims that are being committed. */
   readonly #claiming = new Set<Promise<unknown>>()
-  /** Set while attempts are watched. */
+  /** The timer of the next check for slow attempts; undefined while none is needed. */
   #watch: Timer | undefined
   #stopListening: () => void = () => undefined
 
@@ -193,7 +196,7 @@ export class DeliveryScheduler {
       const isWaitingForConnection = this.#sites.isWaitingAt(attempts[0].destination.siteName, lane)
       return `${attempts.length} in delivery${isWaitingForConnection ? ', the others wait for a connection' : ''}`
     }
-    if (firstDue > now) return 'waits for its time'
+    if (firstDue > now) return NOT_DUE_REASON
     const afterOthers = isBulkLane(lane) ? ', after all non-broadcast mail' : ''
     const waiting = this.#sites.findWaitingSite(lane)
     if (waiting) {
@@ -339,7 +342,7 @@ export class DeliveryScheduler {
   async #render(attempt: InFlightAttempt, unrendered: UnrenderedJob): Promise<void> {
     try {
       const prepared = await unrendered.render()
-      // The attempt has ended since then, by a shutdown or otherwise.
+      // The attempt ended during the rendering, for example by a shutdown.
       if (this.#attempts.findUnsettled(attempt.recipientId) !== attempt) return
       this.#memoryQueue.enqueue(attempt, prepared)
       this.#watchSlowAttempts()
@@ -473,9 +476,9 @@ export class DeliveryScheduler {
   }
 
   /**
-   * Tells the Workers to end slow attempts. Ends attempts before their message begins if other mail of their account
-   * waits for a slot or memory; else as many as their account has in excess, oldest first, and all whose memory others
-   * wait for.
+   * Tells the Workers to end slow attempts. If other mail of an account waits for a slot or memory, ends the account's
+   * attempts whose message has not begun. Whether the message has begun or not, ends attempts whose memory other
+   * accounts wait for, and as many attempts, oldest first, as their account has slots in excess.
    */
   #cutSlowAttempts(): void {
     const now = this.#app.clock.now()

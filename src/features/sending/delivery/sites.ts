@@ -3,8 +3,10 @@
  * and which lane is offered free slots. Never claims, and knows lanes only by name.
  *
  * slot: capacity for one message in delivery; counted in total, per address that is dialled first, and per site.
- * Accounts share them: see slot-pool. bulk lane: the lane of an account's broadcasts. It comes after all other lanes,
- * and leaves some slots that only they may use, so that their mail always finds some.
+ * Accounts share them: see slot-pool.
+ *
+ * bulk lane: the lane of an account's broadcasts. It comes after all other lanes and never uses the last free slots, so
+ * that other mail always finds one.
  */
 
 import { isBulkLane } from '#features/sending/queue/lanes.ts'
@@ -53,18 +55,21 @@ const CLAIMED_PER_CONNECTION = 2
  */
 const CLAIMED_BEFORE_SESSION = 2
 /**
- * Fraction of all slots for messages to one address, because thousands of names may lead to the same silent server.
- * Large providers have a name for each customer at few addresses, and may use more.
+ * Fraction of all slots for messages to one address, because thousands of names may lead to the same silent server. Not
+ * smaller, because large providers have a name for each customer at few addresses.
  */
 const MAX_ADDRESS_FRACTION = 0.25
-/** How long the last backoff is remembered after its end, so that the next one is longer. */
+/** How long after the end of its last backoff a site is remembered, so that the next backoff is longer. */
 const BACKOFF_RETENTION_MS = hours(1)
 /** Slots are scarce when a smaller fraction of them is free. */
 const SCARCE_FRACTION = 0.25
 
 const GLOBAL_RULES: SlotRules = { contestedFraction: 0.25, bulkFraction: 0.5, leavesFree: true }
 const ADDRESS_RULES: SlotRules = { contestedFraction: 1, bulkFraction: 0.8, leavesFree: true }
-/** A site is equally fast for all accounts, so the slots of one are freed again soon. */
+/**
+ * These rules leave no slots free, because a site is equally fast for all accounts: slots that one account holds are
+ * freed again soon.
+ */
 const SITE_RULES: SlotRules = { contestedFraction: 1, bulkFraction: 0.8, leavesFree: false }
 
 export class Sites {
@@ -221,7 +226,7 @@ export class Sites {
     return this.#sites.get(name)?.slots.waiting.has(lane) ?? false
   }
 
-  /** Whether a lane waits for a slot of the total or of an address. */
+  /** Whether a lane waits in any queue: for a slot of a site, of an address, or of the total. */
   isWaitingForSlot(lane: string): boolean {
     return [...(this.#queuesOf.get(lane) ?? [])].some((queue) => queue.has(lane))
   }
@@ -274,8 +279,8 @@ export class Sites {
   }
 
   /**
-   * Backs off from a site that rejected the connection, longer each time. Failures during a backoff belong to the same
-   * one.
+   * Backs off from a site that is unreachable or rejected the connection; each backoff is longer than the one before.
+   * Failures during a backoff do not begin another one.
    */
   backOff(site: Site, reason: string): void {
     if (this.backoffLeftMs(site) > 0) return

@@ -27,7 +27,7 @@ export class SlotPool {
   readonly #rules: SlotRules
   readonly #ownerOf: (lane: string) => number
   readonly #held = new Counts()
-  /** Those of the held slots that bulk lanes hold, by account. */
+  /** The slots that bulk lanes hold, by account. */
   readonly #heldByBulk = new Counts()
 
   /** @param ownerOf the account that a lane's slots are counted for */
@@ -46,7 +46,7 @@ export class SlotPool {
   }
 
   /**
-   * How many more slots of the `max` here an account may take for bulk or ordinary lanes. Negative when it holds more
+   * How many more of the `max` slots here an account may take for bulk or ordinary lanes. Negative when it holds more
    * than it may.
    * @param canUse whether an account could use a slot here: bulk lanes yield only to those that could
    */

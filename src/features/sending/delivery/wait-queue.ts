@@ -19,7 +19,9 @@ export class WaitQueue {
     return this.#ordinary.isEmpty && this.#bulk.isEmpty
   }
 
-  /** Whether an ordinary lane waits, or was woken but has not had its turn, of an owner that has free slots. */
+  /**
+   * Whether an owner that has free slots has an ordinary lane that waits, or that was woken and has not had its turn.
+   */
   hasOrdinary(hasFree: (owner: number) => boolean): boolean {
     return this.#ordinary.hasOwner(hasFree)
   }
@@ -60,7 +62,7 @@ export class WaitQueue {
     return this.#ordinary.shift((owner) => hasFree(owner, false)) ?? this.#bulk.shift((owner) => hasFree(owner, true))
   }
 
-  /** Ends the turn of a lane that was taken out. */
+  /** Ends the turn of a lane that `shift` returned. */
   endTurn(lane: string): void {
     this.#of(isBulkLane(lane)).endTurn(lane)
   }
@@ -73,7 +75,7 @@ export class WaitQueue {
 /** Lanes of one kind. */
 class LaneRotation {
   readonly #waiting = new RoundRobin<string>()
-  /** Lanes that were taken out and have not had their turn yet, with their owners. */
+  /** Lanes that `shift` returned and that have not had their turn yet, with their owners. */
   readonly #woken = new Map<string, number>()
   /** Number of lanes per owner, woken ones included. */
   readonly #laneCounts = new Counts()

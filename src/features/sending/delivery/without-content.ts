@@ -42,7 +42,7 @@ export function holdWithoutContent(
 export async function releaseWithoutContent(app: App): Promise<number> {
   if ((getMeta(app.db, META_KEY) ?? NONE) === NONE) return 0
   await app.commit.writeFromReserve((tx) => setMeta(tx.db, META_KEY, RELEASING))
-  // Excludes mail that is held again during the release, because it is due later.
+  // Mail that is held again during this release is due after that time, so it is not released twice.
   const lastAt = app.clock.now() + CONTENT_HOLD_MS
   let released = 0
   let place: QueuePosition | undefined = { lane: '', nextAt: 0, id: 0 }

@@ -9,8 +9,9 @@ import { FairQueue } from '#platform/queue/fair-queue.ts'
 import { FairScheduler } from '#platform/queue/fair-scheduler.ts'
 import { isTransientError, toPublicReason } from '#platform/storage-errors.ts'
 import { computeBulkLimit } from './bulk-limit.ts'
+import type { SharedBody } from './compose.ts'
 import { Connections } from './connections.ts'
-import { prepareMessage, type SharedBody, transmit } from './deliver.ts'
+import { prepareMessage, transmit } from './deliver.ts'
 import type { AttemptResult, AttemptSession, DeliverJob, FromWorker, ToWorker, WorkerSettings } from './protocol.ts'
 import { findSiteRejection } from './site-rejection.ts'
 
@@ -91,7 +92,8 @@ class DeliveryWorker {
     body.jobs++
     try {
       const steps = this.#compose(job, body.shared)
-      // A usual message takes one step; while no message waits, scheduling it would cost a tenth more CPU.
+      // Most messages take one step, which runs immediately when no other message waits: scheduling it would cost a
+      // tenth more CPU.
       const first = this.#composing.size === 0 ? steps.next() : undefined
       const message = first?.done
         ? first.value
@@ -108,7 +110,7 @@ class DeliveryWorker {
     }
   }
 
-  /** Returns undefined when nothing is to be sent any more. */
+  /** Returns undefined when the Worker drains, because then nothing more is sent. */
   *#compose(job: DeliverJob, shared: SharedBody): Generator<void, readonly Uint8Array[] | undefined> {
     if (this.#isDraining) return undefined
     return yield* prepareMessage(job, shared, this.#content, this.#getKey(job.dkim.domainId), this.#settings.tracking)
@@ -130,7 +132,7 @@ class DeliveryWorker {
     }
   }
 
-  /** The next message for a free connection of the site; undefined when none may have it. */
+  /** The next message for a free connection of the site; undefined when no connection is free for a waiting message. */
   #takeNext({ waiting, waitingBulk, running }: SiteQueue): ComposedMessage | undefined {
     const max = this.#settings.connectionsPerSite
     if (running >= max) return undefined
@@ -146,8 +148,8 @@ class DeliveryWorker {
         signal: attempt.signal,
       })
       this.#end(job, result, session)
-      // Messages that wait behind a site rejection or a failure to dial return to the queue without counting an
-      // attempt.
+      // After a site rejection or a failure to dial, the messages that wait for the site return to the queue without
+      // counting an attempt.
       if (result.kind === 'postponed' || findSiteRejection(result) !== undefined)
         for (const { job: behind } of takeWaiting(site)) this.#end(behind, { kind: 'dropped' })
     } catch (error) {
@@ -174,7 +176,10 @@ class DeliveryWorker {
     post({ type: 'outcome', recipientId: job.recipientId, result, session })
   }
 
-  /** Removes waiting messages first; otherwise they would get the connection of the first attempt that ends. */
+  /**
+   * Ends the attempts at these recipients. Removes waiting messages first; otherwise they would get the connections of
+   * the attempts that end.
+   */
   #cut(recipientIds: ReadonlySet<number>): void {
     for (const site of this.#sites.values())
       for (const { job } of takeWaiting(site, ({ job: { recipientId } }) => recipientIds.has(recipientId)))
@@ -206,7 +211,7 @@ const takeWaiting = (
   isMatch = (_: ComposedMessage) => true,
 ): ComposedMessage[] => [...waiting.remove(isMatch), ...waitingBulk.remove(isMatch)]
 
-/** The settings message comes first, and once. */
+/** The first message is `settings`, and it comes only once. */
 function listen(): void {
   let worker: DeliveryWorker | undefined
   self.onmessage = ({ data }: MessageEvent<string>) => {

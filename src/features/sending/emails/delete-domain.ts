@@ -1,6 +1,6 @@
 /**
  * @module Deletes a domain: cancels its scheduled mail, and deletes its key once its open mail has ended, so that mail
- * queued before is still signed. Lives here because sending depends on domains and not the reverse.
+ * queued before is still signed. Belongs to `emails`, because sending depends on domains and not the reverse.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -36,7 +36,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Emails examined, and at most cancelled, per transaction: some 10 ms. */
+/** Emails examined per transaction: some 10 ms if all of them are cancelled. */
 const CANCEL_BATCH_SIZE = 100
 /** Emails examined per read. */
 const READ_BATCH_SIZE = 1000
@@ -87,6 +87,7 @@ export async function removeDeletedDomains(app: App): Promise<number> {
 
 async function hasOpenMail(app: App, domain: Domain): Promise<boolean> {
   // In the order of an email's transitions, so an email that changes during the scan is found in its next status.
+  // `queued` comes again, because a deferred email returns to it.
   for (const status of ['scheduled', 'queued', 'processing', 'queued'] as const) {
     for (let position: EmailPosition | undefined = FIRST_POSITION; position; ) {
       const rows: Row[] = readEmailsAfter(app.db, domain, status, position, READ_BATCH_SIZE)

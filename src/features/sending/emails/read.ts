@@ -1,6 +1,6 @@
 /**
  * @module Reads emails: the list with its filters, the detail with recipients and events. Totals are sums of counters;
- * only the two partial hours of a date filter are counted in the table, by index.
+ * only the emails of one operation, and the two partial hours of a date filter, are counted in the table, by index.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -35,7 +35,7 @@ export interface StoredEmail {
   readonly trackingOverride: boolean | null
   readonly from: string
   readonly subject: string
-  /** If true, its bodies are templates of the broadcast. */
+  /** If true, its bodies are template sources, shared by all emails of the broadcast. */
   readonly isOfBroadcast: boolean
   readonly htmlRef: number | null
   readonly textRef: number | null
@@ -52,6 +52,8 @@ export interface StoredRecipient {
   readonly id: number
   readonly emailId: number
   readonly address: string
+  /** Header form, if it has more than the address. */
+  readonly mailbox: string | null
   readonly kind: RecipientKind
   readonly status: Status
   readonly attempts: number
@@ -95,6 +97,7 @@ interface RecipientRow {
   email_id: number
   kind: number
   address: string
+  mailbox: string | null
   status: number
   attempts: number
   next_at: number | null
@@ -187,7 +190,7 @@ export function listEmails(
   const { status, from, to, operation } = filter
   if (operation) return listEmailsOfOperation(db, accountId, { operation, status, from, to }, page)
   const below = belowTimeAndId(page)
-  // SQLite enters the index at the tighter upper limit.
+  // SQLite uses only one upper limit to enter the index, so `until` must not be later than the position.
   const until = Math.min(to, below[0])
   const rows =
     status === undefined
@@ -296,6 +299,7 @@ const toStoredRecipient = (row: RecipientRow): StoredRecipient => ({
   id: row.id,
   emailId: row.email_id,
   address: row.address,
+  mailbox: row.mailbox,
   kind: RECIPIENT_KINDS[row.kind] ?? 'to',
   status: statusName(row.status),
   attempts: row.attempts,

@@ -4,7 +4,7 @@
  * transitions.
  *
  * draft → scheduled | sending | sent (no recipients)
- * scheduled ⇄ sending (a paused broadcast waits again)
+ * scheduled → sending; back only when a paused broadcast is resumed after the clock was set back
  * scheduled, sending → sent | failed | draft (cancelled before anything was enqueued)
  */
 
@@ -21,7 +21,10 @@ const CODES = codesOf<NewsletterStatus>('newsletter status', NEWSLETTER_STATUSES
 export const newsletterStatusCode = CODES.codeOf
 export const newsletterStatusName = CODES.nameOf
 
-/** The status of the newsletter in each state of its broadcast; in other states it does not change. */
+/**
+ * The status of the newsletter in each state of its broadcast. `followBroadcast` handles `cancelled`; other states do
+ * not change the status.
+ */
 const STATUS_BY_STATE: Readonly<Partial<Record<BroadcastState, NewsletterStatus>>> = {
   waiting: 'scheduled',
   sending: 'sending',

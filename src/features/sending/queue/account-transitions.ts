@@ -11,11 +11,14 @@ import { countBegun, requireEmail, settleEmail } from './settle.ts'
 import { statusCode, statusName, WAITING_CODES } from './status.ts'
 
 /**
- * Prefix of the stored reason of every account hold. A receiver that sends the same text in a reply is only retried
- * sooner.
+ * Prefix of the stored reason of every account hold. If a reply of a receiving server begins with the same text, the
+ * only effect is that a release retries its recipient sooner.
  */
 const HELD_PREFIX = 'Held: '
-/** Replaces the stored reason, so that the counters of broadcasts never again take a held recipient for a new one. */
+/**
+ * Replaces the stored reason at the release. It is not null, so the counters of broadcasts do not count the recipient
+ * as begun a second time.
+ */
 const RELEASED_REASON = 'The account may send again.'
 
 interface WaitingRecipient {
@@ -48,7 +51,7 @@ const sql = prepareStatements((db) => ({
     `SELECT id, created_at AS createdAt FROM emails WHERE account_id = ? AND status = ? AND (created_at, id) > (?, ?)
      ORDER BY created_at, id LIMIT ?`,
   ),
-  // Expiry restarts, as after a dead letter: the receiver did not cause the wait.
+  // The time until expiry restarts, as for a retried dead letter, because the receiver did not cause the wait.
   release: db.prepare<{ lane: string }, [number, string, number]>(
     `UPDATE recipients SET next_at = ?1, retry_from = ?1, last_error = ?2 WHERE email_id = ?3 AND ${IS_HELD} RETURNING lane`,
   ),
@@ -59,9 +62,9 @@ const sql = prepareStatements((db) => ({
 }))
 
 /**
- * Holds a waiting recipient until `until`, because its account may not send. Records a `deferred` event with the reason
- * the first time; while the reason is the same, only the time changes. Counts no attempt. Returns false if the
- * recipient is not (or no longer) waiting.
+ * Holds a waiting recipient until `until`, because its account may not send. A new reason records a `deferred` event;
+ * with the same reason, only the due time changes. Counts no attempt. Returns false if the recipient is not (or no
+ * longer) waiting.
  */
 export const holdForAccount = (tx: Tx, at: AccountHold, why: string): boolean =>
   holdRecipient(tx, at, why, `${HELD_PREFIX}${why}`)
@@ -74,7 +77,11 @@ export interface AccountHold {
   readonly now: Millis
 }
 
-/** As `holdForAccount`, for any reason. @param reason stored text that identifies the kind of hold */
+/**
+ * As `holdForAccount`, for any kind of hold.
+ * @param why reason in the event
+ * @param reason stored text that identifies the kind of hold
+ */
 export function holdRecipient(tx: Tx, at: AccountHold, why: string, reason: string): boolean {
   const row = sql(tx.db).waiting.get(at.recipientId)
   if (!row) return false
@@ -124,8 +131,8 @@ export function releaseBatch(
 }
 
 /**
- * Counts the held recipients of an account among up to `limit` open ones of each status; `isAll` is true if none were
- * left out.
+ * Counts the held recipients of an account. For each email status in which recipients may be held, it examines up to
+ * `limit` recipients; `isAll` is false if that may have left some out.
  */
 export function countHeld(db: Database, accountId: number, limit: number): { held: number; isAll: boolean } {
   const counts = HOLDABLE_STATUSES.map((status) => sql(db).held.get(accountId, status, limit))

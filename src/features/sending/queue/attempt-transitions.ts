@@ -54,7 +54,10 @@ export interface AttemptFacts {
   readonly data?: EventData | undefined
 }
 
-/** Defers a claimed recipient that was not accepted until `nextAt`: one `deferred` event. */
+/**
+ * Returns a claimed recipient, whose message no server accepted, to the queue, due at `nextAt`. Records one `deferred`
+ * event.
+ */
 export function deferRecipient(
   tx: Tx,
   at: { recipientId: number; emailId: number; nextAt: Millis; now: Millis; reason: string },
@@ -96,7 +99,7 @@ export function releaseRecipient(tx: Tx, recipientId: number, emailId: number, n
 
 export interface FinalOutcome extends AttemptFacts {
   readonly status: 'sent' | 'bounced' | 'failed' | 'rejected' | 'uncertain'
-  /** Stored for `sent` and `uncertain`; any definite failure sets it to null in the same transaction. */
+  /** Stored for `sent` and `uncertain`; for any other status the column becomes null. */
   readonly deliveryStartedAt?: Millis | undefined
   readonly bounceType?: 'hard' | 'soft' | undefined
   readonly bounceCategory?: string | undefined
@@ -133,7 +136,7 @@ export function finishRecipient(
   )
   if (!changed) throw new NotProcessingError(`recipient ${at.recipientId} is not processing`)
   for (const type of EVENTS_BY_STATUS[outcome.status]) {
-    // `sent` means only that the session accepted it; `delivered` has the reply of the receiver.
+    // The `sent` event has no data; `delivered`, recorded with it, has the reply of the receiving server.
     const data = type === 'sent' ? undefined : outcome.data
     record(tx, {
       accountId: email.accountId,

@@ -10,7 +10,9 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { countBegun, IS_NEVER_ATTEMPTED, requireEmail, settleEmail, uncountSent } from './settle.ts'
 import { OPEN_CODES, statusCode, WAITING_CODES } from './status.ts'
 
-/** Rows of `recipients` that were never attempted, or only held: a broadcast can still withdraw them. */
+/**
+ * SQL: the recipient waits and was never attempted, though it may have been held: a broadcast can still withdraw it.
+ */
 const IS_UNATTEMPTED = `recipients.status IN ${WAITING_CODES} AND attempts = 0`
 
 const sql = prepareStatements((db) => ({
@@ -20,15 +22,15 @@ const sql = prepareStatements((db) => ({
   ),
   holdWaiting: db.prepare(`UPDATE recipients SET next_at = ? WHERE id = ? AND ${IS_UNATTEMPTED}`),
   releaseHeld: db.prepare<{ lane: string }, [number, number, number]>(
-    // Expiry restarts, as after a dead letter: the receiver did not cause the wait.
+    // The time until expiry restarts, as for a retried dead letter, because the receiver did not cause the wait.
     `UPDATE recipients SET next_at = ?1, retry_from = ?1 WHERE id IN (SELECT recipients.id FROM emails JOIN recipients ON email_id = emails.id
      WHERE operation_id = ?2 AND emails.status IN ${OPEN_CODES} AND next_at > ?1 AND ${IS_UNATTEMPTED} LIMIT ?3) RETURNING lane`,
   ),
 }))
 
 /**
- * Cancels a waiting recipient without an attempt, because its broadcast was cancelled: one `cancelled` event. Returns
- * false if the recipient has been attempted or has ended. The caller refunds the quota.
+ * Cancels a waiting recipient that was never attempted, because its broadcast was cancelled: one `cancelled` event.
+ * Returns false if the recipient has been attempted or has ended. The caller refunds the quota.
  */
 export function cancelWaiting(tx: Tx, at: { recipientId: number; emailId: number; now: Millis }): boolean {
   const email = requireEmail(tx, at.emailId)
@@ -44,16 +46,16 @@ export function cancelWaiting(tx: Tx, at: { recipientId: number; emailId: number
 }
 
 /**
- * Holds a waiting recipient without an attempt until `until`, because its broadcast was paused: no event, no change of
- * status. Returns false if the recipient has been attempted, and leaves its due time unchanged.
+ * Delays a waiting, never attempted recipient until `until`, because its broadcast was paused. Records no event and
+ * changes no status. Returns false, without a change, if the recipient has been attempted or has ended.
  */
 export const holdWaiting = (tx: Tx, at: { recipientId: number; until: Millis }): boolean =>
   sql(tx.db).holdWaiting.run(at.until, at.recipientId).changes === 1
 
 /**
- * Makes up to `limit` recipients that `holdWaiting` held due at `now`, with the full time until expiry; finds them by
- * the operation of the broadcast. Returns their lanes for `App.mailDue`; an empty set means that none are left,
- * otherwise call it again. Recipients of a site that is backing off become due too; delivery defers them again.
+ * Releases up to `limit` recipients that `holdWaiting` held: they become due at `now`, with the full time until expiry.
+ * Finds them by the operation of the broadcast. Returns their lanes for `App.mailDue`; call it again until the set is
+ * empty. Recipients of a site that is backing off become due too; delivery defers them again.
  */
 export const releaseHeld = (tx: Tx, operationId: number, now: Millis, limit = MAX_RELEASED): ReadonlySet<string> =>
   new Set(

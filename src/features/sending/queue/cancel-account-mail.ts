@@ -38,5 +38,5 @@ export function cancelWaitingMail(tx: Tx, accountId: number, now: Millis): numbe
   return emails.length
 }
 
-/** Whether the account has open mail, such as a recipient in delivery. */
+/** Whether the account has open mail. Once `cancelWaitingMail` has returned 0, that is only mail in delivery. */
 export const hasMailInFlight = (db: Database, accountId: number): boolean => sql(db).open.get(accountId) !== null

@@ -77,7 +77,7 @@ export const sentOnce = queryRule({
 })
 
 export const emailSearchIndex = queryRule({
-  rule: 'every email is in the search index, and nothing else is',
+  rule: 'every email up to the last indexed one is in the search index, and nothing else is',
   // Reads the table itself, because the view omits deleted accounts, whose emails are still in the index.
   sql: `SELECT coalesce(e.id, s.id) AS id, e.id IS NULL AS lost
     FROM main.emails e FULL JOIN email_search_docsize s ON s.id = e.id 
@@ -118,7 +118,7 @@ export const emailStatuses: ConsistencyRule = {
     return describeRows(
       wrong,
       ({ status, n, email }) =>
-        `${n} emails, ${email} for one, are ${formatStatus(status)}, but their recipients are not`,
+        `${n} emails, such as ${email}, are ${formatStatus(status)}, which does not follow from their recipients`,
     )
   },
 }

@@ -10,13 +10,16 @@ import { type AccountHold, holdRecipient } from './account-transitions.ts'
 import { statusCode } from './status.ts'
 
 const MISSING_CONTENT = 'The stored content of the email is missing or damaged; it is sent once it is back.'
-/** Differs from the prefix of account holds, which may be released while the content is still missing. */
+/**
+ * Does not begin with the prefix of account holds, because a release of those must not release a recipient whose
+ * content is still missing.
+ */
 const HELD_WITHOUT_CONTENT_REASON = `Held without its content: ${MISSING_CONTENT}`
 /** SQL: a queued recipient is held because its content is missing. */
 export const IS_WITHOUT_CONTENT = `last_error = '${HELD_WITHOUT_CONTENT_REASON}'`
 
 const sql = prepareStatements((db) => ({
-  // Expiry restarts: the receiver did not cause the wait.
+  // The time until expiry restarts, because the receiver did not cause the wait.
   expireFrom: db.prepare('UPDATE recipients SET retry_from = next_at WHERE id = ?'),
   // The reason stays, so another hold records no second event.
   release: db.prepare(
@@ -34,7 +37,10 @@ export function holdForContent(tx: Tx, at: AccountHold): boolean {
   return true
 }
 
-/** Makes recipients due at `now` that are still in the state that was read; returns how many. */
+/**
+ * Makes those of the recipients due at `now` that are still held and whose due time is the one that was read; returns
+ * how many.
+ */
 export function releaseForContent(
   tx: Tx,
   recipients: readonly { readonly id: number; readonly nextAt: Millis }[],

@@ -78,8 +78,8 @@ export interface FoundEmails {
 }
 
 /**
- * Searches all recipients after a row for an address, because an index over them would slow every send. Its run time is
- * limited.
+ * Finds emails to an address by scanning a window of recipients after a row, because an index over addresses would slow
+ * every send. Its run time is limited.
  * @param search.isMatch whether an address is the searched one, in any spelling
  * @param search.limit emails found per call
  */
@@ -97,7 +97,7 @@ export function findEmailsTo(
   const emailIds = new Set<number>()
   for (const row of sql(db).like.iterate(search.after, upTo, search.addressKey)) {
     if (row.accountId !== search.accountId || !search.isMatch(row.address)) continue
-    // The next call may find a recipient of the last email again.
+    // Stops only at the first recipient of another email, so that the next call does not find the last email again.
     if (emailIds.size === search.limit && !emailIds.has(row.emailId))
       return { emailIds: [...emailIds], next: row.id - 1 }
     emailIds.add(row.emailId)
@@ -113,7 +113,8 @@ export interface CancelledRecipients {
 }
 
 /**
- * Cancels the open recipients of an email that match, attempted or not: one event each, and a refund of their quota.
+ * Cancels the waiting recipients of an email that match, whether or not they were attempted before: one event each, and
+ * a refund of their quota. Cannot cancel a recipient in flight; `isInFlight` reports it.
  */
 export function cancelRecipients(
   app: Pick<App, 'eventTime'>,
@@ -134,9 +135,9 @@ export function cancelRecipients(
 }
 
 /**
- * Returns false if the recipient is not waiting. With other recipients it is rejected, which does not change the
- * email's status for them. A broadcast recipient is rejected too: a broadcast counts its cancelled recipients, and may
- * have ended.
+ * Cancels a waiting recipient; returns false if it is not waiting. If the email has other recipients, this one is
+ * rejected instead, so that the email's status depends only on the others. A broadcast recipient is also rejected,
+ * because a broadcast counts its cancelled recipients and may already have ended.
  */
 function endWaitingRecipient(
   tx: Tx,

@@ -17,7 +17,7 @@ import { countStatus } from './settle.ts'
 import { deriveEmailStatus, recipientKindCode, type Status, statusCode } from './status.ts'
 import { suppressedOutcome } from './suppressed.ts'
 
-/** Halves the time of an email with many recipients, compared with one statement each. */
+/** Halves the time of an email with many recipients, compared with one statement per recipient. */
 const RECIPIENTS_PER_STATEMENT = 10
 
 const insertRecipients = (count: number): string =>
@@ -164,7 +164,7 @@ function insertEmailRow(
     placement.sandbox ? 1 : 0,
     email.transactional ? 1 : 0,
     email.tracking === undefined ? null : email.tracking ? 1 : 0,
-    // Not in the sandbox: otherwise anyone could create redirects under our name.
+    // Sandbox mail is not tracked, because its tracked links would let anyone create redirects under our name.
     placement.tracked && !placement.sandbox ? 1 : 0,
     email.from,
     email.subject,

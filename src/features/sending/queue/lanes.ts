@@ -9,7 +9,7 @@
 /** Destination of mail that only the capture server receives. It has no dot, so no domain has this name. */
 export const SANDBOX_LANE = 'sandbox'
 
-/** Domains have no colon. */
+/** Other names begin with a row id, so the prefix is unambiguous. Domains have no colon. */
 const BULK_PREFIX = 'bulk:'
 
 export interface LaneMail {

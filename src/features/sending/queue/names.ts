@@ -1,7 +1,7 @@
 /**
  * @module Names emails and recipients outside of the database: Message-ID, id in logs, tag of a return path. After a
- * backup was restored, row ids of lost emails are reused, so a name matches a row only if it was created for that row.
- * Never writes.
+ * backup is restored, new rows reuse the row ids of the emails that were lost, so a name matches a row only if it was
+ * created for that row. Never writes.
  */
 
 import type { Database } from 'bun:sqlite'
@@ -41,8 +41,8 @@ const recipientSql = prepareStatements((db) => ({
 }))
 
 /**
- * The recipient of a VERP address; LOST_RECIPIENT if its row id now belongs to another one. Returns the id even if no
- * such row exists.
+ * The row id of the recipient in a VERP address, even if no such row exists; LOST_RECIPIENT if the id now belongs to
+ * another recipient.
  */
 export function findVerpRecipient(db: Database, { recipientId, tag }: VerpRecipient): number {
   const email = recipientSql(db).email.get(recipientId)

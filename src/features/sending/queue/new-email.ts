@@ -47,10 +47,12 @@ export interface DraftExtra {
   readonly tags?: readonly string[]
   readonly idempotency_key?: string
   readonly template_data?: unknown
+  /** Public id of the email that this one repeats. */
+  readonly resend_of?: string
   /** In a broadcast: the contact as it was in the snapshot of the recipients. */
   readonly contact?: BroadcastContact
   /** System mail, such as a password reset link: the sending account must not read it. */
   readonly of_service?: true
-  /** In system mail: row ids of the accounts it is about. It is deleted with the last of them. */
+  /** In system mail: row ids of the accounts that the mail is about. Its content is deleted with the last of them. */
   readonly about?: readonly number[]
 }

@@ -69,8 +69,8 @@ const sql = prepareStatements((db) => ({
 }))
 
 /**
- * The earliest due time and the number of open recipients of each lane. Reads the whole index: for the start and
- * `tassis queue`.
+ * The earliest due time and the number of open recipients of each lane. Reads the whole index, so use it only at the
+ * start and for displays such as `tassis queue`.
  */
 export const readOpenLanes = (db: Tx['db']): { lane: string; firstAt: Millis; waiting: number }[] => sql(db).lanes.all()
 
@@ -78,7 +78,7 @@ export const readOpenLanes = (db: Tx['db']): { lane: string; firstAt: Millis; wa
 export const hasOpenEmail = (db: Tx['db'], accountId: number, streamId: number): boolean =>
   sql(db).openOfStream.get(accountId, streamId) !== null
 
-/** The next due time of a lane; undefined if it is empty. */
+/** The earliest due time of the waiting recipients of a lane; undefined if none is waiting. */
 export const findFirstDue = (db: Tx['db'], lane: string): Millis | undefined =>
   sql(db).laneFirst.get(lane)?.firstAt ?? undefined
 
@@ -93,10 +93,10 @@ export const findInterruptedRecipients = (
   sql(db).interrupted.all(statusCode('processing'))
 
 /**
- * Claims up to `limit` due recipients of a lane: counts the attempt, and stores when it is due again if the process
- * dies now. A scheduled email becomes queued first, with its event. Returns the recipients in the order of their due
- * times.
- * @param options.retryAt due time after an attempt (1 is the first)
+ * Claims up to `limit` due recipients of a lane. For each, counts the attempt and stores when the recipient is due
+ * again if the process dies. A scheduled email becomes queued first, with its event. Returns the recipients in the
+ * order of their due times.
+ * @param options.retryAt when a recipient is due again after the attempt with this number, from 1
  * @param options.dueSince only recipients that were first due at or before this time
  * @param options.tryEnd called before each claim; returns true if it ended or held the recipient
  */
@@ -106,8 +106,8 @@ export function claimDue(
   options: ClaimOptions,
 ): { recipientId: number; emailId: number; attempt: number }[] {
   const claimed: { recipientId: number; emailId: number; attempt: number }[] = []
-  // Ended and held recipients leave the limit unfilled. Continue, so that many of them do not delay the rest of the
-  // lane.
+  // Recipients that `tryEnd` ended or held do not count towards the limit. Continue after them, so that many of them do
+  // not delay the rest of the lane.
   for (let examined = 0; ; ) {
     const batch = claimBatch(tx, lane, { ...options, limit: options.limit - claimed.length })
     claimed.push(...batch.claimed)
@@ -126,7 +126,7 @@ interface ClaimOptions {
   tryEnd?: (recipient: { recipientId: number; emailId: number }) => boolean
 }
 
-/** Recipients examined per claim before it stops short of its limit: some 20 ms. */
+/** After examining this many recipients a claim stops, even below its limit: some 20 ms. */
 const MAX_EXAMINED = 200
 
 function claimBatch(tx: Tx, lane: string, options: ClaimOptions) {
@@ -164,10 +164,10 @@ function claimBatch(tx: Tx, lane: string, options: ClaimOptions) {
 }
 
 /**
- * Defers up to `limit` due recipients of a lane, because no server there accepts the connection: counts no attempt, but
- * records a `deferred` event each, so that the sender sees the reason and the next time. Returns how many were
- * examined.
- * @param deferral.tryHold called for each; returns true if it held the recipient for another reason
+ * Defers up to `limit` due recipients of a lane, because no server there accepts the connection. Counts no attempt, but
+ * records a `deferred` event for each recipient, so that the sender sees the reason and the next time. Returns how many
+ * were examined.
+ * @param deferral.tryHold called for each recipient; returns true if it held the recipient for another reason
  */
 export function deferDue(
   tx: Tx,
@@ -222,8 +222,8 @@ export interface DistantRecipient extends QueuePosition {
 }
 
 /**
- * Reads up to `limit` open recipients after a position. Returns those that are queued and due after `limitAt`, without
- * account holds, and where to continue; `place` is undefined at the end.
+ * Reads up to `limit` open recipients after a position. Returns those that are queued, due after `limitAt` and not held
+ * for their account, and where to continue; `place` is undefined at the end.
  */
 export function readDistant(
   db: Tx['db'],
@@ -236,7 +236,10 @@ export function readDistant(
   return { late, place: rows.length < limit ? undefined : rows.at(-1) }
 }
 
-/** Makes recipients due at `now` that are still in the state that was read; returns how many. */
+/**
+ * Makes those of the recipients due at `now` that are still queued and whose due time is the one that was read; returns
+ * how many.
+ */
 export function makeDue(tx: Tx, recipients: readonly QueuePosition[], now: Millis): number {
   let count = 0
   for (const { id, nextAt } of recipients) count += sql(tx.db).makeDue.run(now, id, nextAt).changes

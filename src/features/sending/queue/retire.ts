@@ -96,7 +96,10 @@ export function isContentDeleted(db: Database, emailId: number): boolean {
   return email.htmlRef === null && email.textRef === null && files.length === 0 && email.sizeBytes > 0
 }
 
-/** Drops the references to the bodies and attachments of an email; its data and the names of its attachments stay. */
+/**
+ * Drops the references to the bodies and attachments of an email; all other data, such as the names of its attachments,
+ * stays.
+ */
 export function dropEmailContent(app: App, tx: Tx, email: OldEmail): void {
   const { refs, attachmentsWithoutRefs } = splitContent(email)
   if (refs.length === 0) return

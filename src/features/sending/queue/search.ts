@@ -1,14 +1,15 @@
 /**
  * @module The search index over emails: FTS5 without content. Each email is one row under its row id, which grows with
- * each accepted email, so every page is read newest first without sorting. A migration has its
+ * each accepted email, so every page is read newest first without sorting. A migration contains its
  * `CREATE VIRTUAL TABLE email_search`, because drizzle cannot describe a virtual table. This module is its only writer.
  *
  * Emails are indexed after acceptance, in batches in the order of their row ids: FTS5 writes a sorted segment at each
  * savepoint, so an email costs 40 µs in a savepoint of its own, and 3 µs in a batch of 500. The cursor is the highest
  * row id in the index. Invariant, in every committed state: the index contains each email up to the cursor, as its rows
  * are now, and nothing else; emails above the cursor are pending. So an email leaves the index in the transaction that
- * deletes it, and a change of a pending email writes nothing here. If the highest email of the index is deleted, the
- * cursor falls to the one below; no email lies between them. Row ids are never reused.
+ * deletes it, and a change of a pending email writes nothing here. If the email at the cursor is deleted, the cursor
+ * falls to the indexed email below it. No email lies between the two, and row ids are never reused, so none can be
+ * missed.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -23,20 +24,31 @@ import { parseMailbox } from '#protocols/address/parse.ts'
 
 /** Emails indexed per transaction: some 2 ms. */
 const MAX_BATCH_EMAILS = 500
-/** Words indexed per transaction, beyond those of its first email: some 5 ms. */
-const MAX_BATCH_WORDS = 4000
+/** Words indexed per transaction, unless its first email alone has more: some 5 ms. */
+const MAX_BATCH_WORDS = 8000
+/** An address, and its domain unless another recipient has the same. */
+const WORDS_PER_RECIPIENT = 2
 /** Used to estimate the number of words in a subject. */
 const WORD_LENGTH = 6
 /** How long to wait for more emails before a batch is indexed. */
 const GATHER_MS = seconds(1)
 const CHECK_INTERVAL_MS = minutes(1)
 
-/** The indexed values of an email; a migration has the same query. */
+/** SQL: `@` and the domain of an address. */
+const atDomain = (address: string): string =>
+  `'@' || replace(${address}, rtrim(${address}, replace(${address}, '@', '')), '')`
+
+/**
+ * The indexed values of an email. Besides each address, the domains of the recipients and of the sender are words too;
+ * its signing domain is a word beside the stream, because every email has one.
+ */
 const INDEX_ROW = `SELECT id, 'a' || account_id,
-  (SELECT group_concat(hex(lower(address)), ' ') FROM recipients WHERE email_id = emails.id),
-  hex(lower(iif(instr(from_address, '<') = 0, from_address,
-    rtrim(replace(from_address, rtrim(from_address, replace(from_address, '<', '')), ''), '>')))),
-  subject, (SELECT group_concat(hex(value), ' ') FROM json_each(extra, '$.tags')), 's' || stream_id FROM emails`
+  (SELECT group_concat(hex(lower(address))) || ',' || group_concat(DISTINCT hex(lower(${atDomain('address')})))
+    FROM recipients WHERE email_id = emails.id),
+  (SELECT hex(sender) || ' ' || hex(${atDomain('sender')}) FROM (SELECT lower(iif(instr(from_address, '<') = 0, from_address,
+    rtrim(replace(from_address, rtrim(from_address, replace(from_address, '<', '')), ''), '>'))) AS sender)),
+  subject, (SELECT group_concat(hex(value), ' ') FROM json_each(extra, '$.tags')), 's' || stream_id || ' d' || domain_id
+  FROM emails`
 
 const INSERT_INTO_INDEX = 'INSERT INTO email_search (rowid, account, recipient, sender, subject, tag, stream)'
 
@@ -46,7 +58,7 @@ const sql = prepareStatements((db) => ({
   lastEmail: db.prepare<{ id: number | null }, []>('SELECT max(id) AS id FROM emails'),
   hasEmail: db.prepare<{ id: number }, [number, number]>('SELECT id FROM emails WHERE id > ? AND id <= ? LIMIT 1'),
   after: db.prepare<{ id: number; words: number }, [number, number]>(
-    `SELECT id, recipient_count + length(subject) / ${WORD_LENGTH} AS words FROM emails
+    `SELECT id, recipient_count * ${WORDS_PER_RECIPIENT} + length(subject) / ${WORD_LENGTH} AS words FROM emails
      WHERE id > ? ORDER BY id LIMIT ?`,
   ),
   insertRange: db.prepare<never, [number, number]>(
@@ -92,7 +104,7 @@ export function startEmailIndexing(app: Pick<App, 'clock' | 'log' | 'db' | 'comm
     }
     if (hasPending(app.db, Number.MAX_SAFE_INTEGER) && (await app.commit.writeFromReserve(indexBatch)))
       return app.clock.now()
-    // Emails accepted during the sync may have been announced already.
+    // Emails accepted while the batch was synced did not wake the loop, which listens only while it is idle.
     if (hasPending(app.db, Number.MAX_SAFE_INTEGER)) return app.clock.now() + GATHER_MS
     state = 'idle'
     return app.clock.now() + CHECK_INTERVAL_MS
@@ -142,17 +154,21 @@ const toAddressToken = (address: string): string => toToken(lowerAscii(address))
 
 /** Search conditions; an email must match all of them. */
 export interface EmailSearch {
-  /** A recipient of any kind; case is ignored. */
+  /** A recipient of any kind, or `@` and a domain: any recipient there. Case is ignored. */
   readonly to?: string | undefined
+  /** The sender, or `@` and a domain. */
   readonly from?: string | undefined
   /** Words that the subject contains. */
   readonly subject?: string | undefined
   readonly tag?: string | undefined
   readonly streamId?: number | undefined
+  /** Row ids of signing domains; an email matches if it has one of them. */
+  readonly domainIds?: readonly number[] | undefined
 }
 
 /** The FTS5 query of a search. Throws a 422 for an invalid address, and for a subject without words. */
-export function buildMatch(accountId: number, { to, from, subject, tag, streamId }: EmailSearch): string {
+export function buildMatch(accountId: number, search: EmailSearch): string {
+  const { to, from, subject, tag, streamId, domainIds } = search
   const terms = [
     `account : ${quoteWord(`a${accountId}`)}`,
     to === undefined ? '' : `recipient : ${quoteWord(toAddressToken(readAddress('to', to)))}`,
@@ -160,14 +176,23 @@ export function buildMatch(accountId: number, { to, from, subject, tag, streamId
     subject === undefined ? '' : `subject : (${toAllWordsQuery('subject', subject)})`,
     tag === undefined ? '' : `tag : ${quoteWord(toToken(readTag(tag)))}`,
     streamId === undefined ? '' : `stream : ${quoteWord(`s${streamId}`)}`,
+    domainIds === undefined ? '' : `stream : (${domainIds.map((id) => quoteWord(`d${id}`)).join(' OR ')})`,
   ]
   return terms.filter((term) => term !== '').join(' AND ')
 }
 
+/** A domain of an address as a search: `@example.com`. */
+const AT_DOMAIN = /^\s*@(?=[^\s<>@]+\s*$)/
+
+/** Returns the address, or `@` and the domain, in the form in which addresses are stored. */
 function readAddress(field: string, text: string): string {
-  const mailbox = parseMailbox(text)
-  if (mailbox.kind === 'ok') return mailbox.address
-  throw invalid(field, `${field} must be a whole email address such as bob@example.com. ${mailbox.reason}`)
+  const isDomain = AT_DOMAIN.test(text)
+  const mailbox = parseMailbox(isDomain ? text.replace(AT_DOMAIN, 'x@') : text)
+  if (mailbox.kind === 'ok') return isDomain ? `@${mailbox.domain}` : mailbox.address
+  throw invalid(
+    field,
+    `${field} must be a whole email address such as bob@example.com, or @example.com for all of a domain. ${mailbox.reason}`,
+  )
 }
 
 function readTag(tag: string): string {
@@ -188,6 +213,9 @@ export interface TimeRange {
   /** Inclusive limits of created_at; undefined: all times. */
   readonly time: { readonly from: Millis; readonly to: Millis } | undefined
 }
+
+/** The row ids of all times. */
+export const ALL_ROWS: TimeRange = { first: 0, last: Number.MAX_SAFE_INTEGER, time: undefined }
 
 const MATCHES = 'email_search MATCH ?1 AND rowid BETWEEN ?2 AND ?3'
 const IS_IN_TIME_RANGE = '(SELECT created_at FROM emails WHERE id = email_search.rowid) BETWEEN ?4 AND ?5'
@@ -218,7 +246,7 @@ const searchSql = prepareStatements((db) => ({
 
 /** The row ids of a time range; undefined if it has no emails. */
 export function findTimeRange(db: Database, accountId: number, from: Millis, to: Millis): TimeRange | undefined {
-  if (from <= ANY_TIME.from && to >= ANY_TIME.to) return { first: 0, last: Number.MAX_SAFE_INTEGER, time: undefined }
+  if (from <= ANY_TIME.from && to >= ANY_TIME.to) return ALL_ROWS
   const { first, last } = searchSql(db).ids.get(accountId, from, to) ?? {}
   return typeof first === 'number' && typeof last === 'number' ? { first, last, time: { from, to } } : undefined
 }

@@ -54,7 +54,10 @@ export const requireEmail = (tx: Tx, emailId: number): EmailRow => {
 /** The recipient is no longer claimed or does not exist: storing the outcome again can never succeed. */
 export class NotProcessingError extends Error {}
 
-/** Counts an email by status in the hour of its acceptance: for the totals of lists, and audited by `tassis check`. */
+/**
+ * Counts an email by status in the hour of its acceptance. List totals are sums of these counters, and `tassis check`
+ * recounts them.
+ */
 export const countStatus = (
   tx: Tx,
   email: Pick<EmailRow, 'accountId' | 'createdAt'>,

@@ -4,13 +4,15 @@
  * `account-transitions`, `content-transitions`, `cancel-account-mail` and `erase` change a status: by compare-and-set,
  * inside the caller's transaction, with event and counters, and each calls `settleEmail` at the end.
  *
- * recipient: scheduled|queued → processing (claim) → sent | bounced | failed | uncertain | queued again (defer,
- * release)
- *            scheduled → cancelled; scheduled|queued → rejected (suppressed; also at acceptance)
- *            scheduled|queued → cancelled (of a broadcast, never attempted)
+ * recipient: scheduled|queued → processing (claim)
+ *            processing → sent | bounced | failed | uncertain | queued (defer, release)
+ *            scheduled|queued → queued (hold; no server accepts the connection)
+ *            scheduled|queued → rejected (suppressed, also at acceptance; erased)
+ *            scheduled → cancelled; scheduled|queued → cancelled (erased, account deleted, broadcast never attempted)
  *            bounced|failed|uncertain → queued (retry from the dead letters)
  *            sent|uncertain → bounced, uncertain → sent (after a later DSN)
- * email:     that of its recipient; with several the worst once all are final, `processing` while only some are.
+ * email:     that of its recipient. With several: the worst once all are final; before that `processing`, or
+ *            `scheduled` or `queued` while all wait. Rejected recipients count only if all are rejected.
  */
 import { codesOf } from '#platform/db/codes.ts'
 
@@ -68,7 +70,7 @@ export function deriveEmailStatus(recipients: readonly Status[]): Status {
   if (recipients.length === 1 && recipients[0]) return recipients[0]
   if (recipients.some(isOpen)) {
     if (recipients.every((s) => s === 'scheduled' || s === 'rejected')) return 'scheduled'
-    // Also if a deferral queued one recipient while others are still scheduled.
+    // `queued` also if a hold or deferral queued one recipient while others are still scheduled.
     return recipients.every((s) => s === 'queued' || s === 'scheduled' || s === 'rejected') ? 'queued' : 'processing'
   }
   return STATUSES_WORST_FIRST.find((status) => recipients.includes(status)) ?? 'failed'

@@ -38,12 +38,12 @@ export const emails = sqliteTable(
     textRef: integer('text_ref'),
     /** JSON: [{filename, content_type, size, ref}]. */
     attachments: text('attachments'),
-    /** JSON of rarely set fields: reply_to, headers, metadata, tags, idempotency_key, template_data, contact. */
+    /** JSON of a `DraftExtra`: the rarely set fields. */
     extra: text('extra'),
     recipientCount: integer('recipient_count').notNull(),
     /** Decoded size of bodies and attachments, for the memory budget. */
     sizeBytes: integer('size_bytes').notNull(),
-    /** Month (as in usage) whose quota the email was counted in; null if in none. */
+    /** The month, in the form of `usage.month`, whose quota counted the email; null if none did. */
     quotaMonth: integer('quota_month'),
     scheduledAt: time('scheduled_at'),
     deliveredAt: time('delivered_at'),
@@ -85,10 +85,10 @@ export const recipients = sqliteTable(
     attempts: integer('attempts').notNull().default(0),
     /**
      * When it was put back into the queue, from the dead letters or after a hold: expiry starts here. Null: expiry
-     * starts at the email's own time.
+     * starts at the time for which the email was scheduled, or else at its acceptance.
      */
     retryFrom: time('retry_from'),
-    /** Start of a DATA phase that ended in acceptance, or whose end is unknown. */
+    /** Start of the DATA phase, if that is in progress, ended in acceptance, or has an unknown end. */
     deliveryStartedAt: time('delivery_started_at'),
     deliveredAt: time('delivered_at'),
     smtpResponse: text('smtp_response'),

@@ -43,7 +43,8 @@ const sql = prepareStatements((db) => ({
   holders: db.prepare<{ accountId: number; accountUuid: UuidBytes }, []>(
     'SELECT id AS accountId, uuid AS accountUuid FROM accounts WHERE deleted_at IS NULL AND disabled_at IS NULL ORDER BY id',
   ),
-  // Uses a domain that lacks DNS records or has lapsed only if there is no other: the mail may be about just that.
+  // Uses a domain that lacks DNS records or has lapsed only if there is no other, because the mail may be about that
+  // very problem.
   first: db.prepare<{ accountId: number; accountUuid: UuidBytes; domain: string; isLapsed: number }, []>(
     `SELECT accounts.id AS accountId, accounts.uuid AS accountUuid, domain, verified_at IS NULL AS isLapsed
      FROM domains JOIN accounts ON accounts.id = account_id
@@ -99,7 +100,7 @@ export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolea
     }
     const domain = findSendingDomain(tx.db, sender.accountId, draft.fromDomain)
     const streamId = findStreamId(tx.db, sender.accountId, DEFAULT_STREAM)
-    // The domain may have lapsed since the sender was chosen: the mail still leaves, and never goes to the sandbox.
+    // The domain may have lapsed since the sender was chosen: the mail is still sent, and never goes to the sandbox.
     if (!domain || streamId === undefined) throw new Error('the sender of system mail no longer exists')
     insertEmail(
       app,
@@ -123,7 +124,7 @@ export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolea
 }
 
 /**
- * Sends the same mail to several addresses, once to each regardless of spelling. Logs an address that cannot get mail,
+ * Sends the same mail to several addresses, once to each regardless of case. Logs an address that cannot get mail,
  * and continues with the others. Resolves with whether any mail was accepted. Throws storage errors.
  * @param createKey the idempotency key of the mail to an address, in lower case
  */
@@ -157,8 +158,8 @@ export function requireSystemSender({ systemFrom }: Pick<Config, 'systemFrom'>):
 
 /**
  * The oldest account that has the domain of the setting, preferring one that verified it. Without the setting, or if
- * its domain has lapsed, the oldest account with a verified domain. If every domain has lapsed, one of them still
- * sends, preferring the domain of the setting: owners must learn of it.
+ * its domain has lapsed, the oldest account with a verified domain. If every domain has lapsed, one of them is still
+ * used, preferably that of the setting, because owners must learn that their domains lapsed.
  */
 function findSender({ config, log }: Pick<App, 'config' | 'log'>, db: Database): Sender | undefined {
   const configured = config.systemFrom === '' ? undefined : findConfiguredSender(config.systemFrom, db)

@@ -154,7 +154,7 @@ function addDailyStats(
     email.recipientCount === 1 ? [] : (url === undefined ? openedBy : clickedBy).all(email.emailId, recipientId)
   const field = url === undefined ? 'openedEmails' : 'clickedEmails'
   if (others.length === 0) countDaily(tx, domainDay, field, 1)
-  // Each domain has its own count of opened emails.
+  // The account already counted this email, but the statistics of each recipient domain count it separately.
   else if (others.every(({ address }) => domainOfAddress(address) !== domainDay.domain))
     countDomainOnly(tx, domainDay, field, 1)
 }

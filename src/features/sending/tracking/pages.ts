@@ -1,8 +1,9 @@
 /**
  * @module /t: the pixel and the tracked links. Public: anyone who has a message may use them. A response needs only the
- * key: it reads no row of the email and waits for no commit, so a link redirects even after its email, its account and
- * its counting period are gone. HEAD gets the same response and never counts. If an account was paused for the content
- * of its mail, or by the operator, its links show a page that names the target instead of redirecting.
+ * key: it reads no row of the email and waits for no commit, so a link redirects even after its email or account was
+ * deleted, and after its clicks are no longer counted. HEAD gets the same response and never counts. If an account
+ * was paused for the content of its mail, or by the operator, its links show a page that names the target instead of
+ * redirecting.
  *
  * Under the tracking host of an account only its own links redirect; otherwise any account could redirect to any site
  * under another's name. A host that belongs to no account redirects for all, because a reverse proxy may pass any host.
@@ -106,7 +107,7 @@ const createIncompleteLinkPage = (): Response =>
     htmlPage({
       title: 'This link is incomplete',
       main: html`<h1>This link is incomplete</h1>
-<p>It was truncated or changed in transit, so its target is unknown. Open it again from the message, or ask the sender.</p>`,
+<p>Part of it is missing or wrong, so its target is unknown. Open the link in the message again, or ask the sender.</p>`,
     }),
     404,
   )

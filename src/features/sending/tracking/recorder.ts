@@ -1,7 +1,7 @@
 /**
- * @module Stores opens and clicks after their responses were sent, so no reader waits for the disk. Retries a write
- * that failed because the database was locked for a minute; logs other failures. The number of pending writes is
- * limited; more are dropped, because availability matters more than a count.
+ * @module Stores opens and clicks after their responses were sent, so no reader waits for the disk. When a write fails
+ * because the database is locked, retries it for a minute; logs other failures. The number of pending writes is
+ * limited; further ones are dropped, because availability matters more than a count.
  */
 import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'

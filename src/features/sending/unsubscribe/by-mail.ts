@@ -1,7 +1,7 @@
 /**
  * @module Handles unsubscribe requests by mail (RFC 2369 §3.2): sent to the address of one recipient, with the token of
- * List-Unsubscribe in the subject. The sender does not matter, since mail is forwarded and the address proves that the
- * sender has the message; nor does the body.
+ * List-Unsubscribe in the subject. Neither the sender nor the body matters: mail may be forwarded, and the address
+ * proves that the sender has the message.
  */
 import type { App } from '#features/core/app/app.ts'
 import { LOST_RECIPIENT } from '#features/sending/queue/names.ts'

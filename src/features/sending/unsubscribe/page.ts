@@ -70,7 +70,7 @@ ${subscription.isOfPart && renderAllOffer(texts, subscription)}`,
 
 /**
  * The sender sends nothing to the address, and only the sender can change that. The page can only prevent the mail that
- * would resume then.
+ * would resume after such a change.
  */
 export const blockedPage = (texts: Texts, subscription: Subscription, isOff: boolean): Html => {
   const title = isOff ? texts.isOff : texts.getsNothing
@@ -115,7 +115,7 @@ export const notDonePage = (texts: Texts, isTooOften: boolean): Html =>
 ${renderForm(renderButton('unsubscribe', texts.unsubscribe))}`,
   )
 
-/** Fills names into a text; each is a text or HTML. */
+/** Fills names into a text. A name is plain text or HTML. */
 const fillText = (text: string, names: Readonly<Record<string, Html | string>>): Html =>
   html`${text.split(/\{(\w+)\}/).map((piece, i) => (i % 2 === 0 ? piece : names[piece]))}`
 

@@ -35,12 +35,12 @@ import {
 } from './unsubscribe.ts'
 
 /**
- * Per recipient's link. Only resubscribing is limited: alternating requests could otherwise create endless events and
- * audit rows, and everybody can still unsubscribe at any time.
+ * The limit for one recipient's link. It applies only to resubscribing, so that everybody can unsubscribe at any time.
+ * Without it, alternating requests could create endless events and audit rows.
  */
 const RESUBSCRIBE_RATE: Rate = { burst: 10, ratePerSecond: 10 / 3600 }
 
-/** Limit of a token with the characters added to it. */
+/** Maximum length of a token with the characters that were added to it. */
 const MAX_INPUT_LENGTH = 2 * MAX_TOKEN_LENGTH
 
 const hidden = { hide: true }

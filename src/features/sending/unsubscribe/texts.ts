@@ -19,11 +19,11 @@ export interface Texts {
   readonly thisSender: string
   readonly thisSenderAtStart: string
 
-  /** The mail of a link, as it follows "gets no more": all of it, a part, a part with a name. */
+  /** The mail of a link, as in "gets no more {mail}": all of it, a part, a part with a name. */
   readonly noMoreAll: string
   readonly noMorePart: string
   readonly noMoreNamed: string
-  /** The same as it follows "gets as before". */
+  /** The mail of a link, as in "gets {mail} as before". */
   readonly asBeforeAll: string
   readonly asBeforePart: string
   readonly asBeforeNamed: string
@@ -95,8 +95,8 @@ export const english: Texts = {
   orForGood: 'Or stay unsubscribed permanently',
   offerForGood: 'Then you will get no more {mail}, even if the sender sends to you again.',
   senderGone: '{address} no longer gets mail from {sender} through this service. There is nothing else to do.',
-  linkIsCut: 'This unsubscribe link is incomplete',
-  whomUnknown: 'It was truncated or changed in transit, so the recipient is unknown. Nothing was changed.',
+  linkIsCut: 'This link is incomplete',
+  whomUnknown: 'Part of it is missing or wrong, so the recipient is unknown. Nothing was changed.',
   followAgain:
     'Open the link in the message again. If that does not help, reply to the message and ask the sender to remove you from the list.',
   didNotWork: 'Something went wrong',

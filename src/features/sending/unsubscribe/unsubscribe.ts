@@ -100,8 +100,8 @@ const findListName = (db: Database, accountId: number, listId: number): string |
   namedList(db, accountId, listId)?.name
 
 /**
- * Unsubscribes the address of a token; resolves with its new state when this is on disk, or with undefined if the
- * account was deleted. Records an event the first time. Repeating it changes nothing.
+ * Unsubscribes the address of a token. Resolves with the new state of the address once it is on disk, or with undefined
+ * if the account was deleted. Records an event the first time. Repeating it changes nothing.
  */
 export function unsubscribe(
   app: App,
@@ -117,8 +117,8 @@ export function unsubscribe(
 }
 
 /**
- * As `unsubscribe`, inside the caller's transaction. Returns whether the address was subscribed before; undefined if
- * the account was deleted.
+ * Does the same as `unsubscribe`, inside the caller's transaction. Returns whether the address was subscribed before;
+ * undefined if the account was deleted.
  */
 export function unsubscribeInTransaction(
   app: App,
@@ -131,11 +131,12 @@ export function unsubscribeInTransaction(
   if (accountId === undefined) return undefined
   const mail = findMail(tx.db, accountId, facts)
   const suppression = toSuppression(accountId, facts, scope)
-  // An address that left all lists and then confirmed one is already suppressed; this leaves that list too.
+  // An address that left all lists is already suppressed, even if it confirmed one of them since then. So the contact
+  // of that list is changed, too.
   const hasLeftLists = unsubscribeContacts(app, tx, suppression)
   const isListed = suppress(app, tx, {
     ...suppression,
-    // The token outlives an erasure; the address it contains is stored in its erased form.
+    // The token of an erased recipient still contains the address; the suppression stores the erased form.
     ...(isErased(tx.db, mail) && { address: prepareErasedKey(tx.db, accountId, toSuppressionKey(facts.address)) }),
     sourceEmailId: mail?.emailId,
   })
@@ -202,10 +203,10 @@ interface EmailRecipientIds {
 }
 
 /**
- * The email of the link. The link in the text of a welcome was created before its email was stored, and names the
- * contact instead of the recipient: its email is the one of the list that was accepted when the contact was welcomed.
- * Undefined if it was deleted, and if its row id now belongs to another email: after a backup was restored, row ids of
- * mail sent since that backup are reused.
+ * The email of the link. The link in the text of a welcome email was created before that email was stored, so it names
+ * the contact instead of the recipient; its email is the one that was accepted for the list when the contact was
+ * welcomed. Undefined if the email was deleted, or if its row id now belongs to another email: after a backup was
+ * restored, row ids of mail sent since that backup are reused.
  */
 function findMail(db: Database, accountId: number, { emailId, recipientId, listId, address }: UnsubscribeFacts) {
   if (emailId !== 0) {

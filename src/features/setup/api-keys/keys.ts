@@ -137,7 +137,9 @@ export function revokeApiKey(app: App, actor: Actor, id: string): Promise<void> 
   })
 }
 
-/** Deletes all keys of an account. The caller announces the changed access, so that no cache still accepts one. */
+/**
+ * Deletes all keys of an account. The caller announces the changed access, so that no cache still accepts any of them.
+ */
 export const deleteKeysOfAccount = (tx: Tx, accountId: number): void => void sql(tx.db).deleteAll.run(accountId)
 
 export interface Authenticator {
@@ -175,7 +177,7 @@ export function createAuthenticator(app: App): Authenticator {
             type: 'api_key',
             id: formatUuid(row.uuid),
             scopes: new Set(JSON.parse(row.scopes) as string[]),
-            // Since it was cached, the key may have been deleted, or its account disabled or deleted.
+            // Since the actor was cached, the key may have been deleted, or its account disabled or deleted.
             mayStillAct: () => sql(app.db).byHash.get(hash)?.isOpen === 1,
           },
         }

@@ -6,12 +6,14 @@ import type { ApiKey } from './keys.ts'
 
 const FIELDS = {
   id: Uuid({ description: 'Id of the key.' }),
-  name: Type.String({ description: 'Its purpose, in your own words.' }),
+  name: Type.String({ description: 'Purpose of the key, in your own words.' }),
   key_prefix: Type.String({ description: 'First 16 characters of the key.' }),
-  scopes: Type.Array(Type.String(), { description: 'What it may do.' }),
+  scopes: Type.Array(Type.String(), { description: 'Scopes of the key.' }),
   is_active: Type.Boolean({ description: 'Always true: deleted keys are not listed.' }),
-  last_used_at: Nullable(Timestamp(), { description: 'When it was last used, to within about a minute; null: never.' }),
-  created_at: Timestamp({ description: 'When it was created.' }),
+  last_used_at: Nullable(Timestamp(), {
+    description: 'When the key was last used, to within about a minute; null: never.',
+  }),
+  created_at: Timestamp({ description: 'When the key was created.' }),
 }
 
 export const ApiKeyRecord = Type.Object(FIELDS)
@@ -26,7 +28,7 @@ export const CreatedApiKey = Type.Object({
 export const NewApiKey = StrictObject({
   name: Type.String({ minLength: 1, maxLength: 200, description: 'Purpose of the key, in your own words.' }),
   scopes: OptionalNullable(Type.Array(Type.String(), { maxItems: 100 }), {
-    description: 'What it may do, within the scopes of the calling key; omitted: all scopes of the calling key.',
+    description: 'Scopes of the new key, within those of the calling key; omitted: all scopes of the calling key.',
   }),
 })
 export type NewApiKey = Static<typeof NewApiKey>

@@ -106,7 +106,7 @@ export async function createList(app: App, actor: Actor, input: ListInput): Prom
   check(app.db)
   await requireRenderableWelcome(app, accountId, input)
   return app.commit.write((tx) => {
-    // Checked again: template and domain may have been deleted since then.
+    // Checked again: since the first check, the template or domain may have been deleted.
     const list = check(tx.db)
     requirePlanCapacity(app, tx, accountId, 'contact_lists', sql(tx.db).existing)
     if (countLists(tx.db, accountId) >= MAX_LISTS)
@@ -200,7 +200,7 @@ const WELCOME_FIELDS = [
   'welcomeTemplateId',
 ] as const
 
-/** Throws 403 when the change affects what contacts are sent and the actor may not send. */
+/** Throws 403 when the change affects the welcome email and the actor may not send. */
 function requireSendScope(actor: Actor, before: ListFields, after: ListFields): void {
   if (after.welcomeEnabled && WELCOME_FIELDS.some((field) => after[field] !== before[field]))
     requireScope(actor, 'emails:send', 'for welcome emails')
@@ -229,7 +229,7 @@ async function requireRenderableWelcome(app: App, accountId: number, input: List
   }
 }
 
-/** Template errors name the parts of a template; the fields of a list have longer names. */
+/** Template errors name the parts of a template; this renames them to the fields of a list. */
 function toWelcomeError({ code, message, details }: AppError): AppError {
   const renamed = details.map(({ field, message }) =>
     field === 'template'

@@ -25,8 +25,8 @@ export interface Contact {
   /** Time of the open confirmation request; null when none is open. */
   readonly confirmingSince: Millis | null
   /**
-   * When it last confirmed; equal to `createdAt` if it was added as active and never confirmed. Null: it was never
-   * active.
+   * When the contact last confirmed; equal to `createdAt` if it was added as active and never confirmed. Null: it was
+   * never active.
    */
   readonly confirmedAt: Millis | null
   readonly createdAt: Millis
@@ -40,7 +40,7 @@ const COLUMNS = `id, uuid, account_id AS accountId, list_id AS listId, address_k
 
 const sql = prepareStatements((db) => ({
   byId: db.prepare<Row, [number]>(`SELECT ${COLUMNS} FROM contacts WHERE id = ?`),
-  // The index begins with the account, which is that of the list.
+  // The index begins with the account id, so the query looks it up from the list.
   byAddress: db.prepare<Row, [number, string, number]>(
     `SELECT ${COLUMNS} FROM contacts WHERE account_id = (SELECT account_id FROM contact_lists WHERE id = ?) AND address_key = ? AND list_id = ?`,
   ),
@@ -72,7 +72,7 @@ export interface ContactFilter {
   readonly email?: string | undefined
 }
 
-/** A page of a list's contacts, newest first, with the total under the filter. */
+/** A page of a list's contacts, newest first, with the number of contacts that match the filter. */
 export function listContacts(
   db: Database,
   list: { readonly id: number; readonly accountId: number },

@@ -27,8 +27,8 @@ export const toContactStatus = STATUSES.nameOf
 export type StoppedStatus = Exclude<ContactStatus, 'active' | 'pending'>
 
 /**
- * The statuses from which each one can be reached. A complaint outranks every other cause; a bounce adds nothing to an
- * unsubscription.
+ * For each status without mail: the statuses from which a contact can reach it. A complaint outranks every other cause;
+ * a bounce adds nothing to an unsubscription.
  */
 const TRANSITIONS: Readonly<Record<StoppedStatus, readonly ContactStatus[]>> = {
   unsubscribed: ['active', 'pending'],
@@ -62,7 +62,7 @@ const sql = prepareStatements((db) => ({
   ofAddressOnList: db.prepare<Row, [number, string, number]>(
     `SELECT ${COLUMNS} FROM contacts WHERE account_id = ? AND address_key = ? AND list_id = ?`,
   ),
-  // Earlier confirmation requests no longer confirm.
+  // Clearing `confirming_since` invalidates earlier confirmation requests.
   stop: db.prepare(
     'UPDATE contacts SET status = ?, confirming_since = NULL, opted_in_at = NULL, unsubscribed_at = coalesce(?, unsubscribed_at) WHERE id = ? AND status = ?',
   ),
@@ -170,8 +170,8 @@ export const setContactMetadata = (tx: Tx, id: number, metadata: string): void =
   void sql(tx.db).setMetadata.run(toStoredMetadata(metadata), id)
 
 /**
- * Records that a contact got its welcome email, at the time of that email. False when it already got one or is deleted:
- * then it must not get another.
+ * Records that a contact got its welcome email, at the time of that email. False when the contact already got one or is
+ * deleted: then it must not get another.
  */
 export const markWelcomed = (tx: Tx, id: number, at: Millis): boolean => sql(tx.db).welcomed.run(at, id).changes === 1
 
@@ -191,9 +191,10 @@ export function requestConfirmation(app: Pick<App, 'eventTime'>, tx: Tx, contact
 export type ConfirmationResult = 'confirmed' | 'already' | 'refused'
 
 /**
- * Activates a contact whose confirmation request of this time is open. Returns `already` when it is active, and
- * `refused` when it is deleted or the link is not from the last request, so that an old link never undoes a later
- * unsubscription. Leaves the suppression list alone: `confirmContact` of `suppression-store/contacts.ts` updates both.
+ * Activates a contact whose open confirmation request was made at `since`. Returns `already` when the contact is
+ * active, and `refused` when it is deleted or the link is not from the last request, so that an old link never undoes a
+ * later unsubscription. Does not change the suppression list: `confirmContact` of `suppression-store/contacts.ts`
+ * updates both.
  */
 export function activateContact(
   app: Pick<App, 'eventTime'>,

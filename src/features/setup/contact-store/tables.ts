@@ -58,26 +58,26 @@ export const contacts = sqliteTable(
     metadata: text('metadata'),
     /** Index into CONTACT_STATUSES. */
     status: integer('status').notNull(),
-    /** When it was added to the list or came back to it. */
+    /** When the contact was added to the list or came back to it. */
     subscribedAt: time('subscribed_at').notNull(),
     unsubscribedAt: time('unsubscribed_at'),
     welcomeSentAt: time('welcome_sent_at'),
     /** Time of the last confirmation request, the only one whose link confirms. Null: none is open. */
     confirmingSince: time('confirming_since'),
     /**
-     * When it last confirmed, or its creation time if it was added as active. Null: never active; only a confirmation
-     * can activate it.
+     * When the contact last confirmed, or its creation time if it was added as active. Null: never active; only a
+     * confirmation can activate it.
      */
     confirmedAt: time('confirmed_at'),
     /**
-     * When it confirmed its subscription after its address had left all lists: it gets mail of this list until it is
-     * stopped again. Null: an unsubscription from all lists applies to it too.
+     * When the contact confirmed its subscription after its address had left all lists: it gets mail of this list until
+     * it is stopped again. Null: an unsubscription from all lists applies to this contact too.
      */
     optedInAt: time('opted_in_at'),
     createdAt: time('created_at').notNull(),
   },
   (t) => [
-    // An address in all lists of its account: what a bounce, complaint or unsubscription changes.
+    // For bounces, complaints and unsubscriptions, which change an address in all lists of its account.
     uniqueIndex('contacts_address').on(t.accountId, t.addressKey, t.listId),
     // Pages of a list, newest first, unfiltered or by status.
     index('contacts_list').on(t.listId),

@@ -68,12 +68,12 @@ function findProblem(record: string, rest: readonly string[], ours: string): str
   const parsed = parseDkimRecord(bare)
   if (parsed.kind === 'invalid') return `is not valid: ${parsed.reason.replace(/\.$/, '')}`
   const type = tags.get('k')
-  if (type !== undefined && type !== 'rsa') return `says k=${type}, but our key is k=rsa`
+  if (type !== undefined && type !== 'rsa') return `has k=${type}, but our key is k=rsa`
   const hashes = splitValues(tags.get('h'))
   if (hashes.length > 0 && !hashes.includes('sha256')) return `allows h=${tags.get('h')} only, but we sign with sha256`
   const services = splitValues(tags.get('s'))
   if (services.length > 0 && !services.includes('*') && !services.includes('email')) {
-    return `says s=${tags.get('s')}, which does not allow its use for email`
+    return `has s=${tags.get('s')}, which does not allow its use for email`
   }
   return undefined
 }

@@ -18,7 +18,7 @@ export const checkInboundMx = (resolver: Resolver, dns: DomainDns): Promise<Chec
   checkMx(resolver, dns, dns.domain, {
     whenMissing: `An MX record that points to us is ${INBOUND_ONLY}.`,
     whenElsewhere: `Leave it unchanged to keep receiving mail there: an MX record that points to us is ${INBOUND_ONLY}.`,
-    onlyFor: 'Only for that, ',
+    onlyFor: 'To receive its mail here, ',
   })
 
 const INBOUND_ONLY =
@@ -27,7 +27,7 @@ const INBOUND_ONLY =
 interface Purpose {
   readonly whenMissing: string
   readonly whenElsewhere: string
-  /** Begins the advice; empty when it applies to everyone. */
+  /** The condition with which the advice begins; empty when the advice is unconditional. */
   readonly onlyFor: '' | `${string}, `
 }
 

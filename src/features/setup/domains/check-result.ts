@@ -1,6 +1,6 @@
 /**
- * @module Result of checking one DNS record, and sentences that the checks share. Details address beginners: what was
- * found, what was expected, what to publish where.
+ * @module Result of checking one DNS record, and sentences that the checks share. Details are written for beginners:
+ * what was found, what was expected, what to publish where.
  */
 import { type Answer, type FailedAnswer, isFailedAnswer, type Resolver } from '#protocols/dns/resolver.ts'
 import { findRegistrableDomain } from './name.ts'
@@ -50,6 +50,12 @@ export const unanswered = (answer: FailedAnswer, what: string, host: string): Ch
     'This says nothing about the record itself; check again in a few minutes.',
   )
 
+/** Matches the detail of `unanswered`. The first group is the reason. */
+const UNANSWERED_PATTERN = /^The [^.]+ at \S+ could not be looked up: (.+?)\. This says nothing /
+
+/** Returns why DNS gave no answer to a check, from its detail; undefined when it gave one. */
+export const findUnansweredReason = (detail: string): string | undefined => UNANSWERED_PATTERN.exec(detail)?.[1]
+
 const MAX_QUOTE_LENGTH = 160
 
 /** A value from DNS for display: on one line, of limited length. */
@@ -65,7 +71,7 @@ export const adviseTxt = (host: string, value: string): string =>
 export const removeQuoting = (value: string): string => value.replace(/["\u201c\u201d\u201e\u00ab\u00bb\\]/g, '').trim()
 
 /**
- * The likely reason why a record is missing at `host`, as a sentence, or ''. Failed look-ups only drop the hint.
+ * The likely reason why a record is missing at `host`, as a sentence, or ''. A failed look-up only omits the hint.
  * @param isAt whether the record exists at another name
  */
 export async function findAbsenceHint(
@@ -79,7 +85,7 @@ export async function findAbsenceHint(
     return `${host} is an alias (CNAME) of ${alias.records[0]}, and DNS allows no other record beside a CNAME: remove the CNAME first.`
   }
   for (const zone of new Set([domain, findRegistrableDomain(domain) ?? domain])) {
-    // A name that is too long is not a name and is not queried.
+    // The resolver does not query a name that is too long.
     if (!(await isAt(`${host}.${zone}`))) continue
     const recordName = host === zone ? '@' : host.slice(0, -zone.length - 1)
     return `It was found at ${host}.${zone} instead: the DNS provider appends ${zone} automatically, so enter only ${recordName} as the name of the record.`

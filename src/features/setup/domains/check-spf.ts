@@ -36,8 +36,8 @@ export async function checkSpf(resolver: Resolver, dns: DomainDns): Promise<Chec
   if (records.length > 1) {
     return wrong(
       `There are ${records.length} SPF records at ${host}: ${records.map(quoteValue).join(', ')}.`,
-      'SPF allows exactly one per name, and receivers reject several.',
-      `Remove the others and keep one with the value ${formatSpfValue(dns)}`,
+      'SPF allows exactly one record per name; if there are several, receivers treat all of them as invalid.',
+      `Keep only one, with the value ${formatSpfValue(dns)}`,
     )
   }
   const addresses = await resolveOwnAddresses(resolver, dns)
@@ -135,7 +135,7 @@ async function evaluate(
 function describeProblem(record: string, evaluation: Evaluation): string {
   const text = toExplanation(evaluation)
   if (/too many void/i.test(text)) {
-    return 'refers to more than 2 names without such a record (the limit of RFC 7208); remove the terms for these names'
+    return 'refers to more than 2 names for which DNS has no record of the needed type (the limit of RFC 7208); remove the terms for these names'
   }
   if (/too many dns/i.test(text)) {
     return 'needs more than 10 DNS look-ups, the limit of RFC 7208, so receivers reject it; remove include, a, mx and exists terms that are not needed'

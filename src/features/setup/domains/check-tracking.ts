@@ -48,7 +48,7 @@ export async function checkTracking(resolver: Resolver, { host, target }: Tracki
     hostAddresses.every((address) => ourAddresses.includes(address))
   if (isSame) {
     return verified(
-      `${first === undefined ? `There is no CNAME at ${host}` : `${host} is an alias (CNAME) of ${quoteValue(first)}`}, but its addresses are those of ${target}, so it leads to us. If the addresses of ${target} change, it must change too.`,
+      `${first === undefined ? `There is no CNAME at ${host}` : `${host} is an alias (CNAME) of ${quoteValue(first)}`}, but its addresses are those of ${target}, so it leads to us. If the addresses of ${target} change, those of ${host} must change too.`,
     )
   }
   if (first !== undefined) {

@@ -12,7 +12,7 @@ import type { DnsRecordKey, DomainDns } from './dns-records.ts'
 
 export type DomainChecks = Readonly<Record<DnsRecordKey, Check>>
 
-/** An `unknown` outcome does not change what was verified before. */
+/** Checks all five records. For an outcome `unknown`, the caller keeps the flag of the previous check. */
 export async function checkDomain(resolver: Resolver, dns: DomainDns): Promise<DomainChecks> {
   const [spf, dkim, dmarc, returnPath, mx] = await Promise.all([
     checkSpf(resolver, dns),

@@ -1,7 +1,7 @@
 /**
  * @module Creates, reads, changes and deletes registered domains. Only this file, loss-notices.ts, set-tracking.ts and
- * verify.ts write `domains`. A deleted domain keeps its row and its key, with which its open mail is still signed. The
- * caller of `eraseDomain` tracks that mail and then erases the domain.
+ * verify.ts write `domains`. A deleted domain keeps its row and its key, because its open mail is still signed. The
+ * caller of `eraseDomain` erases the domain once that mail is final.
  */
 import type { Database } from 'bun:sqlite'
 import { prepareCount, requirePlanCapacity } from '#features/core/accounts/limits.ts'
@@ -312,7 +312,7 @@ export function markDeleted(app: App, tx: Tx, actor: Actor, id: string): Domain 
   return domain
 }
 
-/** Deleted domains whose rows still exist, by id, after the one with id `after`. */
+/** Deleted domains whose rows still exist, in order of id, after the one with id `after`. */
 export const listDeletedDomains = (db: Database, after: number, limit: number): Domain[] =>
   sql(db).deleted.all(after, limit).map(toDomain)
 
@@ -336,7 +336,7 @@ export const closeDomains = (tx: Tx, accountId: number, now: Millis): void => vo
 const MAX_CLOCK_AHEAD_MS = days(3650)
 
 /**
- * Makes checks due now that are scheduled later than any interval allows: the clock was ahead when they were stored.
+ * Makes checks due now that are scheduled later than any interval allows: the clock was ahead when they were scheduled.
  */
 export async function repairCheckTimes({ db, clock, commit }: App): Promise<void> {
   const range = [clock.now() + 2 * MAX_CHECK_INTERVAL_MS, clock.now() + MAX_CLOCK_AHEAD_MS] as const

@@ -71,14 +71,14 @@ const sql = prepareStatements((db) => ({
      FROM domains WHERE account_id = ? AND loss_notice_due_at <= ? AND deleted_at IS NULL ORDER BY id LIMIT ?`,
   ),
   putOff: db.prepare('UPDATE domains SET loss_notice_due_at = ? WHERE account_id = ? AND loss_notice_due_at <= ?'),
-  // Unless a check has changed the due time since then.
+  // Changes nothing when a check has changed the due time since then.
   sent: db.prepare(
     `UPDATE domains SET loss_notice = ?, loss_notice_sent_at = coalesce(?, loss_notice_sent_at), loss_notice_due_at = ?
      WHERE id = ? AND loss_notice_due_at = ?`,
   ),
 }))
 
-/** Accounts with domains for which a mail is due, longest due first. */
+/** Accounts with domains for which a mail is due; the account whose mail has been due longest comes first. */
 export const listAccountsWithDueNotices = (db: Database, now: Millis, limit: number): number[] =>
   sql(db)
     .dueAccounts.all(now, limit)
@@ -118,7 +118,7 @@ export const postponeNotices = (tx: Tx, accountId: number, until: Millis | null,
 /** Records that a notice was sent, and when the next one is due. */
 export function markNoticeSent(tx: Tx, { domainId, notice, sendsUntil: until, dueAt }: DueNotice, now: Millis): void {
   const isLost = notice === 'lost'
-  // On the last day, the mail about the end takes the place of another reminder.
+  // On the last day, the mail about the end of sending replaces a further reminder.
   const next = now + RENOTIFY_INTERVAL_MS < (until ?? 0) ? now + RENOTIFY_INTERVAL_MS : null
   sql(tx.db).sent.run(notice, isLost ? now : null, isLost ? next : null, domainId, dueAt)
 }

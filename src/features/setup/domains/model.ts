@@ -38,21 +38,25 @@ const DnsRecord = (description: string) =>
         description: 'Type of the record.',
       }),
       host: Type.String({ description: 'Full name of the record, without a trailing dot.' }),
-      value: Type.String({ description: 'What to publish: a TXT without quotes, an MX without its priority.' }),
-      priority: Type.Optional(Type.Integer({ description: 'Priority of an MX.' })),
-      verified: Type.Boolean({ description: 'Whether it was found.' }),
+      value: Type.String({
+        description: 'Value to publish: of a TXT record without quotes, of an MX record without its priority.',
+      }),
+      priority: Type.Optional(Type.Integer({ description: 'Priority of an MX record.' })),
+      verified: Type.Boolean({ description: 'Whether the record is verified.' }),
     },
     { description },
   )
 
 const DNS_RECORDS = Type.Object(
   {
-    spf: DnsRecord('Authorises our addresses to send; at the sending subdomain.'),
-    dkim: DnsRecord('The key with which receivers verify signatures.'),
-    dmarc: DnsRecord('The policy for mail that fails; any valid policy passes.'),
-    return_path: DnsRecord('Routes bounces to us; at the sending subdomain.'),
-    mx: DnsRecord('Needed only to receive mail through this service.'),
-    tracking: Type.Optional(DnsRecord('Points tracked links to us; present while a tracking domain is set.')),
+    spf: DnsRecord('SPF record of the sending subdomain: authorises our addresses to send.'),
+    dkim: DnsRecord('DKIM key with which receivers verify signatures.'),
+    dmarc: DnsRecord('DMARC policy for mail that fails authentication; any valid policy passes.'),
+    return_path: DnsRecord('MX record of the sending subdomain: routes bounces to us.'),
+    mx: DnsRecord('MX record of the domain: needed only to receive mail through this service.'),
+    tracking: Type.Optional(
+      DnsRecord('CNAME of the tracking host: points tracked links to us. Present while a tracking domain is set.'),
+    ),
   },
   { description: 'The DNS records to publish.' },
 )
@@ -88,19 +92,22 @@ const FIELDS = {
   }),
   lost_records: Type.Optional(
     Type.Array(Type.String(), {
-      description: 'Which of `spf`, `dkim` and `return_path` were lost since it was verified.',
+      description: 'Which of `spf`, `dkim` and `return_path` were lost since the domain was verified.',
     }),
   ),
   sends_until: OptionalNullable(Timestamp(), {
     description:
-      'When a domain without its records stops, or stopped, sending: 72 hours after `records_lost_at`. Sends then fail with 422 `domain_not_verified`.',
+      'When a domain that lacks records stops sending, or stopped: 72 hours after `records_lost_at`. From then on, sends fail with 422 `domain_not_verified`.',
   }),
   dns_records: DNS_RECORDS,
-  created_at: Timestamp({ description: 'When it was registered.' }),
-  updated_at: Timestamp({ description: 'When it last changed.' }),
+  created_at: Timestamp({ description: 'When the domain was registered.' }),
+  updated_at: Timestamp({ description: 'When the domain last changed.' }),
 }
 
-export const DomainWire = Type.Object({ ...FIELDS, domain: Type.String({ description: 'The name, in A-labels.' }) })
+export const DomainWire = Type.Object({
+  ...FIELDS,
+  domain: Type.String({ description: 'Name of the domain, in A-labels.' }),
+})
 export type DomainWire = Static<typeof DomainWire>
 
 export const CreatedDomain = Type.Object({
@@ -113,7 +120,7 @@ export const CreatedDomain = Type.Object({
 const Check = (description: string) =>
   Type.Object(
     {
-      verified: Type.Boolean({ description: 'Whether it is verified now.' }),
+      verified: Type.Boolean({ description: 'Whether the record is verified now.' }),
       detail: Type.String({ description: 'What was found, what was expected, what to publish.' }),
     },
     { description },
@@ -133,7 +140,9 @@ export const TrackingDomainSet = Type.Object({ data: DomainWire, cname_target: C
 
 export const TrackingVerification = Type.Object({
   data: DomainWire,
-  tracking_check: Check('Result of checking DNS now. A failed look-up leaves the verification as it was and says so.'),
+  tracking_check: Check(
+    'Result of checking DNS now. When a look-up fails, the verification stays unchanged and `detail` says so.',
+  ),
 })
 
 /** The domain's fields, except that `domain` is the domain object itself. */
@@ -141,7 +150,8 @@ export const VerificationWire = Type.Object({
   ...FIELDS,
   domain: Type.Object(DomainWire.properties, { description: 'The domain as an object.' }),
   checks: Type.Object(CHECKS, {
-    description: 'Results of checking DNS now. A failed look-up leaves a flag as it was and says so.',
+    description:
+      'Results of checking DNS now. When a look-up fails, the flag of its record stays unchanged and `detail` says so.',
   }),
   fully_verified: Type.Boolean({
     description:

@@ -1,8 +1,8 @@
 /**
- * @module /t/tls-allowed, which a reverse proxy asks before it creates a certificate for a host name of an incoming
- * connection: 200 for the public host of the service and for verified tracking domains, else 404, without a body.
- * Public; reveals no more than DNS does. Its path is below /t/ because tracking hosts serve that prefix; it is in this
- * feature because only this one knows which hosts are verified.
+ * @module /t/tls-allowed, which a reverse proxy asks before it creates a certificate for the host name of an incoming
+ * connection. Responds 200 for the public host of the service and for verified tracking domains, else 404, without a
+ * body. Public; reveals no more than DNS does. Its path is below /t/ because tracking hosts serve that prefix; it is
+ * in this feature because only this feature knows which hosts are verified.
  */
 import { isIP } from 'node:net'
 import { Type } from '@sinclair/typebox'

@@ -1,6 +1,6 @@
 /**
- * @module Checks the DNS of registered domains on a schedule: new ones until their records appear, verified ones now
- * and then. verification-state.ts sets intervals and tolerance. A domain whose check fails is due again.
+ * @module Checks the DNS of registered domains on a schedule: new ones until their records appear, verified ones at
+ * longer intervals. verification-state.ts sets intervals and tolerance. A domain whose check throws stays due.
  */
 import type { App } from '#features/core/app/app.ts'
 import { createSystemActor } from '#features/core/audit-logs/audit.ts'
@@ -56,13 +56,13 @@ async function recheckDomain(app: App, requested: Domain): Promise<boolean> {
     const found = isTaken ? undefined : await checkDns(app, requested)
     await app.commit.write((tx) => {
       const stored = findDomain(tx.db, requested.accountId, requested.uuid)
-      // Deleted, or checked on request since then: that result is newer.
+      // Nothing is stored when the domain was deleted, or when a check on request has stored a newer result.
       if (!stored || stored.checkedAt !== requested.checkedAt) return
       const domain = releaseForeignHost(app, tx, stored)
       if (!found || isVerifiedElsewhere(tx.db, domain.accountId, domain.domain)) return skipCheck(app, tx, domain)
       const { tracking, ...records } = found
-      // A host set during this check was not checked; one that was verified or lost since then was checked later, on
-      // request.
+      // A host set during this check was not checked. If the verification of a host changed since then, a later check
+      // on request changed it.
       const isAsAsked =
         domain.trackingDomain === requested.trackingDomain && domain.trackingVerifiedAt === requested.trackingVerifiedAt
       const results = tracking !== undefined && isAsAsked ? { ...records, tracking } : records

@@ -27,8 +27,8 @@ const IdParam = Type.Object({ id: Type.String({ description: 'Id of the domain.'
 const tags = ['Domains']
 
 /**
- * The one use case of another feature, passed in because that feature depends on domains: deleting a domain ends its
- * mail.
+ * Deleting a domain also ends its mail, which is a use case of another feature. It is passed in, because that feature
+ * depends on this one.
  */
 export interface DomainUseCases {
   readonly deleteDomain: (app: App, actor: Actor, id: string) => Promise<void>
@@ -154,7 +154,7 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
         detail: {
           summary: 'Remove the host name of tracked links',
           description:
-            'Links in future mail use the host of the service. Links in older mail still need the CNAME; keep it only below a domain that stays verified here, because otherwise another account may set the host.',
+            'Links in future mail use the host of the service. Links in mail already sent still need the CNAME; keep the CNAME only below a domain that stays verified here, because otherwise another account may set the host.',
           tags,
           ...requires('domains:write'),
         },

@@ -5,8 +5,8 @@
  *   and brands use link domains of their own. Only a subdomain can have the CNAME, because a registered name has SOA
  *   and NS records beside it (RFC 1034 §3.6.2).
  * - A CNAME to us does not prove which account published it. So a host at or below a domain that an account has
- *   verified belongs to that account. Others cannot set it, and lose it if they had it: its use ends immediately
- *   (tracking-domain.ts), and the setting is removed when the owner sets the host or at the next check of their domain.
+ *   verified belongs to that account. Other accounts cannot set it. One that had set it before can no longer use it
+ *   (tracking-domain.ts), and its setting is removed when the owner sets the host or at the next check of its domain.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -33,7 +33,7 @@ const sql = prepareStatements((db) => ({
 /**
  * Sets the tracking host of the account's domain; a changed host is unverified. Throws 404; 422
  * `invalid_tracking_domain` for a name that cannot have a CNAME; 409 `tracking_domain_taken` when another domain has
- * it; 409 `no_cname_target` when this service has no name to which it could point.
+ * the host; 409 `no_cname_target` when this service has no name to which the host could point.
  * @param id public id of the domain
  * @param text as a user types it
  */
@@ -60,7 +60,7 @@ export function removeTrackingDomain(app: App, actor: Actor, id: string): Promis
   })
 }
 
-/** Removes the tracking host of a domain if it now belongs to another account. Returns the resulting domain. */
+/** Removes the tracking host of a domain if the host now belongs to another account. Returns the resulting domain. */
 export function releaseForeignHost(app: App, tx: Tx, domain: Domain): Domain {
   const { trackingDomain: host } = domain
   if (host === null || !isHostElsewhere(tx.db, domain.accountId, host)) return domain
@@ -109,8 +109,8 @@ function requireNoMailRecords(db: Database, accountId: number, host: string): vo
 }
 
 /**
- * Removes the host from another account's domain when the actor's account owns it. Throws 409 when the domain that has
- * it set may keep it.
+ * Removes the host from another account's domain when the actor's account owns the host. Throws 409 when the domain
+ * that has it set may keep it.
  */
 function acquireHost(app: App, tx: Tx, actor: Actor, host: string): void {
   const row = sql(tx.db).holder.get(host)

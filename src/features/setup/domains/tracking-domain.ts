@@ -41,7 +41,7 @@ export function findTrackingHost(db: Database, domainId: number): string | null 
   return row && !isHostElsewhere(db, row.accountId, row.host) ? row.host : null
 }
 
-/** Whether `host`, a bare name without a port, is a verified tracking host of any account. */
+/** Whether `host`, a bare name without a port, is the verified tracking host of any account. */
 export function isTrackingHost(db: Database, host: string): boolean {
   const name = normaliseHost(host)
   const row = sql(db).byHost.get(name)

@@ -66,7 +66,7 @@ export const listLostRecords = ({
 }: Pick<VerificationState, 'recordsLostAt' | 'verified'>): DnsRecordKey[] =>
   recordsLostAt === null ? [] : SENDING_RECORDS.filter((key) => !verified[key])
 
-/** A flag that sending does not need is cleared only after both. */
+/** A scheduled check clears a flag that sending does not need only after both. */
 const FORGIVEN_CHECKS = 3
 const FORGIVEN_MS = hours(24)
 
@@ -125,11 +125,11 @@ function computeVerification(
   // A check of the tracking host alone does not concern the domain.
   if (SENDING_RECORDS.every((key) => checks[key] === undefined)) return { verifiedAt, recordsLostAt }
   if (SENDING_RECORDS.every((key) => verified[key])) return { verifiedAt: verifiedAt ?? now, recordsLostAt: null }
-  // Only a check that finds a record missing begins or ends the 72 hours; one without a response may be our own
-  // problem.
+  // The 72 hours begin, and verification ends after them, only at a check that finds a record missing or wrong: a check
+  // without a response may be our own problem.
   const isMissed = SENDING_RECORDS.some((key) => !verified[key] && checks[key] && checks[key].outcome !== 'unknown')
   if (recordsLostAt === null && (verifiedAt === null || !isMissed)) return { verifiedAt, recordsLostAt }
-  // A clock that was ahead when they were lost must not prolong the 72 hours.
+  // A clock that was ahead when the records were lost must not prolong the 72 hours.
   const lostAt = Math.min(recordsLostAt ?? now, now)
   const isInGrace = now < lostAt + LOSS_GRACE_MS
   // The 72 hours still run; if verification has ended, a check under a wrong clock ended it.
@@ -177,7 +177,7 @@ export function computeNextCheckDelay(
   const isUnanswered = [...SENDING_RECORDS, 'tracking' as const].some((key) => checks?.[key]?.outcome === 'unknown')
   const until = isUnanswered ? Math.min(interval, UNANSWERED_INTERVAL_MS) : interval
   const lastMoment = state.verifiedAt === null ? null : getSendsUntil(state)
-  // The check at the end of the 72 hours is the one that ends them.
+  // A check is scheduled for the end of the 72 hours, because only a check ends verification.
   return lastMoment === null || lastMoment <= now ? until : Math.min(until, lastMoment - now)
 }
 

@@ -18,7 +18,8 @@ export interface TrackingVerification {
 /**
  * Checks whether the tracking host of the account's domain leads to us, and stores the result. Throws 404 when the
  * account does not have the domain; 422 `no_tracking_domain` when no host is set; 409 when the host belongs to a domain
- * that another account has verified, was changed during the check, or has no name to point to.
+ * that another account has verified, when it was changed during the check, or when this service has no name to which it
+ * could point.
  * @param id public id of the domain
  */
 export async function verifyTracking(app: App, actor: Actor, id: string): Promise<TrackingVerification> {

@@ -102,8 +102,8 @@ function getOwnableDomain(db: Database, actor: Actor, id: string): Domain {
 
 /**
  * Stores the results of a check. A change of the domain's right to send, or of its tracking host, gets an audit entry;
- * the former also an event and a log line. `before` must have been read in this transaction. Only a check of all
- * records of the domain postpones the next one.
+ * lost and restored records, and the end of the right to send, also get an event and a log line. `before` must have
+ * been read in this transaction. Only a check of all records of the domain postpones the next one.
  */
 export function storeChecks(
   app: App,
@@ -216,7 +216,7 @@ export function skipCheck(app: App, tx: Tx, domain: Domain): void {
 /** @param verified the flag after the check */
 export function toCheckView({ outcome, detail }: Check, verified: boolean): CheckView {
   if (outcome !== 'unknown') return { verified, detail }
-  return { verified, detail: `${detail} Until then it stays ${verified ? 'verified, as it was' : 'unverified'}.` }
+  return { verified, detail: `${detail} Until then the record stays ${verified ? 'verified' : 'unverified'}.` }
 }
 
 function toCheckViews(domain: Domain, checks: DomainChecks): Record<DnsRecordKey, CheckView> {

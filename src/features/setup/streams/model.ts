@@ -8,11 +8,11 @@ import type { Stream } from './streams.ts'
 
 export const StreamRecord = Type.Object({
   id: Uuid({ description: 'Id of the stream.' }),
-  account_id: Uuid({ description: 'Account it belongs to.' }),
+  account_id: Uuid({ description: 'Account that the stream belongs to.' }),
   slug: Type.String({ description: 'Value of `stream` in a send.' }),
   name: Type.String({ description: 'Name.' }),
-  created_at: Timestamp({ description: 'When it was created.' }),
-  updated_at: Timestamp({ description: 'When it was last changed.' }),
+  created_at: Timestamp({ description: 'When the stream was created.' }),
+  updated_at: Timestamp({ description: 'When the stream was last changed.' }),
 })
 export type StreamRecord = Static<typeof StreamRecord>
 
@@ -21,7 +21,8 @@ const Rate = (description: string) =>
   Type.Union([Type.Number({ minimum: 0, maximum: 1 }), Type.Null()], { description })
 
 /**
- * A stream with its reputation. The list omits it, because summing a hundred streams would delay all other requests.
+ * A stream with its reputation. Lists omit the reputation, because summing a hundred streams would delay all other
+ * requests.
  */
 export const StreamDetail = Type.Object({
   ...StreamRecord.properties,
@@ -43,7 +44,8 @@ export const StreamDetail = Type.Object({
 export type StreamDetail = Static<typeof StreamDetail>
 
 const Slug = Type.String({
-  description: 'Value of `stream` in a send: 1 to 63 of a to z, 0 to 9 and "-", beginning with a letter or digit.',
+  description:
+    'Value of `stream` in a send: 1 to 63 characters of a to z, 0 to 9 and "-", beginning with a letter or digit.',
 })
 const Name = Type.String({ minLength: 1, maxLength: 200, description: 'Name.' })
 

@@ -130,7 +130,7 @@ export function changeStream(
   })
 }
 
-/** Whether an account has mail in a stream that is waiting or being sent, by row ids. */
+/** Whether mail of an account in a stream is still waiting or being sent. Takes row ids. */
 export type HasOpenMail = (db: Database, accountId: number, streamId: number) => boolean
 
 /** Deletes a stream. Throws 409 for `transactional`, and while mail of the stream is not final. */
@@ -169,7 +169,10 @@ function requireNotDefault(stream: Stream, verb: 'renamed' | 'deleted'): void {
 
 function validateSlug(slug: string): string {
   if (!SLUG.test(slug))
-    throw invalid('slug', 'The slug must have 1 to 63 of a to z, 0 to 9 and "-", and begin with a letter or digit.')
+    throw invalid(
+      'slug',
+      'The slug must have 1 to 63 characters of a to z, 0 to 9 and "-", and begin with a letter or digit.',
+    )
   return slug
 }
 

@@ -33,12 +33,12 @@ interface Row {
 
 const COLUMNS = 'covers, stream_id AS streamId, list_id AS listId, reason'
 
-/** Rows of an address that are compared in code; when there are more, SQL selects. */
+/** With fewer rows than this, the rows of an address are compared in code; otherwise SQL selects them. */
 const MAX_ROWS_COMPARED = 8
 
 const sql = prepareStatements((db) => ({
-  // Selecting in SQL costs three times as much as finding the rows, and nearly all addresses have none. Index order
-  // puts rows for all mail first.
+  // Selecting in SQL costs three times as much as finding the rows, and nearly all addresses have none. In index order,
+  // rows that stop all mail come first.
   ofAddress: db.prepare<Row, [number, string, number]>(
     `SELECT ${COLUMNS} FROM suppressions WHERE account_id = ? AND address = ? ORDER BY covers, stream_id, list_id LIMIT ?`,
   ),

@@ -22,9 +22,9 @@ import { unsuppress } from './suppress.ts'
 import { suppressionListKey } from './suppression-list-key.ts'
 
 /**
- * Activates a contact whose confirmation request of this time is open, and removes its unsubscription from this contact
- * list. If the address had left all lists, it gets mail of this list only. Returns `already` when it is active, and
- * `refused` when the link is not from the last request.
+ * Activates a contact whose open confirmation request was made at `since`, and removes its unsubscription from this
+ * contact list. If the address had left all lists, it gets mail of this list only. Returns `already` when the contact
+ * is active, and `refused` when it is deleted or the link is not from the last request.
  */
 export function confirmContact(app: App, tx: Tx, contactId: number, since: Millis): ConfirmationResult {
   const result = activateContact(app, tx, contactId, since)
@@ -57,9 +57,9 @@ export const resubscribeContacts = (app: Pick<App, 'eventTime'>, tx: Tx, which: 
   reinstateContacts(app, tx, which, ['unsubscribed'])
 
 /**
- * Call it after a suppression of an address was removed. Its contacts in one of these statuses get the status that the
- * remaining suppressions imply, or else the one before: active, or pending if they never confirmed. Returns how many
- * changed.
+ * Call it after a suppression of an address was removed. Contacts of the address that have one of the `from` statuses
+ * get the status that the remaining suppressions imply, or else the one before: active, or pending if they never
+ * confirmed. Returns how many changed.
  */
 export function reinstateContacts(
   app: Pick<App, 'eventTime'>,

@@ -96,9 +96,9 @@ function countRow(tx: Tx, accountId: number, reason: string, delta: 1 | -1): voi
 
 /**
  * Adds an address to the list, and stops its contacts accordingly, even if it was already on the list, so that contacts
- * added since then are stopped too. A suppression of all mail has neither stream nor list. Returns false when a row
- * with the same scope, stream and list exists. It keeps its reason and source, but a complaint replaces any reason
- * except a complaint or hard bounce, unless `keepsFirst` is set.
+ * added since then are stopped too. A suppression of all mail has neither stream nor list. A row with the same scope,
+ * stream and list keeps its reason and source, with one exception: unless `keepsFirst` is set, a complaint replaces any
+ * reason for stopping all mail except a complaint or hard bounce. Returns whether a row was added or changed.
  */
 export function suppress(app: Pick<App, 'eventTime'>, tx: Tx, suppression: NewSuppression): boolean {
   const { accountId, reason, covers } = suppression
@@ -106,7 +106,7 @@ export function suppress(app: Pick<App, 'eventTime'>, tx: Tx, suppression: NewSu
   const addressKey = toSuppressionKey(suppression.address)
   stopContacts(app, tx, suppression, addressKey)
   const listed = suppressionListKey(tx.db, accountId, addressKey)
-  // An imported export contains the keys of erased addresses.
+  // An imported export may contain the keys of erased addresses.
   if (isErasedKey(listed)) recordErased(tx.db, accountId)
   const inserted = sql(tx.db).insert.get(
     newUuid(),
@@ -206,7 +206,7 @@ export function eraseSuppressions(tx: Tx, accountId: number, address: string): n
   const addressKey = toSuppressionKey(address)
   const form = prepareErasedKey(tx.db, accountId, addressKey)
   const { changes } = sql(tx.db).erase.run(form, accountId, addressKey)
-  // Rows that the hash already has from an imported export.
+  // These rows already exist under the hash, from an imported export.
   const duplicates = sql(tx.db).deleteAddress.all(accountId, addressKey)
   for (const { reason } of duplicates) countRow(tx, accountId, reason, -1)
   return changes + duplicates.length

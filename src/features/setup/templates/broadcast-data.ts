@@ -35,7 +35,10 @@ export function formatBroadcastData({ shared, contact, unsubscribeUrl }: Broadca
   return `${shared.slice(0, -1)},${own.slice(1)}`
 }
 
-/** The message of a template error in broadcast terms: a missing contact field is missing in its metadata. */
+/**
+ * The message of a template error in broadcast terms: a missing contact field is reported as missing in the metadata of
+ * the contact.
+ */
 export const toContactMessage = ({ message, variable }: Pick<TemplateFault, 'message' | 'variable'>): string =>
   variable?.startsWith('contact.')
     ? message.replace('is missing in template_data', 'is missing in the metadata of the contact')

@@ -26,15 +26,15 @@ import {
 
 const FIELDS = {
   id: Uuid({ description: 'Id of the template.' }),
-  account_id: Uuid({ description: 'Account it belongs to.' }),
+  account_id: Uuid({ description: 'Account that the template belongs to.' }),
   alias: Type.String({ description: 'Value of `template_alias` in a send.' }),
   name: Type.String({ description: 'Name.' }),
   subject: Type.String({ description: 'Source of the subject.' }),
   html_body: Nullable(Type.String(), { description: 'Source of the HTML body; null: none.' }),
   text_body: Nullable(Type.String(), { description: 'Source of the text body; null: none.' }),
   version: Type.Integer({ description: '1 at first; incremented with each change of subject or bodies.' }),
-  created_at: Timestamp({ description: 'When it was created.' }),
-  updated_at: Timestamp({ description: 'When it was last changed.' }),
+  created_at: Timestamp({ description: 'When the template was created.' }),
+  updated_at: Timestamp({ description: 'When the template was last changed.' }),
 }
 
 export const TemplateRecord = Type.Object(FIELDS)
@@ -50,7 +50,7 @@ export type TemplateRow = Static<typeof TemplateRow>
 
 const SYNTAX = 'In Jinja syntax.'
 const Alias = Type.String({
-  description: `Value of \`template_alias\` in a send: 1 to ${MAX_ALIAS_LENGTH} of A to Z, a to z, 0 to 9, ".", "_" and "-".`,
+  description: `Value of \`template_alias\` in a send: 1 to ${MAX_ALIAS_LENGTH} characters of A to Z, a to z, 0 to 9, ".", "_" and "-".`,
 })
 const Name = Type.String({ minLength: 1, maxLength: MAX_NAME_LENGTH, description: 'Name.' })
 const Subject = Type.String({

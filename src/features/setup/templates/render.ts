@@ -13,7 +13,10 @@ const RETRY_AFTER_SECONDS = 2
 const MAX_DATA_BYTES = 1 * MiB
 /** Peak bytes of memory per rendered byte: the text, its UTF-8, and its compressed form for the disk. */
 const PEAK_FACTOR = 3
-/** The connection closes after 75 seconds, and the client would not learn the outcome of its request. */
+/**
+ * Rendering must end well before the connection closes, which is after 75 seconds: otherwise the client would not learn
+ * the outcome of its request.
+ */
 const MAX_RENDER_MS = seconds(40)
 const LARGE_BYTES = 64 * KiB
 /** Fraction of the memory budget that one request may render. */
@@ -106,7 +109,7 @@ export function serialiseData(data: unknown): string {
   return json
 }
 
-/** The rendering of one request. Its memory stays reserved until disposal. */
+/** The rendering of one request. The memory that it uses stays reserved until disposal. */
 export interface RenderSession extends Disposable {
   /**
    * Like `renderParts`; throws 413 when the request renders too much in total, and 503 when it takes too long or memory
@@ -130,7 +133,7 @@ export function startRenderSession(app: Pick<App, 'clock' | 'config' | 'memory' 
   let heldBytes = 0
   let sourceBytes = 0
   const isReserved = (): boolean => reservation?.resize(heldBytes * PEAK_FACTOR + sourceBytes * SOURCE_FACTOR) === true
-  /** Renders the parts, and counts the sources while they are needed. */
+  /** Renders the parts, and reserves memory for the sources while they are needed. */
   const withSources = async (request: RenderRequest): Promise<RenderedParts> => {
     const { source, dataJson } = request
     const bytes = lengthOf(source.subject) + lengthOf(source.html) + lengthOf(source.text) + dataJson.length
@@ -148,7 +151,8 @@ export function startRenderSession(app: Pick<App, 'clock' | 'config' | 'memory' 
       if (clock.monotonicMs() > endsAtMs) throw renderTimedOut()
       const parts = await withSources(request)
       const sizeBytes = Buffer.byteLength(parts.html ?? '') + Buffer.byteLength(parts.text ?? '')
-      // Only the UTF-8 of the rendered text is retained; the garbage collector keeps up with small texts.
+      // Only the UTF-8 of the rendered text is retained, so the string itself is garbage. Only large texts are counted
+      // as such: the garbage collector keeps up with small ones.
       if (sizeBytes > LARGE_BYTES) addGarbage(memory, sizeBytes)
       heldBytes += sizeBytes
       if (heldBytes > maxBytes) throw renderedTooLarge(maxBytes)

@@ -283,7 +283,10 @@ const validateChange = (change: TemplateChange): TemplateChange => ({
 
 function validateAlias(alias: string): string {
   if (!ALIAS.test(alias))
-    throw invalid('alias', `The alias must have 1 to ${MAX_ALIAS_LENGTH} of A to Z, a to z, 0 to 9, ".", "_" and "-".`)
+    throw invalid(
+      'alias',
+      `The alias must have 1 to ${MAX_ALIAS_LENGTH} characters of A to Z, a to z, 0 to 9, ".", "_" and "-".`,
+    )
   return alias
 }
 

@@ -42,7 +42,7 @@ export const ALL_TYPES: TypeMask = (1 << EVENT_TYPES.length) - 1
 
 /** Maximum number of events that one call examines, so that a rare type costs no more than a frequent one. */
 export const MAX_EXAMINED = 10_000
-/** The same for one batch without yielding: some milliseconds. */
+/** Maximum number of events that one batch examines before it yields: some milliseconds of work. */
 const MAX_EXAMINED_PER_BATCH = 1000
 const MAX_EVENTS_PER_BATCH = 100
 /** Rows per query; the size limit is checked after each query. */
@@ -52,9 +52,9 @@ export const MAX_PAGE_LENGTH = 2 * MiB
 
 /** The available range of an account's feed. */
 export interface FeedRange {
-  /** The oldest retained event; the number of the next one while there is none. */
+  /** Number of the oldest retained event. When none is retained, the number that the next event will get. */
   readonly firstSeq: number
-  /** The newest event; 0 before the first. */
+  /** Number of the newest event; 0 before the first event. */
   readonly lastSeq: number
 }
 
@@ -148,8 +148,8 @@ export const MAX_SEQ = 999_999_999_999_999
 export const LATEST = 'latest'
 
 /**
- * Where a reader starts: after the event that `text` names, or before the first retained event. Throws 422 for an
- * invalid number or a future event, 410 when events after it were deleted.
+ * The position after which a reader starts: the one in `text`, or, when it is missing, the one before the first
+ * retained event. Throws 422 for an invalid number or a future event, 410 when events after the position were deleted.
  */
 export function parseAfter(field: string, text: string | undefined, { firstSeq, lastSeq }: FeedRange): number {
   if (field === 'after' && text === LATEST) return lastSeq
@@ -175,8 +175,8 @@ export function parseAfter(field: string, text: string | undefined, { firstSeq, 
 const isEventType = (name: string): name is EventType => (EVENT_TYPES as readonly string[]).includes(name)
 
 /**
- * The types in a comma-separated list; all types when it is missing. Throws 422 `unknown_event`, which lists the known
- * types, for any other.
+ * Parses a comma-separated list of types; a missing list means all types. Throws 422 `unknown_event`, which lists the
+ * known types, for an unknown one.
  */
 export function parseTypes(text: string | undefined): TypeMask {
   if (text === undefined) return ALL_TYPES
@@ -196,7 +196,7 @@ export function parseTypes(text: string | undefined): TypeMask {
 
 /** A page of the feed. */
 export interface ReadPage {
-  /** Each as JSON. */
+  /** The JSON text of each event. */
   readonly events: readonly string[]
   readonly nextAfter: number
   readonly firstSeq: number
@@ -204,8 +204,8 @@ export interface ReadPage {
 }
 
 /**
- * A page that starts after the event that `after` names; reads as many batches as needed, each in its turn. Ends early
- * when the next events were deleted since then.
+ * Reads a page that starts after the event that `after` names: as many batches as needed, each in its turn. The page
+ * ends early when events that it has not reached are deleted during the read.
  * @param awaitTurn resolves when the next batch may be read
  * @throws like `parseAfter`
  */

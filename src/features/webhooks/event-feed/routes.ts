@@ -98,7 +98,7 @@ export const eventRoutes = (app: App, streams: FeedStreams) => {
         description:
           'All events of the account in one gap-free order, oldest first. Continue with `after` = `next_after`. With `order=newest` the newest come first; continue with `before` = `next_before` until it is null. A request for deleted events is a 410, whose `next_after` is where the feed can be read from. With `Accept: text/event-stream` the response is a stream that continues with new events; with `after=latest` it has only those.',
         tags: ['Events'],
-        [EVENT_STREAM]: `Server-sent events: \`id\` is the \`seq\`, \`event\` the type, \`data\` the event as JSON. A comment every ${HEARTBEAT_MS / 1000} seconds without events. At most ${MAX_STREAMS_PER_ACCOUNT} streams per account.`,
+        [EVENT_STREAM]: `Server-sent events: \`id\` is the \`seq\`, \`event\` the type, \`data\` the event as JSON. The stream sends a comment after every ${HEARTBEAT_MS / 1000} seconds without events. An account can have at most ${MAX_STREAMS_PER_ACCOUNT} open streams.`,
         ...requires('emails:read'),
       },
     },

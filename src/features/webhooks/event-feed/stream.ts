@@ -25,7 +25,7 @@ export const MAX_STREAMS = 1000
 /** Below the minute after which proxies and routers close a silent connection. */
 export const HEARTBEAT_MS = seconds(15)
 const RECONNECT_MS = seconds(3)
-/** When a client that found no free slot may try again. */
+/** The Retry-After of a request that finds no free slot. */
 const RETRY_AFTER_SECONDS = 30
 const EVENTS_PER_PIECE = 100
 /** Limit for the data of the events in one piece; a stream whose client never reads holds one piece. */
@@ -138,9 +138,9 @@ class FeedSource {
   readonly #sendsStart: boolean
   /** All events up to here were examined. */
   #position: number
-  /** The id with which the client would reconnect. */
+  /** The id that the client would send if it reconnected now. */
   #sentId: number
-  /** Undefined until the first piece. */
+  /** All events up to this number are durable. Undefined until the first piece. */
   #durableSeq: number | undefined
   #recordedSeq = 0
   #wake: (() => void) | undefined
@@ -175,12 +175,13 @@ class FeedSource {
     // Counted from the previous piece: events of other types do not delay the heartbeat.
     const heartbeatAtMs = clock.monotonicMs() + HEARTBEAT_MS
     for (;;) {
-      // A stream that lags far behind catches up in pieces, and others have their turn in between.
+      // A stream that lags far behind catches up in pieces; other streams take their turns in between.
       await this.#awaitTurn()
       if (this.#isStopped) return undefined
-      // Checked each time, because a session may also expire, which emits no signal.
+      // Access is checked for every piece, because a session can expire without a signal.
       if (this.#actor.mayStillAct?.() === false) return undefined
-      // Events that were not sent yet were deleted: the client reconnects and gets an error.
+      // Events were deleted before they could be sent: the stream ends, and the client gets an error when it
+      // reconnects.
       if (this.#position < readFeedRange(db, this.#actor.accountId).firstSeq - 1) return undefined
       const piece = this.#position < this.#durableSeq ? this.#readPiece(this.#durableSeq) : undefined
       if (piece !== undefined) return piece
@@ -213,7 +214,7 @@ class FeedSource {
       this.#sentId = newest.seq
       return events.map((event) => formatEvent(event.seq, event.type, JSON.stringify(event))).join('')
     }
-    // A long stretch without requested types: the client need not scan it again after a reconnect.
+    // Sends the position after a long stretch of events of other types, so that a reconnect does not scan them again.
     return this.#position - this.#sentId >= MAX_EXAMINED ? this.#formatPosition() : undefined
   }
 
@@ -222,7 +223,7 @@ class FeedSource {
     return formatId(this.#position)
   }
 
-  /** Resolves when something happened, or at a time of the monotonic clock. */
+  /** Resolves when an event or `stop` wakes this stream, at the latest at `untilMs` of the monotonic clock. */
   #waitForEvents(untilMs: Millis): Promise<void> {
     const { clock } = this.#app
     return new Promise((resolve) => {

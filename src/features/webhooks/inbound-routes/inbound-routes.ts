@@ -37,7 +37,7 @@ export interface InboundRoute {
   readonly domain: string
   /** In the form of `toRouteKey`; `''` for catch_all. */
   readonly pattern: string
-  /** As the account wrote it. */
+  /** The pattern as the account provided it. */
   readonly givenPattern: string
   readonly matchType: MatchType
   /** Lower numbers come first. */
@@ -47,7 +47,7 @@ export interface InboundRoute {
   readonly isActive: boolean
   readonly createdAt: Millis
   readonly updatedAt: Millis
-  /** About attempts at the URL; null and 0 without one. */
+  /** Consecutive failed attempts at the URL; 0 without a URL, and then the next three fields are null. */
   readonly failureCount: number
   readonly lastFailureAt: Millis | null
   readonly lastFailureReason: string | null
@@ -182,7 +182,7 @@ export type RouteChange = { readonly [Field in keyof RouteInput]?: RouteInput[Fi
 
 /**
  * Changes the provided fields; throws 422 when there are none. Any change reactivates a webhook that failures
- * deactivated. Throws 404, and 403, 422 and 409 like `createRoute`.
+ * deactivated. Throws 404 for an unknown route; 403, 422 and 409 like `createRoute`.
  */
 export async function changeRoute(app: App, actor: Actor, id: string, change: RouteChange): Promise<InboundRoute> {
   const current = getRoute(app.db, actor.accountId, id)
@@ -213,8 +213,8 @@ export async function changeRoute(app: App, actor: Actor, id: string, change: Ro
 }
 
 /**
- * Deletes a route: the next matching route gets its mail, and its webhook gets nothing more. Mail that it received is
- * kept. Throws 404.
+ * Deletes a route: the next matching route gets its mail, and nothing more is posted to its URL. Mail that it received
+ * is kept. Throws 404.
  */
 export async function deleteRoute(app: App, actor: Actor, id: string): Promise<void> {
   const webhookId = await app.commit.writeFromReserve((tx) =>

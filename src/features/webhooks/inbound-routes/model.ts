@@ -38,7 +38,8 @@ export const RouteRecord = Type.Object({
   }),
   last_failure_at: Nullable(Timestamp(), { description: 'When the last failed attempt was made.' }),
   last_failure_reason: Nullable(Type.String(), {
-    description: 'Why it failed, or that failures deactivated the webhook; any PUT of the route reactivates it.',
+    description:
+      'Why the last failed attempt failed, or that failures deactivated the webhook; any PUT of the route reactivates it.',
   }),
   last_success_at: Nullable(Timestamp(), { description: 'When the last attempt with a 2xx response was made.' }),
   created_at: Timestamp({ description: 'When it was created.' }),
@@ -154,7 +155,7 @@ export const RouteDelivery = Type.Object({
   id: Uuid({ description: 'Id of the delivery.' }),
   route_id: Uuid({ description: 'Route of the delivery.' }),
   inbound_email_id: Nullable(Uuid(), {
-    description: 'Inbound email that is posted; null when its event was deleted.',
+    description: 'Inbound email that the delivery posts; null when its event was deleted.',
   }),
   ...DELIVERY_FIELDS,
 })
@@ -169,6 +170,6 @@ export const toRouteDeliveryWire = (delivery: Delivery, webhook: Webhook, keys: 
 })
 
 export const RouteReplayRange = StrictObject(RANGE_FIELDS, {
-  description: `A lower limit is required. One call replays at most ${MAX_REPLAYED} messages.`,
+  description: `Either from_seq or from is required. One call replays at most ${MAX_REPLAYED} messages.`,
   examples: [{ from_seq: 1200, to_seq: 1300 }],
 })

@@ -8,9 +8,9 @@ import type { FetchFailureCause, FetchOutcome } from '#platform/safe-fetch.ts'
 import { seconds } from '#platform/units.ts'
 import { headersOf, signatureOf } from './signature.ts'
 
-/** From the lookup of the host name to the end of the response. */
+/** Time limit from the lookup of the host name to the end of the response. */
 const ATTEMPT_TIMEOUT_MS = seconds(10)
-/** The part of a response that the history stores. */
+/** How much of a response body the history stores. */
 const MAX_STORED_RESPONSE_BYTES = 1000
 
 export interface AttemptRequest {
@@ -19,7 +19,7 @@ export interface AttemptRequest {
   readonly event: string
   /** The JSON that is signed and sent. */
   readonly body: string
-  /** 1 is the first. */
+  /** Number of the attempt, from 1. */
   readonly attempt: number
   readonly signal: AbortSignal
 }
@@ -65,7 +65,8 @@ export async function makeAttempt(
 }
 
 /**
- * Request Timeout, Too Early, Too Many Requests: final for the event like any 4xx, but no sign of a broken endpoint.
+ * Request Timeout, Too Early and Too Many Requests. The event is not retried, as after any 4xx, but the endpoint may
+ * recover soon, so we back off.
  */
 const TEMPORARY_STATUSES: readonly number[] = [408, 425, 429]
 

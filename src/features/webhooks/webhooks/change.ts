@@ -33,8 +33,8 @@ const sql = prepareStatements((db) => ({
   insert: db.prepare(
     'INSERT INTO webhooks (uuid, account_id, url, events, secret, cursor_seq, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
   ),
-  // Always increases, even while the clock stands still. A different value shows that the webhook was changed since an
-  // attempt began.
+  // `updated_at` always increases, even while the clock stands still: a different value shows that the webhook was
+  // changed since an attempt began.
   update: db.prepare(
     'UPDATE webhooks SET url = ?, events = ?, is_active = ?, updated_at = max(?, updated_at + 1) WHERE id = ?',
   ),
@@ -51,7 +51,7 @@ export interface WebhookInput {
 }
 
 /**
- * Creates a webhook for events from now on. The response is the only one with its secret in clear. Throws 422 for a
+ * Creates a webhook for events from now on. No later API response contains its secret in clear. Throws 422 for a
  * forbidden URL or unknown events, 403 `plan_limit_reached` and `insufficient_scope`, 409 `webhook_limit_reached`.
  */
 export async function createWebhook(
@@ -90,8 +90,8 @@ export async function createWebhook(
 
 /**
  * Changes a webhook. Any change reactivates a webhook that failures deactivated; otherwise `isActive` is stored as
- * provided. Events from the inactive time are not sent, but can be replayed. Throws 404, and 403 and 422 like
- * `createWebhook`.
+ * provided. Events from the inactive time are not sent, but can be replayed. Throws 404 for an unknown webhook; 403 and
+ * 422 like `createWebhook`.
  */
 export async function changeWebhook(
   app: App,

@@ -1,7 +1,7 @@
 /**
- * @module Notifies an account by mail that failures deactivated one of its webhooks: the account's address and the
- * owners of its team. At most one notice per webhook and day, for the first few webhooks at a time, and a limited
- * number per account and day. Stores nothing: the webhook's row has the time of its deactivation, and the idempotency
+ * @module Notifies an account by mail that failures deactivated one of its webhooks. The mail goes to the account's
+ * address and to the owners of its team. A webhook causes at most one notice a day, and an account gets a limited
+ * number per run and per day. Stores nothing: the webhook's row has the time of its deactivation, and the idempotency
  * key of the mail shows that it was sent.
  */
 import type { Database } from 'bun:sqlite'
@@ -41,14 +41,14 @@ const sql = prepareStatements((db) => ({
      WHERE id > ? AND id <= ? AND off_by_failures = 1 AND deleted_at IS NULL AND last_failure_at > ?`,
   ),
   last: db.prepare<{ id: number | null }, []>('SELECT MAX(id) AS id FROM webhooks'),
-  // No row when it was reactivated or deleted since then, or when its account is closed.
+  // Returns no row when the webhook was reactivated or deleted since then, or when its account is deleted or disabled.
   webhook: db.prepare<DeactivatedWebhook, [number, Millis]>(
     `SELECT webhooks.uuid, name, email, url, route_id IS NOT NULL AS isOfRoute FROM webhooks JOIN accounts ON accounts.id = account_id
      WHERE webhooks.id = ? AND off_by_failures = 1 AND webhooks.deleted_at IS NULL AND last_failure_at = ?
        AND accounts.deleted_at IS NULL AND accounts.disabled_at IS NULL`,
   ),
-  // Deliveries that were pending at the deactivation have this text after their own error; only that error is wanted
-  // here.
+  // The error of the attempt that deactivated the webhook. Deliveries that were pending then also have the text
+  // ENDED_BY_FAILURES after their own error, which is removed here.
   lastError: db.prepare<{ error: string }, [string, number, Millis]>(
     `SELECT replace(error, ' ' || ?, '') AS error FROM (SELECT * FROM webhook_deliveries WHERE webhook_id = ? ORDER BY id DESC LIMIT 1000)
      WHERE attempted_at = ? AND error IS NOT NULL AND event <> 'test' LIMIT 1`,
@@ -64,10 +64,10 @@ const MAX_NOTICES_PER_RUN = 3
 const MAX_NOTICES_PER_DAY = 10
 const BATCH_SIZE = 5000
 const CHECK_INTERVAL_MS = minutes(1)
-/** Older deactivations are known by now, or an earlier run of the service sent their notice. */
+/** Older deactivations cause no notice: users know of them by now, or an earlier run of the service sent the notice. */
 const MAX_NEWS_AGE_MS = days(2)
 
-/** Checks every minute. */
+/** Starts the loop that sends due notices. It checks every minute. */
 export function startDeactivationNotices(app: App): DueLoop {
   const sendDueNotices = createDeactivationNotifier(app)
   const step = async (ending: AbortSignal): Promise<Millis> => {

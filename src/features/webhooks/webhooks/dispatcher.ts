@@ -2,8 +2,7 @@
  * @module Delivers events to webhooks: reads the events of their accounts, makes attempts, stores the outcomes, and
  * retries. Delivery is at least once: attempts in flight at a crash are repeated.
  *
- * A slow endpoint delays nobody else: it has few concurrent attempts, one of them guaranteed, and mail delivery never
- * waits for it.
+ * A slow endpoint delays no other: it gets only a few concurrent attempts. Mail delivery never waits for webhooks.
  */
 import type { App } from '#features/core/app/app.ts'
 import { readLastSeq } from '#features/core/events/record.ts'
@@ -26,12 +25,13 @@ import { findWebhookById, listActiveWebhooks, type Webhook } from './webhooks.ts
 /** How long a cursor that skipped unsubscribed events may stay unstored. */
 const CURSOR_STORE_DELAY_MS = seconds(10)
 /**
- * Attempts begun in one tick, some ms: an event may be for a hundred webhooks, and a thousand retries may be due
- * together.
+ * Maximum number of attempts begun in one tick: some milliseconds of work. An event may be for a hundred webhooks, and
+ * a thousand retries may be due together.
  */
 const MAX_BEGUN_PER_TICK = 32
 /**
- * Events read at the cost of beginning one attempt: a hundred webhooks may each have many unsubscribed events to skip.
+ * Reading this many events counts as much as beginning one attempt, because a hundred webhooks may each have many
+ * unsubscribed events to skip.
  */
 const EVENTS_READ_PER_ATTEMPT = 50
 /** Webhooks loaded together at the start. */
@@ -52,7 +52,7 @@ export class WebhookDispatcher {
   /** The last durable event of each account. */
   readonly #durableSeq = new Map<number, number>()
   readonly #running = new Set<Promise<void>>()
-  /** Work of the current tick, in attempts begun. */
+  /** Cost of the work in the current tick. Beginning an attempt costs 1. */
   #costInTick = 0
   /** Webhooks that continue in the next tick, in order. */
   readonly #nextTick = new Set<number>()
@@ -63,7 +63,7 @@ export class WebhookDispatcher {
     this.#app = app
     this.#registry = new WebhookRegistry(app)
     this.#slots = new Slots(app.config.webhookConcurrency)
-    // Webhooks that waited for the storage continue.
+    // The database accepts outcomes again, so webhooks that waited for it continue.
     this.#tasks = new TaskRunner(app, () => {
       for (const entry of this.#registry.all()) this.#pump(entry)
     })
@@ -89,7 +89,7 @@ export class WebhookDispatcher {
     this.#track(this.#loadAll([...new Set([...active, ...pending].map((row) => row.id))]))
   }
 
-  /** Loads in batches: each webhook begins an attempt, and thousands together would delay all other work. */
+  /** Loads webhooks in batches: each begins an attempt, and thousands together would delay all other work. */
   async #loadAll(ids: readonly number[]): Promise<void> {
     for (const [index, id] of ids.entries()) {
       if (index > 0 && index % LOADED_PER_BATCH === 0) await yieldToEventLoop()
@@ -146,7 +146,7 @@ export class WebhookDispatcher {
       this.#registry.remove(id)
       return
     }
-    // Ends what a crash left pending, too. Does nothing for a webhook that its user deactivated.
+    // Also ends pending deliveries that a crash left. Those of a webhook that its user deactivated are ended elsewhere.
     if (webhook.offByFailures) this.#track(endPending(this.#app, id, ENDED_BY_FAILURES))
     const entry = this.#registry.get(id)
     const streak = new Streak(webhook, clock.now(), clock.monotonicMs())
@@ -155,7 +155,8 @@ export class WebhookDispatcher {
       return
     }
     entry.queue.update(webhook, secret, streak)
-    // Replays reach up to the stored cursor, and cover the events that were skipped before the change.
+    // Replays reach only up to the stored cursor. Storing it now lets them cover the events that were skipped before
+    // the change.
     this.#track(this.#storeCursor(entry))
   }
 

@@ -26,14 +26,14 @@ const sql = prepareStatements((db) => ({
     `SELECT d.id, w.id IS NOT NULL AS isOwn, payload, response, error FROM webhook_deliveries d
      LEFT JOIN webhooks w ON w.id = webhook_id AND account_id = ?2 WHERE d.id > ?1 ORDER BY d.id LIMIT ?3`,
   ),
-  // An attempt takes seconds, so the person or mail it was about may be erased before its response arrives.
+  // An attempt takes seconds, so the person or mail that its event is about may be erased before the response arrives.
   isGone: db.prepare<{ isGone: number }, [string, number, number]>(
     `SELECT EXISTS (SELECT 1 FROM recipients WHERE email_id = events.email_id AND address = ?1) OR (json_valid(data) AND (
      (data ->> 'inbound_email_id' IS NOT NULL AND NOT EXISTS (SELECT 1 FROM inbound_emails WHERE uuid = unhex(data ->> 'inbound_email_id', '-')))
      OR (data ->> 'mailbox_message_id' IS NOT NULL AND NOT EXISTS (SELECT 1 FROM mailbox_messages WHERE uuid = unhex(data ->> 'mailbox_message_id', '-')))))
      AS isGone FROM events WHERE account_id = ?2 AND seq = ?3`,
   ),
-  // A stored payload belongs to no event, and without it nothing could be sent.
+  // A stored payload is replaced by `{}`, not by NULL: its delivery has no event from which a body could be built.
   erase: db.prepare(
     `UPDATE webhook_deliveries SET response = NULL, error = NULL, payload = iif(payload IS NULL, NULL, '{}') WHERE id = ?`,
   ),

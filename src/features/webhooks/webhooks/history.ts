@@ -56,7 +56,8 @@ const SELECT = `SELECT d.id, d.uuid, d.seq, d.event, d.payload, d.status, attemp
   FROM webhook_deliveries d LEFT JOIN events ON events.account_id = ?1 AND events.seq = d.seq LEFT JOIN emails ON emails.id = events.email_id`
 
 /**
- * One condition, or several that exclude each other. Each is read from an index in id order, and SQLite merges them.
+ * Builds a query from one condition, or from several that exclude each other. The rows of each condition are read from
+ * an index in id order, and SQLite merges them.
  */
 const selectIds = (conditions: readonly string[]): string =>
   conditions
@@ -76,7 +77,7 @@ const ALL = ['']
 const BY_EVENT = DELIVERY_STATUSES.map((_, code) => `AND event = ?5 AND status = ${code}`)
 const BY_STATUS = HISTORY_EVENTS.map((event) => `AND event = '${event}' AND status = ?5`)
 const BY_BOTH = ['AND event = ?5 AND status = ?6']
-/** The same without the page parameters, which come earlier. */
+/** Renumbers the parameters of conditions for the count query, which has no parameter for the offset. */
 const withoutPageParameters = (conditions: readonly string[]): string[] =>
   conditions.map((condition) => condition.replace('?5', '?4').replace('?6', '?5'))
 

@@ -128,11 +128,11 @@ export const ReplayRange = StrictObject(
     events: Type.Optional(
       Type.Array(Type.String(), {
         maxItems: MAX_EVENT_NAMES,
-        description: 'Only these events; default: all that it subscribes to.',
+        description: 'Only these events; default: all that the webhook subscribes to.',
       }),
     ),
   },
-  { description: `A lower limit is required. One call replays at most ${MAX_REPLAYED} events.` },
+  { description: `Either from_seq or from is required. One call replays at most ${MAX_REPLAYED} events.` },
 )
 
 export const ReplayResult = Type.Object({

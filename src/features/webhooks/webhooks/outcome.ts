@@ -20,7 +20,7 @@ import type { Webhook } from './webhooks.ts'
 export type AttemptOrigin =
   /** The first attempt for an event, which has no delivery row yet. */
   | { readonly kind: 'event'; readonly seq: number; readonly event: string }
-  /** A stored delivery. Tests count for nothing and are not retried. */
+  /** A stored delivery. A test never changes the failure count and is not retried. */
   | {
       readonly kind: 'stored'
       readonly deliveryId: number
@@ -79,7 +79,7 @@ export const DEACTIVATION_REASON = `deactivated after ${MAX_CONSECUTIVE_FAILURES
 export const ENDED_BY_FAILURES = `The webhook was ${DEACTIVATION_REASON}.`
 
 export interface WriteResult {
-  /** This failure deactivated the webhook. */
+  /** Whether this failure deactivated the webhook. */
   readonly isDeactivated: boolean
 }
 
@@ -171,7 +171,7 @@ function updateInboundEmail(
 }
 
 /**
- * Records that an event could not be read, without counting a failure. It stays in the history, where it can be
+ * Records that an event could not be read, without counting a failure. The event stays in the history, where it can be
  * replayed.
  * @param retryAt when to read it again after a transient error; undefined: never
  */
@@ -183,7 +183,7 @@ export function writeUnreadable(
   retryAt: Millis | undefined,
 ): void {
   const state = sql(tx.db).state.get(webhook.id)
-  // The webhook was deleted since then, and nothing would purge the row.
+  // The webhook was deleted since then. A row written now would never be purged.
   if (!state) return
   const isEnded = state.isActive === 0 || (origin.kind === 'stored' && !sql(tx.db).isWaiting.get(origin.deliveryId))
   const nextAt = isEnded ? undefined : retryAt

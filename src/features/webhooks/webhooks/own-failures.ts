@@ -11,11 +11,14 @@ import { days, minutes } from '#platform/units.ts'
 /** Hosts that must fail together. Two may share a data centre, or be the only hosts. */
 const MIN_SILENT_HOSTS = 3
 /**
- * A host without success for longer is itself dead. This also limits the excuse: when all endpoints stay silent for
- * longer, failures count.
+ * A host whose last success is older counts as failed itself. This also limits how long failures are excused: when all
+ * endpoints are silent for longer, their failures count.
  */
 const MAX_SUCCESS_AGE_MS = days(1)
-/** Exceeds the longest backoff plus an attempt, so a continuing failure recurs within this time. */
+/**
+ * A failure that recurs within this time continues an earlier one, so it is not logged again. Exceeds the longest
+ * backoff plus an attempt.
+ */
 const REPORT_INTERVAL_MS = minutes(2)
 
 /** Why there was no response. */

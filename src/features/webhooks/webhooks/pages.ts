@@ -1,7 +1,7 @@
 /**
  * @module Serves /webhooks, where signed-in users see and replace the signing secrets of the account's webhooks and
- * send test events. GET shows no secret and changes nothing, but asks for confirmation before a replacement. A POST
- * from the page itself acts, and each is in the audit log.
+ * send test events. GET shows no secret and changes nothing; it can ask for confirmation before a replacement. Only a
+ * POST from the page itself acts, and each such action has an audit entry.
  */
 import { Elysia } from 'elysia'
 import { getAccount } from '#features/core/accounts/accounts.ts'

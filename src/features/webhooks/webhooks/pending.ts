@@ -1,6 +1,6 @@
 /**
- * @module Creates pending deliveries by hand (tests, replays), and ends pending deliveries that their webhook no longer
- * needs.
+ * @module Creates pending deliveries on request (tests and replays), and ends pending deliveries that their webhook no
+ * longer needs.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -13,7 +13,7 @@ import { deliveryStatusCode, TEST_EVENT } from './event-names.ts'
 
 export interface NewDelivery {
   readonly webhookId: number
-  /** Position of the event in the feed; null when `payload` has everything. */
+  /** Position of the event in the feed; null for a delivery that has all its data in `payload`. */
   readonly seq: number | null
   readonly event: string
   /** JSON of the body; null when it is built from the event. */

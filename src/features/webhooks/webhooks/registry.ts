@@ -18,7 +18,8 @@ export interface RegistryEntry {
 }
 
 const sql = prepareStatements((db) => ({
-  // The routes with mail among some events. Reads events by primary key, so the cost depends on their number.
+  // Finds the routes with mail among some events. Events are read by primary key, so the cost depends only on the
+  // number of those events.
   routesWithMail: db.prepare<{ routeId: number }, [number, number, number, number]>(
     `SELECT DISTINCT route_id AS routeId FROM events JOIN inbound_emails ON uuid = unhex(data ->> 'inbound_email_id', '-')
      WHERE events.account_id = ? AND seq > ? AND seq <= ? AND type = ? AND route_id IS NOT NULL`,
@@ -54,7 +55,7 @@ export class WebhookRegistry {
     else this.#byAccount.set(accountId, (this.#byAccount.get(accountId) ?? new Set()).add(id))
   }
 
-  /** Cancels its timers too. Ignores an unknown id. */
+  /** Removes a webhook and cancels its timers. Ignores an unknown id. */
   remove(id: number): void {
     const entry = this.#entries.get(id)
     if (!entry) return

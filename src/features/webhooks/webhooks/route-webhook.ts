@@ -30,7 +30,7 @@ const sql = prepareStatements((db) => ({
     `INSERT INTO webhooks (uuid, account_id, url, events, secret, cursor_seq, created_at, updated_at, is_active, route_id)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
   ),
-  // Deactivated by its user, even if failures had deactivated it before.
+  // Marks a webhook as deactivated by its user, even if failures had deactivated it before.
   forgetOff: db.prepare('UPDATE webhooks SET off_by_failures = 0 WHERE id = ?'),
 }))
 

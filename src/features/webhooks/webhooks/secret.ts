@@ -15,8 +15,8 @@ const SECRET_PREFIX = 'whsec_'
 const RANDOM_LENGTH = 32
 
 const sql = prepareStatements((db) => ({
-  // Always increases, even while the clock stands still: it distinguishes attempts signed with the old secret, and
-  // outdated versions of the page.
+  // `updated_at` always increases, even while the clock stands still: it reveals attempts signed with the old secret,
+  // and outdated versions of the page.
   setSecret: db.prepare('UPDATE webhooks SET secret = ?, updated_at = max(?, updated_at + 1) WHERE id = ?'),
 }))
 

@@ -6,15 +6,15 @@ import { Counts } from '#platform/queue/counts.ts'
 import { KiB, MiB } from '#platform/units.ts'
 import type { LatencyClass, WebhookQueue } from './webhook-queue.ts'
 
-/** Latency class of attempts beyond the first of a webhook; an unproven webhook has none. */
+/** Latency classes that allow attempts beyond the first of a webhook; an unproven webhook gets none. */
 type ExtraLatencyClass = Exclude<LatencyClass, 'unproven'>
 
 /**
- * Concurrent attempts of all webhooks beyond the first of each, which is always allowed. Slow endpoints share their own
- * slots; otherwise they would occupy those of all others.
+ * Maximum concurrent attempts over all webhooks, not counting the first attempt of each. Slow endpoints have slots of
+ * their own; otherwise they would occupy those of all others.
  */
 const MAX_EXTRA_ATTEMPTS: Readonly<Record<ExtraLatencyClass, number>> = { fast: 500, slow: 250 }
-/** The same per account, so that no tenant occupies all slots. */
+/** Maximum per account, so that no tenant occupies all slots. */
 const MAX_EXTRA_ATTEMPTS_PER_ACCOUNT: Readonly<Record<ExtraLatencyClass, number>> = { fast: 50, slow: 10 }
 /** Concurrent attempts of a slow endpoint: enough for 200,000 events a day at two seconds each. */
 const MAX_PER_SLOW_WEBHOOK = 5
@@ -29,12 +29,15 @@ const MAX_ROUTE_ATTEMPTS_PER_ACCOUNT = 50
 const MAX_BODY_LENGTH_PER_ACCOUNT = 8 * MiB
 /** Length of the bodies in flight over all accounts. */
 const MAX_TOTAL_BODY_LENGTH = 32 * MiB
-/** Length that each account may use even when the total is exhausted: many events, which are small, or one mail. */
+/**
+ * Length that each account may use even when the total is exhausted: enough for many events, which are small, or for
+ * one mail.
+ */
 const GUARANTEED_BODY_LENGTH = 256 * KiB
 
-/** The part of the shared limits that an attempt uses. */
+/** What one attempt uses of the shared limits. */
 export interface Slot {
-  /** Counts the length of its body. */
+  /** Counts the length of the attempt's body against the limits. */
   holdBody(characters: number): void
   /** Called when the attempt has ended; repeated calls have no effect. */
   release(): void
@@ -43,14 +46,17 @@ export interface Slot {
 export class Slots {
   readonly #maxPerWebhook: number
   #attempts = 0
-  /** Attempts beyond the first of each webhook, by account and by queue, and by the latency class at their begin. */
+  /**
+   * Attempts beyond the first of each webhook, by account and by queue, and by the latency class that the webhook had
+   * when the attempt began.
+   */
   readonly #extra = { fast: new Counts(), slow: new Counts() }
   readonly #extraByQueue = { fast: new Counts<WebhookQueue>(), slow: new Counts<WebhookQueue>() }
   /** Attempts of inbound routes by account, including first ones. */
   readonly #routeAttempts = new Counts()
   /** Length of the bodies in flight by account. */
   readonly #characters = new Counts()
-  /** Webhooks with no attempt in flight that wait for a slot in their account, in order. */
+  /** Webhooks by account that have no attempt in flight and wait for a slot, in order. */
   readonly #waiting = new Map<number, Set<number>>()
 
   /** @param maxPerWebhook concurrent attempts of one webhook */
@@ -64,7 +70,7 @@ export class Slots {
   }
 
   /**
-   * Whether a queue may begin another attempt. A queue with none in flight that may not is remembered for
+   * Whether a queue may begin another attempt. A queue that may not, although it has none in flight, is recorded for
    * `pumpWaiting`.
    */
   hasCapacity(queue: WebhookQueue): boolean {

@@ -1,7 +1,7 @@
 /**
  * @module Runs one task of a webhook from its payload to its stored outcome: builds the body, makes the attempt, and
- * writes the outcome, repeatedly while the database refuses. Knows neither order nor limits; the dispatcher decides
- * when a task begins.
+ * writes the outcome, repeatedly while the database refuses writes. Knows neither order nor limits; the dispatcher
+ * decides when a task begins.
  */
 import { SQLiteError } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -34,7 +34,10 @@ export type Task =
   | { readonly kind: 'event'; readonly event: WaitingEvent }
   | { readonly kind: 'stored'; readonly delivery: DueDelivery }
 
-/** The written outcome, and the cursor stored with it; without `written` the task ended without an attempt. */
+/**
+ * `written` is the stored outcome, with the cursor stored together with it; it is missing when the task ended without
+ * an attempt.
+ */
 export interface TaskResult {
   readonly written?: WriteResult & { readonly cursor: number }
 }
@@ -63,12 +66,12 @@ export class TaskRunner {
     this.#ownFailures = new OwnFailureDetector(app)
   }
 
-  /** The database refuses outcomes, so nothing more may begin. */
+  /** True while the database refuses outcomes; then nothing more may begin. */
   get isStorageFailing(): boolean {
     return this.#retries.refusedCount > 0
   }
 
-  /** From now on nothing is retried. */
+  /** Stops all retries. */
   stop(): void {
     this.#isStopping = true
   }
@@ -79,7 +82,8 @@ export class TaskRunner {
   }
 
   /**
-   * Runs a task from its payload to its stored outcome; undefined when there is none, because the service is stopping.
+   * Runs a task from its payload to its stored outcome. Undefined: nothing was stored, because the service is stopping
+   * or the write was abandoned.
    */
   async run(queue: WebhookQueue, task: Task, slot: Slot): Promise<TaskResult | typeof PUT_BACK | undefined> {
     const { commit } = this.#app
@@ -91,7 +95,7 @@ export class TaskRunner {
     if (body === 'damaged') return await this.#writeUnreadable(webhook, task, undefined)
     if (body === 'unread')
       return await this.#writeUnreadable(webhook, task, this.#app.clock.now() + UNREAD_RETRY_DELAY_MS)
-    // The subject of the event is deleted, for example erased. An event without a delivery is skipped.
+    // The subject of the event was deleted, for example erased. If the event has no delivery yet, it is skipped.
     if (body === undefined) return stored ? await this.#endStored(webhook, stored, 'The event was deleted.') : {}
     const isTest = stored?.event === TEST_EVENT
     const { streak } = queue
@@ -151,7 +155,9 @@ export class TaskRunner {
     return isOwnFailure ? PUT_BACK : failure
   }
 
-  /** Returns undefined when the service is stopping; the next start tries again. */
+  /**
+   * Records that the event could not be read. Undefined when the service is stopping; then the next start tries again.
+   */
   async #writeUnreadable(webhook: Webhook, task: Task, retryAt: Millis | undefined): Promise<TaskResult | undefined> {
     if (this.#isStopping) return undefined
     return await this.#store(() =>
@@ -175,8 +181,8 @@ export class TaskRunner {
   }
 
   /**
-   * The body to send; read again for a while when the database fails. Its length is counted immediately, before another
-   * attempt begins.
+   * Reads the body to send, repeatedly for a while when the database fails. Its length is counted immediately, before
+   * another attempt begins.
    */
   async #readBody(queue: WebhookQueue, task: Task, slot: Slot): Promise<EventBody | 'damaged' | 'unread' | undefined> {
     const read = (): EventBody | undefined => {
@@ -206,8 +212,8 @@ export class TaskRunner {
 
   /**
    * Writes an outcome, repeatedly while the database refuses. An error of this outcome alone delays nothing else, and
-   * the write is abandoned after MAX_ATTEMPTS. Undefined when abandoned or when the service is stopping; the next start
-   * repeats the attempt.
+   * the write is abandoned after MAX_ATTEMPTS. Undefined when it was abandoned or when the service is stopping; the
+   * next start repeats the attempt.
    */
   #store<T>(write: () => Promise<T>): Promise<T | undefined> {
     return this.#retries.store(write, (error, failures): WriteFailure => {

@@ -75,7 +75,7 @@ export interface WaitingEvent {
   readonly event: string
   /** Events with the same key are delivered one after another. */
   readonly key: string
-  /** The attempt does not begin earlier. */
+  /** When the attempt may begin at the earliest. */
   readonly notBefore: Millis
 }
 
@@ -91,8 +91,8 @@ export interface DueDelivery {
 }
 
 /**
- * The last attempt succeeded quickly, succeeded slowly, or failed or was not made yet. It limits the number of
- * concurrent attempts.
+ * How the last attempt ended: it succeeded quickly, it succeeded slowly, or it failed or has not been made yet. This
+ * limits the number of concurrent attempts.
  */
 export type LatencyClass = 'fast' | 'slow' | 'unproven'
 
@@ -105,7 +105,7 @@ export class WebhookQueue {
   streak: Streak
   /** When the webhook last accepted an event; null: never. */
   lastSuccessAt: Millis | null
-  /** Stored deliveries and new events take turns. */
+  /** Whether a stored delivery is next: stored deliveries and new events alternate. */
   isStoredNext = true
   /** Attempts in flight. */
   running = 0
@@ -115,7 +115,7 @@ export class WebhookQueue {
   /** Events are read up to here. */
   #readSeq: number
   #waiting: WaitingEvent[] = []
-  /** Events whose first attempt is in flight, or whose outcome is not durable yet. */
+  /** Events whose first attempt is in flight or has no durable outcome yet. */
   readonly #begun = new Set<number>()
   readonly #busyKeys = new Set<string>()
   /** Events after the cursor that already have a delivery. */
@@ -166,9 +166,9 @@ export class WebhookQueue {
   }
 
   /**
-   * The next event that may begin now. Returns a time when the next one must wait until then, or `now` when many events
-   * were skipped and others should run first; undefined when there is none, or none before an attempt in flight has
-   * ended.
+   * The next event that may begin now. When there is none, returns the time at which one may begin, or `now` when many
+   * events were skipped and other work should run first. Undefined: there are no more events, or none may begin before
+   * an attempt in flight has ended.
    * @param durableSeq the account's events up to here are durable
    */
   nextEvent(durableSeq: number, now: Millis): WaitingEvent | Millis | undefined {
@@ -183,16 +183,17 @@ export class WebhookQueue {
   }
 
   /**
-   * Takes the first event that waits neither for its time nor for another event of its recipient. The hold of a new
-   * email's events delays no others: an open of an older email is delivered before them.
-   * @returns without such an event, when the next may begin; undefined: not before an attempt in flight has ended
+   * Takes the first event that waits neither for its time nor for another event of its recipient. Events of a new email
+   * are held for a while, but delay no others: an open of an older email is delivered before them.
+   * @returns when there is no such event, the time at which the next may begin; undefined: not before an attempt in
+   * flight has ended
    */
   #takeFirstReady(now: Millis): WaitingEvent | Millis | undefined {
     let soonest: Millis | undefined
     for (const [index, event] of this.#waiting.entries()) {
       if (this.#busyKeys.has(event.key)) continue
-      // Computed again, because the clock may have been set back since it was read. No event is held longer than a
-      // later one of its recipient.
+      // Computed again, because the clock may have been set back since the event was read. The same limit applies to
+      // all events, so none is held longer than a later one of its recipient.
       const notBefore = Math.min(event.notBefore, now + NEW_EMAIL_HOLD_MS)
       if (notBefore <= now) {
         this.#waiting.splice(index, 1)
@@ -218,7 +219,8 @@ export class WebhookQueue {
         seq: row.seq,
         event,
         key: toOrderKey(row),
-        // Event times stand still while a fast clock is corrected; nothing waits for that.
+        // While a fast clock is corrected, event times stand still ahead of it. The event does not wait until the clock
+        // catches up.
         notBefore: row.createdAt === null ? 0 : Math.min(row.createdAt, now) + NEW_EMAIL_HOLD_MS,
       })
     }
@@ -226,7 +228,7 @@ export class WebhookQueue {
     return true
   }
 
-  /** The same for the mail of a route; reads only that, even if the account has many other events. */
+  /** Reads a page of a route's mail, and nothing else, even if the account has many other events. */
   #readRoute(routeId: number, durableSeq: number): true {
     const rows = sql(this.#db).ofRoute.all(routeId, this.#readSeq, durableSeq, PAGE_SIZE)
     this.rowsRead += rows.length
@@ -271,8 +273,9 @@ export class WebhookQueue {
   }
 
   /**
-   * The next stored delivery that may begin now: tests first, because a user waits for them, then the one due longest
-   * whose recipient has no attempt in flight. Only tests for a webhook that is inactive or backing off.
+   * The next stored delivery that may begin now. Tests come first, because a user waits for them; then comes the
+   * delivery due longest whose recipient has no attempt in flight. A webhook that is inactive or backing off gets only
+   * tests.
    */
   nextStored(now: Millis, isBackingOff = false): DueDelivery | undefined {
     const { id, accountId } = this.webhook
@@ -280,11 +283,12 @@ export class WebhookQueue {
     const until = this.#dueUntil(now)
     const findFree = (rows: readonly StoredRow[]): StoredRow | undefined =>
       rows.find((row) => !this.#storedInFlight.has(row.id) && !this.#busyKeys.has(toOrderKey(row)))
-    // One more than are in flight suffices to find one that is not.
+    // One row more than are in flight suffices to find one that is not in flight.
     const page = this.#storedInFlight.size + STORED_PAGE_SIZE
     const test = findFree(sql(this.#db).dueTests.all(id, until, page))
     if (test) return { ...test, key: toOrderKey(test) }
-    // Usually one of the first is free. More are read only when many belong to a recipient with an attempt in flight.
+    // Usually one of the first rows may begin. More are read only when many belong to a recipient with an attempt in
+    // flight.
     for (const limit of isActive ? [page, MAX_WAITING] : []) {
       const rows = sql(this.#db).due.all(accountId, id, until, limit)
       const found = findFree(rows)

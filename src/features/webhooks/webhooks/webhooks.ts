@@ -34,8 +34,8 @@ export interface Webhook {
   /** Null while it exists. */
   readonly deletedAt: Millis | null
   /**
-   * Row id of the inbound route whose mail it gets; the route's public id is the webhook's too. Null for a webhook that
-   * the account created.
+   * Row id of the inbound route whose mail it gets; the route and the webhook have the same public id. Null for a
+   * webhook that the account created.
    */
   readonly routeId: number | null
 }

@@ -114,7 +114,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
       await see('6-expired', newest, 'This link has expired')
       expect(await page.getByRole('link').getAttribute('href')).toMatch(/\/subscribe\/[\w-]+$/)
       await leave(service, list, long)
-      await see('7-refused', newest, 'This link no longer works')
+      await see('7-refused', newest, 'This link is no longer valid')
       await see('8-damaged', path.slice(0, -1), 'This link is incomplete')
       await service.api('DELETE', `/v1/contact-lists/${list}`)
       await see('9-gone', path, 'There is nothing left to confirm')

@@ -9,7 +9,7 @@ const CONFIRMED = { status: 200, heading: 'Your subscription is confirmed', butt
 const ALREADY = { status: 200, heading: 'Your subscription was already confirmed', buttons: [] }
 const EXPIRED = { status: 410, heading: 'This link has expired', buttons: [] }
 const REPLACED = { status: 410, heading: 'There is a newer link', buttons: [] }
-const REFUSED = { status: 410, heading: 'This link no longer works', buttons: [] }
+const REFUSED = { status: 410, heading: 'This link is no longer valid', buttons: [] }
 const GONE = { status: 410, heading: 'There is nothing left to confirm', buttons: [] }
 const UNKNOWN = { status: 404, heading: 'This link is incomplete', buttons: [] }
 
@@ -51,7 +51,7 @@ https://mail.tassis.test${path}
 
 The link works for 7 days.
 
-If it was not you, ignore this message: you will get no more mail of this list.
+If it was not you, ignore this message: you will get no more mail from this list.
 `)
     expect(String(detail['html_body'])).toContain('Weekly &lt;news&gt;')
     expect(String(detail['html_body']).split(`href="https://mail.tassis.test${path}"`)).toHaveLength(3)
@@ -198,7 +198,7 @@ If it was not you, ignore this message: you will get no more mail of this list.
     expect(await ask(service, 'POST', again)).toEqual(GONE)
   })
 
-  test('a suppressed address cannot be confirmed: its link says that it no longer works', async () => {
+  test('a suppressed address cannot be confirmed: its link is no longer valid', async () => {
     await using service = await createConfirmingService()
     const list = await service.list({
       welcome_email_enabled: true,

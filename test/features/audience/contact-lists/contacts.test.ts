@@ -430,7 +430,7 @@ test('a removed contact gets no waiting mail, and can be added again as a new on
 })
 
 // Proves: contact-10
-test('an address in a path with broken encoding is a 404', async () => {
+test('an address in a path with invalid percent-encoding is a 404', async () => {
   await using service = await createListApi()
   const list = await service.newList()
   expect((await service.api('DELETE', `/v1/contact-lists/${list}/contacts/%E0%A4%A`)).status).toBe(404)

@@ -168,7 +168,7 @@ describe('422, and nothing is stored, for', () => {
       'validation_failed',
     ],
     [
-      'a sender that is no address',
+      'a sender that is not an address',
       { welcome_email_from_address: 'ada' },
       'welcome_email_from_address',
       'invalid_address',
@@ -193,7 +193,7 @@ describe('422, and nothing is stored, for', () => {
       'validation_failed',
     ],
     [
-      'a template that there is not',
+      'a template that does not exist',
       { welcome_email_template_id: '01234567-89ab-7def-8123-456789abcdef' },
       'welcome_email_template_id',
       'template_not_found',

@@ -51,7 +51,7 @@ describe('an address entered in a form', () => {
     expect(service.sent().map(({ from }) => from)).toEqual(['no-reply@sender.test'])
   })
 
-  test('again and again gets no flood: one email an hour, three in all, then one a week, then one a month', async () => {
+  test('repeatedly gets at most one email an hour, three in all, then one a week, then one a month', async () => {
     await using service = await createConfirmingService()
     const list = await service.list()
     const begin = service.clock.now()
@@ -90,7 +90,7 @@ describe('an address entered in a form', () => {
     expect(service.sent()).toHaveLength(5)
   })
 
-  test('of a pending contact keeps its metadata, and adds new keys, within the limit', async () => {
+  test('that belongs to a pending contact keeps its metadata, and gets new keys within the limit', async () => {
     await using service = await createConfirmingService({ settings: { TASSIS_MAX_METADATA_BYTES: '1KiB' } })
     const list = await service.list()
     const known = { customer: 7, plan: 'gold' }
@@ -115,7 +115,7 @@ describe('an address entered in a form', () => {
       service.clock.advance(days(1))
     }
     expect(counts).toEqual([10, ...Array(6).fill(20), ...Array(23).fill(30)])
-    // A plus elsewhere does not count.
+    // Other mailboxes, also one whose name begins with a plus, have limits of their own.
     for (const email of ['ann@receiver.test', '+bob@receiver.test']) await sign(service, list, { email })
     await service.drained()
     expect(service.sent()).toHaveLength(32)

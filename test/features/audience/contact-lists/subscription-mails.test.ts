@@ -14,13 +14,16 @@ const CHILD = join(import.meta.dir, 'outbox-child.ts')
 const addresses = (count: number, prefix = 'c') =>
   Array.from({ length: count }, (_, n) => ({ email: `${prefix}${n}@receiver.test` }))
 
-/** Number of emails sent, once these are sent and the loop has checked for others that are due. */
+/**
+ * Waits for the expected number of sent emails, and until the loop has checked for others that are due; returns the
+ * number sent.
+ */
 const sentNow = async (service: ConfirmingService, expected: number): Promise<number> => {
   const { app, clock } = service
   await eventually(() => service.sent().length >= expected)
   for (let round = 0; round < 3; round++) {
     app.contactMailDue.emit()
-    // Waits behind the content and the row of anything it has started.
+    // These writes wait behind the content and the rows of everything that the loop has started.
     await app.content.put([Buffer.of(round)], clock.now())
     await app.commit.barrier()
   }
@@ -44,7 +47,7 @@ describe('the outbox', () => {
     expect(service.sent()[2]?.to).toBe(ADDRESS)
   })
 
-  test('a pause does not raise the number that are sent at a time', async () => {
+  test('a pause does not increase the number of bulk confirmations sent at a time', async () => {
     await using service = await createConfirmingService({ settings: { TASSIS_CONFIRMATIONS_PER_MINUTE: '60' } })
     service.app.db.run('UPDATE accounts SET paused_at = 1')
     const list = await service.list()
@@ -80,7 +83,7 @@ describe('the outbox', () => {
       .map(({ accountId }) => accountId)
     expect(order).toHaveLength(1001)
     expect(order.filter((id) => id !== actor.accountId)).toEqual([other.accountId])
-    // Two batches of at most 25 went before.
+    // Two batches of at most 25 were sent before.
     expect(order.indexOf(other.accountId)).toBeLessThan(50)
   })
 

@@ -64,7 +64,7 @@ describe('a welcome', () => {
     const detail = await service.detail(at((await service.api('GET', '/v1/emails')).body, 'data', 0, 'id'))
     const [name, email, id, url] = String(detail['text_body']).split(' ')
     expect([name, email, id, detail['html_body']]).toEqual(['Bob', ADDRESS, String(contact['id']), '<p>Bob</p>'])
-    // The link in the body is one of the list, without any row of the email.
+    // The unsubscribe link in the body belongs to the list, and does not refer to a row of the email.
     await fetch(`${service.url}${new URL(String(url)).pathname}`, { method: 'POST' })
     expect(await service.contact(list)).toMatchObject({ status: 'unsubscribed' })
     // The email is found nevertheless, so the event has the data for webhooks.
@@ -174,7 +174,7 @@ describe('a welcome', () => {
   })
 
   // Proves: contact-18
-  test('of a template: its bodies win over those of the list, the subject of the list over its own', async () => {
+  test('that uses a template has the bodies of the template and the subject of the list, or else that of the template', async () => {
     await using service = await createConfirmingService()
     const template = await service.api('POST', '/v1/templates', {
       alias: 'welcome',
@@ -217,7 +217,7 @@ describe('a welcome', () => {
     expect(await service.contact(list)).toMatchObject({ status: 'active', welcome_email_sent_at: null })
   })
 
-  test('whose template was deleted is given up; of very many failures some are reported', async () => {
+  test('whose template was deleted is given up; only the first of very many failures are in the audit log', async () => {
     await using service = await createConfirmingService()
     const template = await service.api('POST', '/v1/templates', {
       alias: 'welcome',

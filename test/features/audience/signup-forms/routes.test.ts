@@ -95,7 +95,7 @@ describe('/v1/signup-forms', () => {
     { theme: null, messages: null, custom_fields: null },
     { theme: { bg_color: '', border_radius: null }, messages: { error: '', submit_button: null } },
     { description: '', from_address: '', redirect_url: ' ', success_message: null, custom_fields: [] },
-  ])('%j sets nothing: the defaults', async (nothing) => {
+  ])('%j sets nothing: the defaults stay', async (nothing) => {
     expect(await service.form(nothing)).toMatchObject({
       description: null,
       from_address: null,

@@ -144,7 +144,7 @@ describe('an import', () => {
   })
 
   // Proves: suppress-10
-  test('keeps existing suppressions, also against a complaint, and ends when the account is deleted', async () => {
+  test('keeps existing suppressions even if the file has another reason, and ends when the account is deleted', async () => {
     await using service = await createTestApi()
     await service.api('POST', '/v1/suppressions', { email_address: 'a@x.test' })
     expect(pickStatusAndBody(await importCsv(service, 'a@x.test,complaint\n'))).toEqual(
@@ -167,7 +167,7 @@ describe('an import', () => {
       /no column email_address.*must name the columns: email_address \(or email, or address\)/,
     ],
     [
-      'columns that say nothing',
+      'columns with unknown names',
       'colour,size\nred,5\n',
       /no column email_address among "colour","size".*must name the columns/,
     ],

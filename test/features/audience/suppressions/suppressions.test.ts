@@ -119,13 +119,13 @@ test.each([
   expectBalanced(service)
 })
 
-test.each(['', null])('the reason %j is none: manual', async (reason) => {
+test.each(['', null])('the reason %j means none: manual is stored', async (reason) => {
   await using service = await createTestApi()
   expect(at((await add(service, 'bob@x.test', reason)).body, 'data', 'reason')).toBe('manual')
 })
 
 test.each(['unsubscribed', 'Unsubscribe', ' UNSUBSCRIBED ', 'list-unsubscribe'])(
-  'the reason %j, which other services use, is unsubscribe: receipts are still sent',
+  'the reason %j, which other services use, is stored as unsubscribe: receipts are still sent',
   async (reason) => {
     await using service = await createEmailApi()
     const { api, accepted } = service
@@ -196,7 +196,7 @@ describe('DELETE', () => {
   })
 
   // Proves: suppress-4
-  test.each(['%zz', '%F0%9F', '%00'])('of %s, whose encoding is broken, is a 204', async (path) => {
+  test.each(['%zz', '%F0%9F', '%00'])('of %s, whose percent-encoding is invalid, is a 204', async (path) => {
     await using service = await createTestApi()
     expect((await service.api('DELETE', `/v1/suppressions/${path}`)).status).toBe(204)
   })

@@ -1,10 +1,16 @@
-/** @module An account with little work does not wait for an account with much work, whichever came first. */
+/**
+ * @module An account with little work does not wait for an account with much work, even if that account requested
+ * first.
+ */
 import { expect, test } from 'bun:test'
 import { acceptBatch } from '#features/sending/accept/batch.ts'
 import { createEmailApi, EMAIL, NOW } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
-/** An account with much work and one with little; `finish` records the order in which requests got their responses. */
+/**
+ * Creates an account with much work and one with little; `finish` records the order in which requests got their
+ * responses.
+ */
 async function startAccounts() {
   const emails = await createEmailApi({ settings: { TASSIS_WORK_PER_SECOND: '0' } })
   const other = await emails.newAccount()
@@ -30,7 +36,7 @@ const createBatch = (from: string, items: number, recipients: number) => ({
   })),
 })
 
-/** A clock that advances by a millisecond whenever it is read for a duration. */
+/** A clock whose monotonic time advances by a millisecond whenever it is read. */
 class TickingClock extends ManualClock {
   #ticks = 0
 

@@ -47,7 +47,7 @@ async function startFree(path: string, body: (i: number) => object): Promise<Lim
 
 describe.each(KINDS)('the limit of %s', (name, path, body) => {
   // Proves: billing-6
-  test('lets exactly as many of 50 concurrent requests succeed as the plan allows; the others name limit and plan', async () => {
+  test('lets exactly as many of 50 concurrent requests succeed as the plan allows; the errors of the others name the limit and the plan', async () => {
     await using free = await startFree(path, body)
     const answers = await Promise.all(Array.from({ length: 50 }, (_, i) => free.make(i)))
     const refused = answers.filter(({ status }) => status !== 201)
@@ -73,7 +73,7 @@ describe.each(KINDS)('the limit of %s', (name, path, body) => {
     expect(await free.total()).toBe(MOST + 1)
   })
 
-  test('does not count those of other accounts, and does not exist on plan unlimited', async () => {
+  test('does not count resources of other accounts, and does not apply on plan unlimited', async () => {
     await using free = await startFree(path, body)
     const { api } = free.service
     for (let i = 0; i < MOST + 2; i++) expect((await api('POST', path, body(i + 500))).status).toBe(201)
@@ -81,7 +81,7 @@ describe.each(KINDS)('the limit of %s', (name, path, body) => {
   })
 })
 
-test('webhooks of inbound routes do not count towards the limit', async () => {
+test('webhooks of inbound routes do not count towards the limit of webhooks', async () => {
   await using free = await startFree('/v1/webhooks', (i) => ({ url: `https://127.0.0.1/${i}`, events: ['sent'] }))
   const { app, api } = free.service
   const { body } = await api('POST', '/v1/domains', { domain: 'inbound.test' }, { key: free.key })
@@ -96,7 +96,7 @@ test('webhooks of inbound routes do not count towards the limit', async () => {
 })
 
 // Proves: billing-6
-test('plan free allows no sub-accounts, and deleted ones do not count', async () => {
+test('plan free allows no sub-accounts, and deleted sub-accounts do not count towards the limit', async () => {
   await using service = await createTestApi({ settings: { TASSIS_PLANS: 'pro.max_sub_accounts=2' } })
   const { app } = service
   const room = (accountId: number, more?: number) =>

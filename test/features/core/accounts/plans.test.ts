@@ -23,7 +23,7 @@ test('every plan has tracking unless the setting lists plans', () => {
 })
 
 test.each(['gold', 'pro,Business', 'pro;business'])(
-  'TASSIS_TRACKING_PLANS with the unknown plan %p stops the start with one sentence',
+  'TASSIS_TRACKING_PLANS with the unknown plan %p prevents the start with an error of one sentence',
   async (plans) => {
     await expect(createTestApp({ settings: { TASSIS_TRACKING_PLANS: plans } })).rejects.toThrow(
       new ConfigError(
@@ -68,7 +68,7 @@ test.each([
   ['pro.max_domains=-1', 'the value must be a whole number from 0 to 2147483647, which means no limit'],
   ['pro.max_domains=2147483648', 'the value must be a whole number from 0 to 2147483647, which means no limit'],
   ['pro.price_cents=9.99', 'the value must be a whole number from 0 to 2147483647, which means no limit'],
-])('TASSIS_PLANS with %p stops the start with one sentence', async (entry, allowed) => {
+])('TASSIS_PLANS with %p prevents the start with an error of one sentence', async (entry, allowed) => {
   await expect(createTestApp({ settings: { TASSIS_PLANS: `free.max_domains=1,${entry}` } })).rejects.toThrow(
     new ConfigError(
       `TASSIS_PLANS has "${entry}"; ${allowed}, as in free.max_domains=2 or pro.stripe_price_id=price_123.`,
@@ -76,7 +76,7 @@ test.each([
   )
 })
 
-test('a price shared by two plans stops the start, because a price must identify its plan', async () => {
+test('a price shared by two plans prevents the start, because a price must identify its plan', async () => {
   const settings = { TASSIS_PLANS: 'pro.stripe_price_id=price_A,business.stripe_price_id=price_A' }
   await expect(createTestApp({ settings })).rejects.toThrow('plan pro already has this price')
 })

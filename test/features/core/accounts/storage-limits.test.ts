@@ -37,7 +37,7 @@ const createContact = (i: number, metadata: object = {}) => ({ email: `c${i}@x.t
 const CONTACTS_FULL = 'Plan free allows 5 contacts; delete what you no longer need, or change to a larger plan.'
 
 describe('contacts', () => {
-  test('above the limit of a smaller plan do not block requests that add none: suppressions, changes, templates', async () => {
+  test('above the limit of a smaller plan do not block suppressions, changes and templates, which add no contacts', async () => {
     await using free = await startFree('free.max_contacts=1')
     const { api, list, service, actor } = free
     const path = `/v1/contact-lists/${list}/contacts`
@@ -64,7 +64,7 @@ describe('contacts', () => {
   })
 
   // Proves: billing-6
-  test('are limited to the number in the plan, whichever way they are added; a deletion allows another', async () => {
+  test('cannot exceed the limit of the plan, whichever way they are added; a deletion allows another one', async () => {
     await using free = await startFree('free.max_contacts=5')
     const { api, list, service, key } = free
     const path = `/v1/contact-lists/${list}/contacts`
@@ -122,7 +122,7 @@ describe('bytes', () => {
         html_body: LARGE,
       }),
     ],
-  ] as const)('of %s are in the plan', async (_, path, body) => {
+  ] as const)('of %s count towards the limit of the plan', async (_, path, body) => {
     await using free = await startFree('free.max_stored_mib=1')
     await free.service.addDomain(free.actor, 'other.test')
     const first = await free.api('POST', path, {
@@ -142,7 +142,7 @@ describe('bytes', () => {
     expect((await free.api('DELETE', `${path}/${String(at(first.body, 'data', 'id'))}`)).status).toBe(204)
   })
 
-  test('of contacts count towards the plan, also when their metadata changes', async () => {
+  test('of contacts count towards the limit of the plan, also when their metadata changes', async () => {
     await using free = await startFree('free.max_stored_mib=1')
     const path = `/v1/contact-lists/${free.list}/contacts`
     const metadata = { note: 'x'.repeat(9000) }
@@ -158,7 +158,7 @@ describe('bytes', () => {
     expect(changes).toContain(403)
   })
 
-  test('of suppressions count towards the plan, but suppressions caused by mail are always stored', async () => {
+  test('of suppressions count towards the limit of the plan, but suppressions caused by mail are always stored', async () => {
     await using free = await startFree('free.max_stored_mib=0')
     expectError(
       await free.api('POST', '/v1/suppressions', { email_address: 'a@x.test', reason: 'manual' }),

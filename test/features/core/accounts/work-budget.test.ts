@@ -78,7 +78,7 @@ describe('the work of an account', () => {
   })
 
   // Proves: quota-9
-  test('when used up, still returns the first response to a repeated idempotent request', async () => {
+  test('beyond the limit does not block the stored response to a repeated idempotent request', async () => {
     await using service = await startService()
     const first = await service.emails.accepted({ idempotency_key: 'k' })
     const batch = await service.batch(2, 'b')

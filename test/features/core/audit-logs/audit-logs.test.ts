@@ -38,7 +38,7 @@ test('a change over the API is logged with its actor and address, newest first',
 })
 
 // Proves: audit-1, audit-4
-test('the log is paged, and entries of the operator have no address', async () => {
+test('the log is paged, and entries of the operator have no IP address', async () => {
   await using service = await createTestApi()
   const last = await service.api('GET', '/v1/audit-logs?per_page=1&page=2')
   expect(last.body).toMatchObject({
@@ -68,7 +68,7 @@ test('an account sees only its own log, and reading it needs account:read', asyn
   expect((await api('GET', '/v1/audit-logs', undefined, { key: sender })).status).toBe(403)
 })
 
-test('the address is the client behind a trusted proxy; otherwise it is the proxy, whatever headers it sends', async () => {
+test('the logged address is that of the client when it comes through a trusted proxy, else that of the peer, whatever headers it sends', async () => {
   for (const [proxies, expected] of [
     ['127.0.0.1', '203.0.113.9'],
     ['10.0.0.1', '127.0.0.1'],
@@ -128,7 +128,7 @@ test('filters narrow the log, alone and combined, and the total counts all match
 })
 
 // Proves: audit-5
-test('a time range, by date or time, includes its first and last day and combines with other filters', async () => {
+test('a time range, of dates or times, includes its first and last day and combines with other filters', async () => {
   await using service = await createLogOfFiveDays()
   const { list } = service
   expect((await list('from_date=2026-03-16&to_date=2026-03-17')).total).toBe(4)

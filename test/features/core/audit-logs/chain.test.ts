@@ -24,7 +24,10 @@ const writeEntry = (app: App, actor: Actor, resourceId: string): Promise<void> =
     }),
   )
 
-/** A log with the entry of the account's creation and `count` entries of a key; all entries have all fields. */
+/**
+ * Creates a log with the entry of the account's creation and `count` entries of a key; all fields of these entries are
+ * set.
+ */
 async function createFilledApp(count: number) {
   const clock = new ManualClock(NOW)
   const service = await createTestApp({ clock })
@@ -80,7 +83,7 @@ const COLUMNS = [
   'hash',
 ]
 
-/** Flips the lowest bit of one byte, or of an integer. */
+/** Flips the lowest bit of one byte, or adds 1 to an integer. */
 function flipBit(db: Database, column: string, id: number, position: number): void {
   const row = db
     .query<{ type: string; hex: string }, [number]>(
@@ -106,7 +109,7 @@ test('an untouched log verifies', async () => {
 
 // Proves: audit-6
 test.each(COLUMNS)(
-  'one changed byte in column %s is found in every entry and position, and the entry is reported',
+  'a change of one byte in column %s is found in every entry and position, and the entry is reported',
   async (column) => {
     await using service = await createFilledApp(6)
     const { db } = service.app
@@ -141,17 +144,21 @@ test.each([
   ['all entries that were removed', 'DELETE FROM audit_logs', 1],
   ['an entry inserted after the last', createCopySql('id = 5', '10'), 10],
   ['an entry inserted before the first', createCopySql('id = 5', '0'), 0],
-  ['a changed number', 'UPDATE audit_logs SET id = 100 WHERE id = 9', 100],
+  ['an entry with a changed number', 'UPDATE audit_logs SET id = 100 WHERE id = 9', 100],
   [
     'two entries with swapped positions',
     'UPDATE audit_logs SET id = -1 WHERE id = 4; UPDATE audit_logs SET id = 4 WHERE id = 5; UPDATE audit_logs SET id = 5 WHERE id = -1',
     4,
   ],
   ['an entry without its hashes', 'UPDATE audit_logs SET salt = NULL, digest = NULL, hash = NULL WHERE id = 6', 6],
-  ['an entry with a text where one was erased', 'UPDATE audit_logs SET salt = NULL WHERE id = 6', 6],
-  ['a chain that begins later', 'UPDATE audit_chain SET anchor_id = 3', 1],
-  ['a chain that ends with another hash', 'UPDATE audit_chain SET head_hash = zeroblob(32)', 9],
-  ['a chain without its ends', 'DELETE FROM audit_chain', 0],
+  [
+    'an entry that lost its salt but still has its personal fields',
+    'UPDATE audit_logs SET salt = NULL WHERE id = 6',
+    6,
+  ],
+  ['a chain whose recorded beginning is too late', 'UPDATE audit_chain SET anchor_id = 3', 1],
+  ['a chain whose recorded last hash is wrong', 'UPDATE audit_chain SET head_hash = zeroblob(32)', 9],
+  ['a chain without the record of its ends', 'DELETE FROM audit_chain', 0],
 ])('finds and reports %s', async (_, change, id) => {
   await using service = await createFilledApp(8)
   const { broken } = verifyAfterChange(service.app.db, (copy) => void copy.run(change))
@@ -185,7 +192,7 @@ test('a fully rewritten log verifies, but no longer contains a hash recorded bef
   expect(verifyAuditLog(db, noted)).toEqual(expectedVerification(7, { hasExpected: false }))
 })
 
-test('a failed write leaves no gap: the others of its group are chained to each other', async () => {
+test('a failed write leaves no gap: the other writes of its group commit are chained to each other', async () => {
   await using service = await createFilledApp(1)
   const { app, actor } = service
   const results = await Promise.allSettled(
@@ -200,7 +207,7 @@ test('a failed write leaves no gap: the others of its group are chained to each 
   expect(verifyAuditLog(app.db)).toEqual(expectedVerification(15))
 })
 
-test('entries inserted after the end do not stop the service from writing, and are still found', async () => {
+test('entries inserted after the end of the chain do not prevent further writes, and are still found', async () => {
   await using service = await createFilledApp(3)
   const { app, actor } = service
   app.db.run(createCopySql('id = 2', '5'))
@@ -210,7 +217,7 @@ test('entries inserted after the end do not stop the service from writing, and a
 })
 
 // Proves: audit-7
-test('erased entries verify by their digest, are counted and keep their action and time', async () => {
+test('erased entries verify by their digest, are counted as erased, and keep their action and time', async () => {
   await using service = await createFilledApp(9)
   const { app, actor } = service
   const step = await app.commit.write((tx) =>
@@ -249,7 +256,7 @@ test('text inserted into an erased entry is found', async () => {
   expect(broken.map(({ id }) => id)).toEqual([2])
 })
 
-test('the log of an account is erased in steps, and the logs of others stay', async () => {
+test('the log of an account is erased in steps; the logs of other accounts stay', async () => {
   await using service = await createFilledApp(7)
   const { app, actor } = service
   const other = await createTestAccount(app)
@@ -271,7 +278,7 @@ test('the log of an account is erased in steps, and the logs of others stay', as
   ])
 })
 
-test('old entries are deleted oldest first; the rest verifies, and ids are not reused', async () => {
+test('old entries are deleted oldest first; the remaining log verifies, and ids are not reused', async () => {
   await using service = await createFilledApp(500)
   const { app, actor, clock } = service
   expect(await purgeAuditLog(app, NOW + 300_000)).toBe(300)

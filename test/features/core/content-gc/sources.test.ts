@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { SOURCES } from '#features/core/content-gc/sources.ts'
 import { createTestApp } from '#test/support/app.ts'
 
-test('the sources of the sweep are exactly the columns of the schema that hold references', async () => {
+test('the sources listed for the sweep are exactly the columns of the schema that hold references', async () => {
   await using service = await createTestApp()
   const columns = service.app.db
     .query<{ name: string }, []>(

@@ -18,7 +18,7 @@ const readRefs = (api: EmailApi, id: string) =>
     )
     .get(Buffer.from(id.replaceAll('-', ''), 'hex')) ?? { id: 0, html: 0, text: 0, attachments: null }
 
-/** Drops the content of an email as retention and erasure do. */
+/** Drops the content of an email, as retention and erasure do. */
 async function dropEmail(api: EmailApi, id: string): Promise<number[]> {
   const { id: rowId, html, text, attachments } = readRefs(api, id)
   const files = [...(attachments ?? '').matchAll(/"ref":(\d+)/g)].map(([, ref]) => Number(ref))

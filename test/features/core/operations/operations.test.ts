@@ -7,7 +7,7 @@ import { ManualClock } from '#test/support/manual-clock.ts'
 const email = (to: string) => ({ from: 'ada@sender.test', to, subject: 'Hi', text_body: 'Hi' })
 
 // Proves: list-28, operation-2, operation-3, operation-4
-test('a batch is listed as a completed operation, invalid items counted as failed', async () => {
+test('a batch is listed as a completed operation, with its invalid items counted as failed', async () => {
   await using service = await createTestApi({ clock: new ManualClock(Date.UTC(2026, 0, 1)) })
   const { api, app, actor } = service
   await createDomain(app, actor, 'sender.test')
@@ -41,7 +41,7 @@ test('a batch is listed as a completed operation, invalid items counted as faile
   })
 })
 
-test('an error summary is truncated to 1,000 characters, at creation and on progress', async () => {
+test('an error summary is truncated to 1,000 characters, both at creation and in updates', async () => {
   await using service = await createTestApi()
   const { app, actor } = service
   const long = `${'x'.repeat(999)}😀${'x'.repeat(1_000_000)}`
@@ -73,7 +73,7 @@ test('operations are paged, newest first', async () => {
 })
 
 // Proves: operation-2
-test("an unknown operation and another account's fail with 404, and reading needs emails:read", async () => {
+test('an unknown operation and one of another account fail with 404, and reading needs emails:read', async () => {
   await using service = await createTestApi()
   const { api, app, actor } = service
   await createDomain(app, actor, 'sender.test')

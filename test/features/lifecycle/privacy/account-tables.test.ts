@@ -11,7 +11,7 @@ import { createTestApp } from '#test/support/app.ts'
 const NOT_OF_ACCOUNTS: Readonly<Record<string, string>> = {
   audit_chain: 'ends of the chain of the audit log: hashes',
   billing_events: 'ids of the payment provider, for 60 days',
-  content_cursor: 'a place in the emails',
+  content_cursor: 'a position in the emails',
   content_garbage: 'references, swept before the deletion is complete',
   form_asks: 'keyed digests of addresses, for 30 days',
   inbound_receipts: 'messages on their way, for seconds',

@@ -24,15 +24,18 @@ import { createTestUser } from '#test/support/users.ts'
 
 const CONFIRMED = { headers: { 'x-confirm-delete': 'DELETE' } }
 
+/** For hundreds of deletions on a busy machine. */
+const SLOW_MS = 200_000
+
 /** Runs all deletions to their end by advancing the clock. */
-async function untilGone(api: EmailApi): Promise<void> {
+async function untilGone(api: EmailApi, withinMs?: number): Promise<void> {
   const background = startBackground(api.app)
   try {
     await eventually(() => {
       api.clock.advance(minutes(1))
       api.app.removalDue.emit()
       return listOpenDeletions(api.app.db).length === 0
-    })
+    }, withinMs)
   } finally {
     await background.stop()
   }
@@ -181,25 +184,31 @@ describe('DELETE /v1/account', () => {
     expect(grepData(api.dataDir, ['vanish-me'])).toEqual([])
   })
 
-  test('closes five hundred sub-accounts immediately, without delaying others', async () => {
-    await using api = await createEmailApi()
-    const { app, actor } = api
-    const keys: string[] = []
-    for (let i = 0; i < 500; i++) {
-      const sub = await createTestAccount(app)
-      app.db.run('UPDATE accounts SET parent_id = ? WHERE id = ?', [actor.accountId, sub.accountId])
-      if (i % 100 === 0) keys.push(await api.newKey([], sub))
-    }
-    const [first, second] = await Promise.all([1, 2].map(() => api.api('DELETE', '/v1/account', undefined, CONFIRMED)))
-    // The second request may fail because its key no longer exists.
-    expect([first?.status, [202, 401].includes(second?.status ?? 0)]).toEqual([202, true])
-    for (const key of keys) expect((await api.api('GET', '/v1/account', undefined, { key })).status).toBe(401)
-    expect(listOpenDeletions(app.db)).toHaveLength(501)
-    await untilGone(api)
-    expect(app.db.query("SELECT count(*) AS n FROM accounts WHERE name <> '' OR deleted_at IS NULL").get()).toEqual({
-      n: 0,
-    })
-  })
+  test(
+    'closes five hundred sub-accounts immediately, without delaying others',
+    async () => {
+      await using api = await createEmailApi()
+      const { app, actor } = api
+      const keys: string[] = []
+      for (let i = 0; i < 500; i++) {
+        const sub = await createTestAccount(app)
+        app.db.run('UPDATE accounts SET parent_id = ? WHERE id = ?', [actor.accountId, sub.accountId])
+        if (i % 100 === 0) keys.push(await api.newKey([], sub))
+      }
+      const [first, second] = await Promise.all(
+        [1, 2].map(() => api.api('DELETE', '/v1/account', undefined, CONFIRMED)),
+      )
+      // The second request may fail because its key no longer exists.
+      expect([first?.status, [202, 401].includes(second?.status ?? 0)]).toEqual([202, true])
+      for (const key of keys) expect((await api.api('GET', '/v1/account', undefined, { key })).status).toBe(401)
+      expect(listOpenDeletions(app.db)).toHaveLength(501)
+      await untilGone(api, SLOW_MS)
+      expect(app.db.query("SELECT count(*) AS n FROM accounts WHERE name <> '' OR deleted_at IS NULL").get()).toEqual({
+        n: 0,
+      })
+    },
+    SLOW_MS,
+  )
 
   test('removes system mail to its users, which another account sent', async () => {
     await using api = await createEmailApi()

@@ -46,7 +46,7 @@ const contactsOf = async ({ api }: EmailApi, id: string) =>
 
 // Proves: privacy-1
 test.each(['', 'ada', 'ada@', '@victim.test', 'a@b@', 'ada@victim.test,ben@others.test'])(
-  '%j is no address, so nobody is exported or erased',
+  '%j is not an address, so no data is exported or erased',
   async (email) => {
     await using service = await createEmailApi()
     const query = `?email=${encodeURIComponent(email)}`

@@ -3,7 +3,7 @@ import { parsePerson } from '#features/lifecycle/privacy/person.ts'
 
 const personNamed = (address: string) => {
   const person = parsePerson(address)
-  if (!person) throw new Error(`${address} is no address`)
+  if (!person) throw new Error(`${address} is not an address`)
   return person
 }
 
@@ -77,6 +77,6 @@ test('a text without the address stays unchanged, including decomposed letters',
   expect(personNamed('ada@victim.test').eraseFrom('Jose\u0301 <x@y.test>')).toBe('Jose\u0301 <x@y.test>')
 })
 
-test.each(['', 'ada', 'ada@', '@victim.test', 'ada@@victim.test'])('%j is no person', (text) => {
+test.each(['', 'ada', 'ada@', '@victim.test', 'ada@@victim.test'])('%j does not identify a person', (text) => {
   expect(parsePerson(text)).toBeUndefined()
 })

@@ -149,11 +149,11 @@ test('unread mailbox messages leave half of the share to the newest other receiv
 })
 
 // Proves: storage-10
-test('a budget applies while there is garbage, which no longer counts', async () => {
+test('a budget applies while there is garbage, and data that is already removed no longer counts', async () => {
   await using service = await createMailboxApi({ settings: { TASSIS_INBOUND_MAX_BYTES: '1MiB' } })
   const { app, actor, clock } = service
   await receive(service, actor, { count: 20, bytes: 100_000, routeId: 1 })
-  // As every message to a mailbox leaves some behind.
+  // Creates garbage, as every message to a mailbox does.
   await app.commit.write((tx) => dropContent(app, tx, { content: [1] }))
   const first = await runRetention(app)
   expect(first.inbound).toBeGreaterThan(8)
@@ -228,7 +228,7 @@ test('a shared blob is counted once, and not against an account that sends it of
 })
 
 // Proves: storage-10
-test('sub-accounts share the part of their parent, in which one that uses little loses nothing', async () => {
+test('sub-accounts divide the share of their parent, and one that uses little loses nothing', async () => {
   await using service = await createMailboxApi({ settings: { TASSIS_INBOUND_MAX_BYTES: '3MiB' } })
   const { app, actor, clock } = service
   const parent = await newTenant(service, 'parent.test')
@@ -255,7 +255,7 @@ test('sub-accounts share the part of their parent, in which one that uses little
 })
 
 describe('a fair share', () => {
-  test('divides what accounts below an equal part leave', () => {
+  test('divides what is left by accounts below an equal share', () => {
     expect(computeFairShare([1, 2, 30, 40], 23)).toBe(10)
     expect(computeFairShare([40, 30], 20)).toBe(10)
     expect(computeFairShare([5], 4)).toBe(4)
@@ -268,7 +268,7 @@ describe('a fair share', () => {
     ])
   })
 
-  test('brings any use within the budget, and takes nothing from an account below an equal part', () => {
+  test('brings any use within the budget, and takes nothing from an account below an equal share', () => {
     for (let round = 0; round < 500; round++) {
       const uses = new Map(Array.from({ length: 1 + (round % 9) }, (_, id) => [id + 1, randomBelow(1000)]))
       const budget = 1 + randomBelow(3000)

@@ -203,7 +203,7 @@ describe('while Stripe fails', () => {
     ['returns no URL', () => Response.json({ id: 'cs', url: null }), 502, 'billing_failed'],
     ['returns an invalid URL', () => Response.json({ id: 'cs', url: 'javascript:alert(1)' }), 502, 'billing_failed'],
   ] as const)(
-    'the client gets an error, and neither client nor log gets a secret: it %s',
+    'the client gets an error, and neither client nor log gets a secret, when Stripe %s',
     async (_, interfere, status, code) => {
       const lines: string[] = []
       const log = createLog('debug', { write: (line) => lines.push(line) })
@@ -243,7 +243,7 @@ describe('while Stripe fails', () => {
     release()
   })
 
-  test('at most 32 calls run at the same time', async () => {
+  test('at most 32 calls to Stripe run at the same time', async () => {
     await using billing = await createBillingApi()
     await billing.checkout()
     const gate = Promise.withResolvers<void>()
@@ -305,8 +305,8 @@ describe('without billing', () => {
   })
 })
 
-describe('the end of an account', () => {
-  test('ends its subscription by deleting the customer, and succeeds when that is already deleted', async () => {
+describe('deleting an account', () => {
+  test('ends its subscription by deleting the customer, and succeeds when the customer is already deleted', async () => {
     await using billing = await createBillingApi()
     const { app } = billing.service
     await endBilling(app, billing.actor.accountId)

@@ -5,7 +5,8 @@ import { eventually } from '#test/support/app.ts'
 import { type BillingApi, CUSTOMER, createBillingApi } from '#test/support/billing.ts'
 
 /**
- * Deletes the account and runs the deletion until `isEnough`, moving the clock forward only when nothing can be done.
+ * Requests the deletion of the account and runs it until `isEnough`, moving the clock forward only when nothing can be
+ * done.
  */
 async function deleteAccount({ service, actor }: BillingApi, isEnough: () => boolean): Promise<void> {
   const { app, clock, url } = service
@@ -31,7 +32,7 @@ const stripeColumns = ({ service, actor }: BillingApi): unknown =>
     .get(actor.accountId)
 
 describe('a deleted account', () => {
-  test('pays no more: its customer is deleted at Stripe, with retries, before the customer id is deleted', async () => {
+  test('is not charged any more: its customer is deleted at Stripe, with retries, before the customer id is deleted', async () => {
     await using billing = await createBillingApi()
     const { app } = billing.service
     await billing.buy({ paid: [4900] })

@@ -76,14 +76,14 @@ describe('a subscription', () => {
     expect((await send()).status).toBe(202)
   })
 
-  test('on hold never grants more than its own plan where free has more', async () => {
+  test('that is not paid never grants more than the quota of its own plan, even if plan free has more', async () => {
     await using billing = await createBillingApi({ TASSIS_PLAN_QUOTA_FREE: '500', TASSIS_PLAN_QUOTA_PRO: '200' })
     await billing.buy()
     await billing.tell('customer.subscription.created')
     expect(await billing.state()).toEqual({ ...HELD, monthly_quota: 200 })
   })
 
-  test('keeps the settled quota after a change, with the new plan', async () => {
+  test('that is paid stays paid when its plan changes: the quota of the new plan applies immediately', async () => {
     await using billing = await createBillingApi()
     const subscription = await billing.buy({ paid: [4900] })
     await billing.tell('invoice.paid')
@@ -104,7 +104,7 @@ describe('a subscription', () => {
     expect(await billing.state()).toEqual(ENDED)
   })
 
-  test('returns the account to plan free when it ends; the next one is held again', async () => {
+  test('returns the account to plan free when it ends; the next one must be paid before its quota applies', async () => {
     await using billing = await createBillingApi()
     const first = await billing.buy({ paid: [4900] })
     await billing.tell('invoice.paid')
@@ -116,7 +116,7 @@ describe('a subscription', () => {
     expect(await billing.state()).toEqual({ ...HELD, stripe_subscription_id: 'sub_2' })
   })
 
-  test('leaves the plan as it is when no plan has its price', async () => {
+  test("leaves the plan unchanged when no plan has the subscription's price", async () => {
     await using billing = await createBillingApi()
     await billing.buy({ price: 'price_of_something_else', paid: [100] })
     await billing.tell('customer.subscription.created')
@@ -187,7 +187,7 @@ describe('events', () => {
     expect(billing.audited()).toHaveLength(1)
   })
 
-  test('of an old state restore nothing when they arrive after the end', async () => {
+  test('that report an old state restore nothing when they arrive after the end of the subscription', async () => {
     await using billing = await createBillingApi()
     const subscription = await billing.buy({ paid: [4900] })
     await billing.tell('invoice.paid')
@@ -198,7 +198,7 @@ describe('events', () => {
     expect(await billing.state()).toEqual(ENDED)
   })
 
-  test("restore nothing when Stripe's response to a newer event overtakes theirs", async () => {
+  test('restore nothing when Stripe responds to the query of a newer event first', async () => {
     await using billing = await createBillingApi()
     const subscription = await billing.buy({ paid: [4900] })
     const { asked, release } = billing.stripe.hold()
@@ -282,7 +282,7 @@ describe('events', () => {
   })
 })
 
-test('an account keeps its plan when the key is of a Stripe account without its customer, until an event ends the subscription', async () => {
+test('an account keeps its plan when the key belongs to a Stripe account without its customer, until an event ends the subscription', async () => {
   await using billing = await createBillingApi()
   await billing.buy({ paid: [4900] })
   await reconcileAll(billing.service.app, new AbortController().signal)
@@ -351,7 +351,7 @@ describe('while Stripe is unavailable', () => {
     ['returns another object', () => Response.json({ object: 'list', data: 'none' })],
     ['returns subscriptions without items', () => Response.json({ data: [{ id: 'sub_1', status: 'active' }] })],
     ['redirects elsewhere', () => Response.redirect('http://127.0.0.1:9/', 302)],
-  ])('an event is not recorded, so that Stripe repeats it: it %s', async (_, interfere) => {
+  ])('an event is not recorded, so that Stripe repeats it, when Stripe %s', async (_, interfere) => {
     await using billing = await createBillingApi()
     await billing.buy({ paid: [4900] })
     billing.stripe.interfere = interfere

@@ -15,7 +15,7 @@ let loop: DueLoop
 
 beforeEach(async () => {
   t = await startDomainTest()
-  // Has a domain that stays verified: mail of the service is sent from there.
+  // This domain stays verified: the service sends its own mail from there.
   const operator = await createTestAccount(t.app)
   const { id, domain } = await t.register('service.test', operator)
   t.publish(domain)
@@ -104,7 +104,7 @@ test('an owner whose only domain has lapsed gets the notice that its mail is ref
 test('owners of domains that had lapsed before an upgrade are mailed once at the first start', async () => {
   await loop.stop()
   const { id } = await t.register('example.com')
-  // As the migration leaves it.
+  // The state that the migration leaves.
   t.app.db.run("UPDATE domains SET records_lost_at = 9, loss_notice_due_at = 0 WHERE domain = 'example.com'")
   loop = startLossNotices(t.app)
   await passTime(hours(30))
@@ -128,7 +128,7 @@ test('a mail that could be sent to no one stays due, and is retried after a day'
   expect(subjects()).toEqual([LOST])
 })
 
-test("the mail goes to the account's address, and says which records are missing, since when, and until when the domain sends", async () => {
+test("the mail goes to the account's address; it says which records are missing, since when, and until when the domain sends", async () => {
   const { id, domain } = await registerVerified('example.com')
   t.break('NXDOMAIN', dkimHost(domain))
   await verifyDomain(t.app, t.actor, id)

@@ -1,4 +1,7 @@
-/** @module Sub-accounts where two things meet: a parent's spent quota, a deletion, a plan that is not paid yet. */
+/**
+ * @module Sub-accounts in rare situations: the parent's quota is spent, the parent is being deleted, or its plan is not
+ * paid yet.
+ */
 import { expect, test } from 'bun:test'
 import { listOpenDeletions, startAccountRemoval } from '#features/lifecycle/privacy/delete-account.ts'
 import { hashPassword } from '#features/people/team/passwords.ts'
@@ -32,7 +35,7 @@ test("a send over the parent's quota stores nothing, for a sub-account and for t
   expect(service.stored()).toEqual(before)
 })
 
-test("unsent mail of a deleted sub-account, scheduled or in waiting broadcasts, is returned to the parent's quota", async () => {
+test("quota of a deleted sub-account's unsent mail, scheduled or in waiting broadcasts, is returned to the parent", async () => {
   await using service = await createFamily({ quota: 30 })
   const shop = await service.sender('shop')
   expect((await shop.send({ to: ['a@r.test', 'b@r.test'] })).status).toBe(202)
@@ -49,14 +52,14 @@ test("unsent mail of a deleted sub-account, scheduled or in waiting broadcasts, 
   expect((await service.api('POST', '/v1/emails/broadcast', broadcast, { key: shop.key })).status).toBe(202)
   expect((await service.ask('DELETE', `/v1/accounts/${shop.id}`)).status).toBe(202)
   await deletionsEnd(service)
-  // Mail that waited for its first attempt was not sent either.
+  // The two recipients of the first email count too: it waited for its first attempt and was not sent.
   const answers = await Promise.all(Array.from({ length: 32 }, () => service.sendAsParent()))
   expect(answers.filter(({ status }) => status === 202).length).toBe(30)
 })
 
-test('no sub-account outlives a parent that is deleted during its creation', async () => {
+test('a sub-account does not outlive its parent if the parent is deleted while the sub-account is created', async () => {
   await using service = await createFamily()
-  // The hash of the sub-account's password waits for these.
+  // The hash of the sub-account's password waits until these are computed.
   const before = Array.from({ length: 8 }, () => hashPassword(PASSWORD, 'somebody'))
   const making = service.ask('POST', '/v1/accounts', subAccount())
   const headers = { authorization: `Bearer ${service.parentKey}`, 'x-confirm-delete': 'DELETE' }

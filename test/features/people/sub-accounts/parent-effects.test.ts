@@ -1,4 +1,4 @@
-/** @module Effects on a sub-account's mail, plan and abuse stats of changes to it or to its parent. */
+/** @module How changes to a sub-account or its parent affect the mail, plan and abuse stats of the sub-account. */
 import { expect, test } from 'bun:test'
 import { setSubscription } from '#features/core/accounts/subscription.ts'
 import type { App } from '#features/core/app/app.ts'
@@ -43,7 +43,7 @@ test('mail of a disabled sub-account is held, and sent when it is enabled', asyn
   await releaser.stop()
 })
 
-test('the plan of a sub-account follows that of its parent, its own quota stays', async () => {
+test('the plan of a sub-account follows that of its parent; its own quota stays', async () => {
   await using service = await createFamily({ quota: 500 })
   const [own, none] = [await service.made({ monthly_quota: 10 }), await service.made()]
   await service.app.commit.write((tx) =>
@@ -67,7 +67,7 @@ test('the plan of a sub-account follows that of its parent, its own quota stays'
   ])
 })
 
-test('a burst of sub-accounts pauses the account that created them', async () => {
+test('creating many sub-accounts in an hour pauses the account that created them', async () => {
   await using service = await createFamily({
     settings: { TASSIS_ABUSE_SUB_ACCOUNTS_PER_HOUR: '3', TASSIS_ABUSE_PLANS: 'pro' },
   })

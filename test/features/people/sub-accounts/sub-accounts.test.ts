@@ -106,7 +106,7 @@ test('a sub-account cannot have sub-accounts', async () => {
 })
 
 // Proves: sub-1
-test('another account, the sub-account itself, and an invalid id are a 404 everywhere', async () => {
+test('requests about another account, the sub-account itself, and an invalid id are a 404 everywhere', async () => {
   await using service = await createFamily()
   const { id, key } = await service.sender('shop')
   const other = await service.newKey([], await createTestAccount(service.app))
@@ -186,7 +186,7 @@ test('of 12 concurrent requests on a plan with capacity for 4 sub-accounts, exac
 })
 
 // Proves: sub-1
-test('keys and sessions of a disabled sub-account are a 401 immediately; once it is enabled, the same keys work again', async () => {
+test('keys and sessions of a disabled sub-account get a 401 immediately; once it is enabled, the same keys work again', async () => {
   await using service = await createFamily()
   const { id, key } = await service.sender('shop', { email: 'owner@own.test' })
   const login = await service.api(
@@ -224,7 +224,7 @@ test('a change of name or quota changes nothing else, and an empty change is a 4
 })
 
 // Proves: sub-1
-test('a deleted sub-account and its keys are gone immediately; of two concurrent deletions one succeeds', async () => {
+test('a deleted sub-account is a 404 and its keys are a 401 immediately; of two concurrent deletions one succeeds', async () => {
   await using service = await createFamily()
   const { id, key } = await service.sender('shop')
   const both = await Promise.all([1, 2].map(() => service.ask('DELETE', `/v1/accounts/${id}`)))
@@ -237,7 +237,7 @@ test('a deleted sub-account and its keys are gone immediately; of two concurrent
   expect((await service.ask('GET', '/v1/accounts')).body).toMatchObject({ data: [], pagination: { total: 0 } })
 })
 
-test('every change is in the audit logs of both, with actor and address, and without the password', async () => {
+test('every change is in the audit logs of parent and sub-account, with actor and address, and without the password', async () => {
   await using service = await createFamily()
   const { id, key } = await service.sender('shop', { email: 'somebody@own.test', name: 'Somebody & Sons' })
   await service.ask('PATCH', `/v1/accounts/${id}`, { name: 'Somebody' })
@@ -259,7 +259,7 @@ test('every change is in the audit logs of both, with actor and address, and wit
     'sub_account.created api_key 127.0.0.1',
   ])
   expect(JSON.stringify([own.body, ofParent.body])).not.toContain(PASSWORD)
-  // No data of a deleted sub-account may remain, and this log does.
+  // The parent's log outlives the sub-account, so it must contain none of the sub-account's data.
   expect(JSON.stringify((await service.ask('GET', '/v1/audit-logs')).body)).not.toMatch(/somebody/i)
   expect(verifyAuditLog(service.app.db).broken).toEqual([])
 })
@@ -314,7 +314,7 @@ test('quota returned by a sub-account is free for the others, quota used by a de
 })
 
 // Proves: analytics-5, sub-2
-test('stats show one sub-account, and all together with a row each', async () => {
+test('stats show one sub-account, or all together with a row for each', async () => {
   await using service = await createFamily()
   const [one, two] = [await service.sender('one'), await service.sender('two')]
   await Promise.all([
@@ -345,7 +345,7 @@ test('stats show one sub-account, and all together with a row each', async () =>
   expect((await service.ask('GET', '/v1/analytics/aggregate?from=2026-03-01')).status).toBe(400)
 })
 
-test('an account runs a few aggregates at a time, and the next is a 429', async () => {
+test('an account may run a few aggregates at a time; the next is a 429', async () => {
   await using service = await createFamily()
   await service.made()
   const period = parsePeriod({ period: '7d' }, NOW)

@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import { createAttempts } from '#features/people/team/attempts.ts'
 import { createTestApp } from '#test/support/app.ts'
 
-test('a flood of networks does not lift the limit of a /48', async () => {
+test('attempts from very many networks do not reset the limit of a /48', async () => {
   await using opened = await createTestApp({ settings: { TASSIS_LOGINS_PER_MINUTE: '1' } })
   const { requireNetwork } = createAttempts(opened.app)
   const accepted = (count: number, address: (index: number) => string): number =>

@@ -26,7 +26,7 @@ async function createService(): Promise<Service> {
   return { ...service, clock }
 }
 
-test('a session created while the clock was years ahead ends once it is corrected, and a new one lasts as long as any', async () => {
+test('a session created while the clock was years ahead ends once the clock is corrected, and a new one lasts as long as any other', async () => {
   await using service = await createService()
   const { app, clock } = service
   const made = await signIn(service, ADA)

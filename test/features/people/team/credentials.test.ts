@@ -54,7 +54,7 @@ const listAuditAddresses = ({ app }: EmailApi, action: string) =>
 
 describe('a password', () => {
   // Proves: user-7
-  test('that is short, long, the address or well known is rejected with a hint', () => {
+  test("that is short, long, the user's address or well known is rejected with a hint", () => {
     const refused = [
       'short',
       'x'.repeat(201),
@@ -117,7 +117,7 @@ describe('a link for a new password', () => {
     const token = findToken(text)
     const session = await signIn(service, ADA)
     const done = await confirm(service, token)
-    // It signs no one in.
+    // The link signs no one in.
     expect([done.status, done.headers.get('set-cookie')]).toEqual([204, null])
     expect((await session.ask('GET', '/v1/account')).status).toBe(401)
     expect((await login(service, { password: OTHER })).status).toBe(200)
@@ -132,7 +132,7 @@ describe('a link for a new password', () => {
   })
 
   // Proves: user-9
-  test('is valid for an hour, and invalid once another has set the password', async () => {
+  test('is valid for an hour, and invalid once another link has set the password', async () => {
     await using service = await createService()
     const link = async () => findToken(await createUserResetLink(service.app, ADA))
     const [first, second] = [await link(), await link()]
@@ -162,7 +162,7 @@ describe('a link for a new password', () => {
   })
 
   // Proves: user-8
-  test('is limited like signing in, and to five mails an hour to one address', async () => {
+  test('is limited like sign-in attempts, and to five mails an hour to one address', async () => {
     await using service = await createService({ settings: { TASSIS_LOGINS_PER_MINUTE: '10' } })
     const statuses: number[] = []
     for (let i = 0; i < 11; i++) statuses.push((await ask(service, ADA)).status)
@@ -234,7 +234,7 @@ describe('the second factor', () => {
   })
 
   // Proves: user-10
-  test('accepts a code once, of one step before or after at most, and none older than the last', async () => {
+  test('accepts each code once, from at most one time step before or after, and none older than the last accepted one', async () => {
     await using factor = await createFactor()
     const { service, code } = factor
     for (const wrong of [() => code(3), () => code(-3), () => '000000x', () => '٠١٢٣٤٥']) {
@@ -250,7 +250,7 @@ describe('the second factor', () => {
   })
 
   // Proves: user-10
-  test('accepts each recovery code once, also when one is used many times at the same time', async () => {
+  test('accepts each recovery code once, also when it is used many times at the same time', async () => {
     await using factor = await createFactor()
     const { service, session, recoveryCodes } = factor
     const [used = ''] = recoveryCodes
@@ -274,7 +274,7 @@ describe('the second factor', () => {
       expect((await from(`198.51.100.${i}`, { code: '000000' })).status).toBe(401)
       service.clock.advance(minutes(1))
     }
-    // The eleventh is as wrong as those before; the next, though right, is not checked.
+    // The eleventh code is wrong like those before it. The next one is right, but it is not checked.
     const wrong = await from('198.51.100.77', { code: '000000' })
     const right = await from('198.51.100.78', { code: code() })
     const answers = [wrong, right].map(({ status, body }) => ({ status, code: at(body, 'code') }))

@@ -48,7 +48,7 @@ test('a browser that opens a capture server gets working links to captured mail,
 })
 
 // Proves: user-16
-test('programs get the same as at any unknown address', async () => {
+test('programs get the same response as at any unknown address', async () => {
   await using service = await createTestApi()
   const answerTo = async (headers: Record<string, string>) => {
     const response = await open(service.url, headers)

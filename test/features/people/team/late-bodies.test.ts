@@ -1,6 +1,6 @@
 /**
- * @module Requests whose body arrives late: the sender's rights at that time count, not those at the start of the
- * request.
+ * @module Requests whose body arrives late: what counts are the sender's rights when the body arrives, not those when
+ * the request started.
  */
 import { expect, test } from 'bun:test'
 import { formatUuid } from '#platform/ids.ts'

@@ -125,7 +125,7 @@ describe('signing in', () => {
       }
     }
     const ratio = (fastest.get(ADA) ?? 0) / (fastest.get('nobody@people.test') ?? 1)
-    // Without the hash it would take a twentieth.
+    // Without the hash, the response would take a twentieth of the time.
     expect(ratio).toBeGreaterThan(0.4)
     expect(ratio).toBeLessThan(2.5)
   })
@@ -203,7 +203,7 @@ describe('rate limits', () => {
   })
 
   // Proves: user-1
-  test('a remote client who tries all it can keeps the user neither from signing in elsewhere nor from a new password', async () => {
+  test('a remote client who uses up its limits keeps the user neither from signing in elsewhere nor from requesting a new password', async () => {
     await using service = await createService({ settings: { TASSIS_TRUSTED_PROXIES: '127.0.0.1' } })
     const statuses = new Set<number>()
     for (let second = 0; second < 600; second += 5) {
@@ -246,17 +246,17 @@ describe('rate limits', () => {
       Array.from({ length: count }, (_, i) => `${prefix}${i.toString(16).padStart(2, '0')}`)
     expect(await accepted(Array(4).fill('2001:db8:0:aa00'))).toBe(2)
     expect(await accepted(within('2001:db8:0:aa', 20))).toBe(6)
-    // The rejected attempts used nothing of the /48's limit.
+    // The rejected attempts did not count against the limit of the /48.
     expect(await accepted(['bb', 'cc', 'dd', 'ee'].flatMap((part) => within(`2001:db8:0:${part}`, 10)))).toBe(24)
     expect(await accepted(['2001:db8:1:aa00'])).toBe(1)
     service.clock.advance(minutes(1))
     expect(await accepted(within('2001:db8:0:aa', 20))).toBe(8)
   }, 30_000)
 
-  /** Limits so high that only the hash queue is in the way. */
+  /** Limits so high that only the hash queue delays attempts. */
   const UNLIMITED = { TASSIS_TRUSTED_PROXIES: '127.0.0.1', TASSIS_LOGINS_PER_MINUTE: '100000' }
 
-  /** Attempts from as many addresses as there are, until some are rejected because the queue is full. */
+  /** Makes `count` attempts at the same time; some are rejected because the queue is full. */
   async function fillQueue(service: Service, count: number, address: (i: number) => string) {
     let isFull = false
     const attempts = Array.from({ length: count }, async (_, i) => {
@@ -382,7 +382,7 @@ describe('rate limits', () => {
     expect(new Set(statuses)).toEqual(new Set([401, 503]))
     expect(statuses.filter((status) => status === 401).length).toBeGreaterThanOrEqual(40)
     expect(new Set(health)).toEqual(new Set([200]))
-    // Hashing them all would take tens of seconds; a request among them waits for none.
+    // Hashing all passwords would take tens of seconds; a request sent meanwhile waits for none of them.
     expect(slowestMs).toBeLessThan(3000)
   }, 60_000)
 })
@@ -411,7 +411,7 @@ describe('a session', () => {
   })
 
   // Proves: user-4
-  test("changes nothing without its token, with that of another, or from another site's page", async () => {
+  test("changes nothing without its token, with the token of another session, or from another site's page", async () => {
     await using service = await createService()
     const { url } = service
     const session = await signIn(service, ADA)
@@ -433,7 +433,7 @@ describe('a session', () => {
   })
 
   // Proves: user-4
-  test('requires the token for a GET that changes something as well', async () => {
+  test('also requires the token for a GET that changes something', async () => {
     await using service = await createService()
     const session = await signIn(service, ADA)
     const path = '/v1/agent-mailboxes/01234567-89ab-7def-8123-456789abcdef/messages/next'

@@ -40,7 +40,7 @@ const team = ({ app, actor }: EmailApi) =>
 
 describe('an invitation', () => {
   // Proves: user-11, user-12
-  test('adds a new user to the team and signs them in; that consumes it', async () => {
+  test('adds a new user to the team, signs them in, and cannot be used again', async () => {
     await using service = await createMailService()
     const { owner, url } = service
     const invited = await owner.ask('POST', '/v1/team/invitations', { email: ' Bob@People.test', role: 'developer' })
@@ -85,7 +85,7 @@ describe('an invitation', () => {
   })
 
   // Proves: user-12
-  test('of an existing user requires the password, or the browser in which that user is signed in', async () => {
+  test('of an existing user requires the password, or a browser in which that user is signed in', async () => {
     await using service = await createMailService()
     const { owner, url, app } = service
     await createTestUser(app, await otherAccount(service), BOB, 'owner')
@@ -98,7 +98,7 @@ describe('an invitation', () => {
     const join = (body: object, headers = {}) => post(url, '/v1/auth/join', { token, ...body }, headers)
     expectError(await join({}), 401, 'invalid_login')
     expectError(await join({ password: 'wrong' }), 401, 'invalid_login')
-    // Neither the cookie alone, nor another user's.
+    // Neither the cookie alone nor the session of another user is enough.
     expectError(await join({}, { cookie: bob.cookie }), 401, 'invalid_login')
     expectError(await join({}, owner.headers), 401, 'invalid_login')
     expectError(await join({}, { ...bob.headers, origin: 'https://evil.test' }), 403, 'csrf_failed')
@@ -109,7 +109,7 @@ describe('an invitation', () => {
   })
 
   // Proves: user-12
-  test('that is accepted many times at the same time is accepted once', async () => {
+  test('is accepted once, even if it is used many times at the same time', async () => {
     await using service = await createMailService()
     await service.owner.ask('POST', '/v1/team/invitations', { email: BOB, role: 'viewer' })
     const token = findToken(await readMailText(service, 1))
@@ -142,7 +142,7 @@ describe('an invitation', () => {
     expect(app.db.query('SELECT id FROM invitations').all()).toEqual([])
   })
 
-  test('of a key is invalid once that key is deleted, and no longer listed', async () => {
+  test('that a key created is invalid and no longer listed once the key is deleted', async () => {
     await using service = await createMailService()
     const { app, actor, clock, owner } = service
     const leaked = await owner.ask('POST', '/v1/api-keys', { name: 'leaked' })
@@ -159,7 +159,7 @@ describe('an invitation', () => {
   })
 
   // Proves: user-11
-  test('is rate limited: 50 are open, 5 mails an hour go to one address, 50 for one account', async () => {
+  test('is limited: 50 can be open, and 5 mails an hour go to one address, 50 for one account', async () => {
     await using service = await createService()
     const { owner, clock } = service
     const invite = (email: string) => owner.ask('POST', '/v1/team/invitations', { email, role: 'viewer' })

@@ -22,7 +22,7 @@ const decide = (
 const no = (reason: string) => ({ kind: 'no', reason })
 
 describe('RFC 3834: a message', () => {
-  test('of a person to the mailbox is answered at the envelope sender, not at Reply-To or From', () => {
+  test('from a person to the mailbox is answered at the envelope sender, not at Reply-To or From', () => {
     expect(
       decide(
         { replyTo: 'else@receiver.test', from: 'Bob <b@other.test>', fromAddresses: ['b@other.test'] },
@@ -69,7 +69,7 @@ describe('RFC 3834: a message', () => {
     'autoresponder',
     'notifications',
     'nobody',
-  ])('of a program (%s) is not answered', (localPart) => {
+  ])('from a program (%s) is not answered', (localPart) => {
     expect(decide({}, `${localPart}@receiver.test`)).toEqual(no('sender_is_a_program') as never)
   })
 
@@ -84,7 +84,7 @@ describe('RFC 3834: a message', () => {
     'postmasters-wife',
     'daemonica',
     'prvs=1234abcdef=bob',
-  ])('of a person whose address (%s) only looks similar is answered', (localPart) => {
+  ])('from a person whose address (%s) only looks like that of a program is answered', (localPart) => {
     expect(decide({}, `${localPart}@receiver.test`)).toEqual({ kind: 'yes', to: `${localPart}@receiver.test` })
   })
 
@@ -182,7 +182,7 @@ describe('the first matching rule answers:', () => {
     expect(answerTo([rule({}, 'all')])).toBe('all')
   })
 
-  test('the order decides, and without a match there is no reply', () => {
+  test('the order of the rules decides, and without a match there is no reply', () => {
     const rules = [rule({ subject_contains: 'price' }, 'first'), rule({ subject_contains: 'a question' }, 'second')]
     expect(answerTo([...rules, rule(undefined, 'third')], { subject: 'A QUESTION of price' })).toBe('first')
     expect(answerTo([...rules, rule(undefined, 'third')])).toBe('second')
@@ -190,7 +190,7 @@ describe('the first matching rule answers:', () => {
     expect(answerTo([])).toBeUndefined()
   })
 
-  test('from is one address or a whole domain, in any spelling, and never part of one', () => {
+  test('from is one address or a whole domain, in any spelling, and never matches part of one', () => {
     const of = (from: string, sender: string) =>
       answerTo([rule({ from }, 'yes')], { fromAddresses: [sender] }) === 'yes'
     expect({

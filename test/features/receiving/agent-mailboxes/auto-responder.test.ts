@@ -46,7 +46,7 @@ const readReplyRows = ({ app }: MailboxApi): unknown[] =>
 
 describe('the settings', () => {
   // Proves: mailbox-12
-  test('are initially disabled and empty, change field by field, and appear in the mailbox, with an audit row each', async () => {
+  test('are initially disabled and empty, change field by field, and appear in the mailbox; each change has an audit row', async () => {
     await using service = await createMailboxApi()
     const { api, path } = service
     expect((await api('GET', path)).body).toMatchObject({ data: { auto_responder: null } })
@@ -100,7 +100,7 @@ describe('the settings', () => {
     ['an unknown match', { rules: [{ match: { to: 'x' }, reply: text }] }, 'rules.0.match.to'],
     ['an invalid sender', { rules: [{ reply: text }, { match: { from: 'bob' }, reply: text }] }, 'rules.1.match.from'],
     ['a sender with a name', { rules: [{ match: { from: 'Bob <bob@x.test>' }, reply: text }] }, 'rules.0.match.from'],
-    ['a domain that is none', { rules: [{ match: { from: '@x' }, reply: text }] }, 'rules.0.match.from'],
+    ['an invalid domain', { rules: [{ match: { from: '@x' }, reply: text }] }, 'rules.0.match.from'],
     ['a subject of two lines', { rules: [{ reply: { ...text, subject: 'a\r\nBcc: x' } }] }, 'rules.0.reply.subject'],
     [
       'more than 64 KiB',
@@ -109,7 +109,7 @@ describe('the settings', () => {
     ],
   ]
   // Proves: mailbox-12
-  test.each(BAD)('%s is a 422 and changes nothing', async (_, body, field) => {
+  test.each(BAD)('with %s are a 422 and change nothing', async (_, body, field) => {
     await using service = await createMailboxApi()
     await setUp(service)
     const before = service.mailbox()
@@ -117,7 +117,7 @@ describe('the settings', () => {
     expect(service.mailbox()).toEqual(before)
   })
 
-  test('belong to the account alone, and require mailboxes:write', async () => {
+  test('can be changed only by the account, with mailboxes:write', async () => {
     await using service = await createMailboxApi()
     const change = { enabled: true }
     const other = await service.newKey([], await service.newAccount())
@@ -274,7 +274,7 @@ describe('a message is answered', () => {
 describe('a message is not answered, and nothing is recorded,', () => {
   const RECEIVED: readonly (readonly [what: string, given: Parameters<typeof createReceived>])[] = [
     ['with the null sender', [{}, { mailFrom: '' }]],
-    ['of a program', [{}, { mailFrom: 'MAILER-DAEMON@receiver.test' }]],
+    ['from a program', [{}, { mailFrom: 'MAILER-DAEMON@receiver.test' }]],
     ['that is marked as automatic', [{ isAutomatic: true }]],
     ['of a mailing list', [{ headers: [['List-Id', '<x.test>']] }]],
     ['from the mailbox itself', [{}, { mailFrom: MAILBOX_ADDRESS }]],
@@ -291,7 +291,7 @@ describe('a message is not answered, and nothing is recorded,', () => {
       })
       expect(await countRepliesTo(service, ...given)).toBe(0)
       expect(readReplyRows(service)).toEqual([])
-      // The unchanged one is.
+      // The message without that change is answered.
       expect(await countRepliesTo(service)).toBe(1)
     })
   }
@@ -311,7 +311,7 @@ describe('a message is not answered, and nothing is recorded,', () => {
     expect([countEmails(service) - before, readReplyRows(service)]).toEqual([0, []])
   })
 
-  test('when it was disabled after the message arrived', async () => {
+  test('when the auto-responder was disabled after the message arrived', async () => {
     await using service = await createMailboxApi()
     await setUp(service)
     const mailbox = service.mailbox()
@@ -330,7 +330,7 @@ describe('a message is not answered, and nothing is recorded,', () => {
     expect(await countRepliesTo(service)).toBe(1)
   })
 
-  test('when the account is paused, above its quota or without its domain; later it is', async () => {
+  test('when the account is paused, above its quota or without its domain; afterwards it is answered', async () => {
     await using service = await createMailboxApi()
     const { app } = service
     await setUp(service)
@@ -353,7 +353,7 @@ describe('a message is not answered, and nothing is recorded,', () => {
     expect(countEmails(service)).toBe(1)
   })
 
-  test('whatever its content, which never makes it throw', async () => {
+  test('when its envelope sender is malformed; malformed content alone prevents no reply', async () => {
     await using service = await createMailboxApi()
     await setUp(service)
     const nasty = ['', '\0', '\r\nBcc: eve@x.test', '<'.repeat(50_000), '😀'.repeat(5000), '\ud800', '=?utf-8?q?x?=']
@@ -371,7 +371,7 @@ describe('a message is not answered, and nothing is recorded,', () => {
 })
 
 describe('between two mailboxes with automatic replies', () => {
-  /** Feeds sent mail back into the service, like the next server. */
+  /** Starts two mailboxes that reply automatically, and delivers a message from one to two. */
   async function circle(mailFrom: string) {
     const sink = await startSink()
     const flow = await startMailFlow({
@@ -405,7 +405,7 @@ describe('between two mailboxes with automatic replies', () => {
   const headerOf = ({ raw }: SinkMessage, name: string): string | undefined =>
     new RegExp(`^${name}: (.*)\r$`, 'm').exec(raw)?.[1]
 
-  test('a message from one to the other is answered once, and the reply is not', async () => {
+  test('a message from one to the other is answered once, and the reply is not answered', async () => {
     const { sink, flow, one, come } = await circle('one@sender.test')
     try {
       const answer = await eventually(() => sink.messages[0])
@@ -445,7 +445,7 @@ describe('between two mailboxes with automatic replies', () => {
     }
   })
 
-  test('even if the mark and the return path are lost, each answers once', async () => {
+  test('each answers once, even if Auto-Submitted and the return path are lost', async () => {
     const { sink, flow, one, two, come } = await circle('one@sender.test')
     try {
       for (let round = 0; round < 3; round++) {

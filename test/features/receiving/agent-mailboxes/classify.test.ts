@@ -64,7 +64,7 @@ test('without an endpoint there is no request and no classification', async () =
   expect(await classifyMessage(service.app, createMessage())).toBeUndefined()
 })
 
-test('an endpoint enabled for other uses only gets no request', async () => {
+test('an endpoint that is enabled only for other uses gets no request', async () => {
   await using endpoint = startEndpoint()
   for (const uses of ['insights', 'insights,phishing']) {
     await using service = await createClassifier(endpoint.url, { settings: { TASSIS_LLM_USES: uses } })
@@ -106,7 +106,7 @@ test('the endpoint gets the message as data, with model and key, and its label i
   })
 })
 
-test('without key and model neither is sent; the path of the URL stays', async () => {
+test('without a key and a model none is sent; the path of the URL stays', async () => {
   await using endpoint = startEndpoint()
   const settings = { TASSIS_LLM_KEY: '', TASSIS_LLM_MODEL: '' }
   await using service = await createClassifier(`${endpoint.url}/deep/`, { settings })
@@ -150,7 +150,7 @@ describe('a response', () => {
     ['that is null', null, undefined],
   ]
   for (const [what, content, expected] of CASES) {
-    test(`${what} is ${expected ? 'the classification' : 'none'}`, async () => {
+    test(`${what} is ${expected ? 'accepted' : 'ignored'}`, async () => {
       await using endpoint = startEndpoint(content)
       await using service = await createClassifier(endpoint.url)
       expect(await classifyMessage(service.app, createMessage())).toEqual(expected as never)
@@ -158,9 +158,9 @@ describe('a response', () => {
   }
 
   const BODIES: readonly (readonly [what: string, answer: () => Response])[] = [
-    ['that is no JSON', () => new Response('no')],
+    ['that is not JSON', () => new Response('no')],
     ['of another shape', () => Response.json({ choices: [] })],
-    ['of a list of choices that is text', () => Response.json({ choices: 'text' })],
+    ['with text in place of the list of choices', () => Response.json({ choices: 'text' })],
     ['of null', () => new Response('null')],
     ['of status 500', () => new Response(replyWith(classification).body, { status: 500 })],
     ['of status 429', () => new Response(replyWith(classification).body, { status: 429 })],
@@ -173,7 +173,7 @@ describe('a response', () => {
     ],
   ]
   for (const [what, answer] of BODIES) {
-    test(`${what} is none`, async () => {
+    test(`${what} is ignored`, async () => {
       await using endpoint = startEndpoint()
       endpoint.answer = answer
       await using service = await createClassifier(endpoint.url)
@@ -275,7 +275,7 @@ test('at most 4 requests run, 16 more wait in order, and the others are skipped'
   )
 })
 
-test('waiting for a slot is limited to the 10 seconds too, and is no failure of the endpoint', async () => {
+test('waiting for a slot counts towards the 10 seconds, and does not count as a failure of the endpoint', async () => {
   const clock = new ManualClock()
   await using endpoint = startEndpoint()
   endpoint.answer = () => new Promise<Response>(() => undefined)
@@ -284,12 +284,12 @@ test('waiting for a slot is limited to the 10 seconds too, and is no failure of 
   await eventually(() => endpoint.asked.length === 4)
   clock.advance(seconds(10))
   expect(await Promise.all(all)).toEqual(Array.from({ length: 20 }, () => undefined))
-  // Four failures, so it is asked again.
+  // Only the four requests in progress failed, so the endpoint is not backing off.
   endpoint.answer = () => replyWith({ label: 'sales', confidence: 0.5 })
   expect(await classifyMessage(service.app, createMessage())).toEqual({ label: 'sales', confidence: 0.5 })
 })
 
-test('after 5 failures in a row requests back off for 60 seconds; then one more failure suffices', async () => {
+test('after 5 failures in a row requests back off for 60 seconds; after that, one more failure starts another backoff', async () => {
   const clock = new ManualClock()
   await using endpoint = startEndpoint()
   await using service = await createClassifier(endpoint.url, { clock })
@@ -324,7 +324,7 @@ test('waiting requests are skipped when the backoff begins', async () => {
   }
   await using service = await createClassifier(endpoint.url)
   const all = Promise.all(Array.from({ length: 20 }, () => classifyMessage(service.app, createMessage())))
-  // One after the other: the fifth failure is the last of the requests.
+  // One response after the other: after the fifth failure no further request begins.
   for (let failure = 1; failure <= 8; failure++) {
     await eventually(() => open.length > 0)
     await eventually(() => endpoint.asked.length === Math.min(3 + failure, 8))

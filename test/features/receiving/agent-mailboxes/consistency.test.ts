@@ -15,7 +15,7 @@ function createRandom(seed: number): (below: number) => number {
   }
 }
 
-test.each([1, 2, 3])('after many random operations on mailboxes all counts match a recount (seed %d)', async (seed) => {
+test.each([1, 2, 3])('after many random operations on mailboxes all counts equal a recount (seed %d)', async (seed) => {
   await using service = await createMailboxApi()
   const { app, api, actor, path, deliver } = service
   const random = createRandom(seed)

@@ -50,7 +50,7 @@ const waiting = (longPolls: LongPolls, service: MailboxApi, mailbox: Mailbox, wa
   return { outcome, leave: () => leaving.abort() }
 }
 
-test('a lease granted while the clock was 40 days ahead is expired once it is right', async () => {
+test('a lease granted while the clock was 40 days ahead is expired once the clock is right', async () => {
   await using service = await createMailboxApi()
   const mailbox = await service.newMailbox({ local_part: 'support' })
   const id = await service.deliver(mailbox, { subject: 'First' })
@@ -128,7 +128,7 @@ describe('the next message', () => {
     ['1.5', 422],
     ['x', 422],
     ['0', 408],
-  ])('with a timeout of %s is a %d', async (timeout, status) => {
+  ])('requested with a timeout of %s is a %d', async (timeout, status) => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const answer = await service.api('GET', service.path(mailbox, `/messages/next?timeout=${timeout}`))
@@ -148,7 +148,7 @@ describe('the next message', () => {
     expect(idOf(await next(service, mailbox))).toBe(id)
   })
 
-  test('is neither a sent one nor one of another mailbox', async () => {
+  test('is neither a sent message nor one of another mailbox', async () => {
     await using service = await createMailboxApi()
     const [mailbox, other] = [await service.newMailbox(), await service.newMailbox()]
     const id = await service.deliver(other)
@@ -237,7 +237,7 @@ describe('a waiting request', () => {
     expectRefused408(await answer)
   })
 
-  test('without a timeout has one of 30 s', async () => {
+  test('without a timeout parameter has a timeout of 30 s', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const { answer } = await waitForRequest(service, () => service.api('GET', service.path(mailbox, '/messages/next')))
@@ -285,7 +285,7 @@ describe('a waiting request', () => {
     await service.deliver(mailbox)
     await next(service, mailbox)
     const first = waiting(longPolls, service, mailbox, 0)
-    // Its query has ended, but the queue is still open.
+    // The query of the first request has ended, but the queue is still open.
     service.app.db.run('UPDATE mailbox_messages SET lease_expires_at = NULL')
     const second = waiting(longPolls, service, mailbox, 0)
     expect([await first.outcome, await second.outcome]).toEqual([
@@ -315,7 +315,7 @@ describe('a waiting request', () => {
   })
 
   // Proves: mailbox-3
-  test('whose client disconnects gets nothing: the message goes to the next one unchanged', async () => {
+  test('whose client disconnects gets nothing: the message goes unchanged to the next request', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const leaving = new AbortController()
@@ -334,7 +334,7 @@ describe('a waiting request', () => {
     expect(idOf(await next(service, mailbox))).toBe(id)
   })
 
-  test('whose client disconnects while the lease is written leaves the message to the next one', async () => {
+  test('whose client disconnects while the lease is written leaves the message to the next request', async () => {
     await using service = await createMailboxApi()
     const { longPolls } = openLongPolls(service)
     const mailbox = await service.newMailbox()
@@ -447,13 +447,13 @@ describe('a waiting request', () => {
     })
     const ids = await Promise.all(served.map(({ outcome }) => outcome))
     expect(new Set(ids.map((id) => JSON.stringify(id))).size).toBe(100)
-    // The three while idle are the test's own.
+    // The three writes while idle come from `settle`.
     expect({ idle, served: served.length, inOrder: all.slice(0, 100).every((one) => served.includes(one)) }).toEqual({
       idle: 3,
       served: 100,
       inOrder: true,
     })
-    // The deliveries themselves do not count: they wait for disk space.
+    // The deliveries are not counted, because they use `write`, which waits for disk space.
     expect(writes - idle).toBeLessThan(20)
   })
 })

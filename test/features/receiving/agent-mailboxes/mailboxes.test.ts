@@ -96,7 +96,7 @@ describe('a local part', () => {
     expectError(await create(service, { local_part }), 422, 'invalid_local_part', 'local_part')
   })
 
-  test('identifies one mailbox of a domain: 409; after a deletion it is free again', async () => {
+  test('in use at the domain is a 409; after a deletion it is free again', async () => {
     await using service = await createMailboxApi()
     const first = await create(service, { local_part: 'support' })
     expectError(await create(service, { local_part: 'SUPPORT' }), 409, 'mailbox_exists')
@@ -137,7 +137,7 @@ describe('the domain of a mailbox', () => {
   })
 
   // Proves: mailbox-1
-  test('must exist, be verified and receive: 422 with the fix', async () => {
+  test('must exist, be verified and receive; otherwise 422 with the fix', async () => {
     await using service = await createMailboxApi()
     const refused = async (name: string, code: string) =>
       expectError(await create(service, { domain_id: await domainId(service, name) }), 422, code, 'domain_id')

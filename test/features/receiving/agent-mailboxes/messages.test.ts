@@ -44,7 +44,7 @@ async function sendReply(service: MailboxApi, mailbox: Mailbox, inReplyTo: strin
         text: 'Our pelican answer.',
       }),
     )
-  // Again, like a repeated request: there is one row.
+  // Stored again, as for a repeated request: there is still one row.
   expect((await stored()).id).toBe((await stored()).id)
   return messageId
 }
@@ -121,7 +121,7 @@ describe('a message', () => {
     expect(await countsOf(service, mailbox)).toEqual([1, 1, 1])
   })
 
-  test('in a list or search has the first 32 KiB of each body and states it; the single message is complete', async () => {
+  test('in a list or search has the first 32 KiB of each body, marked as truncated; the single message is complete', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     // The limit falls within a character.
@@ -143,7 +143,7 @@ describe('a message', () => {
     expect(await detailOf(service, mailbox, `/messages/${long}`)).toMatchObject({ text_body: text, html_body: html })
   })
 
-  test('whose bodies were deleted is listed without them, and states it', async () => {
+  test('whose bodies were deleted is listed without them, with its content marked as missing', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const id = await service.deliver(mailbox, { text: 'Hello, pelican.' })
@@ -176,7 +176,7 @@ describe('a message', () => {
     expect(await rowsOf(service, mailbox, '/contacts')).toMatchObject([{ address: 'ada@example.com' }])
   })
 
-  test('emits one event, with the ids of both', async () => {
+  test('emits one event, with the ids of the mailbox and the message', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const id = await service.deliver(mailbox)
@@ -191,7 +191,7 @@ describe('a message', () => {
   })
 
   // Proves: mailbox-2
-  test('is deleted from every count; the last message takes its thread with it', async () => {
+  test('is removed from every count; the last message takes its thread with it', async () => {
     await using service = await createMailboxApi()
     const { api, path } = service
     const mailbox = await service.newMailbox()
@@ -222,7 +222,7 @@ describe('a message', () => {
   })
 })
 
-test('a message with missing content is a 200 that states it, and so does the webhook payload', async () => {
+test('a message with missing content is a 200 that marks it as missing, as in the webhook payload', async () => {
   await using service = await createMailboxApi()
   const mailbox = await service.newMailbox()
   const attachments = [{ filename: 'a.csv', contentType: 'text/csv', content: Buffer.from('a,b') }]
@@ -270,7 +270,7 @@ describe('the list of messages', () => {
     ['all', ''],
     ['unread', ' AND read_at IS NULL'],
     ['read', ' AND read_at IS NOT NULL'],
-  ])('of status %s is found with one index alone, in its order', async (status, where) => {
+  ])('of status %s is read from one index alone, in the order of the index', async (status, where) => {
     await using service = await createMailboxApi()
     const index = `mailbox_messages_${status === 'all' ? 'mailbox' : status}`
     const plan = service.app.db
@@ -280,7 +280,7 @@ describe('the list of messages', () => {
       )
       .all(1)
     expect(plan.map(({ detail }) => detail).join()).toMatch(
-      // Rows of one millisecond may be sorted.
+      // SQLite may sort rows with the same created_at.
       new RegExp(
         `^SEARCH mailbox_messages USING COVERING INDEX ${index} \\([^)]*\\)(,USE TEMP B-TREE FOR LAST TERM OF ORDER BY)?$`,
       ),
@@ -402,7 +402,7 @@ describe('a thread', () => {
     ])
   })
 
-  test('truncates a long body, and states it', async () => {
+  test('truncates a long body, and marks the message as truncated', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     await service.deliver(mailbox, { text: `${'x'.repeat(64 * KiB - 1)}ü…` })
@@ -470,7 +470,7 @@ describe('a search', () => {
     "'; DROP TABLE mailbox_messages; --",
     'in\u0000voice',
     '🦆 invoice',
-  ])('for %j is no syntax: it never fails, and never leaves the mailbox', async (q) => {
+  ])('for %j takes it as words, not as syntax: it never fails, and never leaves the mailbox', async (q) => {
     await using service = await createMailboxApi()
     const [mailbox, other] = [await service.newMailbox(), await service.newMailbox()]
     const theirs = await service.deliver(other, { text: 'invoice m1 m2 a OR NOT AND NEAR subject mailbox DROP TABLE' })
@@ -504,7 +504,7 @@ describe('a search', () => {
     expectError(await service.api('GET', service.path(mailbox, '/messages/search')), 422, 'validation_failed', 'q')
   })
 
-  test('searches the text of the HTML when a message has no other, and no tags', async () => {
+  test('searches the text of the HTML, without its tags, when a message has no text body', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const html = '<style>.stork{}</style><p class="heron">A <b>peli</b>can &amp; a t&euml;rn</p><script>ibis()</script>'
@@ -589,7 +589,7 @@ describe('attachments', () => {
     ['x', 'application/xhtml+xml', 'application/octet-stream', 'attachment; filename="x"'],
     ['run.js', 'text/javascript', 'application/octet-stream', 'attachment; filename="run.js"'],
     [null, 'image/png', 'image/png', 'attachment'],
-  ])('%j of type %s is a download as %s, byte for byte', async (filename, contentType, served, disposition) => {
+  ])('named %j of type %s are downloads as %s, byte for byte', async (filename, contentType, served, disposition) => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const content = Uint8Array.from({ length: 1000 }, (_, n) => (n * 7) % 256)
@@ -717,7 +717,7 @@ test('analytics count received messages: total, unread, since midnight, and in s
 
 describe('the payload of mailbox.message.received', () => {
   // Proves: mailbox-13
-  test('is exactly that of the interface, the same at every call', async () => {
+  test('has exactly the documented fields, and is the same at every call', async () => {
     await using service = await createMailboxApi()
     const { app, actor } = service
     const mailbox = await service.newMailbox({ local_part: 'support' })

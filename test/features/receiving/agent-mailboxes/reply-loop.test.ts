@@ -104,7 +104,7 @@ test('a question, its reply and the answer to that are one thread in each mailbo
 })
 
 // Proves: mailbox-12
-test('when both reply automatically, a message from one to the other gets one reply, and the reply none', async () => {
+test('when both reply automatically, a message from one to the other gets one reply, and that reply gets none', async () => {
   await using loop = await startReplyLoop()
   const { api, app, one, two } = loop
   for (const mailbox of [one, two])

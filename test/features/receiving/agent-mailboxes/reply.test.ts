@@ -38,7 +38,7 @@ describe('In-Reply-To and References (RFC 5322 §3.6.4)', () => {
     expect(headers('<c@x.test>', ['<a@x.test>', '<c@x.test>', '<b@x.test>'])).toEqual(expected)
   })
 
-  test('of a message without references begin with the one that it answers, unless it answers several', () => {
+  test('of a reply to a message without references begin with the message that it answers, unless it answers several', () => {
     expect(headers('<b@x.test>', [], '<a@x.test>').References).toBe('<a@x.test> <b@x.test>')
     expect(headers('<c@x.test>', [], '<a@x.test> <b@x.test>').References).toBe('<c@x.test>')
   })
@@ -62,7 +62,7 @@ describe('In-Reply-To and References (RFC 5322 §3.6.4)', () => {
     expect(headers('<d@x.test>', references).References).toBe('<a@x.test> <d@x.test>')
   })
 
-  test('fill a line of at most 998 octets: with the first and the last ones', () => {
+  test('use the first and the last references, up to a line of 998 octets', () => {
     const ids = Array.from({ length: 100 }, (_, index) => `<${String(index).padStart(10, '0')}@x.test>`)
     const { References: value = '' } = headers('<parent@x.test>', ids)
     const kept = value.split(' ')
@@ -80,11 +80,11 @@ test.each([
   ['', 'Re: (no subject)'],
   ['Re:', 'Re: (no subject)'],
   ['Two\r\nBcc: eve@x.test\u0000\u2028lines', 'Re: Two Bcc: eve@x.test lines'],
-])('the reply to subject %j has %j', (subject, expected) => {
+])('the reply to a message with the subject %j has the subject %j', (subject, expected) => {
   expect(formatReplySubject(subject)).toBe(expected)
 })
 
-test('the reply to a subject of any length has one that a header can carry', () => {
+test('the reply to a message with a subject of any length has a subject that a header can carry', () => {
   expect(formatReplySubject('x'.repeat(5000))).toBe(`Re: ${'x'.repeat(900)}`)
   expect(formatReplySubject('😀'.repeat(1000)).isWellFormed()).toBe(true)
 })
@@ -191,7 +191,7 @@ describe('a reply is addressed', () => {
     expect(at((await service.api('POST', `${message}/reply`, BODY)).body, 'data', 'to')).toBe('bob@receiver.test')
   })
 
-  test('to no one if the only address is its own: 422', async () => {
+  test('to no one if the only address is that of the mailbox: 422', async () => {
     await using service = await createMailboxApi()
     for (const message of [
       { from: 'nobody', fromAddresses: [] },
@@ -231,7 +231,7 @@ test.each([
   ])
 })
 
-test('a reply whose thread is deleted while it is accepted starts one', async () => {
+test('a reply whose thread is deleted while it is accepted starts a new thread', async () => {
   await using service = await createMailboxApi()
   const { api, app, actor, mailbox, path } = service
   const message = await service.receive({ messageId: null })
@@ -316,7 +316,7 @@ describe('a reply is rejected, and nothing is stored,', () => {
     expect(at((await service.api('GET', '/v1/emails')).body, 'pagination', 'total')).toBe(0)
   })
 
-  test("above the account's rate", async () => {
+  test("when it exceeds the account's rate", async () => {
     await using service = await createMailboxApi({
       settings: { TASSIS_SEND_RATE_PER_SECOND: '1', TASSIS_SEND_BURST: '2' },
     })
@@ -344,7 +344,7 @@ test('a reply counts in the quota; one to a suppressed address is rejected and n
   expect(app.db.query('SELECT sandbox FROM emails ORDER BY id DESC LIMIT 1').get()).toEqual({ sandbox: 1 })
 })
 
-test('a reply of a domain that has permanently lost its records is a 422, and is not captured', async () => {
+test('a reply from a domain that has permanently lost its records is a 422, and is not captured', async () => {
   await using service = await createMailboxApi()
   const message = await service.receive()
   service.app.db.run('UPDATE domains SET verified_at = NULL, records_lost_at = 1')
@@ -369,7 +369,7 @@ describe('with an Idempotency-Key', () => {
     expect(service.used()).toBe(1)
   })
 
-  test('ten concurrent ones are one', async () => {
+  test('ten concurrent requests for one reply send it once', async () => {
     await using service = await createMailboxApi()
     const message = await service.receive()
     const answers = await Promise.all(

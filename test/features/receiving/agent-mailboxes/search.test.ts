@@ -10,7 +10,7 @@ import {
 } from '#features/receiving/agent-mailboxes/search.ts'
 import { createTestApp } from '#test/support/app.ts'
 
-test('a compacted index has no word of deleted messages, and finds the others', async () => {
+test('a compacted index has no words of deleted messages, and still finds the others', async () => {
   await using service = await createTestApp()
   const { app, dataDir } = service
   await app.commit.write((tx) => {

@@ -170,7 +170,7 @@ describe('an uncertain recipient', () => {
 })
 
 describe('an email with several recipients', () => {
-  test('with one bounce has the status bounced, and delivered_at of the first other delivery', async () => {
+  test('with one bounce has the status bounced, and delivered_at of the first remaining delivery', async () => {
     await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test', 'carol@b.test'])
     await post.report(reportOf({}), { recipientId: idOf(email) })
@@ -193,14 +193,14 @@ describe('an email with several recipients', () => {
     ],
     ['names none of them', (email) => reportOf({}, { originalMessageId: email.messageId })],
     [
-      'states that an uncertain one has it',
+      'reports an uncertain one as delivered',
       (email) =>
         reportOf(
           { action: 'delivered', status: '2.0.0', finalRecipient: 'carol@b.test' },
           { originalMessageId: email.messageId },
         ),
     ],
-  ])('a report with only the Message-ID and %s changes and suppresses nothing', async (_, make) => {
+  ])('a report that has only the Message-ID and %s changes and suppresses nothing', async (_, make) => {
     await using post = await startBounceFixture()
     for (const ended of ['sent', 'uncertain'] as const) {
       const email = await post.email([`bob@a.test`, 'carol@b.test'], ended)
@@ -218,7 +218,7 @@ describe('an email with several recipients', () => {
 
 describe('without a proven return path', () => {
   // Proves: status-32
-  test('a returned return path proves as much as the receiving one', async () => {
+  test('the return path of the returned message proves as much as one that received the report', async () => {
     await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test', 'carol@b.test'])
     const report = reportOf({}, { originalReturnPath: email.recipients[1]?.verp.toUpperCase() ?? '' })
@@ -227,7 +227,7 @@ describe('without a proven return path', () => {
   })
 
   // Proves: status-32
-  test('a returned return path with a wrong MAC is ignored', async () => {
+  test('a return path with a wrong MAC in the returned message is ignored', async () => {
     await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test'])
     const verp = email.recipients[0]?.verp ?? ''
@@ -291,7 +291,7 @@ describe('with a proven return path', () => {
       await post.report(reportOf({}, { originalMessageId: other.messageId }), { recipientId: idOf(email) }),
     ).toEqual({
       kind: 'ignored',
-      why: 'The return path belongs to one email, the returned message is another.',
+      why: 'The return path belongs to one email, but the returned message is another email.',
     })
     expect([stateOf(post, email).status, stateOf(post, other).status]).toEqual(['sent', 'sent'])
   })
@@ -307,14 +307,14 @@ describe('with a proven return path', () => {
     expect(stateOf(post, email).status).toBe('sent')
   })
 
-  test('a foreign Message-ID is no obstacle', async () => {
+  test('an unknown Message-ID in the returned message does not prevent the match', async () => {
     await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test'])
     await post.report(reportOf({}, { originalMessageId: '<rewritten@gateway.test>' }), { recipientId: idOf(email) })
     expect(stateOf(post, email).status).toBe('bounced')
   })
 
-  test('the address that we sent to wins over others', async () => {
+  test('the outcome of the address that we sent to takes precedence', async () => {
     await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test'], 'uncertain')
     const recipients = [
@@ -380,7 +380,7 @@ describe('a recipient in delivery', () => {
   }
 
   test.each(['failed', 'delivered', 'relayed', 'expanded'] as const)(
-    'whose message has begun defers a report of %s',
+    'whose transmission has begun defers a report of %s',
     async (action) => {
       await using post = await startBounceFixture()
       const email = await post.email(['bob@a.test'], 'queued')
@@ -392,7 +392,7 @@ describe('a recipient in delivery', () => {
     },
   )
 
-  test('whose message has begun ignores a report of a delay, without a retry', async () => {
+  test('whose transmission has begun ignores a report of a delay, without a retry', async () => {
     await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test'], 'queued')
     await claimInFlight(post, 'a.test')
@@ -402,7 +402,7 @@ describe('a recipient in delivery', () => {
     })
   })
 
-  test('whose message has not begun ignores a report', async () => {
+  test('whose transmission has not begun ignores a report', async () => {
     await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test'], 'queued')
     await claimInFlight(post, 'a.test', { hasBegun: false })

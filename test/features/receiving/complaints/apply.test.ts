@@ -85,7 +85,7 @@ test('a complaint replaces a manual suppression, and is emitted', async () => {
   ]).toEqual([[['complaint', email.emailId]], 1])
 })
 
-test('the suppression is in the audit log, by the system', async () => {
+test('the suppression is in the audit log, with the system as its actor', async () => {
   const email = await complaints.delivered(TO_BOB)
   await complaints.apply(await complaints.report('standard', email))
   const rows = complaints.service.app.db
@@ -124,7 +124,7 @@ describe('a complaint that identifies none of several recipients', () => {
     expect(rate()).toEqual({ delivered: 4, complaints: 4, rate: 1 })
   })
 
-  test('counts against the number of recipients; not-spam reports do not', async () => {
+  test('counts, like identified complaints, against the number of recipients; not-spam reports do not', async () => {
     const email = await complaints.delivered(TO_MANY)
     await complaints.apply(await complaints.report('standard', email, 1))
     const report = await complaints.report('comcast', email)
@@ -255,8 +255,8 @@ describe('a not-spam report', () => {
   })
 })
 
-describe('a report is ignored about', () => {
-  test('an email that is queued, or ended before it was accepted', async () => {
+describe('a report about', () => {
+  test('an email that is queued, or ended before it was accepted, is ignored', async () => {
     const email = await complaints.accepted(TO_BOB)
     expect(await complaints.apply(await complaints.report('standard', email))).toEqual(ignored)
     await complaints.deliver('failed')
@@ -268,7 +268,7 @@ describe('a report is ignored about', () => {
   })
 
   test.each(['uncertain', 'bounced'] as const)(
-    'but not about one that is %s, which may have arrived',
+    'an email that is %s is applied, because it may have arrived',
     async (status) => {
       const email = await complaints.accepted(TO_BOB)
       await complaints.deliver(status)
@@ -276,7 +276,7 @@ describe('a report is ignored about', () => {
     },
   )
 
-  test('sandbox mail', async () => {
+  test('sandbox mail is ignored', async () => {
     const email = await complaints.delivered({ ...TO_BOB, from: 'ada@sandbox.test' })
     expect(await complaints.apply(await complaints.report('nothing-returned', email))).toEqual(ignored)
     expectNothing()
@@ -363,7 +363,7 @@ describe('a mismatching report is', () => {
   })
 })
 
-test('a failed write after it leaves nothing of the complaint', async () => {
+test('a failed write later in the transaction leaves nothing of the complaint', async () => {
   const email = await complaints.delivered(TO_BOB)
   const report = await complaints.report('standard', email)
   const { app } = complaints.service

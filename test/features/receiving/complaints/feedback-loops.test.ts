@@ -48,7 +48,7 @@ test.each([
   ],
   ['another address of the domain of a configured address', { mailFrom: 'a@provider.test', spf: 'pass' }, undefined],
 ] as const satisfies readonly (readonly [string, Sender, string | undefined])[])(
-  'finds the feedback loop: %s',
+  'finds the feedback loop only with proof of its sender: %s',
   (_, sender, loop) => {
     expect(loopOf(sender)).toBe(loop)
   },

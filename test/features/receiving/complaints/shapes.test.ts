@@ -101,7 +101,7 @@ describe('a report in the shape', () => {
   })
 
   // Proves: status-21, notify-39
-  test.each(Object.entries(SHAPES))('%s about a Bcc recipient of four finds its %s', async (name, sign) => {
+  test.each(Object.entries(SHAPES))('%s about a Bcc recipient of four is matched by its %s', async (name, sign) => {
     const { ofRecipient, ofNobody, ...left } = await outcome(name, 4, 3, 'proven')
     expect(left).toEqual(
       sign === 'email' ? { result: 'counted' as const, complaints: 1, ...ofNobody } : { ...LEFT, ...ofRecipient },

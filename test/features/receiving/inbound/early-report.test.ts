@@ -133,7 +133,7 @@ test('a report about a session that does not end is applied after a quarter of a
   })
 })
 
-test('a message about two recipients has no effect twice', async () => {
+test('a message to two return paths takes effect once, even if it waits for one of them', async () => {
   const early = await post.email(['bob@a.test'], 'queued')
   const end = await claimInFlight(post, 'a.test')
   const gone: Destination = { kind: 'bounce', address: 'b-gone@send.sender.test', recipientId: 4711 }
@@ -145,7 +145,7 @@ test('a message about two recipients has no effect twice', async () => {
   expect([ofEmail(early).status, listOperatorMail(post.app.db, { limit: 10 }).total]).toEqual(['bounced', 1])
 })
 
-test('a message for another recipient too does not wait', async () => {
+test('a message to a return path and another recipient does not wait', async () => {
   const email = await post.email(['bob@a.test'], 'queued')
   await claimInFlight(post, 'a.test')
   const { domain } = await createDomain(post.app, post.actor, 'inbound.test')
@@ -155,7 +155,7 @@ test('a message for another recipient too does not wait', async () => {
   expect([parses, ofEmail(email).status]).toEqual([1, 'processing'])
 })
 
-test('waiting reports delay no others, and end with the service', async () => {
+test('waiting reports delay no others, and stay queued when the service stops', async () => {
   const email = await post.email(['bob@a.test'], 'queued')
   const other = await post.email(['carol@b.test'])
   await claimInFlight(post, 'a.test')

@@ -139,7 +139,7 @@ describe('the listener withstands', () => {
             await using client = await fixture.connectGreeted()
             const reply = await client.say('STARTTLS')
             await client.write(garbage)
-            // With short garbage the test waits for the handshake timeout.
+            // Closes the connection, because after short garbage the handshake would wait for its timeout.
             if (random.chance(0.5)) client.socket.end()
             else client.socket.resetAndDestroy()
             await client.closed()

@@ -69,7 +69,7 @@ const mixed = (...parts: readonly string[]): string =>
   `Subject: large\r\nContent-Type: multipart/mixed; boundary=x\r\n\r\n${parts.join('')}--x--\r\n`
 
 describe('large attachments', () => {
-  test('are stored octet by octet with small ones, in order, and leave no files', async () => {
+  test('are stored unchanged and in order, together with small ones, and leave no files', async () => {
     const contents = [1000, 300_000, 1, 2_000_000, 300_000].map((size) => randomBytes(size))
     await process(mixed(...contents.map((content) => attached(content))))
     const attachments = newest()?.attachments ?? []

@@ -44,9 +44,9 @@ describe('connections', () => {
   // Proves: inbound-18
   test.each([
     ['says NOOP', []],
-    ['has said MAIL', ['MAIL FROM:<>']],
+    ['has sent MAIL', ['MAIL FROM:<>']],
     ['sends a message slowly', ['MAIL FROM:<>', 'RCPT TO:<postmaster@tassis.test>', 'DATA', 'x\r\n']],
-    ['has quit without closing', ['QUIT']],
+    ['has sent QUIT without closing', ['QUIT']],
   ])('of 28 addresses leave capacity for a 29th with a message, even if each of them %s', async (_, lines) => {
     await using fixture = await startTestListener({
       config: { inboundConnections: 112, inboundConnectionsPerIp: 4 },
@@ -72,7 +72,7 @@ describe('connections', () => {
   })
 
   // Proves: inbound-18
-  test('of 28 addresses with one each leave capacity too while they send no mail: the oldest is closed', async () => {
+  test('of 28 addresses, one each, also leave capacity while they send no mail: the oldest is closed', async () => {
     await using fixture = await startTestListener({ config: { inboundConnections: 28 } })
     const attackers = []
     for (let host = 1; host <= 28; host++)
@@ -96,7 +96,7 @@ describe('connections', () => {
   })
 
   // Proves: inbound-18
-  test('reserve the last tenth for addresses without one', async () => {
+  test('leave the last tenth of the slots to addresses without a connection', async () => {
     await using fixture = await startTestListener({ config: { inboundConnections: 20 } })
     const greetings: string[] = []
     const clients = []
@@ -156,7 +156,7 @@ describe('connections', () => {
     ])
   })
 
-  test('a thousand concurrent ones are accepted or refused with a reason, and the next is served', async () => {
+  test('of a thousand concurrent clients are accepted or refused with a reason, and the next client is served', async () => {
     await using fixture = await startTestListener({
       config: { inboundConnections: 50, inboundConnectionsPerIp: 1_000 },
     })

@@ -136,7 +136,7 @@ describe('the certificate', () => {
       (files: { tlsKeyFile: string }) => ({ tlsCertFile: '/nowhere/cert.pem', tlsKeyFile: files.tlsKeyFile }),
       'TASSIS_TLS_CERT_FILE is "/nowhere/cert.pem", which cannot be read; give the path of a readable PEM file.',
     ],
-  ])('of %s fails the start with a sentence', async (_, configOf, expected) => {
+  ])('with %s configured fails the start with a sentence for the operator', async (_, configOf, expected) => {
     using given = certificateFiles(['first.test'])
     expect(await startTestListener({ config: configOf(given) }).catch((error: Error) => error.message)).toBe(expected)
   })
@@ -196,7 +196,7 @@ describe('TLS', () => {
     ])
   })
 
-  test('that fails is no local error', async () => {
+  test('that fails in the handshake is not logged as a local error', async () => {
     await using fixture = await startTestListener()
     await using client = await fixture.connectGreeted()
     await client.say('STARTTLS')

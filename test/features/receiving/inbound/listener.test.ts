@@ -77,7 +77,7 @@ describe('a session', () => {
       ['MAIL FROM:<jürgen@b.test>', 'MAIL FROM:<> SMTPUTF8', 'RCPT TO:<jürgen@b.test>'],
       ['553 5.6.7', '250 2.1.0', '250 2.1.5'],
     ],
-    ['also a recipient', ['MAIL FROM:<>', 'RCPT TO:<jürgen@b.test>'], ['250 2.1.0', '553 5.6.7']],
+    ['a recipient in UTF-8 needs SMTPUTF8', ['MAIL FROM:<>', 'RCPT TO:<jürgen@b.test>'], ['250 2.1.0', '553 5.6.7']],
     [
       'unknown parameters are rejected (RFC 5321 §4.1.1.11)',
       ['MAIL FROM:<> RET=HDRS', 'MAIL FROM:<> BODY=BINARYMIME', 'MAIL FROM:<>', 'RCPT TO:<a@b.test> NOTIFY=NEVER'],
@@ -183,10 +183,10 @@ describe('a message', () => {
 
   // Proves: inbound-21
   test.each([
-    ['no room', () => new AppError(507, 'insufficient_storage', 'Full'), '452 4.3.1'],
+    ['full storage', () => new AppError(507, 'insufficient_storage', 'Full'), '452 4.3.1'],
     ['a locked database', () => Object.assign(new Error('database is locked'), { code: 'SQLITE_BUSY' }), '452 4.3.1'],
     ['a bug', () => new TypeError('undefined is not a function'), '451 4.3.0'],
-    ['what a client of the API would be told', () => new AppError(422, 'validation_failed', 'No'), '451 4.3.0'],
+    ['an error meant for a client of the API', () => new AppError(422, 'validation_failed', 'No'), '451 4.3.0'],
   ])('gets a temporary rejection on a local failure (%s)', async (_, error, expected) => {
     let calls = 0
     await using fixture = await startTestListener({
@@ -214,7 +214,11 @@ describe('a message', () => {
       },
       '451 4.3.0 Local error in processing; try again later',
     ],
-    ['a refusal of its own', { decide: () => ({ code: 450, text: '4.2.1 Not\r\n250 now' }) }, '450 4.2.1 Not  250 now'],
+    [
+      'a rejection by the decision',
+      { decide: () => ({ code: 450, text: '4.2.1 Not\r\n250 now' }) },
+      '450 4.2.1 Not  250 now',
+    ],
   ])('is rejected at RCPT: %s', async (_, options, expected) => {
     await using fixture = await startTestListener(options)
     const [, reply] = await dialogue(fixture, ['MAIL FROM:<>', 'RCPT TO:<a@b.test>'])
@@ -464,7 +468,7 @@ describe('a message', () => {
   })
 
   // Proves: inbound-19
-  test('gets spool space from the network with the most: the largest message of that one is rejected', async () => {
+  test('takes spool space from the network that uses the most: its largest message is rejected', async () => {
     await using fixture = await startTestListener({ limits: { spoolBytes: 3 * MiB } })
     const large = (sizeBytes: number) => randomBytes(sizeBytes).toString('base64').slice(0, sizeBytes)
     const begun = async (localAddress: string, sizeBytes: number) => {
@@ -510,7 +514,7 @@ describe('a message', () => {
     })
   })
 
-  test('reaches a reader of its content bit by bit', async () => {
+  test('is passed on with every octet unchanged', async () => {
     let content: Buffer | undefined
     await using fixture = await startTestListener({
       async receive(message) {

@@ -163,7 +163,7 @@ test('an unparseable message gets a reason, and is still authenticated', async (
   })
 })
 
-test('a message missing from the store rejects', async () => {
+test('parsing rejects for a message that is missing from the store', async () => {
   await using bench = await createBench()
   const request = await bench.request(message('there'))
   await expect(bench.parser.parse({ ...request, rawRef: request.rawRef + 1 })).rejects.toThrow(
@@ -172,7 +172,7 @@ test('a message missing from the store rejects', async () => {
   expect((await bench.parser.parse(request)).message?.subject).toBe('there')
 })
 
-test('a message corrupt in the store rejects as unreadable; one whose attachments cannot be written does not', async () => {
+test('parsing a corrupt stored message rejects as unreadable; a failed write of its attachments does not', async () => {
   await using bench = await createBench()
   const large = `Content-Type: a/b\r\nContent-Transfer-Encoding: base64\r\n\r\n${randomBytes(3_000_000).toString('base64')}\r\n`
   const damaged = await bench.request(large)
@@ -256,8 +256,8 @@ test('small messages do not wait for large ones, and large ones wait for each ot
   expect(bench.workers.length).toBe(2)
 })
 
-describe('a Worker that dies', () => {
-  test('after 30 silent seconds is ended: its message has a problem, and the next one gets a new Worker', async () => {
+describe('a Worker', () => {
+  test('that is silent for 30 seconds is ended: its message has a problem, and the next one gets a new Worker', async () => {
     await using bench = await createBench()
     await bench.parse(message('first'))
     const request = await bench.request(message('endless'))
@@ -276,13 +276,13 @@ describe('a Worker that dies', () => {
     bench.clock.advance(seconds(20))
     expect((await slow).message?.subject).toBe('slow')
     const paused = bench.parser.parse(request)
-    // One timer was due in that time.
+    // However long the pause, it makes one check due.
     bench.clock.advance(seconds(10))
     expect((await paused).message?.subject).toBe('slow')
     expect(bench.workers.length).toBe(1)
   })
 
-  test('is ended even if messages keep arriving', async () => {
+  test('that is silent for 30 seconds is ended even if messages keep arriving', async () => {
     await using bench = await createBench()
     await bench.parse(message('first'))
     const request = await bench.request(message('endless'))
@@ -298,7 +298,7 @@ describe('a Worker that dies', () => {
     )
   })
 
-  test('keeps the results of messages being authenticated; the one being parsed is retried alone', async () => {
+  test('that dies keeps the results of messages being authenticated; the one being parsed is retried alone', async () => {
     await using bench = await createBench()
     await bench.parse(message('first'))
     const silent = bench.parse(message('silent', 'ann@silent.example'), { mailFrom: 'ann@silent.example' })
@@ -313,7 +313,7 @@ describe('a Worker that dies', () => {
     expect(bench.workers.length).toBe(2)
   })
 
-  test('ended again by a message parsed alone makes that one a problem', async () => {
+  test('that dies again while it parses a message alone makes that message a problem', async () => {
     await using bench = await createBench()
     await bench.parse(message('first'))
     const silent = bench.parse(message('silent', 'ann@silent.example'), { mailFrom: 'ann@silent.example' })
@@ -324,7 +324,7 @@ describe('a Worker that dies', () => {
     await silent
     const again = bench.workers[1]
     if (!again) throw new Error('no second Worker')
-    // It starts before it is ended, as when a message ends it.
+    // The second Worker starts before it is ended, because a message can end only a started one.
     await new Promise((resolve) => again.addEventListener('message', resolve, { once: true }))
     passHalfMinute(bench.clock)
     expect((await guilty).problem).toBe(TOO_SLOW)
@@ -340,7 +340,7 @@ describe('a Worker that dies', () => {
     expect((await bench.parse(message('next'))).message?.subject).toBe('next')
   })
 
-  test('that cannot start rejects, and blames no message', async () => {
+  test('that cannot start rejects the message, and does not blame it', async () => {
     await using bench = await createBench()
     const request = await bench.request(message('first'))
     const first = bench.parser.parse(request)

@@ -173,7 +173,7 @@ async function kill(processor: InboundProcessor): Promise<void> {
   Object.defineProperty(commit, 'writeFromReserve', { configurable: true, value: writeFromReserve })
 }
 
-/** The process dies with this many messages being parsed; returns their actual number. */
+/** Lets the process die while this many messages are being parsed; returns how many the parser got. */
 async function die(inHand: number): Promise<number> {
   const stuck = createStubParser(() => new Promise(() => {}))
   const processor = begin(stuck)
@@ -470,7 +470,7 @@ describe('a message is processed once', () => {
     expect(await processed(1)).toHaveLength(1)
   })
 
-  test('a message that could not be stored is stored once later, and not treated as corrupt', async () => {
+  test('a message that could not be stored is stored later, exactly once, and not treated as corrupt', async () => {
     const { app } = service
     const put = app.content.put.bind(app.content)
     let failures = 4
@@ -502,7 +502,7 @@ describe('a message is processed once', () => {
       expect(all.filter(({ status }) => status === 'failed')).toEqual([
         { rcptTo: ['broken@inbound.test'], status: 'failed', route: false, subject: 'Hello' },
       ])
-      // The others did not wait for it.
+      // The list begins with the newest: the unreadable message was stored after all others.
       expect(all[0]?.rcptTo).toEqual(['broken@inbound.test'])
     })
   })
@@ -523,7 +523,7 @@ describe('a message is processed once', () => {
         ),
       )
       const all = await processed(41)
-      // The list ends with the oldest.
+      // The list ends with the oldest: the good message was stored first.
       expect(all.at(-1)).toEqual({ rcptTo: ['good@inbound.test'], status: 'no_route', route: false, subject: 'Hello' })
       expect(all.filter(({ status }) => status === 'failed')).toHaveLength(40)
     })
@@ -604,12 +604,12 @@ describe('a message is processed once', () => {
   })
 
   // Proves: inbound-23
-  test('deaths count against a message only when it was alone in progress, however many there are', async () => {
+  test('deaths count against a message only when it was alone in progress, however many deaths there are', async () => {
     for (const name of ['a', 'b', 'c', 'd']) await accept(to(name))
-    // All four in progress together: one death that counts against none of them.
+    // All four are in progress together: this death counts against none of them alone.
     await die(4)
     expect(attempts()).toEqual([1, 1, 1, 1])
-    // From now on one at a time, and each death hits another one.
+    // From now on one message is in progress at a time, and the deaths hit the messages in turn.
     const together: number[] = []
     for (let times = 0; times < 8; times++) together.push(await die(1))
     expect({ together, attempts: attempts() }).toEqual({
@@ -633,7 +633,7 @@ describe('a message is processed once', () => {
       const processor = begin(
         createStubParser(({ rawRef }) => {
           if (rawRef === poison?.ref) died.resolve()
-          // Concurrently parsed messages are cut off with it.
+          // Messages that are parsed at the same time never finish, because the process dies with them.
           return rawRef === poison?.ref || starts === 0 ? new Promise(() => {}) : Promise.resolve(PARSED)
         }),
       )
@@ -715,7 +715,7 @@ describe('fairness', () => {
   // Proves: inbound-22
   test.each([
     ['source network', (n: number) => ['2001:db8:1::1', n]],
-    ['network of 65,536 networks', (n: number) => [`2001:db8:1:${n.toString(16)}::1`, n]],
+    ['the /48 of an IPv6 source', (n: number) => [`2001:db8:1:${n.toString(16)}::1`, n]],
     ['destination account', (n: number) => [`198.51.100.${n}`, 1]],
   ] as const)('is by %s: one message does not wait for the many of another', async (_, many) => {
     for (let n = 1; n <= 20; n++) {
@@ -776,7 +776,7 @@ describe('fairness', () => {
 })
 
 describe('silent DNS', () => {
-  test('has 20 seconds for a message, and less the more messages wait for it', async () => {
+  test('delays a message by up to 20 seconds, and by less the more messages wait for it', async () => {
     const parser = createStubParser(() => new Promise(() => {}))
     const processor = begin(parser)
     for (let n = 0; n < 130; n++) await accept(to(`n${n}`), undefined, { sourceIp: `192.0.2.${n}` })
@@ -805,7 +805,7 @@ describe('silent DNS', () => {
     ])
   })
 
-  test('has 2 seconds for a suspect, because all others wait', async () => {
+  test('delays a suspect by up to 2 seconds, because all others wait', async () => {
     await accept(to('a'))
     service.app.db.run('UPDATE inbound_receipts SET attempts = 1')
     const parser = createStubParser(async () => PARSED)

@@ -168,7 +168,7 @@ test('a message that still cannot be parsed stays unchanged, with its reason', a
   expect(messages()).toEqual(message ? [message] : [])
 })
 
-test('a retried message and a parsed one are a 404', async () => {
+test('the retry of a message that was parsed, even by another retry, is a 404', async () => {
   await giveUp(['support'])
   const id = formatUuid(inbound()[0]?.uuid ?? new Uint8Array())
   const retries = await Promise.allSettled([1, 2].map(() => retryUnparsed(service.app, service.opened.parser, id)))

@@ -31,10 +31,10 @@ test('at least nine in ten phishing samples pause the account', () => {
 
 test.each([
   ['a tab in the scheme', (html: string) => html.replace('"https://', '"ht&#9;tps://')],
-  ['what browsers pass over before it', (html: string) => html.replace('"https://', '"\u0001 https://')],
+  ['a character before it that browsers ignore', (html: string) => html.replace('"https://', '"\u0001 https://')],
   ['no scheme', (html: string) => html.replace('"https://', '"//')],
   [
-    'a base of its own',
+    'a base element',
     (html: string) => `<base href="https://secure-paypal.login-check.xyz">${html.replace(/"https:[^"]*"/, '"/a"')}`,
   ],
 ])('a link with %s leads where a browser goes', (_, changed) => {
@@ -48,7 +48,7 @@ describe('bounds', () => {
   const sender = { name: 'X', domain: 'x.test' }
   test.each([
     ['open tags', '<a href="https://paypal.evil.example/">'.repeat(50_000)],
-    ['end tags that end nothing', `${'<b>'.repeat(50_000)}${'</i>'.repeat(50_000)}`],
+    ['end tags without a start tag', `${'<b>'.repeat(50_000)}${'</i>'.repeat(50_000)}`],
     ['an attribute without an end', `<a href="${'x'.repeat(2_000_000)}`],
     ['blanks', ' '.repeat(2_000_000)],
     ['shown hosts without an end', `<a href="https://a.test">${'a.'.repeat(500_000)}</a>`],
@@ -168,7 +168,7 @@ describe('when a model is configured', () => {
 
   test.each([
     ['a yes', says({ phishing: true, confidence: 0.9 })],
-    ['no answer that can be read, and many points', () => new Response('no', { status: 500 })],
+    ['an invalid answer to an email with a high score', () => new Response('no', { status: 500 })],
   ])('%s pauses', async (_, answer) => {
     await using at = await withModel(answer)
     await at.service.accepted(PHISH)

@@ -187,7 +187,8 @@ test('mail held during a second pause is released too, wherever the scan of its 
     await yieldToEventLoop()
     clock.advance(250)
   }
-  // The first pass ends with the one that it releases; the second has passed all of them when it is interrupted.
+  // The first pass ends with the email that it releases. The second pass has scanned all of the mail when it is
+  // interrupted.
   await eventually(async () => {
     await passed()
     return !isHeld(-1)

@@ -177,7 +177,7 @@ describe('bursts', () => {
   }
 
   // Proves: account-15
-  test('of domains pause, even when the domains are deleted again', async () => {
+  test('of domains pause the account, even when the domains are deleted again', async () => {
     await using service = await createEmailApi({ settings: SETTINGS })
     const { api } = service
     for (let i = 0; i < 2; i++) {
@@ -191,7 +191,7 @@ describe('bursts', () => {
     expect(source(service)).toBe('registration_burst')
   })
 
-  test('of keys over more than an hour do not pause', async () => {
+  test('of keys over more than an hour do not pause the account', async () => {
     await using service = await createEmailApi({ settings: SETTINGS })
     for (let i = 0; i < 5; i++) {
       await service.api('POST', '/v1/api-keys', { name: `k${i}`, scopes: [] })
@@ -201,7 +201,7 @@ describe('bursts', () => {
     expect(source(service)).toBeNull()
   })
 
-  test('before a resume do not pause again', async () => {
+  test('before a resume do not pause the account again', async () => {
     await using service = await createEmailApi({ settings: SETTINGS })
     for (let i = 0; i < 3; i++) await service.api('POST', '/v1/api-keys', { name: `k${i}`, scopes: [] })
     await looked(service)
@@ -212,7 +212,7 @@ describe('bursts', () => {
     expect(source(service)).toBeNull()
   })
 
-  test('by the operator do not pause', async () => {
+  test('by the operator do not pause the account', async () => {
     await using service = await createEmailApi({ settings: SETTINGS })
     for (let i = 0; i < 5; i++) await service.newKey()
     await looked(service)

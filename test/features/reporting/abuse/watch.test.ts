@@ -31,7 +31,7 @@ test.each([
   ['at the complaint rate with the fewest complaints', 1000, 0, 5, 3, 2, 'complaints'],
   ['many complaints of two recipients', 1000, 0, 50, 2, 2, undefined],
   ['many complaints by one provider', 1000, 0, 50, 50, 1, undefined],
-  ['complaints about mail of days before', 190, 15, 50, 50, 5, undefined],
+  ['complaints about mail of earlier days', 190, 15, 50, 50, 5, undefined],
 ] as const)(
   '%s: %d delivered, %d bounced and %d complaints of %d recipients by %d providers give %p',
   (_, delivered, bounced, complained, complainers, complaintProviders, excess) => {

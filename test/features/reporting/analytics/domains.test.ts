@@ -51,7 +51,7 @@ test.each([
   ['all get the same', '1', 'TRUE'],
   ['each is busy on a day of its own', '1 + n', 'n % 40 = day % 40'],
   ['many days have nothing', `1 + ${CHANCE}`, 'day % 11 = 0'],
-])('the first are the same as when all are added up, when %s', async (_, sent, where) => {
+])('the busiest domains are the same as when all are summed, when %s', async (_, sent, where) => {
   await using service = await createTestApp()
   await fill(
     service,

@@ -51,17 +51,17 @@ describe('a written number', () => {
 
 describe('a finding stays', () => {
   test.each([
-    ['as it is', {}],
+    ['that is valid', {}],
     ['with a rounded percentage', { observation: 'Bounces are at 4.8%.' }],
     [
-      'with thousands that are separated',
+      'with a thousands separator',
       {
         observation: 'It reached 2,000 recipients.',
         evidence: [{ metric: 'total.delivered', value: 2000 }],
       },
     ],
     [
-      'that names what the figures name',
+      'that names what the stats name',
       {
         observation:
           '163.com and other domain 12 bounced in week 4, of stream_3 and sending domain 1: see recipients.163.com.bounced.',
@@ -72,24 +72,24 @@ describe('a finding stays', () => {
       { recommendation: 'Stay below 2% for the next 28 days, or 4 weeks.' },
     ],
     [
-      'that names a guideline as one',
+      'that calls a guideline a guideline',
       { observation: '4.76% is over the guideline of 2% and under the 5% critical threshold.' },
     ],
     [
       'with a range of guidelines in its advice',
       { recommendation: 'Come down to 0.1-0.3% in the next 28-day period.' },
     ],
-    ['that says nothing with a number', { observation: 'Bounces are high.', recommendation: 'Clean the list.' }],
+    ['that contains no number', { observation: 'Bounces are high.', recommendation: 'Clean the list.' }],
     ['in another language', { observation: 'La tasa de rebote está en 4.76 %.', recommendation: 'Límpiela.' }],
   ])('%s', (_, more) => expect(kept(more)).toMatchObject({ area: 'deliverability' }))
 })
 
 describe('a finding is dropped', () => {
   const goes: readonly (readonly [what: string, more: object])[] = [
-    ['whose figure is another', { evidence: [{ metric: 'total.bounce_pct', value: 9.9 }] }],
-    ['whose figure does not exist', { evidence: [{ metric: 'total.spam_pct', value: 4.76 }] }],
+    ['that cites a stat with another value', { evidence: [{ metric: 'total.bounce_pct', value: 9.9 }] }],
+    ['that cites a stat that does not exist', { evidence: [{ metric: 'total.spam_pct', value: 4.76 }] }],
     [
-      'of two figures of which one is wrong',
+      'that cites two stats, one of them with a wrong value',
       {
         evidence: [
           { metric: 'total.bounce_pct', value: 4.76 },
@@ -98,37 +98,37 @@ describe('a finding is dropped', () => {
       },
     ],
     ['without evidence', { evidence: [] }],
-    ['with a number in the text that is none of its figures', { observation: 'Bounces are at 4.76%, of 100.' }],
-    ['with a number in the advice that is none of its figures', { recommendation: 'Halt 3 campaigns.' }],
+    ['with a number in the text that is not a cited stat', { observation: 'Bounces are at 4.76%, of 100.' }],
+    ['with a number in the advice that is not a cited stat', { recommendation: 'Halt 3 campaigns.' }],
     ['with a number in words', { observation: 'The bounce rate doubled.' }],
-    ['with a number that stands for a figure in words', { observation: 'Twenty of those bounced.' }],
+    ['with a stat written in words', { observation: 'Twenty of those bounced.' }],
     ['with digits of another script', { observation: 'The rate is \u0663\u0662%.' }],
     ['with digits in circles', { observation: 'The rate is \u2468%.' }],
-    ['with a name that is not in the figures', { observation: 'other domain 9 bounces.' }],
-    ['with a week that is none', { observation: 'Bounces grew in week 44.' }],
+    ['with a name that is not in the stats', { observation: 'other domain 9 bounces.' }],
+    ['with a week that does not exist', { observation: 'Bounces grew in week 44.' }],
     ['that names a host', { recommendation: 'Ask evil.example for help.' }],
     ['with an address', { recommendation: 'Write to ada@163.com.' }],
-    ['with an address in wide characters', { recommendation: 'Write to ada\uff20163.com.' }],
+    ['with an address in full-width characters', { recommendation: 'Write to ada\uff20163.com.' }],
     ['with a URL', { recommendation: 'See https://163.com/help.' }],
-    ['with a link of Markdown', { recommendation: 'Click [here](javascript:alert).' }],
+    ['with a Markdown link', { recommendation: 'Click [here](javascript:alert).' }],
     ['with HTML', { observation: 'Bounces: <img src=x onerror=alert(1)>' }],
-    ['with HTML that is hidden in characters that cannot be seen', { observation: 'Bounces: \u200b<\u200bscript>' }],
-    ['that gives a guideline for a figure', { observation: '95% of the mail bounced.' }],
-    ['that gives guidelines for counts', { observation: '2 of 5 recipients complained.' }],
-    ['that gives the period for a count', { observation: 'There are 28 complaints, 4 of them new.' }],
+    ['with HTML between invisible characters', { observation: 'Bounces: \u200b<\u200bscript>' }],
+    ['that presents a guideline as a stat', { observation: '95% of the mail bounced.' }],
+    ['that presents guidelines as counts', { observation: '2 of 5 recipients complained.' }],
+    ['that presents the period as a count', { observation: 'There are 28 complaints, 4 of them new.' }],
     [
       'that rests on guidelines alone',
       { observation: 'It is bad.', evidence: [{ metric: 'guideline.bounce_pct_warn', value: 2 }] },
     ],
     ['that rests on the period alone', { observation: 'It is bad.', evidence: [{ metric: 'period.days', value: 28 }] }],
-    ['with a host behind a space', { recommendation: 'Ask evil .com for help.' }],
-    ['with a host with another dot', { recommendation: 'Ask evil\u3002com for help.' }],
-    ['of a severity that there is not', { severity: 'fatal' }],
-    ['of an area that there is not', { area: 'politics' }],
+    ['with a host that contains a space', { recommendation: 'Ask evil .com for help.' }],
+    ['with a host that contains another kind of dot', { recommendation: 'Ask evil\u3002com for help.' }],
+    ['of an unknown severity', { severity: 'fatal' }],
+    ['of an unknown area', { area: 'politics' }],
     ['without text', { observation: ' \u0007 ' }],
     ['that is too long', { observation: 'x '.repeat(400) }],
-    ['that is too long as it would be stored', { observation: '\ufdfa'.repeat(100) }],
-    ['of numbers in place of text', { observation: 4.76 }],
+    ['that is too long after normalisation', { observation: '\ufdfa'.repeat(100) }],
+    ['with a number in place of text', { observation: 4.76 }],
   ]
   test.each(goes)('%s', (_, more) => expect(kept(more)).toBeUndefined())
   test.each([
@@ -149,7 +149,7 @@ describe('a finding is dropped', () => {
     '0012 clicked.',
     'Clicks are at -12.',
     'Clicks are at +12.',
-  ])('whose figures 12 and 0 stand in "%s"', (observation) => {
+  ])('that cites the stats 12 and 0 but writes "%s"', (observation) => {
     const evidence = [
       { metric: 'total.clicks', value: 12 },
       { metric: 'total.complaints', value: 0 },
@@ -182,12 +182,13 @@ describe('a finding is critical beyond a threshold:', () => {
   ])('%s is %s', (metric, expected) => expect(severity(metric)).toBe(expected as never))
 })
 
-test('a summary stays if its numbers are stats, and is dropped alone', () => {
+test('a summary stays if its numbers are stats; otherwise it is dropped, and the findings stay', () => {
   const summaryOf = (summary: string) => checkAnswer(answer({ summary }), METRICS)
   expect(summaryOf('In 28 days 2,100 were sent, and 4.8% bounced.')?.summary).toBe(
     'In 28 days 2,100 were sent, and 4.8% bounced.',
   )
-  // A weekly value that no finding cites: among this many stats nearly any small number occurs.
+  // 208 is a weekly value that no finding cites. A summary may not use it: among this many stats, nearly any small
+  // number occurs.
   for (const wrong of [
     '',
     '9,000 were sent.',
@@ -207,6 +208,6 @@ test('only the first twenty findings are checked', () => {
 })
 
 test.each([[undefined], [null], ['text'], [[]], [{}], [{ summary: 1, findings: [] }], [{ summary: '', findings: {} }]])(
-  '%j is no report',
+  '%j is not a report',
   (wrong) => expect(checkAnswer(wrong, METRICS)).toBeUndefined(),
 )

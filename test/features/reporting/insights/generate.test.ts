@@ -63,7 +63,7 @@ test('a report is a flat object, emits an event and an audit entry, and is found
       '## warn: deliverability',
       'The bounce rate is 4.76%.',
       '**Recommendation:** Keep it below 2%.',
-      '**Figures:** total.bounce\\_pct 4.76',
+      '**Stats:** total.bounce\\_pct 4.76',
       'Model: test-model. Every number was checked against the stats of the account.\n',
     ].join('\n\n'),
     acknowledged_at: null,
@@ -131,7 +131,7 @@ describe('503 insights_not_configured, and no model is asked', () => {
   test.each([
     ['without an endpoint', { TASSIS_LLM_URL: '' }],
     ['without a model', { TASSIS_LLM_MODEL: '' }],
-    ['where the operator lets it be used for other things', { TASSIS_LLM_USES: 'classification,phishing' }],
+    ['when the operator permits the model for other uses only', { TASSIS_LLM_USES: 'classification,phishing' }],
   ])('%s', async (_, settings) => {
     await using service = await createInsightApi({ settings })
     expectError(await generate(service), 503, 'insights_not_configured')
@@ -290,7 +290,7 @@ test('an answer that takes 59 seconds is in time', async () => {
   expect(await waiting).toMatchObject({ findings: [KEPT] })
 })
 
-describe('of the answer of the model', () => {
+describe('in the answer of the model', () => {
   // Proves: insight-5
   test('false findings are dropped, and valid ones stay', async () => {
     await using service = await createInsightApi()

@@ -15,7 +15,7 @@ const recipientsOf = async (request: Record<string, unknown>) => {
 
 describe('recipients', () => {
   // Proves: send-12, send-13
-  test('in an array all belong to one email; to joins them, to_address is the first', async () => {
+  test('in an array belong to one email, whose `to` joins all of them and whose `to_address` is the first', async () => {
     const sent = await emails.accepted({ to: ['B <b@r.test>', 'a@r.test', 'c@r.test'] })
     expect(sent['to']).toBe('b@r.test, a@r.test, c@r.test')
     expect(await emails.detail(sent.id)).toMatchObject({ to: 'b@r.test, a@r.test, c@r.test', to_address: 'b@r.test' })
@@ -32,13 +32,13 @@ describe('recipients', () => {
   })
 
   // Proves: send-14
-  test('may be 50, counted without duplicates', async () => {
+  test('are accepted up to 50, not counting duplicates', async () => {
     const to = Array.from({ length: 50 }, (_, i) => `r${i}@r.test`)
     expect(await recipientsOf({ to: [...to, ...to] })).toHaveLength(50)
   })
 
   // Proves: send-14
-  test('may not be 51, in whichever fields', async () => {
+  test('beyond 50 are a 422, in whichever fields they are', async () => {
     const of = (prefix: string, count: number) => Array.from({ length: count }, (_, i) => `${prefix}${i}@r.test`)
     for (const request of [
       { to: of('a', 51) },
@@ -63,7 +63,8 @@ describe('recipients', () => {
   ]
   // Proves: send-12, send-47
   for (const [input, address] of good)
-    test(`${input} is ${address}`, async () => expect((await emails.accepted({ to: input }))['to']).toBe(address))
+    test(`${input} is stored as ${address}`, async () =>
+      expect((await emails.accepted({ to: input }))['to']).toBe(address))
 
   const bad: readonly string[] = [
     '',
@@ -116,7 +117,7 @@ describe('the sender', () => {
     })
 
   // Proves: send-47
-  test('of an internationalised domain is found by its A-labels, which the Message-ID has too', async () => {
+  test('at an internationalised domain matches the registered domain, and its A-labels are in the Message-ID', async () => {
     await emails.addDomain(emails.actor, 'bücher.test')
     const sent = await emails.accepted({ from: 'Ada <ada@bücher.test>' })
     expect(sent).toMatchObject({ sandbox: false, message_id: `<${sent.id}@xn--bcher-kva.test>` })
@@ -132,7 +133,7 @@ describe('reply_to', () => {
   ]
   // Proves: send-26
   for (const [input, shown] of cases)
-    test(`${input} is ${shown}`, async () => {
+    test(`${input} is shown as ${shown}`, async () => {
       const { id } = await emails.accepted({ reply_to: input })
       expect((await emails.detail(id))['reply_to']).toBe(shown)
     })

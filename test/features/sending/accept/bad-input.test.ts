@@ -170,14 +170,14 @@ describe('unknown fields', () => {
     expectError(await emails.send({ attachments }), 422, 'validation_failed', 'attachments.0.content_id')
   })
 
-  test('named like parts of JavaScript objects: 422', async () => {
+  test('named like properties of JavaScript objects: 422', async () => {
     const { from, to } = EMAIL
     const body = `{"from":"${from}","to":"${to}","subject":"S","text_body":"T","__proto__":{"a":1}}`
     expectError(await emails.raw('/v1/emails', body), 422, 'validation_failed', '__proto__')
     expectError(await emails.send({ constructor: 1 }), 422, 'validation_failed', 'constructor')
   })
 
-  test('by the thousand: 422 that names some', async () => {
+  test('in thousands: 422 that names at most 20 of them', async () => {
     const answer = await emails.send(Object.fromEntries(Array.from({ length: 5_000 }, (_, i) => [`x${i}`, 1])))
     expect(answer.status).toBe(422)
     expect((answer.body as { details: unknown[] }).details.length).toBeLessThanOrEqual(20)

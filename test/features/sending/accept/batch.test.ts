@@ -139,7 +139,7 @@ test('500 emails are one operation', async () => {
 
 describe('keys of items', () => {
   // Proves: idem-8
-  test('of two items with one key the second returns the first, and counts nothing', async () => {
+  test('of two items with one key, the second returns the email of the first, and counts nothing', async () => {
     await using emails = await createEmailApi()
     const answer = await batch(emails, [
       item({ idempotency_key: 'k' }),
@@ -151,13 +151,13 @@ describe('keys of items', () => {
     expect(emails.stored()).toMatchObject({ emails: 2, recipientsUsed: 2 })
   })
 
-  test('of two items with one key the second returns the first, even if that is sandbox mail', async () => {
+  test('of two items with one key, the second returns the email of the first, even if that is sandbox mail', async () => {
     await using emails = await createEmailApi()
     await batch(emails, [item({ idempotency_key: 'k', from: `x@${UNVERIFIED}` }), item({ idempotency_key: 'k' })])
     expect(emails.stored()).toMatchObject({ emails: 1, recipientsUsed: 0 })
   })
 
-  test('a key of an item whose first use is invalid belongs to the next', async () => {
+  test('if the first item with a key is invalid, the next item may use the key', async () => {
     await using emails = await createEmailApi()
     const answer = await batch(emails, [item({ idempotency_key: 'k', to: 'nobody' }), item({ idempotency_key: 'k' })])
     expect(at(answer.body, 'data')).toHaveLength(1)
@@ -294,6 +294,6 @@ test('storing batches does not block other requests of their account', async () 
   const answers = await Promise.all(['one', 'two', 'three'].map((name) => batch(emails, items(name))))
   isOver = true
   expect(answers.map(({ status }) => status)).toEqual([202, 202, 202])
-  // One for all of them, not one for each email.
+  // Waiting pieces of all three batches: a few, not one for each email.
   expect(mostPieces).toBeLessThan(20)
 })

@@ -86,7 +86,7 @@ test.each([
     'Hello.',
   ],
 ])(
-  'an email whose %s is missing or corrupt returns 200 and reports it, until the content is restored',
+  'reading an email whose %s is missing is a 200 that reports this, until the content is restored',
   async (_, content, text) => {
     const id = await send(content())
     const path = contentFile()
@@ -102,14 +102,14 @@ test.each([
 )
 
 // Proves: storage-6
-test('a corrupt content file has the same effect', async () => {
+test('reading an email whose content file is corrupt is a 200 that reports missing content', async () => {
   const id = await send({ text_body: large() })
   writeFileSync(contentFile(), 'junk')
   expect(await detail(id)).toMatchObject({ status: 200, data: { content: 'missing', text_body: null } })
 })
 
 // Proves: storage-7
-test('its open recipients are held with that reason and one event, and sent when the content is restored and they are released', async () => {
+test('open recipients of an email without its content are held, with one event each, and sent once the content is restored and they are released', async () => {
   const id = await send({ to: ['b@receiver.test', 'c@receiver.test'], text_body: large() })
   const path = contentFile()
   renameSync(path, `${path}.away`)
@@ -117,7 +117,7 @@ test('its open recipients are held with that reason and one event, and sent when
   const held = await isHeld(id)
   await eventually(() => countHeld() === 2)
   expect([held['status'], held['content'], held['attempts']]).toEqual(['queued', 'missing', 0])
-  // Examined again without its content: held again, without a second event.
+  // A release before the content is restored holds them again, without a second event.
   expect(await releaseWithoutContent(service.app)).toBe(2)
   await eventually(() => countHeld() === 2)
   renameSync(`${path}.away`, path)
@@ -138,7 +138,7 @@ test('a release frees all recipients held for missing content in a long queue, e
     }))
     expect((await service.api('POST', '/v1/emails/batch', { emails })).status).toBe(202)
   }
-  // Every third recipient waits like deferred mail, as after damage.
+  // Every third recipient waits like deferred mail; the others wait as if held for missing content.
   db.run('UPDATE recipients SET next_at = ?, last_error = iif(id % 3 = 0, ?, ?)', [
     clock.now() + hours(1),
     '450 4.2.0 Later',
@@ -180,7 +180,7 @@ test('the content is checked again automatically after an hour', async () => {
   expect(passedMs).toBeGreaterThanOrEqual(hours(1))
 })
 
-test('recipients of a broadcast are held and released too', async () => {
+test('recipients of a broadcast without its content are held and released too', async () => {
   const list = await newList(service, 'News')
   await addContacts(service.app, list, [{ email: 'ann@receiver.test' }])
   const { status } = await service.api('POST', '/v1/emails/broadcast', {

@@ -11,9 +11,7 @@ import { createEmailApi, UNVERIFIED } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { type SmtpScript, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
-/**
- * Makes an update of one column need more space than the database has, as a full disk does, at a time the test chooses.
- */
+/** Simulates a full disk: from this call on, an update of the column needs more space than the database may use. */
 function fillDisk(db: Database, column: string): void {
   db.run('CREATE TABLE IF NOT EXISTS ballast (data BLOB)')
   db.run(
@@ -104,7 +102,7 @@ test('an outcome that cannot be stored is retried until it can, and the mail is 
   expect(delivery.emails.delivery?.scheduler.inFlight).toBe(0)
 })
 
-test('if the start of DATA cannot be stored, nothing is sent; with disk space again the mail is sent once, as a first attempt', async () => {
+test('if the start of DATA cannot be stored, nothing is sent; once there is disk space, the mail is sent once, as a first attempt', async () => {
   let isFirst = true
   await using delivery = await startDelivery((disk) => ({
     data: () => {

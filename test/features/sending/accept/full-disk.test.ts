@@ -16,7 +16,7 @@ const fill = (db: Database): void => {
 }
 const freeDisk = (db: Database): void => void db.run('PRAGMA max_page_count = 1000000')
 
-/** Rows of an accepted email; unused content blobs may remain. */
+/** The stored rows, without content blobs: a rejected send may leave unused blobs. */
 const rowsOf = (emails: EmailApi) => {
   const { contentParts: _, ...rows } = emails.stored()
   return rows
@@ -28,7 +28,7 @@ async function sendUntilRefused(send: () => Promise<ApiResponse>): Promise<ApiRe
     const answer = await send()
     if (answer.status !== 202) return answer
   }
-  throw new Error('the disk does not fill')
+  throw new Error('the disk did not fill up')
 }
 
 const batchOf = (emails: EmailApi, count: number, item: () => Record<string, unknown>) =>
@@ -38,7 +38,7 @@ describe('when the main database cannot grow', () => {
   const createLarge = () => ({ metadata: { filler: randomText(12_000) } })
 
   // Proves: storage-4, error-13
-  test('sends are a 507 that stores nothing, and accepted again once there is disk space', async () => {
+  test('sends are a 507 that stores nothing, and are accepted again once there is disk space', async () => {
     await using emails = await createEmailApi()
     await emails.accepted({ idempotency_key: 'before' })
     fill(emails.app.db)
@@ -56,7 +56,7 @@ describe('when the main database cannot grow', () => {
     expect((await batchOf(emails, 20, createLarge)).status).toBe(202)
   })
 
-  test('exactly those of parallel sends are stored that returned 202', async () => {
+  test('of parallel sends, exactly those that returned 202 are stored', async () => {
     await using emails = await createEmailApi()
     await emails.accepted()
     fill(emails.app.db)
@@ -101,7 +101,7 @@ describe('when the main database cannot grow', () => {
 })
 
 // Proves: storage-4
-test('when the content database cannot grow, sends are a 507 that stores nothing, and accepted again once there is disk space', async () => {
+test('when the content database cannot grow, sends are a 507 that stores nothing, and are accepted again once there is disk space', async () => {
   await using emails = await createEmailApi()
   await emails.accepted()
   const createLarge = () => ({ text_body: randomText(60_000) })
@@ -129,7 +129,7 @@ function canMount(): boolean {
   return mounted
 }
 
-/** A data directory with one folder (or all of it, '') on a disk of a few MiB. */
+/** Runs a service with a folder of its data directory, or all of it for '', on a small disk, which `grow` enlarges. */
 async function onSmallDisk(
   sizeMiB: number,
   folder: string,
@@ -155,13 +155,13 @@ async function onSmallDisk(
 }
 
 // Skipped without permission to mount: not root, or in a container without the capability.
-describe.skipIf(!canMount())('on a disk that is full (needs root, to mount a tmpfs)', () => {
+describe.skipIf(!canMount())('with a full disk (needs root, to mount a tmpfs)', () => {
   const attachment = (bytes: number) => ({
     attachments: [{ filename: 'a.bin', content: randomText(bytes), content_type: 'application/x-test' }],
   })
 
   // Proves: storage-4
-  test('of the content folder, attachments in files are a 507 that stores nothing, and accepted again once there is disk space', async () => {
+  test('under the content folder, attachments stored as files are a 507 that stores nothing, and are accepted again once there is disk space', async () => {
     await onSmallDisk(4, 'content', async (emails, grow) => {
       const createLarge = () => attachment(700_000)
       await emails.accepted()
@@ -175,7 +175,7 @@ describe.skipIf(!canMount())('on a disk that is full (needs root, to mount a tmp
     })
   })
 
-  test('of the content folder, rejected sends leave no partial file', async () => {
+  test('under the content folder, rejected sends leave no partial file', async () => {
     await onSmallDisk(4, 'content', async (emails, _, path) => {
       expectError(await sendUntilRefused(() => emails.send(attachment(700_000))), 507, 'insufficient_storage')
       const names = readdirSync(path, { recursive: true }).map(String)
@@ -183,7 +183,7 @@ describe.skipIf(!canMount())('on a disk that is full (needs root, to mount a tmp
     })
   })
 
-  test('the service can still be stopped', async () => {
+  test('under the content folder, the service can still be stopped', async () => {
     await onSmallDisk(4, 'content', async (emails) => {
       expectError(await sendUntilRefused(() => emails.send(attachment(700_000))), 507, 'insufficient_storage')
       await emails.app.content.close()
@@ -191,7 +191,7 @@ describe.skipIf(!canMount())('on a disk that is full (needs root, to mount a tmp
   })
 
   // Proves: storage-4
-  test('of the whole data directory, sends are a 507 that stores nothing, and accepted again once there is disk space', async () => {
+  test('under the whole data directory, sends are a 507 that stores nothing, and are accepted again once there is disk space', async () => {
     await onSmallDisk(8, '', async (emails, grow) => {
       expectError(await sendUntilRefused(() => emails.send(attachment(200_000))), 507, 'insufficient_storage')
       expectError(
@@ -214,7 +214,7 @@ describe.skipIf(!canMount())('on a disk that is full (needs root, to mount a tmp
     })
   })
 
-  test("without space for the month's content database, a send is a 507, and accepted once there is disk space", async () => {
+  test("without space for the month's content database, a send is a 507, and is accepted once there is disk space", async () => {
     await onSmallDisk(1, 'content', async (emails, grow, path) => {
       await Bun.write(join(path, 'filler'), new Uint8Array(1024 * 1024 - 4096 * 2)).catch(() => 0)
       const before = emails.stored()

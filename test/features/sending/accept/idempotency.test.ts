@@ -21,7 +21,7 @@ test('a repeated send returns the original email and creates no new one', async 
 })
 
 // Proves: idem-1
-test('body and header are equivalent, and the email shows the key either way', async () => {
+test('a key in the body or in the header has the same effect, and the email shows it', async () => {
   await using emails = await createEmailApi()
   const sent = await emails.accepted({}, withKey('k'))
   expect((await emails.detail(sent.id))['idempotency_key']).toBe('k')
@@ -121,7 +121,7 @@ describe('another body with the same key', () => {
   })
 
   // Proves: idem-3
-  test('in a batch marks only its item; of two items with one key the second replays the first', async () => {
+  test('in a batch marks only its own item; of two items with one key, the second replays the first', async () => {
     await using emails = await createEmailApi()
     const sent = await emails.accepted({ idempotency_key: 'k' })
     const items = [
@@ -158,7 +158,7 @@ describe('with TASSIS_IDEMPOTENCY_MISMATCH=conflict', () => {
   })
 
   // Proves: idem-4
-  test('of two concurrent requests with different bodies one creates the email and the other is a 409', async () => {
+  test('of concurrent requests with one key and different bodies, one creates the email and the others are a 409', async () => {
     await using emails = await createEmailApi({ settings })
     const answers = await Promise.all(
       ['One', 'Two', 'Three'].map((subject) => emails.send({ idempotency_key: 'k', subject })),
@@ -168,7 +168,7 @@ describe('with TASSIS_IDEMPOTENCY_MISMATCH=conflict', () => {
   })
 
   // Proves: idem-4
-  test('a conflict in a batch is the error of its item, also with an earlier item of the batch', async () => {
+  test('a conflict in a batch is the error of its item, even if it is with an earlier item of the batch', async () => {
     await using emails = await createEmailApi({ settings })
     await emails.accepted({ idempotency_key: 'k' })
     const items = [
@@ -176,7 +176,7 @@ describe('with TASSIS_IDEMPOTENCY_MISMATCH=conflict', () => {
       { ...EMAIL, idempotency_key: 'l' },
       { ...EMAIL, idempotency_key: 'l', subject: 'Other' },
       { ...EMAIL, idempotency_key: 'l' },
-      // It was rejected, so the next request may use the key.
+      // This item is rejected, so the next one may use its key.
       { ...EMAIL, idempotency_key: 'm', from: 'a@unknown.test' },
       { ...EMAIL, idempotency_key: 'm' },
     ]
@@ -195,7 +195,7 @@ describe('with TASSIS_IDEMPOTENCY_MISMATCH=conflict', () => {
 })
 
 // Proves: idem-2
-test('a scheduled email is returned even after its time, with its current status', async () => {
+test('a replay returns a scheduled email even after its send_at, with its current status', async () => {
   await using emails = await createEmailApi()
   const request = { idempotency_key: 'k', send_at: new Date(emails.clock.now() + 3_600_000).toISOString() }
   const sent = await emails.accepted(request)
@@ -253,7 +253,7 @@ test('a rejected request does not use up its key: once corrected, it is accepted
 })
 
 // Proves: idem-2
-test('two accounts may use one key', async () => {
+test('two accounts may use the same key', async () => {
   await using emails = await createEmailApi()
   const other = await emails.newAccount()
   await emails.addDomain(other, 'other.test')

@@ -62,7 +62,7 @@ const megabytes = (bytes: number): string => `${Math.round(bytes / MiB)} MiB`
 /** Memory allowed beside the budget: compressed blobs not yet on disk, and uncollected garbage. */
 const BESIDE_BUDGET_BYTES = 64 * MiB
 
-// /proc has the peaks.
+// Only Linux has /proc, which contains the peak memory.
 describe.skipIf(process.platform !== 'linux')('20 parallel sends of 25 MiB with a memory budget of 256 MiB', () => {
   const kinds: readonly [what: string, more: (i: number) => Record<string, unknown>][] = [
     ['without idempotency keys', () => ({})],

@@ -109,7 +109,7 @@ describe('headers', () => {
   })
 
   // Proves: send-27
-  test('may be 50, not 51', async () => {
+  test('are accepted up to 50', async () => {
     const of = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`X-${i}`, 'a']))
     expect(Object.keys((await detailOf({ headers: of(50) }))['headers'] as object)).toHaveLength(50)
     expectError(await emails.send({ headers: of(51) }), 422, 'validation_failed', 'headers')
@@ -141,12 +141,12 @@ describe('headers', () => {
 })
 
 describe('tags', () => {
-  test('are merged, in their order', async () => {
+  test('that repeat are merged, and the others keep their order', async () => {
     expect((await detailOf({ tags: ['b', 'a', 'b'] }))['tags']).toEqual(['b', 'a'])
   })
 
   // Proves: send-36
-  test('may be 20 of 128 characters', async () => {
+  test('are accepted up to 20, with up to 128 characters each', async () => {
     const tags = Array.from({ length: 20 }, (_, i) => String(i).padStart(128, 'ü'))
     expect((await detailOf({ tags }))['tags']).toEqual(tags)
   })
@@ -250,7 +250,7 @@ describe('attachments', () => {
       expectError(await sendFile({ [field]: value }), 422, 'validation_failed', `attachments.0.${field}`))
 
   // Proves: http-10, send-38
-  test('may have 25 MiB together, and not a byte more', async () => {
+  test('are accepted up to 25 MiB together, and not a byte more', async () => {
     const half = Buffer.alloc(12.5 * 1024 * 1024).toString('base64')
     const more = Buffer.alloc(12.5 * 1024 * 1024 + 1).toString('base64')
     const { attachments } = await detailOf({ attachments: [file({ content: half }), file({ content: half })] })

@@ -48,7 +48,7 @@ describe('at the edge of the quota', () => {
     expect([account.used(), await account.readSent(), account.emails()]).toEqual([quota, quota, quota])
   })
 
-  test('200 parallel emails with three recipients: those that fit completely are accepted, and single ones fill the rest', async () => {
+  test('200 parallel emails with three recipients: those that fit completely are accepted, and emails with one recipient use the rest', async () => {
     await using account = await startAccount(50)
     const email = (i: number) => ({ to: createRecipients(2, `to-${i}`), bcc: createRecipients(1, `bcc-${i}`) })
     const answers = await Promise.all(Array.from({ length: SENDS }, (_, i) => account.send(email(i))))

@@ -44,7 +44,7 @@ describe('the monthly quota', () => {
   })
 
   // Proves: quota-1
-  test('if it would be exceeded, rejects the whole email until next month, and stores nothing', async () => {
+  test('rejects the whole of an email that would exceed it, with the time until next month, and stores nothing', async () => {
     await using account = await startAccount('free', QUOTA_4)
     await account.accepted({ to: ['a@r.test', 'b@r.test', 'c@r.test'] })
     const before = account.emails.stored()

@@ -180,7 +180,7 @@ describe('a field missing in the request', () => {
     })
   })
 
-  test('may be null if the API allows it', async () => {
+  test('may also be null, if the API allows it', async () => {
     const nullable = [
       'html_body',
       'template_alias',
@@ -310,7 +310,7 @@ describe('the sender of a domain that was verified and lost records', () => {
     )
 
   // Proves: send-8
-  test('can send for another 72 hours: nothing is captured', async () => {
+  test('can send for 72 hours: nothing is captured', async () => {
     await using service = await createEmailApi()
     loseRecords(service, 71)
     expect(await service.accepted()).toMatchObject({ sandbox: false, status: 'queued' })
@@ -318,7 +318,7 @@ describe('the sender of a domain that was verified and lost records', () => {
 
   // Proves: send-8
   test.each([VERIFIED, `sub.${VERIFIED}`, `below.${VERIFIED}`])(
-    'after that gets a 422, also at %s, that names the missing records and the time, and stores nothing',
+    'after 72 hours is a 422 that names the missing records and the time, and stores nothing: %s',
     async (domain) => {
       await using service = await createEmailApi()
       await service.addDomain(service.actor, `below.${VERIFIED}`)
@@ -335,7 +335,7 @@ describe('the sender of a domain that was verified and lost records', () => {
   )
 
   // Proves: send-8
-  test('still sends mail scheduled before, and not into the sandbox', async () => {
+  test('still sends mail that was scheduled before, and not into the sandbox', async () => {
     await using service = await createEmailApi({ delivers: true, settings: { TASSIS_DELIVERY: 'capture' } })
     const sent = await service.accepted({ send_at: new Date(NOW + HOUR_MS).toISOString() })
     loseRecords(service, 100)
@@ -362,7 +362,7 @@ describe('stream and template', () => {
   })
 
   // Proves: send-24
-  test('endlessly nested template data is a 422', async () => {
+  test('template data of more than 1 MiB is a 422', async () => {
     const answer = await emails.send({ template_data: { a: 'x'.repeat(1_100_000) } })
     expectError(answer, 422, 'validation_failed', 'template_data')
   })
@@ -372,7 +372,7 @@ describe('send_at', () => {
   const minutes = (n: number) => new Date(NOW + n * 60_000).toISOString()
 
   // Proves: send-40, accepted-1, status-2, status-14
-  test('in the future schedules', async () => {
+  test('in the future schedules the email', async () => {
     const sent = await emails.accepted({ send_at: minutes(10) })
     expect(sent).toMatchObject({ status: 'scheduled', scheduled_at: minutes(10) })
     expect(await emails.detail(sent.id)).toMatchObject({
@@ -386,7 +386,7 @@ describe('send_at', () => {
 
   // Proves: send-40
   for (const past of [0, -1, -5])
-    test(`${-past} minutes past means now`, async () => {
+    test(`${-past} minutes ago means now`, async () => {
       const sent = await emails.accepted({ send_at: minutes(past) })
       expect(sent['status']).toBe('queued')
       expect(sent['scheduled_at'] ?? null).toBeNull()

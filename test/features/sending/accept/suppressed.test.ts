@@ -64,7 +64,7 @@ test('an email to only suppressed addresses is accepted, rejected immediately, a
 })
 
 // Proves: send-49
-test('of several recipients only those not suppressed are queued and counted', async () => {
+test('of several recipients, only those that are not suppressed are queued and counted', async () => {
   await using emails = await createEmailApi()
   await suppressAll(emails, ['b@r.test', 'd@other.test'])
   const sent = await emails.accepted({ to: ['a@r.test', 'b@r.test'], cc: ['c@r.test'], bcc: ['d@other.test'] })
@@ -111,7 +111,7 @@ describe('a suppression', () => {
     ])
     await suppressAll(emails, [EMAIL.to], 'our own reason')
     expect(await emails.accepted()).toMatchObject({ status: 'rejected' })
-    // The event names the reason that blocks most.
+    // With two suppressions, the error names the one that stops more mail.
     const both = await emails.accepted({ transactional: false })
     expect((await emails.detail(both.id))['error_message']).toContain('(our own reason)')
   })
@@ -139,7 +139,7 @@ describe('a suppression', () => {
     ]).toEqual(['rejected', 'queued', 'queued', 'queued'])
   })
 
-  test('stops sandbox mail as well, which never counts', async () => {
+  test('stops sandbox mail as well, which never counts against the quota', async () => {
     await using emails = await createEmailApi()
     await suppressAll(emails, [EMAIL.to])
     expect(await emails.accepted({ from: `a@${UNVERIFIED}`, to: [EMAIL.to, 'x@r.test'] })).toMatchObject({
@@ -199,7 +199,7 @@ describe('the quota', () => {
     expect(account.used()).toBe(4)
     expect(await account.accepted({ to: SUPPRESSED })).toMatchObject({ status: 'rejected' })
     expectError(await account.send({ to: 'f@r.test' }), 429, 'quota_exceeded')
-    // Also if the quota was lowered below the usage.
+    // This also holds if the quota was lowered below the usage.
     account.emails.app.db.run('UPDATE accounts SET monthly_quota = 1')
     expect(await account.accepted({ to: SUPPRESSED })).toMatchObject({ status: 'rejected' })
     expectBalanced(account.emails)
@@ -228,7 +228,7 @@ describe('the quota', () => {
   })
 
   // Proves: quota-5
-  test('is refunded only what was counted when an email is cancelled; its status is cancelled, not rejected', async () => {
+  test('is refunded only for the counted recipients of a cancelled email, whose status is cancelled, not rejected', async () => {
     await using account = await startAccount()
     const sent = await account.accepted({ to: ['a@r.test', 'x@r.test', 'b@r.test'], send_at: IN_AN_HOUR })
     expect(sent).toMatchObject({ status: 'scheduled', scheduled_at: IN_AN_HOUR })
@@ -245,7 +245,7 @@ describe('the quota', () => {
   })
 
   // Proves: quota-5
-  test('is refunded once per recipient: one was rejected when due, the cancellation refunds the others', async () => {
+  test('is refunded once per recipient: for one when it is rejected at its due time, for the other at the cancellation', async () => {
     await using account = await startAccount()
     const { emails } = account
     const { app, clock } = emails
@@ -280,7 +280,7 @@ describe('the quota', () => {
   })
 })
 
-test('of a concurrent suppression and claim the first decides, and the quota is refunded once', async () => {
+test('of a concurrent suppression and claim, the first decides, and the quota is refunded at most once', async () => {
   await using emails = await createEmailApi()
   const { app, clock } = emails
   const claim = () =>
@@ -303,9 +303,9 @@ test('of a concurrent suppression and claim the first decides, and the quota is 
 })
 
 test.each([
-  ['a sandbox email', UNVERIFIED, '1:sandbox', 0],
-  ['any other', 'sender.test', '1:receiver.test', 1],
-] as const)('a bounce of %s suppresses the expected number of addresses', async (_, domain, lane, suppressions) => {
+  ['a sandbox email suppresses nothing', UNVERIFIED, '1:sandbox', 0],
+  ['any other email suppresses its address', 'sender.test', '1:receiver.test', 1],
+] as const)('a hard bounce of %s', async (_, domain, lane, suppressions) => {
   await using emails = await createEmailApi()
   const { app, clock } = emails
   const { id } = await emails.accepted({ from: `a@${domain}` })

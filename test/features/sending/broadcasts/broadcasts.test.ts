@@ -299,7 +299,7 @@ describe('the parts of a broadcast', () => {
 })
 
 describe('a broadcast with send_at', () => {
-  test('waits until then, across restarts', async () => {
+  test('waits until that time, across restarts', async () => {
     await using own = await createEmailApi()
     const id = await createList(own)
     await addContacts(own.app, id, createContacts(2))
@@ -320,7 +320,7 @@ describe('a broadcast with send_at', () => {
   })
 
   // Proves: broadcast-7
-  test('skips contacts who unsubscribed, were suppressed or were removed until then, and reports their number', async () => {
+  test('skips contacts who unsubscribed, were suppressed or were removed before that time, and reports their number', async () => {
     await using own = await startService()
     const { api, app, clock } = own
     const id = await createList(own)
@@ -341,7 +341,7 @@ describe('a broadcast with send_at', () => {
     expect(readBroadcastEmails(app).map(({ address }) => address)).toEqual(['contact-4@receiver.test'])
   })
 
-  test('is sent to nobody when its list is deleted before', async () => {
+  test('is sent to nobody when its list is deleted before that time', async () => {
     await using own = await startService()
     const id = await createList(own)
     await addContacts(own.app, id, createContacts(2))

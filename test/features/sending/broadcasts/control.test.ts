@@ -252,7 +252,7 @@ describe('mail that returns unattempted after the cancellation', () => {
   })
 })
 
-describe('whether mail is real is decided when the broadcast begins', () => {
+describe('the mail of a scheduled broadcast', () => {
   /** Starts a broadcast from a domain, verifies or unverifies the domain before its time, and returns the result. */
   async function withChange(domain: string, verifiedAt: number | null) {
     await using receiver = await startScriptedSmtp()
@@ -274,7 +274,7 @@ describe('whether mail is real is decided when the broadcast begins', () => {
     }
   }
 
-  test('from a domain that is verified later it stays captured, outside the quota', async () => {
+  test('stays captured and outside the quota when its domain is verified after the request', async () => {
     expect(await withChange(UNVERIFIED, NOW)).toEqual({
       sandbox: true,
       emails: [true, true, true],
@@ -283,7 +283,7 @@ describe('whether mail is real is decided when the broadcast begins', () => {
     })
   })
 
-  test('from a domain that loses its verification it stays real, in the quota', async () => {
+  test('stays real and in the quota when its domain loses its verification after the request', async () => {
     expect(await withChange(VERIFIED, null)).toEqual({
       sandbox: false,
       emails: [false, false, false],

@@ -121,7 +121,7 @@ const findHeader = (mail: ParsedMail, name: string): string | undefined =>
 
 describe('a broadcast', () => {
   // Proves: broadcast-2
-  test('with its own List-Id, Feedback-ID or Precedence keeps it; other mail has none of them', async () => {
+  test('with its own List-Id, Feedback-ID or Precedence keeps it; other mail has none of these fields', async () => {
     await using flow = await startFlow()
     const list = await createList(flow, createContacts(1))
     const headers = { 'list-id': 'News <news.sender.test>', 'Feedback-ID': 'a:b:c:acme1', Precedence: 'list' }
@@ -190,7 +190,7 @@ describe('a broadcast', () => {
   })
 
   // Proves: broadcast-7
-  test('skips contacts who unsubscribe by one click during it, for this list only', async () => {
+  test('skips contacts who unsubscribe with one click while it is being sent, for this list only', async () => {
     await using flow = await startFlow({ TASSIS_BROADCAST_AHEAD: '10' })
     const contacts = createContacts(40)
     const list = await createList(flow, contacts)
@@ -252,7 +252,7 @@ describe('a broadcast', () => {
 
   // Proves: send-34
   test.each(['Eve\r\nBcc: mallory@receiver.test', 'Eve\n', 'E\0ve'])(
-    'whose subject the data of a contact would break fails for that contact alone, with a sentence: %j',
+    'whose subject would be invalid with the data of one contact fails for that contact alone, with a sentence: %j',
     async (name) => {
       await using flow = await startFlow()
       const list = await createList(flow, [

@@ -69,7 +69,7 @@ const send = (
     ...given,
   })
 
-/** Such as `accepted 250 OK` or `refused at rcpt 550 No`. */
+/** Describes a result, such as `accepted 250 OK` or `refused at rcpt 550 No`. */
 const describeOutcome = (result: TransactionResult): string => {
   if (result.kind === 'refused') return `refused at ${result.phase} ${result.reply.text}`
   return result.kind === 'accepted' ? `accepted ${result.reply.text}` : result.kind

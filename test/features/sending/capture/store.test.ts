@@ -23,7 +23,7 @@ test('a message is found as saved, also after a restart', async () => {
   expect((await fixture.reopen()).find(7)).toEqual(expected)
 })
 
-test('the text loses no octet: UTF-8 is decoded as UTF-8, anything else as one character per octet', async () => {
+test('decoding a message loses no octet: UTF-8 is decoded as UTF-8, anything else as one character per octet', async () => {
   await using fixture = createStore()
   const utf8 = Buffer.from('\ufeffSubject: Grüße ✉\r\n\r\n\0\x7f\r\n')
   const latin1 = Buffer.from('Subject: Grüße\r\n\r\n\x80\xff\r\n', 'latin1')
@@ -123,7 +123,7 @@ test('over the limit only the owner with most bytes loses the oldest message, al
 })
 
 // Proves: storage-11
-test('a file of a version without owners is migrated, and its messages count as one more owner', async () => {
+test('a file from a version without owners is migrated, and its messages count as those of one extra owner', async () => {
   await using fixture = createStore({ maxBytes: 100 * KiB })
   for (const id of [1, 2, 3]) await fixture.store.save(captureOf(id, { raw: incompressible(20 * KiB) }))
   fixture.store.db.run('DROP INDEX captures_owner')

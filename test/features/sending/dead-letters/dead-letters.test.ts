@@ -158,7 +158,7 @@ test('a retry puts the email back into its lane, deletes the letter, wakes deliv
 })
 
 // Proves: status-27
-test('a retried email that had expired has its full time again, and then becomes a dead letter again', async () => {
+test('a retried email that had expired has the full time until expiry again, and then becomes a dead letter again', async () => {
   const clock = new ManualClock()
   await using service = await createDeadLetterApi({ clock })
   const { api } = service
@@ -167,7 +167,7 @@ test('a retried email that had expired has its full time again, and then becomes
     expect(await endAttempts(service, 'x.test', verdict)).toBe(1)
     return at((await api('GET', `/v1/emails/${emailId}`)).body, 'data', 'status')
   }
-  /** The number of attempts until expiry. */
+  /** Defers the email until it expires; returns the number of attempts. */
   const expire = async (): Promise<number> => {
     let status = await statusAfter(DEFERRED)
     let attempts = 1

@@ -80,7 +80,7 @@ describe('slots', () => {
     expect([sites.slotsFor('bulk:1:x.test'), sites.slotsFor('1:x.test')]).toEqual([0, 10])
   })
 
-  test.each([1, 2, 3])('bulk mail gets one of %d slots', (slots) => {
+  test.each([1, 2, 3])('bulk mail gets one slot of %d', (slots) => {
     const { sites } = sitesFor(slots, 10)
     expect(sites.slotsFor(BULK)).toBe(1)
   })
@@ -91,7 +91,7 @@ describe('slots', () => {
     for (const lane of ['bulk:1:a.test', '2:b.test', 'bulk:1:c.test', '2:d.test']) sites.waitForSite(site, lane)
     sites.offerSlots()
     sites.offerSlots()
-    // Both others are about to take their slots.
+    // Both ordinary lanes are about to take their slots, so no bulk lane is woken.
     sites.offerSlots()
     expect(woken).toEqual(['2:b.test', '2:d.test'])
     sites.leaveQueues('2:b.test')
@@ -103,7 +103,7 @@ describe('slots', () => {
     expect(woken).toEqual(['2:b.test', '2:d.test', 'bulk:1:a.test', 'bulk:1:c.test'])
   })
 
-  test('a bulk lane has no slot while another lane waits for one', () => {
+  test('a bulk lane gets no slot while an ordinary lane waits for one', () => {
     const { sites, woken } = sitesFor(100, 10)
     for (const lane of ['bulk:1:a.test', '2:b.test']) sites.waitForSlot(lane)
     expect(sites.slotsFor(BULK)).toBe(0)
@@ -139,7 +139,7 @@ describe('slots', () => {
     expect(sites.getSite('mx.test')).not.toBe(site)
   })
 
-  test('a lane that lost its mail while waiting holds up no lane behind it', () => {
+  test('a lane whose mail was removed while it waited holds up no lane behind it', () => {
     const { sites, woken } = sitesFor(100, 10)
     for (const lane of ['bulk:1:a.test', '2:gone.test']) sites.waitForSlot(lane)
     sites.offerSlots()
@@ -272,9 +272,9 @@ interface Receiver extends AsyncDisposable {
   readonly begun: string[]
   /** Local parts of messages that wait for the reply to their final dot. */
   readonly held: Set<string>
-  /** From now on holds the messages for which this is true. */
+  /** From now on delays the reply to messages whose local part matches. */
   hold(which: (local: string) => boolean): void
-  /** Releases held messages, and later ones like them. */
+  /** Sends the delayed replies of matching messages, and no longer delays such messages. */
   release(which?: (local: string) => boolean): void
 }
 

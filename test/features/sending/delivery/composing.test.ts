@@ -3,7 +3,8 @@ import { createPrivateKey } from 'node:crypto'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'
 import type { SendRequest } from '#features/sending/accept/model.ts'
-import { prepareMessage, type SharedBody } from '#features/sending/delivery/deliver.ts'
+import type { SharedBody } from '#features/sending/delivery/compose.ts'
+import { prepareMessage } from '#features/sending/delivery/deliver.ts'
 import { JobBuilder } from '#features/sending/delivery/job.ts'
 import type { Route } from '#features/sending/delivery/protocol.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
@@ -119,7 +120,7 @@ describe('recipients of one email', () => {
   })
 })
 
-test('a message of 2 MiB of text, 2 MiB of HTML and 25 MiB of files is composed in more than 500 slices', async () => {
+test('a message of 2 MiB of text, 2 MiB of HTML and 25 MiB of files is composed in more than 500 steps', async () => {
   await using composing = await startComposing({
     html_body: ' \n'.repeat(MiB),
     text_body: '=ü\n'.repeat(MiB / 2),
@@ -177,9 +178,9 @@ test('large messages of one account do not delay a small one of another', async 
   expect(order.indexOf('other')).toBeLessThan(domains.length - 1)
 })
 
-describe('Date', () => {
+describe('the Date field', () => {
   const START = Date.UTC(2026, 2, 15, 12, 30)
-  /** Advances a minute, unless an attempt is in flight, which would time out. */
+  /** Advances the clock by a minute, unless an attempt is in flight, because that would time out. */
   const step = ({ app }: MailFlow, clock: ManualClock) => {
     const inFlight = app.db.query('SELECT 1 FROM recipients WHERE status = ?').get(statusCode('processing'))
     if (!inFlight) clock.advance(minutes(1))
@@ -188,9 +189,9 @@ describe('Date', () => {
 
   // Proves: send-41
   test.each([
-    ['an email that is sent now: the time of its acceptance', undefined, 'Sun, 15 Mar 2026 12:30:00 +0000'],
-    ['a scheduled email: the time of its release', '2026-03-15T15:00:30Z', 'Sun, 15 Mar 2026 15:00:30 +0000'],
-  ])('of %s, the same for every recipient and attempt', async (_, sendAt, date) => {
+    ['an email that is sent now is the time of its acceptance', undefined, 'Sun, 15 Mar 2026 12:30:00 +0000'],
+    ['a scheduled email is the time of its release', '2026-03-15T15:00:30Z', 'Sun, 15 Mar 2026 15:00:30 +0000'],
+  ])('of %s, for every recipient and attempt', async (_, sendAt, date) => {
     let answered = 0
     await using server = await startScriptedSmtp({ body: () => (++answered === 1 ? '451 4.3.0 try later' : '250 ok') })
     const clock = new ManualClock(START)
@@ -213,7 +214,7 @@ describe('Date', () => {
   })
 
   // Proves: send-41
-  test('of a scheduled email that is captured is the same', async () => {
+  test('of a scheduled email that is captured is the time of its release, too', async () => {
     const clock = new ManualClock(START)
     await using flow = await startMailFlow({ verified: false, clock })
     const sent = await flow.send({ to: 'bob@x.test', send_at: '2026-03-15T15:00:30Z' })

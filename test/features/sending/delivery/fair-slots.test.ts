@@ -297,7 +297,7 @@ describe('while large messages wait for silent servers', () => {
     expect(countInFlight(flow, 'silent')).toBe(1)
     const sent = await flow.send({ to: 'bob@good.test', text_body: LARGE_TEXT })
     await eventually(() => countInFlight(flow, 'good') === 1)
-    // In steps, because it waits for memory only shortly after it becomes `processing`.
+    // In steps, because the message begins to wait for memory only some time after its status is `processing`.
     await eventually(() => {
       clock.advance(seconds(1))
       return rows(flow, 'good').every(({ status }) => status === 'sent')
@@ -377,7 +377,7 @@ describe('an attempt whose slot other mail waits for', () => {
   })
 
   // Proves: delivery-23
-  test('is uncertain after two minutes without a reply to the final dot, only while slots are scarce', async () => {
+  test('is uncertain after two minutes without a reply to the final dot, but only while slots are scarce', async () => {
     await using server = await startSilentServer('body')
     const clock = new ManualClock(START)
     const silent = createDomains('silent', 30)

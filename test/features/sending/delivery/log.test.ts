@@ -5,7 +5,7 @@ import { eventually } from '#test/support/app.ts'
 import { startMailFlow } from '#test/support/mail-flow.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
-test('a line about an attempt has the id of the email: delivered, rejected, and to a domain without a mail host', async () => {
+test('the log line about an attempt has the id of the email, also after a rejection and without a mail host', async () => {
   await using receiver = await startScriptedSmtp({
     rcpt: (line) => (line.includes('<no@') ? '550 5.1.1 No such user' : '250 ok'),
   })

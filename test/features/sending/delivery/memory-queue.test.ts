@@ -5,7 +5,7 @@ import { MemoryBudget } from '#platform/memory-budget.ts'
 import { MiB } from '#platform/units.ts'
 
 let ids = 0
-/** Ids of emails that a test does not name start here; no test names such an id. */
+/** The first of the email ids that `createJob` assigns when a test sets none; tests set only lower ids. */
 const UNNAMED_EMAILS = 1_000_000
 /** Accounts above this number are its sub-accounts. */
 const SUB_ACCOUNTS = 1000
@@ -125,7 +125,7 @@ test('a body is not kept in memory for more recipients while other mail waits fo
   expect(started).toEqual(['first', 'other', 'second', 'third'])
 })
 
-test('deliveries use at most half of the memory, except for a single message', () => {
+test('deliveries use at most half of the memory, unless a single message needs more', () => {
   const { queue, started, memory } = startQueue(16 * MiB)
   for (let account = 1; account <= 5; account++)
     queue.enqueue(`a${account}`, createJob(1 * MiB, { accountId: account }))

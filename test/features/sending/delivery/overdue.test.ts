@@ -37,7 +37,7 @@ const readDueTimes = (): Record<string, number> =>
 
 const release = () => releaseOverdueMail(emails.app, new AbortController().signal)
 
-test('mail that waits longer than its retry schedule is due now, other mail keeps its time', async () => {
+test('mail that waits longer than its retry schedule is due now; other mail keeps its time', async () => {
   await insertQueued({
     'ladder.test': { nextAt: NOW + hours(8), attempts: 8 },
     'new.test': { nextAt: NOW + days(40) },

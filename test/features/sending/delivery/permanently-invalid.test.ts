@@ -47,7 +47,7 @@ const INVALID: Record<string, (string | [string, Phase])[]> = {
     '550 <x@y.test>: Recipient address rejected: User unknown in relay recipient table',
     '550 5.1.6 <x@y.test>: Recipient address rejected: User has moved to z@y.test',
   ],
-  'the words of an address count for nothing, of': [
+  'servers whose replies contain an address: its words are ignored': [
     '550 <spam@x.test>: Recipient address rejected: User unknown in local recipient table',
     '550 5.2.1 <quota.sender@rate.test>: Mailbox disabled',
     '550 User policy@x.test does not exist',
@@ -134,7 +134,7 @@ const INVALID: Record<string, (string | [string, Phase])[]> = {
 }
 
 const ALIVE: Record<string, (string | [string, Phase])[]> = {
-  'of a rate, a quota, or for now': [
+  'after a reply about a rate, a quota or a temporary state': [
     '550 5.2.1 The user you are trying to contact is receiving mail at a rate that prevents additional messages from being delivered. Please resend your message at a later time.',
     '552-5.2.2 The email account that you tried to reach is over quota. Please direct | 552 5.2.2 the recipient to clear it',
     '550 user x has exceeded their disk quota, mailbox unavailable',
@@ -150,7 +150,7 @@ const ALIVE: Record<string, (string | [string, Phase])[]> = {
     '450 4.2.1 Mailbox disabled for now',
     '550 4.4.1 mailbox not found',
   ],
-  'of a block list or a reputation': [
+  'after a reply about a block list or a reputation': [
     '550 5.2.1 Mailbox unavailable. Your IP address 192.0.2.1 is blacklisted using SPAMHAUS-XBL.',
     '521 5.2.1 : (CON:B1) http://postmaster.info.aol.com/errors/521conb1.html',
     '554 5.2.1 RLY:B1',
@@ -160,7 +160,7 @@ const ALIVE: Record<string, (string | [string, Phase])[]> = {
     '550 5.1.1 Message blocked: sender reputation',
     '550 Local CT IP Reputation - (reject)',
   ],
-  'of somebody who could not look, or not find the domain': [
+  'after a reply of a server that could not check the mailbox or find the domain': [
     '550 5.1.1 User unknown (temporary failure)',
     '550 No such user (LDAP timeout)',
     '550 5.1.1 User unknown: database lookup failure',
@@ -179,7 +179,7 @@ const ALIVE: Record<string, (string | [string, Phase])[]> = {
     '550 Mailbox disabled for unencrypted mail; use TLS',
     '550 5.1.3 Invalid address: SMTPUTF8 required',
   ],
-  'that is no answer about a mailbox': [
+  'after a reply that is not about a mailbox': [
     '503 5.5.1 no valid recipients',
     ['554 5.5.1 Error: no valid recipients', 'data'],
     '503 Bad sequence of commands: no valid recipients',
@@ -193,7 +193,7 @@ const ALIVE: Record<string, (string | [string, Phase])[]> = {
     '550 Mailbox database is disabled',
     '550 user closed connection',
   ],
-  'with the code of a disabled mailbox and words of something else': [
+  'after a reply with the code of a disabled mailbox and words about something else': [
     '550 5.2.1 The user you are trying to contact is receiving mail too quickly. Please resend your message.',
     '550 5.2.1 Message refused',
     '550 5.2.1 Service unavailable',
@@ -205,7 +205,7 @@ const ALIVE: Record<string, (string | [string, Phase])[]> = {
     '550 5.2.1 System is closed for maintenance',
     '550 5.2.1 Mailbox over its allotted allowance',
   ],
-  'of a kind of mail, or of a time': [
+  'after a reply about a kind of mail, or about a limited time': [
     '550 This mailbox is closed for your organization',
     '550 Recipient account is closed to external mail',
     '550 User no longer accepts bulk mail',
@@ -216,14 +216,14 @@ const ALIVE: Record<string, (string | [string, Phase])[]> = {
     '550 mailbox suspended awaiting verification',
     '550 The user has suspended delivery',
   ],
-  'of spam or contents': [
+  'after a reply about spam or content': [
     ['554 5.7.1 Message rejected as spam by content filter', 'body'],
     ['550 spam message rejected. Please visit http://help.mail.ru/notspam-support', 'body'],
     ['554 Message not allowed - [298] Headers are not RFC compliant[291]', 'body'],
     '550 5.1.1 spam content detected',
     "550 5.2.1 Message rejected: blocked by recipient's spam policy",
   ],
-  'of a rule': [
+  'after a reply about a policy': [
     '550 5.7.1 Message rejected by policy',
     '550 5.7.1 User unknown',
     '571 5.7.1 Mailbox unavailable',
@@ -242,7 +242,7 @@ const ALIVE: Record<string, (string | [string, Phase])[]> = {
     '550 no longer available in this region',
     '550 5.2.1 This mailbox does not accept mail from unverified senders',
   ],
-  'of the sender': [
+  'after a reply about the sender': [
     '550 5.1.8 Sender domain does not exist',
     '550 5.1.0 <ada@sender.test>: Sender address rejected: User unknown in virtual mailbox table',
     '550 5.1.7 <ada@sender.test>: Sender address rejected: User unknown',
@@ -260,7 +260,7 @@ const ALIVE: Record<string, (string | [string, Phase])[]> = {
     '550 IP address 192.0.2.1 is unknown to us',
     '550 Unknown address: 192.0.2.1',
   ],
-  'of a domain, a size or something unsaid': [
+  'after a reply about a domain or a size, or without a clear cause': [
     '550 5.1.2 The domain does not exist',
     '554 5.1.2 Bad destination host',
     '550 The domain gone.test does not exist',
@@ -293,7 +293,7 @@ describe('the address may be valid', () => {
 })
 
 // Proves: suppress-8
-test('a bounce of an invalid address is reported as such, and other causes as theirs', () => {
+test('bounces of invalid addresses have the category invalid_recipient or inactive_mailbox, and other bounces that of their cause', () => {
   const cases: [string, BounceCategory][] = [
     ['554 delivery error: dd Not a valid recipient', 'invalid_recipient'],
     ['554 Sorry, no mailbox here by that name. (#5.1.1)', 'invalid_recipient'],

@@ -81,7 +81,7 @@ describe('slots of the queue', () => {
     expectBalanced(flow.service)
   })
 
-  test('silent receivers do not hold up the mail of the others', async () => {
+  test('silent receivers do not hold up mail to other receivers', async () => {
     await using server = await startScriptedSmtp({
       rcpt: (line) => (line.includes('silent') ? new Promise<never>(() => undefined) : '250 2.1.5 ok'),
     })
@@ -120,7 +120,7 @@ describe('slots of the queue', () => {
     expectBalanced(flow.service)
   })
 
-  test('lanes that wait for a full site are tried when the site turns out to be unreachable', async () => {
+  test('lanes that wait for a full site get their turn when the site turns out to be unreachable', async () => {
     const clock = new ManualClock(START)
     const held = createGate()
     await using server = await startScriptedSmtp({
@@ -191,7 +191,8 @@ describe('an unroutable domain', () => {
 describe('memory', () => {
   const LARGE = Buffer.alloc(3 * 1024 * 1024, 'x').toString('base64')
   const large = { attachments: [{ filename: 'x.txt', content_type: 'text/plain', content: LARGE }] }
-  // 3 MiB in flight count four times, so two of these exceed the budget, and one nearly does.
+  // A message in flight counts twice its size, and deliveries may use half of the budget, so only one of these is in
+  // flight at a time.
   const settings = { TASSIS_MEMORY_BUDGET: '16MiB' }
 
   test('a small message does not wait behind a large one that waits for memory', async () => {
@@ -217,7 +218,7 @@ describe('memory', () => {
     expectBalanced(flow.service)
   })
 
-  test('messages larger than the budget are sent one after another', async () => {
+  test('while there is memory for only one message, messages are sent one after another', async () => {
     let open = 0
     let most = 0
     await using server = await startScriptedSmtp({
@@ -232,7 +233,7 @@ describe('memory', () => {
     })
     const domains = createDomains(4)
     await using flow = await startMailFlow({ zone: ownHosts(...domains), smtpPort: server.port, settings })
-    // Another part of the service uses nearly all of it.
+    // Another part of the service uses nearly all of the budget.
     const others = flow.app.memory.reserve(15 * 1024 * 1024)
     const sent = []
     for (const d of domains) sent.push(await flow.send({ to: `a@${d}`, text_body: 'x'.repeat(400_000) }))

@@ -32,7 +32,7 @@ describe('a site backoff', () => {
     ['RCPT, of the sending address', { rcpt: '451 4.7.650 The mail server has been temporarily rate limited' }],
   ]
   // Proves: delivery-3
-  test.each(refusals)('begins after a rejection at %s: 100 messages make few connections', async (_, script) => {
+  test.each(refusals)('begins after a rejection at %s: 100 messages cause few connections', async (_, script) => {
     const clock = new ManualClock(START)
     await using server = await startScriptedSmtp(script)
     await using flow = await startMailFlow({ clock, zone: createZone(1), smtpPort: server.port })
@@ -44,7 +44,7 @@ describe('a site backoff', () => {
       await flow.app.commit.barrier()
     }
     expect(countQueuedUnattempted(flow)).toBeGreaterThanOrEqual(90)
-    // Those claimed before the first rejection.
+    // The sessions of messages that were claimed before the first rejection.
     expect(server.sessions.length).toBeLessThanOrEqual(4)
     expect(rests()).toBe(true)
     expectBalanced(flow.service)
@@ -70,7 +70,7 @@ describe('a site backoff', () => {
     },
   )
 
-  test('ends with a new attempt; mail without an attempt is delivered then', async () => {
+  test('ends with a successful attempt; mail that was not attempted before is delivered then', async () => {
     const clock = new ManualClock(START)
     let isBusy = true
     await using server = await startScriptedSmtp({
@@ -165,7 +165,7 @@ describe('a host that rejects with a 4xx', () => {
   })
 
   // Proves: delivery-2
-  test('after a 4xx the 5xx of the next host is final; a first 5xx is final without trying other hosts', async () => {
+  test('is followed by one whose 5xx is final; a 5xx of the first host is final, too', async () => {
     await using hosts = await startHosts([
       { rcpt: (line) => (line.includes('soft') ? '450 4.2.0 Later' : '550 5.1.1 User unknown') },
       { rcpt: '550 5.1.1 User unknown' },
@@ -188,7 +188,7 @@ describe('a host that rejects with a 4xx', () => {
   })
 
   // Proves: delivery-2
-  test('each recipient is served once, though the first host accepts only some of them', async () => {
+  test('for some recipients only is followed by the next for these, and each recipient is served once', async () => {
     await using hosts = await startHosts([
       { rcpt: (line) => (/even/.test(line) ? '250 2.1.5 ok' : '452 4.5.3 Too many recipients') },
       {},

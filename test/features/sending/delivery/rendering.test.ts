@@ -34,16 +34,16 @@ describe('the render queue', () => {
     return { line, begun, enter }
   }
 
-  test('begins eight of an account and 32 in total at a time; accounts take turns', () => {
+  test('begins at most eight jobs of an account and 32 in total at a time; accounts take turns', () => {
     const { line, begun, enter } = lineOf()
     for (let accountId = 1; accountId <= 5; accountId++) enter(accountId, 9)
     expect([begun.length, begun.at(-1)]).toEqual([32, '4.8'])
     for (const owner of ['1.1', '1.2', '2.1', '2.2']) line.leave(owner)
-    // Two accounts have capacity for another; one had none so far. Each has its turn, then it comes last.
+    // Accounts 1 and 2 have capacity for one more job each, and account 5 had none so far; they take turns.
     expect(begun.slice(32)).toEqual(['1.9', '5.1', '2.9', '5.2'])
   })
 
-  test('frees each slot once, and begins no job that has left the queue', () => {
+  test('frees each slot only once, and begins no job that has left the queue', () => {
     const { line, begun, enter } = lineOf()
     enter(1, 10)
     expect([line.has('1.1'), line.has('1.10'), begun.length]).toEqual([true, true, 8])

@@ -36,7 +36,7 @@ test.each([
   ['RCPT', { rcpt: neverResolve }],
   ['DATA', { data: neverResolve }],
 ] as [string, SmtpScript][])(
-  'stopped while the receiver is silent at %s, a message is queued without an attempt',
+  'at a stop while the receiver is silent at %s, messages return to the queue without an attempt',
   async (_, script) => {
     await using server = await startScriptedSmtp(script)
     await using flow = await startMailFlow({ zone, smtpPort: server.port })
@@ -111,7 +111,7 @@ test('a stop waits for a begun message', async () => {
   expectBalanced(flow.service)
 })
 
-test('a begun message without a reply within a minute is uncertain', async () => {
+test('at a stop, a begun message without a reply within a minute is uncertain', async () => {
   const clock = new ManualClock(START)
   await using server = await startScriptedSmtp({ body: neverResolve })
   await using flow = await startMailFlow({ zone, clock, smtpPort: server.port })
@@ -135,7 +135,7 @@ test('a begun message without a reply within a minute is uncertain', async () =>
 test.each([
   ['until the database accepts it', true],
   ['for a minute; the next start makes the recipient uncertain', false],
-])('when stopped while the database refuses a known outcome, the write is retried %s', async (_, recovers) => {
+])('at a stop while the database refuses a known outcome, the write is retried %s', async (_, recovers) => {
   const clock = new ManualClock(START)
   await using server = await startScriptedSmtp()
   await using flow = await startMailFlow({ zone, clock, smtpPort: server.port })

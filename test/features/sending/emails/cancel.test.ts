@@ -55,7 +55,7 @@ describe('404, and nothing changes, for an email that is', () => {
   })
 })
 
-test('an empty body of any kind is accepted', async () => {
+test('a request with an empty body of any kind is accepted', async () => {
   await using emails = await createEmailApi()
   for (const body of ['', 'null', '{}', '[]']) {
     const { id } = await emails.accepted({ send_at: IN_AN_HOUR })
@@ -63,14 +63,14 @@ test('an empty body of any kind is accepted', async () => {
   }
 })
 
-test('needs the scope emails:send', async () => {
+test('a cancellation needs the scope emails:send', async () => {
   await using emails = await createEmailApi()
   const { id } = await emails.accepted({ send_at: IN_AN_HOUR })
   const key = await emails.newKey(['emails:read'])
   expectError(await emails.api('POST', `/v1/emails/${id}/cancel`, undefined, { key }), 403, 'insufficient_scope')
 })
 
-test('of 20 parallel cancellations one wins, and the quota is refunded once', async () => {
+test('of 20 parallel cancellations, one wins, and the quota is refunded once', async () => {
   await using emails = await createEmailApi()
   await emails.accepted()
   const { id } = await emails.accepted({ to: ['a@r.test', 'b@r.test'], send_at: IN_AN_HOUR })
@@ -79,7 +79,7 @@ test('of 20 parallel cancellations one wins, and the quota is refunded once', as
   expect(emails.used()).toBe(1)
 })
 
-test('of a cancellation and a claim exactly one wins, whichever comes first', async () => {
+test('of a cancellation and a claim, exactly one wins, whichever comes first', async () => {
   await using emails = await createEmailApi()
   const { app, clock } = emails
   const outcomes = new Set<string>()
@@ -96,7 +96,7 @@ test('of a cancellation and a claim exactly one wins, whichever comes first', as
           retryAt: () => clock.now(),
         }),
       )
-    // As the scheduler does at the due time, during the request or before it.
+    // The claim that the scheduler makes at the due time, during the cancellation or after it.
     const [answer, claimed] =
       round % 2 === 0 ? await Promise.all([cancel(emails, id), claim()]) : await cancelThenClaim(emails, id, claim)
     const { status, events } = await emails.detail(id)
@@ -124,7 +124,7 @@ async function cancelThenClaim<T>(emails: EmailApi, id: string, claim: () => Pro
 }
 
 // Proves: status-3
-test('an email of several lanes that is partly claimed can no longer be cancelled', async () => {
+test('an email with recipients in several lanes can no longer be cancelled once one of them is claimed', async () => {
   await using emails = await createEmailApi()
   const { app, clock } = emails
   const { id } = await emails.accepted({ to: ['a@one.test', 'b@two.test'], send_at: IN_AN_HOUR })

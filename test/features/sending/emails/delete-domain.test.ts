@@ -103,7 +103,7 @@ describe('deleting a domain', () => {
     ])
   })
 
-  test('cancels several batches, also behind other mail', async () => {
+  test('cancels its scheduled mail in several batches, also behind other mail', async () => {
     await using t = await startMailTest()
     const { id } = await t.register('gone.example')
     await t.register('kept.example')
@@ -197,7 +197,7 @@ describe('a deleted domain', () => {
     expect((await t.register('next.example')).rowId).toBeGreaterThan(rowId)
   })
 
-  test('is the only kind that is removed', async () => {
+  test('is removed, but no other domain is', async () => {
     await using t = await startMailTest()
     await t.register('kept.example')
     expect(await removeDeletedDomains(t.app)).toBe(0)

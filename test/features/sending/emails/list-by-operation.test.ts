@@ -17,7 +17,7 @@ let batch: string
 let broadcast: string
 
 const list = (query: string, options?: ApiOptions) => emails.api('GET', `/v1/emails?${query}`, undefined, options)
-/** The numbers in the subjects of a page, and its total. */
+/** The subjects on a page, joined by spaces, and the total. */
 const found = async (query: string): Promise<[string, unknown]> => {
   const { body } = await list(query)
   const rows = at(body, 'data') as { subject: string }[]
@@ -46,7 +46,7 @@ beforeAll(async () => {
   })
   broadcast = String(at(started.body, 'data', 'operation_id'))
   await waitForOperation(emails, broadcast, 'done')
-  // Delivery has then begun for all of them; some may not have ended.
+  // When the operation is done, delivery has begun for every email, but may not have ended.
   await eventually(() =>
     readBroadcastEmails(emails.app).every(({ status }) => status === 'sent' || status === 'failed'),
   )

@@ -127,7 +127,7 @@ describe('a list of five emails', () => {
 })
 
 // Proves: email-5
-test('status filters by every status, and delivered means sent', async () => {
+test('the filter status accepts every status, and delivered means sent', async () => {
   await using emails = await createEmailApi()
   for (const status of STATUSES) {
     const { id } = await emails.accepted({ subject: status })
@@ -164,7 +164,7 @@ test('totals equal a recount of the rows after two days of random changes, for a
   const scheduled: { id: string; key: string }[] = []
   for (let step = 0; step < 150; step++) {
     emails.clock.advance(below(3) === 0 ? 0 : below(40 * 60_000))
-    // Also the very first and last instant of an hour.
+    // Tests the first and last instant of an hour, too.
     if (below(5) === 0) emails.clock.advance(HOUR - (emails.clock.now() % HOUR) - below(2))
     const accountIndex = below(2)
     const options = { key: keys[accountIndex] ?? '' }

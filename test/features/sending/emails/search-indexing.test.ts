@@ -6,6 +6,7 @@ import { expect, test } from 'bun:test'
 import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { migrations } from '#app/migrations.ts'
 import type { App } from '#features/core/app/app.ts'
 import { searchEmails } from '#features/sending/emails/search-list.ts'
 import { anonymiseRecipients, eraseEmailContent } from '#features/sending/queue/erase.ts'
@@ -35,7 +36,7 @@ const accept = async (emails: EmailApi, ...subjects: readonly string[]) => {
   for (const subject of subjects) await emails.accepted({ subject })
 }
 
-/** Ends every email, as if delivered, so that none is open. */
+/** Cancels every recipient, so that none is open. */
 const endAllMail = ({ app }: EmailApi) =>
   app.db.run(`UPDATE recipients SET status = ${statusCode('cancelled')}, lane = NULL, next_at = NULL`)
 
@@ -98,7 +99,7 @@ test('a service indexes emails a second after they were accepted, until none is 
       clock.advance(100)
       return indexed(app).length === 2 * index + 2
     })
-    // Until the loop finds nothing pending.
+    // Gives the loop time to find nothing pending.
     await Bun.sleep(20)
   }
   expectBalanced(emails)
@@ -116,7 +117,7 @@ test('pending emails are indexed in transactions of at most 500', async () => {
   expect(batches.count).toBe(3)
 })
 
-test('emails with many recipients are indexed in smaller transactions, one that alone exceeds the limit too', async () => {
+test('emails with many recipients are indexed in smaller transactions, and so is an email that alone exceeds the limit', async () => {
   await using emails = await createEmailApi()
   await accept(emails, 'one')
   await copyEmail(emails, 4, 1900)
@@ -128,7 +129,7 @@ test('emails with many recipients are indexed in smaller transactions, one that 
   expect(indexed(emails.app)).toEqual([1, 2, 3, 4, 5, 6, 7])
 })
 
-test('emails that were pending at the death of the process are indexed by the next start', async () => {
+test('emails that were pending when the process was killed are indexed after the next start', async () => {
   await using emails = await createEmailApi()
   await accept(emails, 'one')
   await indexPendingEmails(emails.app)
@@ -162,7 +163,7 @@ test('a batch that fails leaves its emails pending', async () => {
   expect(await searchSubjects(emails, { subject: 'one' })).toEqual(['one'])
 })
 
-test('while nothing can be stored a search finds what is in the index', async () => {
+test('while nothing can be stored, a search finds the emails that are in the index', async () => {
   await using emails = await createEmailApi()
   await accept(emails, 'first')
   await indexPendingEmails(emails.app)
@@ -178,7 +179,7 @@ test('while nothing can be stored a search finds what is in the index', async ()
   expect(rows.map(({ subject }) => subject)).toEqual(['first'])
 })
 
-test('a pending email that is erased is indexed as it is then', async () => {
+test('a pending email that is erased is indexed without the erased data', async () => {
   await using emails = await createEmailApi()
   await emails.accepted({ subject: 'kept' })
   await indexPendingEmails(emails.app)
@@ -217,4 +218,16 @@ test('pending and indexed emails can be deleted in any order, and the index foll
   await accept(emails, '8')
   expect(await searchSubjects(emails, { to: EMAIL.to })).toEqual(['8'])
   expect(indexed(app)).toEqual([8])
+})
+
+test('after the upgrade that adds domains to the index, all emails are indexed again', async () => {
+  await using emails = await createEmailApi()
+  await accept(emails, 'one', 'two')
+  await indexPendingEmails(emails.app)
+  const upgrade = migrations.find(({ name }) => name === '0011_email_domains_can_be_searched')
+  for (const statement of upgrade?.sql.split('--> statement-breakpoint') ?? []) emails.app.db.run(statement)
+  expect(indexed(emails.app)).toEqual([])
+  expectBalanced(emails)
+  expect(await searchSubjects(emails, { to: '@receiver.test' })).toEqual(['two', 'one'])
+  expectBalanced(emails)
 })

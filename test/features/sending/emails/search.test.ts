@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { deleteEmail, findOldEmail } from '#features/sending/queue/retire.ts'
-import { indexPendingEmails, reindexEmail } from '#features/sending/queue/search.ts'
+import { findTimeRange, indexPendingEmails, reindexEmail } from '#features/sending/queue/search.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
 import { days } from '#platform/units.ts'
 import { type ApiOptions, at } from '#test/support/api.ts'
@@ -64,6 +64,19 @@ describe('among five emails', () => {
     [{ from: 'billing@sender.test' }, [GERMAN]],
     [{ from: 'odd@sender.test' }, [ODD]],
     [{ from: EMAIL.from }, [NEWS, CORRECTED, INVOICE]],
+    [{ to: '@receiver.test' }, [NEWS, CORRECTED, INVOICE]],
+    [{ to: ' @X.test ' }, [NEWS, CORRECTED, GERMAN]],
+    [{ to: '@receiver.test', subject: 'invoice', tag: 'q1' }, [INVOICE]],
+    [{ to: '@eceiver.test' }, []],
+    [{ from: '@sender.test' }, [ODD, NEWS, CORRECTED, GERMAN, INVOICE]],
+    [{ from: '@receiver.test' }, []],
+    [{ domain: 'sender.test' }, [ODD, NEWS, CORRECTED, GERMAN, INVOICE]],
+    [{ domain: ' Sender.TEST. ' }, [ODD, NEWS, CORRECTED, GERMAN, INVOICE]],
+    [{ domain: 'sandbox.test' }, []],
+    [{ domain: 'sender.test', stream: 'news' }, [NEWS]],
+    [{ domain: 'sender.test', stream: 'transactional', to: '@x.test' }, [CORRECTED, GERMAN]],
+    [{ domain: 'sender.test', status: 'queued', to: 'eve@x.test' }, [CORRECTED, GERMAN]],
+    [{ domain: 'sender.test', from_date: '2026-03-15T16:00:00Z' }, [ODD]],
     [{ subject: 'invoice' }, [CORRECTED, INVOICE]],
     [{ subject: 'INVOICE your' }, [CORRECTED, INVOICE]],
     [{ subject: 'Your invoice 4712, corrected' }, [CORRECTED]],
@@ -91,7 +104,7 @@ describe('among five emails', () => {
   })
 
   // Proves: email-1
-  test('a Message-ID finds its email, with or without angle brackets, if everything else holds too', async () => {
+  test('a Message-ID finds its email, with or without angle brackets, if the other conditions match too', async () => {
     expect(await searchSubjects(emails, { message_id: messageId })).toEqual([NEWS])
     expect(
       await searchSubjects(emails, { message_id: messageId.slice(1, -1), status: 'queued', tag: 'Invoice' }),
@@ -116,12 +129,37 @@ describe('among five emails', () => {
     [{ subject: '…' }, 'subject'],
     [{ subject: 'x'.repeat(201) }, 'subject'],
     [{ subject: 'x '.repeat(21) }, 'subject'],
+    [{ to: '@test' }, 'to'],
+    [{ to: '@a@b.test' }, 'to'],
+    [{ from: '@' }, 'from'],
+    [{ domain: 'receiver.test' }, 'domain'],
+    [{ domain: '' }, 'domain'],
+    [{ domain: '<script>' }, 'domain'],
     [{ tag: '' }, 'tag'],
     [{ stream: 'nope' }, 'stream'],
     [{ to: 'a@b.test', status: 'SENT' }, 'status'],
   ])('%j is a 422', async (query, field) => {
     expectError(await list(emails, query as Record<string, string>), 422, 'validation_failed', field)
   })
+})
+
+// Proves: email-1
+test('the domain of a filter is the one that signs, also for senders at a subdomain and while it is being deleted', async () => {
+  await using emails = await createEmailApi()
+  await emails.accepted({ subject: 'sub', from: 'ada@shop.sender.test' })
+  await emails.accepted({ subject: 'sandbox', from: 'ada@sandbox.test' })
+  expect(await searchSubjects(emails, { domain: VERIFIED })).toEqual(['sub'])
+  expect(await searchSubjects(emails, { from: `@${VERIFIED}` })).toEqual([])
+  expect(await searchSubjects(emails, { from: `@shop.${VERIFIED}` })).toEqual(['sub'])
+  const { body } = await emails.api('GET', '/v1/domains')
+  const id = (at(body, 'data') as { id: string; domain: string }[]).find(({ domain }) => domain === VERIFIED)?.id
+  expect((await emails.api('DELETE', `/v1/domains/${id}`)).status).toBe(204)
+  expect(await searchSubjects(emails, { domain: VERIFIED })).toEqual(['sub'])
+  await emails.addDomain(emails.actor)
+  await emails.accepted({ subject: 'new' })
+  expect(await searchSubjects(emails, { domain: VERIFIED })).toEqual(['new', 'sub'])
+  const key = await emails.newKey([], await emails.newAccount())
+  expectError(await list(emails, { domain: VERIFIED }, { key }), 422, 'validation_failed', 'domain')
 })
 
 // Proves: email-1
@@ -133,7 +171,7 @@ test.each([
 ])('pages by cursor and by number have the same rows: %s', async (_, query) => {
   await using emails = await createEmailApi()
   const subjects: string[] = []
-  // In few statements, since 700 sends take seconds.
+  // Sends batches, because 700 single sends take seconds.
   for (let batch = 0; batch < 7; batch++) {
     const items = Array.from({ length: 100 }, (_, i) => {
       const n = batch * 100 + i
@@ -188,12 +226,20 @@ describe('30 emails, the tenth sent with a clock that was 40 days ahead', () => 
   const timeAfter = (hour: number) => new Date(NOW + hour * HOUR).toISOString()
 
   test.each([
-    ['all without dates', {}, down(30, 1)],
-    ['all others up to the last', { to_date: timeAfter(30) }, down(30, 1).filter((n) => n !== 10)],
-    ['the last two from the last', { from_date: timeAfter(30) }, [30, 10]],
-    ['the others in a time range without it', { from_date: timeAfter(8), to_date: timeAfter(12) }, [12, 11, 9, 8]],
-    ['only it weeks later', { from_date: timeAfter(24 * 30) }, [10]],
-  ])('%s are found', async (_, dates, numbers) => {
+    ['without dates, all are found', {}, down(30, 1)],
+    [
+      'up to the time of the last, all but the tenth are found',
+      { to_date: timeAfter(30) },
+      down(30, 1).filter((n) => n !== 10),
+    ],
+    ['from the time of the last, the last and the tenth are found', { from_date: timeAfter(30) }, [30, 10]],
+    [
+      'in a time range around the place of the tenth, only the others are found',
+      { from_date: timeAfter(8), to_date: timeAfter(12) },
+      [12, 11, 9, 8],
+    ],
+    ['from 30 days later, only the tenth is found', { from_date: timeAfter(24 * 30) }, [10]],
+  ])('%s', async (_, dates, numbers) => {
     for (const filter of [{}, { status: 'queued' }])
       expect(
         await searchSubjects(emails, { subject: 'mail', per_page: '50', ...filter, ...dates } as Record<
@@ -203,7 +249,7 @@ describe('30 emails, the tenth sent with a clock that was 40 days ahead', () => 
       ).toEqual(mails(...numbers))
   })
 
-  test('pages by cursor are the rows of one list', async () => {
+  test('pages by cursor contain every row once, in order', async () => {
     for (const filter of [{}, { status: 'queued' }]) {
       const subjects: string[] = []
       let cursor: string | undefined
@@ -217,7 +263,19 @@ describe('30 emails, the tenth sent with a clock that was 40 days ahead', () => 
     }
   })
 
-  test('a Message-ID finds the tenth only by its own date', async () => {
+  test.each([
+    [8, 12, { first: 8, last: 12 }],
+    [30, 24 * 50, { first: 10, last: 30 }],
+    [24 * 30, 24 * 50, { first: 10, last: 10 }],
+    [31, 32, undefined],
+  ])('the row ids of the hours %d to %d are enclosed', (first, last, expected) => {
+    const [from, to] = [NOW + first * HOUR, NOW + last * HOUR]
+    expect(findTimeRange(emails.app.db, emails.actor.accountId, from, to)).toEqual(
+      expected && { ...expected, time: { from, to } },
+    )
+  })
+
+  test('the Message-ID of the tenth finds it only in a time range that contains its own date', async () => {
     const message_id = `<${ids[9]}@${VERIFIED}>`
     expect(await searchSubjects(emails, { message_id })).toEqual(mails(10))
     expect(await searchSubjects(emails, { message_id, to_date: timeAfter(30) })).toEqual([])
@@ -231,7 +289,7 @@ const wordsOf = ({ app }: EmailApi): unknown[] => {
   return app.db.query('SELECT term, doc, col FROM temp.words ORDER BY 1, 2, 3').all()
 }
 
-test('indexing after a send and reindexing from its rows give the same entry', async () => {
+test('indexing a sent email and reindexing it from its rows give the same entry', async () => {
   await using emails = await createEmailApi()
   await emails.accepted({
     subject: 'Ünïcode İ ﬁ ß — 12½ 日本語',

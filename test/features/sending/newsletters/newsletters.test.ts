@@ -236,7 +236,7 @@ describe('sending', () => {
   })
 
   // Proves: broadcast-6
-  test('later schedules it until then', async () => {
+  test('with send_at schedules the newsletter until that time', async () => {
     const { own, listId } = await startService()
     await using _ = own
     const id = await createDraft({}, own, listId)
@@ -248,7 +248,7 @@ describe('sending', () => {
     expect(await get(id, own)).toMatchObject({ status: 'sent', scheduled_at: send_at, sent_at: send_at })
   })
 
-  test('to an empty list makes it sent', async () => {
+  test('to an empty list sets the status to sent', async () => {
     const empty = await newList(service, 'Empty')
     const id = await createDraft({}, service, empty)
     expect(at((await send(id)).body, 'data', 'total_recipients')).toBe(0)
@@ -311,7 +311,7 @@ describe('sending', () => {
   })
 
   // Proves: broadcast-4
-  test('twice concurrently is one 202 and one 409, without duplicates', async () => {
+  test('twice concurrently returns one 202 and one 409, without duplicates', async () => {
     const { own, listId } = await startService(50)
     await using _ = own
     const id = await createDraft({}, own, listId)

@@ -30,7 +30,7 @@ interface Row {
 
 interface Queue extends AsyncDisposable {
   readonly service: EmailApi
-  /** By local part of the address. */
+  /** The row of the recipient with this local part. */
   row(local: string): Row
   begun(): number
   move<T>(run: (tx: Tx) => T extends PromiseLike<unknown> ? never : T): Promise<T>
@@ -178,14 +178,14 @@ test('a recipient without an attempt is cancelled with one event; an attempted o
   expectBalanced(service)
 })
 
-/** As the list of emails shows it, by local part. */
+/** The status of each email in the list of the API, by the local part of its recipient. */
 async function emailStatuses({ service }: Queue): Promise<Record<string, string>> {
   const { body } = await service.api('GET', '/v1/emails')
   const emails = at(body, 'data') as { to: string; status: string }[]
   return Object.fromEntries(emails.map(({ to, status }) => [to.replace(/@.*/, ''), status]))
 }
 
-test('held recipients wait without an event or another status until the broadcast is resumed; attempted ones keep their due time', async () => {
+test('held recipients wait without an event or a change of status until the broadcast is resumed; attempted ones keep their due time', async () => {
   await using queue = await startQueue(['tried', 'a', 'b'])
   const { service, row, begun, move, claim } = queue
   const { clock } = service
@@ -219,7 +219,7 @@ test('held recipients wait without an event or another status until the broadcas
   expectBalanced(service)
 })
 
-test('the time until expiry restarts for held recipients', async () => {
+test('the time until expiry restarts when held recipients are released', async () => {
   await using queue = await startQueue(['a'])
   const { service, row, move } = queue
   const { app, clock } = service

@@ -1,4 +1,4 @@
-/** @module System mail: which sender it has, and that quota and repetition do not affect delivery. */
+/** @module System mail: its sender, its independence of quotas, and that repeated calls send it once. */
 import { describe, expect, test } from 'bun:test'
 import { requireSystemSender, sendSystemMail } from '#features/sending/system-mail/send.ts'
 import { at } from '#test/support/api.ts'

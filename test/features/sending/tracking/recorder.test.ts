@@ -16,7 +16,7 @@ const CLICK: Engagement = {
 /** Waits until all settled promises were handled. */
 const waitForTick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
-/** A recorder whose writes end when the test decides. */
+/** A recorder whose writes the test ends. */
 function createSlowRecorder() {
   const clock = new ManualClock()
   const lines: string[] = []

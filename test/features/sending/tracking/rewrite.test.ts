@@ -24,7 +24,7 @@ function linksOf(html: string): string {
 describe('a link is tracked', () => {
   test.each([
     ['https', 'href="https://shop.test/a"', 'https://shop.test/a'],
-    ['http, in any case', 'href="HTTP://Shop.test"', 'HTTP://Shop.test'],
+    ['with http in any letter case', 'href="HTTP://Shop.test"', 'HTTP://Shop.test'],
     ['without quotes', 'href=https://shop.test/a', 'https://shop.test/a'],
     ['in single quotes', `href='https://shop.test/?q="x"'`, 'https://shop.test/?q="x"'],
     ['with &amp; decoded', 'href="https://shop.test/?a=1&amp;b=2"', 'https://shop.test/?a=1&b=2'],
@@ -35,9 +35,9 @@ describe('a link is tracked', () => {
     ],
     ['with numbered entities', 'href="https://shop.test/&#65;&#x42;"', 'https://shop.test/AB'],
     ['with named entities', 'href="https://shop.test/&eacute;&quot;"', 'https://shop.test/é"'],
-    ['hidden behind entities', 'href="&#104;ttps&colon;//shop.test"', 'https://shop.test'],
+    ['with a scheme written in entities', 'href="&#104;ttps&colon;//shop.test"', 'https://shop.test'],
     [
-      'with what is no entity to a browser',
+      'with text that browsers do not read as an entity',
       'href="https://shop.test/?a&current=1&copy2&amp=3&amp;=4"',
       'https://shop.test/?a&current=1&copy2&amp=3&=4',
     ],
@@ -78,7 +78,7 @@ describe('stays byte for byte:', () => {
     ['data-tracking="off"', '<a data-tracking="off" href="https://shop.test">x</a>'],
     ['data-tracking=OFF', '<a href="https://shop.test" data-tracking=OFF>x</a>'],
     [
-      'what a template left open',
+      'unfilled template variables',
       '<a href="{{ url }}">x</a><a href="https://{{host}}/">y</a><a href="https://shop.test/*|ID|*">z</a><a href="https://shop.test/{% url %}">z</a>',
     ],
     ['a link that starts with NUL, which is not a scheme', '<a href="\0https://shop.test">x</a>'],
@@ -98,7 +98,7 @@ describe('stays byte for byte:', () => {
     ['odd markup', '<p CLASS = x  ><BR/>&nbsp;&unknown; &lt;a href="https://a.test"> \0 \r\n</P ></i>'],
     ['links in <noscript>, which the parser treats as text', '<noscript><a href="https://a.test">x</a></noscript>'],
     ['a byte order mark', '\uFEFF<p>x</p>'],
-    ['two of them', '\uFEFF\uFEFF'],
+    ['two byte order marks', '\uFEFF\uFEFF'],
     ['nothing', ''],
   ])('%s', (_, html) => {
     expect(linksOf(html)).toBe(html)
@@ -119,11 +119,19 @@ describe('stays byte for byte:', () => {
 describe('the pixel appears once,', () => {
   test.each([
     ['before </body>', '<html><body><p>x</p></body></html>', `<html><body><p>x</p>${PIXEL}</body></html>`],
-    ['before the first of several', '<body>a</body><body>b</body>', `<body>a${PIXEL}</body><body>b</body>`],
-    ['before the last of nested ones', '<body><body>a</body></body>', `<body><body>a</body>${PIXEL}</body>`],
-    ['at the end of nested ones that are not all closed', '<body><body>a</body>', `<body><body>a</body>${PIXEL}`],
-    ['at the end, even in an open comment', '<body><p>x<!-- y', `<body><p>x<!-- y${PIXEL}`],
-    ['at the end without a body', '<p>x</p>', `<p>x</p>${PIXEL}`],
+    [
+      'before the end of the first of several bodies',
+      '<body>a</body><body>b</body>',
+      `<body>a${PIXEL}</body><body>b</body>`,
+    ],
+    [
+      'before the end of the outer of nested bodies',
+      '<body><body>a</body></body>',
+      `<body><body>a</body>${PIXEL}</body>`,
+    ],
+    ['at the end of nested bodies that are not all closed', '<body><body>a</body>', `<body><body>a</body>${PIXEL}`],
+    ['at the end of the HTML, even in an open comment', '<body><p>x<!-- y', `<body><p>x<!-- y${PIXEL}`],
+    ['at the end of HTML without a body', '<p>x</p>', `<p>x</p>${PIXEL}`],
     ['at the end of a body that is not closed', '<body><p>x', `<body><p>x${PIXEL}`],
     ['at the end after an unmatched </body>', '<p>x</p></body>', `<p>x</p></body>${PIXEL}`],
   ])('%s', (_, html, tracked) => {

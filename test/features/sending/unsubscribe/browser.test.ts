@@ -140,8 +140,8 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
       await picture('6-damaged')
       expect(await inspectPage(page)).toEqual({
         ...NO_PROBLEMS,
-        title: 'This unsubscribe link is incomplete',
-        headings: ['This unsubscribe link is incomplete'],
+        title: 'This link is incomplete',
+        headings: ['This link is incomplete'],
         buttons: [],
       })
     })

@@ -128,7 +128,10 @@ describe('an automatic reply is not a request:', () => {
   const answers: readonly (readonly [string, Partial<MailRequest>])[] = [
     ['a null reverse-path', { mailFrom: '' }],
     ['an out-of-office reply', { headers: [['Auto-Submitted', 'auto-replied']] }],
-    ['one with a comment', { headers: [['AUTO-SUBMITTED', ' Auto-Replied (vacation)']] }],
+    [
+      'an out-of-office reply with a comment in the field',
+      { headers: [['AUTO-SUBMITTED', ' Auto-Replied (vacation)']] },
+    ],
     ['a notification', { headers: [['Auto-Submitted', 'auto-notified; owner-email="bob@receiver.test"']] }],
     ['a report', { headers: [['Content-Type', 'multipart/report; report-type=delivery-status; boundary=b']] }],
     [
@@ -142,7 +145,7 @@ describe('an automatic reply is not a request:', () => {
     expect([service.suppressions(), service.events(), service.auditRows()]).toEqual([[], [], []])
   })
 
-  test('but a message that a mail program sends for its button is one', async () => {
+  test('but a message that a mail program sends for its unsubscribe button is a request', async () => {
     const headers = [
       ['Auto-Submitted', 'auto-generated'],
       ['Precedence', 'bulk'],

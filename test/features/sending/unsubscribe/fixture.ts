@@ -39,7 +39,7 @@ export async function createUnsubscribable(): Promise<Unsubscribable> {
     ...service,
     async link(request = {}, listId) {
       const { id } = await service.accepted({ to: ADDRESS, transactional: false, ...request })
-      // As broadcasts and welcome emails are stored.
+      // Broadcasts and welcome emails are stored with their list in the same way.
       if (listId !== undefined)
         app.db.run('UPDATE emails SET list_id = ? WHERE uuid = ?', [listId, parseUuid(id) ?? new Uint8Array()])
       const row = app.db

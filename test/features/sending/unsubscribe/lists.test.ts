@@ -93,7 +93,7 @@ describe('a link of mail to a list', () => {
   )
 
   // Proves: suppress-13
-  test('by mail has the same effect', async () => {
+  test('has the same effect when it is used by mail', async () => {
     const token = (await service.link({}, garden.row)).split('/').at(-1) ?? ''
     const { app } = service
     const request = { recipientId: 1, subject: token, mailFrom: ADDRESS, headers: [] }

@@ -275,7 +275,7 @@ describe('the buttons of the page', () => {
     },
   )
 
-  test('are in the audit log; resubscribing does nothing without an unsubscription', async () => {
+  test('are recorded in the audit log; resubscribing does nothing without an unsubscription', async () => {
     const path = await service.link()
     await pressButton(service, path, 'resubscribe')
     expect(service.auditRows()).toEqual([])
@@ -366,7 +366,7 @@ test('a link without its token or with an extra path leads to the same page', as
   for (const cut of ['/u', '/u/', `${path}/more`]) {
     const answer = await requestPage(service, 'GET', cut)
     expect([answer.status, answer.headers.get('content-type')]).toEqual([404, 'text/html; charset=utf-8'])
-    expect(await answer.text()).toContain('<h1>This unsubscribe link is incomplete</h1>')
+    expect(await answer.text()).toContain('<h1>This link is incomplete</h1>')
   }
 })
 
@@ -436,7 +436,7 @@ test("a page is in the reader's language, and declares it; its buttons send the 
 
 describe('without rows', () => {
   // Proves: suppress-12
-  test('a link works after its email was deleted: a suppression and an audit entry, but no event, since events belong to emails', async () => {
+  test('a link works after its email was deleted: it writes a suppression and an audit entry, but no event, since events belong to emails', async () => {
     const path = await service.link({ stream: 'news' })
     service.app.db.run('DELETE FROM recipients')
     service.app.db.run('DELETE FROM emails')

@@ -6,7 +6,7 @@ const names = (text: string): string[] => [...text.matchAll(/\{(\w+)\}/g)].map((
 
 describe.each(TEXTS.map((texts) => [texts.language, texts] as const))('the texts in %s', (_, texts) => {
   // Proves: suppress-15
-  test('are complete, each with the names of the English one, and without markup', () => {
+  test('are complete, have the placeholders of the English texts, and contain no markup', () => {
     const shape = (of: object) =>
       Object.fromEntries(
         Object.entries(of).map(([key, text]) => [

@@ -92,7 +92,7 @@ test('a token that was changed, truncated or extended is invalid', () => {
     expect(openUnsubscribeToken(keys, text)).toBeUndefined()
 })
 
-test('the unused bits of the last character may not differ either', () => {
+test('a token whose last character differs only in unused bits is invalid', () => {
   // 436 octets leave four bits of the 582nd character unused.
   const token = createUnsubscribeToken(keys, longest)
   const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'

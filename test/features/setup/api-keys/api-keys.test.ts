@@ -85,7 +85,7 @@ test('a key never gets scopes that its creator lacks', async () => {
 })
 
 // Proves: key-4
-test('the API does not accept a chosen key string, and requires a name', async () => {
+test('the API does not accept a key chosen by the client, and requires a name', async () => {
   await using service = await createTestApi()
   const { api } = service
   const chosen = await api('POST', '/v1/api-keys', { name: 'x', key: 'a-key-that-i-would-like-to-have' })
@@ -101,7 +101,7 @@ test('the API does not accept a chosen key string, and requires a name', async (
 })
 
 // Proves: auth-11
-test('keys need the scope account:admin and belong to one account', async () => {
+test('managing keys needs the scope account:admin, and an account manages only its own keys', async () => {
   await using service = await createTestApi()
   const { api } = service
   const reader = await service.newKey(['account:read', 'emails:send'])

@@ -35,7 +35,7 @@ async function createContact(
 const readStatus = (service: ListApi, list: string, email = ADDRESS): ContactStatus | undefined =>
   findContact(service.app.db, service.rowOf(list), email)?.status
 
-/** Moves a contact to a status by allowed transitions. */
+/** Moves a contact to a status through allowed transitions. */
 async function createContactIn(service: ListApi, list: string, status: ContactStatus): Promise<number> {
   const { app, actor } = service
   const id = await createContact(service, list, status === 'pending' ? 'pending' : 'active')
@@ -144,7 +144,7 @@ describe('a confirmation', () => {
     expectBalanced(service)
   })
 
-  test('by an older link, without a request or of a deleted contact is refused', async () => {
+  test('by an older link, without an open request or of a deleted contact is refused', async () => {
     await using service = await createListApi()
     const { app, clock } = service
     const list = await service.newList()
@@ -163,7 +163,7 @@ describe('a confirmation', () => {
 
   // Proves: contact-14
   test.each(['unsubscribed', 'bounced', 'complained'] as const)(
-    'requested earlier does not reactivate a contact that became %s; one requested later does',
+    'with a link sent before a contact became %s is refused; one with a later link activates the contact',
     async (to) => {
       await using service = await createListApi()
       const { app, actor } = service
@@ -182,7 +182,7 @@ describe('a confirmation', () => {
     },
   )
 
-  test('removes the unsubscription from the list; an address that left all lists gets mail of this one only', async () => {
+  test('removes the unsubscription from its list; an address that left all lists gets mail of this list only', async () => {
     await using service = await createListApi()
     const { app, actor, api } = service
     const [list, other, later] = [await service.newList(), await service.newList(), await service.newList()]
@@ -237,14 +237,14 @@ describe('a confirmation', () => {
       )
     expect([await recipients(list), await recipients(other)]).toEqual([1, 0])
     expectBalanced(service)
-    // Leaving all lists again includes this one, and removing a bounce does not bring the contact back.
+    // Leaving all lists again stops mail of this list too.
     await leaveAll()
     expect(standing()).toEqual([...Array(3).fill('unsubscribed'), ...Array(3).fill('unsubscribe')])
     expect(await recipients(list)).toBe(0)
     expectBalanced(service)
   })
 
-  test('cannot be requested for an active contact', async () => {
+  test('cannot be requested for a contact that is already active', async () => {
     await using service = await createListApi()
     const { app } = service
     const id = await createContact(service, await service.newList(), 'active')
@@ -261,7 +261,7 @@ describe('the suppression list', () => {
     ['manual', 'active'],
     ['asked by phone', 'active'],
   ] as const)(
-    'sets contacts on all lists, for reason %s, to %s, and back once the suppression is removed',
+    'for reason %s sets contacts on all lists to %s, and restores them once the suppression is removed',
     async (reason, status) => {
       await using service = await createListApi()
       const { api, clock } = service
@@ -288,7 +288,7 @@ describe('the suppression list', () => {
     },
   )
 
-  test('stops contacts by later rows even if the account added the first row, later contacts included', async () => {
+  test('stops contacts when another suppression follows one that the account added, also contacts added later', async () => {
     await using service = await createListApi()
     const { app, actor, api } = service
     const list = await service.newList()
@@ -321,7 +321,7 @@ describe('the suppression list', () => {
     expectBalanced(service)
   })
 
-  test('stops a contact added since then, when the same suppression is added again', async () => {
+  test('stops a contact added after a suppression when that suppression is added again', async () => {
     await using service = await createListApi()
     const { app, actor } = service
     const unsubscribe = () =>
@@ -334,7 +334,7 @@ describe('the suppression list', () => {
     expect([await unsubscribe(), readStatus(service, list)]).toEqual([false, 'unsubscribed'])
   })
 
-  test('stops contacts when it is imported', async () => {
+  test('stops contacts when suppressions are imported', async () => {
     await using service = await createListApi()
     const list = await service.newList()
     const contacts = ['a', 'b', 'c', 'd'].map((name) => ({ email: `${name}@x.test` }))
@@ -369,7 +369,7 @@ describe('the suppression list', () => {
 })
 
 // Proves: contact-14
-test('a contact comes back only if no other reason, or suppression of its list, still stops it', async () => {
+test('a contact is restored only when no other suppression, of all mail or of its list, still stops it', async () => {
   await using service = await createListApi()
   const { app, actor } = service
   const lists = [await service.newList(), await service.newList(), await service.newList()] as const
@@ -398,7 +398,7 @@ test('a contact comes back only if no other reason, or suppression of its list, 
   expectBalanced(service)
 })
 
-/** A generator of numbers below 2^32 from a seed (xorshift32), so that failures are reproducible. */
+/** Returns a generator of numbers below a limit from a seed (xorshift32), so that failures are reproducible. */
 function createRandom(seed: number): (below: number) => number {
   let state = seed
   return (below) => {
@@ -477,10 +477,9 @@ test('the counters equal a recount after any sequence of transitions', async () 
       totals: recounted.map((row) => row.reduce((sum, n) => sum + n, 0)),
     })
   }
-  // A sequence that changes nothing would prove nothing.
+  // The test would prove nothing if some kind of step never changed anything.
   expect({ seed, idle: [...done].filter(([, n]) => n === 0) }).toEqual({ seed, idle: [] })
-  // These steps bypass the code that reads the suppression list first; adding its rows again stops the contacts added
-  // this way.
+  // Some steps insert contacts without reading the suppression list first. Adding its rows again stops these contacts.
   const rows = app.db
     .query<{ address: string; covers: number; reason: string }, []>('SELECT address, covers, reason FROM suppressions')
     .all()

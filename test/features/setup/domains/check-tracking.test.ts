@@ -36,7 +36,7 @@ describe('a tracking host', () => {
   })
 
   // Proves: domain-27
-  test('verifies by a chain of CNAMEs that contains our host, even if it continues from there', async () => {
+  test('verifies by a chain of CNAMEs that contains our host, even if the chain continues beyond it', async () => {
     const zone = { [HOST]: { CNAME: 'a.example.net' }, 'a.example.net': { CNAME: 'b.example.net' } }
     const detail = `${HOST} is an alias (CNAME) of a.example.net, an alias of b.example.net, an alias of ${TARGET}.`
     expect(await runCheck({ ...zone, 'b.example.net': { CNAME: TARGET } })).toEqual(verified(detail))
@@ -51,9 +51,9 @@ describe('a tracking host', () => {
   })
 
   // Proves: domain-27
-  test('verifies without a CNAME when its addresses are ours, with advice to keep them equal', async () => {
+  test('verifies without a CNAME when its addresses are ours, with advice to change them when ours change', async () => {
     const flattened = verified(
-      `There is no CNAME at ${HOST}, but its addresses are those of ${TARGET}, so it leads to us. If the addresses of ${TARGET} change, it must change too.`,
+      `There is no CNAME at ${HOST}, but its addresses are those of ${TARGET}, so it leads to us. If the addresses of ${TARGET} change, those of ${HOST} must change too.`,
     )
     expect(await runCheck({ [HOST]: OURS })).toEqual(flattened)
     expect(await runCheck({ [HOST]: { A: OURS.A } })).toEqual(flattened)
@@ -63,7 +63,7 @@ describe('a tracking host', () => {
     })
   })
 
-  test('is wrong when one of its addresses is not ours, because some readers would land elsewhere', async () => {
+  test('is wrong when one of its addresses is not ours, because some readers would reach another server', async () => {
     for (const records of [
       { A: ['203.0.113.9'] },
       { A: [...OURS.A, '203.0.113.9'] },
@@ -108,7 +108,7 @@ describe('a tracking host', () => {
     expect(await runCheck({ [HOST]: { TXT: ['x'] } })).toEqual(failing('missing', detail))
   })
 
-  test('is missing with a hint when the provider appended the domain to the name', async () => {
+  test('is missing, with a hint, when the provider appended the domain to the name', async () => {
     expect(await runCheck({ [`${HOST}.example.com`]: { CNAME: TARGET } })).toEqual(
       failing(
         'missing',

@@ -30,7 +30,9 @@ const COMPLETE: Readonly<Record<string, NameEntry>> = {
   [DMARC]: { TXT: ['v=DMARC1; p=none;'] },
 }
 
-/** Checks the complete zone with `changes` applied; `dns` changes the required records. */
+/**
+ * Checks the complete zone with `changes` applied; `dns` changes the values from which the required records are built.
+ */
 async function runChecks(changes: Zone = {}, dns: Partial<DomainDns> = {}): Promise<DomainChecks> {
   await using server = await startDnsServer({ ...COMPLETE, ...changes })
   using resolver = new StubResolver({
@@ -75,7 +77,7 @@ describe('all checks', () => {
   })
 
   test.each([[], ['192.0.2.25'], ['192.0.2.25', '2001:db8::25']])(
-    'verify the very records of dnsRecordsFor (addresses %j)',
+    'verify exactly the records of buildDnsRecords (addresses %j)',
     async (...outboundIps) => {
       const dns = { ...DNS, outboundIps }
       const nothing = { spf: false, dkim: false, dmarc: false, return_path: false, mx: false }
@@ -110,7 +112,7 @@ describe('all checks', () => {
       ),
       mx: failing(
         'missing',
-        'There is no MX record at example.com. An MX record that points to us is not needed for sending, only to receive the mail of the domain here instead of at its current mail server. Only for that, publish an MX record at example.com with priority 10 and the value mail.tassis.test',
+        'There is no MX record at example.com. An MX record that points to us is not needed for sending, only to receive the mail of the domain here instead of at its current mail server. To receive its mail here, publish an MX record at example.com with priority 10 and the value mail.tassis.test',
       ),
     })
   })
@@ -149,7 +151,7 @@ describe('all checks', () => {
     }
   })
 
-  test('a look-up that only serves a hint may fail', async () => {
+  test('a look-up that is made only for a hint may fail', async () => {
     const checks = await runChecks({ [DKIM]: {}, 'example.com': 'SERVFAIL', [`${DKIM}.example.com`]: 'SERVFAIL' })
     expect(checks.dkim).toEqual(failing('missing', `There is no DKIM key at ${DKIM}. ${DKIM_ADVICE}`))
   })
@@ -183,7 +185,7 @@ describe('spf', () => {
     expect(checks.spf).toMatchObject({ outcome: 'verified' })
   })
 
-  test('verifies for the addresses of our host name when none are configured', async () => {
+  test('verifies with the addresses of our host name when none are configured', async () => {
     const found = await runChecks(spfAt('v=spf1 a:mail.tassis.test ~all'), { outboundIps: [] })
     expect(found.spf).toMatchObject({ outcome: 'verified' })
     const other = await runChecks(spfAt('v=spf1 ip4:192.0.2.25 -all'), { outboundIps: [] })
@@ -198,7 +200,7 @@ describe('spf', () => {
   test.each([
     ['SERVFAIL', 'now: The DNS servers could not look up the addresses of mail.tassis.test (SERVFAIL).'],
     ['NXDOMAIN', '(no address record). The operator of this service must publish them; your domain is fine.'],
-  ] as const)('is unknown when our own host name is not known (%s)', async (fault, text) => {
+  ] as const)('is unknown when our own host name has no known address (%s)', async (fault, text) => {
     const { spf } = await runChecks({ 'mail.tassis.test': fault }, { outboundIps: [] })
     expect(spf.outcome).toBe('unknown')
     expect(spf.detail).toContain(text)
@@ -210,7 +212,7 @@ describe('spf', () => {
     ['v=spf1 ip4:192.0.2.25 ~all', '2001:db8::25', 'softfail'],
     ['v=spf1 include:other.test -all', '192.0.2.25, 2001:db8::25', 'fail'],
     ['v=spf1', '192.0.2.25, 2001:db8::25', 'neutral'],
-  ])('is wrong when it does not allow each of our addresses: %j', async (text, addresses, result) => {
+  ])('is wrong when it does not allow all of our addresses: %j', async (text, addresses, result) => {
     const { spf } = await runChecks({ ...spfAt(text), 'other.test': { TXT: ['v=spf1 ip4:198.51.100.1 -all'] } })
     expect(spf).toEqual(
       failing(
@@ -221,17 +223,17 @@ describe('spf', () => {
   })
 
   // Proves: domain-16
-  test('is wrong when there are two, even if both allow us', async () => {
+  test('is wrong when there are two records, even if both allow us', async () => {
     const { spf } = await runChecks(spfAt('v=spf1 +all', 'v=spf1 mx -all'))
     expect(spf).toEqual(
       failing(
         'wrong',
-        'There are 2 SPF records at send.example.com: "v=spf1 +all", "v=spf1 mx -all". SPF allows exactly one per name, and receivers reject several. Remove the others and keep one with the value v=spf1 ip4:192.0.2.25 ip6:2001:db8::25 -all',
+        'There are 2 SPF records at send.example.com: "v=spf1 +all", "v=spf1 mx -all". SPF allows exactly one record per name; if there are several, receivers treat all of them as invalid. Keep only one, with the value v=spf1 ip4:192.0.2.25 ip6:2001:db8::25 -all',
       ),
     )
   })
 
-  test('is wrong with more than ten look-ups, and says so', async () => {
+  test('is wrong with more than ten look-ups, and names the limit', async () => {
     const includes = Array.from({ length: 11 }, (_, i) => `i${i}.test`)
     const { spf } = await runChecks({
       ...spfAt(`v=spf1 ${includes.map((i) => `include:${i}`).join(' ')} ip4:192.0.2.25 ip6:2001:db8::25 -all`),
@@ -244,10 +246,10 @@ describe('spf', () => {
   test('is wrong with more than two void look-ups', async () => {
     const { spf } = await runChecks(spfAt('v=spf1 a:x1.test a:x2.test a:x3.test ip4:192.0.2.25 ip6:2001:db8::25 -all'))
     expect(spf.outcome).toBe('wrong')
-    expect(spf.detail).toContain('refers to more than 2 names without such a record')
+    expect(spf.detail).toContain('refers to more than 2 names for which DNS has no record')
   })
 
-  test('is wrong with an error after the matching term, because some receivers reject it', async () => {
+  test('is wrong with an error after the matching term, because some receivers reject such a record', async () => {
     const { spf } = await runChecks(spfAt('v=spf1 ip4:192.0.2.25 ip6:2001:db8::25 ip4:999.0.2.1 -all'))
     expect(spf.outcome).toBe('wrong')
     expect(spf.detail).toContain('which is not valid (')
@@ -266,13 +268,13 @@ describe('spf', () => {
     )
   })
 
-  test('is unknown when a name it includes cannot be looked up', async () => {
+  test('is unknown when a name that it includes cannot be looked up', async () => {
     const { spf } = await runChecks({ ...spfAt('v=spf1 include:dead.test -all'), 'dead.test': 'SERVFAIL' })
     expect(spf.outcome).toBe('unknown')
     expect(spf.detail).toContain('but a name in it could not be looked up')
   })
 
-  test('hints at a record at the domain itself or at a doubled name, and at a CNAME in the way', async () => {
+  test('names the likely cause: a record at the domain itself, a doubled name or a CNAME in the way', async () => {
     const value = 'v=spf1 ip4:192.0.2.25 ip6:2001:db8::25 -all'
     const parent = await runChecks({ [RETURN_PATH]: { MX: [OUR_MX] }, 'example.com': { TXT: [value] } })
     expect(parent.spf).toEqual(
@@ -300,7 +302,7 @@ describe('spf', () => {
     )
   })
 
-  test('shows other TXT records, which do not count as SPF', async () => {
+  test('names other TXT records, which do not count as SPF', async () => {
     const { spf } = await runChecks(spfAt('google-site-verification=abc'))
     expect(spf).toEqual(
       failing(
@@ -326,7 +328,7 @@ describe('dkim', () => {
     expect(dkim).toEqual({ outcome: 'verified', verified: true, detail: `The DKIM key at ${DKIM} is ours.` })
   })
 
-  test('verifies in test mode, and explains it', async () => {
+  test('verifies in test mode, with advice to leave it', async () => {
     const { dkim } = await runChecks(dkimAt(`v=DKIM1; t=y:s; p=${KEY}`))
     expect(dkim).toMatchObject({ outcome: 'verified' })
     expect(dkim.detail).toContain('t=y')
@@ -344,7 +346,7 @@ describe('dkim', () => {
       'is not valid: "hello" is not a tag of the form name=value',
     ],
     [
-      // Copies of each twentieth of the key: too many orders to try.
+      // Copies of twentieths of the key: too many orders to try.
       'is in more pieces than any provider makes',
       [
         `v=DKIM1; k=rsa; p=${KEY.slice(0, 20)}`,
@@ -362,10 +364,10 @@ describe('dkim', () => {
     ['is escaped', [`v=DKIM1\\; k=rsa\\; p=${KEY}`], 'has quotes or backslashes inside its value'],
     ['is of another version', [`v=DKIM2; p=${KEY}`], 'is not valid: it has v=DKIM2, but v= must come first'],
     ['has v= at the end', [`p=${KEY}; v=DKIM1`], 'is not valid: it has v=DKIM1, but v= must come first and be DKIM1'],
-    ['is of another type', [`v=DKIM1; k=ed25519; p=${KEY}`], 'says k=ed25519, but our key is k=rsa'],
+    ['is of another type', [`v=DKIM1; k=ed25519; p=${KEY}`], 'has k=ed25519, but our key is k=rsa'],
     ['allows sha1 only', [`v=DKIM1; h=sha1; p=${KEY}`], 'allows h=sha1 only'],
-    ['is not for email', [`v=DKIM1; s=tlsrpt; p=${KEY}`], 'says s=tlsrpt'],
-  ])('is wrong when it %s', async (_, texts, fault) => {
+    ['is not for email', [`v=DKIM1; s=tlsrpt; p=${KEY}`], 'has s=tlsrpt'],
+  ])('is wrong when the record %s', async (_, texts, fault) => {
     const { dkim } = await runChecks(dkimAt(...texts))
     expect(dkim.outcome).toBe('wrong')
     expect(dkim.detail).toStartWith(`The DKIM key at ${DKIM} ${fault}`)
@@ -384,7 +386,7 @@ describe('dkim', () => {
   })
 
   // Proves: domain-17
-  test('is wrong when the text is not a key', async () => {
+  test('is wrong when the record holds no key', async () => {
     const { dkim } = await runChecks(dkimAt('hello'))
     expect(dkim).toEqual(
       failing('wrong', `The TXT record at ${DKIM} is "hello", which holds no DKIM key (no p=). ${DKIM_ADVICE}`),
@@ -399,14 +401,14 @@ describe('dkim', () => {
     ['ts1.example.com', 'the name must be ts1._domainkey below example.com.'],
     ['_domainkey.example.com', 'the name must be ts1._domainkey below example.com.'],
     ['example.com', 'the name must be ts1._domainkey below example.com.'],
-  ])('reports that it was found at %s', async (name, hint) => {
+  ])('names %s when the key was found there', async (name, hint) => {
     const { dkim } = await runChecks({ [DKIM]: 'NXDOMAIN', [name]: { TXT: [`v=DKIM1; k=rsa; p=${KEY}`] } })
     expect(dkim).toEqual(
       failing('missing', `There is no DKIM key at ${DKIM}. It was found at ${name} instead: ${hint} ${DKIM_ADVICE}`),
     )
   })
 
-  test('of a subdomain is also found when doubled with the organisational domain', async () => {
+  test('of a subdomain is also found when the organisational domain was appended to its name', async () => {
     const { dkim } = await runChecks(
       { 'app.example.com': {}, 'ts1._domainkey.app.example.com.example.com': { TXT: [`p=${KEY}`] } },
       { domain: 'app.example.com' },
@@ -414,7 +416,7 @@ describe('dkim', () => {
     expect(dkim.detail).toContain('enter only ts1._domainkey.app as the name of the record')
   })
 
-  test('ignores another key at the doubled name', async () => {
+  test('ignores another key at a doubled name', async () => {
     const { dkim } = await runChecks({ [DKIM]: 'NXDOMAIN', [`${DKIM}.example.com`]: { TXT: ['v=DKIM1; p=MIIBOTHER'] } })
     expect(dkim).toEqual(failing('missing', `There is no DKIM key at ${DKIM}. ${DKIM_ADVICE}`))
   })
@@ -458,7 +460,7 @@ describe('dmarc', () => {
     )
   })
 
-  test('is wrong when there are two', async () => {
+  test('is wrong when there are two records', async () => {
     const { dmarc } = await runChecks(dmarcAt('v=DMARC1; p=none', 'v=DMARC1; p=reject'))
     expect(dmarc.outcome).toBe('wrong')
     expect(dmarc.detail).toStartWith('There are 2 DMARC records at _dmarc.example.com')
@@ -486,7 +488,7 @@ describe('dmarc', () => {
     expect((await runChecks(zone, { domain: 'shop.co.uk' })).dmarc.outcome).toBe('missing')
   })
 
-  test('reports that it was found at the domain itself', async () => {
+  test('names the domain itself when the record was found there', async () => {
     const { dmarc } = await runChecks({
       [DMARC]: 'NXDOMAIN',
       'example.com': { A: ['192.0.2.1'], TXT: ['v=DMARC1; p=none'] },
@@ -535,7 +537,7 @@ describe('return_path and mx', () => {
     expect(inbound).toEqual(
       failing(
         'wrong',
-        'The MX of example.com points to mx.google.test (priority 1) and not to mail.tassis.test. Leave it unchanged to keep receiving mail there: an MX record that points to us is not needed for sending, only to receive the mail of the domain here instead of at its current mail server. Only for that, publish an MX record at example.com with priority 10 and the value mail.tassis.test',
+        'The MX of example.com points to mx.google.test (priority 1) and not to mail.tassis.test. Leave it unchanged to keep receiving mail there: an MX record that points to us is not needed for sending, only to receive the mail of the domain here instead of at its current mail server. To receive its mail here, publish an MX record at example.com with priority 10 and the value mail.tassis.test',
       ),
     )
   })
@@ -571,7 +573,7 @@ describe('return_path and mx', () => {
     )
   })
 
-  test('report a doubled name and a CNAME in the way', async () => {
+  test('name the likely cause: a doubled name or a CNAME in the way', async () => {
     const doubled = await runChecks({ [RETURN_PATH]: {}, 'send.example.com.example.com': { MX: [OUR_MX] } })
     expect(doubled.return_path).toEqual(
       failing(
@@ -592,7 +594,7 @@ describe('return_path and mx', () => {
   })
 })
 
-test('a record value is quoted truncated and on one line', async () => {
+test('a record value is quoted on one line and truncated', async () => {
   const { spf } = await runChecks(spfAt(`v=spf1 \n\u001b[31m${'x'.repeat(5000)}`))
   expect(spf.detail).not.toMatch(/[\n\u001b]/)
   expect(spf.detail.length).toBeLessThan(600)

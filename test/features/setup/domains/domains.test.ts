@@ -55,7 +55,7 @@ describe('a registered domain', () => {
   })
 
   // Proves: domain-5
-  test('may be unverified in two accounts, with different keys and selectors', async () => {
+  test('may be unverified in two accounts at the same time, with different keys and selectors', async () => {
     await using t = await startDomainTest()
     const other = await createTestAccount(t.app)
     const mine = await t.register('example.com')
@@ -108,7 +108,7 @@ describe('a registered domain', () => {
     const disk = Buffer.concat(files.map((f) => readFileSync(join(f.parentPath, f.name))))
     expect(disk.includes(domain.dkimPublicKey)).toBe(true)
     expect(lines.filter((line) => disk.includes(line))).toEqual([])
-    // After its header, which all keys share; the public modulus ends well before the middle.
+    // After the header that all keys share; the public modulus ends well before the middle of the key.
     expect(disk.includes(der.subarray(der.length / 2, der.length / 2 + 32))).toBe(false)
   })
 })
@@ -142,7 +142,7 @@ describe('inbound', () => {
     ])
   })
 
-  test('of another account’s domain fails with 404', async () => {
+  test('of another account’s domain cannot be changed: 404', async () => {
     await using t = await startDomainTest()
     const { id } = await t.register('example.com')
     const other = await createTestAccount(t.app)

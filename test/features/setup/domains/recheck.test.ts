@@ -54,7 +54,7 @@ describe('an unverified domain', () => {
     expect(t.audited()).toEqual(['domain.created by operator', 'domain.verified by system'])
   })
 
-  test('is not checked, and stays unverified, while another account has it verified', async () => {
+  test('is not checked while another account has it verified, and stays unverified', async () => {
     await using t = await startVerified()
     const other = await createTestAccount(t.app)
     t.app.db.run('UPDATE domains SET verified_at = NULL')
@@ -89,7 +89,7 @@ describe('a verified domain', () => {
   })
 
   // Proves: send-8
-  test('that lacks a record is checked often, and sends until the check at the end of 72 hours', async () => {
+  test('that lacks a record is checked often, and sends until the check at the end of the 72 hours', async () => {
     await using t = await startVerified()
     const { verifiedAt } = t.stored(t.id)
     t.break('NXDOMAIN', dkimHost(t.domain))
@@ -133,7 +133,7 @@ describe('a verified domain', () => {
   })
 
   // Proves: domain-22
-  test('loses nothing by checks without a response, even at the end of 72 hours', async () => {
+  test('does not lose its verification by checks without a response, even at the end of 72 hours', async () => {
     await using t = await startVerified()
     const before = t.stored(t.id)
     t.break('SERVFAIL', dkimHost(t.domain))
@@ -152,12 +152,12 @@ describe('a verified domain', () => {
     expect(t.stored(t.id).verifiedAt).toBeNull()
   })
 
-  test('is verified again when the clock was ahead at the check that ended its 72 hours', async () => {
+  test('becomes verified again when the clock was ahead at the check that ended its 72 hours', async () => {
     await using t = await startVerified()
     t.break('NXDOMAIN', dkimHost(t.domain))
     await readNextCheckDelay(t, t.id)
     const lostAt = t.clock.now()
-    // Not a jump, which the service would ignore: it started with that clock.
+    // Not a jump of the clock, which the service would ignore: the service started with this clock.
     t.clock.advance(days(40))
     await verifyDomain(t.app, t.actor, t.id)
     expect(t.stored(t.id).verifiedAt).toBeNull()
@@ -186,7 +186,7 @@ describe('a verified domain', () => {
     })
   })
 
-  test('keeps such a flag over fewer than 3 checks, however far apart, and over checks without a response', async () => {
+  test('keeps such a flag when fewer than 3 checks missed the record, however far apart, and through checks without a response', async () => {
     await using t = await startVerified()
     t.break('NXDOMAIN', 'example.com')
     const look = async () => {
@@ -203,7 +203,7 @@ describe('a verified domain', () => {
 })
 
 describe('a run', () => {
-  test('checks immediately what a clock ahead postponed, but not what was postponed by hand', async () => {
+  test('immediately checks domains postponed by a clock that was ahead, but not those postponed by hand', async () => {
     await using t = await startVerified()
     const { id } = await t.register('other.example')
     t.app.db.run('UPDATE domains SET next_check_at = ? WHERE domain = ?', [t.clock.now() + days(40), 'example.com'])
@@ -213,7 +213,7 @@ describe('a run', () => {
     expect(t.stored(id).nextCheckAt).toBe(4_000_000_000_000)
   })
 
-  test('checks all due domains, more than one batch, each once', async () => {
+  test('checks each due domain once, even if there is more than one batch', async () => {
     await using t = await startDomainTest()
     const { domain } = await t.register('d0.example')
     const insert = t.app.db.query(
@@ -246,7 +246,7 @@ describe('a run', () => {
     expect(await recheckDomains(t.app)).toBe(0)
   })
 
-  test('discards its result when a check on request was stored meanwhile', async () => {
+  test('discards its result when the result of a check on request was stored since it began', async () => {
     await using t = await startVerified()
     t.break('SILENCE', 'example.com', 'send.example.com', '_dmarc.example.com', dkimHost(t.domain))
     t.clock.advance(hours(6))

@@ -153,7 +153,7 @@ describe('/v1/domains', () => {
   })
 
   // Proves: domain-11, domain-12, domain-20
-  test('returns a flat verification with the domain object in `domain`', async () => {
+  test('returns the fields of the verification, with the domain object in `domain`', async () => {
     await using http = await startHttpTest()
     const { t } = http
     const { id, domain } = await t.register('example.com')
@@ -279,7 +279,7 @@ describe('/v1/domains', () => {
   })
 
   // Proves: domain-7, domain-9, domain-11, domain-29, domain-30, domain-31
-  test('deletes with 204; afterwards the domain is not found', async () => {
+  test('deletes a domain with 204; afterwards the domain is not found', async () => {
     await using http = await startHttpTest()
     const { id } = await http.t.register('example.com')
     expect(await http.call('DELETE', `/v1/domains/${id}`)).toEqual({ status: 204, body: undefined })

@@ -55,7 +55,7 @@ async function readNextCheckDelay(t: TrackingTest): Promise<number> {
 }
 
 describe('setting a tracking host', () => {
-  test('stores it unverified, shows its record and schedules a check soon', async () => {
+  test('stores the host as unverified, shows its record and schedules a check soon', async () => {
     await using t = await startSet()
     const domain = t.stored(t.id)
     expect(readTracking(t)).toEqual({ host: HOST, at: null })
@@ -69,7 +69,7 @@ describe('setting a tracking host', () => {
     expect(t.audited()).toEqual(['domain.created by operator', 'domain.tracking_set by operator'])
   })
 
-  test('of a verified domain brings its next check forward', async () => {
+  test('of a verified domain schedules its next check earlier', async () => {
     await using t = await startDomainTest()
     const { id, domain } = await t.register('example.com')
     t.publish(domain)
@@ -194,7 +194,7 @@ describe('a tracking host that another domain uses', () => {
     expect((await setTrackingDomain(t.app, t.actor, t.id, HOST)).trackingDomain).toBe(HOST)
   })
 
-  test('goes to the account that has verified a domain above it, and its previous holder gets an audit entry', async () => {
+  test('goes to the account that has verified a domain above it, and the previous holder gets an audit entry', async () => {
     await using t = await startDomainTest()
     const squatter = await createTestAccount(t.app)
     const theirs = await t.register('squatter.example', squatter)
@@ -208,7 +208,7 @@ describe('a tracking host that another domain uses', () => {
     expect(t.audited().slice(-2)).toEqual(['domain.tracking_removed by system', 'domain.tracking_set by operator'])
   })
 
-  test('can be neither set nor verified below a domain that another account has verified', async () => {
+  test('can be neither set nor verified at or below a domain that another account has verified', async () => {
     await using t = await startDomainTest()
     const owner = await createTestAccount(t.app)
     const mine = await t.register('mine.example')
@@ -257,7 +257,7 @@ describe('a tracking host that was verified before the domain above it was', () 
   }
 
   // Proves: domain-26
-  test('stops working for its holder as soon as the owner verifies, and is removed at the next check', async () => {
+  test('stops working for its holder as soon as the owner verifies the domain above, and is removed at the next check', async () => {
     await using t = await startSquatted()
     expect(t.inUse()).toEqual({ links: HOST, certificate: true, serves: 'squatter.example' })
     await t.verifyOwned()
@@ -265,7 +265,7 @@ describe('a tracking host that was verified before the domain above it was', () 
     const taken = { status: 409, code: 'tracking_domain_taken' }
     await expect(verifyTracking(t.app, t.actor, t.held.id)).rejects.toMatchObject(taken)
     await expect(setTrackingDomain(t.app, t.actor, t.held.id, HOST)).rejects.toMatchObject(taken)
-    // Whatever DNS returns for the host, or if it fails, the holder does not keep it.
+    // Whatever DNS returns for the host, the holder does not keep it, even when the look-up fails.
     t.break('SERVFAIL', HOST)
     t.clock.advance(minutes(15))
     expect(await recheckDomains(t.app)).toBe(1)
@@ -278,7 +278,7 @@ describe('a tracking host that was verified before the domain above it was', () 
   })
 
   // Proves: domain-26
-  test('moves to the owner when the owner sets it', async () => {
+  test('moves to the owner when the owner sets the host', async () => {
     await using t = await startSquatted()
     await t.verifyOwned()
     await setTrackingDomain(t.app, t.owner, t.owned.id, HOST)
@@ -328,7 +328,7 @@ describe('a tracking host that was verified before the domain above it was', () 
 
 describe('removing a tracking host', () => {
   // Proves: domain-15
-  test('removes it with its verification and record, once', async () => {
+  test('removes the host with its verification and record; a second removal changes nothing', async () => {
     await using t = await startVerified()
     t.clock.advance(minutes(1))
     const domain = await removeTrackingDomain(t.app, t.actor, t.id)
@@ -374,7 +374,7 @@ describe('verifying a tracking host', () => {
     expect(t.audited()).not.toContain('domain.unverified by operator')
   })
 
-  test('unverifies it immediately when it definitely leads elsewhere', async () => {
+  test('unverifies the host immediately when it definitely leads elsewhere', async () => {
     await using t = await startVerified()
     t.dns.zone[HOST] = { CNAME: 'elsewhere.test' }
     const { check, domain } = await verifyTracking(t.app, t.actor, t.id)
@@ -386,7 +386,7 @@ describe('verifying a tracking host', () => {
   })
 
   // Proves: domain-25
-  test('leaves it as it was when DNS fails, and says so', async () => {
+  test('leaves the host unchanged when DNS fails, and says so', async () => {
     await using t = await startVerified()
     const before = t.stored(t.id)
     t.break('SERVFAIL', HOST)
@@ -394,7 +394,7 @@ describe('verifying a tracking host', () => {
     expect(domain).toEqual(before)
     expect(check).toEqual({
       verified: true,
-      detail: expect.stringMatching(/could not be looked up: .* Until then it stays verified, as it was\.$/),
+      detail: expect.stringMatching(/could not be looked up: .* Until then the record stays verified\.$/),
     })
   })
 
@@ -408,7 +408,7 @@ describe('verifying a tracking host', () => {
     expect(readTracking(t)).toEqual({ host: 'go.example.com', at: null })
   })
 
-  test('is not part of verifying the domain, which shows the stored state', async () => {
+  test('is not part of verifying the domain; that response shows the stored state of the host', async () => {
     await using t = await startVerified()
     t.break('NXDOMAIN', HOST)
     const asked = t.dns.queries.length
@@ -420,7 +420,7 @@ describe('verifying a tracking host', () => {
 })
 
 describe('scheduled checks', () => {
-  test('verify a tracking host automatically, by the system', async () => {
+  test('verify a tracking host automatically, with the system as actor', async () => {
     await using t = await startSet()
     await readNextCheckDelay(t)
     expect(readTracking(t).at).toBeNull()
@@ -443,7 +443,7 @@ describe('scheduled checks', () => {
   })
 
   // Proves: domain-25
-  test('unverify it only after 3 in a row over 24 hours found it missing or wrong', async () => {
+  test('unverify it only after 3 checks in a row over 24 hours found it missing or wrong', async () => {
     await using t = await startVerified()
     const { at } = readTracking(t)
     t.break('NXDOMAIN', HOST)
@@ -468,7 +468,7 @@ describe('scheduled checks', () => {
   })
 
   // Proves: domain-25
-  test('without a response never unverify it, and do not reset the count', async () => {
+  test('without a response never unverify it, and do not reset the count of failed checks', async () => {
     await using t = await startVerified()
     t.break('NXDOMAIN', HOST)
     await readNextCheckDelay(t)
@@ -486,7 +486,7 @@ describe('scheduled checks', () => {
     expect(readTracking(t).at).toBeNull()
   })
 
-  test('restart the count once they find it again', async () => {
+  test('that find it again reset the count of failed checks', async () => {
     await using t = await startVerified()
     t.break('NXDOMAIN', HOST)
     await readNextCheckDelay(t)
@@ -495,7 +495,7 @@ describe('scheduled checks', () => {
     expect(t.stored(t.id).failing).toEqual({})
   })
 
-  test('do not apply to a host set while they checked another', async () => {
+  test('do not apply to a host that was set while another was checked', async () => {
     await using t = await startSet()
     t.dns.zone[HOST] = { CNAME: TARGET }
     t.clock.advance(minutes(5))
@@ -511,7 +511,7 @@ describe('scheduled checks', () => {
   test('do not overwrite the result of a later check on request', async () => {
     await using t = await startVerified()
     t.clock.advance(hours(6))
-    // Delays the scheduled check after it found the host unchanged.
+    // Delays the end of the scheduled check, which has already found the host unchanged.
     t.break('SILENCE', '_dmarc.example.com')
     const asked = t.dns.queries.length
     let looked: number | undefined
@@ -531,7 +531,7 @@ describe('scheduled checks', () => {
 })
 
 describe('the host of tracked links', () => {
-  test('is the domain’s only while it is verified and the domain is not deleted', async () => {
+  test('belongs to the domain only while the host is verified and the domain is not deleted', async () => {
     await using t = await startSet()
     const { db } = t.app
     const seen = () => [
@@ -554,13 +554,13 @@ describe('the host of tracked links', () => {
     ['http://127.0.0.1:8080', 'mx.tassis.test'],
     ['http://[2001:db8::1]:8080', 'mx.tassis.test'],
     ['http://localhost:8080', 'mx.tassis.test'],
-  ])('has, with the public URL %s, the CNAME target %s', (publicUrl, target) => {
+  ])('with the public URL %s has the CNAME target %s', (publicUrl, target) => {
     const { config } = loadConfig({ TASSIS_PUBLIC_URL: publicUrl, TASSIS_HOSTNAME: 'MX.Tassis.test' })
     expect(getCnameTarget(config)).toBe(target)
   })
 
   // Proves: domain-29
-  test('cannot be set while this service has no full name as a CNAME target', async () => {
+  test('cannot be set while this service has no fully qualified name as a CNAME target', async () => {
     await using t = await startSet()
     const nameless = { ...t.app.config, publicUrl: 'http://192.0.2.1:8080', hostname: 'vm' }
     const app = { ...t.app, config: nameless }
@@ -574,7 +574,7 @@ describe('the host of tracked links', () => {
   })
 
   // Proves: domain-32
-  test('may get a certificate once verified, as may our public host, and no other', async () => {
+  test('may get a certificate once it is verified, as may our public host, and no other host', async () => {
     await using t = await startSet()
     const { opened } = t.service
     const config = { ...t.app.config, publicUrl: 'https://api.tassis.test' }

@@ -117,7 +117,7 @@ describe('verifying on request', () => {
       expect(readFlags(checks)).toEqual(domain.verified)
       expect(domain).toMatchObject({ verifiedAt, recordsLostAt: lostAt })
       expect(fullyVerified).toBe(false)
-      // Soon, to notice the record's return.
+      // The next check is soon, to notice the return of the record.
       expect(domain.nextCheckAt).toBe(t.clock.now() + minutes(5))
       t.clock.advance(hours(72) - 1)
       expect((await verifyDomain(t.app, t.actor, t.id)).domain).toMatchObject({ verifiedAt, recordsLostAt: lostAt })
@@ -135,7 +135,7 @@ describe('verifying on request', () => {
     },
   )
 
-  test('of restored records ends the 72 hours, before and after their expiry', async () => {
+  test('of restored records ends the 72 hours, both before and after they have passed', async () => {
     await using t = await startVerified()
     const { domain: before } = await verifyDomain(t.app, t.actor, t.id)
     for (const wait of [hours(71), hours(100)]) {
@@ -153,7 +153,7 @@ describe('verifying on request', () => {
 
   // Proves: domain-22
   test.each(['SERVFAIL', 'REFUSED', 'MALFORMED'] as const)(
-    'leaves a verified domain as it was when DNS responds with %s, and says so',
+    'leaves a verified domain unchanged when DNS responds with %s, and says so',
     async (fault) => {
       await using t = await startVerified()
       const before = t.stored(t.id)
@@ -163,7 +163,7 @@ describe('verifying on request', () => {
       expect(readFlags(checks)).toEqual(ALL)
       for (const { detail } of Object.values(checks)) {
         expect(detail).toContain('could not be looked up')
-        expect(detail).toEndWith('Until then it stays verified, as it was.')
+        expect(detail).toEndWith('Until then the record stays verified.')
       }
       expect(fullyVerified).toBe(true)
       expect(t.audited()).toHaveLength(2)
@@ -171,7 +171,7 @@ describe('verifying on request', () => {
   )
 
   // Proves: domain-22
-  test('leaves a verified domain as it was when DNS is silent', async () => {
+  test('leaves a verified domain unchanged when DNS does not respond', async () => {
     await using t = await startVerified()
     const before = t.stored(t.id)
     t.break('SILENCE', ...Object.values(t.hosts))
@@ -192,7 +192,7 @@ describe('verifying on request', () => {
     })
   })
 
-  test('leaves a never verified domain unverified when DNS fails, and says so', async () => {
+  test('leaves a domain that was never verified unverified when DNS fails, and says so', async () => {
     await using t = await startDomainTest()
     const { id, domain } = await t.register('example.com')
     const hosts = [
@@ -204,7 +204,7 @@ describe('verifying on request', () => {
     t.break('SERVFAIL', ...hosts)
     const { checks, fullyVerified } = await verifyDomain(t.app, t.actor, id)
     expect(readFlags(checks)).toEqual(NONE)
-    expect(checks.dkim.detail).toEndWith('Until then it stays unverified.')
+    expect(checks.dkim.detail).toEndWith('Until then the record stays unverified.')
     expect(fullyVerified).toBe(false)
   })
 
@@ -232,7 +232,7 @@ describe('verifying on request', () => {
     expect({ inbound: back.inboundEnabled, at: back.mxVerifiedAt }).toEqual({ inbound: true, at: t.clock.now() })
   })
 
-  test('never disables inbound mail automatically', async () => {
+  test('never disables inbound mail', async () => {
     await using t = await startVerified()
     t.break('NXDOMAIN', t.hosts.mx)
     expect((await verifyDomain(t.app, t.actor, t.id)).domain.inboundEnabled).toBe(true)
@@ -252,7 +252,7 @@ describe('verifying on request', () => {
     expect(t.dns.queries.length).toBe(asked)
   })
 
-  test('by two accounts concurrently gives the domain to one', async () => {
+  test('by two accounts concurrently verifies the domain of one account only', async () => {
     await using t = await startDomainTest()
     const other = await createTestAccount(t.app)
     const mine = await t.register('example.com')

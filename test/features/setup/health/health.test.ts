@@ -20,7 +20,7 @@ test('a working service is healthy and ready, without credentials', async () => 
 })
 
 // Proves: http-21
-test('a low disk makes the service unready, but not unhealthy, and reveals no path', async () => {
+test('low disk space makes the service unready, but not unhealthy, and the response reveals no path', async () => {
   await using service = await createTestApi({ disk: createTestDisk(() => true) })
   const answer = await service.api('GET', '/readyz', undefined, anonymous)
   expect({ status: answer.status, code: at(answer.body, 'code'), reasons: readReasons(answer) }).toEqual({
@@ -55,7 +55,7 @@ test('a database that fails to write makes the service unready until it recovers
   expect((await api('GET', '/readyz', undefined, anonymous)).status).toBe(200)
 })
 
-test('frequent checks cost one write', async () => {
+test('frequent checks cause only one write', async () => {
   await using service = await createTestApi()
   const { app, api } = service
   const changes = () => app.db.query<{ n: number }, []>('SELECT total_changes() AS n').get()?.n ?? 0

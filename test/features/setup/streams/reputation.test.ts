@@ -43,7 +43,7 @@ interface Post extends AsyncDisposable {
   readonly mail: Complaints<EmailApi>
   /** Accepts an email in the stream `news`. */
   send(to: string | readonly string[], more?: Record<string, unknown>): ReturnType<Complaints<EmailApi>['accepted']>
-  /** Ends an attempt for every due recipient. */
+  /** Stores the outcome of an attempt for every due recipient. */
   end(verdict: Verdict): Promise<void>
   /** The reputation of a stream, as the API returns it. */
   figures(slug?: string): Promise<unknown>
@@ -106,7 +106,7 @@ describe('the reputation of a stream', () => {
     expectBalanced(mail.service)
   })
 
-  test('counts undecided mail as sent only, and an expired delivery not as bounced', async () => {
+  test('counts undecided mail as sent only, and does not count an expired delivery as bounced', async () => {
     await using post = await startPost()
     const { mail, send, end, figures } = post
     await send('bob@receiver.test')
@@ -150,7 +150,7 @@ describe('the reputation of a stream', () => {
   })
 
   // Proves: stream-7
-  test('counts a late bounce as bounced instead of delivered, and an uncertain delivery once it is reported', async () => {
+  test('counts a late bounce as bounced instead of delivered, and counts an uncertain delivery once it is reported', async () => {
     await using post = await startPost()
     const { mail, send, end, figures } = post
     const { app, clock } = mail.service
@@ -228,7 +228,7 @@ describe('the reputation of a stream', () => {
   })
 })
 
-test('the migration counts mail from before these counters existed', async () => {
+test('the migration counts mail that was sent before these counters existed', async () => {
   await using post = await startPost()
   const { mail, send, end } = post
   const { app, clock } = mail.service

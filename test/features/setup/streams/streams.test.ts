@@ -77,7 +77,7 @@ test('a slug is unique in an account; after a deletion a new stream may use it',
 })
 
 // Proves: stream-5
-test('the stream transactional can be renamed, but neither deleted nor given another slug', async () => {
+test('the stream transactional can be renamed, but not deleted, and its slug cannot change', async () => {
   await using service = await createTestApi()
   const { api } = service
   const id = at((await api('GET', '/v1/streams')).body, 'data', 0, 'id')
@@ -89,7 +89,7 @@ test('the stream transactional can be renamed, but neither deleted nor given ano
 })
 
 // Proves: stream-5
-test('a stream can be deleted only once its mail is final, and the email still refers to it', async () => {
+test('a stream can be deleted only once its mail is final; the email still refers to it', async () => {
   await using service = await createTestApi()
   const { api, app, actor } = service
   await createDomain(app, actor, 'sender.test')

@@ -41,7 +41,7 @@ async function startService() {
       app.commit.write((tx) => suppress(app, tx, { ...place, reason: 'unsubscribe', covers: 'marketing', ...more })),
     take: (more: Partial<Parameters<typeof unsuppress>[1]>) =>
       app.commit.write((tx) => unsuppress(tx, { ...place, covers: 'marketing', ...more })),
-    /** The reason that stops mail: transactional or not, of a stream, to a list. */
+    /** The reason of the suppression that stops mail of a stream, to a list. */
     stopped: (transactional: boolean, streamId = 1, listId?: number) =>
       suppressionOf(app.db, { accountId, address: 'bob@X.test', transactional, streamId, listId })?.reason,
     write: (run: (tx: Tx) => undefined) => app.commit.write(run),
@@ -49,7 +49,7 @@ async function startService() {
   }
 }
 
-test('the first suppression of all mail stays, and unsubscriptions have separate rows', async () => {
+test('the first suppression of all mail stays, and each unsubscription has its own row', async () => {
   await using t = await startService()
   expect(await t.put({ covers: 'all', reason: 'hard_bounce' })).toBe(true)
   expect(await t.put({ covers: 'all', reason: 'complaint', streamId: 7 })).toBe(false)
@@ -68,7 +68,7 @@ test('the first suppression of all mail stays, and unsubscriptions have separate
   expectBalanced(t.service)
 })
 
-test('an unsubscription stops marketing mail of its stream, of its list, or all of it', async () => {
+test('an unsubscription stops marketing mail of its stream, of its list, or all marketing mail', async () => {
   await using t = await startService()
   await t.put({ streamId: 7 })
   expect([t.stopped(false, 7), t.stopped(false, 8), t.stopped(true, 7), t.stopped(false, 7, 3)]).toEqual([
@@ -106,7 +106,7 @@ test('unsubscriptions from any number of streams are found, and a suppression of
   expect([t.stopped(false, 51), t.stopped(false, 50), t.stopped(true, 51)]).toEqual(Array(3).fill('hard_bounce'))
 })
 
-test('an address listed in clear and by hash, after an old import, is stopped, erased and removed by both', async () => {
+test('an address that is listed in clear and, after an old import, by hash is stopped, erased and removed in both forms', async () => {
   await using t = await startService()
   const { app } = t.service
   await t.put({})
@@ -158,7 +158,7 @@ test('unsuppress removes one row, and only if it has the requested reason', asyn
   expectBalanced(t.service)
 })
 
-test('a write that rolls back leaves neither row nor count', async () => {
+test('a write that rolls back leaves neither a row nor a count', async () => {
   await using t = await startService()
   const { app } = t.service
   const undone = app.commit.write((tx) => {

@@ -5,7 +5,7 @@ import { createTestApp, type TestApp } from '#test/support/app.ts'
 
 const markdown = await Bun.file(join(import.meta.dir, '../../../../docs/templates.md')).text()
 const dataJson = /^```json\n(.*?)^```$/ms.exec(markdown)?.[1] ?? ''
-/** Table rows of two code spans: a source and its output. A bar in a table is escaped. */
+/** Table rows of two code spans: a source and its output. A vertical bar in a table is escaped. */
 const rows = [...markdown.matchAll(/^\| `(.+)` \| `(.+)` \|$/gm)].map(
   ([, source = '', gives = '']) => [source.replaceAll('\\|', '|'), gives] as const,
 )

@@ -16,7 +16,7 @@ const readRefusal = async (run: () => Promise<unknown>) => {
   return error instanceof AppError ? [error.status, error.code] : error
 }
 
-test('a request that renders for more than 40 seconds fails with 503, and rendering stops', async () => {
+test('a request that renders for more than 40 seconds fails with 503, and its rendering stops', async () => {
   await using service = await createTestApp()
   const clock = new ManualClock()
   let rendered = 0
@@ -39,7 +39,7 @@ test('a request that renders for more than 40 seconds fails with 503, and render
   expect(rendered).toBe(3)
 })
 
-test('sources count as memory while they are rendered, and are rejected when none is left', async () => {
+test('sources count as memory while they are rendered, and are rejected when too little memory is left', async () => {
   await using service = await createTestApp()
   const { clock, config, memory } = service.app
   const held: number[] = []
@@ -67,7 +67,7 @@ test('sources count as memory while they are rendered, and are rejected when non
   expect(memory.inUseBytes).toBe(0)
 })
 
-test('nothing is read when the renderer has no capacity', async () => {
+test('sources are not read when the renderer has no capacity', async () => {
   await using service = await createTestApp()
   const { app } = service
   const actor = await createTestAccount(app)

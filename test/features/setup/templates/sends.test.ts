@@ -81,7 +81,7 @@ describe('a send with template_alias', () => {
   })
 
   // Proves: email-12
-  test('has no template_id when it is omitted', async () => {
+  test('has no template_id when template_alias is omitted', async () => {
     expect((await readDetail(await emails.send()))['template_id']).toBeNull()
   })
 
@@ -121,7 +121,7 @@ describe('a send with template_alias', () => {
     expect(emails.stored()).toEqual(before)
   })
 
-  test('fails with 422 when template_data is not an object; without an alias, any template_data does', async () => {
+  test('fails with 422 when template_data is not an object; without template_alias, any template_data fails', async () => {
     const { alias } = await addTemplate(emails)
     for (const template_data of ['text', 7, true, ['x']]) {
       expectError(await sendTemplate(emails, alias, { template_data }), 422, 'validation_failed', 'template_data')
@@ -179,7 +179,7 @@ describe('a template error', () => {
     expectError(await sendTemplate(emails, alias), 422, 'template_error', 'html_body')
   })
 
-  test('of endless output is a 422 template_limit', async () => {
+  test('of output without end is a 422 template_limit', async () => {
     const html = '{% for i in range(5000) %}{{ order.item }}{% endfor %}'
     const { alias } = await addTemplate(emails, { html_body: html })
     const data = { order: { id: 1, item: 'x'.repeat(1000) } }
@@ -258,30 +258,30 @@ describe('nothing is rendered for a sender that may not send', () => {
     }
   }
 
-  test('while an allowed sender gets the template limit', async () => {
+  test('an account that may send gets 422 template_limit', async () => {
     await using account = await startAccount()
     expectError(await account.send(), 422, 'template_limit', 'text_body')
   })
 
-  test('a paused account', async () => {
+  test('a paused account gets 403 account_paused', async () => {
     await using account = await startAccount()
     account.service.app.db.run('UPDATE accounts SET paused_at = 1 WHERE id = ?', [account.actor.accountId])
     expectError(await account.send(), 403, 'account_paused')
   })
 
-  test('an account beyond its rate', async () => {
+  test('an account beyond its rate gets 429 rate_limited', async () => {
     await using account = await startAccount({ TASSIS_SEND_RATE_PER_SECOND: '1', TASSIS_SEND_BURST: '1' })
     expect((await account.plain()).status).toBe(202)
     expectError(await account.send(), 429, 'rate_limited')
   })
 
-  test('an account beyond its quota', async () => {
+  test('an account beyond its quota gets 429 quota_exceeded', async () => {
     await using account = await startAccount({ TASSIS_PLAN_QUOTA_FREE: '1' })
     expect((await account.plain()).status).toBe(202)
     expectError(await account.send(), 429, 'quota_exceeded')
   })
 
-  test('a batch of which no email fits into the remaining quota', async () => {
+  test('a batch of which no email fits into the remaining quota gets 429 quota_exceeded', async () => {
     await using account = await startAccount({ TASSIS_PLAN_QUOTA_FREE: '3' })
     const two = { to: ['a@receiver.test', 'b@receiver.test'] }
     expect((await account.plain()).status).toBe(202)
@@ -292,7 +292,7 @@ describe('nothing is rendered for a sender that may not send', () => {
     expect(account.service.used(account.actor)).toBe(2)
   })
 
-  test('a sender whose domain is unknown', async () => {
+  test('a sender whose domain is unknown gets 422 domain_not_found', async () => {
     await using account = await startAccount()
     expectError(await account.send({ from: 'a@unknown.test' }), 422, 'domain_not_found', 'from')
   })

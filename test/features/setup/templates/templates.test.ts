@@ -133,7 +133,7 @@ describe('the alias', () => {
       const refused = await requestTemplate(shared, { alias })
       expectError(refused, 422, 'validation_failed', 'alias')
       expect(at(refused.body, 'message')).toBe(
-        'The alias must have 1 to 100 of A to Z, a to z, 0 to 9, ".", "_" and "-".',
+        'The alias must have 1 to 100 characters of A to Z, a to z, 0 to 9, ".", "_" and "-".',
       )
     },
   )

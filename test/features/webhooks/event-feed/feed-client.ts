@@ -22,7 +22,7 @@ export async function page(api: ApiClient, query = ''): Promise<FeedPage> {
   return body as FeedPage
 }
 
-/** Everything after an event, page by page. */
+/** All events after a position, read page by page. */
 export async function readAll(api: ApiClient, after: number, limit = 1000): Promise<FeedPage['data']> {
   const events: FeedPage['data'][number][] = []
   for (let position = after; ; ) {
@@ -161,7 +161,7 @@ export const recordEvents = (app: App, accountId: number, types: readonly EventT
     for (const type of types) record(tx, { accountId, type, at: app.eventTime(), ...(data && { data }) })
   })
 
-/** Stores `count` events at once, past the gate, for tests that need very many; emits no signal. */
+/** Inserts `count` events directly, without the gate, for tests that need very many. Emits no signal. */
 export function seedEvents(app: App, accountId: number, count: number, type = 0, data: string | null = null): void {
   const db = app.db
   const last = db

@@ -9,7 +9,7 @@ import { nextSeqs, numbers, openStream, page, readAll, recordEvents, seedEvents 
 
 describe('the feed', () => {
   // Proves: list-19, feed-1
-  test('has every event of the account in one order, each as in the detail of its email, with its position', async () => {
+  test('has every event of the account in one order, each with its position and otherwise as in the details of its email', async () => {
     await using service = await createEmailApi()
     const { accepted, detail, api, clock } = service
     const first = await accepted()
@@ -137,7 +137,7 @@ describe('the feed', () => {
   })
 
   // Proves: feed-2
-  test('has received mail with its ids, without an email', async () => {
+  test('has received mail with its ids and without an email', async () => {
     await using service = await createTestApi()
     const { app, actor, api } = service
     const [inbound, mailbox, message] = [newUuid(), newUuid(), newUuid()].map(formatUuid)
@@ -244,7 +244,7 @@ describe('the feed', () => {
     expect((await api('GET', '/v1/events?after=49')).status).toBe(410)
   })
 
-  test('is read in batches of at most 100 events, or 1,000 of other types, each in its own turn', async () => {
+  test('is read in batches of at most 100 events, or 1,000 examined ones, each in its own turn', async () => {
     await using service = await createTestApi()
     const { app, actor } = service
     seedEvents(app, actor.accountId, 2500)
@@ -259,7 +259,7 @@ describe('the feed', () => {
     expect(await read('bounced', 250)).toEqual({ events: 0, nextAfter: 2500, turns: 3 })
   })
 
-  test('reads pages of one account one after another, and those of others concurrently', async () => {
+  test('reads pages of one account one after another, and pages of different accounts concurrently', async () => {
     await using service = await createTestApi()
     const { app, actor } = service
     const other = await service.newAccount()
@@ -280,11 +280,11 @@ describe('the feed', () => {
   })
 
   // Proves: feed-3
-  test('has no gap when the next events are removed during a read: the page ends there, and the next is a 410', async () => {
+  test('has no gap when the next events are deleted during a read: the page ends there, and the next is a 410', async () => {
     await using service = await createTestApi()
     const { app, actor } = service
     seedEvents(app, actor.accountId, 500)
-    /** Reads, and removes all events before one during a turn. */
+    /** Reads a page, and deletes all events before the given one during the given turn. */
     const read = async (after: string | undefined, turn: number, before: number) => {
       let turns = 0
       const { events, nextAfter, firstSeq } = await readPage(
@@ -298,7 +298,8 @@ describe('the feed', () => {
       return { seqs: events.map((event) => Number(at(JSON.parse(event), 'seq'))), nextAfter, firstSeq }
     }
     expect(await read('0', 2, 150)).toEqual({ seqs: numbers(1, 100), nextAfter: 100, firstSeq: 1 })
-    // Before its first turn: without an `after` it begins at the feed's new start, with one it is rejected.
+    // Deleted before the first turn: a read without `after` begins at the feed's new start, a read with `after` is
+    // rejected.
     expect(await read(undefined, 1, 200)).toEqual({ seqs: numbers(200, 500), nextAfter: 500, firstSeq: 200 })
     await expect(read('199', 1, 300)).rejects.toMatchObject({ status: 410, facts: { next_after: 299, first_seq: 300 } })
   })
@@ -335,7 +336,7 @@ describe('the feed', () => {
     }
     const answered = page(api).then(() => order.push('answered'))
     await asked.promise
-    // Another request, which waits for nothing, is served in between.
+    // Another request, which waits for no durable event, is served in between.
     expect((await api('GET', '/v1/account')).status).toBe(200)
     synced.resolve()
     await answered

@@ -23,7 +23,7 @@ import { nextSeqs, numbers, openStream, page, recordEvents, type StreamClient, s
 
 const STREAM = { headers: { accept: 'text/event-stream' } }
 
-/** Knows which timers run, and which of them wait for a client to read. */
+/** A clock that knows which timers run, and which of them wait for a client to read. */
 class WatchedClock extends ManualClock {
   readonly running = new Set<Timer>()
   readonly untaken = new Set<Timer>()
@@ -97,7 +97,7 @@ async function untilStuck({ clock }: StreamApi): Promise<void> {
   })
 }
 
-/** Whether the account can open its maximum of streams. */
+/** Whether the account can open its maximum of streams, so that none of its slots is in use. */
 async function areSlotsFree(service: StreamApi): Promise<boolean> {
   const streams: StreamClient[] = []
   try {
@@ -157,7 +157,7 @@ describe('a stream', () => {
     expect(stream.waiting).toEqual([])
   })
 
-  test('without a start begins with the first retained event', async () => {
+  test('without a given position begins with the first retained event', async () => {
     await using service = await createStreamApi()
     seedEvents(service.app, service.actor.accountId, 5)
     service.app.db.run('DELETE FROM events WHERE seq <= 2')
@@ -224,7 +224,7 @@ describe('a stream', () => {
       if (seq > 200) throw new Error('no comment in 200 seconds')
       await service.record('sent')
       service.clock.advance(seconds(1))
-      // A tick for the stream to check, and for its client to notice.
+      // A tick in which the stream can check for events and its client can receive the comment.
       expect((await service.api('GET', '/v1/account')).status).toBe(200)
     }
     expect(Number(stream.lastEventId())).toBeGreaterThan(15)
@@ -236,7 +236,7 @@ describe('a stream', () => {
     await service.record('queued')
     using stream = await service.open()
     expect(await nextSeqs(stream, 1)).toEqual([1])
-    // As while a group is being synced: the rows are readable already, and the signal reports how far the disk is.
+    // Simulates a sync in progress: all rows are readable, but the signal does not report the last one as durable yet.
     seedEvents(app, actor.accountId, 3)
     app.eventsRecorded.emit({ accountId: actor.accountId, lastSeq: 3 })
     expect(await nextSeqs(stream, 2)).toEqual([2, 3])
@@ -396,7 +396,7 @@ describe('a stream', () => {
     expect((await service.api('GET', '/v1/events')).status).toBe(401)
   })
 
-  test('sends nothing more once its actor lost access, even without a signal', async () => {
+  test('sends nothing more once its actor has lost access, even without a signal', async () => {
     await using service = await createStreamApi()
     const key = await service.newKey(['emails:read'])
     using stream = await openStream(service.url, { key })
@@ -453,7 +453,7 @@ describe('a stream', () => {
       ],
       ['the operator signs the user out', (service, _, { email }) => signUserOut(service.app, email)],
       [
-        'the session goes to another account',
+        'the session is switched to another account',
         async (service, session, { user }) => {
           const { app } = service
           const elsewhere = await service.newAccount()
@@ -501,7 +501,7 @@ describe('a stream', () => {
 })
 
 describe('streams have limits', () => {
-  test(`the ${MAX_STREAMS_PER_ACCOUNT + 1}th of an account is a 429; another account has its own`, async () => {
+  test(`the ${MAX_STREAMS_PER_ACCOUNT + 1}th stream of an account is a 429; another account has its own limit`, async () => {
     await using service = await createStreamApi()
     const streams: StreamClient[] = []
     while (streams.length < MAX_STREAMS_PER_ACCOUNT) streams.push(await service.open())
@@ -535,7 +535,7 @@ describe('streams have limits', () => {
       for (const stream of streams) stream.close()
       await eventually(() => listeners === 0)
     }
-    // One that disconnects in the middle of unread data.
+    // A client that disconnects while it has unread data.
     seedEvents(app, actor.accountId, 50_000)
     const unread = await openUnread(service)
     await untilStuck(service)
@@ -545,7 +545,7 @@ describe('streams have limits', () => {
     expect(await areSlotsFree(service)).toBe(true)
   })
 
-  test(`there are ${MAX_STREAMS} in all; the next is a 429, until one whose client does not read is closed`, async () => {
+  test(`at most ${MAX_STREAMS} are open in all; the next is a 429, until those whose clients do not read are closed`, async () => {
     await using service = await createStreamApi()
     const { app, actor, clock } = service
     const streams = createFeedStreams(app, new AbortController().signal)
@@ -563,7 +563,7 @@ describe('streams have limits', () => {
   })
 
   // Proves: feed-4
-  test('all streams that catch up produce one piece per tick, so requests wait for one piece and not for each', async () => {
+  test('all streams that catch up produce one piece per tick together, so a request waits for one piece, not for one of each', async () => {
     await using service = await createStreamApi()
     const { app, actor } = service
     seedEvents(app, actor.accountId, 2000)
@@ -591,7 +591,7 @@ describe('streams have limits', () => {
     expect(new Set(pieceTurns).size).toBe(pieceTurns.length)
   })
 
-  test('nothing is produced ahead of a client, and nothing remains when it disconnects', async () => {
+  test('no piece is produced before its client reads, and nothing remains when the client disconnects', async () => {
     await using service = await createStreamApi()
     const { app, actor, clock } = service
     await service.record('queued', 'sent')
@@ -614,18 +614,18 @@ describe('streams have limits', () => {
     const reader = readerOf(streams.open(request, actor, { after: 0, types: ALL_TYPES }))
     await reader.read()
     await reader.read()
-    // It has everything, and waits for more.
+    // The client has everything, and its stream waits for more.
     const waiting = reader.read()
     await eventually(() => clock.running.size > before)
     await yieldToEventLoop()
     await reader.cancel()
     await waiting
-    // It does not continue to wait either.
+    // The stream does not go on waiting either.
     for (let turn = 0; turn < 5; turn++) await yieldToEventLoop()
     expect([clock.running.size, streams.size]).toEqual([before, 0])
   })
 
-  test('a piece has few events when they carry much data, and the stream has all', async () => {
+  test('a piece has few events when they carry much data; the next pieces have the rest', async () => {
     await using service = await createStreamApi()
     const { app, actor } = service
     seedEvents(app, actor.accountId, 150, 3, JSON.stringify({ link_url: 'x'.repeat(8000) }))

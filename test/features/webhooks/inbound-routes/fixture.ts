@@ -1,6 +1,6 @@
 /**
- * @module Inbound routes over HTTP for tests, with a receiver of their webhooks. Mail arrives as its processing stores
- * it, without SMTP: finds the route of its recipient, and writes its row and event.
+ * @module Inbound routes over HTTP for tests, with a receiver of their webhooks. Stores mail as its processing would,
+ * without SMTP: finds the route of the recipient, and writes the row and event of the message.
  */
 import type { App } from '#features/core/app/app.ts'
 import { storeInbound } from '#features/receiving/inbound/store.ts'
@@ -30,7 +30,7 @@ export interface RouteService extends WebhookService {
   route(id: string): Promise<Json>
   /** `data` of the changed route. */
   put(id: string, change: Json): Promise<Json>
-  /** A message for a local part of the domain. */
+  /** Stores a message for a local part of the domain. */
   arrive(localPart: string, message?: { subject?: string; text?: string }): Promise<Arrived>
   /** `data` of the history, newest first. */
   history(id: string, query?: string): Promise<Json[]>
@@ -53,7 +53,7 @@ export const AUTHENTICATION: ReceivedMail['authentication'] = {
   },
 }
 
-/** A message of Bob for an address, its parts stored as the parser stores them. */
+/** A message of Bob for an address. Its parts are stored as the parser stores them. */
 export async function receivedMessage(
   app: App,
   address: string,

@@ -125,7 +125,7 @@ test('without priority, URL and is_active a route has priority 0, posts nothing 
 })
 
 // Proves: inbound-13
-test('catchall is catch_all', async () => {
+test('match_type catchall becomes catch_all', async () => {
   await using service = await startRouteService()
   const route = await service.addRoute({ match_type: 'catchall', pattern: '*' })
   expect(route).toMatchObject({ match_type: 'catch_all', pattern: '*' })
@@ -135,17 +135,17 @@ test('catchall is catch_all', async () => {
 describe('422 and nothing is stored for', () => {
   const CASES: readonly (readonly [what: string, change: Json, code: string, field: string])[] = [
     [
-      'a domain that is not there',
+      'a domain that does not exist',
       { domain_id: '01234567-89ab-7def-8123-456789abcdef' },
       'domain_not_found',
       'domain_id',
     ],
-    ['a domain that is no id', { domain_id: 'x' }, 'domain_not_found', 'domain_id'],
+    ['a domain_id that is not an id', { domain_id: 'x' }, 'domain_not_found', 'domain_id'],
     ['a pattern of another domain', { pattern: 'support@elsewhere.test' }, 'validation_failed', 'pattern'],
     ['an empty pattern', { pattern: '' }, 'validation_failed', 'pattern'],
     ['a pattern that is too long', { pattern: 'x'.repeat(321) }, 'validation_failed', 'pattern'],
     ['an unknown match type', { match_type: 'regex' }, 'validation_failed', 'match_type'],
-    ['a priority that is no whole number', { priority: 1.5 }, 'validation_failed', 'priority'],
+    ['a priority that is not a whole number', { priority: 1.5 }, 'validation_failed', 'priority'],
     ['a priority beyond a million', { priority: 1_000_001 }, 'validation_failed', 'priority'],
     ['a URL that is not https', { webhook_url: 'http://example.com/' }, 'invalid_url', 'webhook_url'],
     ['a URL with credentials', { webhook_url: 'https://a:b@example.com/' }, 'invalid_url', 'webhook_url'],
@@ -186,7 +186,7 @@ describe('422 and nothing is stored for', () => {
     expectError(await api('POST', '/v1/inbound-routes', body), 422, 'invalid_url', 'webhook_url')
   })
 
-  test('a change without fields, and one that leaves no pattern', async () => {
+  test('a change without fields, and a change after which the route has no pattern', async () => {
     await using service = await startRouteService()
     const { api, addRoute } = service
     const { id } = await addRoute({ match_type: 'catch_all', pattern: '' })
@@ -200,7 +200,7 @@ describe('422 and nothing is stored for', () => {
   })
 
   // Proves: inbound-12
-  test('a domain of another account; its own route is a 404 there', async () => {
+  test("a domain of another account; a request for another account's route is a 404", async () => {
     await using service = await startRouteService()
     const { api, domainId, addRoute } = service
     const key = await service.newKey([], await service.newAccount())
@@ -229,7 +229,7 @@ test('a domain has one route per pattern and match type, in any spelling: the 40
     `The domain ${INBOUND} has a catch_all route already; change ${all.id} instead.`,
   )
   expectError(await api('PUT', `/v1/inbound-routes/${prefix.id}`, { match_type: 'exact' }), 409, 'inbound_route_exists')
-  // It does not collide with itself.
+  // A route does not conflict with itself.
   await service.put(id, { pattern: 'Support@' })
 })
 
@@ -289,7 +289,7 @@ test('the index finds the same route as a comparison of all routes', async () =>
   expect(found.at(-1)).toBeUndefined()
 })
 
-test('the routes of a deleted domain disappear for their account immediately, and their rows with the next removal', async () => {
+test('the routes of a deleted domain disappear for their account immediately; the next removal deletes their rows', async () => {
   await using service = await startRouteService()
   const { api, app, actor, domainId, addRoute } = service
   const { id } = await addRoute()

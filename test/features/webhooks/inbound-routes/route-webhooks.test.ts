@@ -27,7 +27,7 @@ const isSignedWith = (request: ReceivedRequest | undefined, secret: string): boo
 /** Status codes of inbound emails. */
 const [RECEIVED, DELIVERED] = [0, 1]
 
-/** Resolves with the history, newest first, once it has that length and nothing of it is in flight. */
+/** Resolves with the history, newest first, once it has that length and no attempt is in flight. */
 const waitForDeliveries = (service: RouteService, id: string, count: number): Promise<Json[]> =>
   eventually(async () => {
     const all = await service.history(id, '?per_page=100')
@@ -99,7 +99,7 @@ describe('mail of a route', () => {
   })
 
   // Proves: notify-30
-  test('is posted to subscribed webhooks too, with the same bytes and their own secret, without effect on the mail', async () => {
+  test('is also posted to subscribed webhooks, with the same bytes and their own secret; their outcome does not affect the mail', async () => {
     await using service = await startRouteService()
     const { app, actor, receiver, addWebhook, addRoute, arrive, inboundRow } = service
     const hook = await addWebhook(['email.inbound'])
@@ -124,7 +124,7 @@ describe('mail of a route', () => {
     ])
   })
 
-  test('whose event is corrupt ends in the history, and holds up nothing', async () => {
+  test('whose event is corrupt is recorded in the history and delays nothing', async () => {
     await using service = await startRouteService()
     const { app, addRoute, arrive, clock, receiver } = service
     const damaged = await addRoute({ pattern: 'a' })
@@ -192,11 +192,11 @@ describe('mail of a route', () => {
   })
 })
 
-test('that is large has at most 8 MiB in flight per account, over all its webhooks; the remaining mail follows', async () => {
+test('large mail of routes has at most 8 MiB in flight per account, over all its webhooks; the remaining mail follows', async () => {
   await using service = await startRouteService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '1' } })
   const { receiver, addRoute, addWebhook, arrive } = service
-  // 34 URLs, and fewer than 50 attempts, so the size decides. With the other payload data, the 32nd quarter of a MiB
-  // fills the limit.
+  // There are 34 URLs, so fewer than 50 attempts are in flight, and the size decides. Each body has a quarter of a MiB
+  // and some other data, so that the 32nd fills the limit.
   for (let n = 0; n < 2; n++) await addWebhook(['email.inbound'], `/hook${n}`)
   const gate = Promise.withResolvers<void>()
   receiver.answer(async () => {
@@ -253,7 +253,7 @@ describe('a failing URL of a route', () => {
     const route = await addRoute()
     const first = await arrive('support')
     for (let n = 1; n < 10; n++) await arrive('support', { subject: `${n}` })
-    // Through its backoffs.
+    // Moves the clock until the backoffs end.
     await eventually(async () => {
       if (service.webhooks?.inFlight === 0) service.clock.advance(seconds(1))
       return (await service.history(route.id)).length === 10
@@ -323,7 +323,7 @@ describe('a failing URL of a route', () => {
     expect(receiver.requests[0]?.text).toBe(receiver.requests[1]?.text ?? '')
   })
 
-  test('another delivery of it is a 404', async () => {
+  test('has no delivery with another id: a replay of one is a 404', async () => {
     await using service = await startRouteService()
     const { api, addRoute } = service
     const { id } = await addRoute()
@@ -331,36 +331,39 @@ describe('a failing URL of a route', () => {
   })
 })
 
-describe("the end of a route's pending deliveries", () => {
+describe('a route that stops posting', () => {
   const ENDS: readonly (readonly [
     how: string,
     end: (service: RouteService, id: string) => Promise<unknown>,
     says: string,
   ])[] = [
-    ['the route is switched off', ({ put }, id) => put(id, { is_active: false }), 'The webhook was deactivated.'],
-    ['its URL is taken away', ({ put }, id) => put(id, { webhook_url: null }), 'The webhook was deactivated.'],
+    ['it is deactivated', ({ put }, id) => put(id, { is_active: false }), 'The webhook was deactivated.'],
+    ['its URL is removed', ({ put }, id) => put(id, { webhook_url: null }), 'The webhook was deactivated.'],
     ['it is deleted', ({ api }, id) => api('DELETE', `/v1/inbound-routes/${id}`), 'The webhook was deleted.'],
   ]
   // Proves: inbound-15
-  test.each(ENDS)('comes when %s: no further attempt, and the mail records it', async (_, end, says) => {
-    await using service = await startRouteService()
-    const { receiver, addRoute, arrive, inboundRow, clock, app } = service
-    receiver.answer({ status: 503 })
-    const route = await addRoute()
-    const { id } = await arrive('support')
-    await waitForDeliveries(service, route.id, 1)
-    await end(service, route.id)
-    expect(inboundRow(id).error).toBe(`The webhook of the route failed: The response status was 503. ${says}`)
-    clock.advance(hours(10))
-    await app.commit.barrier()
-    expect({ requests: receiver.requests.length, inFlight: service.webhooks?.inFlight }).toEqual({
-      requests: 1,
-      inFlight: 0,
-    })
-  })
+  test.each(ENDS)(
+    'ends its pending deliveries when %s: no further attempt is made, and the mail records that',
+    async (_, end, says) => {
+      await using service = await startRouteService()
+      const { receiver, addRoute, arrive, inboundRow, clock, app } = service
+      receiver.answer({ status: 503 })
+      const route = await addRoute()
+      const { id } = await arrive('support')
+      await waitForDeliveries(service, route.id, 1)
+      await end(service, route.id)
+      expect(inboundRow(id).error).toBe(`The webhook of the route failed: The response status was 503. ${says}`)
+      clock.advance(hours(10))
+      await app.commit.barrier()
+      expect({ requests: receiver.requests.length, inFlight: service.webhooks?.inFlight }).toEqual({
+        requests: 1,
+        inFlight: 0,
+      })
+    },
+  )
 
   // Proves: inbound-16
-  test('keeps the history; with a URL again the route posts mail from then on', async () => {
+  test('keeps its history; with a URL again it posts mail from then on', async () => {
     await using service = await startRouteService()
     const { api, receiver, addRoute, arrive, put } = service
     const route = await addRoute()
@@ -383,7 +386,7 @@ describe("the end of a route's pending deliveries", () => {
 
 describe('the inbound secret', () => {
   // Proves: notify-49
-  test('is one for all routes of an account, another for each account, and stored sealed', async () => {
+  test('is shared by all routes of an account, differs between accounts, and is stored sealed', async () => {
     await using service = await startRouteService()
     const { app, actor, addRoute } = service
     await addRoute()
@@ -399,7 +402,7 @@ describe('the inbound secret', () => {
   })
 
   // Proves: notify-49
-  test('signs every attempt after its rotation, retries included', async () => {
+  test('signs every attempt after its rotation, including retries', async () => {
     await using service = await startRouteService()
     const { app, actor, receiver, addRoute, arrive } = service
     receiver.answer({ status: 503 })
@@ -418,7 +421,7 @@ describe('the inbound secret', () => {
     ])
   })
 
-  test('that is rotated during an attempt means that its outcome does not count, even while the clock stands still', async () => {
+  test('that is rotated during an attempt keeps the outcome from counting, even while the clock stands still', async () => {
     await using service = await startRouteService()
     const { app, actor, receiver, addRoute, arrive } = service
     const gate = Promise.withResolvers<void>()
@@ -438,7 +441,7 @@ describe('the inbound secret', () => {
 })
 
 // Proves: inbound-15
-test('the webhook of a route never appears under /v1/webhooks, and does not count there', async () => {
+test('the webhook of a route never appears under /v1/webhooks and is not counted there', async () => {
   await using service = await startRouteService()
   const { api, receiver, addRoute } = service
   const { id } = await addRoute()
@@ -479,7 +482,7 @@ test('a restart posts mail that arrived in between, and resumes retries', async 
   }
 })
 
-test('subscribed webhooks get a range of inbound mail again', async () => {
+test('a replay sends a range of inbound mail to subscribed webhooks again', async () => {
   await using service = await startRouteService()
   const { api, receiver, addRoute, addWebhook, arrive } = service
   await addRoute({ webhook_url: null })

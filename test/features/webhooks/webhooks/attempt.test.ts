@@ -31,7 +31,7 @@ test('any 2xx is delivered, any 5xx and no response are transient, everything el
   })
 })
 
-test('a 5xx, no response, and statuses for too busy or too early cause a backoff', () => {
+test('a 5xx, no response, and statuses that mean too busy or too early cause a backoff', () => {
   const statuses = [200, 302, 400, 404, 408, 410, 425, 429, 500, 503, 600]
   const passing = statuses.filter(
     (status) =>

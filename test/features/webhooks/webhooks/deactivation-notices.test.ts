@@ -59,7 +59,7 @@ function insertDeactivated({ app: { db }, clock }: WebhookService, accounts: num
 }
 
 describe('a webhook that failures deactivated', () => {
-  test('causes a notice to the people of its account, with the cause and what to do', async () => {
+  test('causes a notice to the people of its account, which says the cause and what to do', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     await failTenTimes(service, webhook)
@@ -78,7 +78,7 @@ describe('a webhook that failures deactivated', () => {
     expect(notice?.text).toContain(`POST /v1/webhooks/${webhook.id}/replay sends missed events.`)
   })
 
-  test('causes one notice a day, whatever is restarted or reactivated', async () => {
+  test('causes at most one notice a day, whatever is restarted or reactivated', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     await failTenTimes(service, webhook)
@@ -96,7 +96,7 @@ describe('a webhook that failures deactivated', () => {
     expect(notices(service.app)).toHaveLength(2)
   })
 
-  test('causes no notice after two days, or when it was deleted or its user deactivated it', async () => {
+  test('causes no notice after two days, when it was deleted, or when its user deactivated it', async () => {
     await using service = await startWebhookService()
     const [old, deleted, off] = [await service.addWebhook(), await service.addWebhook(), await service.addWebhook()]
     await failTenTimes(service, old)
@@ -112,7 +112,7 @@ describe('a webhook that failures deactivated', () => {
     expect(notices(service.app)).toEqual([])
   })
 
-  test('causes a notice only if it is among the first three of its account, which share a dead server', async () => {
+  test('causes a notice only if it is among the first three of its account, because they may share a dead server', async () => {
     await using service = await startWebhookService()
     const all: CreatedWebhook[] = []
     for (let i = 0; i < 5; i++) all.push(await service.addWebhook(['sent'], `/hook/${i}`))
@@ -125,7 +125,7 @@ describe('a webhook that failures deactivated', () => {
     expect(notices(service.app)).toHaveLength(3)
   })
 
-  test('keeps its deactivation time whatever changes while it is inactive: a new secret causes no notice', async () => {
+  test('keeps its deactivation time whatever changes while it is inactive, so a new secret causes no notice', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook()
     await failTenTimes(service, webhook)

@@ -28,7 +28,10 @@ function advanceToNextAttempt({ clock, deliveries }: WebhookService, webhook: Cr
   clock.advance(Math.min(...times) - clock.now())
 }
 
-/** Records events of new emails, each of its own recipient, and lets their first two seconds pass. */
+/**
+ * Records events of new emails, each with its own recipient, and moves the clock past the two seconds for which they
+ * are held.
+ */
 async function recordMany(service: WebhookService, count: number): Promise<void> {
   for (let i = 0; i < count; i++) await service.tell(await service.email(), 'sent')
   service.release()
@@ -120,7 +123,7 @@ describe('an event', () => {
   })
 
   // Proves: notify-44
-  test('of an older email is not held up by the first events of others, nor delivered before its own', async () => {
+  test('of an older email is delivered before the first events of new ones, which are held, and not before its own first events', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent', 'delivered', 'opened'])
     const old = await service.email()
@@ -144,7 +147,7 @@ describe('an event', () => {
   test('of a recipient does not begin while an earlier one is in flight', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent', 'delivered'])
-    // Trusted from here on, so several may be in flight.
+    // A success makes the webhook trusted, so several attempts may be in flight from now on.
     await recordMany(service, 1)
     await service.settled(webhook, 1)
     const gate = Promise.withResolvers<void>()
@@ -201,7 +204,7 @@ describe('an event', () => {
   })
 
   // Proves: notify-46
-  test('has the extra prefixes of compat.header_prefixes too', async () => {
+  test('also has the extra prefixes of compat.header_prefixes', async () => {
     await using service = await startWebhookService({ settings: { TASSIS_COMPAT_HEADER_PREFIXES: 'X-Old,X-Older' } })
     await service.addWebhook(['sent'])
     await recordMany(service, 1)
@@ -297,7 +300,7 @@ describe('the retry schedule', () => {
     ['a 600', { status: 600 }, 600],
   ] as const) {
     // Proves: notify-5, notify-48
-    test(`does not follow ${name}, which is permanent`, async () => {
+    test(`does not apply to ${name}, which is permanent`, async () => {
       await using service = await startWebhookService()
       const webhook = await service.addWebhook(['sent'])
       service.receiver.answer(answer)
@@ -359,17 +362,17 @@ describe('ten consecutive failures, over all events,', () => {
   })
 
   // Proves: notify-7
-  test('are not consecutive when an attempt between them succeeds', async () => {
+  test('do not occur when an attempt between them succeeds', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer(() => ({ status: service.receiver.requests.length === 10 ? 200 : 404 }))
     await recordMany(service, 15)
     await service.settled(webhook, 15)
-    // The five after it were in flight together.
+    // The five attempts after the success were in flight together, so they count as one failure.
     expect(await getRecord(service, webhook)).toMatchObject({ is_active: true, failure_count: 1 })
   })
 
-  test('are reset by any PUT, after which new events are delivered', async () => {
+  test('are forgotten after any PUT, and new events are delivered', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer({ status: 410 })
@@ -464,7 +467,7 @@ describe('a restart', () => {
     service.receiver.answer((request) => (parseEvent(request)['email_id'] === held.id ? 'hang' : {}))
     await service.tell(held, 'sent')
     await recordMany(service, 3)
-    // The three later events have their rows; the cursor is still before the held one.
+    // The three later events have their rows; the cursor is still before the event whose response hangs.
     await eventually(() => service.deliveries(webhook).length === 4)
     await service.webhooks?.stop(0)
     service.receiver.answer({})
@@ -523,7 +526,7 @@ describe('while the database refuses outcomes', () => {
     }
   }
 
-  test('nothing more begins, and no outcome is lost', async () => {
+  test('no further attempt begins, and no outcome is lost', async () => {
     await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '1' } })
     const webhook = await service.addWebhook(['sent'])
     await recordMany(service, 1)
@@ -531,7 +534,7 @@ describe('while the database refuses outcomes', () => {
     for (let i = 0; i < 6; i++) await service.tell(await service.email(), 'sent')
     const full = refuseWrites(service)
     service.release()
-    // The second began before the outcome of the first was refused.
+    // The second attempt began before the outcome of the first was refused.
     await eventually(() => full.refusals() >= 2)
     expect({ requests: service.receiver.requests.length, inFlight: service.webhooks?.inFlight }).toEqual({
       requests: 3,
@@ -543,7 +546,7 @@ describe('while the database refuses outcomes', () => {
     expect(service.receiver.requests).toHaveLength(7)
   })
 
-  test('for one event alone, nothing else waits: the next start delivers it again', async () => {
+  test('of one event only, nothing else waits, and the next start delivers that event again', async () => {
     await using service = await startWebhookService()
     const { app, receiver, clock } = service
     const bad = await service.addWebhook(['bounced'], '/bad')
@@ -572,7 +575,7 @@ describe('while the database refuses outcomes', () => {
     }
   })
 
-  test('a due retry of another webhook is made when it accepts them again', async () => {
+  test('a due retry of another webhook waits until the database accepts outcomes again', async () => {
     await using service = await startWebhookService()
     const [a, b] = [await service.addWebhook(['sent'], '/a'), await service.addWebhook(['bounced'], '/b')]
     service.receiver.answer(({ url }) => ({ status: url === '/b' ? 500 : 200 }))
@@ -592,8 +595,8 @@ describe('while the database refuses outcomes', () => {
   })
 })
 
-describe('of one webhook', () => {
-  /** Replays of all events so far, which wait for their attempts. */
+describe('within one webhook', () => {
+  /** Replays all events so far; the replays stay pending. */
   const replayAll = async ({ api }: WebhookService, { id }: CreatedWebhook, count: number) => {
     const answer = await api('POST', `/v1/webhooks/${id}/replay`, { from_seq: 1 })
     expect(at(answer.body, 'data', 'deliveries')).toBe(count)
@@ -620,7 +623,7 @@ describe('of one webhook', () => {
     expect(told.slice(0, 8)).toEqual(['bounced', 'test', 'bounced', 'sent', 'bounced', 'sent', 'sent', 'sent'])
   })
 
-  test('an event that waits for a slow one of its recipient does not delay others', async () => {
+  test('an event that waits for a slow attempt of its recipient does not delay others', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['opened', 'sent'])
     const slow = await service.email()
@@ -689,7 +692,7 @@ describe('of one webhook', () => {
     await service.tell(await service.email(), 'sent')
     service.release()
     await service.settled(webhook, 1)
-    // More than one transaction ends; due long after this test.
+    // More deliveries than one transaction ends. They are due long after this test.
     service.app.db.run(
       `INSERT INTO webhook_deliveries (uuid, webhook_id, event, payload, status, attempts, next_at, created_at)
        WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 1500)
@@ -806,14 +809,14 @@ describe('a fast clock that is set back', () => {
     await service.settled(webhook, 1)
     service.app.db.run('UPDATE webhook_deliveries SET next_at = next_at + ?', [minutes(500_000)])
     service.receiver.answer({})
-    // The time of its next check, once a minute.
+    // The time of the dispatcher's next check, once a minute.
     service.clock.advance(minutes(1))
     await eventually(() => service.deliveries(webhook)[0]?.status === 'delivered')
   })
 })
 
 describe('a change while attempts are in flight', () => {
-  /** A trusted webhook with ten attempts that are held until `release`, and then get a 503. */
+  /** A webhook that has succeeded, with ten attempts that are held until `release` and then get a 503. */
   const startHeld = async (service: WebhookService) => {
     const webhook = await service.addWebhook(['sent'], '/old')
     await recordMany(service, 1)
@@ -842,7 +845,7 @@ describe('a change while attempts are in flight', () => {
     await eventually(() => service.receiver.requests.some((request) => request.url === '/new'))
   })
 
-  test('off and on: attempts in flight do not deactivate it', async () => {
+  test('to inactive and back: attempts in flight do not deactivate the webhook', async () => {
     await using service = await startWebhookService()
     const { webhook, release } = await startHeld(service)
     const { url, events } = await getRecord(service, webhook)
@@ -853,7 +856,7 @@ describe('a change while attempts are in flight', () => {
     expect(await getRecord(service, webhook)).toMatchObject({ is_active: true, failure_count: 0 })
   })
 
-  test('off and on: an ended retry stays ended', async () => {
+  test('to inactive and back: an ended retry stays ended', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer({ status: 503 })
@@ -921,7 +924,7 @@ describe('a read that fails', () => {
     expect(all.map(({ attempts }) => attempts).sort()).toEqual([1, 2, 2])
   })
 
-  test('of a corrupt event ends it in the history without counting, and the others are delivered', async () => {
+  test('of a corrupt event ends the event in the history without counting a failure, and the others are delivered', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     const seq = await service.tell(await service.email(), 'sent', { reason: 'x' })
@@ -940,7 +943,7 @@ describe('a read that fails', () => {
     expect(service.receiver.requests).toHaveLength(1)
   })
 
-  test('temporarily, however long, is repeated each minute, delays nothing else and shows no path', async () => {
+  test('temporarily, however long, is repeated each minute, delays nothing else and reveals no path', async () => {
     await using service = await startWebhookService({ sendsWebhooks: false })
     const { app, clock, receiver } = service
     const webhook = await service.addWebhook(['sent'])
@@ -1028,7 +1031,7 @@ test('a clock set back while events are held delays them by at most two more sec
   service.clock.jumpTo(NOW - minutes(60))
   await service.tell(await service.email(), 'sent')
   await service.app.commit.barrier()
-  // Each is readable only when the previous one has ended, and then waits its two seconds.
+  // An event becomes readable only when the previous attempt has ended, and is then held for two seconds.
   for (let waits = 0; waits < 3; waits++) {
     service.clock.advance(seconds(2))
     await eventually(() => service.webhooks?.inFlight === 0)

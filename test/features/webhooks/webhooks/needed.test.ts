@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { findFirstNeededSeq } from '#features/webhooks/webhooks/needed.ts'
 import { createWebhookApi } from './fixture.ts'
 
-test('the first needed event is the one after the cursor of an active webhook, or that of a retry; inactive webhooks need none', async () => {
+test('the first needed event is the first one after the cursor of an active webhook, or that of a retry; inactive webhooks need none', async () => {
   await using service = await createWebhookApi()
   const { app, actor, addWebhook, tell, rowId, put } = service
   const needed = () => findFirstNeededSeq(app.db, actor.accountId)
@@ -20,7 +20,7 @@ test('the first needed event is the one after the cursor of an active webhook, o
     [rowId(up.id), seqs[1] ?? 0],
   )
   expect(needed()).toBe(seqs[1])
-  // Its retry ends with it.
+  // Deactivating the webhook ends its retry.
   await put(up.id, { is_active: false })
   expect(needed()).toBe(seqs[3])
   await put(behind.id, { is_active: false })

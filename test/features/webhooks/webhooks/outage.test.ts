@@ -15,7 +15,10 @@ setDefaultTimeout(120_000)
 const getRecord = async ({ api }: WebhookService, { id }: CreatedWebhook) =>
   at((await api('GET', `/v1/webhooks/${id}`)).body, 'data') as Record<string, unknown>
 
-/** Records events of new emails, each of its own recipient, and lets their first two seconds pass. */
+/**
+ * Records events of new emails, each with its own recipient, and moves the clock past the two seconds for which they
+ * are held.
+ */
 async function recordMany(service: WebhookService, count: number): Promise<void> {
   await Promise.all(Array.from({ length: count }, async () => service.tell(await service.email(), 'sent')))
   service.release()
@@ -42,7 +45,7 @@ describe('an outage', () => {
     ['a 404', { status: 404 }],
   ] as const) {
     // Proves: notify-8
-    test(`that fifty attempts in flight meet with ${name} is one failure`, async () => {
+    test(`in which fifty attempts in flight fail with ${name} is one failure`, async () => {
       await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '50' } })
       const webhook = await addTrusted(service)
       const gate = Promise.withResolvers<void>()
@@ -155,12 +158,12 @@ describe('an outage', () => {
 })
 
 // Proves: notify-8
-test('attempts without a response are no failures when successes began after them, however many end in a row', async () => {
+test('attempts without a response do not count when attempts begun later succeed, however many of them end in a row', async () => {
   await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '40' } })
   const webhook = await addTrusted(service)
   const lost = new Set<number>()
   service.receiver.answer(() => {
-    // Each tenth of the first 150.
+    // Every tenth of the first 150 gets no response.
     const number = service.receiver.requests.length
     if (number > 150 || number % 10 !== 0) return {}
     lost.add(number)
@@ -244,7 +247,7 @@ describe('a failure of the service itself', () => {
     expect(countFailures(service)).toEqual(Array(12).fill(0))
     expect(service.app.db.query('SELECT id FROM webhook_deliveries').all()).toEqual([])
     expect(lines.filter((line) => line.includes('webhooks wait'))).toHaveLength(1)
-    // Lookups in flight end by the clock; requests sent after that have all the time that they need.
+    // Lookups in flight time out by the clock. Those that begin later have their full time.
     await eventually(() => {
       if (service.webhooks?.inFlight === 0) return true
       service.clock.advance(500)
@@ -287,7 +290,7 @@ describe('a failure of the service itself', () => {
     const isIdle = () => service.webhooks?.inFlight === 0
     await recordMany(service, 1)
     await eventually(() => rows() === 4 && isIdle())
-    // A single one, many times: the others respond in between.
+    // One host fails many times, while the others respond in between.
     receiver.answer(({ headers }) => (headers['host']?.startsWith('a.test') ? 'reset' : {}))
     for (let count = 1; count <= 3; count++) {
       await recordMany(service, 1)
@@ -299,17 +302,17 @@ describe('a failure of the service itself', () => {
     receiver.answer('reset')
     const asked = receiver.requests.length
     await recordMany(service, 5)
-    // Each that is not backing off, before a quick one is tried again.
+    // All hosts that are not backing off fail, before one that fails quickly is tried again.
     await eventually(() => new Set(receiver.requests.slice(asked).map(({ headers }) => headers['host'])).size >= 3)
     const from = service.clock.now()
     await service.throughRests(() => service.clock.now() - from > minutes(10), seconds(5))
-    // Two failed before it could be known, whichever came first.
+    // Two hosts failed before the cause could be known.
     const counted = countFailures(service).reduce((sum, count) => sum + count, 0) - 3
     expect(counted).toBeLessThanOrEqual(2)
     receiver.answer({})
     await service.throughRests(() => rows() === 36)
     expect(countFailures(service)).toEqual([0, 0, 0, 0])
-    // Those without success for a day are dead themselves.
+    // Hosts without success for a day count as failed themselves.
     receiver.answer('reset')
     const tookAt = service.clock.now()
     await service.throughRests(() => service.clock.now() - tookAt > hours(25), hours(1))

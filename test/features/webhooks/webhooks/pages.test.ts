@@ -40,7 +40,7 @@ const tokenOn = async (service: TestApi, cookie: string): Promise<string> =>
 const versionOf = async (service: TestApi & { webhookId: string }, cookie: string): Promise<string> =>
   hiddenOn(await get(service, cookie, `?replace=${service.webhookId}`), 'version')
 
-/** Sends the form of the page. */
+/** Submits the sign-in form. */
 const signInOn = ({ url }: TestApi, fields: Record<string, string>) =>
   fetch(`${url}/login`, {
     method: 'POST',
@@ -58,7 +58,7 @@ const post = ({ url }: TestApi, cookie: string, fields: Record<string, string>, 
   })
 
 describe('the page of signing secrets', () => {
-  test('sends test events, five a minute including those of the API; the sixth is a page with the retry time', async () => {
+  test('sends test events, five a minute including those of the API; the sixth gets an error page with the retry time', async () => {
     await using service = await createService()
     const { cookie } = await signIn(service, 'developer@people.test')
     const fields = { id: service.webhookId, csrf_token: await tokenOn(service, cookie), action: 'test' }
@@ -139,13 +139,13 @@ describe('the page of signing secrets', () => {
     ]).toEqual([303, 403, 404, 404, 404])
   })
 
-  test('redirects signed-out users to the sign-in, and from there back', async () => {
+  test('redirects signed-out users to the sign-in page, and back after signing in', async () => {
     await using service = await createService()
     const location = (await get(service)).headers.get('location')
     expect(location).toBe('/login?next=/webhooks')
     const next = await hiddenOn(await fetch(`${service.url}${location}`), 'next')
     expect(next).toBe('/webhooks')
-    // A wrong password keeps the target page.
+    // After a wrong password, the form still has the target page.
     expect(await hiddenOn(await signInOn(service, { password: 'wrong', next }), 'next')).toBe('/webhooks')
     expect((await signInOn(service, { next })).headers.get('location')).toBe('/webhooks')
     const { cookie } = await signIn(service, 'owner@people.test')
@@ -190,7 +190,7 @@ describe('the page of signing secrets', () => {
     await using service = await createService()
     const other = await service.newAccount()
     await createTestUser(service.app, other, 'owner@other.test', 'owner')
-    // Their own one, because a page without webhooks has no token.
+    // This account needs a webhook too, because a page without webhooks has no token.
     await createWebhook(service.app, other, { url: 'https://127.0.0.1/theirs', events: ['sent'] })
     const { cookie } = await signIn(service, 'owner@other.test')
     const page = await (await get(service, cookie)).text()
@@ -202,7 +202,7 @@ describe('the page of signing secrets', () => {
 })
 
 // Proves: notify-13
-test.skipIf(!isChromiumAvailable())('the page works by hand, on a phone and on a desktop', async () => {
+test.skipIf(!isChromiumAvailable())('the page works in a browser, on a phone and on a desktop', async () => {
   await using service = await createService()
   let secret: string | null = service.secret
   const browser = await startBrowser()
@@ -228,7 +228,7 @@ test.skipIf(!isChromiumAvailable())('the page works by hand, on a phone and on a
       await opened.picture('webhooks-replaced')
       secret = replaced
       expect(opened.complaints).toEqual([])
-      // A reload posts the same form again, as the browser does on demand.
+      // A reload posts the same form again.
       await page.reload()
       expect(await page.textContent('[role=alert]')).toStartWith('The webhook was changed since the page was opened')
       await page.click('text=Signing secrets')

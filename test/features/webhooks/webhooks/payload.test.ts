@@ -105,7 +105,7 @@ test.each(CASES.map(([type, data, fields]) => [type, { data, fields }] as const)
         ...fields,
       },
     })
-    // Its data about the email equals that of the API.
+    // The payload has the same data about the email as the API.
     const shown = await detail(email.id)
     const events = shown['events'] as Json[]
     expect(told?.body['event_id']).toBe(events.at(-1)?.['id'])
@@ -179,7 +179,7 @@ test('webhooks get no other event of an email, nor one that was deleted or is of
   const { app, actor, accepted, rowsOf, tell, newAccount } = service
   const { emailId } = rowsOf((await accepted()).id)
   const others = EVENT_TYPES.filter((type) => !CASES.some(([told]) => told === type))
-  // All but three have no email: tests of their features cover their data.
+  // All but the first three belong to no email; the tests of their features cover their data.
   expect(others).toEqual([
     'queued',
     'scheduled',

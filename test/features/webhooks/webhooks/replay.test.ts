@@ -74,7 +74,7 @@ describe('a range', () => {
     [{ from_seq: 1, events: ['bounced', 'bounced'] }, [5]],
   ]
   // Proves: notify-38
-  test.each(RANGES)('of %j is %j', async (range, positions) => {
+  test.each(RANGES)('of %j replays the events %j', async (range, positions) => {
     await using service = await createWebhookApi()
     const { id } = await service.addWebhook()
     await recordSomeEvents(service)
@@ -127,7 +127,7 @@ describe('a range', () => {
     const [told = 0] = await tell(['sent'])
     catchUp(service)
     const [, ahead = 0] = await tell(['sent', 'sent', 'sent'])
-    // Delivered already, though an earlier one is still in flight.
+    // This event was delivered already, although an earlier one is still in flight.
     finish(id, { event: 'sent', status: 1, seq: ahead })
     await api('POST', `/v1/webhooks/${id}/replay`, { from_seq: 1 })
     expect(await listPending(service, id)).toEqual([
@@ -141,7 +141,7 @@ describe('a range', () => {
     await using service = await createWebhookApi()
     const { app, api, actor, addWebhook, rowId } = service
     const { id } = await addWebhook()
-    // Every second event is subscribed.
+    // The webhook subscribes to every second event.
     app.db.run(
       `INSERT INTO events (account_id, seq, type, at)
        WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 20010)
@@ -162,7 +162,7 @@ describe('a range', () => {
       )
       .get(rowId(id))
     expect(rows).toEqual({ n: MAX_REPLAYED, seqs: MAX_REPLAYED })
-    // Pending deliveries have a limit too.
+    // The number of pending deliveries has a limit too.
     app.db.run(
       `INSERT INTO webhook_deliveries (uuid, webhook_id, event, status, attempts, next_at, created_at)
        WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 90000)

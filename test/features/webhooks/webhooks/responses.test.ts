@@ -26,7 +26,7 @@ test('responses to attempts that began before a change do not count after it, ev
   })
   const email = await service.email()
   service.release()
-  // It stands still for hours after it was set back: both changes have the same time.
+  // The clock stands still for hours after it was set back, so both changes have the same time.
   const put = (path: string) =>
     service.api('PUT', `/v1/webhooks/${webhook.id}`, {
       url: service.receiver.url(HOOK_HOST, path),

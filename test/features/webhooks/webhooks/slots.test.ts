@@ -26,20 +26,20 @@ function acquireAll(slots: Slots, of: WebhookQueue): Slot[] {
 const countAcquired = (slots: Slots, of: readonly WebhookQueue[]): number[] =>
   of.map((each) => acquireAll(slots, each).length)
 
-test('a webhook has its first attempt, and extra ones while it succeeds', () => {
+test('a webhook may have one attempt, and more while it succeeds', () => {
   const slots = new Slots(30)
   const options = [{}, { pace: 'unproven' as const }].map((each, n) => createQueue(n, each))
   expect(countAcquired(slots, options)).toEqual([30, 1])
 })
 
-test('first attempts use no slot of extra ones, per account and in total', () => {
+test('first attempts use none of the extra slots, neither per account nor in total', () => {
   const slots = new Slots(30)
   countAcquired(
     slots,
     Array.from({ length: 600 }, (_, n) => createQueue(n % 2, { pace: 'unproven' })),
   )
   expect(countAcquired(slots, [...createQueues(3, 0), ...createQueues(3, 1)])).toEqual([30, 22, 1, 30, 22, 1])
-  // 50 extra ones per account, 500 in total.
+  // At most 50 extra attempts per account and 500 in total.
   expect(countAcquired(slots, createQueues(1, 2))).toEqual([30])
   expect(slots.attempts).toBe(600 + 2 * 53 + 30)
   const others = Array.from({ length: 9 }, (_, n) => createQueue(3 + n)).flatMap((first) => [
@@ -51,7 +51,7 @@ test('first attempts use no slot of extra ones, per account and in total', () =>
 })
 
 describe('slow endpoints', () => {
-  test('have five attempts each, ten extra ones per account, and none of the slots of fast ones', () => {
+  test('have five attempts each and ten extra ones per account, and take no slots of fast endpoints', () => {
     const slots = new Slots(30)
     expect(countAcquired(slots, createQueues(5, 1, { pace: 'slow' }))).toEqual([5, 5, 3, 1, 1])
     expect(countAcquired(slots, createQueues(3, 1))).toEqual([30, 22, 1])
@@ -84,7 +84,7 @@ describe('slow endpoints', () => {
 })
 
 describe('the routes of an account', () => {
-  test('have fifty attempts in total, whatever its other webhooks do, and waiting ones begin when one has ended', () => {
+  test('have fifty attempts in total, whatever its other webhooks do; a waiting one begins when one has ended', () => {
     const slots = new Slots(30)
     countAcquired(slots, createQueues(60, 1, { pace: 'unproven' }))
     const routes = createQueues(52, 1, { routeId: 7, pace: 'unproven' })

@@ -15,7 +15,7 @@ import {
 } from '#test/support/webhooks.ts'
 import { createWebhookApi } from './fixture.ts'
 
-/** The deliveries once there are that many and each has had its last attempt. */
+/** Waits until the webhook has that many deliveries and none of them is pending, and returns them. */
 const waitForEnded = ({ deliveries }: WebhookService, hook: CreatedWebhook, count: number): Promise<StoredDelivery[]> =>
   eventually(() => {
     const all = deliveries(hook)
@@ -71,7 +71,7 @@ test('the sixth test within a minute, from any source, is a 429 with a retry tim
   const ask = () => api('POST', `/v1/webhooks/${id}/test`)
   expect((await ask()).status).toBe(200)
   clock.advance(seconds(20))
-  // From the command line, and by a replay of one.
+  // One test from the command line, and one as the replay of a test.
   await sendTestEvent(
     app,
     toOperatorActor({ id: actor.accountId, uuid: parseUuid(actor.accountUuid) ?? new Uint8Array() }),

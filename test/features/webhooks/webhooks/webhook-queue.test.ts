@@ -5,7 +5,7 @@ import { WebhookQueue } from '#features/webhooks/webhooks/webhook-queue.ts'
 import { findWebhookById } from '#features/webhooks/webhooks/webhooks.ts'
 import { createWebhookApi, type WebhookApi } from './fixture.ts'
 
-/** Stores deliveries that are due, all of the account's first event. */
+/** Stores deliveries that are due, all for the first event of the account. */
 const insertDue = ({ app, clock }: WebhookApi, webhookId: number, count: number): void => {
   app.db.run(
     `INSERT INTO webhook_deliveries (uuid, webhook_id, seq, event, status, attempts, next_at, created_at)
@@ -35,6 +35,6 @@ test('the next delivery is found among 20,000 due ones as quickly as among ten',
     })
     return Math.min(...times)
   }
-  // A scan of all of them takes hundreds of times as long.
+  // A scan of all deliveries takes hundreds of times as long.
   expect(quickest(many)).toBeLessThan(quickest(few) * 10)
 })

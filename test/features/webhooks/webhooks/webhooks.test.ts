@@ -9,7 +9,7 @@ import { startDnsServer } from '#test/support/dns-server.ts'
 import { expectError, NOW } from '#test/support/email-api.ts'
 import { createWebhookApi, HOOK, type WebhookApi } from './fixture.ts'
 
-/** The events of the interface, and those of the contract. */
+/** All events that a webhook can subscribe to. */
 const EVENTS: (typeof WEBHOOK_EVENTS)[number][] = [
   'sent',
   'deferred',
@@ -31,7 +31,7 @@ const EVENTS: (typeof WEBHOOK_EVENTS)[number][] = [
   'domain.unverified',
 ]
 
-/** Consecutive failed attempts, written as the dispatcher writes them. */
+/** Fails consecutive attempts, written as the dispatcher writes them. */
 async function fail({ app, rowId }: WebhookApi, id: string, times: number): Promise<void> {
   const webhook = findWebhookById(app.db, rowId(id))
   if (!webhook) throw new Error(`there is no webhook ${id}`)
@@ -79,7 +79,7 @@ test('a webhook is created with a signing secret that is shown only then, and re
     pagination: { page: 1, per_page: 25, total: 1, total_pages: 1 },
   })
   const put = await api('PUT', `/v1/webhooks/${id}`, { ...HOOK, is_active: true })
-  // Increased, though the clock stands still.
+  // `updated_at` increased, although the clock stands still.
   const updated = { ...record, updated_at: new Date(NOW + 1).toISOString() }
   expect({ status: put.status, body: put.body }).toEqual({ status: 200, body: { data: updated } })
 })
@@ -129,14 +129,14 @@ test('a webhook is created, changed and deleted, each with an audit row without 
 
 describe('events', () => {
   // Proves: webhook-9
-  test('may be each of those of the interface and the contract', async () => {
+  test('can be any of the known ones', async () => {
     await using service = await createWebhookApi()
     expect(WEBHOOK_EVENTS.toSorted()).toEqual(EVENTS.toSorted())
     expect((await service.addWebhook({ events: EVENTS }))['events']).toEqual(EVENTS)
   })
 
   // Proves: list-26, webhook-9
-  test('an unknown name is a 422 that lists the known ones, an empty list is a 422, duplicates are merged', async () => {
+  test('with an unknown name are a 422 that lists the known ones, an empty list is a 422, and duplicates are merged', async () => {
     await using service = await createWebhookApi()
     const { api, addWebhook } = service
     const { id } = await addWebhook()
@@ -182,7 +182,7 @@ describe('events', () => {
 
 describe('the URL', () => {
   // Proves: webhook-3
-  test('must be https and hold no credentials: else a 422 that stores nothing', async () => {
+  test('must be https and hold no credentials; otherwise it is a 422 that stores nothing', async () => {
     await using service = await createWebhookApi()
     const { api, addWebhook, webhook } = service
     const { id } = await addWebhook()
@@ -413,7 +413,7 @@ test("another account's webhook and its deliveries are a 404", async () => {
     ['POST', `/deliveries/${delivery}/replay`],
   ] as const)
     expectError(await api(method, `/v1/webhooks/${id}${path}`, undefined, { key }), 404, 'webhook_not_found')
-  // Whatever is sent.
+  // The response is a 404 whatever the body is.
   for (const change of [HOOK, { url: 'http://no.test/', events: ['none'] }]) {
     const put = await api('PUT', `/v1/webhooks/${id}`, { ...change, is_active: true }, { key })
     expectError(put, 404, 'webhook_not_found')
