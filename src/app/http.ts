@@ -10,7 +10,7 @@ import { findActiveSlug } from '#features/audience/signup-forms/signup-forms.ts'
 import { suppressionRoutes } from '#features/audience/suppressions/routes.ts'
 import { accountRoutes } from '#features/core/accounts/routes.ts'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
-import type { Actor } from '#features/core/app/app.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
 import { auditLogRoutes } from '#features/core/audit-logs/routes.ts'
 import { operationRoutes } from '#features/core/operations/routes.ts'
 import { accountDeletionRoutes, accountExportRoutes } from '#features/lifecycle/privacy/account-routes.ts'
@@ -77,6 +77,7 @@ import { BunHttpServer, type HttpServer } from '#platform/http/server.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
 import type { OpenedApp } from './create.ts'
+import { mailPages } from './dashboard/mail-pages.ts'
 import { dashboardRoutes } from './dashboard/routes.ts'
 
 const API_INFO = {
@@ -213,7 +214,7 @@ export function createRoutes(
     ...(isCapturePageShown ? [capturedPages(captures)] : []),
     ...(isBillingConfigured(app.config) ? [billingPages(app)] : []),
     iconRoute(),
-    ...(app.config.dashboard ? [dashboardRoutes(people)] : []),
+    ...(app.config.dashboard ? [dashboardRoutes(people), mailPages(app, people, renderedBodies)] : []),
     tlsPages(app),
     trackingPages(app),
     unsubscribePages(app),

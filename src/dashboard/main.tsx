@@ -20,7 +20,11 @@ const theme = createTheme({
   fontFamily: 'system-ui, sans-serif',
   fontFamilyMonospace: 'ui-monospace, monospace',
   respectReducedMotion: true,
+  // White on the lighter shades has too little contrast.
+  primaryShade: 8,
   cursorType: 'pointer',
+  // Otherwise the heading of a dialog counts as a second banner of the page.
+  components: { ModalHeader: { defaultProps: { role: 'presentation' } } },
 })
 
 const MAX_RETRIES = 2

@@ -6,6 +6,7 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { createContext, type ReactNode, useContext, useEffect, useRef, useState } from 'react'
 import type { FeedEvent } from '#features/core/events/model.ts'
+import type { EventType } from '#features/core/events/record.ts'
 import { useSession } from './session.tsx'
 
 /** `connecting`: unknown yet; `polling`: there is no stream now. */
@@ -88,6 +89,31 @@ function openLiveChannel(accountId: string, receive: (message: Message) => void)
   }
 }
 
+/** The stream names each event by its type, and a browser passes named events only to listeners of that name. */
+const STREAMED_TYPES: Readonly<Record<EventType, true>> = {
+  queued: true,
+  scheduled: true,
+  cancelled: true,
+  sent: true,
+  delivered: true,
+  deferred: true,
+  bounced: true,
+  failed: true,
+  rejected: true,
+  opened: true,
+  clicked: true,
+  complained: true,
+  unsubscribed: true,
+  uncertain: true,
+  'email.inbound': true,
+  'mailbox.message.received': true,
+  'account.auto_paused': true,
+  'insights.generated': true,
+  'domain.records_lost': true,
+  'domain.records_restored': true,
+  'domain.unverified': true,
+}
+
 /** Reads the stream until `signal`; resolves then. */
 function readStream(send: (message: Message) => void, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
@@ -108,8 +134,8 @@ function readStream(send: (message: Message) => void, signal: AbortSignal): Prom
         if (source?.readyState !== EventSource.CLOSED) return
         timer = setTimeout(open, RETRY_MS)
       }
-      source.onmessage = ({ data }: MessageEvent<string>) =>
-        send({ kind: 'event', event: JSON.parse(data) as FeedEvent })
+      const onEvent = ({ data }: MessageEvent<string>) => send({ kind: 'event', event: JSON.parse(data) as FeedEvent })
+      for (const type of Object.keys(STREAMED_TYPES)) source.addEventListener(type, onEvent)
     }
     open()
     signal.addEventListener('abort', () => {

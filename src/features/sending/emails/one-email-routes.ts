@@ -3,17 +3,17 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { createBodyReader } from '#features/core/app/stored-content.ts'
 import { SendResponse } from '#features/sending/accept/model.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { DataBody, notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
 import { cancelEmail } from './cancel.ts'
 import { EmailChange, EmailDetail, EmailSource, ResendRequest } from './model.ts'
 import { findEmail, readEmailEvents, type StoredEmail } from './read.ts'
+import { type RenderBodies, readEmailBodies } from './read-bodies.ts'
 import { rescheduleEmail } from './reschedule.ts'
 import { resendEmail } from './resend.ts'
 import { type EmailRouteOptions, IDEMPOTENCY_KEY_PARAMETER } from './routes.ts'
-import { attachmentRefs, emailDetailWire, isSystemMail } from './wire.ts'
+import { emailDetailWire, isSystemMail } from './wire.ts'
 
 /** Values that composition passes from later features. */
 export interface OneEmailRouteOptions extends EmailRouteOptions {
@@ -21,7 +21,7 @@ export interface OneEmailRouteOptions extends EmailRouteOptions {
    * Renders the bodies of a broadcast email, by row id, for its recipient; empty if the template fails for that
    * recipient.
    */
-  readonly renderedBodies: (emailId: number) => Promise<{ html?: string | undefined; text?: string | undefined }>
+  readonly renderedBodies: RenderBodies
   /** Composes the message of an email, by row id, again. */
   readonly readSource: (emailId: number, options: { readonly isContentHidden: boolean }) => Promise<EmailSource>
 }
@@ -56,18 +56,9 @@ async function readDetail(
   email: StoredEmail,
   { maxAttempts, renderedBodies }: OneEmailRouteOptions,
 ): Promise<EmailDetail> {
-  const isHidden = isSystemMail(email)
-  const bodies = createBodyReader(app)
-  bodies.check(attachmentRefs(email))
-  // The rendered bodies need the stored sources.
-  if (email.isOfBroadcast) bodies.check([email.htmlRef ?? undefined, email.textRef ?? undefined])
-  const body = (ref: number | null) => (isHidden ? null : bodies.read(ref))
-  const rendered = email.isOfBroadcast ? (bodies.isMissing ? {} : await renderedBodies(email.id)) : undefined
   return emailDetailWire(email, {
     maxAttempts,
-    html: rendered ? (rendered.html ?? null) : body(email.htmlRef),
-    text: rendered ? (rendered.text ?? null) : body(email.textRef),
-    isContentMissing: bodies.isMissing,
+    ...(await readEmailBodies(app, email, renderedBodies)),
     events: readEmailEvents(app, accountId, email.id),
     keys: app.keys,
     accountId,
