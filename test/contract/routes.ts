@@ -434,7 +434,7 @@ export const ROUTES: readonly Route[] = [
   get('/v1/analytics/export', 'analytics:read', { csv: 'answer', shape: 'none' }),
   get('/v1/analytics/overview', 'analytics:read', { shape: ['data', 'period'], isOne: true }),
   get('/v1/analytics/timeseries', 'analytics:read', { shape: ['data', 'period'] }),
-  get('/v1/events', 'emails:read', { shape: ['data', 'first_seq', 'next_after'] }),
+  get('/v1/events', 'emails:read', { shape: ['data', 'first_seq', 'last_seq', 'next_after'] }),
   listRoute('/v1/inbound-routes', 'inbound:read'),
   {
     ...get('/v1/inbound-routes', 'inbound:write', { status: 201, alsoScope: 'inbound:read' }),

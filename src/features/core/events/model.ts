@@ -52,13 +52,24 @@ export const FeedEvent = Type.Object({
 export type FeedEvent = Static<typeof FeedEvent>
 
 export const FeedPage = Type.Object({
-  data: Type.Array(FeedEvent, { description: 'The events, in the order in which they happened.' }),
-  next_after: Type.Integer({
+  data: Type.Array(FeedEvent, {
+    description: 'The events, in the order in which they happened; with `order=newest` in reverse.',
+  }),
+  next_after: Type.Optional(
+    Type.Integer({
+      description:
+        'Last position searched: pass it as `after` in the next request. With `types` it also grows when `data` is empty; the feed ends when it stops growing. Absent with `order=newest`.',
+    }),
+  ),
+  next_before: OptionalNullable(Type.Integer(), {
     description:
-      'Last position searched: pass it as `after` in the next request. With `types` it also grows when `data` is empty; the feed ends when it stops growing.',
+      'Only with `order=newest`: pass it as `before` in the next request; null when no older event is stored. With `types` a page may be empty although there are older events.',
   }),
   first_seq: Type.Integer({
     description: 'Number of the oldest stored event; if there is none, the number of the next event.',
+  }),
+  last_seq: Type.Integer({
+    description: 'Number of the newest event; 0 before the first. A stream with `after` = `last_seq` has what follows.',
   }),
 })
 export type FeedPage = Static<typeof FeedPage>
