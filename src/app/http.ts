@@ -72,6 +72,7 @@ import { BunHttpServer, type HttpServer } from '#platform/http/server.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
 import type { OpenedApp } from './create.ts'
+import { mailPages } from './dashboard/mail-pages.ts'
 import { dashboardRoutes } from './dashboard/routes.ts'
 
 const API_INFO = {
@@ -200,7 +201,7 @@ export function createRoutes(
     ...(isCapturePageShown ? [capturedPages(captures)] : []),
     ...(isBillingConfigured(app.config) ? [billingPages(app)] : []),
     iconRoute(),
-    ...(app.config.dashboard ? [dashboardRoutes(people)] : []),
+    ...(app.config.dashboard ? [dashboardRoutes(people), mailPages(app, people, renderedBodies)] : []),
     tlsPages(app),
     trackingPages(app),
     unsubscribePages(app),

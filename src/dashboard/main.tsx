@@ -20,9 +20,9 @@ const theme = createTheme({
   fontFamily: 'system-ui, sans-serif',
   fontFamilyMonospace: 'ui-monospace, monospace',
   respectReducedMotion: true,
+  // White on the lighter shades has too little contrast.
+  primaryShade: 8,
   cursorType: 'pointer',
-  // Links and buttons contrast with their background by at least 4.5 to 1.
-  primaryShade: { light: 8, dark: 8 },
 })
 
 const MAX_RETRIES = 2

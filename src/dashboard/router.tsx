@@ -2,6 +2,7 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router'
 import { Shell } from './parts/shell.tsx'
 import { ErrorState } from './parts/states.tsx'
+import { type EmailFilters, parseFilters } from './screens/emails/filters.ts'
 
 const root = createRootRoute({
   component: Shell,
@@ -9,13 +10,15 @@ const root = createRootRoute({
   errorComponent: ({ error, reset }) => <ErrorState error={error} onRetry={reset} />,
 })
 
-/** Filters of the list of emails; all optional. */
-export interface EmailFilters {
-  readonly to?: string
+/** The list of emails: its filters, and the cursor of a page after the first. */
+interface EmailsSearch extends EmailFilters {
+  readonly cursor?: string
 }
 
-const text = (value: unknown): string | undefined =>
-  typeof value === 'string' && value !== '' ? value.slice(0, 500) : undefined
+const MAX_CURSOR_LENGTH = 500
+
+const EMAIL_TABS = ['html', 'text', 'headers', 'source', 'links'] as const
+export type EmailTab = (typeof EMAIL_TABS)[number]
 
 const overview = createRoute({
   getParentRoute: () => root,
@@ -26,11 +29,24 @@ const overview = createRoute({
 const emails = createRoute({
   getParentRoute: () => root,
   path: '/emails',
-  validateSearch: (search: Record<string, unknown>): EmailFilters => {
-    const to = text(search['to'])
-    return { ...(to !== undefined && { to }) }
+  validateSearch: (search: Record<string, unknown>): EmailsSearch => {
+    const { cursor } = search
+    return {
+      ...parseFilters(search),
+      ...(typeof cursor === 'string' && cursor !== '' && { cursor: cursor.slice(0, MAX_CURSOR_LENGTH) }),
+    }
   },
   component: lazyRouteComponent(() => import('./screens/emails.tsx'), 'EmailsScreen'),
+})
+
+const email = createRoute({
+  getParentRoute: () => root,
+  path: '/emails/$id',
+  validateSearch: (search: Record<string, unknown>): { readonly tab?: EmailTab } => {
+    const tab = EMAIL_TABS.find((name) => name === search['tab'])
+    return tab ? { tab } : {}
+  },
+  component: lazyRouteComponent(() => import('./screens/email.tsx'), 'EmailScreen'),
 })
 
 const domains = createRoute({
@@ -40,7 +56,7 @@ const domains = createRoute({
 })
 
 export const router = createRouter({
-  routeTree: root.addChildren([overview, emails, domains]),
+  routeTree: root.addChildren([overview, emails, email, domains]),
   basepath: '/app',
   defaultPreload: 'intent',
 })

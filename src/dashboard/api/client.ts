@@ -54,17 +54,24 @@ export interface RequestOptions {
   readonly query?: QueryValues
   readonly body?: unknown
   readonly signal?: AbortSignal
+  /** Lets a request be repeated without a second effect, where the route takes such a key. */
+  readonly idempotencyKey?: string
 }
+
+/** A new key for `idempotencyKey`; works in insecure contexts too. */
+export const newIdempotencyKey = (): string =>
+  Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('')
 
 /** Sends a request and returns the JSON of the response; undefined for 204. @throws ApiError */
 export async function request<T>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
-  const { query, body, signal } = options
+  const { query, body, signal, idempotencyKey } = options
   const response = await send(toUrl(path, query), {
     method,
     headers: {
       accept: 'application/json',
       ...(body !== undefined && { 'content-type': 'application/json' }),
       ...(method !== 'GET' && { 'x-csrf-token': csrfToken }),
+      ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
     },
     ...(body !== undefined && { body: JSON.stringify(body) }),
     ...(signal && { signal }),

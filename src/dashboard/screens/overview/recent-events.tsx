@@ -8,8 +8,9 @@ import { get } from '../../api/client.ts'
 import { useLiveEvents } from '../../api/live.tsx'
 import { ROW_MARK } from '../../parts/keyboard.tsx'
 import { EmptyState, QueryView } from '../../parts/states.tsx'
+import { StatusBadge } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
-import { describeEvent } from './event-text.ts'
+import { findEventScreen } from './event-screen.ts'
 
 const QUERY_KEY = ['newest-events']
 const MAX_SHOWN = 20
@@ -71,7 +72,8 @@ export function RecentEvents() {
 }
 
 function EventRow({ event }: { readonly event: FeedEvent }) {
-  const { text, to } = describeEvent(event)
+  const to = findEventScreen(event)
+  const badge = <StatusBadge status={event.type} />
   return (
     <Group
       component="li"
@@ -84,15 +86,15 @@ function EventRow({ event }: { readonly event: FeedEvent }) {
       <Text size="sm" component="span" miw="5.5rem">
         <Time iso={event.created_at} />
       </Text>
-      {to ? (
-        <Anchor component={Link} to={to} size="sm">
-          {text}
-        </Anchor>
-      ) : (
-        <Text size="sm" component="span">
-          {text}
-        </Text>
-      )}
+      <Text size="sm" component="span" miw="8rem">
+        {to ? (
+          <Anchor component={Link} to={to} inherit>
+            {badge}
+          </Anchor>
+        ) : (
+          badge
+        )}
+      </Text>
       <Text size="sm" component="span" dir="auto" style={{ overflowWrap: 'anywhere', minWidth: 0 }}>
         {event.recipient}
       </Text>

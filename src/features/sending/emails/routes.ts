@@ -3,7 +3,6 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { createBodyReader } from '#features/core/app/stored-content.ts'
 import { acceptRequest } from '#features/sending/accept/accept.ts'
 import { acceptBatch } from '#features/sending/accept/batch.ts'
 import { BatchRequest, BatchResponse, SendRequest, SendResponse } from '#features/sending/accept/model.ts'
@@ -26,8 +25,9 @@ import { parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { cancelEmail } from './cancel.ts'
 import { EmailDetail, EmailRow } from './model.ts'
 import { findEmail, listEmails, readEmailEvents } from './read.ts'
+import { type RenderBodies, readEmailBodies } from './read-bodies.ts'
 import { parseSearch, searchEmails } from './search-list.ts'
-import { attachmentRefs, emailDetailWire, emailRowWire, isSystemMail } from './wire.ts'
+import { emailDetailWire, emailRowWire } from './wire.ts'
 
 const EmailQuery = Type.Object({
   ...PAGE_FIELDS,
@@ -73,11 +73,7 @@ export interface EmailRouteOptions {
   /** Steps of the retry schedule. */
   readonly maxAttempts: number
   readonly takeRate: TakeRate
-  /**
-   * Renders the bodies of a broadcast email, by row id, for its recipient; empty if the template fails for that
-   * recipient.
-   */
-  readonly renderedBodies: (emailId: number) => Promise<{ html?: string | undefined; text?: string | undefined }>
+  readonly renderedBodies: RenderBodies
 }
 
 export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }: EmailRouteOptions) => {
@@ -170,19 +166,10 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }:
       async ({ actor, params }) => {
         const email = findEmail(app.db, actor.accountId, parseUuidParam(params.id, 'email_not_found', 'email'))
         if (!email) throw notFoundById('email_not_found', 'email')
-        const isHidden = isSystemMail(email)
-        const bodies = createBodyReader(app)
-        bodies.check(attachmentRefs(email))
-        // The rendered bodies need the stored sources.
-        if (email.isOfBroadcast) bodies.check([email.htmlRef ?? undefined, email.textRef ?? undefined])
-        const body = (ref: number | null) => (isHidden ? null : bodies.read(ref))
-        const rendered = email.isOfBroadcast ? (bodies.isMissing ? {} : await renderedBodies(email.id)) : undefined
         return dataBody(
           emailDetailWire(email, {
             maxAttempts,
-            html: rendered ? (rendered.html ?? null) : body(email.htmlRef),
-            text: rendered ? (rendered.text ?? null) : body(email.textRef),
-            isContentMissing: bodies.isMissing,
+            ...(await readEmailBodies(app, email, renderedBodies)),
             events: readEmailEvents(app, actor.accountId, email.id),
             keys: app.keys,
             accountId: actor.accountId,
