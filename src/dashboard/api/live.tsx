@@ -43,6 +43,8 @@ const EVENT_TYPES: Readonly<Record<EventType, true>> = {
 }
 
 const POLL_MS = 15_000
+/** A stream that has not opened after this time counts as none; it may still open. */
+const OPEN_TIMEOUT_MS = 8000
 /** The stream is tried again after this time. */
 const RETRY_MS = 30_000
 
@@ -139,10 +141,12 @@ function readStream(send: (message: Message) => void, signal: AbortSignal): Prom
           send({ kind: 'event', event: JSON.parse(data) as FeedEvent }),
         )
     }
+    const opening = setTimeout(() => state === 'connecting' && setState('polling'), OPEN_TIMEOUT_MS)
     open()
     signal.addEventListener('abort', () => {
       clearInterval(repeat)
       clearTimeout(timer)
+      clearTimeout(opening)
       source?.close()
       resolve()
     })

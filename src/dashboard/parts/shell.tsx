@@ -19,7 +19,7 @@ import { useEffect } from 'react'
 import type { SessionState } from '#features/people/team/model.ts'
 import { request } from '../api/client.ts'
 import { useLiveState } from '../api/live.tsx'
-import { useSession } from '../api/session.tsx'
+import { announceAccount, useSession } from '../api/session.tsx'
 import { Keyboard } from './keyboard.tsx'
 import { NAVIGATION } from './navigation.ts'
 
@@ -115,6 +115,7 @@ function AccountMenu() {
     const { data } = await request<{ data: SessionState }>('PUT', '/v1/auth/session', { body: { account_id: id } })
     queries.clear()
     queries.setQueryData(['session'], data)
+    announceAccount()
     location.assign('/app')
   }
   const signOut = async () => {
