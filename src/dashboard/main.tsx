@@ -23,6 +23,10 @@ const theme = createTheme({
   // White on the lighter shades has too little contrast.
   primaryShade: 8,
   cursorType: 'pointer',
+  components: {
+    // The header of a dialog is not the banner of the page.
+    Modal: { defaultProps: { closeButtonProps: { 'aria-label': 'Close' }, attributes: { header: { role: 'none' } } } },
+  },
 })
 
 const MAX_RETRIES = 2

@@ -54,7 +54,7 @@ async function show(page: Page, path: string): Promise<void> {
 
 async function settle(page: Page): Promise<void> {
   await page.waitForSelector('h1')
-  await page.waitForFunction('document.querySelector("[aria-busy=true]") === null')
+  await eventually(async () => (await page.locator('[aria-busy=true]').count()) === 0)
 }
 
 const open = (options = {}) => openDashboard(browser, service.url, ADA, options)
@@ -210,10 +210,10 @@ describe.skipIf(!isAvailable)('a session', () => {
     const other = toOperatorActor(
       await createAccount(service.app, { name: 'Other', email: 'o@people.test', plan: 'free' }),
     )
-    service.app.db.run("INSERT INTO members (user_id, account_id, role, created_at) VALUES (?, ?, 'owner', 0)", [
-      user.id,
-      other.accountId,
-    ])
+    service.app.db.run(
+      "INSERT INTO members (user_id, account_id, role, created_at) VALUES (?, ?, 'owner', 4102444800000)",
+      [user.id, other.accountId],
+    )
     await using tab = await openDashboard(browser, service.url, email)
     await tab.page.goto(`${service.url}/app/emails`)
     await tab.page.waitForSelector('[data-row]')
@@ -288,11 +288,8 @@ describe.skipIf(!isAvailable)('an upgrade', () => {
     await page.route(/\/app\/assets\/part-/, (route) =>
       isGone ? route.fulfill({ status: 404, body: '' }) : route.continue(),
     )
-    page.once('load', () => {
-      isGone = false
-    })
-    page.on('framenavigated', () => {
-      isGone = false
+    page.on('request', (request) => {
+      if (request.isNavigationRequest()) isGone = false
     })
     await page.getByRole('link', { name: 'Domains' }).click()
     await eventually(() => loads === 1)
