@@ -24,8 +24,9 @@ const theme = createTheme({
   primaryShade: 8,
   cursorType: 'pointer',
   components: {
-    // The header of a dialog is not the banner of the page.
-    Modal: { defaultProps: { closeButtonProps: { 'aria-label': 'Close' }, attributes: { header: { role: 'none' } } } },
+    Modal: { defaultProps: { closeButtonProps: { 'aria-label': 'Close' } } },
+    // Otherwise the heading of a dialog counts as a second banner of the page.
+    ModalHeader: { defaultProps: { role: 'presentation' } },
   },
 })
 

@@ -6,7 +6,8 @@ import { systemClock } from '#platform/clock.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { isChromiumAvailable, narrowOverflowPx, startBrowser } from '#test/support/browser.ts'
-import { findAxeViolations, openDashboard } from '#test/support/dashboard.ts'
+import { findAxeViolations } from '#test/support/dashboard.ts'
+import { signInToDashboard } from '#test/support/dashboard-browser.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 import { createTestUser, PASSWORD } from '#test/support/users.ts'
 
@@ -57,7 +58,7 @@ async function settle(page: Page): Promise<void> {
   await eventually(async () => (await page.locator('[aria-busy=true]').count()) === 0)
 }
 
-const open = (options = {}) => openDashboard(browser, service.url, ADA, options)
+const open = (options = {}) => signInToDashboard(browser, service.url, ADA, options)
 
 describe.skipIf(!isAvailable)('the dashboard', () => {
   // Proves: dash-1
@@ -153,7 +154,7 @@ describe.skipIf(!isAvailable)('the dashboard', () => {
         await page.getByRole('dialog').waitFor({ state: 'detached' })
       }
       await page.getByRole('button', { name: 'Test' }).click()
-      await page.getByRole('menuitem', { name: 'Sign out' }).waitFor()
+      await page.getByRole('button', { name: 'Sign out' }).waitFor()
       await check('account menu')
       await page.keyboard.press('Escape')
       await page.getByRole('button', { name: 'Protect your sign-in' }).click()
@@ -174,10 +175,10 @@ describe.skipIf(!isAvailable)('a session', () => {
     const dialog = page.getByRole('dialog', { name: 'Sign in again' })
     await dialog.waitFor()
     expect(await findAxeViolations(page)).toEqual([])
-    await dialog.getByLabel('Password', { exact: true }).fill('wrong')
+    await dialog.locator('input[type=password]').fill('wrong')
     await dialog.getByRole('button', { name: 'Sign in' }).click()
     await dialog.getByRole('alert').waitFor()
-    await dialog.getByLabel('Password', { exact: true }).fill(PASSWORD)
+    await dialog.locator('input[type=password]').fill(PASSWORD)
     await dialog.getByRole('button', { name: 'Sign in' }).click()
     await dialog.waitFor({ state: 'detached' })
     expect(await page.locator('[data-search]').inputValue()).toBe('carol@receiver.test')
@@ -191,7 +192,7 @@ describe.skipIf(!isAvailable)('a session', () => {
        SELECT ?, accounts.id, 'https://a.example/', '[]', x'00', 0, 1, 10, 0, 0, 0 FROM accounts LIMIT 1`,
       [crypto.getRandomValues(new Uint8Array(16))],
     )
-    await using tab = await openDashboard(browser, service.url, email)
+    await using tab = await signInToDashboard(browser, service.url, email)
     const button = tab.page.getByRole('button', { name: 'Activate it again' })
     await button.waitFor()
     service.app.db.run("UPDATE members SET role = 'viewer' WHERE user_id = ?", [user.id])
@@ -214,13 +215,13 @@ describe.skipIf(!isAvailable)('a session', () => {
       "INSERT INTO members (user_id, account_id, role, created_at) VALUES (?, ?, 'owner', 4102444800000)",
       [user.id, other.accountId],
     )
-    await using tab = await openDashboard(browser, service.url, email)
+    await using tab = await signInToDashboard(browser, service.url, email)
     await tab.page.goto(`${service.url}/app/emails`)
     await tab.page.waitForSelector('[data-row]')
     const second = await tab.openTab()
     await second.goto(`${service.url}/app`)
     await second.getByRole('button', { name: 'Test' }).click()
-    await second.getByRole('menuitem', { name: 'Other' }).click()
+    await second.getByRole('button', { name: 'Other' }).click()
     await second.getByRole('button', { name: 'Other' }).waitFor()
     await tab.page.waitForURL(/\/app$/)
     await tab.page.getByRole('button', { name: 'Other' }).waitFor()

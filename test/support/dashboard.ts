@@ -1,58 +1,80 @@
-/** @module The dashboard in Chromium, for tests: a signed-in user, and a record of what the browser did. */
+/**
+ * @module The dashboard in a browser, for tests: a signed-in page with scripts on, the log of its requests, what it
+ * reports, and the findings of axe.
+ */
 import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
-import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
-import { PASSWORD } from './users.ts'
+import type { Browser, Page } from 'playwright-core'
+import type { TestApi } from './api.ts'
+import { signIn } from './users.ts'
 
-const AXE = readFileSync(join(import.meta.dir, '../../node_modules/axe-core/axe.min.js'), 'utf8')
-
-export interface DashboardTab extends AsyncDisposable {
+export interface DashboardPage extends AsyncDisposable {
   readonly page: Page
-  /** URLs that the tab requested, in order. */
+  /** URLs of all requests that left the browser, also those of frames; not those that a policy blocked. */
   readonly requested: readonly string[]
-  /** Violations of the Content-Security-Policy, and errors of scripts. */
-  readonly complaints: readonly string[]
-  /** Another tab of the same browser, with the same session. */
-  openTab(): Promise<Page>
+  /** Errors of the page's scripts. */
+  readonly errors: readonly string[]
+  /** Opens a path below /app and waits for its heading. */
+  goTo(path: string): Promise<void>
+  /** What our own page broke of its Content-Security-Policy; frames are not counted. */
+  policyViolations(): Promise<string[]>
 }
 
-/** Signs in as a user does. `bypassCSP` allows `findAxeViolations`. */
+export interface DashboardOptions {
+  readonly colours?: 'light' | 'dark'
+  readonly width?: number
+}
+
+const NOTE_VIOLATIONS = `
+  window.policyViolations = []
+  document.addEventListener('securitypolicyviolation', (event) =>
+    window.policyViolations.push(event.violatedDirective + ' ' + event.blockedURI))`
+
+/** Opens a browser window in which a user of `createTestUser` is signed in. */
 export async function openDashboard(
   browser: Browser,
-  url: string,
+  service: Pick<TestApi, 'url'>,
   email: string,
-  options: BrowserContextOptions = {},
-): Promise<DashboardTab> {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, locale: 'en-GB', ...options })
-  const requested: string[] = []
-  const complaints: string[] = []
-  context.on('request', (request) => requested.push(request.url()))
-  context.on('console', (message) => {
-    if (/Content Security Policy/i.test(message.text())) complaints.push(message.text())
+  { colours = 'light', width = 1280 }: DashboardOptions = {},
+): Promise<DashboardPage> {
+  const { cookie } = await signIn(service, email)
+  const [name = '', value = ''] = cookie.split('=')
+  const context = await browser.newContext({
+    viewport: { width, height: 800 },
+    colorScheme: colours,
+    locale: 'en-GB',
+    timezoneId: 'UTC',
+    reducedMotion: 'reduce',
   })
-  context.on('weberror', (error) => complaints.push(String(error.error())))
+  await context.addCookies([{ name, value, url: service.url }])
+  const requested: string[] = []
+  const errors: string[] = []
+  context.on('requestfinished', (request) => requested.push(request.url()))
+  context.on('requestfailed', (request) => {
+    if (request.failure()?.errorText !== 'csp') requested.push(`${request.url()} ${request.failure()?.errorText}`)
+  })
   const page = await context.newPage()
-  await page.goto(`${url}/login`)
-  await page.fill('#email', email)
-  await page.fill('#password', PASSWORD)
-  await page.click('main button')
-  await page.waitForURL(/\/app/)
+  page.on('pageerror', (error) => errors.push(String(error)))
+  await page.addInitScript(NOTE_VIOLATIONS)
   return {
     page,
     requested,
-    complaints,
-    openTab: () => context.newPage(),
+    errors,
+    async goTo(path) {
+      await page.goto(`${service.url}/app${path}`)
+      await page.waitForSelector('h1')
+    },
+    policyViolations: () => page.evaluate<string[]>('window.policyViolations'),
     [Symbol.asyncDispose]: () => context.close(),
   }
 }
 
-interface AxeResult {
-  readonly violations: readonly { readonly id: string; readonly nodes: readonly { readonly target: string[] }[] }[]
-}
+let axeSource: string | undefined
 
-/** What axe finds on the page as it is, as `rule: elements`. */
+/** The findings of axe on a page as it is now: rule and elements. Other documents in frames are not examined. */
 export async function findAxeViolations(page: Page): Promise<string[]> {
-  await page.evaluate(AXE)
-  const { violations } = await page.evaluate<AxeResult>('axe.run()')
-  return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target.join(' ')).join(', ')}`)
+  axeSource ??= readFileSync(new URL(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
+  // Scripts of the debugger are not subject to the policy of the page.
+  await page.evaluate(axeSource)
+  return page.evaluate<string[]>(`axe.run(document, { iframes: false }).then(({ violations }) =>
+    violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html, any }) => html.slice(0, 120) + ' ' + any.map(({ message }) => message).join(' ')).join(' | ')))`)
 }

@@ -17,31 +17,6 @@ type Message =
   | { readonly kind: 'state'; readonly state: LiveState }
 type Listener = (event: FeedEvent) => void
 
-/** A stream names the type of each event, so a browser needs a listener for each type. */
-const EVENT_TYPES: Readonly<Record<EventType, true>> = {
-  queued: true,
-  scheduled: true,
-  cancelled: true,
-  sent: true,
-  delivered: true,
-  deferred: true,
-  bounced: true,
-  failed: true,
-  rejected: true,
-  opened: true,
-  clicked: true,
-  complained: true,
-  unsubscribed: true,
-  uncertain: true,
-  'email.inbound': true,
-  'mailbox.message.received': true,
-  'account.auto_paused': true,
-  'insights.generated': true,
-  'domain.records_lost': true,
-  'domain.records_restored': true,
-  'domain.unverified': true,
-}
-
 const POLL_MS = 15_000
 /** A stream that has not opened after this time counts as none; it may still open. */
 const OPEN_TIMEOUT_MS = 8000
@@ -116,6 +91,31 @@ function openLiveChannel(accountId: string, receive: (message: Message) => void)
   }
 }
 
+/** The stream names each event by its type, and a browser passes named events only to listeners of that name. */
+const STREAMED_TYPES: Readonly<Record<EventType, true>> = {
+  queued: true,
+  scheduled: true,
+  cancelled: true,
+  sent: true,
+  delivered: true,
+  deferred: true,
+  bounced: true,
+  failed: true,
+  rejected: true,
+  opened: true,
+  clicked: true,
+  complained: true,
+  unsubscribed: true,
+  uncertain: true,
+  'email.inbound': true,
+  'mailbox.message.received': true,
+  'account.auto_paused': true,
+  'insights.generated': true,
+  'domain.records_lost': true,
+  'domain.records_restored': true,
+  'domain.unverified': true,
+}
+
 /** Reads the stream until `signal`; resolves then. */
 function readStream(send: (message: Message) => void, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
@@ -136,10 +136,8 @@ function readStream(send: (message: Message) => void, signal: AbortSignal): Prom
         if (source?.readyState !== EventSource.CLOSED) return
         timer = setTimeout(open, RETRY_MS)
       }
-      for (const type of Object.keys(EVENT_TYPES))
-        source.addEventListener(type, ({ data }: MessageEvent<string>) =>
-          send({ kind: 'event', event: JSON.parse(data) as FeedEvent }),
-        )
+      const onEvent = ({ data }: MessageEvent<string>) => send({ kind: 'event', event: JSON.parse(data) as FeedEvent })
+      for (const type of Object.keys(STREAMED_TYPES)) source.addEventListener(type, onEvent)
     }
     const opening = setTimeout(() => state === 'connecting' && setState('polling'), OPEN_TIMEOUT_MS)
     open()

@@ -4,10 +4,13 @@ import {
   AppShell,
   Burger,
   Button,
+  Divider,
   Group,
-  Menu,
   NavLink,
+  Popover,
+  Radio,
   ScrollArea,
+  Stack,
   Text,
   useMantineColorScheme,
   VisuallyHidden,
@@ -123,32 +126,45 @@ function AccountMenu() {
     location.assign('/login')
   }
   return (
-    <Menu position="bottom-end" width={260}>
-      <Menu.Target>
+    <Popover position="bottom-end" width={260} withRoles trapFocus returnFocus>
+      <Popover.Target>
         <Button variant="default" size="xs" maw={220} style={{ flexShrink: 1, minWidth: '3rem' }}>
           <Text truncate size="sm">
             {account.name}
           </Text>
         </Button>
-      </Menu.Target>
-      <Menu.Dropdown>
-        <Menu.Label>{user.email}</Menu.Label>
-        {accounts.length > 1 &&
-          accounts.map(({ id, name }) => (
-            <Menu.Item key={id} onClick={() => switchTo(id)} disabled={id === account.id}>
-              {name}
-            </Menu.Item>
-          ))}
-        <Menu.Divider />
-        <Menu.Label>Colours</Menu.Label>
-        {SCHEMES.map(({ value, label }) => (
-          <Menu.Item key={value} onClick={() => setColorScheme(value)}>
-            {colorScheme === value ? `✓ ${label}` : label}
-          </Menu.Item>
-        ))}
-        <Menu.Divider />
-        <Menu.Item onClick={signOut}>Sign out</Menu.Item>
-      </Menu.Dropdown>
-    </Menu>
+      </Popover.Target>
+      <Popover.Dropdown aria-label="Account" p="xs">
+        <Stack gap={2}>
+          <Text size="sm" px="xs" dir="auto">
+            {user.email}
+          </Text>
+          {accounts.length > 1 &&
+            accounts.map(({ id, name }) => (
+              <NavLink
+                key={id}
+                component="button"
+                label={name}
+                onClick={() => switchTo(id)}
+                disabled={id === account.id}
+              />
+            ))}
+          <Divider my={4} />
+          <Radio.Group
+            label="Colours"
+            value={colorScheme}
+            onChange={(value) => setColorScheme(value as typeof colorScheme)}
+          >
+            <Stack gap={4} p="xs">
+              {SCHEMES.map(({ value, label }) => (
+                <Radio key={value} value={value} label={label} />
+              ))}
+            </Stack>
+          </Radio.Group>
+          <Divider my={4} />
+          <NavLink component="button" label="Sign out" onClick={signOut} />
+        </Stack>
+      </Popover.Dropdown>
+    </Popover>
   )
 }

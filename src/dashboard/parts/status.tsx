@@ -77,3 +77,7 @@ export const StatusBadge = ({ status, title }: { readonly status: string; readon
     {toStatusWord(status)}
   </StatusLabel>
 )
+
+/** The badge of a type of event: `sent` comes with every `delivered`, while the status `sent` is shown as delivered. */
+export const EventBadge = ({ type }: { readonly type: string }) =>
+  type === 'sent' ? <StatusLabel tone="good">Sent</StatusLabel> : <StatusBadge status={type} />

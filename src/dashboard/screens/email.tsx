@@ -21,7 +21,7 @@ const route = getRouteApi('/emails/$id')
 
 const REFRESH_INTERVAL_MS = 1000
 /** Characters of the subject in the heading; the whole subject is among the facts. */
-const MAX_TITLE_LENGTH = 120
+const MAX_TITLE_LENGTH = 80
 
 export function EmailScreen() {
   const { id } = route.useParams()

@@ -3,7 +3,7 @@ import { Accordion, Button, Group, Stack, Text } from '@mantine/core'
 import { useState } from 'react'
 import type { EmailDetail, EmailRecipient } from '#features/sending/emails/model.ts'
 import { Facts } from '../../parts/facts.tsx'
-import { StatusBadge } from '../../parts/status.tsx'
+import { EventBadge, StatusBadge } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
 import { toCategoryReason, toEventData } from './sentence.ts'
 
@@ -52,7 +52,7 @@ export function toShownStatus({ sandbox }: Pick<EmailDetail, 'sandbox'>, recipie
 
 function RecipientTimeline({ email, recipient }: { readonly email: EmailDetail; readonly recipient: EmailRecipient }) {
   const [hasAll, setHasAll] = useState(false)
-  const events = email.events.filter((event) => event.recipient === null || event.recipient === recipient.address)
+  const events = toTimelineEvents(email, recipient)
   const shown = hasAll ? events : events.slice(0, MAX_EVENTS)
   return (
     <Stack gap="xs">
@@ -85,13 +85,19 @@ function RecipientTimeline({ email, recipient }: { readonly email: EmailDetail; 
   )
 }
 
+/** Without `sent`, which says nothing beside the `delivered` that comes with it. */
+function toTimelineEvents(email: EmailDetail, { address }: EmailRecipient): Event[] {
+  const events = email.events.filter(({ recipient }) => recipient === null || recipient === address)
+  const isDelivered = events.some(({ event_type: type }) => type === 'delivered')
+  return isDelivered ? events.filter(({ event_type: type }) => type !== 'sent') : events
+}
+
 function EventEntry({ event, isSandbox }: { readonly event: Event; readonly isSandbox: boolean }) {
   const { event_type: type, created_at: at } = event
-  const isDelivery = type === 'sent' || type === 'delivered'
   return (
     <Stack gap={4}>
       <Group gap="sm">
-        <StatusBadge status={isSandbox && isDelivery ? 'captured' : type} />
+        <EventBadge type={isSandbox && type === 'delivered' ? 'captured' : type} />
         <Text size="sm" c="dimmed" component="span">
           <Time iso={at} isExact />
         </Text>
