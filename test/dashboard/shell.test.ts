@@ -74,6 +74,14 @@ describe.skipIf(!isAvailable)('the dashboard', () => {
     expect(policy).not.toMatch(/unsafe|https?:|\*/)
   })
 
+  // Proves: dash-3
+  test('has the icon of every page', async () => {
+    const icon = await fetch(`${service.url}/icon.svg`)
+    expect([icon.status, icon.headers.get('content-type')]).toEqual([200, 'image/svg+xml'])
+    for (const path of ['/app', '/login', '/docs'])
+      expect(await (await fetch(`${service.url}${path}`)).text()).toContain('href="/icon.svg"')
+  })
+
   test('leads a stranger to the sign-in page and back to the screen', async () => {
     const context = await browser.newContext()
     const page = await context.newPage()
