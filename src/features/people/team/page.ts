@@ -4,7 +4,7 @@
  */
 import { type Html, type HtmlValue, html, htmlPage } from '#platform/http/html.ts'
 import type { Proof } from './join.ts'
-import { DASHBOARD_PATH, JOIN_PATH, LOGIN_PATH, LOGOUT_PATH, RESET_PATH, WEBHOOKS_PATH } from './links.ts'
+import { DASHBOARD_PATH, JOIN_PATH, LOGIN_PATH, LOGOUT_PATH, RESET_PATH, toLoginPath, WEBHOOKS_PATH } from './links.ts'
 import { MAX_PASSWORD_LENGTH, MIN_PASSWORD_LENGTH } from './passwords.ts'
 
 /** What was wrong with the submitted form, in one sentence. */
@@ -89,6 +89,13 @@ const CODE_FIELD = fieldHtml({
   attributes: html` maxlength="50" autocomplete="one-time-code" autocapitalize="none" spellcheck="false"`,
 })
 
+const REQUIRED_CODE_FIELD = fieldHtml({
+  name: 'code',
+  label: 'Code',
+  hint: 'Six digits from your authenticator app, or a recovery code.',
+  attributes: html` required autofocus maxlength="50" autocomplete="one-time-code" autocapitalize="none" spellcheck="false"`,
+})
+
 export interface LoginView extends FormProblem {
   readonly email?: string
   /** The page that signing in leads to. */
@@ -103,10 +110,31 @@ export const loginPage = ({ email = '', next = LOGIN_PATH, ...problem }: LoginVi
 ${next !== LOGIN_PATH && hiddenField('next', next)}
 ${emailField(email)}
 ${PASSWORD_FIELD}
-${CODE_FIELD}
 <button>Sign in</button>
 </form>
 <p class="beside"><a href="${RESET_PATH}">Set a new password</a></p>`,
+  )
+
+export interface LoginCodeView extends FormProblem {
+  readonly email: string
+  readonly next: string
+  /** That the password was right. */
+  readonly proof: string
+}
+
+/** The second step of signing in, for a user with an authenticator app. */
+export const loginCodePage = ({ email, next, proof, ...problem }: LoginCodeView): Html =>
+  userPage(
+    'Enter your code',
+    html`<p>For <strong>${email}</strong>, within five minutes.</p>
+${problemHtml(problem)}
+<form method="post" action="${LOGIN_PATH}">
+${hiddenField('proof', proof)}
+${next !== LOGIN_PATH && hiddenField('next', next)}
+${REQUIRED_CODE_FIELD}
+<button>Sign in</button>
+</form>
+<p class="beside"><a href="${next === LOGIN_PATH ? LOGIN_PATH : toLoginPath(next)}">Sign in as another user</a></p>`,
   )
 
 /** The signed-in user. */
@@ -122,8 +150,11 @@ export const signedInPage = ({ email, accountName, role, csrfToken, hasDashboard
   userPage(
     'You are signed in',
     html`<p>As <strong>${email}</strong>, ${role} of <strong>${accountName}</strong>.</p>
-${hasDashboard && html`<p><a href="${DASHBOARD_PATH}">Dashboard</a></p>
-`}<p><a href="${WEBHOOKS_PATH}">Webhook signing secrets</a></p>
+${
+  hasDashboard &&
+  html`<p><a href="${DASHBOARD_PATH}">Dashboard</a></p>
+`
+}<p><a href="${WEBHOOKS_PATH}">Webhook signing secrets</a></p>
 <p><a href="/docs">API documentation</a></p>
 <form class="quiet" method="post" action="${LOGOUT_PATH}">
 ${hiddenField('csrf_token', csrfToken)}
