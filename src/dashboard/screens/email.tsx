@@ -121,6 +121,7 @@ const EmailFacts = ({ email }: { readonly email: EmailDetail }) => (
       ['Attachments', email.attachments?.map(({ filename, size }) => `${filename} (${formatSize(size)})`).join(', ')],
       ['Message-ID', email.message_id],
       ['Id', email.id],
+      ['Repeats', toOriginalLink(email)],
       ['Idempotency key', email.idempotency_key],
       ['Metadata', Object.keys(email.metadata).length > 0 && JSON.stringify(email.metadata)],
     ]}
@@ -133,3 +134,14 @@ const formatSize = (bytes: number): string =>
     : bytes < 1024 ** 2
       ? `${(bytes / 1024).toFixed(1)} KiB`
       : `${(bytes / 1024 ** 2).toFixed(1)} MiB`
+
+/** A link to the email that this one repeats. */
+function toOriginalLink(email: EmailDetail) {
+  const { resend_of: original } = email as { readonly resend_of?: unknown }
+  if (typeof original !== 'string') return null
+  return (
+    <Anchor component={Link} to="/emails/$id" params={{ id: original } as never} size="sm">
+      {original}
+    </Anchor>
+  )
+}
