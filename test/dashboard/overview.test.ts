@@ -3,6 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import { findEventScreen } from '#dashboard/screens/overview/event-screen.ts'
 import { listNotices } from '#dashboard/screens/overview/notices.ts'
 import { listSteps } from '#dashboard/screens/overview/steps.ts'
+import { sumHours } from '#dashboard/screens/overview/sum-hours.ts'
 import type { AccountRecord } from '#features/core/accounts/model.ts'
 import type { DeadLetterRecord } from '#features/sending/dead-letters/model.ts'
 import type { DomainWire } from '#features/setup/domains/model.ts'
@@ -125,4 +126,12 @@ test('an event leads to its email or its domain', () => {
   expect(findEventScreen({ email_id: 'e', raw_payload: null })).toBe('/emails/e')
   expect(findEventScreen({ email_id: null, raw_payload: { domain_id: 'd' } })).toBe('/domains/d')
   expect(findEventScreen({ email_id: null, raw_payload: null })).toBeUndefined()
+})
+
+test('the last 24 hours and those before are sums of the newest 48 points', () => {
+  const points = Array.from({ length: 72 }, (_, hour) => ({ date: '2026-01-01', sent: hour, delivered: 1 }))
+  const { now, before } = sumHours(points)
+  expect([now.delivered, before.delivered, now.bounced]).toEqual([24, 24, 0])
+  expect([now.sent, before.sent]).toEqual([24 * 48 + 276, 24 * 24 + 276])
+  expect(sumHours([]).now.sent).toBe(0)
 })

@@ -1,4 +1,4 @@
-/** @module The first screen: what is left to set up, what needs attention, today's figures, the newest events. */
+/** @module The first screen: what is left to set up, what needs attention, the last 24 hours, the newest events. */
 import { Stack } from '@mantine/core'
 import type { UseQueryResult } from '@tanstack/react-query'
 import { useSession } from '../api/session.tsx'

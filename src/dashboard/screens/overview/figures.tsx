@@ -1,16 +1,17 @@
-/** @module Counts of today beside yesterday. */
+/** @module Counts of the last 24 hours beside those of the 24 hours before. */
 import { Card, Stack, Text, Title } from '@mantine/core'
-import type { TimePoint } from '#features/reporting/analytics/model.ts'
 import { QueryView } from '../../parts/states.tsx'
 import { useTimeseries } from './queries.ts'
+import { type Counts, SHOWN_METRICS, type ShownMetric, sumHours } from './sum-hours.ts'
 
-const FIGURES = [
-  ['sent', 'Sent'],
-  ['delivered', 'Delivered'],
-  ['bounced', 'Bounced'],
-  ['opens', 'Opened'],
-  ['clicks', 'Clicked'],
-] as const
+const LABELS: Readonly<Record<ShownMetric, string>> = {
+  sent: 'Sent',
+  delivered: 'Delivered',
+  bounced: 'Bounced',
+  opens: 'Opened',
+  clicks: 'Clicked',
+  complaints: 'Complaints',
+}
 
 const NUMBER = new Intl.NumberFormat(undefined)
 const DAY_MS = 86_400_000
@@ -19,31 +20,32 @@ const toDay = (at: number): string => new Date(at).toISOString().slice(0, 10)
 
 export function Figures() {
   const now = Date.now()
-  const series = useTimeseries({ from: toDay(now - DAY_MS), to: toDay(now) })
+  const series = useTimeseries({
+    // 48 hours begin two days ago.
+    from: toDay(now - 2 * DAY_MS),
+    to: toDay(now),
+    interval: 'hour',
+    metrics: SHOWN_METRICS.join(','),
+  })
   return (
     <Stack component="section" gap="sm" aria-labelledby="figures">
       <Title order={2} size="h4" id="figures">
-        Today and yesterday (UTC)
+        Last 24 hours
       </Title>
-      <QueryView query={series}>{({ data }) => <Grid before={data.at(-2)} now={data.at(-1)} />}</QueryView>
+      <QueryView query={series}>{({ data }) => <Grid {...sumHours(data)} />}</QueryView>
     </Stack>
   )
 }
 
-interface GridProps {
-  readonly before: TimePoint | undefined
-  readonly now: TimePoint | undefined
-}
-
-const Grid = ({ before, now }: GridProps) => (
+const Grid = ({ now, before }: { readonly now: Counts; readonly before: Counts }) => (
   <div className="figures">
-    {FIGURES.map(([metric, label]) => (
+    {SHOWN_METRICS.map((metric) => (
       <Card key={metric} withBorder padding="sm">
-        <Text size="sm">{label}</Text>
+        <Text size="sm">{LABELS[metric]}</Text>
         <Text size="xl" fw={700}>
-          {NUMBER.format(now?.[metric] ?? 0)}
+          {NUMBER.format(now[metric])}
         </Text>
-        <Text size="sm">{NUMBER.format(before?.[metric] ?? 0)} yesterday</Text>
+        <Text size="sm">{NUMBER.format(before[metric])} the day before</Text>
       </Card>
     ))}
   </div>
