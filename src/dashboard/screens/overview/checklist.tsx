@@ -1,5 +1,5 @@
 /** @module The steps from a new account to delivered mail; gone once all are done or the user hides them. */
-import { Anchor, Button, Card, Group, List, Progress, Stack, Text, Title } from '@mantine/core'
+import { Anchor, Button, Card, Group, Progress, Stack, Text, Title } from '@mantine/core'
 import { useLocalStorage } from '@mantine/hooks'
 import { Link } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
@@ -81,13 +81,13 @@ export function Checklist({ steps }: { readonly steps: readonly Step[] }) {
           </Text>
         </Group>
         <Progress value={(done / steps.length) * 100} aria-label="Steps done" size="sm" />
-        <List type="ordered" listStyleType="none" spacing="xs" w="100%" styles={{ itemWrapper: { width: '100%' } }}>
+        <Stack component="ol" gap="xs" p={0} m={0} style={{ listStyle: 'none' }}>
           {steps.map(({ name, isDone }) => (
-            <List.Item key={name}>
+            <li key={name}>
               <StepItem name={name} isDone={isDone} isOpen={name === current} onOpen={() => setOpened(name)} />
-            </List.Item>
+            </li>
           ))}
-        </List>
+        </Stack>
         <Button variant="subtle" size="xs" onClick={() => setIsHidden(true)} style={{ alignSelf: 'flex-start' }}>
           Hide this list
         </Button>
