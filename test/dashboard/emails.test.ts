@@ -327,4 +327,13 @@ describe('the HTML of an email at a URL of its own', () => {
       expect(await response.text()).not.toContain('Secret')
     }
   })
+
+  test('does not exist under the tracking host of an account', async () => {
+    await using service = await createService()
+    const { headers } = await signIn(service, ADA)
+    const id = await send(service, { html_body: '<p>Secret</p>' })
+    service.app.db.run("UPDATE domains SET tracking_domain = 'links.sender.test', tracking_verified_at = 1")
+    expect((await read(service, id, { ...headers, host: 'links.sender.test' })).status).toBe(404)
+    expect((await read(service, id, { ...headers, host: 'mail.tassis.test' })).status).toBe(200)
+  })
 })
