@@ -19,6 +19,7 @@ import { privacyRoutes } from '#features/lifecycle/privacy/routes.ts'
 import { billingPages } from '#features/people/billing/pages.ts'
 import { billingRoutes } from '#features/people/billing/routes.ts'
 import { isBillingConfigured } from '#features/people/billing/stripe.ts'
+import { addAccount, parseNewAccount } from '#features/people/sub-accounts/create-account.ts'
 import { subAccountRoutes } from '#features/people/sub-accounts/routes.ts'
 import { createAuthContext } from '#features/people/team/auth-context.ts'
 import { authRoutes } from '#features/people/team/auth-routes.ts'
@@ -26,6 +27,7 @@ import { homePage } from '#features/people/team/home.ts'
 import { createOwnerInviter } from '#features/people/team/invitations.ts'
 import { teamPages } from '#features/people/team/pages.ts'
 import { createSessionGate, isHttps } from '#features/people/team/sessions.ts'
+import { setupPages } from '#features/people/team/setup-pages.ts'
 import { teamRoutes } from '#features/people/team/team-routes.ts'
 import { findUserByUuid, type User } from '#features/people/team/users.ts'
 import { conversationRoutes } from '#features/receiving/agent-mailboxes/conversation-routes.ts'
@@ -221,6 +223,10 @@ export function createRoutes(
     subscribePages(app),
     homePage(people, isCapturePageShown ? CAPTURED_PATH : undefined),
     teamPages(app, people),
+    setupPages(app, people, {
+      parse: parseNewAccount,
+      add: (tx, input, toActor) => addAccount(app, tx, { ...input, plan: 'unlimited' }, toActor),
+    }),
     webhookPages(app, people),
     confirmPages(app, { findFormSlug: findActiveSlug }),
     docsRoutes(routes, API_INFO),

@@ -321,6 +321,7 @@ describe('the HTML of an email at a URL of its own', () => {
   const read = (service: TestApi, id: string, headers: Record<string, string> = {}, query = '') =>
     fetch(`${service.url}/app/mail/${id}/html${query}`, { headers })
 
+  // Proves: dash-4
   test('is in a sandbox, and its pictures are blocked unless requested', async () => {
     await using service = await createService()
     const { headers } = await signIn(service, VIEWER)

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import { isIPv6 } from 'node:net'
 import { join } from 'node:path'
 import type { Command } from 'commander'
+import { createSetupLink } from '#features/people/team/setup.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
 import { DataDirInUseError } from '../create.ts'
 import type { Service } from '../service.ts'
@@ -18,9 +19,14 @@ export function addServeCommand(program: Command): void {
     .description('run the service until SIGTERM or SIGINT; a second signal ends it immediately, with exit code 1')
     .action(async () => {
       const { config } = loadConfig()
-      await runService(config, 'tassis serve', ({ url, inbound: { listener } }) => {
+      await runService(config, 'tassis serve', async ({ url, inbound: { listener }, opened: { app } }) => {
         const inbound = listener ? `, inbound mail at ${formatHostPort(listener)}` : ''
         print(`Tassis ${VERSION} listens on ${url} (data in ${config.dataDir}, delivery ${config.delivery}${inbound})`)
+        // Without a link, the commands `accounts create` and `users create` do the same.
+        const link = await createSetupLink(app).catch((error: unknown) =>
+          app.log.warn({ err: error }, 'setup link not created'),
+        )
+        if (link) print(`There is no account yet. Create it in a browser, within one hour: ${link}`)
       })
     })
 }

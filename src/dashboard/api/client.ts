@@ -42,6 +42,12 @@ export const listenForSignOut = (listener: () => void): void => {
   onSignedOut = listener
 }
 
+let onForbidden = (): void => {}
+/** @param listener called when a change was forbidden: the role may have changed */
+export const listenForForbidden = (listener: () => void): void => {
+  onForbidden = listener
+}
+
 /** `/v1` path with the query; undefined and empty values are left out. */
 export function toUrl(path: string, query: QueryValues = {}): string {
   const values = Object.entries(query).flatMap(([name, value]) =>
@@ -80,6 +86,7 @@ export async function request<T>(method: string, path: string, options: RequestO
   const error = await toApiError(response)
   // The sign-in itself also responds with 401, which is about the password.
   if (error.status === 401 && path !== '/v1/auth/login') onSignedOut()
+  if (error.status === 403 && method !== 'GET') onForbidden()
   throw error
 }
 

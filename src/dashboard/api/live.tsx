@@ -18,6 +18,8 @@ type Message =
 type Listener = (event: FeedEvent) => void
 
 const POLL_MS = 15_000
+/** A stream that has not opened after this time counts as none; it may still open. */
+const OPEN_TIMEOUT_MS = 8000
 /** The stream is tried again after this time. */
 const RETRY_MS = 30_000
 
@@ -137,10 +139,12 @@ function readStream(send: (message: Message) => void, signal: AbortSignal): Prom
       const onEvent = ({ data }: MessageEvent<string>) => send({ kind: 'event', event: JSON.parse(data) as FeedEvent })
       for (const type of Object.keys(STREAMED_TYPES)) source.addEventListener(type, onEvent)
     }
+    const opening = setTimeout(() => state === 'connecting' && setState('polling'), OPEN_TIMEOUT_MS)
     open()
     signal.addEventListener('abort', () => {
       clearInterval(repeat)
       clearTimeout(timer)
+      clearTimeout(opening)
       source?.close()
       resolve()
     })

@@ -1,10 +1,10 @@
 /** @module Who is signed in, and signing in again when the session ends: what was typed stays. */
 import { Alert, Anchor, Button, Modal, PasswordInput, Stack, Text, TextInput } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { createContext, type FormEvent, type ReactNode, useContext, useEffect, useState } from 'react'
+import { createContext, type FormEvent, type ReactNode, useContext, useEffect, useRef, useState } from 'react'
 import type { SessionState } from '#features/people/team/model.ts'
 import { ErrorState, LoadingState } from '../parts/states.tsx'
-import { ApiError, get, listenForSignOut, rememberCsrfToken, request } from './client.ts'
+import { ApiError, get, listenForForbidden, listenForSignOut, rememberCsrfToken, request } from './client.ts'
 
 const SessionContext = createContext<SessionState | undefined>(undefined)
 
@@ -30,12 +30,39 @@ const readSession = async (signal: AbortSignal): Promise<SessionState> => {
   return data
 }
 
+const ACCOUNT_CHANNEL = 'tassis-account'
+
+/** Tells the other tabs, which share the session, that it acts in another account now. */
+export function announceAccount(): void {
+  const channel = new BroadcastChannel(ACCOUNT_CHANNEL)
+  channel.postMessage('switched')
+  channel.close()
+}
+
+/** Starts again at the Overview when the session acts in another account, whose data this page does not have. */
+function useAccountSwitch(accountId: string | undefined): void {
+  const queries = useQueryClient()
+  const first = useRef(accountId)
+  useEffect(() => {
+    const refresh = () => void queries.invalidateQueries({ queryKey: ['session'] })
+    listenForForbidden(refresh)
+    const channel = new BroadcastChannel(ACCOUNT_CHANNEL)
+    channel.onmessage = refresh
+    return () => channel.close()
+  }, [queries])
+  useEffect(() => {
+    first.current ??= accountId
+    if (first.current !== accountId && accountId !== undefined) location.assign('/app')
+  }, [accountId])
+}
+
 /** Shows its children to a signed-in user; leads others to the sign-in page. */
 export function SessionProvider({ children }: { readonly children: ReactNode }) {
   const [hasEnded, setHasEnded] = useState(false)
   const queries = useQueryClient()
   const session = useQuery({ queryKey: ['session'], queryFn: ({ signal }) => readSession(signal), retry: false })
   const isSignedIn = session.data !== undefined
+  useAccountSwitch(session.data?.account.id)
   useEffect(() => listenForSignOut(() => setHasEnded(true)), [])
   const isStranger = !isSignedIn && session.error instanceof ApiError && session.error.status === 401
   useEffect(() => {

@@ -4,10 +4,13 @@ import {
   AppShell,
   Burger,
   Button,
+  Divider,
   Group,
-  Menu,
   NavLink,
+  Popover,
+  Radio,
   ScrollArea,
+  Stack,
   Text,
   useMantineColorScheme,
   VisuallyHidden,
@@ -19,7 +22,7 @@ import { useEffect } from 'react'
 import type { SessionState } from '#features/people/team/model.ts'
 import { request } from '../api/client.ts'
 import { useLiveState } from '../api/live.tsx'
-import { useSession } from '../api/session.tsx'
+import { announceAccount, useSession } from '../api/session.tsx'
 import { Keyboard } from './keyboard.tsx'
 import { NAVIGATION } from './navigation.ts'
 
@@ -47,14 +50,14 @@ export function Shell() {
               size="sm"
               aria-label={isOpen ? 'Close the navigation' : 'Open the navigation'}
             />
-            <Anchor component={Link} to="/" underline="never" c="inherit" fw={700}>
+            <Anchor component={Link} to="/" underline="never" c="inherit" fw={700} aria-label="Tassis">
               <Group gap={8} wrap="nowrap">
                 <img src="/icon.svg" alt="" width={24} height={24} />
-                Tassis
+                <span className="brand-name">Tassis</span>
               </Group>
             </Anchor>
           </Group>
-          <Group wrap="nowrap" gap="xs">
+          <Group wrap="nowrap" gap="xs" miw={0}>
             <LiveIndicator />
             <AccountMenu />
           </Group>
@@ -93,7 +96,9 @@ function LiveIndicator() {
       {state === 'live' ? (
         <VisuallyHidden>Live</VisuallyHidden>
       ) : state === 'polling' ? (
-        <span title="Refreshed every 15 seconds">Not live</span>
+        <span title="Refreshed every 15 seconds" style={{ whiteSpace: 'nowrap' }}>
+          Not live
+        </span>
       ) : null}
     </Text>
   )
@@ -113,6 +118,7 @@ function AccountMenu() {
     const { data } = await request<{ data: SessionState }>('PUT', '/v1/auth/session', { body: { account_id: id } })
     queries.clear()
     queries.setQueryData(['session'], data)
+    announceAccount()
     location.assign('/app')
   }
   const signOut = async () => {
@@ -120,32 +126,45 @@ function AccountMenu() {
     location.assign('/login')
   }
   return (
-    <Menu position="bottom-end" width={260}>
-      <Menu.Target>
-        <Button variant="default" size="xs" maw={220}>
+    <Popover position="bottom-end" width={260} withRoles trapFocus returnFocus>
+      <Popover.Target>
+        <Button variant="default" size="xs" maw={220} style={{ flexShrink: 1, minWidth: '3rem' }}>
           <Text truncate size="sm">
             {account.name}
           </Text>
         </Button>
-      </Menu.Target>
-      <Menu.Dropdown>
-        <Menu.Label>{user.email}</Menu.Label>
-        {accounts.length > 1 &&
-          accounts.map(({ id, name }) => (
-            <Menu.Item key={id} onClick={() => switchTo(id)} disabled={id === account.id}>
-              {name}
-            </Menu.Item>
-          ))}
-        <Menu.Divider />
-        <Menu.Label>Colours</Menu.Label>
-        {SCHEMES.map(({ value, label }) => (
-          <Menu.Item key={value} onClick={() => setColorScheme(value)}>
-            {colorScheme === value ? `✓ ${label}` : label}
-          </Menu.Item>
-        ))}
-        <Menu.Divider />
-        <Menu.Item onClick={signOut}>Sign out</Menu.Item>
-      </Menu.Dropdown>
-    </Menu>
+      </Popover.Target>
+      <Popover.Dropdown aria-label="Account" p="xs">
+        <Stack gap={2}>
+          <Text size="sm" px="xs" dir="auto">
+            {user.email}
+          </Text>
+          {accounts.length > 1 &&
+            accounts.map(({ id, name }) => (
+              <NavLink
+                key={id}
+                component="button"
+                label={name}
+                onClick={() => switchTo(id)}
+                disabled={id === account.id}
+              />
+            ))}
+          <Divider my={4} />
+          <Radio.Group
+            label="Colours"
+            value={colorScheme}
+            onChange={(value) => setColorScheme(value as typeof colorScheme)}
+          >
+            <Stack gap={4} p="xs">
+              {SCHEMES.map(({ value, label }) => (
+                <Radio key={value} value={value} label={label} />
+              ))}
+            </Stack>
+          </Radio.Group>
+          <Divider my={4} />
+          <NavLink component="button" label="Sign out" onClick={signOut} />
+        </Stack>
+      </Popover.Dropdown>
+    </Popover>
   )
 }

@@ -62,8 +62,8 @@ export const EmptyState = ({ title, children, command }: EmptyStateProps) => (
 
 /** A command to copy. */
 export const CommandBlock = ({ command }: { readonly command: string }) => (
-  <Group align="flex-start" wrap="nowrap" maw="100%">
-    <Code block style={{ overflowX: 'auto' }} tabIndex={0}>
+  <Group align="flex-start" maw="100%">
+    <Code block style={{ overflowX: 'auto', maxWidth: '100%' }} tabIndex={0}>
       {command}
     </Code>
     <CopyButton value={command}>

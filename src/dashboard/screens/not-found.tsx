@@ -6,7 +6,7 @@ export const NotFound = () => (
   <Page title="No such page">
     <Text>
       Nothing is at this address.{' '}
-      <Anchor component={Link} to="/">
+      <Anchor component={Link} to="/" underline="always">
         Overview
       </Anchor>
     </Text>

@@ -15,6 +15,8 @@ export const LOGOUT_PATH = '/logout'
 export const DASHBOARD_PATH = '/app'
 export const RESET_PATH = '/reset-password'
 export const JOIN_PATH = '/join'
+/** Where the link of the first start leads. */
+export const SETUP_PATH = '/setup'
 /** The page where users view and replace the signing secrets of webhooks: features/webhooks/webhooks/pages.ts. */
 export const WEBHOOKS_PATH = '/webhooks'
 

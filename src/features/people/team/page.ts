@@ -4,7 +4,16 @@
  */
 import { type Html, type HtmlValue, html, htmlPage } from '#platform/http/html.ts'
 import type { Proof } from './join.ts'
-import { DASHBOARD_PATH, JOIN_PATH, LOGIN_PATH, LOGOUT_PATH, RESET_PATH, WEBHOOKS_PATH } from './links.ts'
+import {
+  DASHBOARD_PATH,
+  JOIN_PATH,
+  LOGIN_PATH,
+  LOGOUT_PATH,
+  RESET_PATH,
+  SETUP_PATH,
+  toLoginPath,
+  WEBHOOKS_PATH,
+} from './links.ts'
 import { MAX_PASSWORD_LENGTH, MIN_PASSWORD_LENGTH } from './passwords.ts'
 
 /** What was wrong with the submitted form, in one sentence. */
@@ -75,18 +84,35 @@ const PASSWORD_FIELD = fieldHtml({
   attributes: html` type="password" required maxlength="${MAX_PASSWORD_LENGTH}" autocomplete="current-password"`,
 })
 
-const NEW_PASSWORD_FIELD = fieldHtml({
-  name: 'password',
-  label: 'New password',
-  hint: `At least ${MIN_PASSWORD_LENGTH} characters. Four unrelated words make a good one.`,
-  attributes: html` type="password" required minlength="${MIN_PASSWORD_LENGTH}" maxlength="${MAX_PASSWORD_LENGTH}" autocomplete="new-password"`,
-})
+const newPasswordField = (label: string): Html =>
+  fieldHtml({
+    name: 'password',
+    label,
+    hint: `At least ${MIN_PASSWORD_LENGTH} characters. Four unrelated words make a good one.`,
+    attributes: html` type="password" required minlength="${MIN_PASSWORD_LENGTH}" maxlength="${MAX_PASSWORD_LENGTH}" autocomplete="new-password"`,
+  })
+
+const NEW_PASSWORD_FIELD = newPasswordField('New password')
+
+const nameField = (name: string): Html =>
+  fieldHtml({
+    name: 'name',
+    label: 'Your name',
+    attributes: html` type="text" value="${name}" maxlength="200" autocomplete="name"`,
+  })
 
 const CODE_FIELD = fieldHtml({
   name: 'code',
   label: 'Code',
   hint: 'Only if you use an authenticator app: six digits, or a recovery code.',
   attributes: html` maxlength="50" autocomplete="one-time-code" autocapitalize="none" spellcheck="false"`,
+})
+
+const REQUIRED_CODE_FIELD = fieldHtml({
+  name: 'code',
+  label: 'Code',
+  hint: 'Six digits from your authenticator app, or a recovery code.',
+  attributes: html` required autofocus maxlength="50" autocomplete="one-time-code" autocapitalize="none" spellcheck="false"`,
 })
 
 export interface LoginView extends FormProblem {
@@ -103,10 +129,31 @@ export const loginPage = ({ email = '', next = LOGIN_PATH, ...problem }: LoginVi
 ${next !== LOGIN_PATH && hiddenField('next', next)}
 ${emailField(email)}
 ${PASSWORD_FIELD}
-${CODE_FIELD}
 <button>Sign in</button>
 </form>
 <p class="beside"><a href="${RESET_PATH}">Set a new password</a></p>`,
+  )
+
+export interface LoginCodeView extends FormProblem {
+  readonly email: string
+  readonly next: string
+  /** That the password was right. */
+  readonly proof: string
+}
+
+/** The second step of signing in, for a user with an authenticator app. */
+export const loginCodePage = ({ email, next, proof, ...problem }: LoginCodeView): Html =>
+  userPage(
+    'Enter your code',
+    html`<p>For <strong>${email}</strong>, within five minutes.</p>
+${problemHtml(problem)}
+<form method="post" action="${LOGIN_PATH}">
+${hiddenField('proof', proof)}
+${next !== LOGIN_PATH && hiddenField('next', next)}
+${REQUIRED_CODE_FIELD}
+<button>Sign in</button>
+</form>
+<p class="beside"><a href="${next === LOGIN_PATH ? LOGIN_PATH : toLoginPath(next)}">Sign in as another user</a></p>`,
   )
 
 /** The signed-in user. */
@@ -122,8 +169,11 @@ export const signedInPage = ({ email, accountName, role, csrfToken, hasDashboard
   userPage(
     'You are signed in',
     html`<p>As <strong>${email}</strong>, ${role} of <strong>${accountName}</strong>.</p>
-${hasDashboard && html`<p><a href="${DASHBOARD_PATH}">Dashboard</a></p>
-`}<p><a href="${WEBHOOKS_PATH}">Webhook signing secrets</a></p>
+${
+  hasDashboard &&
+  html`<p><a href="${DASHBOARD_PATH}">Dashboard</a></p>
+`
+}<p><a href="${WEBHOOKS_PATH}">Webhook signing secrets</a></p>
 <p><a href="/docs">API documentation</a></p>
 <form class="quiet" method="post" action="${LOGOUT_PATH}">
 ${hiddenField('csrf_token', csrfToken)}
@@ -210,20 +260,47 @@ ${problemHtml(problem)}
 ${hiddenField('token', token)}
 ${csrfToken !== undefined && hiddenField('csrf_token', csrfToken)}
 <input type="hidden" name="username" value="${email}" autocomplete="username">
-${
-  proof === 'new-password' && [
-    fieldHtml({
-      name: 'name',
-      label: 'Your name',
-      attributes: html` type="text" value="${name}" maxlength="200" autocomplete="name"`,
-    }),
-    NEW_PASSWORD_FIELD,
-  ]
-}
+${proof === 'new-password' && [nameField(name), NEW_PASSWORD_FIELD]}
 ${proof === 'password' && [PASSWORD_FIELD, CODE_FIELD]}
 <button>Join</button>
 </form>
 ${proof === 'password' && html`<p class="beside"><a href="${RESET_PATH}">Set a new password</a></p>`}`,
+  )
+
+export interface SetupView extends FormProblem {
+  readonly token: string
+  readonly accountName?: string
+  readonly name?: string
+  readonly email?: string
+}
+
+/** The page of the first start. */
+export const setupPage = ({ token, accountName = '', name = '', email = '', ...problem }: SetupView): Html =>
+  userPage(
+    'Set up Tassis',
+    html`<p>Create the first account and its owner: you. The owner invites everybody else.</p>
+${problemHtml(problem)}
+<form method="post" action="${SETUP_PATH}">
+${hiddenField('token', token)}
+${fieldHtml({
+  name: 'account_name',
+  label: 'Account name',
+  hint: 'Such as the name of your company or product.',
+  attributes: html` type="text" value="${accountName}" required maxlength="200" autocomplete="organization"`,
+})}
+${nameField(name)}
+${emailField(email)}
+${newPasswordField('Password')}
+<button>Create the account</button>
+</form>`,
+  )
+
+export const invalidSetupLinkPage = (): Html =>
+  userPage(
+    'This link is no longer valid',
+    html`<p>It was already used, has expired or is incomplete, or this service already has an account.</p>
+<p>Restart the service: while there is no account, it prints a new link. Or create the account on the server with <code>tassis accounts create</code>, and its owner with <code>tassis users create</code>.</p>
+<p><a href="${LOGIN_PATH}">Sign in</a></p>`,
   )
 
 /**
