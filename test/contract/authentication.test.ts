@@ -135,7 +135,9 @@ const STATUSES: Readonly<Record<string, number>> = {
   'POST /login': 401,
   'POST /reset-password': 422,
   'GET /join': 410,
+  'GET /setup': 410,
   'POST /join': 422,
+  'POST /setup': 422,
 }
 
 test.each(PUBLIC_ROUTES)('%s needs no key and ignores a wrong one', async (route) => {

@@ -646,6 +646,8 @@ export const PUBLIC_ROUTES: readonly string[] = [
   'POST /reset-password',
   'GET /join',
   'POST /join',
+  'GET /setup',
+  'POST /setup',
   'GET /webhooks',
   'POST /webhooks',
   'GET /readyz',

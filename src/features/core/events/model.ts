@@ -74,12 +74,10 @@ export const FeedPage = Type.Object({
   data: Type.Array(FeedEvent, {
     description: 'The events, in the order in which they happened; with `order=newest` in reverse.',
   }),
-  next_after: Type.Optional(
-    Type.Integer({
-      description:
-        'Last position searched: pass it as `after` in the next request. With `types` it also grows when `data` is empty; the feed ends when it stops growing. Absent with `order=newest`.',
-    }),
-  ),
+  next_after: Type.Integer({
+    description:
+      'Last position searched: pass it as `after` in the next request. With `types` it also grows when `data` is empty; the feed ends when it stops growing. With `order=newest` it is `last_seq`.',
+  }),
   next_before: OptionalNullable(Type.Integer(), {
     description:
       'Only with `order=newest`: pass it as `before` in the next request; null when no older event is stored. With `types` a page may be empty although there are older events.',

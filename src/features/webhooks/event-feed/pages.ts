@@ -92,5 +92,5 @@ async function readNewest(
   }
   const { firstSeq } = readFeedRange(app.db, owner.accountId)
   const nextBefore = position > firstSeq ? position : null
-  return `{"data":[${events.join(',')}],"next_before":${nextBefore},"first_seq":${firstSeq},"last_seq":${lastSeq}}`
+  return `{"data":[${events.join(',')}],"next_after":${lastSeq},"next_before":${nextBefore},"first_seq":${firstSeq},"last_seq":${lastSeq}}`
 }

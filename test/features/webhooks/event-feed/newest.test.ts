@@ -66,14 +66,14 @@ describe('the feed, newest first', () => {
     const first = await page(service.api, '?order=newest&limit=2')
     expect([seqsOf(first), { ...first, data: [] }]).toEqual([
       [23, 22],
-      { data: [], next_before: 22, first_seq: 1, last_seq: 23 } as never,
+      { data: [], next_after: 23, next_before: 22, first_seq: 1, last_seq: 23 } as never,
     ])
     expect((await page(service.api, '?after=21')).data).toEqual(first.data.toReversed())
   })
 
   test('of an account without events is empty', async () => {
     await using service = await createTestApi()
-    const empty = { data: [], next_before: null, first_seq: 1, last_seq: 0 }
+    const empty = { data: [], next_after: 0, next_before: null, first_seq: 1, last_seq: 0 }
     expect<unknown>(await page(service.api, '?order=newest')).toEqual(empty)
     expect<unknown>(await page(service.api, '?order=newest&before=5')).toEqual(empty)
   })
@@ -84,7 +84,13 @@ describe('the feed, newest first', () => {
     await recordEvents(app, actor.accountId, ['bounced', 'queued', 'bounced'])
     seedEvents(app, actor.accountId, 2 * MAX_EXAMINED)
     const first = await page(service.api, '?order=newest&types=bounced')
-    expect<unknown>(first).toEqual({ data: [], next_before: MAX_EXAMINED + 4, first_seq: 1, last_seq: 20_003 })
+    expect<unknown>(first).toEqual({
+      data: [],
+      next_after: 20_003,
+      next_before: MAX_EXAMINED + 4,
+      first_seq: 1,
+      last_seq: 20_003,
+    })
     expect(await readBackwards(service, 'types=bounced&limit=1')).toEqual([3, 1])
     expect(await readBackwards(service, 'types=bounced,queued&limit=2')).toHaveLength(20_003)
   }, 240_000)
@@ -105,6 +111,7 @@ describe('the feed, newest first', () => {
     expect(seqsOf(await page(api, '?order=newest'))).toEqual(numbers(45, 50).reverse())
     expect<unknown>(await page(api, '?order=newest&before=41')).toEqual({
       data: [],
+      next_after: 50,
       next_before: null,
       first_seq: 45,
       last_seq: 50,
@@ -112,6 +119,7 @@ describe('the feed, newest first', () => {
     app.db.run('DELETE FROM events')
     expect<unknown>(await page(api, '?order=newest')).toEqual({
       data: [],
+      next_after: 50,
       next_before: null,
       first_seq: 51,
       last_seq: 50,
