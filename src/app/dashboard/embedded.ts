@@ -3,8 +3,9 @@
  * there is none.
  */
 
-/** One encoding of a file. */
-export type Encoding = 'br' | 'gzip' | 'identity'
+/** The encodings that each file has. */
+export const ENCODINGS = ['br', 'gzip', 'identity'] as const
+export type Encoding = (typeof ENCODINGS)[number]
 
 export interface EmbeddedFile {
   readonly name: string

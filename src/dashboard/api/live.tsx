@@ -6,6 +6,7 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { createContext, type ReactNode, useContext, useEffect, useRef, useState } from 'react'
 import type { FeedEvent } from '#features/core/events/model.ts'
+import type { EventType } from '#features/core/events/record.ts'
 import { useSession } from './session.tsx'
 
 /** `connecting`: unknown yet; `polling`: there is no stream now. */
@@ -15,6 +16,31 @@ type Message =
   | { readonly kind: 'event'; readonly event: FeedEvent }
   | { readonly kind: 'state'; readonly state: LiveState }
 type Listener = (event: FeedEvent) => void
+
+/** A stream names the type of each event, so a browser needs a listener for each type. */
+const EVENT_TYPES: Readonly<Record<EventType, true>> = {
+  queued: true,
+  scheduled: true,
+  cancelled: true,
+  sent: true,
+  delivered: true,
+  deferred: true,
+  bounced: true,
+  failed: true,
+  rejected: true,
+  opened: true,
+  clicked: true,
+  complained: true,
+  unsubscribed: true,
+  uncertain: true,
+  'email.inbound': true,
+  'mailbox.message.received': true,
+  'account.auto_paused': true,
+  'insights.generated': true,
+  'domain.records_lost': true,
+  'domain.records_restored': true,
+  'domain.unverified': true,
+}
 
 const POLL_MS = 15_000
 /** The stream is tried again after this time. */
@@ -108,8 +134,10 @@ function readStream(send: (message: Message) => void, signal: AbortSignal): Prom
         if (source?.readyState !== EventSource.CLOSED) return
         timer = setTimeout(open, RETRY_MS)
       }
-      source.onmessage = ({ data }: MessageEvent<string>) =>
-        send({ kind: 'event', event: JSON.parse(data) as FeedEvent })
+      for (const type of Object.keys(EVENT_TYPES))
+        source.addEventListener(type, ({ data }: MessageEvent<string>) =>
+          send({ kind: 'event', event: JSON.parse(data) as FeedEvent }),
+        )
     }
     open()
     signal.addEventListener('abort', () => {

@@ -47,14 +47,14 @@ export function Shell() {
               size="sm"
               aria-label={isOpen ? 'Close the navigation' : 'Open the navigation'}
             />
-            <Anchor component={Link} to="/" underline="never" c="inherit" fw={700}>
+            <Anchor component={Link} to="/" underline="never" c="inherit" fw={700} aria-label="Tassis">
               <Group gap={8} wrap="nowrap">
                 <img src="/icon.svg" alt="" width={24} height={24} />
-                Tassis
+                <span className="brand-name">Tassis</span>
               </Group>
             </Anchor>
           </Group>
-          <Group wrap="nowrap" gap="xs">
+          <Group wrap="nowrap" gap="xs" miw={0}>
             <LiveIndicator />
             <AccountMenu />
           </Group>
@@ -93,7 +93,9 @@ function LiveIndicator() {
       {state === 'live' ? (
         <VisuallyHidden>Live</VisuallyHidden>
       ) : state === 'polling' ? (
-        <span title="Refreshed every 15 seconds">Not live</span>
+        <span title="Refreshed every 15 seconds" style={{ whiteSpace: 'nowrap' }}>
+          Not live
+        </span>
       ) : null}
     </Text>
   )
@@ -122,7 +124,7 @@ function AccountMenu() {
   return (
     <Menu position="bottom-end" width={260}>
       <Menu.Target>
-        <Button variant="default" size="xs" maw={220}>
+        <Button variant="default" size="xs" maw={220} style={{ flexShrink: 1, minWidth: '3rem' }}>
           <Text truncate size="sm">
             {account.name}
           </Text>

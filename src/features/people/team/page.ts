@@ -122,8 +122,11 @@ export const signedInPage = ({ email, accountName, role, csrfToken, hasDashboard
   userPage(
     'You are signed in',
     html`<p>As <strong>${email}</strong>, ${role} of <strong>${accountName}</strong>.</p>
-${hasDashboard && html`<p><a href="${DASHBOARD_PATH}">Dashboard</a></p>
-`}<p><a href="${WEBHOOKS_PATH}">Webhook signing secrets</a></p>
+${
+  hasDashboard &&
+  html`<p><a href="${DASHBOARD_PATH}">Dashboard</a></p>
+`
+}<p><a href="${WEBHOOKS_PATH}">Webhook signing secrets</a></p>
 <p><a href="/docs">API documentation</a></p>
 <form class="quiet" method="post" action="${LOGOUT_PATH}">
 ${hiddenField('csrf_token', csrfToken)}
