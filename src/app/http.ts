@@ -27,6 +27,7 @@ import { createOwnerInviter } from '#features/people/team/invitations.ts'
 import { teamPages } from '#features/people/team/pages.ts'
 import { createSessionGate, isHttps } from '#features/people/team/sessions.ts'
 import { teamRoutes } from '#features/people/team/team-routes.ts'
+import { findUserByUuid, type User } from '#features/people/team/users.ts'
 import { conversationRoutes } from '#features/receiving/agent-mailboxes/conversation-routes.ts'
 import { LongPolls } from '#features/receiving/agent-mailboxes/long-polls.ts'
 import { agentMailboxRoutes } from '#features/receiving/agent-mailboxes/routes.ts'
@@ -46,6 +47,7 @@ import { deadLetterRoutes } from '#features/sending/dead-letters/routes.ts'
 import { createBroadcastRenderer, TemplateError } from '#features/sending/delivery/render-broadcast.ts'
 import { computeMaxAttempts } from '#features/sending/delivery/retry-schedule.ts'
 import { deleteDomain } from '#features/sending/emails/delete-domain.ts'
+import { domainTestRoutes } from '#features/sending/emails/domain-test-routes.ts'
 import { emailRoutes } from '#features/sending/emails/routes.ts'
 import { newsletterRoutes } from '#features/sending/newsletters/routes.ts'
 import { followBroadcast } from '#features/sending/newsletters/states.ts'
@@ -55,6 +57,7 @@ import { trackingRoutes } from '#features/sending/tracking/routes.ts'
 import { unsubscribePages } from '#features/sending/unsubscribe/pages.ts'
 import { apiKeyRoutes } from '#features/setup/api-keys/routes.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
+import { domainDnsRoutes } from '#features/setup/domains/dns-routes.ts'
 import { tlsPages } from '#features/setup/domains/pages.ts'
 import { domainRoutes } from '#features/setup/domains/routes.ts'
 import { healthRoutes } from '#features/setup/health/routes.ts'
@@ -69,7 +72,7 @@ import { readWebhookStats } from '#features/webhooks/webhooks/webhooks.ts'
 import { docsRoutes } from '#platform/http/docs.ts'
 import { iconRoute } from '#platform/http/icon.ts'
 import { BunHttpServer, type HttpServer } from '#platform/http/server.ts'
-import { formatUuid, newUuid } from '#platform/ids.ts'
+import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
 import type { OpenedApp } from './create.ts'
 import { mailPages } from './dashboard/mail-pages.ts'
@@ -159,6 +162,8 @@ export function createRoutes(
     webhookRoutes(app),
     deadLetterRoutes(app),
     domainRoutes(app, { deleteDomain }),
+    domainDnsRoutes(app),
+    domainTestRoutes(app, { takeRate, findUserEmail: (actor) => findActingUser(app, actor)?.email }),
     streamRoutes(app, {
       hasOpenMail: (db, accountId, streamId) => hasOpenEmail(db, accountId, streamId) || hasOpenBroadcast(db, streamId),
     }),
@@ -212,6 +217,12 @@ export function createRoutes(
     confirmPages(app, { findFormSlug: findActiveSlug }),
     docsRoutes(routes, API_INFO),
   ]
+}
+
+/** The signed-in user; undefined for any other actor. */
+function findActingUser({ db }: App, { type, id }: Actor): User | undefined {
+  const uuid = type === 'user' ? parseUuid(id) : undefined
+  return uuid && findUserByUuid(db, uuid)
 }
 
 const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host)

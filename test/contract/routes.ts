@@ -388,6 +388,8 @@ export const ROUTES: readonly Route[] = [
     body: () => ({ domain: `${unique('domain')}.test` }),
   },
   get('/v1/domains/{id}', 'domains:read', { resource: 'domain' }),
+  get('/v1/domains/{id}/dns', 'domains:read', { resource: 'domain' }),
+  get('/v1/domains/{id}/zone-file', 'domains:read', { resource: 'domain', csv: 'answer', shape: 'none' }),
   {
     ...get('/v1/domains/{id}', 'domains:write', { resource: 'domain' }),
     method: 'PATCH',
@@ -608,6 +610,7 @@ export const SESSION_ROUTES: readonly string[] = [
   'POST /v1/auth/totp',
   'POST /v1/auth/totp/confirm',
   'DELETE /v1/auth/totp',
+  'POST /v1/domains/{id}/test-email',
 ]
 
 /** Routes that need no key; all others under /v1 do. */
