@@ -23,6 +23,8 @@ const theme = createTheme({
   // White on the lighter shades has too little contrast.
   primaryShade: 8,
   cursorType: 'pointer',
+  // Otherwise the heading of a dialog counts as a second banner of the page.
+  components: { ModalHeader: { defaultProps: { role: 'presentation' } } },
 })
 
 const MAX_RETRIES = 2

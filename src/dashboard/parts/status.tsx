@@ -78,7 +78,6 @@ export const StatusBadge = ({ status, title }: { readonly status: string; readon
   </StatusLabel>
 )
 
-/** The badge of a type of event: `sent` is the start of a delivery, while the status `sent` is its success. */
-export const EventBadge = ({ type }: { readonly type: string }) => (
-  <StatusBadge status={type === 'sent' ? 'processing' : type} />
-)
+/** The badge of a type of event: `sent` comes with every `delivered`, while the status `sent` is shown as delivered. */
+export const EventBadge = ({ type }: { readonly type: string }) =>
+  type === 'sent' ? <StatusLabel tone="good">Sent</StatusLabel> : <StatusBadge status={type} />

@@ -7,11 +7,12 @@ export function useEscape(onEscape: () => void): void {
   latest.current = onEscape
   useEffect(() => {
     const listener = (event: KeyboardEvent) => {
-      if (event.key !== 'Escape' || event.defaultPrevented || isUsedElsewhere(event.target)) return
+      if (event.key !== 'Escape' || isUsedElsewhere(event.target)) return
       latest.current()
     }
-    document.addEventListener('keydown', listener)
-    return () => document.removeEventListener('keydown', listener)
+    // Before the listeners of a dialog, which would be gone already.
+    window.addEventListener('keydown', listener, { capture: true })
+    return () => window.removeEventListener('keydown', listener, { capture: true })
   }, [])
 }
 

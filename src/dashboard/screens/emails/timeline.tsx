@@ -52,7 +52,7 @@ export function toShownStatus({ sandbox }: Pick<EmailDetail, 'sandbox'>, recipie
 
 function RecipientTimeline({ email, recipient }: { readonly email: EmailDetail; readonly recipient: EmailRecipient }) {
   const [hasAll, setHasAll] = useState(false)
-  const events = email.events.filter((event) => event.recipient === null || event.recipient === recipient.address)
+  const events = toTimelineEvents(email, recipient)
   const shown = hasAll ? events : events.slice(0, MAX_EVENTS)
   return (
     <Stack gap="xs">
@@ -83,6 +83,13 @@ function RecipientTimeline({ email, recipient }: { readonly email: EmailDetail; 
       )}
     </Stack>
   )
+}
+
+/** Without `sent`, which says nothing beside the `delivered` that comes with it. */
+function toTimelineEvents(email: EmailDetail, { address }: EmailRecipient): Event[] {
+  const events = email.events.filter(({ recipient }) => recipient === null || recipient === address)
+  const isDelivered = events.some(({ event_type: type }) => type === 'delivered')
+  return isDelivered ? events.filter(({ event_type: type }) => type !== 'sent') : events
 }
 
 function EventEntry({ event, isSandbox }: { readonly event: Event; readonly isSandbox: boolean }) {
