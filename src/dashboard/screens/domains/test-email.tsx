@@ -1,0 +1,43 @@
+/** @module Sends a test email from a domain to the user's own address. */
+import { Anchor, Stack, Text, Title } from '@mantine/core'
+import { Link } from '@tanstack/react-router'
+import type { DomainWire } from '#features/setup/domains/model.ts'
+import { useSendTestEmail } from '../../api/domains.ts'
+import { useAllowed, useSession } from '../../api/session.tsx'
+import { ActionButton } from '../../parts/action.tsx'
+import { FormError } from '../../parts/form-error.tsx'
+
+export function TestEmail({ domain }: { readonly domain: DomainWire }) {
+  const { user } = useSession()
+  const reason = useAllowed('developer')
+  const send = useSendTestEmail(domain.id)
+  return (
+    <Stack component="section" aria-labelledby="test-email" gap="sm" align="flex-start">
+      <Title order={2} size="h3" id="test-email">
+        Test email
+      </Title>
+      <Text>
+        Sends a short email from {domain.domain} to your own address, {user.email}.
+      </Text>
+      <ActionButton
+        reason={reason}
+        loading={send.isPending}
+        onClick={() => send.mutate()}
+        variant={send.isSuccess ? 'default' : 'filled'}
+      >
+        {send.isSuccess ? 'Send another' : 'Send a test email'}
+      </ActionButton>
+      <div role="status">
+        {send.data && (
+          <Text>
+            The test email is on its way.{' '}
+            <Anchor component={Link} to={`/emails/${send.data.id}`} underline="always">
+              See what happens to it
+            </Anchor>
+          </Text>
+        )}
+      </div>
+      <FormError error={send.error} />
+    </Stack>
+  )
+}
