@@ -7,7 +7,7 @@ import type { Millis } from '#platform/clock.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
 import { shareAnswers, withTxtRecord } from '#protocols/dns/shared-answers.ts'
 import { isDmarc } from './check-dmarc.ts'
-import type { Check } from './check-result.ts'
+import { adviseTxt, type Check } from './check-result.ts'
 import { checkSpf, isSpf } from './check-spf.ts'
 import { checkTracking } from './check-tracking.ts'
 import { checkDomain } from './checks.ts'
@@ -150,14 +150,21 @@ async function describeRecord(
     ...(priority !== undefined && { priority }),
     found: found.slice(0, MAX_VALUES).map(truncate),
     status: check.outcome === 'unknown' ? 'unanswered' : check.outcome,
-    detail: withKept(check, value, keep),
+    detail: describeWithKept(check, name, value, keep),
     ...(keep !== undefined && { keep }),
   }
 }
 
-/** The sentences of a check, whose advice is to publish `value` without regard to what exists. */
-const withKept = ({ detail, verified }: Check, value: string, keep: string | undefined): string =>
-  keep !== undefined && !verified && detail.endsWith(value) ? `${detail.slice(0, -value.length)}${keep}` : detail
+/**
+ * The sentences of a check, which end with the advice to publish `value` whatever exists: with a record to keep, they
+ * end with that one instead.
+ */
+function describeWithKept({ detail, verified }: Check, name: string, value: string, keep: string | undefined): string {
+  if (verified || keep === undefined) return detail
+  const advice = adviseTxt(name, value)
+  if (detail.endsWith(advice)) return `${detail.slice(0, -advice.length)}Replace it with ${keep}`
+  return detail.endsWith(value) ? `${detail.slice(0, -value.length)}${keep}` : detail
+}
 
 /** The values at a name now; none when DNS did not respond. */
 async function readValues(resolver: Resolver, type: DnsRecord['type'], name: string): Promise<readonly string[]> {
