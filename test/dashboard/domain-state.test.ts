@@ -4,6 +4,7 @@ import {
   describeDomain,
   describeKept,
   hasImproved,
+  isDone,
   isNew,
   listMarks,
   listRecords,
@@ -84,11 +85,15 @@ describe('the state of a domain in words', () => {
   })
 
   test('has improved only when DNS has a record that is stored as unverified', () => {
-    const { key: _, ...spf } = recordWith({ status: 'verified' })
-    const { key: __, ...dkim } = recordWith({ status: 'missing' })
+    const spf = recordWith({ status: 'verified' })
+    const dkim = recordWith({ key: 'dkim' })
     const dns = dnsWith({ spf, dkim })
     expect(hasImproved(domainWith({}), dns)).toBe(true)
     expect(hasImproved(domainWith({ spf_verified: true, dkim_verified: true }), dns)).toBe(false)
+    const complete = dnsWith({ spf, dkim: { ...dkim, status: 'verified' } })
+    expect(isDone(domainWith({ spf_verified: true, dkim_verified: true }), complete)).toBe(true)
+    expect(isDone(domainWith({ spf_verified: true }), complete)).toBe(false)
+    expect(isDone(domainWith({ spf_verified: true, dkim_verified: true }), dns)).toBe(false)
     expect(listRecords(dns).map(({ key }) => key)).toEqual(['spf', 'dkim'])
   })
 })

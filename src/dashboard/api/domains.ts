@@ -33,6 +33,12 @@ export const useDomain = (id: string) =>
     queryFn: async ({ signal }) => (await get<{ data: DomainWire }>(toPath(id), {}, signal)).data,
   })
 
+/** Returns a function that reads a domain again. */
+export function useRefreshDomain(id: string): () => Promise<void> {
+  const queries = useQueryClient()
+  return () => queries.invalidateQueries({ queryKey: domainKey(id) })
+}
+
 /** Refreshes domains when an event reports that one of them lost or regained its records. */
 export function useDomainEvents(): void {
   const queries = useQueryClient()
@@ -42,23 +48,20 @@ export function useDomainEvents(): void {
 }
 
 /**
- * What DNS has now; read again every 10 seconds while the page is visible and a record is missing. A 429 is respected.
+ * What DNS has now; read again every 10 seconds while the page is visible, until `isDone`. A 429 is respected.
+ * @param isDone whether nothing more is to be waited for
  */
-export const useDomainDns = (id: string) =>
+export const useDomainDns = (id: string, isDone: (dns: PublishedDnsWire) => boolean) =>
   useQuery({
     queryKey: dnsKey(id),
     queryFn: async ({ signal }) => (await get<{ data: PublishedDnsWire }>(toPath(id, '/dns'), {}, signal)).data,
     staleTime: CHECK_INTERVAL_MS,
     refetchInterval: ({ state }) => {
-      if (state.data && isComplete(state.data) && state.error === null) return false
+      if (state.data && isDone(state.data) && state.error === null) return false
       const waitMs = state.error instanceof ApiError ? (state.error.retryAfter ?? 0) * 1000 : 0
       return Math.max(CHECK_INTERVAL_MS, waitMs)
     },
   })
-
-/** Whether DNS has all records of the domain. */
-export const isComplete = ({ records }: PublishedDnsWire): boolean =>
-  Object.values(records).every(({ status }) => status === 'verified')
 
 const storeDomain = (queries: QueryClient, domain: DomainWire): void => {
   queries.setQueryData(domainKey(domain.id), domain)

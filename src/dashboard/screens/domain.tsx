@@ -3,7 +3,7 @@
  * leaves and returns continues there.
  */
 import { Alert, Anchor, Group, Stack, Text } from '@mantine/core'
-import { Link, useParams } from '@tanstack/react-router'
+import { Link, useNavigate, useParams } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { DomainWire } from '#features/setup/domains/model.ts'
 import { useDomain, useDomainEvents, useWarnings } from '../api/domains.ts'
@@ -11,6 +11,7 @@ import { useAllowed } from '../api/session.tsx'
 import { Page } from '../parts/page.tsx'
 import { QueryView } from '../parts/states.tsx'
 import { Time } from '../parts/time.tsx'
+import { useEscape } from '../parts/use-escape.ts'
 import { DeleteDomain } from './domains/delete.tsx'
 import { DomainStatus } from './domains/marks.tsx'
 import { DomainRecords } from './domains/records.tsx'
@@ -22,6 +23,8 @@ import { TestEmail } from './domains/test-email.tsx'
 export function DomainScreen() {
   const { id } = useParams({ from: '/domains/$id' })
   const query = useDomain(id)
+  const navigate = useNavigate()
+  useEscape(() => void navigate({ to: '/domains' }))
   useDomainEvents()
   return (
     <Page title={query.data?.domain ?? 'Domain'}>

@@ -24,7 +24,12 @@ export function DeleteDomain({ domain }: { readonly domain: DomainWire }) {
       <ActionButton reason={reason} onClick={modal.open} variant="default">
         Delete this domain
       </ActionButton>
-      <Modal opened={isOpen} onClose={modal.close} title={`Delete ${domain.domain}?`}>
+      <Modal
+        opened={isOpen}
+        onClose={modal.close}
+        title={`Delete ${domain.domain}?`}
+        closeButtonProps={{ 'aria-label': 'Close' }}
+      >
         <DeleteForm domain={domain} onClose={modal.close} />
       </Modal>
     </Stack>

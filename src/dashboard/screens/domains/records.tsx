@@ -2,7 +2,7 @@
 import { Anchor, Button, Group, Paper, Stack, Switch, Text, Title, VisuallyHidden } from '@mantine/core'
 import { type ReactNode, useEffect, useId, useRef, useState } from 'react'
 import type { DomainWire, PublishedDnsWire } from '#features/setup/domains/model.ts'
-import { isComplete, toZoneFileUrl, useDomainDns, useVerify } from '../../api/domains.ts'
+import { toZoneFileUrl, useDomainDns, useRefreshDomain, useVerify } from '../../api/domains.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { Copy } from '../../parts/copy.tsx'
 import { FormError } from '../../parts/form-error.tsx'
@@ -13,6 +13,7 @@ import {
   type DnsRecordView,
   describeKept,
   hasImproved,
+  isDone,
   listRecords,
   RECORD_NAMES,
   RECORD_PURPOSES,
@@ -24,7 +25,8 @@ import {
 const TTL_SECONDS = 3600
 
 export function DomainRecords({ domain }: { readonly domain: DomainWire }) {
-  const query = useDomainDns(domain.id)
+  const query = useDomainDns(domain.id, (dns) => isDone(domain, dns))
+  const refresh = useRefreshDomain(domain.id)
   const verify = useVerify(domain.id)
   const isReader = useAllowed('developer') !== undefined
   const [isAbsolute, setIsAbsolute] = useState(false)
@@ -32,7 +34,10 @@ export function DomainRecords({ domain }: { readonly domain: DomainWire }) {
   const { data, dataUpdatedAt } = query
   // biome-ignore lint/correctness/useExhaustiveDependencies: once after each check
   useEffect(() => {
-    if (data && !isReader && !verify.isPending && hasImproved(domain, data)) verify.mutate({ hasTracking })
+    if (!data || !hasImproved(domain, data)) return
+    // Whoever may not have it stored waits for the scheduled check.
+    if (isReader) void refresh()
+    else if (!verify.isPending) verify.mutate({ hasTracking })
   }, [dataUpdatedAt])
   const checkNow = async () => {
     if (!isReader) await verify.mutateAsync({ hasTracking }).catch(() => undefined)
@@ -58,7 +63,7 @@ export function DomainRecords({ domain }: { readonly domain: DomainWire }) {
               </Button>
             </Group>
             <CheckBar
-              isComplete={isComplete(dns)}
+              isDone={isDone(domain, dns)}
               checkedAt={dataUpdatedAt}
               isChecking={query.isFetching || verify.isPending}
               onCheck={checkNow}
@@ -103,17 +108,17 @@ function Provider({ dns: { provider, nameservers, zone } }: { readonly dns: Publ
 }
 
 interface CheckBarProps {
-  readonly isComplete: boolean
+  readonly isDone: boolean
   /** Milliseconds. */
   readonly checkedAt: number
   readonly isChecking: boolean
   onCheck(): unknown
 }
 
-const CheckBar = ({ isComplete: isDone, checkedAt, isChecking, onCheck }: CheckBarProps) => (
+const CheckBar = ({ isDone: isAllVerified, checkedAt, isChecking, onCheck }: CheckBarProps) => (
   <Group>
     <Text size="sm">
-      {isDone ? 'Everything is verified' : 'Checks every 10 seconds'}; last check{' '}
+      {isAllVerified ? 'Everything is verified' : 'Checks every 10 seconds'}; last check{' '}
       {formatTime(new Date(checkedAt).toISOString())}
     </Text>
     <Button variant="default" size="xs" onClick={() => onCheck()} disabled={isChecking}>

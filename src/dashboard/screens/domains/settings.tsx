@@ -65,7 +65,12 @@ function TrackingSetting({ domain }: SettingProps) {
       {current === null && isTyping && (
         <TrackingForm domain={domain} change={change} onDone={() => setIsTyping(false)} />
       )}
-      <Modal opened={isRemoving} onClose={() => setIsRemoving(false)} title={`Stop using ${current ?? 'the host'}?`}>
+      <Modal
+        opened={isRemoving}
+        onClose={() => setIsRemoving(false)}
+        title={`Stop using ${current ?? 'the host'}?`}
+        closeButtonProps={{ 'aria-label': 'Close' }}
+      >
         <Stack>
           <Text>
             Links in future mail use the host of this service. Links in older mail still need the CNAME record: leave it

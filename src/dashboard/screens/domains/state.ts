@@ -90,6 +90,10 @@ export const listRecords = ({ records }: PublishedDnsWire): DnsRecordView[] =>
 export const hasImproved = (domain: DomainWire, dns: PublishedDnsWire): boolean =>
   listRecords(dns).some(({ key, status }) => status === 'verified' && !isVerified(domain, key))
 
+/** Whether DNS has all records of the domain, and all are stored as verified. */
+export const isDone = (domain: DomainWire, dns: PublishedDnsWire): boolean =>
+  listRecords(dns).every(({ status }) => status === 'verified') && !hasImproved(domain, dns)
+
 /** What belongs at the name: the existing record that stays, the one that keeps its terms, or the expected one. */
 export const toPublish = ({ expected, keep }: DnsRecordView): string => keep ?? expected
 
@@ -105,6 +109,6 @@ export function describeKept({ key, status, keep }: DnsRecordView): string | und
 export function toFinding(record: DnsRecordView): string {
   const { detail, status } = record
   if (status === 'verified' || !detail.endsWith(toPublish(record))) return detail
-  const advice = detail.lastIndexOf('Publish a ')
+  const advice = detail.lastIndexOf('Publish a')
   return advice < 0 ? detail : detail.slice(0, advice).trimEnd()
 }
