@@ -3,6 +3,7 @@ import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '
 import { Shell } from './parts/shell.tsx'
 import { ErrorState } from './parts/states.tsx'
 import { type EmailFilters, parseFilters } from './screens/emails/filters.ts'
+import { EMAIL_TABS, type EmailTab } from './screens/emails/tabs.ts'
 
 const root = createRootRoute({
   component: Shell,
@@ -16,9 +17,6 @@ interface EmailsSearch extends EmailFilters {
 }
 
 const MAX_CURSOR_LENGTH = 500
-
-const EMAIL_TABS = ['html', 'text', 'headers', 'source', 'links'] as const
-export type EmailTab = (typeof EMAIL_TABS)[number]
 
 const overview = createRoute({
   getParentRoute: () => root,

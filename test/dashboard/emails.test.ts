@@ -89,7 +89,7 @@ describe.skipIf(!isChromiumAvailable())('the emails in the dashboard', () => {
 
     await send(service, { subject: 'The first' })
     await page.getByText('The first').waitFor()
-    await page.locator('[data-row]', { hasText: 'Delivered' }).waitFor()
+    await page.locator('[data-row]', { hasText: 'Captured' }).waitFor()
 
     // The list does not jump: later emails are offered.
     await send(service, { subject: 'The second', to: ['carol@outlook.com', 'dave@example.test'] })
@@ -111,6 +111,7 @@ describe.skipIf(!isChromiumAvailable())('the emails in the dashboard', () => {
     expect(await page.locator('.timeline').textContent()).toContain('250 2.6.0 Captured')
     await page.keyboard.press('Escape')
     await page.getByRole('heading', { name: 'Emails' }).waitFor()
+    expect(await page.evaluate('document.activeElement.textContent')).toBe('bob@gmail.com')
     expect(await page.evaluate('window.isSamePage')).toBe(true)
     expect(dashboard.errors).toEqual([])
     expect(await dashboard.policyViolations()).toEqual([])
@@ -215,7 +216,10 @@ describe.skipIf(!isChromiumAvailable())('the emails in the dashboard', () => {
         await page.getByRole('button', { name: 'Filters' }).click()
         await page.getByLabel('Subject').waitFor()
         await check('list')
+        await page.setViewportSize({ width: 320, height: 640 })
+        await page.locator('.cards').waitFor()
         expect(await narrowOverflowPx(page)).toBe(0)
+        await page.setViewportSize({ width, height: 800 })
         await goTo(`/emails/${id}`)
         await page.locator('[data-sentence]').waitFor()
         await page.getByRole('button', { name: /carol@outlook.com/ }).click()
@@ -322,5 +326,14 @@ describe('the HTML of an email at a URL of its own', () => {
       expect(response.headers.get('content-security-policy')).toStartWith('sandbox;')
       expect(await response.text()).not.toContain('Secret')
     }
+  })
+
+  test('does not exist under the tracking host of an account', async () => {
+    await using service = await createService()
+    const { headers } = await signIn(service, ADA)
+    const id = await send(service, { html_body: '<p>Secret</p>' })
+    service.app.db.run("UPDATE domains SET tracking_domain = 'links.sender.test', tracking_verified_at = 1")
+    expect((await read(service, id, { ...headers, host: 'links.sender.test' })).status).toBe(404)
+    expect((await read(service, id, { ...headers, host: 'mail.tassis.test' })).status).toBe(200)
   })
 })

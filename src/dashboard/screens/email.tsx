@@ -69,12 +69,12 @@ function EmailView({ email }: { readonly email: EmailDetail }) {
   const { tab } = route.useSearch()
   const navigate = route.useNavigate()
   const [first] = email.recipients
-  const status = email.recipients.length === 1 && first ? toShownStatus(email, first) : email.status
+  const decidedBy = email.recipients.length === 1 || email.status === 'sent' ? first : undefined
   return (
     <Stack gap="lg">
       <Paper withBorder p="md">
         <Stack gap="xs">
-          <StatusBadge status={email.sandbox && status === 'sent' ? 'captured' : status} />
+          <StatusBadge status={decidedBy ? toShownStatus(email, decidedBy) : email.status} />
           <Text size="lg" role="status" data-sentence="">
             {sentence(email)}
           </Text>
@@ -121,6 +121,7 @@ const EmailFacts = ({ email }: { readonly email: EmailDetail }) => (
       ['Attachments', email.attachments?.map(({ filename, size }) => `${filename} (${formatSize(size)})`).join(', ')],
       ['Message-ID', email.message_id],
       ['Id', email.id],
+      ['Repeats', toOriginalLink(email)],
       ['Idempotency key', email.idempotency_key],
       ['Metadata', Object.keys(email.metadata).length > 0 && JSON.stringify(email.metadata)],
     ]}
@@ -133,3 +134,14 @@ const formatSize = (bytes: number): string =>
     : bytes < 1024 ** 2
       ? `${(bytes / 1024).toFixed(1)} KiB`
       : `${(bytes / 1024 ** 2).toFixed(1)} MiB`
+
+/** A link to the email that this one repeats. */
+function toOriginalLink(email: EmailDetail) {
+  const { resend_of: original } = email as { readonly resend_of?: unknown }
+  if (typeof original !== 'string') return null
+  return (
+    <Anchor component={Link} to="/emails/$id" params={{ id: original } as never} size="sm">
+      {original}
+    </Anchor>
+  )
+}

@@ -2,7 +2,7 @@
 import { Anchor, Badge, Button, Group, Stack, Text, VisuallyHidden } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useRouterState } from '@tanstack/react-router'
-import { useMemo } from 'react'
+import { useEffect, useMemo } from 'react'
 import type { EmailRow } from '#features/sending/emails/model.ts'
 import type { StreamRecord } from '#features/setup/streams/model.ts'
 import { ApiError, get } from '../api/client.ts'
@@ -14,6 +14,7 @@ import { Time } from '../parts/time.tsx'
 import { FilterBar } from './emails/filter-bar.tsx'
 import { type EmailFilters, FILTER_NAMES, toEmailQuery } from './emails/filters.ts'
 import { countRecipients, type EmailPage, useLiveList } from './emails/live-list.ts'
+import { isCaptured } from './emails/sentence.ts'
 
 const route = getRouteApi('/emails')
 
@@ -89,7 +90,10 @@ const toFieldErrors = (error: unknown): Record<string, string> =>
 const Nothing = ({ hasFilters, onClear }: { readonly hasFilters: boolean; onClear(): void }) =>
   hasFilters ? (
     <EmptyState title="No email matches these filters">
-      <Text>Recipient and sender are whole addresses; a subject is searched by whole words.</Text>
+      <Text>
+        A recipient or sender is a whole address, or @example.com for all of a domain; a subject is searched by whole
+        words.
+      </Text>
       <Button variant="default" onClick={onClear}>
         Remove the filters
       </Button>
@@ -121,8 +125,20 @@ const NewRows = ({ count, hasMore, onShow }: NewRowsProps) => (
   </div>
 )
 
+/** The email opened last: back in the list, its row has the focus, so that `j` and `k` continue there. */
+let lastOpenedId: string | undefined
+
+function useFocusOfLastOpened(): void {
+  useEffect(() => {
+    if (lastOpenedId === undefined) return
+    document.querySelector<HTMLElement>(`[data-row] a[href$="/emails/${CSS.escape(lastOpenedId)}"]`)?.focus()
+    lastOpenedId = undefined
+  }, [])
+}
+
 function EmailTable({ rows }: { readonly rows: readonly EmailRow[] }) {
   const streams = useStreams()
+  useFocusOfLastOpened()
   const columns: readonly Column<EmailRow>[] = [
     { header: 'Recipient', width: '30%', cell: (row) => <Recipient row={row} /> },
     {
@@ -145,12 +161,22 @@ function EmailTable({ rows }: { readonly rows: readonly EmailRow[] }) {
 }
 
 /** A captured email was not delivered. */
-const toShownStatus = ({ status, sandbox }: EmailRow): string => (sandbox && status === 'sent' ? 'captured' : status)
+const toShownStatus = (row: EmailRow): string =>
+  row.status === 'sent' && isCaptured(row, row.smtp_response) ? 'captured' : row.status
 
 function Recipient({ row }: { readonly row: EmailRow }) {
   const more = countRecipients(row) - 1
   return (
-    <Anchor component={Link} to="/emails/$id" params={{ id: row.id } as never} size="sm" title={row.to}>
+    <Anchor
+      component={Link}
+      to="/emails/$id"
+      params={{ id: row.id } as never}
+      size="sm"
+      title={row.to}
+      onClick={() => {
+        lastOpenedId = row.id
+      }}
+    >
       <bdi>{row.to_address || '(no recipient)'}</bdi>
       {more > 0 && (
         <>

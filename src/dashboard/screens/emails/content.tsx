@@ -10,15 +10,15 @@ import { Facts } from '../../parts/facts.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { QueryView } from '../../parts/states.tsx'
 import { Time } from '../../parts/time.tsx'
-import type { EmailTab } from '../../router.tsx'
+import { EMAIL_TABS, type EmailTab } from './tabs.ts'
 
-const TABS: readonly (readonly [EmailTab, string])[] = [
-  ['html', 'HTML'],
-  ['text', 'Text'],
-  ['headers', 'Headers'],
-  ['source', 'Source'],
-  ['links', 'Links'],
-]
+const TAB_LABELS: Readonly<Record<EmailTab, string>> = {
+  html: 'HTML',
+  text: 'Text',
+  headers: 'Headers',
+  source: 'Source',
+  links: 'Links',
+}
 
 interface EmailContentProps {
   readonly email: EmailDetail
@@ -31,13 +31,13 @@ export function EmailContent({ email, tab, onTab }: EmailContentProps) {
   return (
     <Tabs value={current} onChange={(next) => next && onTab(next as EmailTab)} keepMounted={false}>
       <Tabs.List aria-label="Content" mb="sm">
-        {TABS.map(([name, label]) => (
+        {EMAIL_TABS.map((name) => (
           <Tabs.Tab key={name} value={name}>
-            {label}
+            {TAB_LABELS[name]}
           </Tabs.Tab>
         ))}
       </Tabs.List>
-      {TABS.map(([name]) => (
+      {EMAIL_TABS.map((name) => (
         <Tabs.Panel key={name} value={name}>
           <Panel name={name} email={email} />
         </Tabs.Panel>

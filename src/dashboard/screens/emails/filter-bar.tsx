@@ -57,7 +57,7 @@ export function FilterBar({ filters, errors, onChange }: FilterBarProps) {
               {...SEARCH_MARK}
               type="search"
               inputMode="email"
-              placeholder="bob@example.com"
+              placeholder="bob@example.com or @example.com"
               flex="1 1 14rem"
               autoComplete="off"
               spellCheck={false}
@@ -108,6 +108,7 @@ function Chips({ filters, onChange }: Pick<FilterBarProps, 'filters' | 'onChange
             role="listitem"
             size="md"
             maw="100%"
+            title={value}
             withRemoveButton
             onRemove={() => remove(name)}
             removeButtonProps={{

@@ -1,5 +1,4 @@
 /** @module The filters of the list of emails: in the URL, as the reader sees them, and as `/v1` takes them. */
-import type { QueryValues } from '../../api/client.ts'
 
 /** All optional. Dates are days in the reader's zone, such as 2026-11-21. */
 export interface EmailFilters {
@@ -65,7 +64,11 @@ function isValid(name: FilterName, text: string): boolean {
 }
 
 /** The parameters of `GET /v1/emails`; a day covers its first to its last instant in the reader's zone. */
-export function toEmailQuery({ from_date: first, to_date: last, ...filters }: EmailFilters): QueryValues {
+export function toEmailQuery({
+  from_date: first,
+  to_date: last,
+  ...filters
+}: EmailFilters): Readonly<Record<string, string | undefined>> {
   return { ...filters, from_date: toInstant(first, 'T00:00:00.000'), to_date: toInstant(last, 'T23:59:59.999') }
 }
 

@@ -75,6 +75,10 @@ export const toEventData = ({ raw_payload: data }: Pick<Event, 'raw_payload'>): 
 
 const toText = (value: unknown): string | undefined => (typeof value === 'string' && value !== '' ? value : undefined)
 
+/** Whether an accepted email was only captured: in the sandbox, or by a service that delivers nothing. */
+export const isCaptured = ({ sandbox }: { readonly sandbox: boolean }, reply: string | null | undefined): boolean =>
+  sandbox || /\b2\.6\.0 Captured\b/.test(reply ?? '')
+
 export function sentence(email: DescribedEmail, options: SentenceOptions = {}): string {
   const described = email.recipients.map((recipient) => describe(email, recipient))
   const [only] = described
@@ -99,7 +103,7 @@ function describe(email: DescribedEmail, recipient: EmailRecipient): Described {
       return as(recipient.attempts > 0 || last.bounce_category ? 'deferred' : 'held', last)
     }
     case 'sent':
-      return email.sandbox || /\b2\.6\.0 Captured\b/.test(recipient.smtp_response ?? '')
+      return isCaptured(email, recipient.smtp_response)
         ? as('captured')
         : as('sent', findLast('complained', 'clicked', 'opened'))
     case 'bounced':

@@ -5,7 +5,7 @@ import type { EmailDetail, EmailRecipient } from '#features/sending/emails/model
 import { Facts } from '../../parts/facts.tsx'
 import { EventBadge, StatusBadge } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
-import { toCategoryReason, toEventData } from './sentence.ts'
+import { isCaptured, toCategoryReason, toEventData } from './sentence.ts'
 
 type Event = EmailDetail['events'][number]
 
@@ -18,13 +18,12 @@ export function Timeline({ email }: { readonly email: EmailDetail }) {
   const [only] = email.recipients
   if (email.recipients.length === 1 && only) return <RecipientTimeline email={email} recipient={only} />
   const opened = email.recipients
-    .filter(({ status }) => status !== 'sent')
+    .flatMap(({ status }, index) => (status === 'sent' ? [] : [String(index)]))
     .slice(0, MAX_OPENED)
-    .map(({ address }) => address)
   return (
     <Accordion multiple variant="contained" order={3} defaultValue={opened} keepMounted={false}>
-      {email.recipients.map((recipient) => (
-        <Accordion.Item key={`${recipient.kind} ${recipient.address}`} value={recipient.address}>
+      {email.recipients.map((recipient, index) => (
+        <Accordion.Item key={`${recipient.kind} ${recipient.address}`} value={String(index)}>
           <Accordion.Control>
             <Group gap="xs" justify="space-between">
               <Text size="sm">
@@ -44,10 +43,10 @@ export function Timeline({ email }: { readonly email: EmailDetail }) {
 }
 
 /** A recipient that waits for another attempt was deferred; a captured email was not delivered. */
-export function toShownStatus({ sandbox }: Pick<EmailDetail, 'sandbox'>, recipient: EmailRecipient): string {
-  const { status, attempts } = recipient
+export function toShownStatus(email: Pick<EmailDetail, 'sandbox'>, recipient: EmailRecipient): string {
+  const { status, attempts, smtp_response: reply } = recipient
   if (status === 'queued' && attempts > 0) return 'deferred'
-  return status === 'sent' && sandbox ? 'captured' : status
+  return status === 'sent' && isCaptured(email, reply) ? 'captured' : status
 }
 
 function RecipientTimeline({ email, recipient }: { readonly email: EmailDetail; readonly recipient: EmailRecipient }) {
@@ -59,7 +58,7 @@ function RecipientTimeline({ email, recipient }: { readonly email: EmailDetail; 
       <ol className="timeline" aria-label={`Events of ${recipient.address}`}>
         {shown.map((event) => (
           <li key={event.id}>
-            <EventEntry event={event} isSandbox={email.sandbox} />
+            <EventEntry event={event} email={email} />
           </li>
         ))}
         {recipient.next_retry_at && (
@@ -92,12 +91,14 @@ function toTimelineEvents(email: EmailDetail, { address }: EmailRecipient): Even
   return isDelivered ? events.filter(({ event_type: type }) => type !== 'sent') : events
 }
 
-function EventEntry({ event, isSandbox }: { readonly event: Event; readonly isSandbox: boolean }) {
+function EventEntry({ event, email }: { readonly event: Event; readonly email: EmailDetail }) {
   const { event_type: type, created_at: at } = event
+  const reply = toEventData(event)['smtp_response']
+  const isCapture = type === 'delivered' && isCaptured(email, typeof reply === 'string' ? reply : null)
   return (
     <Stack gap={4}>
       <Group gap="sm">
-        <EventBadge type={isSandbox && type === 'delivered' ? 'captured' : type} />
+        <EventBadge type={isCapture ? 'captured' : type} />
         <Text size="sm" c="dimmed" component="span">
           <Time iso={at} isExact />
         </Text>
