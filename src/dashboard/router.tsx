@@ -47,14 +47,36 @@ const email = createRoute({
   component: lazyRouteComponent(() => import('./screens/email.tsx'), 'EmailScreen'),
 })
 
+/** A page of the list of domains. */
+interface DomainsSearch {
+  /** From 2; the first page has no number. */
+  readonly page?: number
+}
+
 const domains = createRoute({
   getParentRoute: () => root,
   path: '/domains',
+  validateSearch: (search: Record<string, unknown>): DomainsSearch => {
+    const page = Number(search['page'])
+    return Number.isSafeInteger(page) && page > 1 ? { page } : {}
+  },
   component: lazyRouteComponent(() => import('./screens/domains.tsx'), 'DomainsScreen'),
 })
 
+const domainNew = createRoute({
+  getParentRoute: () => root,
+  path: '/domains/new',
+  component: lazyRouteComponent(() => import('./screens/domain-new.tsx'), 'DomainNewScreen'),
+})
+
+const domain = createRoute({
+  getParentRoute: () => root,
+  path: '/domains/$id',
+  component: lazyRouteComponent(() => import('./screens/domain.tsx'), 'DomainScreen'),
+})
+
 export const router = createRouter({
-  routeTree: root.addChildren([overview, emails, email, domains]),
+  routeTree: root.addChildren([overview, emails, email, domains, domainNew, domain]),
   basepath: '/app',
   defaultPreload: 'intent',
 })
