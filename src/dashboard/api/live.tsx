@@ -91,6 +91,31 @@ function openLiveChannel(accountId: string, receive: (message: Message) => void)
   }
 }
 
+/** The stream names each event by its type, and a browser passes named events only to listeners of that name. */
+const STREAMED_TYPES: Readonly<Record<EventType, true>> = {
+  queued: true,
+  scheduled: true,
+  cancelled: true,
+  sent: true,
+  delivered: true,
+  deferred: true,
+  bounced: true,
+  failed: true,
+  rejected: true,
+  opened: true,
+  clicked: true,
+  complained: true,
+  unsubscribed: true,
+  uncertain: true,
+  'email.inbound': true,
+  'mailbox.message.received': true,
+  'account.auto_paused': true,
+  'insights.generated': true,
+  'domain.records_lost': true,
+  'domain.records_restored': true,
+  'domain.unverified': true,
+}
+
 /** Reads the stream until `signal`; resolves then. */
 function readStream(send: (message: Message) => void, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
