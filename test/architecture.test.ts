@@ -304,7 +304,7 @@ const touchBreaks = (modules: readonly Module[]): string[] =>
     .filter(({ path }) => ringOf(path) !== 'dashboard')
     .flatMap(({ path, source }) =>
       UNTOUCHABLE.filter(({ pattern, only }) => path !== only && pattern.test(withoutComments(source))).map(
-        ({ only }) => `${path} does what is for ${only}`,
+        ({ only }) => `${path} uses what only ${only} may use`,
       ),
     )
 
