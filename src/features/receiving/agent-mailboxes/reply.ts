@@ -32,8 +32,8 @@ export interface ParentMessage {
 }
 
 /**
- * Message-IDs up to a length that `compose.ts` writes unchanged; it would encode longer ones, because they contain no
- * space at which a line could end.
+ * Message-IDs that a header can carry. `compose.ts` would encode ids of 900 characters, because they contain no space
+ * at which a line could end.
  */
 const MESSAGE_ID = /<[!-;=?-~]{1,500}>/g
 /** Length of a line (RFC 5322 §2.1.1) without the field name. */
