@@ -81,7 +81,7 @@ export interface AddOptions {
  * Adds a contact to a list, and schedules its mail, in the caller's transaction. Returns its row id, or undefined when
  * it is on the list already. A contact that left, bounced or complained, here or at its previous service, gets that
  * status and no email; such a status at the previous service also puts the address on the suppression list. A contact
- * that was pending there is added as pending. For contacts that may need a confirmation request, call
+ * that was pending at its previous service is added as pending. For contacts that may need a confirmation request, call
  * `requireConfirmable` first.
  */
 export function addInTransaction(
@@ -201,7 +201,7 @@ export async function addContacts(
     inserted += await app.commit.write(
       (tx) => {
         const list = getList(tx.db, actor.accountId, listId)
-        // The last verified domain may have been deleted since the check.
+        // The last verified domain may have been deleted since the first check.
         requireAddable(app, list, isConfirmed)
         if (from === 0)
           audit(app, tx, actor, {

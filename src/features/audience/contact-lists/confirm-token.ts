@@ -1,8 +1,9 @@
 /**
  * @module The sealed token of a confirmation link: it identifies the contact and the list to confirm. This module never
  * reads the database, so it cannot tell whether a link is still valid. A token contains a format octet, the account's
- * UUID, four variable-length integers (list, contact, both times in ms) and the sender's domain. It contains the
- * account's UUID because row ids of deleted accounts are reused.
+ * UUID, four variable-length integers (list, contact, both times in ms) and the sender's domain. The UUID identifies
+ * the account because row ids are not enough: after a backup is restored, new accounts get row ids that were already
+ * in use.
  */
 import type { Millis } from '#platform/clock.ts'
 import type { KeyRing } from '#platform/crypto.ts'
@@ -20,8 +21,8 @@ export interface ConfirmFacts {
   readonly listId: number
   readonly contactId: number
   /**
-   * When the confirmation was requested; the contact row has the time of the latest request, and only its link is
-   * valid.
+   * When the confirmation was requested. The contact row has the time of the latest request, and only the link of that
+   * request is valid.
    */
   readonly since: Millis
   /**

@@ -56,8 +56,9 @@ export function readLinkState({ db, config }: Pick<App, 'db' | 'config'>, facts:
 }
 
 /**
- * Confirms the contact of a token if its link is open. Resolves once that is on disk, with the state of the link just
- * before. Of several concurrent calls, the first finds the link open, the others find the contact active.
+ * Confirms the contact of a token if its link is open. Resolves when the confirmation is on disk, with the state that
+ * the link had just before. Of several concurrent calls, the first finds the link open, the others find the contact
+ * active.
  */
 export function confirmSubscription(app: App, facts: ConfirmFacts): Promise<LinkState> {
   return app.commit.write((tx) => {

@@ -48,7 +48,7 @@ The link works for ${formatDays(days)}.
 If it was not you, ignore this message: you will get no more mail from this list.
 `
 
-/** Tables and inline styles only: every mail program shows them. */
+/** Uses only tables and inline styles, because every mail program shows them. */
 const renderHtml = ({ listName, address, senderDomain, url, days }: ConfirmationMail): string =>
   html`<!doctype html>
 <html lang="en">

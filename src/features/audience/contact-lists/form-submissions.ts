@@ -26,8 +26,8 @@ interface MailLimit {
 }
 
 /**
- * Maximum number of confirmations and welcomes that the forms of one account cause for one mailbox: the longer the
- * period, the fewer per day.
+ * Maximum number of confirmations and welcomes that the forms of one account cause for one mailbox, by period. The
+ * longer the period, the fewer are allowed per day.
  */
 const ACCOUNT_MAIL_LIMITS: readonly MailLimit[] = [
   { withinMs: days(1), count: 10 },
@@ -81,8 +81,8 @@ const digestContact = (app: Pick<App, 'keys'>, { listId, addressKey }: Submissio
   digest(app, `contact ${listId} ${addressKey}`)
 
 /**
- * Whether the forms of this account, or of all accounts, have caused so much mail for a mailbox that they must cause no
- * more for now.
+ * Whether the forms of this account, or of all accounts, have reached a limit of mail for a mailbox, so that they may
+ * cause no more for now.
  * @param now event time
  */
 export function isMailLimitReached(app: Pick<App, 'keys'>, db: Database, submission: Submission, now: Millis): boolean {
@@ -101,7 +101,8 @@ const isAnyLimitReached = (
 ): boolean => limits.some(({ withinMs, count }) => mails.filter(({ at }) => at > now - withinMs).length >= count)
 
 /**
- * Whether the address was submitted to this list recently; then the response is that for a pending contact.
+ * Whether the address was submitted to this list recently; then the visitor gets the same response as for a pending
+ * contact.
  * @param now event time
  */
 export const wasSubmitted = (app: Pick<App, 'keys'>, db: Database, submission: Submission, now: Millis): boolean =>

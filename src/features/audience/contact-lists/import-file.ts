@@ -65,7 +65,7 @@ function createImportFile(handle: FileHandle, sizeBytes: number, head: CsvHead):
       const isEnd = at + window.length === sizeBytes
       const rest = findNextLineStart(window, isEnd)
       if (rest !== undefined) return at + rest
-      // A CR at the very end may be half of a CRLF.
+      // A CR at the very end may be the first half of a CRLF.
       at += window.at(-1) === CR && window.length > 1 ? window.length - 1 : window.length
       await yieldToEventLoop()
     }

@@ -80,7 +80,7 @@ export function startImporter(app: App): DueLoop {
       try {
         await advance(job)
       } catch (error) {
-        // The import itself is fine: it continues when the disk has space again.
+        // The import itself has no error: it continues when the disk has space again.
         if (isStorageFailure(error)) throw error
         const isFull = error instanceof AppError && error.code === 'plan_limit_reached'
         if (!isFull) app.log.error({ err: error, operation: job.operationId }, 'contact import failed')

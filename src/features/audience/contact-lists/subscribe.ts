@@ -119,7 +119,7 @@ function findStopReason(tx: Tx, list: ContactList, contact: Contact | undefined,
 function addContact(app: App, tx: Tx, list: ContactList, post: FormPost): SubscribeStatus {
   const { email, metadata, from, entered: submission, isAgain } = post
   const { id: listId, accountId } = list
-  // Someone may be entering other people's addresses in many forms.
+  // Limited, because someone may be entering other people's addresses in many forms.
   const isTooOften = isMailLimitReached(app, tx.db, submission, app.eventTime())
   const mustConfirm = list.doubleOptIn || hasLeft(tx, list, email)
   if (mustConfirm) {

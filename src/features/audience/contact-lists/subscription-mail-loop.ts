@@ -1,7 +1,7 @@
 /**
  * @module Sends the mail that waits in the subscription mail outbox. Each row is deleted in the transaction that
- * accepts its email, so that each mail is sent exactly once wherever the process ends. Whether a mail should still
- * be sent is decided at that moment, not when it was queued. Each account has a queue per kind, and all queues are
+ * accepts its email, so that each mail is sent exactly once wherever the process ends. Whether a mail should still be
+ * sent is decided when it is sent, not when it was queued. Each account has a queue per kind, and all queues are
  * served round-robin: no account waits for another's contacts.
  */
 import type { App } from '#features/core/app/app.ts'

@@ -38,7 +38,7 @@ export const MAX_CONFIRMATIONS_PER_DAY = 3
 /** How long the times of confirmation requests are stored. */
 const REQUEST_RETENTION_MS = days(180)
 /**
- * Longer waits for requests through forms, after this many unanswered confirmation requests to one contact: 7 days
+ * After this many unanswered confirmation requests to one contact, further requests through forms wait longer: 7 days
  * after the third, 30 days after the seventh.
  */
 const FORM_WAIT_STEPS: readonly { readonly asked: number; readonly waitMs: number }[] = [
@@ -188,8 +188,8 @@ export function getFormWaitMs(db: Database, contact: Pick<Contact, 'id' | 'confi
 export const deleteRequests = (tx: Tx, contactId: number): void => void sql(tx.db).forgetAsks.run(contactId)
 
 /**
- * Schedules the welcome of a contact that has just become active, after the delay of its list; does nothing when the
- * list has no welcome, or the contact ever got one.
+ * Schedules the welcome of a contact that has just become active, after the delay of its list. Does nothing when the
+ * list has no welcome, or when the contact has had one before.
  */
 export function scheduleWelcome(
   app: Pick<App, 'clock' | 'contactMailDue'>,

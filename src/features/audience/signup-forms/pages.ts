@@ -298,8 +298,8 @@ function toResultSentences({ successMessage, messages }: SignupForm, status: Sub
 }
 
 /**
- * The URL to redirect a visitor to after a new subscription or confirmation request; otherwise undefined, because the
- * page has something to read.
+ * The URL to redirect a visitor to after a new subscription or confirmation request. After any other outcome undefined,
+ * because the visitor must read the page.
  */
 function findRedirect({ redirectUrl }: SignupForm, status: SubscribeStatus): URL | undefined {
   const isNew = status === 'subscribed' || status === 'confirmation_sent'

@@ -222,7 +222,7 @@ function formatRule(variables: Variables, condition?: string): string {
 const white: Colour = { r: 255, g: 255, b: 255, a: 1 }
 const black: Colour = { r: 0, g: 0, b: 0, a: 1 }
 
-/** The palette whose `part` contrasts more with a colour. */
+/** The palette in which `part` contrasts more with a colour. */
 const choosePalette = (colour: Colour, part: 'text' | 'card'): Palette =>
   computeContrast(toColour(LIGHT[part]), colour) >= computeContrast(toColour(DARK[part]), colour) ? LIGHT : DARK
 
@@ -234,7 +234,7 @@ const pickBlackOrWhite = (behind: Colour): Colour =>
 const ensureTextContrast = (colour: Colour, other: Colour): Colour =>
   computeContrast(colour, other) < MIN_CONTRAST ? pickBlackOrWhite(other) : colour
 
-/** The colour of a line if it is visible on the background, else that of the text. */
+/** The colour of a line if it is visible on the background, else the colour of the text. */
 const ensureEdgeContrast = (colour: Colour, behind: Colour, textColour: Colour): Colour =>
   computeContrast(colour, behind) < MIN_EDGE_CONTRAST ? textColour : colour
 

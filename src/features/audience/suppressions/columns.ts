@@ -43,7 +43,10 @@ const ROLES_BY_NAME: Readonly<Record<string, Role>> = {
   origin: 'origin',
   type: 'origin',
 }
-/** Names of an address column in a file without an email column: beside one, an address is a postal address. */
+/**
+ * Names of an address column in a file without an email column: in a file with an email column, an address is a postal
+ * address.
+ */
 const FALLBACK_ADDRESS_NAMES: readonly string[] = [
   'address',
   'recipient',

@@ -53,7 +53,7 @@ export async function importSuppressions(
 ): Promise<{ data: ImportCounts; errors: LineError[] }> {
   const parsed = parseReason(defaultReason)
   if ('error' in parsed) throw invalid('reason', parsed.error)
-  // Read twice: an error near the end of a file must show before its beginning is imported.
+  // The file is read twice: an error near its end must be found before its beginning is imported.
   let total = 0
   let ignored: string[] = []
   const onColumnsRead = (columns: Columns): void => {

@@ -46,8 +46,8 @@ const SELECT = `SELECT s.id, s.uuid, s.address, s.reason, streams.slug AS stream
   s.created_at AS createdAt
   FROM suppressions s LEFT JOIN streams ON streams.id = s.stream_id LEFT JOIN contact_lists ON contact_lists.id = s.list_id LEFT JOIN emails ON emails.id = s.source_email_id`
 
-// The inner query finds the page by index alone, before the joins. It names the index because a list can be much longer
-// than the part for one reason or address.
+// The inner query finds the page by index alone, before the joins. It names the index; with another one, SQLite could
+// read an account's whole list to find the few rows of one reason or address.
 const formatPageQuery = (index: string, where: string) =>
   `${SELECT} WHERE s.id IN (SELECT id FROM suppressions INDEXED BY ${index} WHERE ${where} AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?)
    ORDER BY s.id DESC`
@@ -127,7 +127,10 @@ export function parseSuppressedAddress(text: string): { readonly address: string
   return parsed.kind === 'ok' ? { address: parsed.address } : { reason: parsed.reason }
 }
 
-/** The key of a requested address, with or without a display name; for any other text, the key of the text. */
+/**
+ * The key of the address that a request gives, with or without a display name; text that is no address is made a key as
+ * it is.
+ */
 function toKey(text: string): string {
   const listed = parseSuppressedAddress(text)
   return toSuppressionKey('address' in listed ? listed.address : text)
@@ -144,7 +147,10 @@ export function parseReason(text: string | null | undefined): { readonly reason:
 /** Other services' words for an unsubscription. Stored literally, they would also stop receipts and password resets. */
 const UNSUBSCRIBE_WORD = /^\s*(?:list[-_ ]?)?unsubscribed?\s*$/i
 
-/** Only an address that unsubscribed may still get transactional mail. */
+/**
+ * Of suppressed addresses, only those that unsubscribed may still get transactional mail: their scope is marketing, all
+ * others' is all.
+ */
 export const toScope = (reason: string): SuppressionScope => (reason === UNSUBSCRIBE ? 'marketing' : 'all')
 
 /**
@@ -182,8 +188,8 @@ export function addSuppression(
 
 /**
  * Removes all suppressions of an address, however it is spelled; returns the number of rows. Its contacts that are
- * unsubscribed, bounced or complained regain their previous status: an account that allows mail to an address again
- * means its lists as well.
+ * unsubscribed, bounced or complained regain their previous status, because allowing mail to an address again applies
+ * to contact lists too.
  */
 export function removeSuppression(app: App, actor: Actor, address: string): Promise<number> {
   const key = toKey(address)

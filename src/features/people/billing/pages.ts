@@ -11,7 +11,7 @@ import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { reconcile } from './reconcile.ts'
 import { loadStripe } from './stripe.ts'
 
-/** Maximum age of a signature in seconds, which is how long a copied one can be used. */
+/** Maximum age of a signature in seconds. For that long, someone who copied a signed request could send it again. */
 const TOLERANCE_SECONDS = 300
 const MAX_ID_LENGTH = 255
 

@@ -119,7 +119,7 @@ export const reconcile = (app: App, customerId: string, eventId?: string): Promi
 /** What a customer has at Stripe; `subscription` undefined: no live subscription. */
 interface Purchase {
   readonly subscription: ListedSubscription | undefined
-  /** Whether an invoice of it over more than zero was paid. */
+  /** Whether an invoice of the subscription over more than zero was paid. */
   readonly isSettled: boolean
 }
 

@@ -46,7 +46,7 @@ export function requireBilling({ config }: Pick<App, 'config'>): void {
 type Library = typeof Stripe
 type StripeError = InstanceType<Library['errors']['StripeError']>
 
-/** Loaded when first needed: most services sell nothing, and the command line never does. */
+/** Loaded when first needed: most installations sell nothing, and the command line never calls Stripe. */
 export const loadStripe = async (): Promise<Library> => (await import('stripe')).default
 
 const getCalls = perOwner((_: App) => ({ running: 0 }))

@@ -1,7 +1,7 @@
 import { index, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import { time } from '#platform/db/columns.ts'
 
-/** Events of the payment provider that were applied: it may send one twice. */
+/** Events of the payment provider that were applied, because it may send the same event twice. */
 export const billingEvents = sqliteTable(
   'billing_events',
   {

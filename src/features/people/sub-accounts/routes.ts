@@ -69,7 +69,7 @@ export const subAccountRoutes = (
         detail: {
           summary: 'Create a sub-account',
           description:
-            "A separate account with your plan, and its owner, who can sign in and has every right in it: hence the scope `account:admin`. If the owner's address already belongs to a user, that user keeps the password and becomes the owner through an invitation sent by mail; the response is the same. Mail of the sub-account counts against your quota too. A sub-account cannot have sub-accounts.",
+            "Creates a separate account on your plan, together with its owner. The owner can sign in and has every right in it; therefore this needs the scope `account:admin`. If the owner's address already belongs to a user, that user keeps the password and becomes the owner through an invitation sent by mail; the response is the same. Mail of the sub-account counts against your quota too. A sub-account cannot have sub-accounts.",
           tags,
           ...requires('sub_accounts:manage', 'account:admin'),
         },

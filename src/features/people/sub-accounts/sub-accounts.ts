@@ -46,7 +46,10 @@ const toSubAccount = (app: App, db: Database, actor: Actor, account: Account): S
   usedThisMonth: readMonthlyUsage(db, account.id, monthOf(app.clock.now())),
 })
 
-/** The sub-account of the actor's account with this id; throws 404, also for those of others and deleted ones. */
+/**
+ * The sub-account of the actor's account with this id. Throws 404, also for sub-accounts of other accounts and for
+ * deleted ones.
+ */
 export function getSubAccount(app: App, actor: Actor, id: string, db: Database = app.db): SubAccount {
   const uuid = parseUuid(id)
   const account = uuid && findSubAccount(app.config, db, actor.accountId, uuid)

@@ -33,8 +33,8 @@ export interface Attempts {
   recordFailure(email: string, ipAddress: string): void
   recordSuccess(email: string, ipAddress: string): void
   /**
-   * Whether a second-factor code may be checked. The response must not show that it was not: that would reveal that the
-   * password was right.
+   * Whether a second-factor code may be checked. The response must not show that a code was not checked: that would
+   * reveal that the password was right.
    */
   canTryCode(email: string, ipAddress: string): boolean
   /** Records the result of a code that was checked. */

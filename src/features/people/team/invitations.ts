@@ -40,7 +40,7 @@ export interface OpenInvitation extends Invitation {
 export const INVITATION_DAYS = 7
 export const MAX_INVITATIONS = 50
 const PURGE_BATCH_SIZE = 1000
-/** Mails of one account, and to one address: this service must not be used to flood anyone. */
+/** Limits of mails by one account, and to one address: this service must not be used to flood anyone. */
 const ACCOUNT_RATE: Rate = { burst: MAX_INVITATIONS, ratePerSecond: MAX_INVITATIONS / 3600 }
 const ADDRESS_RATE: Rate = { burst: 5, ratePerSecond: 5 / 3600 }
 
@@ -128,8 +128,8 @@ export type InviteOwner = (tx: Tx, actor: Actor, email: string) => void
 
 /**
  * Returns the function that invites owners.
- * @param trackWork gets the sending of the mail: if the response waited for it, its time would reveal whether the
- * address belongs to a user
+ * @param trackWork gets the sending of the mail. The response does not wait for the mail: otherwise the duration would
+ *   reveal whether the address belongs to a user
  */
 export function createOwnerInviter(app: App, trackWork: (work: Promise<void>) => void): InviteOwner {
   const mails = createRateLimiter(app.clock)

@@ -204,7 +204,7 @@ export function recordFailedLogin(
 const MAX_AUDITED_ACCOUNTS = 20
 
 /**
- * Writes a row to the audit log of each account of a user, for actions on the user rather than in one account.
+ * Writes a row to the audit log of each account of a user, for actions that concern the user and not one account.
  * @param actor who acted; default: the service
  */
 export function auditInAccounts(app: App, tx: Tx, user: User, action: string, ipAddress?: string, actor?: Actor): void {

@@ -42,7 +42,7 @@ export const changeRole = (app: App, actor: Actor, id: string, role: TeamRole): 
     return { ...member, role }
   })
 
-/** Ends a membership, and with it the member's sessions in this account. Throws the same as `changeRole`. */
+/** Ends a membership, and with it the member's sessions in this account. Throws like `changeRole`. */
 export const removeMember = (app: App, actor: Actor, id: string): Promise<void> =>
   app.commit.writeFromReserve((tx) => {
     const member = requireMember(tx, actor, id)

@@ -18,7 +18,7 @@ import { endOtherSessions } from './sessions.ts'
 import { findUser, findUserByEmail, listMemberships, storePassword, type User } from './users.ts'
 
 const MAIL_LINK_MS = hours(1)
-/** Longer than a mailed link: the operator passes it on. */
+/** Longer than for a mailed link, because the operator has to pass the link on. */
 export const OPERATOR_LINK_MS = hours(24)
 /** Requests handled at the same time; further ones are dropped, and the user can ask again. */
 const MAX_CONCURRENT_REQUESTS = 20

@@ -175,8 +175,8 @@ export function endSession(app: App, tx: Tx, id: number): string | undefined {
 }
 
 /**
- * Ends the sessions of a user but one.
- * @param keptId row id of that one; 0: end all
+ * Ends all sessions of a user except one.
+ * @param keptId row id of the session that stays; 0: end all
  */
 export function endOtherSessions(app: App, tx: Tx, userId: number, keptId = 0): number {
   const ended = sql(tx.db).deleteOthers.all(userId, keptId)
@@ -238,7 +238,7 @@ export function createSessionGate(app: App): SessionGate<Actor> {
         sql(tx.db).seen.run(now, now + days(app.config.sessionDays), ipAddress || null, id)
         recordNetwork(tx, id, ipAddress, now)
       })
-      // Caused by a full disk, for instance. A later use is stored.
+      // Caused by a full disk, for example. The time of a later use is stored instead.
       .catch((error: unknown) => app.log.warn({ err: error }, 'session use not stored'))
       .finally(() => pending.delete(id))
   }

@@ -4,7 +4,7 @@ import { bytes, time, uuid } from '#platform/db/columns.ts'
 
 /** Someone who signs in. */
 export const users = sqliteTable('users', {
-  /** Never reused: the audit log contains it. */
+  /** Ids are never reused: the audit log contains them. */
   id: integer('id').primaryKey({ autoIncrement: true }),
   uuid: uuid('uuid').notNull().unique(),
   /** Lower case, domain in A-labels: the address the user signs in with. */
@@ -18,7 +18,7 @@ export const users = sqliteTable('users', {
    */
   totpSecret: bytes('totp_secret'),
   totpEnabledAt: time('totp_enabled_at'),
-  /** The last time step whose code was accepted: each is accepted once. */
+  /** The last time step whose code was accepted, so that each code is accepted only once. */
   totpLastStep: integer('totp_last_step'),
   /** JSON array of the hashes of unused recovery codes. */
   recoveryCodes: text('recovery_codes'),

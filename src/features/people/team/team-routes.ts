@@ -23,7 +23,7 @@ const tags = ['People']
 const LAST_OWNER = ['last_owner', 'It is the only owner of the account.'] as const
 const memberParams = Type.Object({ id: Type.String({ description: 'Id of the user.' }) })
 
-/** One page of a few rows, newest first. */
+/** One page with few rows, newest first. */
 function toPage<T>(rows: readonly T[], query: Static<typeof PageQuery>) {
   const page = parsePage(query)
   return pageBody(rows.slice(page.offset, page.offset + page.limit), { ...page, total: rows.length })

@@ -17,7 +17,7 @@ const PERIOD_SECONDS = 30
 const DIGITS = 6
 /** RFC 4226 §4 recommends 160 bits. */
 const SECRET_BYTES = 20
-/** Steps before and after the current one: clocks differ, and people type slowly (RFC 6238 §5.2). */
+/** Steps accepted before and after the current one, because clocks differ and people type slowly (RFC 6238 §5.2). */
 const STEP_WINDOW = 1
 const RECOVERY_CODE_COUNT = 10
 const RECOVERY_CODE_BYTES = 10

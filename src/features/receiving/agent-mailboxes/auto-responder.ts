@@ -1,8 +1,8 @@
 /**
- * @module Sends automatic replies to messages of agent mailboxes as RFC 3834 requires: to the envelope sender, marked,
- * in the thread, once per sender and day, never to another program. A reply is an ordinary email of the account. The
- * transaction that accepts a reply also records it, so none is sent twice; a crash before that transaction loses the
- * reply.
+ * @module Sends automatic replies to messages of agent mailboxes as RFC 3834 requires: to the envelope sender, marked
+ * as automatic, in the thread of the message, at most once per sender and day, and never to another program. A reply
+ * is an ordinary email of the account. The transaction that accepts a reply also records it, so no reply is sent
+ * twice; a crash before that transaction loses the reply.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -46,13 +46,13 @@ const sql = prepareStatements((db) => ({
 /** RFC 3834 §2 suggests one reply in several days; senders who ask questions expect replies more often. */
 const MIN_REPLY_INTERVAL_MS = days(1)
 /**
- * Replies of one mailbox to all recipients together. Limited because remote clients trigger the replies; the limit also
- * bounds the rows of a day.
+ * Limit of one mailbox, over all recipients, because remote clients trigger the replies. It also limits the rows of a
+ * day.
  */
 export const MAX_REPLIES_PER_HOUR = 100
 /**
- * Maximum mailboxes of an account that may reply to one address within `MIN_REPLY_INTERVAL_MS`. A message may name 100
- * mailboxes, and its sender may be forged.
+ * Maximum mailboxes of an account that may reply to one address within `MIN_REPLY_INTERVAL_MS`. Otherwise one message
+ * to 100 mailboxes with a forged sender would make all of them write to that sender.
  */
 const MAX_MAILBOXES_PER_ADDRESS = 5
 /** Expired rows deleted with each reply. */
@@ -106,7 +106,7 @@ async function respond(
     mailbox,
     message,
     { ...toReplyRequest(rule, message), to: decision.to, transactional: true, tracking: false },
-    // RFC 3834 §5, and the header that Exchange reads.
+    // The header of RFC 3834 §5, and the one that Exchange reads.
     { headers: { 'Auto-Submitted': 'auto-replied', 'X-Auto-Response-Suppress': 'All' } },
   )
   let refusal: ClaimRefusal | 'off' | undefined

@@ -9,7 +9,7 @@ import { isAddressOfMailbox } from './reply.ts'
 
 /** Why a message gets no automatic reply. */
 export type AutoReplyRefusal =
-  /** RFC 3834 §2: the null reverse-path, so that there is no address to reply to. */
+  /** RFC 3834 §2: the envelope sender is the null reverse-path, so there is no address to reply to. */
   | 'null_sender'
   | 'no_address'
   | 'own_address'
@@ -20,7 +20,7 @@ export type AutoReplyRefusal =
   /** The message declares that a program created it, or that programs must not answer. */
   | 'automatic'
   | 'mailing_list'
-  /** The mailbox is in neither To nor Cc: Bcc, a list or a forward. */
+  /** Neither To nor Cc names the mailbox: the message came by Bcc, through a list, or was forwarded. */
   | 'not_addressed'
   /** The sender is probably forged. */
   | 'forged'
@@ -41,7 +41,7 @@ const LIST_HEADER = /^list-/i
 /** DMARC policies with which the domain disowns messages that fail (RFC 9989). */
 const ENFORCED_POLICIES: readonly (string | null)[] = ['quarantine', 'reject']
 
-/** Maximum addresses of To that are checked; a mailbox that comes after so many others is not addressed personally. */
+/** Maximum addresses of To that are checked; a mailbox named after that many others is not addressed personally. */
 const MAX_ADDRESSES = 100
 
 /**
@@ -62,7 +62,7 @@ export function decideAutoReply(
   if (PROGRAM_LOCAL_PART.test(localPart)) return refuse('sender_is_a_program')
   if (message.isAutomatic) return refuse('automatic')
   if (message.headers.some(([name]) => LIST_HEADER.test(name))) return refuse('mailing_list')
-  // The mailbox in From, with another envelope sender: a reply would answer our own mail.
+  // From names the mailbox, although the envelope sender is another address: a reply would answer our own mail.
   if (message.fromAddresses.some((address) => isAddressOf(mailbox, address))) return refuse('own_address')
   if (!isAddressed(mailbox, message)) return refuse('not_addressed')
   // The reply is sent to the envelope sender, which SPF authenticates; DMARC authenticates the From that the reader

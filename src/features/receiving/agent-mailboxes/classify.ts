@@ -35,13 +35,16 @@ export interface Classification {
 const MAX_TEXT_LENGTH = 4000
 /** Characters of each header in the prompt. */
 const MAX_HEADER_LENGTH = 300
-/** Maximum length of HTML that is converted when a message has no text; 4,000 characters of text need far less. */
+/**
+ * Maximum length of HTML that is converted when a message has no text: far more than MAX_TEXT_LENGTH characters of text
+ * need.
+ */
 const MAX_HTML_LENGTH = 100_000
 const MAX_RESPONSE_BYTES = 64 * KiB
 /** From the call to the response, including the wait for a slot. */
 const TIMEOUT_MS = seconds(10)
 const MAX_CONCURRENT_REQUESTS = 4
-/** Further messages are not classified, so that a slow endpoint never delays much mail. */
+/** Messages beyond this many are not classified, so that a slow endpoint never delays much mail. */
 const MAX_WAITING_REQUESTS = 16
 const MAX_CONSECUTIVE_FAILURES = 5
 const BACKOFF_MS = minutes(1)

@@ -36,7 +36,8 @@ export const conversationCounts = queryRule({
 
 export const messageSearchIndex = queryRule({
   rule: 'the search index contains exactly the mailbox messages',
-  // The table itself, not the view without deleted accounts: their messages are still in the index.
+  // The table itself, not the view without deleted accounts, because messages of deleted accounts are still in the
+  // index.
   sql: `SELECT coalesce(m.id, s.id) AS id, m.id IS NULL AS lost
     FROM main.mailbox_messages m FULL JOIN mailbox_search_docsize s ON s.id = m.id WHERE m.id IS NULL OR s.id IS NULL`,
   describe: (r) =>

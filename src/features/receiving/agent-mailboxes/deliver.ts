@@ -111,8 +111,8 @@ export function deliverToMailbox(
 type AmendedMessage = Pick<MailboxMessage, 'id' | 'mailboxId' | 'fromAddress' | 'createdAt'>
 
 /**
- * Amends a message that was stored with its header only. Its thread and read state stay, and no second event is
- * emitted. Returns false when it was deleted or amended in the meantime.
+ * Amends a message that was stored with its header only. The message keeps its thread and read state, and no second
+ * event is emitted. Returns false when it was deleted or amended in the meantime.
  */
 export function amendMessage(tx: Tx, before: AmendedMessage, received: ReceivedMail, extra: DeliveryExtra): boolean {
   const { message, authentication } = received
@@ -164,13 +164,13 @@ const joinReferences = (references: readonly string[]): string | null =>
   references.length > 0 ? references.join(' ') : null
 
 /**
- * HTML that is converted for the search when a message has no text: enough for the indexed text of a newsletter, in
- * about 10 ms.
+ * Maximum length of HTML that is converted for the search when a message has no text. A newsletter of this length fills
+ * the indexed text, and takes about 10 ms.
  */
 const MAX_HTML_LENGTH = 100_000
 const convertHtmlToText = perOwner(({ html }: StoredMessage) => htmlToText((html ?? '').slice(0, MAX_HTML_LENGTH)))
 
-/** The text to index: that of the HTML when there is no text, converted once for all mailboxes of a message. */
+/** The text to index. Without a text body, it is converted from the HTML, once for all mailboxes of a message. */
 function toSearchText(message: StoredMessage): string {
   const { text, html } = message
   if (html === null || (text !== null && text.trim() !== '')) return text ?? ''
@@ -179,13 +179,13 @@ function toSearchText(message: StoredMessage): string {
 
 const truncateOptional = (header: string | null): string | null => (header === null ? null : truncateHeader(header))
 
-/** RFC 5322 §2.1.1: a line has 998 octets, so no mail program creates a longer id. */
+/** RFC 5322 §2.1.1: a line has at most 998 octets, so no mail program creates a longer id. */
 const MAX_MESSAGE_ID_LENGTH = 998
 const MAX_REFERENCES = 50
 
 const dropLongId = (id: string | null): string | null => (id !== null && id.length <= MAX_MESSAGE_ID_LENGTH ? id : null)
 
-/** Keeps the first reference, which began the conversation, and the last ones. */
+/** Keeps the first reference, which names the message that began the conversation, and the last ones. */
 function limitReferences(references: readonly string[]): string[] {
   const ids = references.filter((id) => id.length <= MAX_MESSAGE_ID_LENGTH)
   return ids.length <= MAX_REFERENCES ? ids : [...ids.slice(0, 1), ...ids.slice(1 - MAX_REFERENCES)]

@@ -63,15 +63,18 @@ export const hasAvailableMessage = (db: Database, mailboxId: number, now: Millis
   sql(db).free.get(mailboxId) !== null || (findNearestExpiry(db, mailboxId, now) ?? Number.POSITIVE_INFINITY) <= now
 
 /**
- * When the first lease in the mailbox ends; undefined: no lease. A lease beyond the maximum was granted by a fast clock
- * and counts as expired.
+ * When the first lease in the mailbox ends; undefined: no lease. A lease that lasts longer than the maximum was granted
+ * while the clock was ahead, and counts as expired.
  */
 export function findNearestExpiry(db: Database, mailboxId: number, now: Millis): Millis | undefined {
   if (sql(db).hasEndless.get(mailboxId, now + MAX_REMAINING_MS)) return now
   return sql(db).nearest.get(mailboxId, now + MAX_REMAINING_MS)?.at ?? undefined
 }
 
-/** Releases expired leases. Called before `leaseOldestMessage`, so that their messages keep their order. */
+/**
+ * Releases expired leases. Called before `leaseOldestMessage`, so that the released messages are leased again in their
+ * order.
+ */
 export function releaseExpired(tx: Tx, mailboxId: number, now: Millis): void {
   const { takeBack } = sql(tx.db)
   takeBack.run(mailboxId, 0, now, MAX_RELEASED)
@@ -129,7 +132,7 @@ export function nackMessage(app: App, actor: Actor, id: string, mid: string, tok
   })
 }
 
-/** Returns when the lease ends. */
+/** Returns the time at which the lease ends; throws 409 unless the token belongs to a current lease. */
 function requireLease(
   app: App,
   message: { readonly leaseToken: Uint8Array | null; readonly leaseExpiresAt: Millis | null },

@@ -7,7 +7,7 @@ import { normaliseAddress } from '#protocols/address/parse.ts'
 const MAX_OCTETS = 64
 /** RFC 5321 §4.1.2, Dot-string, in lower case. */
 const DOT_STRING = /^[a-z0-9!#$%&'*+\-/=?^_`{|}~]+(?:\.[a-z0-9!#$%&'*+\-/=?^_`{|}~]+)*$/
-/** RFC 2142 requires that people read them: the operator receives their mail. */
+/** Role addresses. RFC 2142 requires that people read them, so their mail goes to the operator. */
 const ROLES: readonly string[] = ['postmaster', 'abuse']
 /** The format of return paths and unsubscribe addresses (protocols/address/verp.ts). */
 const RETURN_PATH = /^[bu]-[a-z2-7]{32}$/

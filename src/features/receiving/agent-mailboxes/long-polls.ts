@@ -1,7 +1,7 @@
 /**
- * @module Long polls for the next message of a mailbox: first come, first served. Requests wait in memory and are woken
- * by changes of their mailbox and by the end of its nearest lease, without polling the database. Clients that
- * disconnect, or lose their access, get no message.
+ * @module Long polls for the next message of a mailbox: first come, first served. Requests wait in memory, without
+ * polling the database. A change of their mailbox wakes them, and so does the end of its lease that expires first.
+ * Clients that disconnect, or lose their access, get no message.
  */
 
 import { listenForAccessChanges } from '#features/core/app/account-changes.ts'
@@ -30,11 +30,11 @@ const MAX_LEASES_PER_BATCH = 100
 
 interface Waiter {
   readonly actor: Actor
-  /** Whether it is in the queue. */
+  /** Whether the request is in the queue. */
   isWaiting: boolean
   /** The client has disconnected. */
   isDisconnected: boolean
-  /** Removes it from the queue; a lease or an error follows. */
+  /** Removes the request from the queue; a lease or an error follows. */
   leave(): void
   resolve(lease: Lease): void
   reject(error: unknown): void
@@ -45,9 +45,9 @@ interface MailboxQueue {
   readonly mailboxId: number
   readonly waiters: Set<Waiter>
   serving: Promise<void> | undefined
-  /** The mailbox changed while it was being served. */
+  /** The mailbox changed while its requests were being served. */
   isStale: boolean
-  /** Fires at the end of the nearest lease. */
+  /** Fires when the first lease of the mailbox ends. */
   timer: Timer | undefined
 }
 
@@ -138,7 +138,7 @@ export class LongPolls {
     queue.isStale = true
     queue.serving ??= this.#serveUntilQuiet(queue).finally(() => {
       queue.serving = undefined
-      // The mailbox changed after the last query, before this ran.
+      // The mailbox changed after the last query, before this callback ran.
       if (queue.isStale) return this.#serve(queue)
       this.#wakeAtExpiry(queue)
       this.#closeWhenEmpty(queue)
@@ -182,7 +182,7 @@ export class LongPolls {
     }
     const undelivered = served.filter(({ waiter }) => waiter.isDisconnected)
     for (const { waiter, lease } of served) if (!waiter.isDisconnected) waiter.resolve(lease)
-    // Their clients disconnected during the write: the next requests get these messages.
+    // The clients of these requests disconnected during the write: the next requests get their messages.
     if (undelivered.length > 0)
       await this.#app.commit.writeFromReserve((tx) => {
         for (const { lease } of undelivered) releaseLease(tx, lease)

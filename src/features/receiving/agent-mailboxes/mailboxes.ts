@@ -58,7 +58,7 @@ const SELECT = `SELECT m.id, m.uuid, m.account_id AS accountId, accounts.uuid AS
 const SELECT_DOMAIN =
   'SELECT id, domain, verified_at AS verifiedAt, inbound_enabled AS inboundEnabled FROM domains WHERE account_id = ? AND deleted_at IS NULL'
 
-/** Content references of a message; the attachments in JSON. */
+/** References of a message into the content store; those of its attachments are in JSON. */
 interface MessageContent {
   readonly textRef: number | null
   readonly strippedRef: number | null
@@ -72,8 +72,8 @@ const sql = prepareStatements((db) => ({
   byUuid: db.prepare<Mailbox, [Uint8Array, number]>(
     `${SELECT} WHERE m.uuid = ? AND m.account_id = ? AND m.deleted_at IS NULL`,
   ),
-  // When another account verifies the domain, it does so with a registration of its own, so its mail never reaches this
-  // mailbox.
+  // Another account that verifies the domain has its own registration of it, so mail for that account never reaches
+  // this mailbox.
   byAddress: db.prepare<Mailbox, [string, string]>(
     `${SELECT} JOIN domains d ON d.id = m.domain_id WHERE d.domain = ? AND d.verified_at IS NOT NULL AND d.deleted_at IS NULL
      AND m.local_part = ? AND m.deleted_at IS NULL`,
@@ -135,7 +135,7 @@ export function getMailbox(db: Database, accountId: number, id: string): Mailbox
 export const findMailboxById = (db: Database, id: number): Mailbox | undefined => sql(db).byId.get(id) ?? undefined
 
 /**
- * Finds the mailbox of an address by its local part, then by the part before the plus. Ignores case.
+ * Finds the mailbox of an address by the whole local part, otherwise by the part before its plus. Ignores case.
  * @param domain A-labels, lower case
  */
 export function findMailbox(db: Database, domain: string, localPart: string): Mailbox | undefined {

@@ -1,4 +1,4 @@
-/** @module Reads, lists, labels, counts and deletes messages of a mailbox. `leases.ts` gives them to consumers. */
+/** @module Reads, lists, labels, counts and deletes messages of a mailbox. `leases.ts` leases them to consumers. */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
@@ -26,7 +26,7 @@ export interface MailboxMessage {
   readonly threadUuid: UuidBytes
   /** Row id of the email that was sent; null: the message was received. */
   readonly emailId: number | null
-  /** Null also when the email was deleted. */
+  /** Also null when the email was deleted. */
   readonly emailUuid: UuidBytes | null
   /** With angle brackets, like `inReplyTo` and `references`. */
   readonly messageId: string | null
@@ -54,7 +54,7 @@ export interface MailboxMessage {
   readonly tls: string | null
   readonly authentication: AuthenticationResult | null
   readonly classification: { readonly label: string; readonly confidence: number } | null
-  /** Why it could not be parsed; null: it was parsed, or sent. */
+  /** Why the message could not be parsed; null: it was parsed, or sent. */
   readonly parseError: string | null
   readonly labels: readonly string[]
   readonly readAt: Millis | null
@@ -84,7 +84,9 @@ const buildSelect = (
 const SELECT = buildSelect('m.attachments')
 const SELECT_LISTED = buildSelect(selectListedAttachments('m.attachments'))
 
-/** The index alone finds the page, which is then joined. Ids ascend with created_at. */
+/**
+ * The subquery finds the rows of a page from the index alone; only these rows are joined. Ids ascend with created_at.
+ */
 const selectPage = (index: string, where: string) =>
   `${SELECT_LISTED} WHERE m.id IN (SELECT id FROM mailbox_messages INDEXED BY ${index} WHERE mailbox_id = ? AND email_id IS NULL${where} AND (created_at, id) < (?, ?)
    ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?) ORDER BY m.id DESC`
@@ -144,7 +146,7 @@ export function getMessage(db: Database, mailbox: Pick<Mailbox, 'id'>, mid: stri
   return toMailboxMessage(row)
 }
 
-/** An unparsed message, which has only its header, with the fields that identify it to the operator. */
+/** An unparsed message, of which only the header is stored, with the fields that identify it to the operator. */
 export interface UnparsedMessage {
   readonly id: number
   readonly uuid: UuidBytes
@@ -199,7 +201,8 @@ export function searchMessages(
   const ids = searchMessageIds(db, mailbox.id, text)
   const messages = ids.slice(offset, offset + limit).flatMap((id) => {
     const row = sql(db).listed.get(id)
-    // The index already ensures this; checked again, because tenants must never see each other's mail.
+    // The search index already limits results to the mailbox; checked again, because tenants must never see each
+    // other's mail.
     return row?.mailboxId === mailbox.id ? [toMailboxMessage(row)] : []
   })
   return { messages, total: ids.length }

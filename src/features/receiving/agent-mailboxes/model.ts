@@ -127,7 +127,7 @@ const MESSAGE_FIELDS = {
   parse_error: Type.Optional(
     Type.String({
       description:
-        'Only for an unparsed message: the reason. It has its header fields, but no bodies or attachments; the raw form is complete.',
+        'Why the message could not be parsed; absent otherwise. Such a message has header fields, but no bodies or attachments; its raw form is complete.',
     }),
   ),
   source_ip: Nullable(Type.String(), { description: 'IP address of the client.' }),
@@ -203,7 +203,7 @@ export function toMessageWire(app: Pick<App, 'content'>, message: MailboxMessage
   }
 }
 
-/** Limits of each body in a list and in a thread; a single message has its complete bodies. */
+/** Limits of each body in a list and in a thread. A single message is returned with complete bodies. */
 const MAX_BODY_BYTES_IN_LIST = 32 * KiB
 const MAX_BODY_BYTES_IN_THREAD = 64 * KiB
 
@@ -300,7 +300,7 @@ export const NextQuery = Type.Object({
     maximum: MAX_TIMEOUT_SECONDS,
     default: DEFAULT_TIMEOUT_SECONDS,
     description:
-      'Client timeout in seconds. The response comes 2 seconds before the timeout, or after half of it if that is later; 0 does not wait.',
+      'Client timeout in seconds. If no message comes, the response is sent 2 seconds before it (below 4 seconds: after half of it); 0 does not wait.',
   }),
 })
 

@@ -95,7 +95,7 @@ export const eraseCorrespondent = (tx: Tx, accountId: number, addressKey: string
 /** The fields of a message that retention needs. */
 export interface OldMessage extends RemovableMessage {
   readonly createdAt: Millis
-  /** 1: its mailbox is deleted, which deletes the message. */
+  /** 1: its mailbox is marked as deleted, and the message will be deleted with it. */
   readonly isOfDeleted: number
 }
 
@@ -129,8 +129,8 @@ const toOldMessage = (row: OldRow): OldMessage => ({
 })
 
 /**
- * Deletes a message, unless its mailbox is deleted, which deletes the message too. A thread or contact is deleted with
- * its last message.
+ * Deletes a message, unless its mailbox is marked as deleted: then the message is deleted with the mailbox. A thread or
+ * contact is deleted with its last message.
  */
 export function removeOldMessage(app: App, tx: Tx, message: OldMessage): void {
   if (message.isOfDeleted === 0) removeMessage(app, tx, message)

@@ -31,9 +31,12 @@ export interface ParentMessage {
   readonly references: readonly string[]
 }
 
-/** Message-IDs that a header can carry: `compose.ts` would encode longer ones, because they contain no space. */
+/**
+ * Message-IDs that a header can carry. `compose.ts` would encode ids of 900 characters, because they contain no space
+ * at which a line could end.
+ */
 const MESSAGE_ID = /<[!-;=?-~]{1,500}>/g
-/** RFC 5322 §2.1.1, without the field name. */
+/** Length of a line (RFC 5322 §2.1.1) without the field name. */
 const MAX_REFERENCES_OCTETS = 998 - 'References: '.length
 const MAX_SUBJECT_LENGTH = 900
 /** Maximum recipients of a reply, because an untrusted Reply-To may name many. */

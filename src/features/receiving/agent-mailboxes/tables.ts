@@ -7,7 +7,7 @@ import { bytes, time, uuid, ZERO } from '#platform/db/columns.ts'
 export const agentMailboxes = sqliteTable(
   'agent_mailboxes',
   {
-    /** Never reused: events refer to it after the row is deleted. */
+    /** Ids are never reused: events refer to a mailbox after its row is deleted. */
     id: integer('id').primaryKey({ autoIncrement: true }),
     uuid: uuid('uuid').notNull().unique(),
     accountId: integer('account_id')
@@ -29,7 +29,7 @@ export const agentMailboxes = sqliteTable(
     autoResponder: text('auto_responder'),
     createdAt: time('created_at').notNull(),
     updatedAt: time('updated_at').notNull(),
-    /** Set when deleted; the row is deleted with the last of its messages. */
+    /** Set when the mailbox is deleted; the row is deleted with the last of its messages. */
     deletedAt: time('deleted_at'),
   },
   (t) => [
@@ -37,7 +37,8 @@ export const agentMailboxes = sqliteTable(
     // not arrive here.
     uniqueIndex('agent_mailboxes_address').on(t.domainId, t.localPart).where(sql`deleted_at is null`),
     index('agent_mailboxes_account').on(t.accountId),
-    // For the check of an account's unread mail at RCPT. Contains the columns of its condition, so that no row is read.
+    // For the check of an account's unread mail at RCPT. Contains all columns of the query's condition, so that no row
+    // is read.
     index('agent_mailboxes_unread')
       .on(t.accountId, t.deletedAt, t.unreadCount, t.unreadBytes)
       .where(sql`deleted_at is null and unread_count > 0`),
@@ -88,22 +89,22 @@ export const mailboxMessages = sqliteTable(
     authentication: text('authentication'),
     /** JSON of {label, confidence}; null: not classified. */
     classification: text('classification'),
-    /** Why it could not be parsed, so that it has only its header; null: parsed or sent. */
+    /** Why the message could not be parsed and has only its header; null: it was parsed, or sent. */
     parseError: text('parse_error'),
     /** JSON array. */
     labels: text('labels').notNull(),
     readAt: time('read_at'),
-    /** Set while a consumer holds it. */
+    /** Set while a consumer holds the message. */
     leaseToken: bytes('lease_token'),
     leaseExpiresAt: time('lease_expires_at'),
-    /** Set by an ack: no consumer gets it again. The token stays, so that the same ack may be repeated. */
+    /** Set by an ack: no consumer gets the message again. The token stays, so that the same ack may be repeated. */
     ackedAt: time('acked_at'),
     /** When the SMTP session delivered it; null: it was sent. */
     receivedAt: time('received_at'),
     createdAt: time('created_at').notNull(),
   },
   (t) => [
-    // Indexes contain the columns of their conditions; otherwise SQLite reads each row to check them.
+    // Each index contains the columns of its condition; otherwise SQLite would read each row to check the condition.
     index('mailbox_messages_mailbox').on(t.mailboxId, t.emailId, t.createdAt).where(sql`email_id is null`),
     index('mailbox_messages_unread')
       .on(t.mailboxId, t.emailId, t.readAt, t.createdAt)

@@ -29,7 +29,7 @@ const COLUMNS =
   'id, uuid, subject, message_count AS messageCount, last_message_at AS lastMessageAt, created_at AS createdAt'
 
 const sql = prepareStatements((db) => ({
-  // The first message with the id: a later one that reuses it cannot draw replies into another thread.
+  // The first message with the Message-ID: a later message that reuses the id cannot draw replies into another thread.
   ofMessage: db.prepare<{ threadId: number }, [number, string]>(
     'SELECT thread_id AS threadId FROM mailbox_messages WHERE mailbox_id = ? AND message_id = ? ORDER BY id LIMIT 1',
   ),
@@ -79,7 +79,7 @@ export interface ThreadedMessage {
   readonly references: readonly string[]
   readonly subject: string
   readonly at: Millis
-  /** Row id of the known thread, whatever the ids say. */
+  /** Row id of the thread, if it is known; it takes precedence over the Message-IDs. */
   readonly threadId?: number | undefined
 }
 
@@ -87,7 +87,7 @@ export interface ThreadedMessage {
 export function addToThread(tx: Tx, mailbox: Pick<Mailbox, 'id'>, message: ThreadedMessage): number {
   const { threadId: knownId, at } = message
   const tryAddTo = (threadId: number): boolean => sql(tx.db).addMessage.run(at, threadId, mailbox.id).changes === 1
-  // The known thread may have been deleted with its last message.
+  // The thread may have been deleted with its last message.
   if (knownId !== undefined && tryAddTo(knownId)) return knownId
   const found = findThread(tx.db, mailbox.id, message)
   if (found !== undefined && tryAddTo(found)) return found

@@ -1,7 +1,7 @@
 /**
  * @module Limits the unread mail of mailboxes, because remote clients send it and nothing deletes unread mail to save
- * space. A full mailbox rejects RCPT temporarily, so that the sender retries. Mail accepted before is still
- * delivered.
+ * space. While a mailbox is full, RCPT is rejected temporarily, so that the sender retries. Mail that was already
+ * accepted is still delivered.
  */
 import type { Database } from 'bun:sqlite'
 import { prepareStatements } from '#platform/db/open.ts'

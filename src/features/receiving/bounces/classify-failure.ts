@@ -33,7 +33,8 @@ export function classifyFailure({ status, diagnostic }: Pick<DsnRecipient, 'stat
 
 /**
  * The SMTP command that the reporting server names: Postfix writes it after the reply, Exim before the reply. If a
- * diagnostic names no command, `findPhase` assumes the last phase, from which the least follows about the address.
+ * diagnostic names no command, `findPhase` assumes the last phase, because a rejection there says least about the
+ * address.
  */
 const REJECTED_COMMAND = /(?:in reply to|error from remote mail server after)(?: pipelined)? (MAIL FROM|RCPT TO)/i
 
@@ -45,7 +46,7 @@ function findPhase(diagnostic: string): Exclude<Phase, 'session'> {
 /** A reply code with its enhanced code, if any: at the start, or where the rejecting server is quoted. */
 const REPLY_CODE = /(?<![\d.:])([45]\d\d)(?:[ -]#?(([45])\.\d{1,3}\.\d{1,3})(?!\.?\d)|(?=[ -]))/
 
-/** The reply that the reporting server received or would have given. */
+/** The reply that the reporting server received, or that it would have sent. */
 function toReply(status: string | null, diagnostic: string): SmtpReply {
   const quoted = REPLY_CODE.exec(diagnostic)
   const quotedCode = quoted?.[1] === undefined ? undefined : Number(quoted[1])

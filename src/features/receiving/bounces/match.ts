@@ -76,8 +76,8 @@ export function matchDeliveryReport(
   if (isForeign(email.accountId)) return unmatched('The report is about an email of another account.')
   const [only, ...others] = sql(db).recipients.all(email.id)
   if (!only) return unmatched('The recipient of the email no longer exists.')
-  // Every recipient knows the Message-ID and the other recipients, so any of them could forge a report that knows only
-  // these.
+  // Every recipient knows the Message-ID and the other recipients, so any of them could forge a report that contains
+  // only these.
   return others.length === 0
     ? matchRecipient(only, report)
     : unmatched('The email has several recipients, and nothing proves which one the report is about.')

@@ -146,7 +146,7 @@ interface NewComplaint {
 }
 
 /**
- * Anyone who knows the Message-ID can send such reports repeatedly, so an email has at most one of each kind per
+ * Anyone who knows the Message-ID can send such reports repeatedly, so at most one report of each kind is stored per
  * recipient.
  */
 function countEmailComplaint(tx: Tx, complaint: NewComplaint): ComplaintResult {
@@ -162,7 +162,10 @@ function countEmailComplaint(tx: Tx, complaint: NewComplaint): ComplaintResult {
   return { kind: 'counted', accountId: email.accountId, emailId: email.id }
 }
 
-/** A forged report that arrived first must not displace the provider's: its row takes over the provider's proof. */
+/**
+ * A forged report that arrived first must not displace the provider's report: the existing row takes over the
+ * provider's proof.
+ */
 function addProofToEarlier(tx: Tx, complaint: NewComplaint): void {
   const { recipient, at } = complaint
   if (at.feedbackLoop === undefined) return

@@ -42,8 +42,8 @@ function selectNewest(whereAndOrder: string): string {
 }
 
 /**
- * The rate of an account from the hour of `from` to the hour of `to`, both included. A complaint counts in the hour of
- * its arrival, not of its email.
+ * The rate of an account from the hour of `from` to the hour of `to`, both included. A complaint counts in the hour in
+ * which it arrived, not in the hour of its email.
  */
 export function readComplaintRate(
   db: Database,

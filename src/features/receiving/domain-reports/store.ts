@@ -194,7 +194,7 @@ export async function purgeReports(app: App): Promise<number> {
       return deleted.length
     })
     removed += changes
-    // The rest of the batch is not old enough, and neither are later reports.
+    // The rest of the batch and all later reports are not old enough.
     if (changes < rows.length) return removed
   }
 }

@@ -36,7 +36,7 @@ const HOST_MAILBOXES: ReadonlySet<string> = new Set(['postmaster', 'abuse', 'fbl
 const DOMAIN_MAILBOXES: ReadonlySet<string> = new Set(['postmaster', 'abuse'])
 
 const userUnknown: Rejection = { code: 550, text: '5.1.1 User unknown' }
-/** Also for registered domains without inbound mail: remote clients must not learn which customers are here. */
+/** Also sent for registered domains without inbound mail: remote clients must not learn which customers are here. */
 const relayAccessDenied: Rejection = {
   code: 550,
   text: '5.7.1 Relay access denied',

@@ -213,7 +213,7 @@ function applyToDomains(
   for (const { address, accountId, domainId } of destinations) {
     const { localPart, domain } = splitAddress(address)
     const found = findMailbox(tx.db, domain, localPart)
-    // The domain may have a new owner since RCPT: mail for one account never reaches another.
+    // Since RCPT the domain may have changed to another account: mail for one account must never reach another.
     const mailbox = found?.domainId === domainId ? found : undefined
     if (mailbox) {
       mailboxes.set(mailbox.id, mailbox)
@@ -243,8 +243,8 @@ function applyToDomains(
 }
 
 /**
- * Some servers send bounces to From, and some feedback loops report to an address of the sender: such a report may
- * affect the emails of that tenant only.
+ * Some servers send bounces to From, and some feedback loops report to an address of the sender. Such a report may
+ * affect only the emails of the tenant whose address received it.
  */
 function applyTenantReports(
   app: App,

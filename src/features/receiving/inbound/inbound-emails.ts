@@ -130,7 +130,7 @@ const filteredPage = prepareStatements((db) =>
 const sql = prepareStatements((db) => ({
   byId: db.prepare<Row, [number]>(`${SELECT} WHERE i.id = ?`),
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE i.uuid = ? AND i.account_id = ?`),
-  // The index alone finds the page, which is then joined.
+  // The subquery finds the rows of a page from the index alone; only these rows are joined.
   page: db.prepare<Row, [number, number, number, number]>(
     `${SELECT_LISTED} WHERE i.id IN (SELECT id FROM inbound_emails INDEXED BY inbound_emails_account WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?)
      ORDER BY i.id DESC`,

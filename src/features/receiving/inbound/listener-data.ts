@@ -20,8 +20,8 @@ type LinePosition = 'line start' | 'dot' | 'dot, CR' | 'text' | 'CR'
 const STEP_BYTES = 64 * KiB
 /**
  * Decoded octets. All messages share one buffer, because it is used only during a call, and a buffer per sender would
- * leave garbage for thousands of senders. Each octet may become two (LF), and a CR held back after a dot may precede
- * them.
+ * leave garbage for thousands of senders. The buffer has twice the size, because each LF becomes two octets, and one
+ * more octet for a CR held back after a dot.
  */
 const decodedOctets = new Uint8Array(2 * STEP_BYTES + 1)
 

@@ -30,7 +30,7 @@ export class CommandInput {
     const length = line.at(-1) === CR ? line.length - 1 : line.length
     if (length > this.#maxLineBytes) return 'too long'
     if (end === -1) {
-      // A copy, so that the buffer it was read into can be freed.
+      // A copy, so that the buffer from which the octets came can be freed.
       if (this.#octets.length > 0) this.#octets = Buffer.from(this.#octets)
       return undefined
     }

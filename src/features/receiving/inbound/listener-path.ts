@@ -22,8 +22,8 @@ export type PathResult =
   | { readonly kind: 'unknown parameter'; readonly name: string }
 
 /**
- * RFC 5321 §4.5.3.1.3: a path of 256 octets, without its angle brackets. Envelope senders that contain another address
- * often have local parts over 64 octets.
+ * RFC 5321 §4.5.3.1.3: a path of 256 octets, without its angle brackets. Local parts have no limit of their own: those
+ * of envelope senders that contain another address are often longer than 64 octets.
  */
 const MAX_ADDRESS_OCTETS = 254
 /** AUTH (RFC 4954 §5) means nothing to a server that trusts no client, but some clients send it unasked. */
@@ -31,7 +31,7 @@ const MAIL_PARAMETERS: ReadonlySet<string> = new Set(['SIZE', 'BODY', 'SMTPUTF8'
 const RCPT_PARAMETERS: ReadonlySet<string> = new Set()
 
 const ASCII_ONLY = /^[\0-\x7f]*$/
-// C0, DEL, C1, line ends and other invisible Unicode characters, and the replacement for invalid UTF-8.
+// C0, DEL, C1, line ends and other invisible Unicode characters, and the replacement character for invalid UTF-8.
 const NEVER_IN_ADDRESS = /[\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Cs}\p{Zl}\p{Zp}\ufffd]/u
 const NEVER_UNQUOTED = /[\p{Z}()<>[\]\\,;:"@]/u
 const DOMAIN = /^[A-Za-z0-9_\-\u0080-\u{10ffff}]+(?:\.[A-Za-z0-9_\-\u0080-\u{10ffff}]+)*$/u
@@ -82,7 +82,7 @@ function findPathEnd(text: string): number {
 
 function parseAddress(text: string, command: 'MAIL' | 'RCPT'): string | undefined {
   if (text === '') return command === 'MAIL' ? '' : undefined
-  // RFC 5321 §4.1.1.3: the one recipient without a domain.
+  // RFC 5321 §4.1.1.3: only this recipient may lack a domain.
   if (command === 'RCPT' && text.toLowerCase() === 'postmaster') return text
   if (NEVER_IN_ADDRESS.test(text)) return undefined
   const at = text.lastIndexOf('@')

@@ -15,7 +15,7 @@ export interface ListenerLimits {
    */
   readonly idleMs: number
   readonly sessionMs: number
-  /** From the 354 to the final dot. */
+  /** Maximum time from the 354 to the final dot. */
   readonly messageMs: number
   /** Minimum average rate of a message after `slowGraceMs`. */
   readonly minBytesPerSecond: number
@@ -106,7 +106,7 @@ export type ToListener =
   /** Accept no new sessions; end those without a message in progress. */
   | { readonly type: 'drain' }
   | { readonly type: 'stop' }
-  /** Answered by `pong`; a Worker that does not answer is dead. */
+  /** Answered by `pong`; a Worker that sends none is dead. */
   | { readonly type: 'ping' }
 
 export type FromListener =

@@ -63,7 +63,7 @@ export interface SessionHost {
 }
 
 type State =
-  /** Before the greeting: a client that sends a command now does not wait for replies. */
+  /** The greeting has not been sent: a client that sends a command now does not wait for replies. */
   | 'opening'
   /** Reads commands. */
   | 'ready'
@@ -97,10 +97,10 @@ const FLOOD_FACTOR = 2
 const MAX_DISCARDED_BYTES = 256 * KiB
 /** The socket is paused at this much unprocessed input, until all of it is processed. */
 const PAUSE_BYTES = 16 * KiB
-/** Commands that run before other sessions get a tick of the event loop. */
+/** Commands run in a row before other sessions get a tick of the event loop. */
 const MAX_COMMANDS_PER_TICK = 100
 const MAX_UNKNOWN_COMMANDS = 10
-/** Outside a transaction these errors are not reported, because they only mean that the client disconnected. */
+/** Errors that are not reported outside a transaction, because they only mean that the client disconnected. */
 const QUIET_ERRORS: ReadonlySet<unknown> = new Set(['ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'EHOSTUNREACH', 'ENETUNREACH'])
 
 export class InboundSession {
@@ -246,7 +246,10 @@ export class InboundSession {
     this.#socket.write(formatReply(code, lines))
   }
 
-  /** Restarts the time for the client's next step. NOOP, RSET and others that only keep a connection open do not. */
+  /**
+   * Restarts the time for the client's next step. Not called for NOOP, RSET and other commands that only keep a
+   * connection open.
+   */
   #recordProgress(): void {
     this.#progressAtMs = this.#host.clock.monotonicMs()
   }
@@ -554,7 +557,7 @@ export class InboundSession {
       return
     }
     this.#state = 'storing'
-    // A copy: the buffer it was read into must not stay until the reply to the message.
+    // A copy: the buffer from which the octets came must not stay in memory until the reply to the message.
     if (remaining.length > 0) this.#input.add(Buffer.from(remaining))
     void this.#store(message).then((reply) => this.#onStored(reply))
   }
@@ -586,7 +589,7 @@ export class InboundSession {
   }
 
   #onStored(reply: Reply): void {
-    // The client may have disconnected or read that the service stops.
+    // In the meantime, the client may have disconnected or been told that the service stops.
     if (this.#state !== 'storing') return
     this.#message = undefined
     this.#recordProgress()

@@ -26,7 +26,7 @@ export interface Slot<T> {
   holder: T | undefined
   /** The largest network that the customer may have: an IPv6 /48, an IPv4 address. */
   readonly wideNetwork: string
-  /** May be called again. */
+  /** May be called more than once. */
   release(): void
 }
 

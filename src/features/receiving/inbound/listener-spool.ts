@@ -89,11 +89,11 @@ class SpooledMessage implements SpoolEntry {
   readonly #state: SpoolState
   readonly #network: string
   /**
-   * In memory: the message before `#block`. Blocks are chained, because copying them into larger ones would leave
-   * garbage.
+   * The part of a message in memory that precedes `#block`, as a list, because copying blocks into larger ones would
+   * leave garbage.
    */
   #fullBlocks: Uint8Array[] = []
-  /** The end of the message in memory, or the part not yet in the file. */
+  /** The end of a message in memory, or the octets that are not yet in the file. */
   #block: Uint8Array = new Uint8Array(0)
   #filledBytes = 0
   /** Octets of `bufferedBytes` that this message uses. */
@@ -129,7 +129,7 @@ class SpooledMessage implements SpoolEntry {
     const file = this.#file
     if (!file) {
       const bytes = concatenate([...this.#fullBlocks, this.#block.subarray(0, this.#filledBytes)])
-      // The memory stays counted until `drop`: the main thread holds it.
+      // The memory stays counted until `drop`, because the main thread still holds it.
       this.#freeBuffers()
       return { kind: 'bytes', bytes }
     }
@@ -162,7 +162,7 @@ class SpooledMessage implements SpoolEntry {
     this.#isDropped = true
     this.#setCountedBytes(0)
     this.#freeBuffers()
-    // Closing now could give the descriptor that is being synced to another file.
+    // If the file were closed now, another file could get the descriptor that is being synced.
     if (!this.#isSyncing) this.#close()
     if (this.#isHandedOver) this.#uncountFile()
   }
@@ -244,8 +244,8 @@ class SpooledMessage implements SpoolEntry {
   }
 
   /**
-   * RCPT checks the free space too, but a message may have begun before the disk filled. It must not use the space
-   * reserved for finishing accepted mail.
+   * RCPT checks the free space too, but a message may have begun before the disk filled. An arriving message must not
+   * use the space reserved for finishing accepted mail.
    */
   #requireDiskSpace(bytes: number): void {
     const { folder, minFreeBytes } = this.#options
@@ -259,7 +259,8 @@ class SpooledMessage implements SpoolEntry {
   }
 
   /**
-   * Frees file space if necessary, by failing messages of the network with the most; false: this network has the most.
+   * Frees file space if necessary, by failing messages of the network with the most data. Returns false when this
+   * network has the most.
    */
   #ensureFileCapacity(bytes: number): boolean {
     const { open } = this.#state

@@ -290,7 +290,7 @@ class WorkerQueue {
       if (name.startsWith(filePrefix(id))) rmSync(join(filesFolder, name), { force: true })
   }
 
-  /** Checks a busy Worker at intervals, an idle one once after a while. */
+  /** Checks a busy Worker at intervals. An idle Worker is checked once, after IDLE_MS, to end it. */
   #scheduleCheck(): void {
     // A running timer is kept: a steady stream of messages would otherwise postpone it forever.
     if (this.#timer && this.#running && this.#isWatchingBusyWorker === this.#isBusy()) return

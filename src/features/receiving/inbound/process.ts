@@ -60,9 +60,9 @@ const MAX_IN_PROGRESS = 128
  */
 const MAX_WITH_FULL_TIMEOUT = 16
 const FULL_AUTHENTICATION_MS = seconds(20)
-/** A message that is processed alone delays all others. */
+/** Short, because a message that is processed alone delays all others. */
 const SUSPECT_AUTHENTICATION_MS = seconds(2)
-/** A large message delays other large ones. */
+/** Shorter than the full time, because a large message delays other large ones. */
 const LARGE_AUTHENTICATION_MS = seconds(5)
 /**
  * Total size of the small messages in progress, and separately of the large ones; the last large one may exceed the
@@ -121,8 +121,8 @@ const STOP_GRACE_MS = seconds(8)
 const MAX_HEADER_BYTES = 64 * KiB
 
 /**
- * Why an entry waits for another attempt. Only `storage` keeps new messages from being begun: the other causes concern
- * one message, and a hostile sender could submit many.
+ * Why an entry waits for another attempt. Only `storage` keeps new messages from being begun. The other causes concern
+ * one message: a hostile sender could submit many such messages, and would block all mail.
  */
 type RetryCause = 'storage' | 'fault' | 'early'
 
@@ -216,7 +216,7 @@ export class InboundProcessor {
       })
       for (const progress of counted) progress.counted = undefined
     } catch (error) {
-      // They stay marked as counted: the next failure or the stop of the service tries again.
+      // The attempts stay marked as counted, so the next failure or the stop of the service tries again.
       this.#app.log.warn({ err: error }, 'attempt count of received messages not reset')
     }
   }
@@ -427,7 +427,7 @@ export class InboundProcessor {
   }
 
   /**
-   * Undefined when the service stops. Not a race with one shared promise, which would retain every result as long as
+   * Undefined when the service stops. Does not race with one shared promise, which would retain every result as long as
    * the service runs.
    */
   async #waitUntilClosed<T>(work: Promise<T>): Promise<T | undefined> {

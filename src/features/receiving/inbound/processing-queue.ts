@@ -24,7 +24,7 @@ const BYTES_PER_MS = 64 * KiB
 export interface QueuedMessage {
   readonly id: number
   readonly sizeBytes: number
-  /** As in the entry when it was read. */
+  /** As in the queue entry when it was read. */
   readonly attempts: number
   /** Owner in the round-robin: network and account. */
   readonly owner: string
@@ -42,7 +42,7 @@ export class ProcessingQueue {
     this.#select(message).push(message.owner, message, 1 + message.sizeBytes / BYTES_PER_MS)
   }
 
-  /** @param mayBegin excludes owners that cannot be served now */
+  /** @param mayBegin returns false for owners that cannot be served now */
   shiftSmall(mayBegin: (owner: Owner) => boolean): QueuedMessage | undefined {
     return this.#small.shift(mayBegin)?.item
   }
@@ -71,7 +71,10 @@ export const ownerOf = ({ sourceIp, destinations }: Pick<QueueEntrySummary, 'sou
 
 export const networkOfOwner = (owner: Owner): string => String(owner).split(' ')[0] ?? ''
 
-/** Mail for several accounts belongs to none of them: its sender would otherwise use up the turns of all. */
+/**
+ * Mail for several accounts gets no account as owner: otherwise its sender would use up the turns of all these
+ * accounts.
+ */
 function accountOf(destinations: readonly Destination[]): string {
   const accounts = new Set(destinations.map((to) => (to.kind === 'domain' ? to.accountId : to.kind)))
   const [account] = accounts

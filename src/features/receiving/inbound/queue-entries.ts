@@ -46,12 +46,15 @@ export const listQueueEntriesAfter = (db: Database, id: number, limit: number): 
 export const findQueueEntry = (db: Database, id: number): QueueEntry | undefined => sql(db).byId.get(id) ?? undefined
 
 /**
- * Attempts of a message that was in progress with others when the process died: it may be the cause, so it is next
- * processed alone. Every attempt alone adds one, which persists only if the process dies.
+ * Number of attempts of a message that was in progress with others when the process died: it may be the cause, so it is
+ * next processed alone. Every attempt alone adds one; the increase persists only if the process dies.
  */
 const ATTEMPTED_WITH_OTHERS = 1
 
-/** Attempts of a message that the operator retries: it is processed alone, and given up if the process dies once. */
+/**
+ * Number of attempts for a message that the operator retries: it is processed alone, and given up if the process dies
+ * once.
+ */
 export const LAST_ATTEMPT_COUNT = ATTEMPTED_WITH_OTHERS + 2
 
 type AttemptCount = Pick<QueueEntry, 'id' | 'attempts'>

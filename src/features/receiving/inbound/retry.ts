@@ -132,8 +132,9 @@ export async function retryUnparsed(app: App, parser: Parser, id: string): Promi
 
 /**
  * Processes operator mail again as if it had just arrived: a bounce, complaint or unsubscribe that was given up takes
- * effect, and other mail becomes operator mail again. Throws 404 for an unknown id; 409 when none of its addresses is
- * ours any more, or when one cannot receive now: processing only the others would lose its copy.
+ * effect, and other mail becomes operator mail again. Throws 404 for an unknown id. Throws 409 when none of its
+ * addresses is ours any more, or when one of them cannot receive now: if only the others were processed, the copy for
+ * that address would be lost.
  */
 export async function retryOperatorMail(app: App, id: string): Promise<void> {
   const decide = createRecipientDecider(app)

@@ -22,7 +22,7 @@ import {
 } from './model.ts'
 
 const tags = ['Inbound']
-// Null when its encoding is broken; null matches nothing.
+// Null when the percent-encoding in the path is invalid; null matches no email.
 const id = Nullable(Type.String(), { description: 'Id of the inbound email.' })
 const params = Type.Object({ id })
 const attachmentParams = Type.Object({

@@ -57,10 +57,10 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** As many as an envelope may have; a header can contain thousands. */
+/** As many as an envelope may have; a To header can contain thousands. */
 const MAX_TO_ADDRESSES = 100
 
-/** Truncated, because a list has 100 messages; the stored headers are complete. */
+/** Headers in a row are truncated, because a list has 100 messages; the stored headers are complete. */
 const truncateOptional = (header: string | null | undefined): string | null =>
   header == null ? null : truncateHeader(header)
 

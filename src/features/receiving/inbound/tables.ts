@@ -19,8 +19,8 @@ export const inboundReceipts = sqliteTable('inbound_receipts', {
   rawRef: integer('raw_ref').notNull(),
   sizeBytes: integer('size_bytes').notNull(),
   /**
-   * Attempts that ended with the death of the process: 1 for an attempt with others, and 1 more for each attempt alone
-   * (`queue-entries.ts`).
+   * How often the process died with this message in progress, plus the attempt in progress. Only the first death can be
+   * among other messages; after it the message is processed alone.
    */
   attempts: integer('attempts').notNull().default(ZERO),
   receivedAt: time('received_at').notNull(),
@@ -57,7 +57,7 @@ export const inboundEmails = sqliteTable(
     ccHeader: text('cc_header'),
     subject: text('subject').notNull(),
     messageId: text('message_id'),
-    /** References into the content store: JSON of [name, value] pairs, bodies. */
+    /** References into the content store: the headers (JSON of [name, value] pairs), then the text and HTML bodies. */
     headersRef: integer('headers_ref'),
     textRef: integer('text_ref'),
     htmlRef: integer('html_ref'),

@@ -163,7 +163,7 @@ async function openOwnCertificate({ config, hostname, clock, log }: CertificateO
   const created = await createSelfSigned(hostname, clock.now())
   const temporary = `${path}.tmp`
   writeFileSync(temporary, `${created.key.trim()}\n${created.cert.trim()}\n`, { mode: 0o600 })
-  // The mode above does not apply to a leftover file.
+  // The mode above has no effect on an existing file.
   chmodSync(temporary, 0o600)
   renameSync(temporary, path)
   log.info({ file: path }, 'self-signed TLS certificate created for the SMTP listener')

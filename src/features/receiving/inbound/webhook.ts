@@ -50,8 +50,8 @@ export function buildInboundPayload(
     mail_from: email.mailFrom,
     rcpt_to: email.rcptTo,
     route_id: email.routeUuid === null ? null : formatUuid(email.routeUuid),
-    // The parse error is permanent. The outcome of the route's webhook is excluded: other webhooks receive this payload
-    // too.
+    // Only a parse error is sent, because it is permanent. A failure of the route's webhook is not sent: other webhooks
+    // receive this payload too.
     ...(inboundStatusName(email.status) === 'failed' && { error_message: email.errorMessage }),
   }
 }
@@ -67,7 +67,7 @@ function truncateBody(body: string | null): { readonly body: string | null; read
 }
 
 const sql = prepareStatements((db) => ({
-  // Null for a corrupt event: its delivery must still be able to end.
+  // Null for a corrupt event, so that its delivery can still end.
   inboundId: db.prepare<{ id: string | null }, [number, number]>(
     "SELECT iif(json_valid(data), data ->> 'inbound_email_id', NULL) AS id FROM events WHERE account_id = ? AND seq = ?",
   ),

@@ -36,7 +36,7 @@ const sql = prepareStatements((db) => ({
 
 /** Rows scanned in one tick of the event loop, with their messages: about 5 ms. */
 const SCAN_BATCH_SIZE = 20
-/** Scanned octets of a message: a report names the recipient before it returns the message. */
+/** Scanned octets of a message: a report names the recipient before the returned message begins. */
 const MAX_SCANNED_BYTES = 64 * KiB
 
 /**
@@ -69,7 +69,7 @@ function readBeginning({ rawMail }: Pick<App, 'rawMail'>, rawRef: number): strin
     }
     return text
   } catch (error) {
-    // The blob was deleted with its month.
+    // Raw messages are deleted by the month, possibly before the row.
     if (error instanceof MissingBlobError) return ''
     throw error
   }

@@ -33,7 +33,7 @@ export interface NewOperatorMail {
   readonly kind: OperatorMailKind
   readonly envelope: Envelope
   readonly rcptTo: readonly string[]
-  /** As in the header; null: no From. */
+  /** From as in the header; null: no From. */
   readonly from: string | null
   readonly subject: string
   /** Why the operator gets it, a sentence. */

@@ -30,7 +30,7 @@ export interface RouteRule {
   readonly matchType: MatchType
   /** Lower values win. */
   readonly priority: number
-  /** Null: its mail is stored only. */
+  /** Null: mail that matches is stored only. */
   readonly webhookUrl: string | null
 }
 

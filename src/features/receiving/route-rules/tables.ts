@@ -6,7 +6,7 @@ import { flag, time, uuid } from '#platform/db/columns.ts'
 export const inboundRoutes = sqliteTable(
   'inbound_routes',
   {
-    /** Never reused: received mail refers to it after the row is deleted. */
+    /** Ids are never reused: received mail refers to a route after its row is deleted. */
     id: integer('id').primaryKey({ autoIncrement: true }),
     uuid: uuid('uuid').notNull().unique(),
     accountId: integer('account_id')

@@ -1,7 +1,7 @@
 /**
  * @module Reads the event feed: all events of an account in one gap-free order, in limited batches, by primary key;
- * `newest-first.ts` reads it backwards. Checks where a reader may start. Events that it reads may not be durable yet; the caller waits for that before it
- * returns them to a client.
+ * `newest-first.ts` reads it backwards. Checks where a reader may start. Events that it reads may not be durable yet; the
+ * caller waits until they are before it returns them to a client.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -224,8 +224,8 @@ export async function readPage(
       { ...query, after, upTo: Math.min(lastSeq, after + MAX_EXAMINED) },
       awaitTurn,
     )
-    // Nothing was examined although there were events: they were deleted before the first turn, so the feed now starts
-    // later.
+    // Nothing was examined although there were events: they were deleted before the first batch was read, so the feed
+    // now starts later.
     if (page.nextAfter > after || after === lastSeq) return { ...page, firstSeq, lastSeq }
   }
 }

@@ -41,7 +41,7 @@ const FeedQuery = Type.Object({
   }),
 })
 
-/** Forms and templates send empty query values, which count as unset. */
+/** Forms and templates send empty query values; an empty value counts as unset. */
 const emptyToUndefined = (text: string | undefined): string | undefined => (text === '' ? undefined : text)
 
 const StreamHeaders = Type.Object(

@@ -22,7 +22,7 @@ import { MAX_EXAMINED, readFeed, readFeedRange, type TypeMask } from './feed.ts'
 export const MAX_STREAMS_PER_ACCOUNT = 10
 export const MAX_STREAMS = 1000
 
-/** Below the minute after which proxies and routers close a silent connection. */
+/** Less than the minute after which proxies and routers close a silent connection. */
 export const HEARTBEAT_MS = seconds(15)
 const RECONNECT_MS = seconds(3)
 /** The Retry-After of a request that finds no free slot. */

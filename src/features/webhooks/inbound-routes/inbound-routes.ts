@@ -155,7 +155,7 @@ export async function createRoute(app: App, actor: Actor, input: RouteInput): Pr
   checkRoute(app.db, actor, input)
   if (input.webhookUrl !== null) await requireCallable(app, actor, input.webhookUrl, 'webhook_url')
   return await app.commit.write((tx) => {
-    // Checked again, because the domain may have been deleted since then.
+    // Checked again, because the domain may have been deleted since the first check.
     const checked = checkRoute(tx.db, actor, input)
     if (countRoutes(tx.db, actor.accountId) >= MAX_ROUTES)
       throw conflict(

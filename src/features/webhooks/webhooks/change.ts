@@ -102,7 +102,7 @@ export async function changeWebhook(
   // The webhook of another account is always a 404, whatever the input, and causes no DNS lookup.
   getWebhook(app.db, actor.accountId, id)
   const events = parseEvents(input.events)
-  // Also when only the URL changes, because it decides where the bodies go.
+  // Required even when only the URL changes, because the URL decides where the bodies go.
   requireBodyScopes(actor, events)
   await requireCallable(app, actor, input.url)
   await endPendingBeforeChange(app, getWebhook(app.db, actor.accountId, id))
@@ -124,7 +124,8 @@ export async function changeWebhook(
 }
 
 /**
- * Ends the pending deliveries of an inactive webhook before it is reactivated, or they would be sent with the new ones.
+ * Ends the pending deliveries of an inactive webhook before it is reactivated: otherwise they would be sent along with
+ * the new deliveries.
  */
 export async function endPendingBeforeChange(app: App, { id, isActive }: Webhook): Promise<void> {
   if (!isActive) await endPending(app, id, DEACTIVATED_REASON)

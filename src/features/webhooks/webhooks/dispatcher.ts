@@ -89,7 +89,10 @@ export class WebhookDispatcher {
     this.#track(this.#loadAll([...new Set([...active, ...pending].map((row) => row.id))]))
   }
 
-  /** Loads webhooks in batches: each begins an attempt, and thousands together would delay all other work. */
+  /**
+   * Loads webhooks in batches: each loaded webhook begins an attempt, and thousands of attempts together would delay
+   * all other work.
+   */
   async #loadAll(ids: readonly number[]): Promise<void> {
     for (const [index, id] of ids.entries()) {
       if (index > 0 && index % LOADED_PER_BATCH === 0) await yieldToEventLoop()
@@ -146,7 +149,8 @@ export class WebhookDispatcher {
       this.#registry.remove(id)
       return
     }
-    // Also ends pending deliveries that a crash left. Those of a webhook that its user deactivated are ended elsewhere.
+    // Also ends pending deliveries that were left by a crash. Pending deliveries of a webhook that its user deactivated
+    // are ended elsewhere.
     if (webhook.offByFailures) this.#track(endPending(this.#app, id, ENDED_BY_FAILURES))
     const entry = this.#registry.get(id)
     const streak = new Streak(webhook, clock.now(), clock.monotonicMs())

@@ -48,7 +48,10 @@ export function eraseEventDeliveries(tx: Tx, accountId: number, seqs: readonly n
   return erased
 }
 
-/** Whether an event is, or was, about an erased person or deleted received mail: the response may repeat that data. */
+/**
+ * Whether an event is, or was, about an erased person or deleted received mail: a response to the event may repeat
+ * their data.
+ */
 export const isAboutErased = (db: Database, accountId: number, seq: number): boolean =>
   sql(db).isGone.get(ERASED_ADDRESS, accountId, seq)?.isGone === 1
 

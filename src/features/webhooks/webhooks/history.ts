@@ -69,7 +69,7 @@ const preparePage = (db: Database, conditions: readonly string[]): Statement<Row
     `${SELECT} WHERE d.id IN (SELECT id FROM (${selectIds(conditions)} ORDER BY id DESC LIMIT ?3 OFFSET ?4)) ORDER BY d.id DESC`,
   )
 
-/** Uses ?1 only so that the other parameters have the same numbers as in the page query. */
+/** Uses ?1 for one reason: the parameters that it shares with the page query keep their numbers. */
 const prepareCount = (db: Database, conditions: readonly string[]): Statement<{ n: number }, (number | string)[]> =>
   db.prepare(`SELECT COUNT(*) AS n FROM (${selectIds(conditions)} LIMIT ?3) WHERE ?1 IS NOT NULL`)
 

@@ -6,7 +6,7 @@ const sql = prepareStatements((db) => ({
   cursor: db.prepare<{ seq: number | null }, [number]>(
     'SELECT min(cursor_seq) AS seq FROM webhooks WHERE account_id = ? AND is_active = 1 AND deleted_at IS NULL AND route_id IS NULL',
   ),
-  // By index: one lookup per route, however much mail it has.
+  // Uses an index: one lookup per route, however much mail the route has.
   ofRoutes: db.prepare<{ seq: number | null }, [number]>(
     `SELECT min((SELECT event_seq FROM inbound_emails i WHERE i.route_id = w.route_id AND event_seq > cursor_seq ORDER BY event_seq LIMIT 1)) AS seq
      FROM webhooks w WHERE account_id = ? AND is_active = 1 AND deleted_at IS NULL AND route_id IS NOT NULL`,

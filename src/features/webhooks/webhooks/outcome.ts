@@ -183,7 +183,7 @@ export function writeUnreadable(
   retryAt: Millis | undefined,
 ): void {
   const state = sql(tx.db).state.get(webhook.id)
-  // The webhook was deleted since then. A row written now would never be purged.
+  // The webhook was deleted in the meantime. A delivery row written now would never be purged.
   if (!state) return
   const isEnded = state.isActive === 0 || (origin.kind === 'stored' && !sql(tx.db).isWaiting.get(origin.deliveryId))
   const nextAt = isEnded ? undefined : retryAt

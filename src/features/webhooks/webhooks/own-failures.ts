@@ -12,7 +12,7 @@ import { days, minutes } from '#platform/units.ts'
 const MIN_SILENT_HOSTS = 3
 /**
  * A host whose last success is older counts as failed itself. This also limits how long failures are excused: when all
- * endpoints are silent for longer, their failures count.
+ * endpoints are silent for longer than this, their failures count.
  */
 const MAX_SUCCESS_AGE_MS = days(1)
 /**

@@ -46,7 +46,7 @@ const sql = prepareStatements((db) => ({
   atOrAfter: db.prepare<{ at: Millis }, [number, number]>(
     'SELECT at FROM events WHERE account_id = ? AND seq >= ? ORDER BY seq LIMIT 1',
   ),
-  // Events after the cursor are excluded unless they have a delivery: they are still to be sent anyway.
+  // Events after the cursor are excluded unless they have a delivery: the webhook has yet to get them anyway.
   wanted: db.prepare<EventRow, [number, number, number, Millis, Millis, string, number, number, number | null]>(
     `SELECT seq, type FROM events WHERE account_id = ?1 AND seq BETWEEN ?2 AND ?3 AND at BETWEEN ?4 AND ?5
      AND type IN (SELECT value FROM json_each(?6))

@@ -19,8 +19,8 @@ const MAX_EXTRA_ATTEMPTS_PER_ACCOUNT: Readonly<Record<ExtraLatencyClass, number>
 /** Concurrent attempts of a slow endpoint: enough for 200,000 events a day at two seconds each. */
 const MAX_PER_SLOW_WEBHOOK = 5
 /**
- * Concurrent attempts of all inbound routes of an account: routes are too many to allow each an attempt, so others
- * wait.
+ * Concurrent attempts of all inbound routes of an account. There are too many routes to allow each one an attempt, so
+ * routes beyond this limit wait.
  */
 const MAX_ROUTE_ATTEMPTS_PER_ACCOUNT = 50
 /**
@@ -81,7 +81,7 @@ export class Slots {
     return isFree
   }
 
-  /** Acquires a slot for an attempt. `onReleased` is called once, when it is released. */
+  /** Acquires a slot for an attempt. `onReleased` is called once, when the slot is released. */
   acquire(queue: WebhookQueue, onReleased: () => void): Slot {
     const { accountId, routeId } = queue.webhook
     const extra = queue.running > 0 && queue.latencyClass !== 'unproven' ? queue.latencyClass : undefined
@@ -145,8 +145,8 @@ export class Slots {
   }
 
   /**
-   * The latency class whose slot is released: that of the attempt, or for a first attempt, of any other attempt of its
-   * webhook.
+   * The latency class whose slot is released: the class of the attempt, or for a first attempt, the class of any other
+   * attempt of the same webhook.
    */
   #findClassToRelease(queue: WebhookQueue, own: ExtraLatencyClass | undefined): ExtraLatencyClass | undefined {
     const hasLeft = (latencyClass: ExtraLatencyClass): boolean => this.#extraByQueue[latencyClass].of(queue) > 0

@@ -12,8 +12,8 @@ import type { Webhook } from './webhooks.ts'
 const BACKOFF = { minMs: seconds(1), maxMs: seconds(60) }
 
 /**
- * The meaning of a failure. `refuted`: a later attempt succeeded. `known`: it was in flight when an earlier failure
- * became known. `new`: the endpoint fails, or still fails.
+ * The meaning of a failure. `refuted`: a later attempt succeeded. `known`: the attempt was already in flight when an
+ * earlier failure became known. `new`: the endpoint fails, or still fails.
  */
 export type FailureKind = 'refuted' | 'known' | 'new'
 

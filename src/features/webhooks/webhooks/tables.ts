@@ -7,7 +7,7 @@ import { bytes, flag, time, uuid, ZERO } from '#platform/db/columns.ts'
 export const webhooks = sqliteTable(
   'webhooks',
   {
-    /** Never reused: deliveries refer to it after the row is deleted. */
+    /** Ids are never reused: deliveries refer to a webhook after its row is deleted. */
     id: integer('id').primaryKey({ autoIncrement: true }),
     uuid: uuid('uuid').notNull().unique(),
     accountId: integer('account_id')
@@ -30,7 +30,7 @@ export const webhooks = sqliteTable(
     cursorSeq: integer('cursor_seq').notNull(),
     createdAt: time('created_at').notNull(),
     updatedAt: time('updated_at').notNull(),
-    /** Set when deleted; the row is removed after the last of its deliveries. */
+    /** Set when the webhook is deleted; the row is removed after the last of its deliveries. */
     deletedAt: time('deleted_at'),
     /**
      * The inbound route whose mail it gets, signed with the account's inbound secret; null for a webhook that the

@@ -249,12 +249,12 @@ export class WebhookQueue {
     this.#busyKeys.add(key)
   }
 
-  /** The attempt has ended, so the next event of the recipient may begin. */
+  /** The attempt for this event has ended, so the next event of the recipient may begin. */
   freeKey({ key }: Pick<WaitingEvent, 'key'>): void {
     this.#busyKeys.delete(key)
   }
 
-  /** Its outcome is durable. */
+  /** The outcome of the event is durable. */
   end({ seq }: WaitingEvent): void {
     this.#begun.delete(seq)
   }

@@ -31,7 +31,7 @@ export interface Webhook {
   readonly cursorSeq: number
   readonly createdAt: Millis
   readonly updatedAt: Millis
-  /** Null while it exists. */
+  /** Null until the webhook is deleted. */
   readonly deletedAt: Millis | null
   /**
    * Row id of the inbound route whose mail it gets; the route and the webhook have the same public id. Null for a
