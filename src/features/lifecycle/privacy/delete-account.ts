@@ -41,7 +41,7 @@ const CODES = codesOf<Step>('step of the deletion of an account', STEPS)
 
 /** Interval of checks for mail in flight. */
 const IN_FLIGHT_CHECK_MS = seconds(20)
-/** Every request that began before the deletion has ended after this time. */
+/** After this time, every request that began before the deletion has ended. */
 const MAX_REQUEST_MS = minutes(10)
 /** Longest wait of a step. A due time further ahead was stored while the clock was wrong. */
 const MAX_WAIT_MS = minutes(10)

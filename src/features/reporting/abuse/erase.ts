@@ -18,7 +18,7 @@ const BATCH_SIZE = 200
 /**
  * Erases the address from one batch of an account's findings.
  * @param which.erased returns the text without the address; if the text does not contain the address, returns it
- *   unchanged. JSON stays JSON.
+ * unchanged. JSON stays JSON.
  * @returns `next`: the row to continue after; undefined at the end
  */
 export function eraseInFindings(
