@@ -116,8 +116,8 @@ export interface HttpOptions {
 }
 
 /**
- * Returns a function that renders the bodies of a broadcast email on request; it returns no bodies when the template
- * fails.
+ * Returns a function that renders the bodies of a broadcast email on request. That function returns no bodies when the
+ * template fails.
  */
 function createBodyRenderer(app: App) {
   const render = createBroadcastRenderer(app)

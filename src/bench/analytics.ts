@@ -164,7 +164,7 @@ async function seedDay(
   })
 }
 
-/** Measures one run. Only the service's own background work changes the data directory. */
+/** Measures one run. During the run, only the service's own background work changes the data directory. */
 export async function runAnalytics(fixture: AnalyticsFixture): Promise<AnalyticsStats> {
   await using service = spawnSelf(['serve'], {
     TASSIS_DATA_DIR: fixture.dataDir,
@@ -204,7 +204,7 @@ export async function runAnalytics(fixture: AnalyticsFixture): Promise<Analytics
   }
 }
 
-/** Sends requests one after another; includes the first response, from a cold cache. */
+/** Sends requests one after another and measures all of them, including the first, for which the cache is cold. */
 async function measurePercentiles(url: string, key: string): Promise<{ p50: number; p99: number }> {
   const tookMs: number[] = []
   while (tookMs.length < REQUEST_COUNT) {

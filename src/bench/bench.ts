@@ -43,7 +43,7 @@ export interface BenchResult {
 
 export interface BenchResults {
   readonly mail: readonly BenchResult[]
-  /** This and the following are undefined if they were not requested. */
+  /** Each of these is undefined if it was not requested. */
   readonly told: { readonly medians: WebhookStats; readonly runs: readonly WebhookStats[] } | undefined
   readonly received: { readonly medians: InboundStats; readonly runs: readonly InboundStats[] } | undefined
   readonly imported: { readonly medians: ImportStats; readonly runs: readonly ImportStats[] } | undefined
@@ -55,7 +55,7 @@ export interface BenchResults {
 export async function bench(options: BenchOptions, progress: (text: string) => void): Promise<BenchResults> {
   const folder = mkdtempSync(join(options.folder, 'tassis-bench-'))
   const removeAll = () => rmSync(folder, { recursive: true, force: true })
-  // Also when a signal ends the benchmark.
+  // The folder is removed even when a signal ends the benchmark.
   process.on('exit', removeAll)
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(130))
   try {
@@ -199,7 +199,7 @@ async function benchAnalytics(
   return { runs, medians: computeMedians(ANALYTICS_STAT_NAMES, runs) }
 }
 
-/** Some benchmarks take longer and vary less. */
+/** Maximum number of runs of benchmarks that take longer, whose results vary less. */
 const MAX_SLOW_RUNS = 3
 
 function computeMedians<F>(names: readonly (keyof F)[], runs: readonly F[]): F {
