@@ -1,6 +1,6 @@
 /**
- * @module Lists every background loop outside the mail queue. A signal of `App` wakes each loop, and each also runs
- * once a minute; after a restart it continues where it stopped.
+ * @module Lists every background loop outside the mail queue. A loop is woken by a signal of `App`, and also runs once
+ * a minute. After a restart, each loop continues where it stopped.
  */
 
 import { startImporter } from '#features/audience/contact-lists/importer.ts'

@@ -1,6 +1,7 @@
 /**
  * @module The consistency rules of all features, for `tassis check`. Add a new rule to this list and to the
- * `consistency.ts` of the feature that owns its tables; if it reads tables of several features, to the highest of them.
+ * `consistency.ts` of the feature that owns its tables. A rule that reads tables of several features belongs to the
+ * last of them in rank order.
  */
 import type { Database } from 'bun:sqlite'
 import { subAccountQuota } from '#features/core/accounts/consistency.ts'

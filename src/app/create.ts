@@ -69,7 +69,7 @@ import { createWalWatcher } from './wal-watch.ts'
 const CHECKPOINT_BYTES = 64 * MiB
 
 const OUTGOING_DNS_EXCHANGES = 1024
-/** Higher than one per message: authentication of a message needs several lookups. */
+/** Several for each message in progress, because authenticating a message needs several lookups. */
 const SENDER_DNS_EXCHANGES = 1024
 
 /** Maximum number of large requests per account that wait for their next tick of the event loop. */
@@ -129,7 +129,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       `Another process is using ${config.dataDir}; stop it, or give this one another TASSIS_DATA_DIR.`,
     )
   const databasePath = join(config.dataDir, 'tassis.db')
-  // Closed when a later step fails, because a retried start opens them again.
+  // What is open so far: it is closed when a later step fails, because a retried start opens it again.
   const opened: Pick<Database, 'close'>[] = []
   try {
     requireNoOrphanedContent(config.dataDir)
@@ -184,12 +184,12 @@ function openMainDatabase(path: string, keys: KeyRing, log: Log, opened: Pick<Da
   })
 }
 
-/** What `openStores` needs. */
+/** The dependencies of `openStores`. */
 interface StoreDependencies extends Pick<App, 'config' | 'clock' | 'log' | 'disk'> {
   readonly checkpointer: ReturnType<typeof createCheckpointer>
 }
 
-/** Everything that writes to files. */
+/** The objects that write to files. */
 interface Stores extends Pick<App, 'commit' | 'content' | 'rawMail' | 'eventTime' | 'eventsRecorded'> {
   readonly captures: CaptureStore
   close(): Promise<unknown>
@@ -262,10 +262,11 @@ function openNetwork(
   }
   const resolver = override ?? new StubResolver(dns)
   const freshResolver = override ?? new StubResolver({ ...dns, cacheEntries: 0 })
-  // A separate client for names that tenants provide: their silent DNS servers must not delay the lookups of mail.
+  // A separate client for names that tenants provide: if the DNS servers of such names are silent, lookups for outgoing
+  // mail must not wait.
   const outgoingResolver =
     override ?? new StubResolver({ ...dns, timeoutMs: seconds(2), maxConcurrentExchanges: OUTGOING_DNS_EXCHANGES })
-  // And another for names in received mail.
+  // One more client for names in received mail, for the same reason.
   const senderResolver =
     override ?? new StubResolver({ ...dns, timeoutMs: seconds(2), maxConcurrentExchanges: SENDER_DNS_EXCHANGES })
   const ownPorts = new Set<number>()
@@ -483,7 +484,7 @@ function openKeyRing(config: Config, isNew: boolean): KeyRing {
   return new KeyRing(key ?? createMasterKeyFile(path))
 }
 
-/** Number of emails whose indexing takes some seconds, during which the service does not answer. */
+/** From this number of emails on, indexing takes some seconds, during which the service does not answer. */
 const MIN_EMAILS_TO_ANNOUNCE = 100_000
 
 /** Migrates the database; a database of a newer version is not changed. */

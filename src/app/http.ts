@@ -126,8 +126,8 @@ export interface HttpOptions {
 }
 
 /**
- * Returns a function that renders the bodies of a broadcast email on request; it returns no bodies when the template
- * fails.
+ * Returns a function that renders the bodies of a broadcast email on request. That function returns no bodies when the
+ * template fails.
  */
 function createBodyRenderer(render: ReturnType<typeof createBroadcastRenderer>) {
   return (emailId: number) =>

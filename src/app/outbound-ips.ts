@@ -1,4 +1,7 @@
-/** @module Checks at start that this machine has the outbound addresses; otherwise all mail would be deferred. */
+/**
+ * @module Checks at start that the configured outbound addresses belong to this machine: mail from any other address
+ * would always be deferred.
+ */
 import { networkInterfaces } from 'node:os'
 import { type Config, ConfigError } from '#platform/config.ts'
 

@@ -25,8 +25,8 @@ export function createOutgoingFetch({ config, clock, resolver, ownPorts, authori
     isDnsWorking: () => resolver.isAnswering(),
     findRefusal(address, port) {
       if (!canConnectTo(address, config.allowPrivateNetworks)) return NOT_PUBLIC_PROBLEM
-      // Never the service itself, whatever the settings allow: a tenant's request would come from an address that
-      // others may trust.
+      // Refuses the service's own ports even where private networks are allowed: a tenant's request would arrive there
+      // from this machine's own address, which may be trusted.
       return ownPorts.has(port) && isOwnAddress(address) ? describeOwnPort(port) : undefined
     },
     ca: authorities,

@@ -23,7 +23,7 @@ import { minutes } from '#platform/units.ts'
 import type { OpenedApp } from './create.ts'
 import { ensureBallast } from './start-when-possible.ts'
 
-/** Delay before a task is retried after a transient error: its next time may be tomorrow. */
+/** Delay before a task is retried after a transient error, because its next scheduled time may be tomorrow. */
 const RETRY_DELAY_MS = minutes(1)
 
 interface Schedule {

@@ -64,7 +64,7 @@ export async function startService(
   const stops: Stop[] = [() => opened.close()]
   let isStopping = false
   try {
-    // First come the steps that a wrong setting or another program can make fail: mail must not be in flight when the
+    // Steps that can fail because of a wrong setting or another program come first: no mail may be in flight when the
     // start fails.
     const http = createHttp(opened, { isStopping: () => isStopping })
     const bound = listenOrExplain(http, config.httpAddr)
@@ -83,7 +83,7 @@ export async function startService(
       log: opened.app.log,
     })
     stops.unshift(() => admin.stop())
-    // Before delivery: its recovery records the first events.
+    // Webhooks start before delivery, because the recovery of delivery records the first events.
     const webhooks = new WebhookDispatcher(opened.app)
     webhooks.start()
     stops.unshift(() => webhooks.stop())
@@ -101,7 +101,8 @@ export async function startService(
     const stop = async () => {
       isStopping = true
       opened.app.renderer.drain()
-      // Stopped at the same time: no delivery or webhook attempt may start while the last requests are answered.
+      // These parts stop at the same time: no delivery or webhook attempt may start while the last requests are
+      // answered.
       await Promise.all([http.stop(), inbound.stop(), startedDelivery.stop(), webhooks.stop(), background.stop()])
       await schedules.stop()
       await ballast

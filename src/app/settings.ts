@@ -34,7 +34,7 @@ export interface SettingGroup {
   readonly settings: Settings
 }
 
-/** All settings, in the order in which they are checked and `tassis config` lists them. */
+/** All settings, in the order in which they are checked and in which `tassis config` lists them. */
 export const SETTING_GROUPS: readonly SettingGroup[] = [
   { topic: 'Service', settings: serviceSettings },
   { topic: 'Delivery', settings: deliveryModeSettings },

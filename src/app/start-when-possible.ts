@@ -32,9 +32,10 @@ const LOG_INTERVAL_MS = minutes(1)
 const RETRY_AFTER_SECONDS = 10
 
 /**
- * Runs a step of the start until it succeeds. Rejects with an error that is not transient, or the reason of `ending`.
+ * Runs a step of the start until it succeeds. Rejects with an error that is not transient, or with the reason of
+ * `ending`.
  * @param step undoes its own changes when it fails
- * @param isListening whether the HTTP server is up; if not, this function answers with 503
+ * @param isListening whether the HTTP server is up; if not, this function answers requests with 503
  */
 export async function startWhenPossible<T>(
   step: () => T | Promise<T>,
@@ -51,7 +52,7 @@ export async function startWhenPossible<T>(
       try {
         return await step()
       } catch (error) {
-        // A command may hold the data directory briefly while the service waits.
+        // Between two attempts, a command may hold the data directory for a moment; that does not end the start.
         const isHeldByCommand = error instanceof DataDirInUseError && loggedAtMs > Number.NEGATIVE_INFINITY
         if (!isTransientError(error) && !isHeldByCommand) throw error
         if (deleteBallast(config.dataDir)) {
@@ -100,7 +101,7 @@ function serveNotReady({ httpAddr }: Config, reason: string): (() => Promise<voi
     })
     return () => server.stop(true)
   } catch {
-    // The service reports an address in use when it listens itself.
+    // Ignored, because the service reports an address in use when it listens at the address itself.
     return undefined
   }
 }

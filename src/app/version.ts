@@ -16,7 +16,7 @@ export const formatVersion = (): string =>
 export function readSourceCommit(folder: string = join(import.meta.dir, '../..')): string {
   if (!existsSync(join(folder, '.git'))) return 'unknown'
   try {
-    // The sources may belong to another user, which git refuses without this option.
+    // The sources may belong to another user; without this option, git refuses to read them.
     const git = ['git', '-c', `safe.directory=${folder}`, '-C', folder]
     const { stdout, success } = Bun.spawnSync([...git, 'describe', '--always', '--dirty', '--abbrev=12', '--exclude=*'])
     return (success && stdout.toString().trim()) || 'unknown'

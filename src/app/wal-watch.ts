@@ -1,7 +1,7 @@
 /**
- * @module Watches write-ahead logs that a long-running reader keeps from being emptied. Such a log grows with every
- * write. The operator gets a warning, and another each time the log has doubled. A checkpoint runs every minute, so the
- * log is emptied within a minute after the reader ends, even without further writes.
+ * @module Watches for write-ahead logs that cannot be emptied because a reader runs for a long time. Such a log grows
+ * with every write. The operator gets a warning, and another each time the log has doubled. A checkpoint runs every
+ * minute, so the log is emptied within a minute after the reader ends, even without further writes.
  */
 import { readFileSync, statSync } from 'node:fs'
 import { basename } from 'node:path'

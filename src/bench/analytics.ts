@@ -165,7 +165,7 @@ async function seedDay(
   })
 }
 
-/** Measures one run. Only the service's own background work changes the data directory. */
+/** Measures one run. During the run, only the service's own background work changes the data directory. */
 export async function runAnalytics(fixture: AnalyticsFixture): Promise<AnalyticsStats> {
   await using service = spawnSelf(['serve'], {
     TASSIS_DATA_DIR: fixture.dataDir,

@@ -46,7 +46,7 @@ export interface BenchResult {
 
 export interface BenchResults {
   readonly mail: readonly BenchResult[]
-  /** This and the following are undefined if they were not requested. */
+  /** Each of these is undefined if it was not requested. */
   readonly told: { readonly medians: WebhookStats; readonly runs: readonly WebhookStats[] } | undefined
   readonly received: { readonly medians: InboundStats; readonly runs: readonly InboundStats[] } | undefined
   readonly imported: { readonly medians: ImportStats; readonly runs: readonly ImportStats[] } | undefined
@@ -59,7 +59,7 @@ export interface BenchResults {
 export async function bench(options: BenchOptions, progress: (text: string) => void): Promise<BenchResults> {
   const folder = mkdtempSync(join(options.folder, 'tassis-bench-'))
   const removeAll = () => rmSync(folder, { recursive: true, force: true })
-  // Also when a signal ends the benchmark.
+  // The folder is removed even when a signal ends the benchmark.
   process.on('exit', removeAll)
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(130))
   try {

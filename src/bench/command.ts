@@ -130,7 +130,8 @@ function addLoadCommands(program: Command): void {
   program.command(RECEIVER_COMMAND, { hidden: true }).action(async () => {
     const receiver = await startBenchReceiver()
     print(JSON.stringify({ smtpPort: receiver.smtpPort, dnsPort: receiver.dnsPort }))
-    // Each input line is a number of messages; the reply follows when they have arrived. Ends with its input.
+    // Each input line is a number of messages; the reply follows when they have arrived. The process ends when its
+    // input ends.
     for await (const line of createInterface({ input: process.stdin })) {
       while (receiver.count() < Number(line)) await systemClock.sleep(5)
       print(String(receiver.count()))

@@ -42,7 +42,7 @@ export interface InboundStats {
   readonly peakRssMiB: number
   /** Additional memory while LONG_POLLS requests wait. */
   readonly waitingRssMiB: number
-  /** CPU per second while they wait and no mail arrives. */
+  /** CPU time per second while the LONG_POLLS requests wait and no mail arrives. */
   readonly waitingCpuMs: number
 }
 
@@ -63,7 +63,7 @@ const CONNECTIONS = 20
 const CLIENT_DOMAIN = 'hander.bench.test'
 const SELECTOR = 'bench'
 const SMALL_BYTES = 54
-/** Above the size that is parsed in one piece. */
+/** Larger than the messages that are parsed in one piece. */
 const LARGE_BYTES = 512 * KiB
 const MAX_SECONDS = 600
 

@@ -50,7 +50,7 @@ export function runLoad(job: LoadJob, clock: Clock): Promise<LoadResult> {
   return exchange(job, 202, nextRequest, clock)
 }
 
-/** Does the same with GET requests. */
+/** Runs a job of GET requests; resolves and rejects like `runLoad`. */
 export function runGets(job: GetJob, clock: Clock): Promise<LoadResult> {
   const paths = job.paths.values()
   const nextRequest = () => {
@@ -64,7 +64,7 @@ export function runGets(job: GetJob, clock: Clock): Promise<LoadResult> {
 
 const BROWSER = 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0'
 
-/** Sends requests over persistent connections, one at a time on each, until there are no more. */
+/** Sends requests over persistent connections, one at a time on each, until `nextRequest` returns none. */
 async function exchange(
   job: { readonly host: string; readonly port: number; readonly connections: number },
   expectedStatus: number,

@@ -49,7 +49,8 @@ export function createMailPatterns(): BenchMail[] {
 }
 
 /**
- * Returns a function that builds the HTTP request of an email by number. Every 64th number reuses the same buffer.
+ * Returns a function that builds the HTTP request of an email by number. Numbers that differ by a multiple of 64 share
+ * a buffer, so a request must be sent before the next one of its buffer is built.
  * @param sendAt RFC 3339 time; undefined for immediate sending
  */
 export function createRequestBuilder(

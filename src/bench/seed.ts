@@ -1,7 +1,7 @@
 /**
  * @module Creates the data directory of a benchmark run: an account with a verified domain, a key and a number of sent
- * emails, inserted by SQL. Their bodies are in the content store; a hundred emails share each pair, as identical bodies
- * always do.
+ * emails, inserted by SQL. The bodies of the emails are in the content store. A hundred emails share each pair of
+ * HTML and text body, because identical bodies are stored once.
  */
 
 import { openApp } from '#app/create.ts'

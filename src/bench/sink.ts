@@ -60,7 +60,7 @@ function serve(socket: Socket, onMessage: () => void): void {
       commands = commands.slice(end + 2)
       if (verb === 'DATA') {
         isInData = true
-        // The line end before the message counts, because an empty message is only a dot.
+        // An empty message is only a dot, so the line end before the message counts as part of the end marker.
         tail = Buffer.from('\r\n')
         socket.write(`${replies}354 go on\r\n`)
         const rest = commands

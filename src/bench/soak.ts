@@ -51,7 +51,7 @@ const LARGE_EVERY = 50
 const ATTACHMENT_BYTES = 300 * KiB
 const TICK_MS = 200
 const SAMPLE_MS = 5_000
-/** Concurrent requests; any beyond are skipped and counted as refused. */
+/** Maximum number of concurrent requests; while that many run, further ones are skipped and counted as refused. */
 const MAX_IN_PROGRESS = 200
 /** Reads, clicks and received messages per send. */
 const READS_PER_SEND = 0.3
@@ -172,7 +172,10 @@ interface LoadTarget {
   readonly messages: Omit<Parameters<typeof runSubmit>[0], 'connections'>
 }
 
-/** Creates the load; `upTo` starts everything due after that many sends, without waiting. */
+/**
+ * Creates the load. `upTo` starts everything that is due after the given number of sends, without waiting for any of
+ * it.
+ */
 function startLoad({ url, key, links, messages }: LoadTarget) {
   const counts = { sent: 0, received: 0, refused: 0 }
   const done = { sends: 0, reads: 0, clicks: 0, messages: 0 }

@@ -9,7 +9,7 @@ import { WorkerRenderer } from '#platform/template/worker-renderer.ts'
 export interface TemplateStats {
   /** Renders one after another. */
   readonly aloneMs: number
-  /** IN_FLIGHT renders at a time: total time divided by their number. */
+  /** With IN_FLIGHT renders at a time: the total time divided by the number of renders. */
   readonly besideMs: number
   /** CPU time of all threads with IN_FLIGHT renders at a time. */
   readonly cpuMs: number

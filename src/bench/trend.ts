@@ -1,7 +1,7 @@
 /** @module Computes the growth of a measured value: the slope of a line through its samples, with its error. */
 
 export interface Trend {
-  /** Mean of the first part after the warm-up; `last` is that of the last part. */
+  /** `first` and `last` are the means of the first and the last part after the warm-up. */
   readonly first: number
   readonly last: number
   readonly highest: number
@@ -15,7 +15,7 @@ export interface Trend {
 const WARM_UP_FRACTION = 1 / 4
 /** Neighbouring values are correlated, so the error is computed from the means of this many parts. */
 const PART_COUNT = 10
-/** Student's t for 95 %, two-sided, with PARTS − 2 degrees of freedom. */
+/** Student's t for 95 %, two-sided, with PART_COUNT − 2 degrees of freedom. */
 const T_95 = 2.306
 
 /** @param values samples in order, one every `everyMs`; at least one */

@@ -19,7 +19,9 @@ import { type JsonOption, withJson, withLimit } from './options.ts'
 import { formatCount, formatTable, formatUtc, print, printResult, toPrintable, truncate } from './output.ts'
 
 const MAX_REASON_LENGTH = 300
-/** Maximum number of open recipients that are counted as held; counting that many takes some 50 ms. */
+/**
+ * Maximum number of recipients examined per email status to count the held ones; examining that many takes some 50 ms.
+ */
 const MAX_COUNTED_RECIPIENTS = 20_000
 
 interface PauseView {
@@ -52,7 +54,7 @@ const pause = defineAdminCommand(
 
 interface ResumeView {
   readonly account: string
-  /** Recipients whose mail is released, up to the counting limit. */
+  /** Recipients whose mail is released, as far as they are counted. */
   readonly released: number
   readonly released_is_at_least: boolean
   /** Why the account still may not send; null if it may. */
@@ -117,7 +119,7 @@ interface AccountStatusView {
   readonly paused: { readonly since: string; readonly source: string; readonly reason: string } | null
   /** When its parent account disabled it. */
   readonly disabled_at: string | null
-  /** Recipients whose mail is held; counted up to some ten thousand. */
+  /** Recipients whose mail is held, counted as far as MAX_COUNTED_RECIPIENTS allows. */
   readonly held: number
   /** Whether its rates can pause it automatically, which depends on its plan. */
   readonly judged: boolean

@@ -49,7 +49,10 @@ function findParentUuid(app: App, { parentId }: Account): string | null {
   return parent ? formatUuid(parent.uuid) : null
 }
 
-/** Resolves the operator of the named account, or of the only one. Throws AppError 404 or 409 with the fix. */
+/**
+ * Returns the actor with which the operator acts for the named account; without a name, for the only account. Throws
+ * AppError 404 or 409 with the fix.
+ */
 export function resolveOperator(app: App, account: string | undefined): Actor {
   return toOperatorActor(resolveAccount(app, account))
 }

@@ -24,7 +24,10 @@ import { webhookAdminCommands } from './webhooks.ts'
 
 const ping = defineAdminCommand(PING, () => null)
 
-/** Inputs differ in type; they are not validated, because they come only from commands of the same version. */
+/**
+ * Each command has its own type of input. Inputs are not validated, because they come only from commands of the same
+ * version.
+ */
 export const adminCommands: readonly AdminCommand<never, unknown>[] = [
   ping,
   ...accountAdminCommands,

@@ -35,7 +35,7 @@ interface OperationView extends OperationRecord {
   readonly account: string
   /** Name of the contact list of a broadcast or import; null for other operations. */
   readonly list_name: string | null
-  /** Failed emails of the operation. */
+  /** How many emails of the operation failed. */
   readonly failed_emails: number
 }
 
@@ -62,7 +62,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** @param counts whether to count the emails of a broadcast, which reads the index entries of all of them */
+/** @param isCountingEmails whether to count a broadcast's emails; this reads the index entry of each */
 function toOperationView(app: App, { uuid, accountId }: OperationKey, isCountingEmails = false): OperationView {
   const owner = getAccount(app.config, app.db, accountId)
   const found = getOperation(app.db, accountId, formatUuid(uuid))

@@ -28,7 +28,7 @@ export type Call = <Input, Output>(operation: AdminCommand<Input, Output>, input
 export interface CallOptions {
   /** Whether the command may set up an empty data directory; otherwise it fails. */
   readonly canCreate?: boolean
-  /** Whether this process delivers mail while the command runs, if no service is running. */
+  /** Whether this process delivers mail while the command runs. Without effect if a service is running. */
   readonly canDeliver?: boolean
 }
 

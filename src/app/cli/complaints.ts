@@ -25,7 +25,7 @@ const WINDOW_DAYS = 30
 interface RateView {
   readonly account_id: string
   readonly account: string
-  /** Recipients, over the window. */
+  /** Recipients to whom mail was delivered in the last WINDOW_DAYS days. */
   readonly delivered: number
   readonly complaints: number
   /** From 0 to 1; null if nothing was delivered. */

@@ -23,8 +23,8 @@ const findDiffering = defineAdminCommand(
 export const configAdminCommands = [findDiffering]
 
 /**
- * Lists the settings whose values in a running service on the same data differ from this shell; empty when no service
- * answers. Skips secrets.
+ * Lists the settings whose values in a running service on the same data differ from the values in this shell; empty
+ * when no service answers. Skips secrets.
  */
 async function findDifferingVariables({ config, report: settings }: LoadedConfig): Promise<string[]> {
   const shown = settings.filter(({ value }) => value !== SECRET_PLACEHOLDER)
@@ -34,7 +34,7 @@ async function findDifferingVariables({ config, report: settings }: LoadedConfig
     { version: VERSION, operation: findDiffering.name, input },
     AbortSignal.timeout(RESPONSE_TIMEOUT_MS),
   )
-  // A service that refuses the call has another version, which other commands report.
+  // A service that refuses the call has another version; other commands report that.
   const names = new Set(reply.kind === 'ok' ? (reply.value as string[]) : [])
   return shown.filter(({ name }) => names.has(name)).map(({ variable }) => variable)
 }

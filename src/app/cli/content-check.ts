@@ -26,8 +26,8 @@ interface MonthContents {
 }
 
 /**
- * Looks up every reference in the snapshot of `db`. Content is stored before the emails that refer to it, so months are
- * read after the snapshot was taken.
+ * Looks up every reference in the snapshot of `db`. Content is stored before the emails that refer to it. The months
+ * are read after the snapshot was taken, so they hold all content of the emails in the snapshot.
  * @param folder of the content store
  */
 export function checkContent(db: Database, folder: string): Violation[] {
@@ -62,7 +62,7 @@ export function checkContent(db: Database, folder: string): Violation[] {
 
 function listRefs({ htmlRef, textRef, attachments }: EmailRefs): number[] {
   const files = attachments === null ? [] : (JSON.parse(attachments) as { readonly ref?: number }[])
-  // An attachment whose content retention has deleted has no reference.
+  // An attachment has no reference once retention has deleted its content.
   return [htmlRef, textRef, ...files.map(({ ref }) => ref)].filter((ref) => ref !== null && ref !== undefined)
 }
 

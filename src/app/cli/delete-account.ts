@@ -32,7 +32,7 @@ const remove = defineAdminCommand(
 interface DeletionView {
   /** Number of the account in the database; its id and name are already deleted. */
   readonly account_number: number
-  /** One of mail, rows, late, log, bytes. */
+  /** One of mail, rows, late, service, log, bytes. */
   readonly step: string
   readonly rows: number
   readonly next_at: string

@@ -4,7 +4,10 @@
  */
 import type { Database } from 'bun:sqlite'
 
-/** Tables whose rows belong to an account through another table, with the condition; parents come before children. */
+/**
+ * Tables whose rows belong to an account through a row of another table. The condition selects the rows whose account
+ * is not being deleted; it reads the view of the other table, so parents come before children.
+ */
 const CHILD_TABLES: readonly (readonly [table: string, isKept: string])[] = [
   ['recipients', 'email_id IN (SELECT id FROM emails)'],
   ['link_clicks', 'email_id IN (SELECT id FROM emails)'],
@@ -17,7 +20,10 @@ const CHILD_TABLES: readonly (readonly [table: string, isKept: string])[] = [
   ['broadcast_recipients', 'broadcast_id IN (SELECT id FROM broadcasts)'],
 ]
 
-/** Shadows tables with temporary views that omit the rows of such accounts; does nothing when there are none. */
+/**
+ * Shadows tables with temporary views that omit the rows of accounts that are being deleted; does nothing when there
+ * are none.
+ */
 export function hideDeletedAccounts(db: Database): void {
   if (!db.query('SELECT account_id FROM account_deletions LIMIT 1').get()) return
   const isKept = 'NOT IN (SELECT account_id FROM main.account_deletions)'

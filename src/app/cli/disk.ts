@@ -77,7 +77,7 @@ interface KindUsage {
   readonly oldest_at: string | null
   readonly goes_at: string | null
   readonly over_before: string | null
-  /** The accounts that use most, and all above their share. */
+  /** The accounts that use most space, and all above their share. */
   readonly accounts: readonly AccountUsage[]
 }
 
@@ -89,7 +89,7 @@ interface AccountUsage {
   readonly kept_bytes: number
   /** Its fair share; null if it uses no more than that. */
   readonly share_bytes: number | null
-  /** The next run deletes its data from before this time; null if none. */
+  /** The next run deletes the account's data from before this time; null if it deletes none. */
   readonly goes_before: string | null
 }
 

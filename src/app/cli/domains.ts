@@ -37,7 +37,7 @@ interface DomainView {
   readonly records_lost_at: string | null
   readonly lost_records: readonly DnsRecordKey[]
   readonly sends_until: string | null
-  /** The verified parent domain that covers its mail until it is verified itself. */
+  /** The verified parent domain whose verification covers this domain's mail until this domain is verified itself. */
   readonly covered_by: string | null
   readonly checked_at: string | null
   readonly created_at: string
@@ -132,7 +132,7 @@ const verify = defineAdminCommand('domains.verify', async ({ opened: { app } }, 
   }
 })
 
-/** Whether the domain's own state lets it accept mail. */
+/** Whether the domain is verified and configured to accept mail. */
 const acceptsMail = ({ verifiedAt, inboundEnabled }: Domain): boolean => verifiedAt !== null && inboundEnabled
 
 const markVerified = defineAdminCommand(

@@ -50,7 +50,7 @@ const list = defineAdminCommand('emails.list', async ({ opened: { app } }, input
     after = found.lastKey
     hasMore = found.hasMore
   } while (hasMore && after !== undefined && emails.length < input.limit)
-  // With a status filter, a search counts only the rows it has scanned.
+  // With a status filter, a search counts only the rows it has scanned, so the total may be too low.
   const isExact = !search || (input.status === undefined && total < MAX_COUNTED)
   return { total, is_total_exact: isExact, has_more: hasMore, emails }
 })
@@ -162,10 +162,13 @@ export function addEmailCommands(program: Command): void {
     })
 }
 
-/** Covers the millisecond of an id and the digits that distinguish emails of one millisecond. */
+/**
+ * Number of characters of an id in the list: enough for its millisecond, and for the digits that distinguish emails of
+ * one millisecond.
+ */
 const SHOWN_ID_LENGTH = 18
 const MAX_ADDRESS_LENGTH = 22
-/** The width that the other columns leave of 80. */
+/** Of 80 columns, the width that the other table columns leave. */
 const MAX_SUBJECT_LENGTH = 15
 
 function formatList({

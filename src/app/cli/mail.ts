@@ -69,7 +69,7 @@ const show = defineAdminCommand('mail.show', ({ opened: { app } }, { id }: MailI
   toMailView(findOperatorMail(app.db, id)),
 )
 
-/** Octets after which a chunk of a message ends. The service does nothing else while it reads a chunk. */
+/** Size from which a chunk of a message ends, because the service does nothing else while it reads a chunk. */
 const CHUNK_BYTES = 4 * MiB
 
 interface Chunk {
@@ -94,7 +94,7 @@ const raw = defineAdminCommand(
       return toChunk(chunks, null)
     } catch (error) {
       if (!(error instanceof MissingBlobError)) throw error
-      // Its month was deleted or is missing from a backup; the list entry is still worth showing.
+      // The month of the content store was deleted or is missing from a backup; the list entry is still worth showing.
       app.log.warn({ err: error, mail: id }, 'cannot read operator mail')
       return null
     }

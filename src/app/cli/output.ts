@@ -7,7 +7,8 @@ import type { Millis } from '#platform/clock.ts'
 // C0 and C1 controls, line separators and bidirectional controls.
 const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]+/g
 
-// Without the C0 controls: JSON escapes those in strings, and outside of strings they are its own line ends.
+// Like UNPRINTABLE without the C0 controls: inside strings JSON escapes them, and outside they are only the line ends
+// of the formatting.
 const UNESCAPED = /[\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g
 
 /** Puts untrusted text on one line without control characters. */

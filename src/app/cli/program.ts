@@ -109,7 +109,7 @@ function formatAdvice(error: string, program: Command, [name]: readonly string[]
     : ''
 }
 
-/** Simplifies the error for a subcommand of a command that has none. */
+/** Simplifies the error for a subcommand given to a command that has no subcommands. */
 function simplifyError(error: string, program: Command, [name, subcommand]: readonly string[]): string {
   const command = program.commands.find((known) => known.name() === name)
   const isUnknownSubcommand = command?.commands.length === 0 && subcommand !== undefined && !subcommand.startsWith('-')
@@ -118,7 +118,7 @@ function simplifyError(error: string, program: Command, [name, subcommand]: read
     : error
 }
 
-/** Throws commander's error for an unknown subcommand, also for a group that would treat it as its own argument. */
+/** Throws commander's error for an unknown subcommand, even if the group would accept it as an argument of its own. */
 function requireKnownCommand(program: Command, [name, subcommand]: readonly string[]): void {
   const group = program.commands.find((known) => known.name() === name)
   if (!group || group.commands.length === 0 || subcommand === undefined || /^-|^help$/.test(subcommand)) return

@@ -73,7 +73,7 @@ interface RecipientRow {
 }
 
 const sql = prepareStatements((db) => ({
-  // By lane, so that the queue's index returns the earliest recipients without a sort.
+  // Reads one lane, so that the queue's index returns the earliest recipients without a sort.
   ofLane: db.prepare<RecipientRow, [string, number]>(
     `SELECT emails.uuid, accounts.name AS account, lane, address AS recipient, recipients.status, attempts, next_at AS nextAt, last_error AS lastError
      FROM recipients JOIN emails ON emails.id = email_id JOIN accounts ON accounts.id = account_id
@@ -88,7 +88,10 @@ const sql = prepareStatements((db) => ({
 
 const MAX_PER_LANE = 10
 
-/** Describes why the mail of a lane that is not due waits, from its earliest recipient. */
+/**
+ * Describes why the mail of a lane waits although the lane is not due yet; takes the reason from its earliest
+ * recipient.
+ */
 function describeWait({ db }: App, lane: string, now: Millis): string {
   const [first] = sql(db).ofLane.all(lane, 1)
   if (!first) return NOT_DUE_REASON

@@ -48,7 +48,7 @@ interface ListInput {
 }
 
 const list = defineAdminCommand('reports.list', ({ opened: { app } }, { domain, limit }: ListInput) => {
-  // One extra row shows whether there are more; a count would read them all.
+  // Reading one extra row shows whether there are more; a count would read all rows.
   const found = listReports(app.db, {
     domain: domain === undefined ? undefined : parseDomainName(domain),
     limit: limit + 1,

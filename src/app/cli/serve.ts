@@ -45,7 +45,7 @@ export async function runService(
 ): Promise<void> {
   const signalled = Promise.withResolvers<string>()
   let signals = 0
-  // Before anything starts, so that no signal during the start is lost.
+  // The handlers are set before anything starts, so that no signal during the start is lost.
   const starting = new AbortController()
   const onSignal = (signal: string) => {
     if (++signals > 1) process.exit(1)
@@ -105,7 +105,8 @@ async function startOrExplain(config: Config, command: string, ending: AbortSign
     return await startService(config, {}, ending)
   } catch (error) {
     if (ending.aborted && error === ending.reason) return undefined
-    // A service that runs on the same data also holds the port; the data directory is then the cause to report.
+    // If another service runs on the same data, it also holds the port; the error about the data directory is then the
+    // one to report.
     if (!(error instanceof ConfigError) || error instanceof DataDirInUseError) throw error
     const isPortProblem = /^TASSIS_(?:HTTP|INBOUND)_ADDR/.test(error.message)
     throw isPortProblem ? ((await findPortConflict(config, command)) ?? error) : error

@@ -70,7 +70,10 @@ function formatInbound({ inbound: { listener } }: Service): string {
   return `at ${formatHostPort(listener)} for verified domains; \`domains verify --without-dns\` verifies one`
 }
 
-/** Formats the command line for a second shell on the same data; with only the sources, `tassis` is not in the path. */
+/**
+ * Formats the command line for a second shell on the same data. A program that runs from its sources has no `tassis` in
+ * the path, so the line names Bun and the source file.
+ */
 function formatCommandLine(dataDir: string): string {
   const program = Bun.isStandaloneExecutable
     ? [process.execPath]

@@ -177,8 +177,8 @@ export function addSuppressionCommands(program: Command): void {
 const toPrintableLines = (csv: string): string => csv.split('\r\n').map(toPrintable).join('\n')
 
 /**
- * Reads a file, or standard input for `-`. Refuses text that is not UTF-8, because decoding would replace bytes, and
- * files larger than an admin request, in which the CSV travels as JSON.
+ * Reads a file, or standard input for `-`. Refuses text that is not UTF-8, because decoding would replace bytes. Also
+ * refuses files larger than an admin request, because the CSV travels as JSON in one request.
  */
 function readCsvFile(path: string, maxBytes: number): string {
   const isStandardInput = path === '-'

@@ -50,7 +50,10 @@ interface WebhookView extends WebhookRecord {
   readonly account: string
   /** Deactivated by failures, not by its user. */
   readonly off_by_failures: boolean
-  /** Address of its inbound route, such as `support@example.com`, which has the same id; null if it has none. */
+  /**
+   * Address of the inbound route, such as `support@example.com`, to which this webhook belongs; null if it belongs to
+   * none.
+   */
   readonly route: string | null
 }
 
@@ -258,7 +261,7 @@ export function addWebhookCommands(program: Command): void {
     })
 }
 
-/** An attempt may take 10 s and may have to wait for another. */
+/** An attempt may take 10 s, and may have to wait for another attempt first. */
 const TEST_TIMEOUT_MS = seconds(20)
 const POLL_INTERVAL_MS = 200
 

@@ -22,7 +22,7 @@ const sql = prepareStatements((db) => ({
   tenant: db.prepare<{ id: number }, [number]>('SELECT coalesce(parent_id, id) AS id FROM accounts WHERE id = ?'),
 }))
 
-/** Safe to cache: an account never changes its parent, and row ids are never reused. */
+/** Safe to cache: an account never changes its parent, and row ids are never reused while the process runs. */
 const getTenantCache = perOwner((_: Database) => new Map<number, number>())
 const MAX_CACHED_TENANTS = 100_000
 

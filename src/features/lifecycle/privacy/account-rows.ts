@@ -10,7 +10,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { ACCOUNT_TABLES, type AccountTable } from './account-tables.ts'
 
-/** Emails, and rows of other kinds, per transaction: some 5 ms. */
+/** Rows removed per transaction, emails and others; either takes some 5 ms. */
 const EMAILS_PER_BATCH = 50
 const ROWS_PER_BATCH = 200
 
@@ -27,7 +27,8 @@ interface MessageRow extends EmailRow {
 }
 
 const sql = prepareStatements((db) => ({
-  // The body references of a broadcast's emails are those of its sources; recording a reference twice is harmless.
+  // All emails of a broadcast refer to the bodies of its sources, so the same reference is recorded several times,
+  // which is harmless.
   emails: db.prepare<EmailRow, [number, number]>(
     'SELECT id, html_ref AS htmlRef, text_ref AS textRef, attachments FROM emails WHERE account_id = ? ORDER BY created_at, id LIMIT ?',
   ),
@@ -50,7 +51,10 @@ export const findNextEmails = (db: Database, accountId: number): number[] =>
     .emails.all(accountId, EMAILS_PER_BATCH)
     .map(({ id }) => id)
 
-/** Removes one batch of the account's rows; returns the number of main rows, 0 when none are left. */
+/**
+ * Removes one batch of the account's rows. Returns how many were removed, without their dependent rows; 0 when none are
+ * left.
+ */
 export function removeAccountRows(app: App, tx: Tx, accountId: number): number {
   for (const remove of [removeEmails, removeContacts, removeMessages]) {
     const rows = remove(app, tx, accountId)

@@ -88,7 +88,8 @@ export const LARGE_TABLES: readonly string[] = [
 ]
 
 /**
- * Tables left to the last steps: the operation, the deletion itself, the account's emptied row, the erased log entries.
+ * Tables that this list and `account-rows.ts` leave to the last steps: the operation, the deletion itself, the
+ * account's emptied row, the erased log entries.
  */
 export const LAST_TABLES: readonly string[] = [
   'operations',

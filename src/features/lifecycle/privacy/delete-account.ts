@@ -1,7 +1,7 @@
 /**
  * @module Deletes accounts. One transaction ends all access, sending and receiving. Then an operation works in batches
  * and survives a crash: it cancels waiting mail, removes rows and content, and finally overwrites the bytes in the
- * files. An empty row stays, so that the account's number is not reused, as do audit log entries without personal
+ * files. An empty row stays, so that the account's number is not reused; audit log entries stay without personal
  * fields. Steps: mail (cancel waiting recipients, wait for those in flight) → rows → late (rows written by requests
  * that were in progress) → service (system mail about the account) → log → bytes.
  */
@@ -34,18 +34,21 @@ import { minutes, seconds } from '#platform/units.ts'
 import { findNextEmails, removeAccountRows } from './account-rows.ts'
 import { eraseEmail } from './erase-steps.ts'
 
-/** The position is the stored code, so only append. */
+/** The stored code of a step is its position, so only append. */
 const STEPS = ['mail', 'rows', 'late', 'log', 'bytes', 'service'] as const
 type Step = (typeof STEPS)[number]
 const CODES = codesOf<Step>('step of the deletion of an account', STEPS)
 
 /** Interval of checks for mail in flight. */
 const IN_FLIGHT_CHECK_MS = seconds(20)
-/** By then, every request that began before the deletion has ended. */
+/** After this time, every request that began before the deletion has ended. */
 const MAX_REQUEST_MS = minutes(10)
-/** Longest wait of a step: a later due time was stored while the clock was wrong. */
+/** Longest wait of a step. A due time further ahead was stored while the clock was wrong. */
 const MAX_WAIT_MS = minutes(10)
-/** One scrub serves an account with its sub-accounts, and others deleted at the same time. */
+/**
+ * Delay before the scrub, so that one scrub serves an account with its sub-accounts, and other accounts deleted at the
+ * same time.
+ */
 const SCRUB_DELAY_MS = seconds(30)
 /** Retry delay of a failed scrub. */
 const SCRUB_RETRY_MS = minutes(2)
@@ -107,7 +110,7 @@ export function deleteAccount(
       return closeSubAccounts(app, tx, actor, account.id)
     })
     .then(async (closed) => {
-      // If the process crashes here, the first step of the parent's deletion closes the others.
+      // If the process crashes here, the first step of the parent's deletion closes the remaining sub-accounts.
       for (let closedCount = closed; closedCount === SUB_ACCOUNTS_PER_BATCH; )
         closedCount = await app.commit.writeFromReserve((tx) => closeSubAccounts(app, tx, actor, account.id))
     })
@@ -224,7 +227,10 @@ async function removeRows(app: App, deletion: Deletion, whenDone: StepOutcome): 
   })
 }
 
-/** System mail to its users (invitations, links, notices) is stored with the account that sent it. */
+/**
+ * Erases system mail to the account's users (invitations, links, notices), which is stored with the account that sent
+ * it.
+ */
 async function eraseServiceMail(app: App, deletion: Deletion): Promise<void> {
   const { found, next } = findMailAbout(app.db, deletion.accountId, deletion.cursor)
   await app.removeCaptures(found.map(({ emailId }) => emailId))
@@ -246,7 +252,9 @@ async function eraseServiceMail(app: App, deletion: Deletion): Promise<void> {
   })
 }
 
-/** Empties the account's row, which knows its subscription: billing must have ended. */
+/**
+ * Ends billing first: the account's row, which is emptied here, holds the subscription. Then erases the log entries.
+ */
 async function finishAuditLog(app: App, deletion: Deletion): Promise<void> {
   const { accountId, cursor, createdAt } = deletion
   const hasEnded = cursor > 0 || (await tryEndBilling(app, accountId, createdAt))
@@ -271,7 +279,7 @@ function eraseAuditLog(app: App, tx: Tx, { accountId, cursor }: Deletion): StepO
 async function scrubBytes(app: App, deletion: Deletion): Promise<void> {
   const ready: Deletion[] = []
   for (const each of sql(app.db).atStep.all(deletion.step)) {
-    // The clock may have jumped over the ten minutes of late requests, so check for their rows again.
+    // The clock may have jumped over the ten minutes that late requests may take, so check for their rows again.
     const rows = await app.commit.writeFromReserve((tx) => removeLate(app, tx, each))
     if (rows === 0) ready.push(each)
   }

@@ -1,7 +1,8 @@
 /**
- * @module Defines the steps of an erasure, in order. Each reads a bounded batch and returns a function that writes the
- * changes in the transaction that also stores the progress; so a crash repeats a step and skips none. Sources of new
- * rows come before the tables that hold them; dropping the address from the erasure itself comes last.
+ * @module Defines the steps of an erasure, in order. Each step reads a limited batch and returns a function that writes
+ * the changes in the transaction that also stores the progress; so a crash repeats a step and skips none. Sources of
+ * new rows come before the tables that hold these rows. Dropping the address from the erasure itself comes after all
+ * steps that need the address.
  */
 
 import {
@@ -117,7 +118,7 @@ const contacts: Step =
     return { rows: removed + rows, next }
   }
 
-/** One broadcast at a time; the cursor is the previous one. */
+/** Handles one broadcast at a time; the cursor is the broadcast handled before. */
 const broadcasts: Step = async (app, { accountId, cursor }, person) => {
   const broadcastId = findNextOpenBroadcast(app.db, accountId, cursor)
   if (broadcastId === undefined) return () => DONE
@@ -149,7 +150,7 @@ const inbound: Step = (app, { accountId, cursor: after }, { isNamedIn: isIn }) =
   return (tx) => ({ rows: eraseInbound(app, tx, ids), next })
 }
 
-/** Common to all reports; they identify no person. */
+/** Every report may contain these addresses; they identify no person. */
 const SYSTEM_ADDRESSES = /^(?:postmaster|mailer-daemon|abuse)@/
 
 const reports: Step = (app, { cursor: after }, { addressKey, isIn }) => {
@@ -168,8 +169,8 @@ const emails: Step = async (app, erasure, person) => {
 }
 
 /**
- * Erases the person from one email. Records emails in flight, or with other open recipients, for later. Returns the
- * rows erased.
+ * Erases the person from one email and returns the rows erased. Records the email for later if it is in flight or has
+ * other open recipients.
  */
 function eraseFromEmail(app: App, tx: Tx, erasure: Erasure, person: Person, emailId: number): number {
   const { rows, isEmptied } = eraseEmail(app, tx, { accountId: erasure.accountId, emailId, ...person })
@@ -271,7 +272,7 @@ const bytes: Step = async (app, { cursor }) => {
   return () => (isClean ? DONE : { next: cursor, waitMs: SCRUB_RETRY_MS })
 }
 
-/** Empties emails with other recipients, one by one as these end. */
+/** Empties each email with other recipients once all of these have ended. */
 const otherRecipients: Step = async (app, erasure) => {
   const emailIds = listOpenEmails(app.db, erasure, erasure.cursor, MAX_EMAILS)
   await app.removeCaptures(emailIds)
@@ -294,7 +295,7 @@ function complete(tx: Tx, erasure: Erasure): StepOutcome {
 
 const end: Step = (_, erasure) => (tx) => complete(tx, erasure)
 
-/** The position is the stored code, so only append. */
+/** The stored code of a step is its position, so only append. */
 export const STEPS: readonly { readonly name: string; readonly run: Step }[] = [
   // First, cancel mail waiting for the person.
   { name: 'emails', run: emails },
@@ -305,7 +306,7 @@ export const STEPS: readonly { readonly name: string; readonly run: Step }[] = [
   { name: 'mailboxes', run: mailboxes },
   { name: 'inbound', run: inbound },
   { name: 'reports', run: reports },
-  // A second pass: before their steps, contacts, broadcasts and mailboxes may have created more emails.
+  // A second pass: contacts, broadcasts and mailboxes may have created more emails until their own steps ran.
   { name: 'later emails', run: emails },
   { name: 'under way', run: emailsInFlight },
   { name: 'webhook deliveries', run: deliveries },
@@ -324,7 +325,7 @@ export const STEPS: readonly { readonly name: string; readonly run: Step }[] = [
 
 /** The first slow step: requests do not wait for it. */
 export const FIRST_LONG_STEP = STEPS.findIndex(({ run }) => run === bytes)
-/** Whether a step scrubs the files, which is shared and takes minutes for large stores. */
+/** Whether a step scrubs the files. Erasures share a scrub, which takes minutes for large stores. */
 export const isScrubStep = (step: number): boolean => STEPS[step]?.run === bytes
 /** From this step on, the address is unknown. */
 export const FIRST_WITHOUT_ADDRESS = STEPS.findIndex(({ run }) => run === address) + 1

@@ -27,7 +27,7 @@ export interface ErasureProgress {
   /** The normalised address. */
   readonly address: string
   readonly rows: number
-  /** Whether only the bytes in the files, and open mail of other recipients, are left. */
+  /** Whether all that is left are the bytes in the files, and open mail of other recipients. */
   readonly isNearlyDone: boolean
   /** Public id. */
   readonly operationId: string
@@ -36,8 +36,8 @@ export interface ErasureProgress {
 /** Time that a request spends on steps. */
 const MAX_REQUEST_MS = seconds(1)
 /**
- * Requests that run steps concurrently; beyond that, the loop runs them, since batches of many requests would add up to
- * a long one.
+ * Maximum number of requests that run steps concurrently. The loop runs the steps of further requests, because their
+ * batches together would block the service for long.
  */
 const MAX_CONCURRENT_REQUESTS = 2
 const getRequests = perOwner((_: App) => ({ running: 0 }))
@@ -83,7 +83,7 @@ export async function erasePerson(app: App, actor: Actor, email: string | undefi
     const dueAt = app.clock.now() + LEASE_MS
     const erasure = { accountId, operationId: operation.id, address: addressKey, dueAt }
     const id = insertErasure(tx, erasure, app.eventTime())
-    // Without the address, because this entry stays.
+    // The entry stays, so it does not contain the address.
     audit(app, tx, actor, { action: 'person.erased', resourceType: 'operation', resourceId: operation.uuid })
     return { id, operationId: operation.uuid, isNew: true }
   })
@@ -121,8 +121,8 @@ async function eraseInRequest(app: App, id: number): Promise<void> {
 }
 
 /**
- * Starts the loop that continues erasures. All erasures at a scrub step share one scrub, and the others continue
- * meanwhile.
+ * Starts the loop that continues erasures. All erasures at a scrub step share one scrub; erasures at other steps
+ * continue during it.
  */
 export function startErasureLoop(app: App): DueLoop {
   const { clock, log } = app
@@ -188,7 +188,7 @@ async function runStep(app: App, erasure: Erasure, leasedUntil?: Millis): Promis
   const writing = await step.run(app, erasure, person)
   return app.commit.writeFromReserve((tx) => {
     const current = findErasureById(tx.db, erasure.id)
-    // It was restarted, or removed with its account: discard this result.
+    // The erasure was restarted, or removed with its account: discard this result.
     if (current?.step !== erasure.step || current.cursor !== erasure.cursor) return 0
     const { rows = 0, next, waitMs = 0, isEnd = false } = writing(tx)
     if (isEnd) {

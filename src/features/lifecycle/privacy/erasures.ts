@@ -63,12 +63,12 @@ export function insertErasure(
   const { accountId, operationId, address, dueAt } = erasure
   const id = sql(tx.db).insert.get(accountId, operationId, address, dueAt, now)?.id
   if (id === undefined) throw new Error('the erasure was not stored')
-  // Rows left by an erasure with the same id that was removed with its account.
+  // Removes rows that are left of an earlier erasure with the same id, which was removed with its account.
   sql(tx.db).removeEmails.run(id)
   return id
 }
 
-/** The running erasure of an address. One that only waits for other recipients counts as complete. */
+/** The running erasure of an address. An erasure that only waits for other recipients counts as complete. */
 export const findErasure = (
   db: Database,
   accountId: number,
@@ -92,13 +92,15 @@ export interface ErasurePosition {
   readonly dueAt: Millis
 }
 
-/** Stores the progress and returns the total of rows; undefined if another runner did this step already. */
+/**
+ * Stores the progress and returns the total of rows; undefined if the stored position is no longer that of `erasure`.
+ */
 export const updateErasure = (tx: Tx, { id, step, cursor }: Erasure, to: ErasurePosition): number | undefined =>
   sql(tx.db).move.get(to.step, to.cursor, to.rows, to.dueAt, id, step, cursor)?.rows
 
 /**
- * Restarts an erasure to include rows created since then.
- * @param address the result of `toSuppressionKey`; the stored one may be a hash by now
+ * Restarts an erasure to include rows created since it began.
+ * @param address the result of `toSuppressionKey`; the stored address may be a hash by now
  */
 export const restartErasure = (tx: Tx, { id }: Erasure, address: string, dueAt: Millis): void =>
   void sql(tx.db).restart.run(address, dueAt, id)
@@ -107,7 +109,7 @@ export const restartErasure = (tx: Tx, { id }: Erasure, address: string, dueAt: 
 export const hashAddress = (tx: Tx, { id, accountId, address }: Erasure): void =>
   void sql(tx.db).setAddress.run(toErasedKey(tx.db, accountId, address), id)
 
-/** Drops the address: later erasures of the same address are separate. */
+/** Drops the address; a later erasure of this address is then a separate one. */
 export const dropAddress = (tx: Tx, { id, operationId }: Erasure): void =>
   void sql(tx.db).setAddress.run(String(operationId), id)
 

@@ -99,7 +99,7 @@ const sql = prepareStatements((db) => {
   }
 })
 
-/** Records per batch; small where each record has texts of its own. */
+/** Records per batch: fewer where each record has texts of its own. */
 const LARGE_BATCH = 200
 const MEDIUM_BATCH = 50
 const SMALL_BATCH = 5
@@ -170,7 +170,7 @@ function* contacts(app: App, actor: Actor): Batches {
     ({ id }) => id,
   )) {
     for (const listId of lists) {
-      // Deleted since then, with all its contacts.
+      // The list was deleted after its id was read, with all its contacts.
       const list = findListById(app.db, Number(listId))
       if (!list) continue
       yield* generateById(

@@ -1,6 +1,6 @@
 /**
  * @module Exports an account as one streamed JSON text: one export at a time, and one completed per hour. Changes made
- * meanwhile may be included or not.
+ * during the export may be included or not.
  */
 
 import { readExportedAt, recordExport } from '#features/core/accounts/rows.ts'
@@ -26,7 +26,7 @@ const RUNNING_RETRY_SECONDS = 30
 export function createAccountExport(app: App): (actor: Actor, request: Request) => Response {
   /** Accounts with a running export. */
   const running = new Set<number>()
-  /** Time of completion, until the database has it. */
+  /** When an account's last export was completed; used until the database holds the time. */
   const completed = new Map<number, Millis>()
   return (actor, request) => {
     const { accountId } = actor
@@ -88,7 +88,7 @@ async function recordCompletion(app: App, actor: Actor): Promise<void> {
       })
     })
   } catch (error) {
-    // Without the record, the next export is only allowed earlier.
+    // Harmless: without the record, the next export is merely allowed before the hour is over.
     app.log.error({ err: error, account: actor.accountId }, 'account export not recorded')
   }
 }

@@ -12,25 +12,22 @@ export interface Person {
   readonly addressKey: string
   /** Whether an address is the person's. */
   is(address: string): boolean
-  /** Whether a text contains the address, not as part of another one. */
+  /** Whether a text contains the address on its own, not within a longer address. */
   isIn(text: string): boolean
-  /**
-   * Whether a header, or JSON of addresses, contains the address, not as part of another one: `r&d@x.test` does not
-   * name `d@x.test`.
-   */
+  /** Whether a header, or JSON of addresses, contains the address on its own: `r&d@x.test` does not name `d@x.test`. */
   isNamedIn(header: string): boolean
   /** The text with ERASED_ADDRESS in place of the address. JSON stays JSON. */
   eraseFrom(text: string): string
 }
 
 /**
- * Characters that continue an address to the left or right of a match. In texts, many characters that a local part
- * allows are separators.
+ * Characters that continue an address to the left or right of a match. A local part may contain many more characters;
+ * in texts, these are separators.
  */
 const LEFT_IN_TEXT = /[\p{L}\p{N}_+-]\.?$/u
 /** RFC 5322 atext, except the "=" before the address in rewritten return paths (`prvs=123=ada@x.test`). */
 const LEFT_IN_HEADER = /[\p{L}\p{N}!#$%&*+\-/?^_`{|}~]\.?$/u
-/** `o'brien@x.test` is not `brien@x.test`, which may be quoted. */
+/** Matches `o'` in `o'brien@x.test`, which is not `brien@x.test`; but not the quote of `'brien@x.test'`. */
 const APOSTROPHE = /[\p{L}\p{N}]'$/u
 const RIGHT = /^(?:[-_]+|\.)?[\p{L}\p{N}]/u
 /** Escapes of JSON and URLs. */
@@ -75,7 +72,7 @@ export function parsePerson(address: string): Person | undefined {
       const erased = composed.replace(anywhere, (found, at: number) =>
         isWholeAddress(composed, at, found.length, LEFT_IN_TEXT) ? ERASED_ADDRESS : found,
       )
-      // A text without the address keeps its spelling.
+      // A text that does not contain the address is returned unchanged.
       return erased === composed ? text : erased
     },
   }

@@ -45,7 +45,7 @@ export const privacyRoutes = (app: App, { renderedBodies }: { readonly renderedB
         detail: {
           summary: 'Erase a person',
           description:
-            'Removes one address from everything that the account has: waiting mail to it is cancelled; emails to it stay as empty records, so that quota and stats stay correct; events become tombstones; contacts, received mail, mailbox messages, captures and audit log entries that name it are deleted. A suppression stays, as a keyed hash. Repeating the request while it runs restarts the search.',
+            'Removes one address from everything that the account has: waiting mail to it is cancelled; emails to it stay as empty records, so that quota and stats stay correct; events become tombstones; contacts, received mail, mailbox messages and captures are deleted; audit log entries that name it lose their personal fields. A suppression stays, as a keyed hash. Repeating the request while it runs restarts the search.',
           tags,
           ...requires('account:admin'),
         },

@@ -33,8 +33,8 @@ export function createBatchSizer(clock: Pick<Clock, 'monotonicMs'>): BatchSizer 
       const beganMs = clock.monotonicMs()
       const result = work()
       const tookMs = clock.monotonicMs() - beganMs
-      // The duration says nothing if the clock stood still, and little after one slow transaction: other work shares
-      // the machine.
+      // Without progress of the clock, the duration says nothing. One slow transaction says little, because other work
+      // shares the machine; so the change is limited.
       if (tookMs > 0)
         rows = Math.round(clamp(rows * clamp(TARGET_MS / tookMs, MIN_SCALE, MAX_SCALE), MIN_ROWS, MAX_ROWS))
       return result

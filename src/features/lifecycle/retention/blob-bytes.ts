@@ -1,8 +1,8 @@
 /**
- * @module Measures the disk space of each blob in a content store, counted for one holder. Identical blobs are stored
- * once and freed with the last row that refers to them. Rows are counted newest first, so the newest holder gets the
- * bytes; an unreferenced blob counts for no account. Reads the rows of each requested month, so, like `measure.ts`, it
- * belongs in a Worker or a command.
+ * @module Measures the disk space of each blob in a content store, and counts it for one holder only, however many
+ * share it. Callers count rows newest first, so the newest holder gets the bytes: identical blobs are stored once and
+ * freed with the last row that refers to them. An unreferenced blob counts for no account. Reads the rows of each
+ * requested month, so, like `measure.ts`, it belongs in a Worker or a command.
  */
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -67,7 +67,7 @@ function readMonth(folder: string, month: number): Month | undefined {
     const sizes = new Uint32Array(last + 1)
     const files = new Map<number, number>()
     let sum = 0
-    // The row header holds the blob's length: overflow pages are not read.
+    // SQLite gets the blob's length from the row header, so overflow pages are not read.
     const parts = db.query<{ id: number; encoding: number; size: number }, []>(
       `SELECT id, encoding, coalesce(length(data), 0) + ${ROW_BYTES} AS size FROM parts WHERE encoding <> ${ENCODING.deleted}`,
     )

@@ -70,10 +70,13 @@ export interface Cut extends Excess {
   readonly rows: ReadonlyMap<ScanName, Float64Array>
 }
 
-/** Rows of an account that one measurement removes; the next one continues. */
+/** Maximum number of an account's rows that one measurement selects for removal; the next measurement selects more. */
 const MAX_ROWS_PER_CUT = 500_000
 
-/** Whether the files are as large as the smallest budget of their kinds: if not, no table needs to be read. */
+/**
+ * Whether the files are at least as large as the smallest budget of their kinds. If they are smaller, no table needs to
+ * be read.
+ */
 export function canExceedBudgets(dataDir: string, budgets: Budgets): boolean {
   const findSmallest = (...kinds: readonly BudgetedKind[]): number =>
     Math.min(...kinds.map((kind) => (budgets[kind] === 0 ? Number.POSITIVE_INFINITY : budgets[kind])))
@@ -98,7 +101,7 @@ export function measureUse(db: Database, dataDir: string, budgets?: Budgets): Me
     content: new BlobBytes(join(dataDir, 'content')),
     rawMail: new BlobBytes(join(dataDir, 'raw-mail')),
   }
-  /** Upper limit of each kind: rows are read only if it exceeds the budget. */
+  /** Upper limit of the use of each kind: its rows are read only if this limit exceeds the budget. */
   const maxUse: Readonly<Record<BudgetedKind, () => number>> = {
     content: () => sumUsedBytes(content),
     events: () => database.groups.events,
@@ -160,7 +163,7 @@ interface EventRange {
   readonly last: number
 }
 
-/** Events are numbered without gaps, so they need not be counted. */
+/** Events are numbered without gaps, so the first and last number give their count. */
 const listEventRanges = (db: Database): EventRange[] =>
   db
     .query<EventRange, []>(
@@ -247,6 +250,7 @@ function cutHolding(state: CutState, { scan, id, bytes, changedAt }: Holding): v
   const ids = state.rows.get(scan) ?? []
   state.rows.set(scan, ids)
   ids.push(id)
-  // Rows arrive newest first, and the oldest must be removed first: drop the newest of too many.
+  // Rows arrive newest first, but the oldest must be removed first: if there are too many, the newest are dropped from
+  // the list.
   if (ids.length >= 2 * MAX_ROWS_PER_CUT) ids.splice(0, MAX_ROWS_PER_CUT)
 }

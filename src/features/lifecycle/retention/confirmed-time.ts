@@ -1,5 +1,5 @@
 /**
- * @module Stores the time by which retention measures ages, for the next start: only a comparison with the last run
+ * @module Stores the time by which retention measures ages. The next start compares it with the clock; nothing else
  * shows that a clock is days ahead.
  */
 import type { Database } from 'bun:sqlite'

@@ -14,13 +14,13 @@ import { measureAllocated } from './measure.ts'
 const FULL_FRACTION = 0.8
 
 export interface DiskLimit {
-  /** What the disk can hold of our data, less the reserve. */
+  /** How much of our data the disk can hold, less the reserve. */
   readonly capacityBytes: number
-  /** What the data folder uses of it. */
+  /** How much of the capacity the data folder uses. */
   readonly usedBytes: number
 }
 
-/** Space of a file system; `availableBytes`: for unprivileged processes. */
+/** Space of a file system; `availableBytes` is what unprivileged processes may use. */
 interface DiskSpace {
   readonly sizeBytes: number
   readonly availableBytes: number
@@ -38,8 +38,9 @@ export function measureDiskLimit({ dataDir, minFreeDisk }: Pick<Config, 'dataDir
 }
 
 /**
- * Other data on the disk lowers the capacity while new mail is accepted, so that it stays accepted. Once mail is
- * rejected, only the operator can help: other data that keeps growing must not displace all of ours.
+ * While new mail is accepted, other data on the disk lowers the capacity, so that mail stays accepted. Once mail is
+ * rejected, other data no longer lowers it: only the operator can help then, and other data that keeps growing must not
+ * displace all of ours.
  */
 export function computeCapacity(
   { sizeBytes, availableBytes }: DiskSpace,
@@ -50,7 +51,7 @@ export function computeCapacity(
   return subtractReserve(isRefusing ? sizeBytes : usedBytes + availableBytes, minFreeDisk)
 }
 
-/** A reserve of most of the disk is a mistake that must not cost data. */
+/** Limits the reserve to half of the bytes, because a larger reserve is a mistake that must not cost data. */
 const subtractReserve = (bytes: number, minFreeDisk: number): number => Math.max(bytes - minFreeDisk, bytes / 2)
 
 /** The effective sizes: each at most the capacity, and all together once the disk is nearly full. 0 stays: no limit. */

@@ -105,7 +105,10 @@ function listContentHoldings({ db, content }: HoldingSources): Iterable<Holding>
   )
 }
 
-/** Relative weight of a row of `emails` with its recipients; only proportions matter, since the sum is measured. */
+/**
+ * Relative weight of a row of `emails` with its recipients. Only the proportions matter, because the total size is
+ * measured.
+ */
 const EMAIL_WEIGHT = `200 * (1 + recipient_count) + octet_length(from_address) + octet_length(subject) + coalesce(octet_length(attachments), 0)
   + coalesce(octet_length(extra), 0)`
 const BROADCAST_WEIGHT = '400 + octet_length(subject) + octet_length(template_data) + coalesce(octet_length(extra), 0)'

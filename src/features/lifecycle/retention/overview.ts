@@ -33,7 +33,7 @@ export interface KindOverview {
   readonly maxDays: number
   /** Time of the oldest removable row; undefined if there is none. */
   readonly oldestAt: Millis | undefined
-  /** When it is removed for its age; undefined if there is none. */
+  /** When the oldest row is removed for its age; undefined if there is none. */
   readonly goesAt: Millis | undefined
   /** Set when over budget: the next run removes rows from before this time from accounts above their share. */
   readonly overBefore: Millis | undefined
@@ -50,7 +50,7 @@ export interface AccountShare {
   readonly keptBytes: number
   /** Its fair share, if exceeded; otherwise undefined. */
   readonly shareBytes: number | undefined
-  /** The next run removes rows from before this time; undefined: none. */
+  /** The next run removes rows from before this time; undefined if it removes none. */
   readonly goesBefore: Millis | undefined
 }
 
@@ -68,7 +68,7 @@ const ENDED_STATUSES = STATUSES.filter((status) => !isOpen(status))
 export function findOldest(db: Database): Readonly<Record<RetainedKind, Millis | undefined>> {
   const findFirst = (sql: string, ...values: number[]): Millis | undefined =>
     db.query<{ at: Millis | null }, number[]>(sql).get(...values)?.at ?? undefined
-  // Open rows stay, and rows before the cursor are removed already.
+  // Open rows stay, and rows before the cursor are already removed.
   const findOldestEnded = (after: number, where = 'TRUE') =>
     findFirst(
       `SELECT created_at AS at FROM emails WHERE id > ? AND status IN (${ENDED_STATUSES}) AND (${where}) ORDER BY id LIMIT 1`,

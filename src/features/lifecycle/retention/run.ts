@@ -1,7 +1,8 @@
 /**
- * @module Runs retention: removes data beyond its maximum age, and what an account has beyond its share of a budget;
- * oldest first, a few rows per transaction, so that requests run in between. Never removes open mail, and unread
- * mailbox messages only for their age. The next run continues one that a crash or a full disk ended.
+ * @module Runs retention: removes data beyond its maximum age, and what an account has beyond its share of a budget.
+ * Removes the oldest data first, a few rows per transaction, so that requests run in between. Never removes open
+ * mail; removes unread mailbox messages only for their age. If a crash or a full disk ends a run, the next run
+ * continues it.
  */
 import type { App } from '#features/core/app/app.ts'
 import { purgeAuditLog } from '#features/core/audit-logs/purge.ts'
@@ -49,7 +50,7 @@ const FREE_FRACTION = 0.05
 const getRun = perOwner((_: App): { current?: Promise<RemovedCounts> | undefined } => ({}))
 
 /**
- * Removes what is due; resolves with what was removed. Callers during a run share it.
+ * Removes what is due; resolves with what was removed. A call during a run gets the result of that run.
  * @param signal once aborted, no further step begins
  */
 export function runRetention(app: App, signal: AbortSignal = new AbortController().signal): Promise<RemovedCounts> {
@@ -78,7 +79,7 @@ async function runOnce(app: App, signal: AbortSignal): Promise<RemovedCounts> {
 async function removeAged(app: App, now: Millis, signal: AbortSignal): Promise<RemovedCounts> {
   const before = computeAgeCutoffs(app.config, now)
   const pass = <Row extends OldRow>(scan: Scan<Row>, cutoff: Millis): Promise<number> =>
-    // Each kind of row has its own cost.
+    // Each kind of row has its own cost, so each scan has its own batch sizer.
     scanRows(app, scan, cutoff, { batchSizer: createBatchSizer(app.clock), signal })
   const removed = {
     content: (await pass(contentScan, before.content)) + (await pass(broadcastContentScan, before.content)),

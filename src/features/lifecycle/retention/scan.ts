@@ -12,7 +12,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { BatchSizer } from './batch-sizer.ts'
 
-/** The position is the stored code, so only append. */
+/** The stored code of a scan is its position, so only append. */
 export const SCANS = [
   'content',
   'broadcast content',
@@ -31,10 +31,10 @@ export interface OldRow {
 
 export interface Scan<Row extends OldRow> {
   readonly name: ScanName
-  /** Rows after a row id, by id, which is also the order of created_at. */
+  /** Rows after a row id, sorted by id; created_at has the same order. */
   after(db: Database, id: number, limit: number): readonly Row[]
   byId(db: Database, id: number): Row | undefined
-  /** Retires a row from before the time; false if it is too early. */
+  /** Retires a row from before the given time; returns false if it is too early. */
   retire(app: App, tx: Tx, row: Row, before: Millis): boolean
   /** Whether a row may be removed only for its age, never for size; omitted: every row may be removed for size. */
   isKept?(row: Row): boolean
@@ -96,7 +96,7 @@ interface ScanStep {
   readonly next: number | undefined
 }
 
-/** Retires excess rows of an account, unless they changed since then; resolves with their number. */
+/** Retires excess rows of an account, except those that changed after the given time; resolves with their number. */
 export async function retireByIds<Row extends OldRow>(
   app: App,
   scan: Scan<Row>,

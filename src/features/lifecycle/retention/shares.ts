@@ -4,7 +4,10 @@
  * share by creating sub-accounts. Pure arithmetic.
  */
 
-/** An account above its share is cut to this fraction of it, so that it does not exceed it again immediately. */
+/**
+ * An account above its share is cut to this fraction of its share, so that it does not exceed the share again
+ * immediately.
+ */
 const TARGET_FRACTION = 0.95
 
 /** The largest use within its fair share; infinite when all fit. */

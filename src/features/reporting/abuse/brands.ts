@@ -7,7 +7,7 @@ export interface Brand {
   readonly names: readonly string[]
   /** Registrable domains that the brand owns. */
   readonly domains: readonly string[]
-  /** The name is also a common word, so a host that contains it proves little. */
+  /** Whether the name is also a common word; a host that contains such a name proves little. */
   readonly isCommon?: true
 }
 

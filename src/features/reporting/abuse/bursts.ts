@@ -1,6 +1,6 @@
 /**
- * @module Detects bursts: domains, API keys or sub-accounts that one account created within an hour. Counts audit log
- * entries, so deleting the objects changes nothing. Ignores what the operator created, and everything before the
+ * @module Detects bursts: many domains, API keys or sub-accounts that one account created within an hour. Counts audit
+ * log entries, so deleting the objects changes nothing. Ignores what the operator created, and everything before the
  * account was last resumed. Reads only.
  */
 import type { Database } from 'bun:sqlite'
@@ -23,7 +23,7 @@ export const isCreation = (action: string): action is Creation => Object.hasOwn(
 const WINDOW_MS = hours(1)
 
 const sql = prepareStatements((db) => ({
-  // Uses the index of account and action, newest first: reads no more rows than the threshold.
+  // Uses the index of account and action, newest first, and therefore reads no more rows than the threshold.
   nth: db.prepare<{ createdAt: number; resumedAt: number | null }, [number, string, number]>(
     `SELECT audit_logs.created_at AS createdAt, resumed_at AS resumedAt FROM audit_logs JOIN accounts ON accounts.id = account_id
      WHERE account_id = ? AND action = ? AND actor_type <> 'operator' ORDER BY audit_logs.id DESC LIMIT 1 OFFSET ?`,

@@ -1,6 +1,6 @@
 /**
  * @module Extracts from an email what the content check reads: text, links with their labels, forms and hidden text.
- * Output is bounded, and no input makes it throw. Scores nothing.
+ * The size of the result is limited, and no input makes the extraction throw. Scores nothing.
  */
 import { decodeHTML, decodeHTMLAttribute } from 'entities'
 import { KiB } from '#platform/units.ts'
@@ -23,13 +23,13 @@ export interface ContentParts {
   readonly hiddenCharacters: number
 }
 
-/** Limit of each body; the rest is not checked. */
+/** Maximum number of characters of each body that are checked. */
 export const MAX_BODY_LENGTH = 256 * KiB
 const MAX_TEXT_LENGTH = 64 * KiB
 const MAX_LINKS = 200
 const MAX_LINK_TEXT_LENGTH = 300
 const MAX_HREF_LENGTH = 2000
-/** For each unmatched end tag, the parser scans all open elements. */
+/** Limited, because the parser scans all open elements for each unmatched end tag. */
 const MAX_TAGS = 5000
 
 const HIDDEN = [
@@ -124,7 +124,8 @@ function extractHtmlParts(html: string): Omit<ContentParts, 'subject'> {
   try {
     rewriter.transform(html)
   } catch {
-    // The parser has limits that browsers do not have. Beyond them, the parts read so far are scored.
+    // The parser has limits that browsers do not have. When an email exceeds one of them, the parts read so far are
+    // scored.
   }
   return {
     text: decodeHTML(text),

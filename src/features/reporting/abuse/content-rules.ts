@@ -1,6 +1,6 @@
 /**
  * @module Scores how much an email resembles phishing: its links, forms and words each add points. Pure. An indicator
- * that honest mail also shows never reaches a threshold alone: the sum decides.
+ * that also occurs in honest mail never reaches a threshold alone; only several together do.
  */
 import type { ContentParts, Link } from './content-parts.ts'
 import {
@@ -89,7 +89,7 @@ function parseTarget(link: Link): Target | undefined {
   return { ...link, url, host, domain: toRegistrableDomain(host) }
 }
 
-/** One target per host and label, the last: no indicator depends on the rest of a link. */
+/** Keeps one target per host and label, the last of them: no indicator depends on the rest of a link. */
 const distinctTargets = (targets: readonly Target[]): Target[] => [
   ...new Map(targets.map((target) => [`${target.url.origin} ${target.url.username} ${target.text}`, target])).values(),
 ]
@@ -101,7 +101,7 @@ function scoreLink({ url, host, domain, text }: Target, ownDomain: string, asks:
   if (isIpHost(host)) add('link to an IP address', 4, host)
   const borrowed = findBorrowedBrand(host)
   if (borrowed?.how === 'alike') add('look-alike host', 8, host)
-  // The sender's own domain may honestly contain a name that is a common word, or part of a longer word.
+  // The sender's own domain may honestly contain a brand name that is a common word or part of a longer word.
   else if (borrowed && !(domain === ownDomain && (borrowed.brand.isCommon || borrowed.how === 'within')))
     add("host with another's name", borrowed.brand.isCommon ? 2 : 5, host)
   if (host.includes('xn--') && domain !== ownDomain && borrowed === undefined) add('international host', 1, host)

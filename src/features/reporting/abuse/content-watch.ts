@@ -1,7 +1,7 @@
 /**
  * @module Checks the content of sent mail for phishing: the first emails of each account, then a sample. Identical
- * bodies are checked once. Follows emails by row id, so acceptance costs nothing and a restart continues where a crash
- * ended. Pauses the account or records a finding; never changes an email.
+ * bodies are checked once. Reads new emails by row id, so acceptance costs nothing more and, after a crash, the check
+ * continues where it stopped. Pauses the account or records a finding; never changes an email.
  */
 import type { App } from '#features/core/app/app.ts'
 import { findLogId } from '#features/sending/queue/names.ts'
@@ -24,12 +24,14 @@ import { pauseAccount } from './pause.ts'
 const FULLY_CHECKED_EMAILS = 100
 const SAMPLE_INTERVAL = 20
 const CHECK_INTERVAL_MS = seconds(2)
-/** Emails read in one step, and how many of them are checked: a check takes some ms. */
+/** Maximum number of emails read in one step, and of emails checked in it: a check takes some ms. */
 const EMAILS_PER_STEP = 500
 const CHECKS_PER_STEP = 4
-/** Maximum number of recently checked bodies that are remembered, by reference and sender. */
+/** Maximum number of checked bodies that are remembered, by reference and sender; then all are forgotten. */
 const MAX_KNOWN_BODIES = 5000
-/** How often one account's suspicious mail is recorded, and how often the model is asked about it. */
+/**
+ * Minimum time between two records of one account's suspicious mail, and between two questions to the model about it.
+ */
 const ALERT_INTERVAL_MS = hours(1)
 const MODEL_INTERVAL_MS = minutes(1)
 const MAX_CONCURRENT_QUESTIONS = 4
@@ -69,7 +71,7 @@ const sql = prepareStatements((db) => ({
 export class ContentWatch implements DueLoop {
   readonly #app: App
   readonly #known = new Set<string>()
-  /** Running model requests, and when each account's last one began. */
+  /** Running model requests; below, when the last request about each account began. */
   readonly #asking = new Set<Promise<void>>()
   readonly #asked = new Map<number, Millis>()
   readonly #loop: DueLoop
@@ -98,7 +100,7 @@ export class ContentWatch implements DueLoop {
       try {
         await this.#judge(email, ending)
       } catch (error) {
-        // The finding was not stored, so check the email again.
+        // The email was not checked to the end, so it must be checked again.
         this.#known.delete(bodyKey(email))
         throw error
       }
@@ -125,7 +127,7 @@ export class ContentWatch implements DueLoop {
       this.#isDue(email.accountId)
     if (score.points >= PAUSE_SCORE && !canUseModel(this.#app.config, 'phishing'))
       return pauseForEmail(this.#app, email, score)
-    // Stored before the model is asked, so that a crash leaves at least the finding.
+    // The finding is stored before the model is asked, so that it survives a crash.
     await recordAlert(this.#app, email, score)
     if (canAskModel) this.#askModel(email, parts, score, ending)
     else if (score.points >= PAUSE_SCORE) await pauseForEmail(this.#app, email, score)
@@ -139,7 +141,7 @@ export class ContentWatch implements DueLoop {
     return true
   }
 
-  /** Runs outside the loop, so a slow model delays no other check. */
+  /** The question runs outside the loop, so a slow model delays no other check. */
   #askModel(email: EmailRow, parts: ContentParts, score: Score, ending: AbortSignal): void {
     const task = askOpinion(this.#app.config, parts, ending)
       .then(async (opinion) => {
@@ -168,7 +170,7 @@ export class ContentWatch implements DueLoop {
   }
 }
 
-/** Marks the bodies of this sender as checked; true if they already were. */
+/** Marks the bodies of this sender as checked; returns true if they were marked already. */
 function markChecked(known: Set<string>, email: EmailRow): boolean {
   const key = bodyKey(email)
   if (known.has(key)) return true
@@ -221,7 +223,7 @@ async function pauseForEmail(app: App, email: EmailRow, score: Score, opinion?: 
   })
 }
 
-/** At most once an hour per account. */
+/** Records a finding, at most once an hour per account. */
 async function recordAlert(app: App, { id, accountId }: EmailRow, score: Score): Promise<void> {
   await app.commit.writeFromReserve((tx) => {
     if (sql(tx.db).told.get(accountId, app.eventTime() - ALERT_INTERVAL_MS)) return

@@ -17,7 +17,8 @@ const BATCH_SIZE = 200
 
 /**
  * Erases the address from one batch of an account's findings.
- * @param which.erased returns the text without the address, or the same text if it does not contain it; JSON stays JSON
+ * @param which.erased returns the text without the address; if the text does not contain the address, returns it
+ * unchanged. JSON stays JSON.
  * @returns `next`: the row to continue after; undefined at the end
  */
 export function eraseInFindings(

@@ -14,7 +14,7 @@ export interface NewAbuseFinding {
   readonly reason: string
   readonly detail?: Readonly<Record<string, unknown>> | undefined
   readonly emailId?: number | undefined
-  /** Whether it paused the account. */
+  /** Whether the finding paused the account. */
   readonly isPause: boolean
 }
 
@@ -26,7 +26,7 @@ export interface AbuseFinding {
   readonly reason: string
   /** JSON object. */
   readonly detail: string | null
-  /** Null: the finding concerns no email, or a deleted one. */
+  /** Null if the finding concerns no email, or a deleted one. */
   readonly emailUuid: UuidBytes | null
   readonly paused: number
   readonly createdAt: Millis

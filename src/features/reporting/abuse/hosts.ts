@@ -14,12 +14,12 @@ export const isIpHost = (host: string): boolean => parse(host).isIp === true
 export type BorrowedBrand =
   /** A label of the host, split at dots and hyphens, is the name. */
   | { readonly brand: Brand; readonly how: 'named' }
-  /** The name is part of a longer label, which may be an ordinary word. */
+  /** The name is part of a longer label; that label may be an ordinary word. */
   | { readonly brand: Brand; readonly how: 'within' }
   /** A label looks like the name, but differs from it. */
   | { readonly brand: Brand; readonly how: 'alike' }
 
-/** The brand that a host imitates; undefined if it imitates none, or belongs to the brand. */
+/** The brand that a host imitates; undefined if the host imitates none, or belongs to the brand. */
 export function findBorrowedBrand(host: string): BorrowedBrand | undefined {
   const domain = toRegistrableDomain(host)
   const parts = host.split(/[.-]/)
@@ -83,7 +83,10 @@ const LOOKALIKES: Readonly<Record<string, string>> = {
   ɡ: 'g',
 }
 
-/** How a reader sees the text: without accents, in Latin letters; `i` equals `l`, `rn` equals `m`, `vv` equals `w`. */
+/**
+ * Simplifies the text to what a reader takes it for: without accents, in Latin letters; `i` equals `l`, `rn` equals
+ * `m`, `vv` equals `w`.
+ */
 const toSkeleton = (text: string): string =>
   [...text.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase()]
     .map((letter) => LOOKALIKES[letter] ?? letter)

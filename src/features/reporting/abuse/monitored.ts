@@ -15,7 +15,10 @@ const sql = prepareStatements((db) => ({
 export const isMonitoredPlan = ({ abusePlans }: Pick<Config, 'abusePlans'>, plan: string): boolean =>
   includesPlan(abusePlans, plan)
 
-/** The system actor for a monitored account; undefined if it is deleted, blocked from sending, or on another plan. */
+/**
+ * The system actor for a monitored account; undefined if the account is deleted, blocked from sending, or on a plan
+ * that is not monitored.
+ */
 export function findMonitoredAccount(
   { config }: Pick<App, 'config'>,
   db: Database,

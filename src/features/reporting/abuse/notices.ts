@@ -24,7 +24,7 @@ interface Notice {
 }
 
 const sql = prepareStatements((db) => ({
-  // The account may be deleted; then no notice is sent.
+  // Outer joins, because the account may be deleted; its row of `pause_notices` is then deleted without a notice.
   due: db.prepare<Notice, [number]>(
     `SELECT finding_id AS findingId, pause_notices.account_id AS accountId, own.parent_id AS parentId, own.name, own.email,
        parent.email AS parentEmail, coalesce(reason, '') AS reason, coalesce(abuse_findings.created_at, 0) AS at
@@ -36,7 +36,7 @@ const sql = prepareStatements((db) => ({
 
 const BATCH_SIZE = 10
 
-/** Starts the loop that sends due notices. Woken by `App.sendingChanged`. */
+/** Starts the loop that sends due notices; `App.sendingChanged` wakes the loop. */
 export function startPauseNotices(app: App): DueLoop {
   const step = async (ending: AbortSignal): Promise<Millis | undefined> => {
     const notices = sql(app.db).due.all(BATCH_SIZE)

@@ -1,7 +1,7 @@
 /**
  * @module Pauses and resumes accounts: writes state, finding, event, audit entry and due notice in the caller's
- * transaction. No other code does. Callers decide when. Delivery reads the account state to hold and release waiting
- * mail.
+ * transaction. No other code pauses or resumes accounts; callers decide when. Delivery reads the account state to
+ * hold and release waiting mail.
  */
 
 import { type PauseSource, setPaused, setResumed } from '#features/core/accounts/pause.ts'
@@ -28,7 +28,7 @@ const sql = prepareStatements((db) => ({
   notice: db.prepare('INSERT INTO pause_notices (finding_id, account_id) VALUES (?, ?)'),
 }))
 
-/** Pauses the actor's account. Returns false, and writes nothing, if it is paused already. */
+/** Pauses the actor's account. Returns false, and writes nothing, if the account is paused already. */
 export function pauseAccount(app: App, tx: Tx, actor: Actor, { source, reason, detail, emailId }: NewPause): boolean {
   const { accountId, accountUuid } = actor
   const now = app.eventTime()
@@ -46,7 +46,10 @@ export function pauseAccount(app: App, tx: Tx, actor: Actor, { source, reason, d
   return true
 }
 
-/** Resumes the actor's account and ignores its earlier stats from now on. Returns false if it is not paused itself. */
+/**
+ * Resumes the actor's account; its earlier stats are ignored from now on. Returns false if the account is not paused
+ * itself.
+ */
 export function resumeAccount(app: App, tx: Tx, actor: Actor): boolean {
   const { accountId, accountUuid } = actor
   const now = app.eventTime()
@@ -54,7 +57,7 @@ export function resumeAccount(app: App, tx: Tx, actor: Actor): boolean {
   recordResumedStats(tx, accountId, now)
   audit(app, tx, actor, { action: 'account.resumed', resourceType: 'account', resourceId: accountUuid })
   announceSendingChange(app, tx, accountId)
-  // Paused broadcasts retry at intervals; this wakes them now.
+  // Paused broadcasts retry at intervals; the signal makes them retry immediately.
   tx.afterCommit(() => app.broadcastChanged.emit())
   return true
 }

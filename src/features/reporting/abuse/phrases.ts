@@ -1,6 +1,6 @@
 /**
- * @module Phrases of phishing in six languages, in lower case without accents. Data only. Honest mail uses them too, so
- * no phrase is conclusive.
+ * @module Phrases of phishing in six languages, in lower case without accents. Data only. Such phrases also occur in
+ * honest mail, so none of them is conclusive.
  */
 
 /** Requests for credentials or payment data. */

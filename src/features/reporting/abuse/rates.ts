@@ -1,7 +1,7 @@
 /**
- * @module Reads an account's bounces and complaints of the last 24 hours. Bounces come from hourly counters; complaints
- * from their rows, and only those from verified feedback loops count. Excludes captured mail, and everything before the
- * account was last resumed. Writes only the counters at a resume.
+ * @module Reads an account's bounces and complaints of the last 24 hours. Bounces come from hourly counters. Complaints
+ * come from their rows; only complaints from verified feedback loops count. Excludes captured mail, and everything
+ * before the account was last resumed. Writes only the counters at a resume.
  */
 import type { Database } from 'bun:sqlite'
 import { hourOf } from '#features/core/events/record.ts'
@@ -21,11 +21,11 @@ export interface AbuseStats {
   readonly complained: number
   /** Distinct addresses that complained. */
   readonly complainers: number
-  /** Distinct providers that reported them. */
+  /** Distinct providers that reported complaints. */
   readonly complaintProviders: number
 }
 
-/** Minimum counts: fewer complaints may come from one recipient, or from one provider's filter. */
+/** Minimum counts for a pause: fewer complaints may all come from one recipient, or from one provider's filter. */
 const MIN_COMPLAINTS = 5
 const MIN_COMPLAINERS = 3
 const MIN_COMPLAINT_PROVIDERS = 2
@@ -60,7 +60,10 @@ function countSince(db: Database, accountId: number, hour: number): DeliveryCoun
   return { delivered: sum('delivered'), bounced: sum('bounced') }
 }
 
-/** The stats of the current hour and the 23 before it, starting at the last resume if that is later. */
+/**
+ * The stats of the current hour and the 23 hours before it. If the account was resumed in this time, only the stats
+ * since then.
+ */
 export function readAbuseStats(db: Database, accountId: number, now: Millis): AbuseStats {
   const resumedAt = sql(db).resumedAt.get(accountId)?.at ?? 0
   const from = Math.max(hourOf(now) - WINDOW_HOURS + 1, hourOf(resumedAt))
@@ -73,7 +76,7 @@ export function readAbuseStats(db: Database, accountId: number, now: Millis): Ab
 
 const NO_COMPLAINTS = { complained: 0, complainers: 0, complaintProviders: 0 }
 
-/** Stores the counts of the current hour up to the resume; rates subtract them later. */
+/** Stores the counts of the current hour up to the resume, so that later stats can subtract them. */
 export function recordResumedStats(tx: Tx, accountId: number, now: Millis): void {
   const hour = hourOf(now)
   const { delivered, bounced } = countSince(tx.db, accountId, hour)
@@ -84,7 +87,7 @@ export type Excess = 'bounces' | 'complaints'
 
 type Thresholds = Pick<Config, 'abuseBouncePercent' | 'abuseComplaintsPerMille' | 'abuseMinimumVolume'>
 
-/** The rate that reached its threshold; undefined if none did, or volume is too low. Pure. */
+/** The rate that reached its threshold; undefined if no rate did, or if the volume is too low. Pure. */
 export function findExcess(stats: AbuseStats, thresholds: Thresholds): Excess | undefined {
   const { delivered, bounced, complained, complainers, complaintProviders } = stats
   const { abuseBouncePercent, abuseComplaintsPerMille, abuseMinimumVolume } = thresholds
@@ -92,7 +95,8 @@ export function findExcess(stats: AbuseStats, thresholds: Thresholds): Excess | 
   if (bounced * 100 >= abuseBouncePercent * (delivered + bounced)) return 'bounces'
   if (complained < MIN_COMPLAINTS || complainers < MIN_COMPLAINERS || complaintProviders < MIN_COMPLAINT_PROVIDERS)
     return undefined
-  // Late complaints about older mail distort the rate when little was delivered since: require enough deliveries too.
+  // Late complaints about older mail distort the rate when little has been delivered since then, so enough deliveries
+  // are required too.
   if (delivered >= abuseMinimumVolume && complained * 1000 >= abuseComplaintsPerMille * delivered) return 'complaints'
   return undefined
 }

@@ -26,7 +26,9 @@ export const pauseNotices = sqliteTable('pause_notices', {
   accountId: integer('account_id').notNull(),
 })
 
-/** Counters of the hour in which an account was resumed, up to that moment: subtracted from later rates. */
+/**
+ * Counters of the hour in which an account was resumed, up to the resume; subtracted from the account's later counts.
+ */
 export const resumedFigures = sqliteTable('resumed_figures', {
   accountId: integer('account_id').primaryKey(),
   /** Hours since the epoch. */
@@ -41,7 +43,7 @@ export const contentWatch = sqliteTable('content_watch', {
   emails: integer('emails').notNull().default(ZERO),
 })
 
-/** One row: the newest email that the content watch has read. */
+/** A single row: the newest email that the content watch has read. */
 export const contentCursor = sqliteTable('content_cursor', {
   id: integer('id').primaryKey(),
   emailId: integer('email_id').notNull(),

@@ -1,6 +1,7 @@
 /**
  * @module Checks every few seconds the accounts with recent activity: bounce and complaint rates, and bursts of created
- * domains, keys or sub-accounts. Pauses those over a threshold. Checks missed in a crash run after the restart.
+ * domains, keys or sub-accounts. Pauses the accounts over a threshold. After a crash, the next start makes up for
+ * missed checks.
  */
 import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
@@ -16,7 +17,7 @@ import { type Excess, findExcess, readAbuseStats } from './rates.ts'
 const CHECK_INTERVAL_MS = seconds(5)
 /** Accounts checked in one step: some 5 ms. */
 const ACCOUNTS_PER_STEP = 50
-/** Audit log entries read in one step, and how far back the first step after a start reads. */
+/** Audit log entries read in one step, and entries before the newest that the first step after a start goes back. */
 const ENTRIES_PER_STEP = 1000
 const MAX_ENTRIES_AT_START = 20_000
 
@@ -42,7 +43,7 @@ export function startAbuseWatch(app: App): DueLoop {
       .map(({ id }) => id),
   )
   let entry = Math.max(0, findNewestAuditId(app.db) - MAX_ENTRIES_AT_START)
-  /** Accounts to check before the loop waits again. */
+  /** The accounts of the current round; the loop waits only after checking all of them. */
   let round: number[] = []
   /** Creations not yet checked. */
   const creations = new Map<string, RecentCreation>()

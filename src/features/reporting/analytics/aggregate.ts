@@ -12,7 +12,7 @@ import { Overview, toOverviewWire } from './model.ts'
 import type { Period } from './period.ts'
 import { addStats, type MachineStats, NO_STATS, readMachineStats, sumStats } from './stats.ts'
 
-/** Accounts listed individually; the totals include all of them. */
+/** Maximum number of accounts listed individually; the totals include all accounts. */
 const MAX_LISTED_ACCOUNTS = 1000
 const PAGE_SIZE = 100
 
@@ -68,7 +68,7 @@ async function aggregate(app: App, actor: Actor, period: Period): Promise<Aggreg
   let totals = entries[0]?.figures ?? NO_STATS
   let machine = entries[0]?.machine ?? { opens: 0, clicks: 0 }
   let count = 1
-  // By id, not by offset: accounts may be created or deleted meanwhile.
+  // Pages follow the id, not an offset: accounts may be created or deleted between two pages.
   for (let below = Number.MAX_SAFE_INTEGER; ; ) {
     const page = listSubAccounts(app.config, app.db, parent.id, {
       limit: PAGE_SIZE,

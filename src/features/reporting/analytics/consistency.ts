@@ -1,7 +1,7 @@
 /**
- * @module Consistency rules for analytics: compare `daily_figures` with a recount of emails, events and complaints.
- * Stats outlive rows that retention removed. So days before the horizon of retention are not compared, and for later
- * days the stored value must lie within the range that the remaining rows allow.
+ * @module Consistency rules for analytics: compare `daily_figures` with a recount of emails, events and complaints. The
+ * stats remain when retention removes such rows. So days before the horizon of retention are not compared, and for
+ * later days the stored value must lie within the range that the remaining rows allow.
  */
 import type { Database } from 'bun:sqlite'
 import { CAPTURED_FROM, COMMON_HORIZON } from '#features/core/events/counter-rules.ts'
@@ -108,8 +108,9 @@ const readHorizon = (db: Database): number =>
     .get()?.horizon ?? 0
 
 /**
- * Selects stats outside their possible range. The minimum is a recount of the emails since the horizon, whose rows are
- * complete. The maximum is a recount of all remaining rows, plus the day's events whose email has been deleted.
+ * Selects stats outside their possible range. The minimum is a recount of the emails accepted since the horizon: none
+ * of their rows were removed. The maximum is a recount of all remaining rows, plus the day's events whose email has
+ * been deleted.
  */
 function differencesSql(horizon: number): string {
   const recounts =

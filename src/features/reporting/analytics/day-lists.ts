@@ -1,6 +1,7 @@
 /**
  * @module Ranks domains from partially read lists, one per day or month and each sorted by count. Determines which
- * domains can be among the largest sums, and whether an unread one still can. Never accesses the database.
+ * domains can be among the largest sums, and whether a domain that no list has shown yet can be among them. Never
+ * accesses the database.
  */
 
 export interface DayRow {
@@ -8,11 +9,11 @@ export interface DayRow {
   readonly domain: string
 }
 
-/** How much of the list of a day, or of a whole month, was read. */
+/** How much was read of the list of a day, or of a whole month. */
 export interface DayList {
-  /** As in `listRowKeys`. */
+  /** The key of the day or month, as returned by `listRowKeys`. */
   readonly day: number
-  /** The count of the last row read: no later row has more. 0 at the end. */
+  /** The count of the last row read, which no later row exceeds; 0 when the list is exhausted. */
   sent: number
   domain: string
   isExhausted: boolean
@@ -36,7 +37,7 @@ export function recordRead(list: DayList, rows: readonly DayRow[], asked: number
   if (list.isExhausted) list.sent = 0
 }
 
-/** The rows read so far, over all lists. */
+/** The rows read so far from all lists, summed by domain. */
 export interface Ranking {
   readonly rows: number
   /** Distinct domains. */

@@ -1,8 +1,8 @@
 /**
- * @module Finds the busiest recipient domains of a period without summing all of them: an account sends to thousands of
- * domains a day, most of them one or two messages. An index sorts the domains of each day, and of each whole month, by
- * what was sent to them. Fagin's threshold algorithm reads only the beginnings of these lists, until no domain further
- * down can be among the first. Yields to the event loop every few ms.
+ * @module Finds the busiest recipient domains of a period without summing all domains: an account sends to thousands of
+ * domains a day, most of which get one or two messages. An index sorts the domains of each day, and of each whole
+ * month, by the number of messages sent to them. Fagin's threshold algorithm reads only the beginnings of these
+ * lists, until no domain further down can be among the first. Yields to the event loop every few ms.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -21,20 +21,20 @@ export interface DomainStats extends DailyStats {
 /** Rows first read from each list. */
 const FIRST_DEPTH = 16
 /**
- * Limits of rows read and domains kept in memory. Only mail spread evenly over hundreds of thousands of domains reaches
- * them; then the rows read so far determine the result.
+ * Limits of rows read and domains kept in memory. They are reached only by mail spread evenly over hundreds of
+ * thousands of domains; the rows read until then determine the result, which may be inexact.
  */
 const MAX_ROWS = 1_000_000
 const MAX_DOMAINS = 250_000
-/** Candidates beyond the limit whose exact sums are read one by one. */
+/** How many candidates beyond four times the limit may remain; the exact sum of each candidate is read. */
 const MAX_EXTRA_CANDIDATES = 64
 const BATCH_MS = 4
-/** Rows of first reads per statement: some 2 ms. */
+/** Rows that one statement of the first reads returns: some 2 ms. */
 const BATCH_SIZE = 2000
 
 const sql = prepareStatements((db) => ({
-  // One text per list costs a third of what separate rows cost: `12 example.com,7 example.org`. A domain contains
-  // neither space nor comma.
+  // Returns one text per list, such as `12 example.com,7 example.org`: this costs a third of what separate rows cost. A
+  // domain contains neither space nor comma.
   first: db.prepare<{ rows: string | null }, [string, number, number]>(
     `SELECT (SELECT group_concat(sent || ' ' || domain) FROM (SELECT sent, domain FROM daily_figures WHERE account_id = ?2 AND day = wanted.value
        AND sent > 0 AND domain <> '' ORDER BY sent DESC, domain DESC LIMIT ?3)) AS rows FROM json_each(?1) wanted ORDER BY wanted.key`,
@@ -51,7 +51,7 @@ const sql = prepareStatements((db) => ({
 
 /** The stats of one domain over a period. */
 export function sumDomainStats(db: Database, accountId: number, domain: string, period: Period): DailyStats {
-  // The row for all domains exists for days only, not for months.
+  // The row that counts all domains exists for days only, not for months.
   if (domain === ALL_DOMAINS) return sumStats(db, accountId, period)
   const keys = JSON.stringify(listRowKeys(period.fromDay, period.toDay))
   return sql(db).sums.get(keys, accountId, domain) ?? NO_STATS
@@ -60,8 +60,8 @@ export function sumDomainStats(db: Database, accountId: number, domain: string, 
 const runQueued = createAccountQueue()
 
 /**
- * The domains with the most recipients in a period; ties are sorted by name. Counts added meanwhile may be included or
- * not. Throws 429 when too many of the account's requests wait.
+ * The domains with the most recipients in a period; ties are sorted by name. Counts added during the call may be
+ * included or not. Throws 429 when too many of the account's requests wait.
  * @param limit maximum number of domains
  */
 export const findBusiestDomains = (

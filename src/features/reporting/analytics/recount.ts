@@ -1,6 +1,6 @@
 /**
  * @module Recounts stats from emails, recipients, events and complaints: for `tassis check`, and for code that changes
- * such rows later. The migration that created the table counts the same way.
+ * rows after they were counted. The migration that created the table counts in the same way.
  */
 
 import { addToRow, type DailyField } from '#features/core/events/daily-stats.ts'
@@ -36,7 +36,7 @@ function eventsSql(types: readonly Parameters<typeof toEventCode>[0][], whereEma
     WHERE type IN (${types.map(toEventCode).join(', ')}) AND sandbox = 0 ${whereEmail}`
 }
 
-/** The first event of a type per email: in each domain, and (domain '') in any. */
+/** The first event of a type of each email: once per domain, and once (domain '') for all domains. */
 const firstEventsSql = (type: 'opened' | 'clicked', field: DailyField, whereEmail: string): string => `
   SELECT account_id, min(at) AS at, domain, '${field}' AS field FROM (${eventsSql([type], whereEmail)})
     WHERE domain IS NOT NULL GROUP BY email_id, domain
@@ -68,8 +68,8 @@ const sql = prepareStatements((db) => ({
 
 /**
  * Runs `change`, which alters rows of one email that stats count (a recipient's address, an event, a complaint), and
- * corrects the stats: subtracts the email's contributions before, and adds those after. Not for changes that
- * `countDaily` counts. Some 0.2 ms.
+ * corrects the stats: subtracts what the email contributed before the change, and adds what it contributes afterwards.
+ * Do not use it for changes that `countDaily` counts. Takes some 0.2 ms.
  */
 export function changeWithRecount<T>(tx: Tx, emailId: number, change: () => T): T {
   const { ofEmail } = sql(tx.db)

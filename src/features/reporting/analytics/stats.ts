@@ -11,7 +11,7 @@ import type { Period } from './period.ts'
 /** Columns of `daily_figures`, named as in `DailyStats`. */
 export const STATS_COLUMNS = DAILY_FIELDS.map((field) => `${DAILY_COLUMNS[field]} AS ${field}`).join(', ')
 
-/** Sums of these columns. */
+/** Sums of the columns of `daily_figures`, named as in `DailyStats`. */
 export const STATS_SUMS = DAILY_FIELDS.map((field) => `coalesce(sum(${DAILY_COLUMNS[field]}), 0) AS ${field}`).join(
   ', ',
 )

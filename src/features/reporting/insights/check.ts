@@ -1,7 +1,7 @@
 /**
  * @module Validates a model's report against the stats that the model was given. A finding stays only if it cites stats
  * by name with their values (rounding aside), if every number in its text is a cited stat, a guideline or the period,
- * and if its text is plain (text-check.ts): no address, no unknown host, no link, no markup. Never edits a text.
+ * and if its text is plain (text-check.ts): no address, unknown host, link or markup. Never edits a text.
  */
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
@@ -41,7 +41,10 @@ interface RawFinding {
 
 const isRawFinding = (value: unknown): value is RawFinding => Value.Check(RawFindingSchema, value)
 
-/** The schema sent to the endpoint. Limits are checked here, because not every endpoint supports them. */
+/**
+ * The schema sent to the endpoint. It contains no limits, because not every endpoint supports them; the answer is
+ * checked for them here.
+ */
 export const ANSWER_SCHEMA = {
   type: 'object',
   additionalProperties: false,
@@ -131,7 +134,7 @@ function groundFinding(
   }
 }
 
-/** Selects stats of the account; guidelines and the period are the same for every account. */
+/** Selects stats of the account, without guidelines and the period, which are equal for every account. */
 const selectMetrics = (
   metrics: ReadonlyMap<string, number>,
   isWanted: (name: string) => boolean,

@@ -1,4 +1,4 @@
-/** @module Defines findings of a report, and the limits beyond which a finding may be critical. */
+/** @module Defines the findings of a report, and the limits beyond which a finding may be critical. */
 import { GUIDELINES } from './stats.ts'
 
 export const SEVERITIES = ['info', 'warn', 'critical'] as const
@@ -27,7 +27,7 @@ export const MIN_RECIPIENTS = 100
 
 const DELIVERY_PCT_CRITICAL = 80
 
-/** Whether one value alone requires action today. */
+/** Whether the value of one stat alone requires action today. */
 export function isCritical(metrics: Metrics, name: string): boolean {
   const value = metrics.get(name)
   if (value === undefined) return false

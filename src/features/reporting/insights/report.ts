@@ -1,6 +1,6 @@
 /**
- * @module Builds the stored report: from the valid parts of the model's answer, otherwise from the stats alone. The
- * Markdown is ours, never the model's.
+ * @module Builds the stored report: from the valid parts of the model's answer; if there are none, from the stats
+ * alone. The Markdown is written here, never by the model.
  */
 import { isoTime } from '#platform/http/envelope.ts'
 import type { CheckedAnswer } from './check.ts'

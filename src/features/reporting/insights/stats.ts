@@ -20,9 +20,9 @@ import { days } from '#platform/units.ts'
 export interface InsightStats {
   readonly periodStart: Millis
   readonly periodEnd: Millis
-  /** By name, in display order. Percentages have two decimals; a yes is 1, a no is 0. */
+  /** By name, in display order. Percentages have two decimals; yes is 1 and no is 0. */
   readonly metrics: ReadonlyMap<string, number>
-  /** What `stream_1` and `sending_domain_1` stand for. For readers of the report: the model never sees it. */
+  /** What `stream_1` and `sending_domain_1` stand for. Only readers of the report see these names, never the model. */
   readonly names: ReadonlyMap<string, string>
 }
 
@@ -86,8 +86,8 @@ export interface WebhookStats {
 export type ReadWebhookStats = (db: Database, accountId: number) => WebhookStats
 
 /**
- * Collects an account's stats up to now, in whole UTC days. Yields to the event loop. Throws 429 as
- * `findBusiestDomains`.
+ * Collects an account's stats of the last four weeks, in whole UTC days, the last of which is today. Yields to the
+ * event loop. Throws 429 for the same reason as `findBusiestDomains`.
  */
 export async function collectStats(
   app: Pick<App, 'db' | 'clock'>,
@@ -152,7 +152,7 @@ async function addRecipients(
 
 function addBounces({ db, accountId, metrics }: StatsTarget, since: Millis): void {
   for (const { category, n } of sql(db).categories.all(accountId, since, MAX_BOUNCED_EMAILS)) {
-    // Only our own categories, never text that a server sent.
+    // Only categories of this service are included, never text that a server sent.
     if (/^[a-z_]{1,40}$/.test(category)) metrics.set(`recent_bounces.${category}`, n)
   }
 }
@@ -200,7 +200,7 @@ function addAccess({ db, accountId, metrics }: StatsTarget): void {
     .set('access.api_keys_with_full_access', keys?.full ?? 0)
 }
 
-/** For groups whose opens and clicks are not stored, or would add too many numbers. */
+/** For groups whose opens and clicks are not stored, or whose opens and clicks would add too many numbers. */
 const WITHOUT_ENGAGEMENT = { engagement: false }
 
 function addSums(
@@ -230,8 +230,8 @@ function addSums(
 }
 
 /**
- * In per cent with two decimals, at most 100: events of earlier mail may outnumber the period's mail. Undefined when
- * the denominator is 0.
+ * Returns a percentage with two decimals, at most 100: events of earlier mail may outnumber the period's mail.
+ * Undefined when the denominator is 0.
  */
 const toPercent = (part: number, whole: number): number | undefined =>
   whole <= 0 ? undefined : Math.min(100, Math.round((Math.max(0, part) / whole) * 10_000) / 100)

@@ -1,16 +1,16 @@
 /**
- * @module Checks that a model's text is plain and contains only permitted numbers. Each must be a given stat in its
- * unit; next to the right words, a number of the period or of a guideline is permitted too. Never edits a text. A
- * correct number does not make its sentence true.
+ * @module Checks that a model's text is plain and contains only permitted numbers. A number is permitted if it is a
+ * given stat in its unit, or if words next to it name it as a number of the period or a guideline. Never edits a
+ * text. A correct number does not make its sentence true.
  */
 import { GUIDELINES } from './stats.ts'
 
-/** The numbers that a text may contain, apart from those of the period: stats by name, and guidelines. */
+/** The numbers that a text may contain in addition to the period's: stats by name, and guidelines. */
 export interface AllowedNumbers {
   readonly figures: ReadonlyMap<string, number>
   /**
-   * `named`: a guideline is permitted only next to the word "guideline", since it is no stat of the account. `wished`:
-   * the text is advice, which may contain any guideline percentage.
+   * `named`: a guideline is permitted only next to a word such as "guideline", because it is no stat of the account.
+   * `wished`: the text is advice, which may contain any guideline percentage.
    */
   readonly guidelines: 'named' | 'wished'
 }
@@ -35,7 +35,7 @@ const NUMBER_WORD =
   /\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundreds?|thousands?|millions?|billions?|dozens?|half|halved|thirds?|quarters?|twice|thrice|doubled?|doubling|tripled?|tripling|quadrupled?|\w+fold)\b/i
 const OTHER_DIGIT = /(?![0-9])\p{N}|[\u2030\u2031]/u
 /**
- * Digits that readers would parse as another number than this check does: `2 000`, `1/2`, `100k`, `1.000.000`, `2,5`,
+ * Digits that readers would take for another number than this check reads: `2 000`, `1/2`, `100k`, `1.000.000`, `2,5`,
  * `007`, `-5`.
  */
 const OTHER_NUMBER = new RegExp(
@@ -64,7 +64,7 @@ export function createTextCheck(metrics: ReadonlyMap<string, number>): TextCheck
     { value: metrics.get('period.weeks'), unit: /^[\s-]?weeks?\b/i },
   ]
   return (text, { figures, guidelines: how }) => {
-    // Replaced by a character that neither joins nor ends a number.
+    // Names are replaced by a character that neither joins nor ends a number.
     const rest = text.replace(names, ' \u2022 ')
     if ([MARKUP, HOST, OTHER_DIGIT, OTHER_NUMBER, NUMBER_WORD].some((wrong) => wrong.test(rest))) return false
     return [...rest.matchAll(NUMBER)].every(({ 0: number, index }) => {
@@ -97,8 +97,8 @@ function buildNamePattern(metrics: ReadonlyMap<string, number>): RegExp {
 }
 
 /**
- * Whether a written number equals a value, or the value rounded to the written decimals. Whole numbers are not rounded,
- * and a percentage below 10 keeps at least one decimal.
+ * Whether a written number equals a value, or the value rounded to as many decimals as are written. Integer values must
+ * match exactly; other values below 10 must be written with at least one decimal.
  */
 export function isSameNumber(written: string, figure: number): boolean {
   const value = Number(written)

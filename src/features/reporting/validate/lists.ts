@@ -10,9 +10,9 @@ import roles from 'role-based-email-addresses'
 import { getPublicSuffix } from 'tldts'
 import { toALabels } from '#protocols/address/domain.ts'
 
-/** Providers missing from the list. */
+/** Free providers that the list lacks. */
 const EXTRA_PROVIDERS = ['tutanota.com', 'tutanota.de', 'tutamail.com', 'tuta.com', 'tuta.io', 'keemail.me']
-/** Listed by mistake: domains of RFC 2606 §3, and placeholders. */
+/** Domains listed as free providers by mistake: those of RFC 2606 §3, and placeholders. */
 const NOT_PROVIDERS = new Set([
   'example.com',
   'example.net',
@@ -46,7 +46,8 @@ const bigDomains = lazy(() =>
 export function isDisposable(domain: string): boolean {
   const listed = disposableDomains()
   if (listed.has(domain)) return true
-  // Includes private suffixes: unrelated parties own the domains below such a suffix.
+  // The public suffix, which may be a private one: unrelated parties own the domains below such a suffix, so no parent
+  // up to it is looked up.
   const suffix = getPublicSuffix(domain, { allowPrivateDomains: true }) ?? ''
   let parent = domain
   for (;;) {

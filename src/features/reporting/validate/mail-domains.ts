@@ -10,9 +10,9 @@ import { resolveMailHosts } from '#protocols/dns/mail-route.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
 
 export interface MailDomainResult {
-  /** `unknown`: DNS did not answer. */
+  /** `unknown`: DNS did not answer, so whether the domain accepts mail is not known. */
   readonly acceptsMail: 'yes' | 'no' | 'unknown'
-  /** A sentence; null if it accepts mail. */
+  /** A sentence; null if the domain accepts mail. */
   readonly reason: string | null
 }
 
@@ -21,7 +21,7 @@ export interface MailDomainChecker {
   check(accountId: number, domain: string): Promise<MailDomainResult>
 }
 
-/** Limit of one check; the lookup may continue for the next caller. */
+/** Time limit of one check. The lookup may continue beyond it, and its result serves later callers. */
 const TIMEOUT_MS = 5000
 const TTL_SECONDS = 300
 const UNKNOWN_TTL_SECONDS = 30
@@ -57,8 +57,8 @@ export function createMailDomainChecker(clock: Clock, resolver: Resolver): MailD
   }
 
   /**
-   * Undefined when `signal` was aborted while waiting. Both slots are held until DNS is done, even if the caller no
-   * longer waits.
+   * Returns undefined when `signal` was aborted while the check waited for a slot. Both slots are held until DNS is
+   * done, even if the caller no longer waits.
    */
   async function checkInSlot(
     accountId: number,
@@ -95,7 +95,7 @@ export function createMailDomainChecker(clock: Clock, resolver: Resolver): MailD
 }
 
 async function lookUpMail(resolver: Resolver, domain: string): Promise<MailDomainResult> {
-  // The order does not matter: no host is dialled.
+  // The order of the hosts does not matter, because no connection is made.
   const route = await resolveMailHosts(resolver, domain, { shuffle: (items) => [...items] }).catch(() => undefined)
   switch (route?.kind) {
     case 'ok':

@@ -12,14 +12,14 @@ import { createMailDomainChecker } from './mail-domains.ts'
 import type { ValidationResult } from './model.ts'
 
 /**
- * Throws 429 `rate_limited` when an account asks too often: validation is also used to clean lists collected without
- * consent.
+ * Throws 429 `rate_limited` when an account asks too often, because validation can be misused to clean lists collected
+ * without consent.
  */
 export type Validate = (actor: Actor, email: string) => Promise<ValidationResult>
 
 const RATE_LIMIT = { ratePerSecond: 20, burst: 100 }
 
-/** @param resolver must be separate from those for delivery and for domain verification */
+/** @param resolver must be separate from the resolvers for delivery and for domain verification */
 export function createValidate({ clock }: Pick<App, 'clock'>, resolver: Resolver): Validate {
   const limiter = createRateLimiter(clock)
   const domains = createMailDomainChecker(clock, resolver)
