@@ -42,6 +42,7 @@ const STEP_DESCRIPTIONS: Readonly<Record<string, string>> = {
   mail: 'cancels its waiting mail',
   rows: 'deletes its data',
   late: 'waits for requests in progress',
+  service: 'removes system mail about it',
   log: 'erases its audit log entries',
   bytes: 'overwrites deleted bytes in the files',
 }
