@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import { isIPv6 } from 'node:net'
 import { join } from 'node:path'
 import type { Command } from 'commander'
+import type { App } from '#features/core/app/app.ts'
 import { createSetupLink } from '#features/people/team/setup.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
 import { DataDirInUseError } from '../create.ts'
@@ -22,14 +23,19 @@ export function addServeCommand(program: Command): void {
       await runService(config, 'tassis serve', async ({ url, inbound: { listener }, opened: { app } }) => {
         const inbound = listener ? `, inbound mail at ${formatHostPort(listener)}` : ''
         print(`Tassis ${VERSION} listens on ${url} (data in ${config.dataDir}, delivery ${config.delivery}${inbound})`)
-        // Without a link, the commands `accounts create` and `users create` do the same.
-        const link = await createSetupLink(app).catch((error: unknown) =>
-          app.log.warn({ err: error }, 'setup link not created'),
-        )
-        if (link) print(`There is no account yet. Create it in a browser, within one hour: ${link}`)
+        const link = await findSetupLink(app)
+        if (link) print(`There is no user yet. Create the first one in a browser, within one hour: ${link}`)
       })
     })
 }
+
+/** A new link of the first start; undefined when none is needed, or none can be created. */
+export const findSetupLink = (app: App): Promise<string | undefined> =>
+  createSetupLink(app).catch((error: unknown) => {
+    // The commands `accounts create` and `users create` do the same.
+    app.log.warn({ err: error }, 'setup link not created')
+    return undefined
+  })
 
 /**
  * Runs the service and resolves when it has stopped. The first signal stops it: no new work starts, and deliveries in

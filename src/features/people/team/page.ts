@@ -28,6 +28,7 @@ const STYLE = `
   :root { --error: #ffb4ab; }
 }
 form { margin: 1.5rem 0 0; }
+.product { display: flex; align-items: center; gap: .5rem; font-weight: 600; }
 .field { margin: 0 0 1.25rem; }
 label { display: block; margin: 0 0 .375rem; font-weight: 600; }
 .hint { margin: .375rem 0 0; font-size: .9375rem; color: var(--faint); }
@@ -48,7 +49,9 @@ export const userPage = (title: string, main: Html): Html =>
   htmlPage({
     title: `${title} · Tassis`,
     style: STYLE,
-    main: html`<h1>${title}</h1>
+    icon: '/icon.svg',
+    main: html`<p class="product"><img src="/icon.svg" alt="" width="28" height="28"> Tassis</p>
+<h1>${title}</h1>
 ${main}`,
   })
 
@@ -269,37 +272,42 @@ ${proof === 'password' && html`<p class="beside"><a href="${RESET_PATH}">Set a n
 
 export interface SetupView extends FormProblem {
   readonly token: string
+  /** Name of the existing account that the user will own; undefined: it is created. */
+  readonly ofAccount?: string | undefined
   readonly accountName?: string
   readonly name?: string
   readonly email?: string
 }
 
 /** The page of the first start. */
-export const setupPage = ({ token, accountName = '', name = '', email = '', ...problem }: SetupView): Html =>
+export const setupPage = ({ token, ofAccount, accountName = '', name = '', email = '', ...problem }: SetupView): Html =>
   userPage(
     'Set up Tassis',
-    html`<p>Create the first account and its owner: you. The owner invites everybody else.</p>
+    html`<p>${ofAccount === undefined ? 'Create the first account and its owner: you.' : html`Become the owner of the account <strong>${ofAccount}</strong>.`} The owner invites everybody else.</p>
 ${problemHtml(problem)}
 <form method="post" action="${SETUP_PATH}">
 ${hiddenField('token', token)}
-${fieldHtml({
-  name: 'account_name',
-  label: 'Account name',
-  hint: 'Such as the name of your company or product.',
-  attributes: html` type="text" value="${accountName}" required maxlength="200" autocomplete="organization"`,
-})}
+${
+  ofAccount === undefined &&
+  fieldHtml({
+    name: 'account_name',
+    label: 'Account name',
+    hint: 'Such as the name of your company or product.',
+    attributes: html` type="text" value="${accountName}" required maxlength="200" autocomplete="organization"`,
+  })
+}
 ${nameField(name)}
 ${emailField(email)}
 ${newPasswordField('Password')}
-<button>Create the account</button>
+<button>${ofAccount === undefined ? 'Create the account' : 'Become the owner'}</button>
 </form>`,
   )
 
 export const invalidSetupLinkPage = (): Html =>
   userPage(
     'This link is no longer valid',
-    html`<p>It was already used, has expired or is incomplete, or this service already has an account.</p>
-<p>Restart the service: while there is no account, it prints a new link. Or create the account on the server with <code>tassis accounts create</code>, and its owner with <code>tassis users create</code>.</p>
+    html`<p>It was already used, has expired or is incomplete, or this service already has a user.</p>
+<p>Restart the service: while there is no user, it prints a new link. Or create an account on the server with <code>tassis accounts create</code>, and its owner with <code>tassis users create</code>.</p>
 <p><a href="${LOGIN_PATH}">Sign in</a></p>`,
   )
 

@@ -1,6 +1,6 @@
 /**
- * @module /setup: the page of the link that `serve` prints while there is no account. GET shows and never acts; POST
- * creates the account and its owner, only for our own page. Hidden under the tracking hosts of accounts.
+ * @module /setup: the page of the link that `serve` prints while there is no user. GET shows and never acts; POST
+ * creates the owner, and the account unless there is one, only for our own page. Hidden under the tracking hosts of accounts.
  */
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
@@ -10,7 +10,7 @@ import { FormPages, hiddenFormRoute, hiddenRoute, readField, redirectTo } from '
 import { SETUP_PATH, toStartPath } from './links.ts'
 import { invalidSetupLinkPage, setupPage } from './page.ts'
 import { toCookieHeader } from './sessions.ts'
-import { type AccountCreator, isSetupLink, setUp } from './setup.ts'
+import { type AccountCreator, findFirstAccount, isSetupLink, setUp } from './setup.ts'
 
 export function setupPages(app: App, auth: AuthContext, accounts: AccountCreator) {
   const pages = new FormPages(auth)
@@ -21,7 +21,7 @@ export function setupPages(app: App, auth: AuthContext, accounts: AccountCreator
         pages.handleGet(request, () => {
           const token = readField(query, 'token')
           return isSetupLink(app, token)
-            ? ownFormResponse(setupPage({ token }))
+            ? ownFormResponse(setupPage({ token, ofAccount: findFirstAccount(app.db)?.name }))
             : ownFormResponse(invalidSetupLinkPage(), 410)
         }),
       hiddenRoute,
@@ -43,7 +43,10 @@ export function setupPages(app: App, auth: AuthContext, accounts: AccountCreator
             const signedIn = await setUp(app, { attempts, accounts }, input, auth.readBrowser(request))
             return redirectTo(toStartPath(app.config), toCookieHeader(app, signedIn.token))
           },
-          (message) => (isSetupLink(app, token) ? setupPage({ token, ...filled, message }) : invalidSetupLinkPage()),
+          (message) =>
+            isSetupLink(app, token)
+              ? setupPage({ token, ...filled, message, ofAccount: findFirstAccount(app.db)?.name })
+              : invalidSetupLinkPage(),
         )
       },
       hiddenFormRoute,

@@ -1,7 +1,7 @@
 /**
- * @module The first start: a link that creates the first account and its owner. It is valid for one hour, for the last
- * start of the service, and only while there is neither a user nor an account: so it works once, and creating either on
- * the command line ends it.
+ * @module The first start: a link that creates the first user as the owner of the first account, which it creates too
+ * unless there is one. It is valid for one hour, for the last start of the service, and only while there is no user and
+ * at most one account: so it works once, and creating a user on the command line ends it.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -22,13 +22,27 @@ const VALID_MS = hours(1)
 /** Holds the hash of the token and its expiry; empty once it was used. */
 const META_KEY = 'setup_link'
 
+/** The account that the first user will own. */
+export interface FirstAccount {
+  readonly id: number
+  readonly uuid: UuidBytes
+  readonly name: string
+}
+
 const sql = prepareStatements((db) => ({
-  isInUse: db.prepare<{ one: number }, []>(
-    'SELECT 1 AS one WHERE EXISTS (SELECT 1 FROM users) OR EXISTS (SELECT 1 FROM accounts)',
+  hasUser: db.prepare<{ one: number }, []>('SELECT 1 AS one FROM users LIMIT 1'),
+  firstAccounts: db.prepare<FirstAccount, []>(
+    'SELECT id, uuid, name FROM accounts WHERE deleted_at IS NULL ORDER BY id LIMIT 2',
   ),
 }))
 
-const isInUse = (db: Database): boolean => sql(db).isInUse.get() !== null
+/** The only account; undefined when there is none, or several. */
+export function findFirstAccount(db: Database): FirstAccount | undefined {
+  const [first, second] = sql(db).firstAccounts.all()
+  return second ? undefined : first
+}
+
+const isInUse = (db: Database): boolean => sql(db).hasUser.get() !== null || sql(db).firstAccounts.all().length > 1
 
 interface StoredLink {
   /** SHA-256 of the token, base64. */
@@ -36,7 +50,7 @@ interface StoredLink {
   readonly expiresAt: number
 }
 
-/** Creates the link, which replaces that of an earlier start; undefined when there is a user or an account. */
+/** Creates the link, which replaces that of an earlier start; undefined when there is a user, or several accounts. */
 export async function createSetupLink(app: App): Promise<string | undefined> {
   if (isInUse(app.db)) return undefined
   const { token, hash } = createLinkToken()
@@ -63,6 +77,7 @@ const invalidSetupLink = (): AppError =>
 
 export interface SetupInput {
   readonly token: string
+  /** Ignored when there is an account. */
   readonly accountName: string
   /** Name of the owner; empty: derived from the address. */
   readonly name: string
@@ -83,7 +98,7 @@ export interface AccountCreator {
 }
 
 /**
- * Creates the account and its owner, and signs the owner in, all in one transaction: of several uses at the same time
+ * Creates the account, unless there is one, and its owner, and signs the owner in, all in one transaction: of several uses at the same time
  * exactly one succeeds. Throws 422 for a link that is no longer valid, and for a name, address or password that is not
  * accepted; 429 after too many attempts.
  */
@@ -96,7 +111,8 @@ export async function setUp(
   attempts.requireNetwork(browser.ipAddress)
   if (!isSetupLink(app, token)) throw invalidSetupLink()
   const email = parseUserEmail(address)
-  const account = accounts.parse({ name: accountName, email })
+  const isWithAccount = findFirstAccount(app.db) !== undefined
+  const account = isWithAccount ? undefined : accounts.parse({ name: accountName, email })
   requireStrongPassword(password, email)
   const passwordHash = await hashPassword(password, email)
   return app.commit.write((tx) => {
@@ -105,7 +121,9 @@ export async function setUp(
     const uuid = newUuid()
     const toActor = (accountId: number, accountUuid: UuidBytes): Actor =>
       toUserActor({ uuid }, { accountId, uuid: accountUuid, role: 'owner' }, browser.ipAddress)
-    const created = accounts.add(tx, account, toActor)
+    const created = findFirstAccount(tx.db) ?? (account && accounts.add(tx, account, toActor))
+    // The account was deleted while the password was hashed.
+    if (!created) throw invalidSetupLink()
     const actor = toActor(created.id, created.uuid)
     const user = createUserWithPassword(app, tx, actor, { uuid, email, name, passwordHash, role: 'owner' })
     const membership: Membership = { accountId: created.id, uuid: created.uuid, name: created.name, role: 'owner' }

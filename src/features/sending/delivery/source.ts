@@ -24,8 +24,8 @@ const MAX_SOURCE_BYTES = 1 * MiB
 const NO_TRACKING: TrackingSettings = { keyHex: '', ownUrl: '' }
 /** In place of tokens. */
 const HIDDEN = 'hidden'
-/** Fields that describe the body. */
-const BODY_FIELDS = /^content-[^:]*:.*\r\n(?:[ \t].*\r\n)*/gim
+/** The end of a header field: the next line does not continue it (RFC 5322 §2.2.3). */
+const FIELD_END = /\r\n(?![ \t])/
 
 const sql = prepareStatements((db) => ({
   // Erased recipients come last.
@@ -62,7 +62,7 @@ export const createSourceReader =
       )
       return isWithContent
         ? toSource(header, body)
-        : { headers: decode(header).replace(BODY_FIELDS, ''), source: null, truncated: false }
+        : { headers: withoutBodyFields(decode(header)), source: null, truncated: false }
     }
     if (isContentHidden || !hasStoredContent(app, emailId, email)) return show(false)
     try {
@@ -153,3 +153,10 @@ function toSource(header: Buffer, body: readonly Buffer[]): EmailSource {
 }
 
 const decode = (bytes: Uint8Array): string => new TextDecoder().decode(bytes)
+
+/** Removes the fields that describe the body. */
+const withoutBodyFields = (header: string): string =>
+  header
+    .split(FIELD_END)
+    .filter((field) => !/^content-/i.test(field))
+    .join('\r\n')

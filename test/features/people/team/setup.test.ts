@@ -142,7 +142,7 @@ describe('the link of the first start', () => {
   })
 
   // Proves: user-19
-  test('is dead once an account or a user was created on the command line, after an hour, and after a restart', async () => {
+  test('is dead once a user or a second account was created on the command line, after an hour, and after a restart', async () => {
     await using service = await createFresh()
     const replaced = await newToken(service)
     const late = await newToken(service)
@@ -153,10 +153,24 @@ describe('the link of the first start', () => {
     expect([(await get(service, late)).status, (await send(service, late)).status]).toEqual([410, 422])
     const token = await newToken(service)
     const account = await createAccount(service.app, { name: 'By command', email: ADA, plan: 'unlimited' })
-    expect((await get(service, token)).status).toBe(410)
+    expect((await get(service, token)).text).toContain('By command')
     await createUser(service.app, toOperatorActor(account), { email: ADA, role: 'owner', password: PASSWORD })
     expect((await send(service, token, { email: 'eve@people.test' })).text).toContain(DEAD)
     expect(service.app.db.query('SELECT email FROM users').all()).toEqual([{ email: ADA }])
+  })
+
+  // Proves: user-19
+  test('makes the first user the owner of the only account, and of none when there are two', async () => {
+    await using service = await createFresh()
+    const account = await createAccount(service.app, { name: 'By command', email: ADA, plan: 'unlimited' })
+    const token = await newToken(service)
+    const second = await createAccount(service.app, { name: 'Second', email: ADA, plan: 'unlimited' })
+    expect([(await get(service, token)).status, (await send(service, token)).status]).toEqual([410, 422])
+    service.app.db.run('UPDATE accounts SET deleted_at = 1 WHERE id = ?', [second.id])
+    expect((await get(service, token)).text).not.toContain('name="account_name"')
+    expect((await send(service, token, { account_name: '' })).status).toBe(303)
+    expect(service.app.db.query('SELECT account_id AS id, role FROM members').all()).toMatchObject([{ id: account.id }])
+    expect((await get(service, token)).status).toBe(410)
   })
 
   test.each(['', 'x', 'A'.repeat(43), `${'A'.repeat(42)}%00`])('%j is no link', async (token) => {
@@ -244,7 +258,7 @@ describe('the page of the first start', () => {
 
 describe('serve', () => {
   // Proves: user-19
-  test('prints a link of the public URL while there is no account, and a new one at each start', async () => {
+  test('prints a link of the public URL while there is no user, and a new one at each start', async () => {
     using data = createDataFolder()
     const settings = { ...data.settings, TASSIS_PUBLIC_URL: 'https://mail.example.test/' }
     const tokens: string[] = []
@@ -264,6 +278,8 @@ describe('serve', () => {
     const statuses = await Promise.all(tokens.map(async (token) => (await get(service, token)).status))
     expect(statuses).toEqual([410, 200])
     await runTassis(['accounts', 'create', '--name', 'Demo', '--email', ADA], settings)
+    expect((await get(service, tokens[1] ?? '')).status).toBe(200)
+    await runTassis(['users', 'create', ADA], settings)
     expect((await get(service, tokens[1] ?? '')).status).toBe(410)
     await service[Symbol.asyncDispose]()
     await using later = await startServing(settings)

@@ -161,7 +161,9 @@ describe('GET /v1/domains/{id}/dns', () => {
     expect(await spf('v=spf1 a:one.example.net -all', 'v=spf1 include:_spf.example.net ~all')).toMatchObject({
       status: 'wrong',
       keep: 'v=spf1 ip4:192.0.2.25 a:one.example.net include:_spf.example.net -all',
-      detail: expect.stringMatching(/keep one with the value v=spf1 ip4:192\.0\.2\.25 a:one\S+ include:\S+ -all$/),
+      detail: expect.stringMatching(
+        /Keep only one, with the value v=spf1 ip4:192\.0\.2\.25 a:one\S+ include:\S+ -all$/,
+      ),
     })
     // A term that is no SPF makes every record with it invalid.
     expect((await spf('v=spf1 nonsense:x ~all')).keep).toBeUndefined()
