@@ -51,8 +51,14 @@ window.addEventListener('unhandledrejection', ({ reason }) => {
 function reloadOnce(): void {
   const last = Number(sessionStorage.getItem(RELOADED_KEY))
   if (Date.now() - last < 60_000) return
-  sessionStorage.setItem(RELOADED_KEY, String(Date.now()))
-  location.reload()
+  // Without an answer the browser would replace the page, and what was typed on it, by one of its own.
+  void fetch('/icon.svg', { cache: 'no-store' }).then(
+    () => {
+      sessionStorage.setItem(RELOADED_KEY, String(Date.now()))
+      location.reload()
+    },
+    () => undefined,
+  )
 }
 
 const element = document.getElementById('root')

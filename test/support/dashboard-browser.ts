@@ -19,7 +19,12 @@ export async function signInToDashboard(
   email: string,
   options: BrowserContextOptions = {},
 ): Promise<DashboardTab> {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, locale: 'en-GB', ...options })
+  const context = await browser.newContext({
+    viewport: { width: 1280, height: 800 },
+    locale: 'en-GB',
+    reducedMotion: 'reduce',
+    ...options,
+  })
   const requested: string[] = []
   const complaints: string[] = []
   context.on('request', (request) => requested.push(request.url()))

@@ -85,7 +85,10 @@ export async function request<T>(method: string, path: string, options: RequestO
   if (response.ok) return (response.status === 204 ? undefined : await response.json()) as T
   const error = await toApiError(response)
   // The sign-in itself also responds with 401, which is about the password.
-  if (error.status === 401 && path !== '/v1/auth/login') onSignedOut()
+  if (error.status === 401 && path !== '/v1/auth/login') {
+    onSignedOut()
+    throw new ApiError(401, { code: error.code, message: 'Your session had ended. Sign in again, then repeat this.' })
+  }
   if (error.status === 403 && method !== 'GET') onForbidden()
   throw error
 }

@@ -92,7 +92,7 @@ export function Shell() {
 function LiveIndicator() {
   const state = useLiveState()
   return (
-    <Text size="sm" c="dimmed" role="status">
+    <Text size="sm" c="dimmed" role="status" miw={0} truncate>
       {state === 'live' ? (
         <VisuallyHidden>Live</VisuallyHidden>
       ) : state === 'polling' ? (

@@ -115,7 +115,8 @@ interface NewRowsProps {
 
 /** Always in the page, so that screen readers announce a change. */
 const NewRows = ({ count, hasMore, onShow }: NewRowsProps) => (
-  <div role="status">
+  // The space is kept, so that the list does not move when there are new emails.
+  <div role="status" style={{ minHeight: '1.875rem' }}>
     {count > 0 && (
       <Button variant="light" size="xs" fullWidth onClick={onShow}>
         {count}
@@ -143,10 +144,20 @@ function EmailTable({ rows }: { readonly rows: readonly EmailRow[] }) {
     { header: 'Recipient', width: '30%', cell: (row) => <Recipient row={row} /> },
     {
       header: 'Subject',
-      cell: ({ subject }) => (
-        <Text size="sm" lineClamp={2} title={subject}>
+      // The mouse may use it; the keyboard has the link of the recipient.
+      cell: ({ id, subject }) => (
+        <Anchor
+          component={Link}
+          to="/emails/$id"
+          params={{ id } as never}
+          size="sm"
+          c="inherit"
+          lineClamp={2}
+          title={subject}
+          tabIndex={-1}
+        >
           <bdi>{subject || '(no subject)'}</bdi>
-        </Text>
+        </Anchor>
       ),
     },
     { header: 'Status', width: '9rem', cell: (row) => <StatusBadge status={toShownStatus(row)} /> },

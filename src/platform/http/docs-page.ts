@@ -120,6 +120,7 @@ function renderIndex({ info, tags = [], components }: Description, entries: read
     return members.length === 0 ? [] : [{ name, description, members }]
   })
   return htmlPage({
+    icon: '/icon.svg',
     title: info.title,
     style: STYLE,
     main: html`<h1>${info.title}</h1>
@@ -146,6 +147,7 @@ function renderOperation({ components, info }: Description, entry: Entry): Html 
   const { method, path, summary, description, parameters = [], requestBody, responses } = entry
   const body = Object.entries(requestBody?.content ?? {})
   return htmlPage({
+    icon: '/icon.svg',
     title: `${summary ?? path} · ${info.title}`,
     style: STYLE,
     main: html`<p><a href="/docs">All operations</a></p>

@@ -17,8 +17,13 @@ const MAX_SHOWN = 20
 
 type NewestEvents = Pick<FeedPage, 'data'>
 
-const readNewest = (signal: AbortSignal): Promise<NewestEvents> =>
-  get<NewestEvents>('/v1/events', { order: 'newest', limit: MAX_SHOWN }, signal)
+/** Every `delivered` comes with a `sent`, which would tell the same twice. */
+const isShown = ({ type }: FeedEvent): boolean => type !== 'sent'
+
+const readNewest = async (signal: AbortSignal): Promise<NewestEvents> => {
+  const { data } = await get<NewestEvents>('/v1/events', { order: 'newest', limit: 2 * MAX_SHOWN }, signal)
+  return { data: data.filter(isShown).slice(0, MAX_SHOWN) }
+}
 
 export function RecentEvents() {
   const queries = useQueryClient()
@@ -31,7 +36,7 @@ export function RecentEvents() {
     refetchOnWindowFocus: false,
     refetchOnReconnect: false,
   })
-  useLiveEvents((event) => setAdded((before) => [event, ...before]))
+  useLiveEvents((event) => isShown(event) && setAdded((before) => [event, ...before]))
   const known = newest.data?.data ?? []
   const fresh = added.filter(({ seq }) => known.every((event) => event.seq !== seq))
   const show = () => {
