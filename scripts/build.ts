@@ -2,9 +2,13 @@
  * @module `bun run build`: builds one executable, `dist/tassis`, with the Bun runtime, all Workers, migrations and
  * assets. It needs no other installed software.
  */
-import { mkdirSync, mkdtempSync, renameSync, rmSync, statSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
+import type { BunPlugin } from 'bun'
+import { compress } from '../src/app/dashboard/assets.ts'
+import { bundleDashboard } from '../src/app/dashboard/bundle.ts'
+import { type EmbeddedBundle, ENCODINGS } from '../src/app/dashboard/embedded.ts'
 import { readSourceCommit } from '../src/app/version.ts'
 import { workerEntries } from '../src/platform/workers.ts'
 
@@ -18,6 +22,36 @@ const { values: args } = parseArgs({
   },
 })
 
+/** Replaces `app/dashboard/embedded.ts` by a module with the bundle of the dashboard, compressed into `folder`. */
+async function embedDashboard(folder: string): Promise<BunPlugin> {
+  const { script, style, files } = await bundleDashboard(join(source, 'dashboard'))
+  const imports: string[] = []
+  const embedded: EmbeddedBundle = {
+    script,
+    style,
+    files: files.map(({ name, content }) => {
+      const embed = (encoding: (typeof ENCODINGS)[number]): [string, string] => {
+        const path = join(folder, `${name}.${encoding}`)
+        writeFileSync(path, compress(content, encoding))
+        const variable = `file${imports.length}`
+        imports.push(`import ${variable} from ${JSON.stringify(path)} with { type: 'file' }`)
+        return [encoding, variable]
+      }
+      return { name, paths: Object.fromEntries(ENCODINGS.map(embed)) as EmbeddedBundle['files'][number]['paths'] }
+    }),
+  }
+  // A path is the value of an imported variable, not a string.
+  const bundle = JSON.stringify(embedded).replaceAll(/"(file\d+)"/g, '$1')
+  const encodings = `export const ENCODINGS = ${JSON.stringify(ENCODINGS)}`
+  const contents = [...imports, encodings, `export const embeddedBundle = ${bundle}`].join('\n')
+  return {
+    name: 'dashboard',
+    setup: (build) => {
+      build.onLoad({ filter: /\/app\/dashboard\/embedded\.ts$/ }, () => ({ contents, loader: 'ts' }))
+    },
+  }
+}
+
 const outfile = resolve(args.outfile)
 mkdirSync(dirname(outfile), { recursive: true })
 // In the target folder, so that a rename replaces the result atomically. Bun's source maps are also in the executable.
@@ -28,6 +62,7 @@ try {
     entrypoints: [join(source, 'main.ts'), ...Object.values(workerEntries).map((entry) => join(source, entry))],
     // Workers are found by their paths below this root: platform/workers.ts.
     root: source,
+    plugins: [await embedDashboard(folder)],
     target: 'bun',
     format: 'esm',
     bytecode: true,

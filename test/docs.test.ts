@@ -597,6 +597,7 @@ describe('every curl command works on a fresh service:', () => {
       'GET /v1/events: 200',
       'GET /v1/events: 200',
       'GET /v1/events: 200',
+      'GET /v1/events: 200',
       'POST /v1/webhooks: 201',
       'POST /v1/webhooks/ID/test: 200',
       'GET /v1/webhooks/ID/deliveries: 200',

@@ -13,7 +13,12 @@ import {
 } from '#features/receiving/agent-mailboxes/consistency.ts'
 import { complaintCounters, complaintEvents, streamCounters } from '#features/receiving/complaints/consistency.ts'
 import { inboundEvents, inboundTotal } from '#features/receiving/inbound/consistency.ts'
-import { dailyStatsRule, domainStatsRule, monthStatsRule } from '#features/reporting/analytics/consistency.ts'
+import {
+  dailyStatsRule,
+  domainStatsRule,
+  hourStatsRule,
+  monthStatsRule,
+} from '#features/reporting/analytics/consistency.ts'
 import {
   begunCounters,
   broadcastEmails,
@@ -22,6 +27,7 @@ import {
 } from '#features/sending/broadcasts/consistency.ts'
 import { deadLetterRecipients } from '#features/sending/dead-letters/consistency.ts'
 import {
+  capturedCounters,
   deliveryTimes,
   emailCounters,
   emailReferences,
@@ -55,6 +61,7 @@ export const CONSISTENCY_RULES: readonly ConsistencyRule[] = [
   suppressedContacts,
   contactOptIns,
   sandboxCounters,
+  capturedCounters,
   streamCounters,
   begunCounters,
   inboundTotal,
@@ -83,6 +90,7 @@ export const CONSISTENCY_RULES: readonly ConsistencyRule[] = [
   dailyStatsRule,
   domainStatsRule,
   monthStatsRule,
+  hourStatsRule,
 ]
 
 /** Checks all rules in the connection's read transaction. */

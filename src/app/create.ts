@@ -9,6 +9,7 @@ import { requireKnownPlans } from '#features/core/accounts/plans.ts'
 import { createWorkBudget } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
 import { completeAuditChain } from '#features/core/audit-logs/chain.ts'
+import { storeCapturedFrom } from '#features/core/events/captured.ts'
 import {
   createEventTime,
   findAccountsWithEvents,
@@ -177,6 +178,7 @@ function openMainDatabase(path: string, keys: KeyRing, log: Log, opened: Pick<Da
     migrateOrExplain(database, log)
     completeAuditChain(database)
     checkMasterKey(database, keys)
+    storeCapturedFrom(database, systemClock.now())
     setErasedKey(database, keys.subkey('erased-address'))
     return database
   })

@@ -19,6 +19,7 @@ import { privacyRoutes } from '#features/lifecycle/privacy/routes.ts'
 import { billingPages } from '#features/people/billing/pages.ts'
 import { billingRoutes } from '#features/people/billing/routes.ts'
 import { isBillingConfigured } from '#features/people/billing/stripe.ts'
+import { addAccount, parseNewAccount } from '#features/people/sub-accounts/create-account.ts'
 import { subAccountRoutes } from '#features/people/sub-accounts/routes.ts'
 import { createAuthContext } from '#features/people/team/auth-context.ts'
 import { authRoutes } from '#features/people/team/auth-routes.ts'
@@ -26,7 +27,9 @@ import { homePage } from '#features/people/team/home.ts'
 import { createOwnerInviter } from '#features/people/team/invitations.ts'
 import { teamPages } from '#features/people/team/pages.ts'
 import { createSessionGate, isHttps } from '#features/people/team/sessions.ts'
+import { setupPages } from '#features/people/team/setup-pages.ts'
 import { teamRoutes } from '#features/people/team/team-routes.ts'
+import { findUserByUuid, type User } from '#features/people/team/users.ts'
 import { conversationRoutes } from '#features/receiving/agent-mailboxes/conversation-routes.ts'
 import { LongPolls } from '#features/receiving/agent-mailboxes/long-polls.ts'
 import { agentMailboxRoutes } from '#features/receiving/agent-mailboxes/routes.ts'
@@ -45,7 +48,10 @@ import { captureRoutes } from '#features/sending/capture/routes.ts'
 import { deadLetterRoutes } from '#features/sending/dead-letters/routes.ts'
 import { createBroadcastRenderer, TemplateError } from '#features/sending/delivery/render-broadcast.ts'
 import { computeMaxAttempts } from '#features/sending/delivery/retry-schedule.ts'
+import { createSourceReader } from '#features/sending/delivery/source.ts'
 import { deleteDomain } from '#features/sending/emails/delete-domain.ts'
+import { domainTestRoutes } from '#features/sending/emails/domain-test-routes.ts'
+import { oneEmailRoutes } from '#features/sending/emails/one-email-routes.ts'
 import { emailRoutes } from '#features/sending/emails/routes.ts'
 import { newsletterRoutes } from '#features/sending/newsletters/routes.ts'
 import { followBroadcast } from '#features/sending/newsletters/states.ts'
@@ -55,6 +61,7 @@ import { trackingRoutes } from '#features/sending/tracking/routes.ts'
 import { unsubscribePages } from '#features/sending/unsubscribe/pages.ts'
 import { apiKeyRoutes } from '#features/setup/api-keys/routes.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
+import { domainDnsRoutes } from '#features/setup/domains/dns-routes.ts'
 import { tlsPages } from '#features/setup/domains/pages.ts'
 import { domainRoutes } from '#features/setup/domains/routes.ts'
 import { healthRoutes } from '#features/setup/health/routes.ts'
@@ -67,10 +74,13 @@ import { webhookPages } from '#features/webhooks/webhooks/pages.ts'
 import { webhookRoutes } from '#features/webhooks/webhooks/routes.ts'
 import { readWebhookStats } from '#features/webhooks/webhooks/webhooks.ts'
 import { docsRoutes } from '#platform/http/docs.ts'
+import { iconRoute } from '#platform/http/icon.ts'
 import { BunHttpServer, type HttpServer } from '#platform/http/server.ts'
-import { formatUuid, newUuid } from '#platform/ids.ts'
+import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
 import type { OpenedApp } from './create.ts'
+import { mailPages } from './dashboard/mail-pages.ts'
+import { dashboardRoutes } from './dashboard/routes.ts'
 
 const API_INFO = {
   title: 'Tassis',
@@ -119,8 +129,7 @@ export interface HttpOptions {
  * Returns a function that renders the bodies of a broadcast email on request. That function returns no bodies when the
  * template fails.
  */
-function createBodyRenderer(app: App) {
-  const render = createBroadcastRenderer(app)
+function createBodyRenderer(render: ReturnType<typeof createBroadcastRenderer>) {
   return (emailId: number) =>
     render(emailId, 'now').catch((error: unknown) => {
       if (error instanceof TemplateError) return {}
@@ -141,16 +150,20 @@ export function createRoutes(
     later = () => undefined,
   }: HttpOptions & { readonly ending?: AbortSignal; readonly later?: (work: Promise<void>) => void } = {},
 ): AnyElysia[] {
-  const renderedBodies = createBodyRenderer(app)
+  const renderBroadcast = createBroadcastRenderer(app)
+  const renderedBodies = createBodyRenderer(renderBroadcast)
   // Sends, broadcasts and newsletters share one rate limit.
   const takeRate = createSendRateLimiter(app)
+  const maxAttempts = computeMaxAttempts(app.config.retryExpiryHours)
   const people = createAuthContext(app, later)
   // In the order of the documentation.
   const routes: AnyElysia[] = [
-    emailRoutes(app, {
-      maxAttempts: computeMaxAttempts(app.config.retryExpiryHours),
+    emailRoutes(app, { maxAttempts, takeRate }),
+    oneEmailRoutes(app, {
+      maxAttempts,
       takeRate,
       renderedBodies,
+      readSource: createSourceReader(app, renderBroadcast),
     }),
     broadcastRoutes(app, { takeRate, onTransition: followBroadcast }),
     captureRoutes(app, captures),
@@ -159,6 +172,8 @@ export function createRoutes(
     webhookRoutes(app),
     deadLetterRoutes(app),
     domainRoutes(app, { deleteDomain }),
+    domainDnsRoutes(app),
+    domainTestRoutes(app, { takeRate, findUserEmail: (actor) => findActingUser(app, actor)?.email }),
     streamRoutes(app, {
       hasOpenMail: (db, accountId, streamId) => hasOpenEmail(db, accountId, streamId) || hasOpenBroadcast(db, streamId),
     }),
@@ -200,16 +215,28 @@ export function createRoutes(
     ...routes,
     ...(isCapturePageShown ? [capturedPages(captures)] : []),
     ...(isBillingConfigured(app.config) ? [billingPages(app)] : []),
+    iconRoute(),
+    ...(app.config.dashboard ? [dashboardRoutes(people), mailPages(app, people, renderedBodies)] : []),
     tlsPages(app),
     trackingPages(app),
     unsubscribePages(app),
     subscribePages(app),
     homePage(people, isCapturePageShown ? CAPTURED_PATH : undefined),
     teamPages(app, people),
+    setupPages(app, people, {
+      parse: parseNewAccount,
+      add: (tx, input, toActor) => addAccount(app, tx, { ...input, plan: 'unlimited' }, toActor),
+    }),
     webhookPages(app, people),
     confirmPages(app, { findFormSlug: findActiveSlug }),
     docsRoutes(routes, API_INFO),
   ]
+}
+
+/** The signed-in user; undefined for any other actor. */
+function findActingUser({ db }: App, { type, id }: Actor): User | undefined {
+  const uuid = type === 'user' ? parseUuid(id) : undefined
+  return uuid && findUserByUuid(db, uuid)
 }
 
 const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host)

@@ -11,6 +11,7 @@ import unreadBytes from '../../migrations/0007_unread_bytes.sql' with { type: 't
 import unparsedMessages from '../../migrations/0008_unparsed_messages.sql' with { type: 'text' }
 import lostRecords from '../../migrations/0009_lost_records.sql' with { type: 'text' }
 import emailsCanBeSearched from '../../migrations/0010_emails_can_be_searched.sql' with { type: 'text' }
+import emailDomainsCanBeSearched from '../../migrations/0011_email_domains_can_be_searched.sql' with { type: 'text' }
 
 /** This migration reads every stored email. */
 export const SEARCH_INDEX_MIGRATION = '0010_emails_can_be_searched'
@@ -27,4 +28,5 @@ export const migrations: readonly Migration[] = [
   { name: '0008_unparsed_messages', sql: unparsedMessages },
   { name: '0009_lost_records', sql: lostRecords },
   { name: SEARCH_INDEX_MIGRATION, sql: emailsCanBeSearched },
+  { name: '0011_email_domains_can_be_searched', sql: emailDomainsCanBeSearched },
 ]

@@ -57,6 +57,12 @@ INSERT INTO counters (account_id, metric, hour, value)
 SELECT account_id, 'stream:' || stream_id || ':sent', at / 3600000, count(*) FROM seed_day, seed GROUP BY 1, 2, 3
 ON CONFLICT DO UPDATE SET value = value + excluded.value;
 INSERT INTO counters (account_id, metric, hour, value)
+SELECT account_id, 'account:sent', at / 3600000, count(*) FROM seed_day, seed GROUP BY 1, 2, 3
+ON CONFLICT DO UPDATE SET value = value + excluded.value;
+INSERT INTO counters (account_id, metric, hour, value)
+SELECT account_id, 'account:delivered', at / 3600000, count(*) FROM seed_events, seed WHERE type = delivered_event GROUP BY 1, 2, 3
+ON CONFLICT DO UPDATE SET value = value + excluded.value;
+INSERT INTO counters (account_id, metric, hour, value)
 SELECT account_id, 'stream:' || stream_id || ':' || iif(type = delivered_event, 'delivered', 'bounced'), at / 3600000, count(*)
 FROM seed_events, seed WHERE type IN (delivered_event, bounced_event) GROUP BY 1, 2, 3
 ON CONFLICT DO UPDATE SET value = value + excluded.value;

@@ -74,7 +74,8 @@ const DAY_COUNT = 366
 export const DOMAIN_COUNT = 50_000
 /** Average number of events per seeded email. */
 const EVENTS_PER_EMAIL = 3.48
-const REQUEST_COUNT = 300
+/** Requests per measurement. */
+export const REQUEST_COUNT = 300
 const SETTLE_MS = 1000
 
 export interface AnalyticsFixture {
@@ -177,7 +178,7 @@ export async function runAnalytics(fixture: AnalyticsFixture): Promise<Analytics
   await systemClock.sleep(SETTLE_MS)
   const health = pollHealth(url)
   const year = `from=${fixture.from}&to=${fixture.to}`
-  const measure = (path: string) => measurePercentiles(`${url}/v1/analytics/${path}`, fixture.key)
+  const measure = (path: string) => measurePercentiles(() => `${url}/v1/analytics/${path}`, fixture.key)
   const [overview30, overview366] = [await measure('overview'), await measure(`overview?${year}`)]
   const [timeseries366, export366] = [await measure(`timeseries?${year}`), await measure(`export?${year}`)]
   const [domains30, domains366] = [await measure('domains'), await measure(`domains?${year}`)]
@@ -204,12 +205,18 @@ export async function runAnalytics(fixture: AnalyticsFixture): Promise<Analytics
   }
 }
 
-/** Sends requests one after another and measures all of them, including the first, for which the cache is cold. */
-async function measurePercentiles(url: string, key: string): Promise<{ p50: number; p99: number }> {
+/**
+ * Sends requests one after another; includes the first response, from a cold cache.
+ * @param urlOf the URL of the n-th request, from 0
+ */
+export async function measurePercentiles(
+  urlOf: (index: number) => string,
+  key: string,
+): Promise<{ p50: number; p99: number }> {
   const tookMs: number[] = []
   while (tookMs.length < REQUEST_COUNT) {
     const askedMs = systemClock.monotonicMs()
-    const answer = await fetch(url, { headers: { authorization: `Bearer ${key}` } })
+    const answer = await fetch(urlOf(tookMs.length), { headers: { authorization: `Bearer ${key}` } })
     const text = await answer.text()
     tookMs.push(systemClock.monotonicMs() - askedMs)
     if (!answer.ok) throw new CommandError(`The service returned ${answer.status}: ${text.slice(0, 200)}`)
@@ -219,7 +226,8 @@ async function measurePercentiles(url: string, key: string): Promise<{ p50: numb
   return { p50: pickPercentile(0.5), p99: pickPercentile(0.99) }
 }
 
-const measureDatabase = (folder: string): number =>
+/** Octets of the main database. */
+export const measureDatabase = (folder: string): number =>
   readdirSync(folder)
     .filter((name) => name.startsWith('tassis.db'))
     .reduce((sum, name) => sum + statSync(join(folder, name)).size, 0)

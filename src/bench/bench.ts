@@ -9,6 +9,7 @@ import { loadConfig } from '#app/settings.ts'
 import { ANALYTICS_STAT_NAMES, type AnalyticsStats, prepareAnalytics, runAnalytics } from './analytics.ts'
 import { IMPORT_STAT_NAMES, type ImportStats, prepareImport, runImport } from './imports.ts'
 import { INBOUND_STAT_NAMES, type InboundStats, prepareInbound, runInbound } from './inbound.ts'
+import { LIST_STAT_NAMES, type ListStats, prepareList, runList } from './list.ts'
 import { MAIL_STAT_NAMES, type MailStats, runMail } from './run.ts'
 import { seedDataDirectory } from './seed.ts'
 import { runTemplates, TEMPLATE_STAT_NAMES, type TemplateStats } from './templates.ts'
@@ -31,6 +32,8 @@ export interface BenchOptions {
   readonly templates: number
   /** Events stored before analytics are requested; 0 skips analytics. */
   readonly analytics: number
+  /** Emails stored before lists are requested; 0 skips lists. */
+  readonly list: number
   /** Folder for the temporary data directories. */
   readonly folder: string
 }
@@ -49,6 +52,7 @@ export interface BenchResults {
   readonly imported: { readonly medians: ImportStats; readonly runs: readonly ImportStats[] } | undefined
   readonly templates: { readonly medians: TemplateStats; readonly runs: readonly TemplateStats[] } | undefined
   readonly analytics: { readonly medians: AnalyticsStats; readonly runs: readonly AnalyticsStats[] } | undefined
+  readonly lists: { readonly medians: ListStats; readonly runs: readonly ListStats[] } | undefined
 }
 
 /** @param progress receives a description of each step */
@@ -91,6 +95,7 @@ export async function bench(options: BenchOptions, progress: (text: string) => v
       imported: options.import > 0 ? await benchImports(folder, options, progress) : undefined,
       templates: options.templates > 0 ? await benchTemplates(options, progress) : undefined,
       analytics: options.analytics > 0 ? await benchAnalytics(folder, options, progress) : undefined,
+      lists: options.list > 0 ? await benchLists(folder, options, progress) : undefined,
     }
   } finally {
     process.off('exit', removeAll)
@@ -199,7 +204,27 @@ async function benchAnalytics(
   return { runs, medians: computeMedians(ANALYTICS_STAT_NAMES, runs) }
 }
 
-/** Maximum number of runs of benchmarks that take longer, whose results vary less. */
+async function benchLists(
+  folder: string,
+  { list, runs: count }: BenchOptions,
+  progress: (text: string) => void,
+): Promise<BenchResults['lists']> {
+  progress(`storing ${list} emails to list`)
+  const { config } = loadConfig({
+    TASSIS_DATA_DIR: join(folder, 'lists'),
+    TASSIS_HOSTNAME: 'mail.bench.test',
+    TASSIS_LOG_LEVEL: 'error',
+  })
+  const fixture = await prepareList(config, list, progress)
+  const runs: ListStats[] = []
+  while (runs.length < Math.min(count, MAX_SLOW_RUNS)) {
+    progress(`requesting lists, run ${runs.length + 1}`)
+    runs.push(await runList(fixture))
+  }
+  return { runs, medians: computeMedians(LIST_STAT_NAMES, runs) }
+}
+
+/** Some benchmarks take longer and vary less. */
 const MAX_SLOW_RUNS = 3
 
 function computeMedians<F>(names: readonly (keyof F)[], runs: readonly F[]): F {

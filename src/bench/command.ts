@@ -11,6 +11,7 @@ import { type BenchResults, bench } from './bench.ts'
 import { startHookReceiver } from './hook-receiver.ts'
 import type { ImportStats } from './imports.ts'
 import { type InboundStats, LONG_POLLS, SUBMIT_COMMAND } from './inbound.ts'
+import { LIST_FILTERS, type ListFilter, type ListStats } from './list.ts'
 import { type GetJob, type LoadJob, runGets, runLoad } from './load.ts'
 import { HTML_BYTES, TEXT_BYTES } from './mails.ts'
 import { startBenchReceiver } from './receiver.ts'
@@ -32,6 +33,7 @@ interface Options extends JsonOption {
   readonly import: number
   readonly templates: number
   readonly analytics: number
+  readonly list: number
   readonly soak: number
   readonly soakSends: number
   readonly folder: string
@@ -78,6 +80,12 @@ export function addBenchCommand(program: Command): void {
       .option(
         '--analytics <n>',
         'events stored for the analytics benchmark; 0: none (10000000 take some 10 minutes and 6 GB)',
+        createWholeNumberParser(0, MAX_NUMBER),
+        0,
+      )
+      .option(
+        '--list <n>',
+        'emails stored for the benchmark of lists and searches; 0: none',
         createWholeNumberParser(0, MAX_NUMBER),
         0,
       )
@@ -238,6 +246,32 @@ const ANALYTICS_ROWS: readonly (readonly [string, keyof AnalyticsStats, number])
   ['RSS MiB', 'rssMiB', 0],
 ]
 
+const LIST_TITLES: Readonly<Record<ListFilter, string>> = {
+  none: 'no filter',
+  recipient: 'to',
+  recipientBounced: 'to and status=bounced',
+  recipientInAWeek: 'to, in one week',
+  recipientDomain: 'to=@domain, the largest',
+  recipientRareDomain: 'to=@domain, a rare one',
+  sender: 'from, of all emails',
+  senderDomain: 'from=@domain, of all emails',
+  domain: 'domain, of 99.9 % of emails',
+  rareDomain: 'domain, of 0.1 % of emails',
+  domainBounced: 'domain and status=bounced',
+  subject: 'subject, one email',
+  commonSubject: 'subject, all emails',
+  tag: 'tag',
+}
+
+const LIST_ROWS: readonly (readonly [string, keyof ListStats, number])[] = [
+  ...LIST_FILTERS.flatMap((filter) => [
+    [`${LIST_TITLES[filter]}, p50 ms`, `${filter}P50Ms`, 2] as const,
+    ['  p99 ms', `${filter}P99Ms`, 2] as const,
+  ]),
+  ['database, MiB', 'databaseMiB', 0],
+  ['RSS MiB', 'rssMiB', 0],
+]
+
 const WEBHOOK_ROWS: readonly (readonly [string, keyof WebhookStats, number])[] = [
   ['events delivered/s, one webhook', 'toldPerSecond', 0],
   ['  CPU ms per event', 'toldCpuMs', 3],
@@ -246,7 +280,10 @@ const WEBHOOK_ROWS: readonly (readonly [string, keyof WebhookStats, number])[] =
   ['peak RSS MiB', 'peakRssMiB', 0],
 ]
 
-function formatBench(options: Options, { mail, told, received, imported, templates, analytics }: BenchResults): string {
+function formatBench(
+  options: Options,
+  { mail, told, received, imported, templates, analytics, lists }: BenchResults,
+): string {
   return [
     `Tassis ${VERSION} on ${describeMachine()}`,
     ...(mail.length > 0
@@ -301,6 +338,14 @@ function formatBench(options: Options, { mail, told, received, imported, templat
           `A year of mail to ${DOMAIN_COUNT} domains, the n-th with a share proportional to 1/n; each endpoint requested one request after another on an otherwise idle service.`,
           '',
           formatTable(['', `${analytics.runs.length} RUNS`, ''], formatRows(ANALYTICS_ROWS, [analytics])),
+        ]
+      : []),
+    ...(lists
+      ? [
+          '',
+          `GET /v1/emails, 25 of ${options.list} emails of one account; each filter requested one request after another on an otherwise idle service.`,
+          '',
+          formatTable(['', `${lists.runs.length} RUNS`, ''], formatRows(LIST_ROWS, [lists])),
         ]
       : []),
   ].join('\n')

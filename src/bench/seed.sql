@@ -39,6 +39,10 @@ INSERT INTO counters (account_id, metric, hour, value)
 SELECT account_id, 'stream:' || stream_id || ':' || step.value, CASE step.value WHEN 'sent' THEN at ELSE at + 1200 END / 3600000, COUNT(*)
 FROM seed_emails, json_each('["sent","delivered"]') AS step, seed GROUP BY 1, 2, 3;
 
+INSERT INTO counters (account_id, metric, hour, value)
+SELECT account_id, 'account:' || step.value, CASE step.value WHEN 'sent' THEN at ELSE at + 1200 END / 3600000, COUNT(*)
+FROM seed_emails, json_each('["sent","delivered"]') AS step, seed GROUP BY 1, 2, 3;
+
 INSERT INTO daily_figures (account_id, day, domain, sent, delivered)
 SELECT account_id, at / 86400000, domain.value, sum(is_sent), sum(NOT is_sent) FROM (
   SELECT at, 1 AS is_sent FROM seed_emails UNION ALL SELECT at + 1200, 0 FROM seed_emails), seed, json_each(json_array('', receiver_domain)) AS domain GROUP BY 1, 2, 3;

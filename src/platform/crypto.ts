@@ -25,6 +25,7 @@ export type KeyPurpose =
   | 'check'
   | 'nonce'
   | 'csrf'
+  | 'password-proof'
   | 'erased-address'
 
 const KEY_ID_BYTES = 4

@@ -200,11 +200,24 @@ async function checkTemplate(url: string, key: string): Promise<void> {
 
 async function checkDocs(url: string): Promise<void> {
   const page = await (await fetch(`${url}/docs`)).text()
+  assert.ok(page.includes('/docs/postV1Emails'), `/docs does not list the operations: ${page.slice(0, 500)}`)
+}
+
+/** Checks that the executable contains the dashboard in each encoding. */
+async function checkDashboard(url: string): Promise<void> {
+  const page = await (await fetch(`${url}/app`)).text()
   const script = /<script[^>]* src="([^"]+)"/.exec(page)?.[1]
   assert.ok(script, `no script in ${page}`)
-  const asset = await fetch(new URL(script, `${url}/docs`))
-  assert.equal(asset.status, 200)
-  assert.ok((await asset.text()).length > 100_000, 'the script of /docs is too short')
+  const texts = await Promise.all(
+    ['br', 'gzip', 'identity'].map(async (encoding) => {
+      const asset = await fetch(`${url}${script}`, { headers: { 'accept-encoding': encoding } })
+      assert.equal(asset.status, 200)
+      assert.equal(asset.headers.get('content-encoding') ?? 'identity', encoding)
+      assert.match(asset.headers.get('cache-control') ?? '', /immutable/)
+      return asset.text()
+    }),
+  )
+  assert.equal(new Set(texts).size, 1, 'the encodings of the script differ')
 }
 
 let running: Running | undefined
@@ -230,6 +243,7 @@ try {
   await checkInboundMessage(running, key)
   await checkTemplate(running.url, key)
   await checkDocs(running.url)
+  await checkDashboard(running.url)
   assert.equal(await running.stop(), 0, 'SIGTERM did not end the service with exit code 0')
 
   await runCommand('check')

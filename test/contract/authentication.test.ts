@@ -127,6 +127,11 @@ const STATUSES: Readonly<Record<string, number>> = {
   'GET /': 404,
   // An unsubscribe link without its token.
   'GET /u': 404,
+  // No operation, and no file of the bundle, has this name.
+  'GET /docs/{operation}': 404,
+  'GET /app/assets/{name}': 404,
+  // Needs the cookie of a session.
+  'GET /app/mail/{id}/html': 401,
   'POST /billing/stripe': 400,
   'POST /v1/auth/login': 422,
   'POST /v1/auth/join': 422,
@@ -135,7 +140,9 @@ const STATUSES: Readonly<Record<string, number>> = {
   'POST /login': 401,
   'POST /reset-password': 422,
   'GET /join': 410,
+  'GET /setup': 410,
   'POST /join': 422,
+  'POST /setup': 422,
 }
 
 test.each(PUBLIC_ROUTES)('%s needs no key and ignores a wrong one', async (route) => {

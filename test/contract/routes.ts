@@ -34,6 +34,7 @@ export type Resource =
   | 'dead-letter'
   | 'domain'
   | 'email'
+  | 'ended-email'
   | 'inbound-email'
   | 'inbound-route'
   | 'inbound-route-delivery'
@@ -390,6 +391,8 @@ export const ROUTES: readonly Route[] = [
     body: () => ({ domain: `${unique('domain')}.test` }),
   },
   get('/v1/domains/{id}', 'domains:read', { resource: 'domain' }),
+  get('/v1/domains/{id}/dns', 'domains:read', { resource: 'domain' }),
+  get('/v1/domains/{id}/zone-file', 'domains:read', { resource: 'domain', csv: 'answer', shape: 'none' }),
   {
     ...get('/v1/domains/{id}', 'domains:write', { resource: 'domain' }),
     method: 'PATCH',
@@ -427,6 +430,18 @@ export const ROUTES: readonly Route[] = [
   get('/v1/emails/{id}/captured', 'emails:read', { resource: 'captured-email' }),
   listRoute('/v1/emails/{id}/links', 'emails:read', { resource: 'email', paged: false }),
   { ...get('/v1/emails/{id}/cancel', 'emails:send', { resource: 'email' }), method: 'POST' },
+  {
+    ...get('/v1/emails/{id}', 'emails:send', { resource: 'email' }),
+    method: 'PATCH',
+    body: () => ({ send_at: null }),
+  },
+  {
+    ...get('/v1/emails/{id}/resend', 'emails:send', { resource: 'ended-email', status: 202 }),
+    method: 'POST',
+    body: () => ({ to: [EMAIL.to] }),
+    isBodyOptional: true,
+  },
+  get('/v1/emails/{id}/source', 'emails:read', { resource: 'email' }),
   get('/v1/analytics/aggregate', 'analytics:read', {
     alsoScope: 'sub_accounts:manage',
     shape: ['data', 'period'],
@@ -436,7 +451,7 @@ export const ROUTES: readonly Route[] = [
   get('/v1/analytics/export', 'analytics:read', { csv: 'answer', shape: 'none' }),
   get('/v1/analytics/overview', 'analytics:read', { shape: ['data', 'period'], isOne: true }),
   get('/v1/analytics/timeseries', 'analytics:read', { shape: ['data', 'period'] }),
-  get('/v1/events', 'emails:read', { shape: ['data', 'first_seq', 'next_after'] }),
+  get('/v1/events', 'emails:read', { shape: ['data', 'first_seq', 'last_seq', 'next_after'] }),
   listRoute('/v1/inbound-routes', 'inbound:read'),
   {
     ...get('/v1/inbound-routes', 'inbound:write', { status: 201, alsoScope: 'inbound:read' }),
@@ -610,6 +625,7 @@ export const SESSION_ROUTES: readonly string[] = [
   'POST /v1/auth/totp',
   'POST /v1/auth/totp/confirm',
   'DELETE /v1/auth/totp',
+  'POST /v1/domains/{id}/test-email',
 ]
 
 /** Routes that need no key; all other routes under /v1 need one. */
@@ -630,14 +646,19 @@ export const PUBLIC_ROUTES: readonly string[] = [
   'POST /reset-password',
   'GET /join',
   'POST /join',
+  'GET /setup',
+  'POST /setup',
   'GET /webhooks',
   'POST /webhooks',
   'GET /readyz',
   'GET /openapi.json',
   'GET /docs',
-  'GET /docs/start.js',
-  'GET /docs/swagger-ui.js',
-  'GET /docs/swagger-ui.css',
+  'GET /docs/{operation}',
+  'GET /icon.svg',
+  'GET /app',
+  'GET /app/*',
+  'GET /app/assets/{name}',
+  'GET /app/mail/{id}/html',
   'GET /t/o/{token}',
   'GET /t/c/{token}/{target}',
   'GET /t/*',
@@ -752,6 +773,11 @@ export async function createContractApi(): Promise<ContractApi> {
       }
       case 'email':
         return (await accepted({ send_at: new Date(service.clock.now() + hours(1)).toISOString() })).id
+      case 'ended-email': {
+        const id = await make('email')
+        expect((await api('POST', `/v1/emails/${id}/cancel`)).status).toBe(200)
+        return id
+      }
       case 'inbound-email':
         return storeTestInbound(
           service.app,

@@ -131,7 +131,12 @@ export async function narrowOverflowPx(
   await page.setViewportSize({ width: 320, height: 640 })
   await page.evaluate('document.documentElement.style.fontSize = "200%"')
   await picture()
-  const tooWide = await overflowPx(page)
+  let tooWide = await overflowPx(page)
+  // Scripts change the layout some frames after the size.
+  for (let waited = 0; tooWide > 0 && waited < 20; waited++) {
+    await page.waitForTimeout(50)
+    tooWide = await overflowPx(page)
+  }
   await page.evaluate('document.documentElement.style.fontSize = ""')
   await page.setViewportSize(before)
   return tooWide

@@ -34,6 +34,7 @@ export interface NameEntry {
   /** A record is a text or the list of its strings; a text over 255 bytes is split into strings. */
   TXT?: readonly (string | readonly string[])[] | Fault
   CNAME?: string
+  NS?: readonly string[] | Fault
   PTR?: readonly string[] | Fault
   /** Seconds; default 300. */
   ttl?: number
@@ -74,8 +75,8 @@ export interface DnsServer extends AsyncDisposable {
   close(): Promise<void>
 }
 
-type ZoneType = 'A' | 'AAAA' | 'MX' | 'TXT' | 'PTR'
-const ZONE_TYPES: readonly string[] = ['A', 'AAAA', 'MX', 'TXT', 'PTR']
+type ZoneType = 'A' | 'AAAA' | 'MX' | 'TXT' | 'NS' | 'PTR'
+const ZONE_TYPES: readonly string[] = ['A', 'AAAA', 'MX', 'TXT', 'NS', 'PTR']
 const RCODES = { NOERROR: 0, FORMERR: 1, SERVFAIL: 2, NXDOMAIN: 3, REFUSED: 5 } as const
 const DEFAULT_TTL_SECONDS = 300
 const PLAIN_UDP_BYTES = 512

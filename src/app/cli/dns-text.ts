@@ -1,14 +1,15 @@
 /** @module Formats DNS records as blocks and as zone file lines (RFC 1035 §5), and the results of DNS checks. */
 import { findUnansweredReason } from '#features/setup/domains/check-result.ts'
-import { DNS_RECORD_KEYS, type DnsRecordKey } from '#features/setup/domains/dns-records.ts'
+import { DNS_RECORD_KEYS, type DnsRecord, type DnsRecordKey } from '#features/setup/domains/dns-records.ts'
 import { SENDING_RECORDS } from '#features/setup/domains/verification-state.ts'
 import type { CheckView } from '#features/setup/domains/verify.ts'
+import { formatZoneLine } from '#features/setup/domains/zone-file.ts'
 import { formatTable } from './output.ts'
 
 /** A DNS record to publish. */
 export interface RecordView {
   readonly key: DnsRecordKey | 'tracking'
-  readonly type: string
+  readonly type: DnsRecord['type']
   readonly host: string
   readonly value: string
   readonly priority: number | null
@@ -59,9 +60,6 @@ export function formatChecks(checks: Readonly<Record<DnsRecordKey, CheckView>>, 
 const describeFailure = (key: DnsRecordKey): string =>
   SENDING_RECORDS.includes(key) ? 'NOT OK' : key === 'mx' ? 'optional' : 'advised'
 
-const TTL_SECONDS = 3600
-const MAX_STRING_OCTETS = 255
-
 /**
  * Formats one line per record, TXT values in strings of at most 255 octets. The inbound MX is commented out, because
  * publishing it redirects the domain's mail.
@@ -69,21 +67,8 @@ const MAX_STRING_OCTETS = 255
 export function formatZone(records: readonly RecordView[]): string {
   return records
     .map((record) => {
-      const line = `${record.host}. ${TTL_SECONDS} IN ${record.type} ${formatRecordData(record)}`
+      const line = formatZoneLine(`${record.host}.`, record)
       return record.key === 'mx' ? `; ${PURPOSES.mx}:\n; ${line}` : line
     })
     .join('\n')
-}
-
-function formatRecordData({ type, value, priority }: RecordView): string {
-  if (type === 'TXT') return formatTxtData(value)
-  return type === 'MX' ? `${priority ?? 0} ${value}.` : `${value}.`
-}
-
-/** Formats quoted character strings (RFC 1035 §5.1). All values are ASCII. */
-function formatTxtData(value: string): string {
-  const strings: string[] = []
-  for (let from = 0; from < value.length; from += MAX_STRING_OCTETS)
-    strings.push(`"${value.slice(from, from + MAX_STRING_OCTETS).replace(/["\\]/g, '\\$&')}"`)
-  return strings.join(' ')
 }

@@ -131,11 +131,12 @@ export function addEmailCommands(program: Command): void {
     'maximum number of emails',
     30,
   )
-    .option('--to <address>', 'only to this address, in To, Cc or Bcc')
-    .option('--from <address>', 'only from this address')
+    .option('--to <address>', 'only to this address, in To, Cc or Bcc; @example.com: to any address there')
+    .option('--from <address>', 'only from this address; @example.com: from any address there')
     .option('--subject <words>', 'only with all of these words in the subject')
     .option('--tag <tag>', 'only with this tag')
     .option('--stream <slug>', 'only in this message stream')
+    .option('--domain <name>', 'only signed by this sending domain')
     .option('--message-id <id>', 'only the email with this Message-ID')
     .addOption(new Option('--status <status>', 'only with this status').choices(STATUSES))
     .option('--since <date>', 'only accepted at or after this date or date-time (UTC)')

@@ -3,6 +3,8 @@ import { existsSync } from 'node:fs'
 import { isIPv6 } from 'node:net'
 import { join } from 'node:path'
 import type { Command } from 'commander'
+import type { App } from '#features/core/app/app.ts'
+import { createSetupLink } from '#features/people/team/setup.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
 import { DataDirInUseError } from '../create.ts'
 import type { Service } from '../service.ts'
@@ -18,12 +20,22 @@ export function addServeCommand(program: Command): void {
     .description('run the service until SIGTERM or SIGINT; a second signal ends it immediately, with exit code 1')
     .action(async () => {
       const { config } = loadConfig()
-      await runService(config, 'tassis serve', ({ url, inbound: { listener } }) => {
+      await runService(config, 'tassis serve', async ({ url, inbound: { listener }, opened: { app } }) => {
         const inbound = listener ? `, inbound mail at ${formatHostPort(listener)}` : ''
         print(`Tassis ${VERSION} listens on ${url} (data in ${config.dataDir}, delivery ${config.delivery}${inbound})`)
+        const link = await findSetupLink(app)
+        if (link) print(`There is no user yet. Create the first one in a browser, within one hour: ${link}`)
       })
     })
 }
+
+/** A new link of the first start; undefined when none is needed, or none can be created. */
+export const findSetupLink = (app: App): Promise<string | undefined> =>
+  createSetupLink(app).catch((error: unknown) => {
+    // The commands `accounts create` and `users create` do the same.
+    app.log.warn({ err: error }, 'setup link not created')
+    return undefined
+  })
 
 /**
  * Runs the service and resolves when it has stopped. The first signal stops it: no new work starts, and deliveries in

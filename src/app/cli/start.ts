@@ -18,7 +18,7 @@ import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'
 import { CommandError } from './admin-command.ts'
 import { print } from './output.ts'
-import { formatHostPort, runService } from './serve.ts'
+import { findSetupLink, formatHostPort, runService } from './serve.ts'
 
 /** A reserved name (RFC 6761 §6.2), so that mail of a trial never appears to come from a real domain. */
 const FIRST_DOMAIN = 'example.test'
@@ -42,6 +42,7 @@ async function prepareFirstStart(service: Service): Promise<string> {
   const account =
     existing ?? (await createAccount(app, { name: 'First account', email: `you@${FIRST_DOMAIN}`, plan: 'unlimited' }))
   const actor = toOperatorActor(account)
+  const setupLink = await findSetupLink(app)
   const { domain } = findFirstDomain(app, actor) ?? (await createDomain(app, actor, FIRST_DOMAIN)).domain
   const keyFile = join(config.dataDir, 'first-key')
   const key = await ensureKey(service, actor, keyFile)
@@ -51,6 +52,7 @@ async function prepareFirstStart(service: Service): Promise<string> {
   return `Tassis ${VERSION} runs on ${service.url}, data in ${config.dataDir}, delivery mode ${config.delivery}.
 ${summary}
 
+  Dashboard       ${setupLink ?? `${service.url}/app`}
   Captured mail   ${service.url}/dev/captured
   Inbound mail    ${formatInbound(service)}
   The API         ${service.url}/docs

@@ -27,6 +27,9 @@ export const parseScopes = (required: string): readonly string[] => (required ==
 /** Needs a signed-in user of any role; a key is a 403. */
 export const requiresSession = { security: [SESSION], [REQUIRED_SCOPE]: '', [SESSION_ONLY]: true }
 
+/** Used after `requires`: needs a signed-in user whose role has the scope; a key is a 403. */
+export const sessionOnly = { security: [SESSION], [SESSION_ONLY]: true }
+
 /** Used together with `requires`: a user must be an owner to call the route; a key needs only its scope. */
 export const ownersOnly = { [OWNERS_ONLY]: true }
 

@@ -287,9 +287,11 @@ async function parseForm(bytes: Uint8Array, contentType: string): Promise<Record
   if (!MULTIPART.test(contentType) && hasTooManyFields(bytes)) {
     throw new AppError(400, 'invalid_form', `The form in the request body must have at most ${MAX_FORM_FIELDS} fields.`)
   }
-  const form = await new Response(bytes, { headers: { 'content-type': contentType } }).formData().catch(() => {
-    throw new AppError(400, 'invalid_form', 'The form in the request body cannot be read.')
-  })
+  const form = await new Response(bytes as Uint8Array<ArrayBuffer>, { headers: { 'content-type': contentType } })
+    .formData()
+    .catch(() => {
+      throw new AppError(400, 'invalid_form', 'The form in the request body cannot be read.')
+    })
   const fields: Record<string, string> = Object.create(null)
   form.forEach((value, name) => {
     if (typeof value === 'string') fields[name] = value

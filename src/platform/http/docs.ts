@@ -1,64 +1,47 @@
-/**
- * @module `/openapi.json` and `/docs`: the API description, and a page to read it and try it out. The page loads
- * nothing from other hosts; its script and styles (swagger-ui) are inside the executable.
- */
+/** @module `/openapi.json`, `/docs` and `/docs/{operation}`: the API description, for programs and for people. */
 import { type AnyElysia, Elysia } from 'elysia'
-import uiStylePath from 'swagger-ui-dist/swagger-ui.css' with { type: 'file' }
-import uiScriptPath from 'swagger-ui-dist/swagger-ui-bundle.js' with { type: 'file' }
-import { html, htmlResponse } from './html.ts'
+import { createDocsPages, type DocsPages } from './docs-page.ts'
+import { unknownRoute } from './error-response.ts'
+import { htmlResponse } from './html.ts'
 import { type ApiInfo, describeApi } from './openapi.ts'
 
-// swagger-ui sets style attributes; its icons are data URLs.
-const CONTENT_SECURITY_POLICY =
-  "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-
-/** `validatorUrl: null` keeps swagger-ui from sending the description to another host. */
-const START_SCRIPT = `SwaggerUIBundle({ url: '/openapi.json', dom_id: '#docs', validatorUrl: null, deepLinking: true, persistAuthorization: false })
-`
-
-/** Assets change only with a release. */
-const ASSET_HEADERS = { 'cache-control': 'public, max-age=3600' }
+/** A search has a few words. */
+const MAX_SEARCH_LENGTH = 200
 
 /** The plugin that describes `routes`. The description is created at the first request. */
 export function docsRoutes(routes: readonly AnyElysia[], info: ApiInfo) {
   let description: Promise<string> | undefined
+  const describe = (): Promise<string> => {
+    description ??= describeApi(routes, info)
+    return description
+  }
+  let pages: Promise<DocsPages> | undefined
+  const loadPages = (): Promise<DocsPages> => {
+    pages ??= describe().then(createDocsPages)
+    return pages
+  }
   const hidden = { detail: { hide: true } }
   return new Elysia()
     .get(
       '/openapi.json',
-      async () => {
-        description ??= describeApi(routes, info)
-        return new Response(await description, { headers: { 'content-type': 'application/json' } })
-      },
+      async () => new Response(await describe(), { headers: { 'content-type': 'application/json' } }),
       hidden,
     )
     .get(
       '/docs',
-      () => htmlResponse(renderDocsPage(info.title), 200, { 'content-security-policy': CONTENT_SECURITY_POLICY }),
+      async ({ request }) => {
+        const search = new URL(request.url).searchParams.get('q') ?? ''
+        return htmlResponse((await loadPages()).index(search.slice(0, MAX_SEARCH_LENGTH)))
+      },
       hidden,
     )
-    .get('/docs/start.js', () => assetResponse(START_SCRIPT, 'text/javascript; charset=utf-8'), hidden)
-    .get('/docs/swagger-ui.js', () => assetResponse(Bun.file(uiScriptPath), 'text/javascript; charset=utf-8'), hidden)
-    .get('/docs/swagger-ui.css', () => assetResponse(Bun.file(uiStylePath), 'text/css; charset=utf-8'), hidden)
+    .get(
+      '/docs/:operation',
+      async ({ params }) => {
+        const page = (await loadPages()).operation(params.operation)
+        if (!page) throw unknownRoute()
+        return htmlResponse(page)
+      },
+      hidden,
+    )
 }
-
-const assetResponse = (content: string | Blob, contentType: string): Response =>
-  new Response(content, { headers: { ...ASSET_HEADERS, 'content-type': contentType } })
-
-const renderDocsPage = (title: string) => html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${title}</title>
-<link rel="icon" href="data:,">
-<link rel="stylesheet" href="/docs/swagger-ui.css">
-</head>
-<body>
-<div id="docs"></div>
-<noscript>This page needs JavaScript; <a href="/openapi.json">the description</a> does not.</noscript>
-<script src="/docs/swagger-ui.js"></script>
-<script src="/docs/start.js"></script>
-</body>
-</html>
-`

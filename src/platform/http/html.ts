@@ -73,6 +73,7 @@ a { color: var(--strong); }
 
 /**
  * A whole page: no scripts, nothing from other hosts, hidden from search engines.
+ * @param icon URL of the icon; default: none, because pages for recipients are in the name of the sender
  * @param style our own CSS, which follows the common style; never client input
  * @param language language of the page (BCP 47)
  */
@@ -80,11 +81,13 @@ export const htmlPage = ({
   title,
   language = 'en',
   style = '',
+  icon = 'data:,',
   main,
 }: {
   title: string
   language?: string
   style?: string
+  icon?: string
   main: Html
 }): Html =>
   html`<!doctype html>
@@ -93,7 +96,7 @@ export const htmlPage = ({
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="robots" content="noindex, nofollow">
-<link rel="icon" href="data:,">
+<link rel="icon" href="${icon}">
 <title>${title}</title>
 <style>${trustedHtml(BASE_STYLE + style)}</style>
 </head>

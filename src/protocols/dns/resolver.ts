@@ -46,6 +46,8 @@ export interface Resolver extends Disposable {
   txt(name: string): Promise<Answer<string>>
   /** Returns the target of the CNAME at `name`, without following it. */
   cname(name: string): Promise<Answer<string>>
+  /** Returns the name servers of the zone whose apex is `name`, without following a CNAME, which no apex has. */
+  ns(name: string): Promise<Answer<string>>
   /** Returns the host names of an IP address, or of a name below `in-addr.arpa` or `ip6.arpa`. */
   ptr(ipOrArpaName: string): Promise<Answer<string>>
   /** Ends queries in flight with `timeout`; later calls return `timeout`. */
@@ -153,6 +155,10 @@ export class StubResolver implements DnsClient {
     return this.#resolve(name, 'CNAME', parseName)
   }
 
+  ns(name: string): Promise<Answer<string>> {
+    return this.#resolve(name, 'NS', parseName)
+  }
+
   ptr(ip: string): Promise<Answer<string>> {
     return this.#resolve(toArpaName(ip) ?? ip, 'PTR', parseName)
   }
@@ -220,6 +226,7 @@ export class StubResolver implements DnsClient {
           if (values.length === 0) return toLookupResult({ kind: 'servfail' }, FAILURE_TTL_SECONDS)
           return toLookupResult({ kind: 'ok', records: values, ttlSeconds }, ttlSeconds, estimateWeight(values))
         }
+        if (question.type === 'NS') break
         const alias = selectRecords(response.answers, name, 'CNAME')[0]
         const target = typeof alias?.data === 'string' ? normaliseName(alias.data) : undefined
         if (alias === undefined || target === undefined) break

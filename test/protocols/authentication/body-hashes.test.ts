@@ -66,6 +66,7 @@ test('ten signatures over a body of blanks take little more time than one over t
     a: nothing,
     aaaa: nothing,
     cname: nothing,
+    ns: nothing,
     ptr: nothing,
     txt: nothing,
     close() {},

@@ -86,6 +86,18 @@ describe('records', () => {
   })
 })
 
+test('returns the name servers of a zone, and none of the target of a CNAME', async () => {
+  await using server = await startDnsServer({
+    'example.com': { NS: ['NS2.example.net.', 'ns1.example.net'] },
+    'alias.example.com': { CNAME: 'example.com' },
+    'www.example.com': { A: ['192.0.2.1'] },
+  })
+  using resolver = resolverFor(server)
+  expect(await resolver.ns('example.com')).toMatchObject({ records: ['ns2.example.net', 'ns1.example.net'] })
+  expect(await resolver.ns('alias.example.com')).toEqual({ kind: 'nodata' })
+  expect(await resolver.ns('www.example.com')).toEqual({ kind: 'nodata' })
+})
+
 describe('missing records', () => {
   // Proves: delivery-8
   test('no record of the type, no name, failure and REFUSED are distinguished', async () => {
@@ -102,7 +114,7 @@ describe('missing records', () => {
   })
 
   // Proves: delivery-4
-  test.each(['mx', 'a', 'aaaa', 'txt', 'cname', 'ptr'] as const)(
+  test.each(['mx', 'a', 'aaaa', 'txt', 'cname', 'ns', 'ptr'] as const)(
     'a referral is a failure, not a missing record: %s',
     async (type) => {
       await using server = await startDnsServer({ 'lame.example.com': 'REFERRAL' })

@@ -6,6 +6,24 @@ import { isoTime } from '#platform/http/envelope.ts'
 import { Nullable, OptionalNullable, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { deriveEventUuid, EVENT_TYPES } from './record.ts'
 
+/** The data of an event. Each kind of event has only some fields. */
+export interface EventPayload {
+  /** Why it was deferred or rejected, or is uncertain, as a sentence. */
+  readonly reason?: string | null
+  /** Reply of the receiving server. */
+  readonly smtp_response?: string | null
+  /** Version, cipher and certificate of the session, or why it was not encrypted. */
+  readonly tls?: string | null
+  /** Receiving server: name and address. */
+  readonly remote_mta?: string | null
+  readonly ip_address?: string | null
+  readonly bounce_category?: string | null
+  readonly bounce_type?: string | null
+  /** Of `deferred`: when the next attempt is due. */
+  readonly next_retry_at?: string | null
+  readonly [name: string]: unknown
+}
+
 const EVENT_FIELDS = {
   id: Uuid({ description: 'Id of the event; `event_id` in the payloads of webhooks.' }),
   email_id: Uuid({ description: 'Email of the event.' }),
@@ -31,9 +49,10 @@ const EVENT_FIELDS = {
       description: 'Present when the email was only captured because its domain was never verified.',
     }),
   ),
-  raw_payload: OptionalNullable(Type.Unknown(), {
+  // With a type of its own: responses keep fields that no schema lists.
+  raw_payload: OptionalNullable(Type.Unsafe<EventPayload>(Type.Unknown()), {
     description:
-      'All data of the event: reason, smtp_response, tls, next_retry_at; for `email.inbound` inbound_email_id; for `mailbox.message.received` mailbox_id and mailbox_message_id; for `domain.*` domain_id, domain, lost_records and sends_until.',
+      'All data of the event. Of an attempt: smtp_response, remote_mta, tls, bounce_category, and reason and next_retry_at when it was deferred; for `email.inbound` inbound_email_id; for `mailbox.message.received` mailbox_id and mailbox_message_id; for `domain.*` domain_id, domain, lost_records and sends_until.',
   }),
 }
 
@@ -52,13 +71,22 @@ export const FeedEvent = Type.Object({
 export type FeedEvent = Static<typeof FeedEvent>
 
 export const FeedPage = Type.Object({
-  data: Type.Array(FeedEvent, { description: 'The events, in the order in which they happened.' }),
+  data: Type.Array(FeedEvent, {
+    description: 'The events, in the order in which they happened; with `order=newest` in reverse.',
+  }),
   next_after: Type.Integer({
     description:
-      'Last position searched: pass it as `after` in the next request. With `types` it also grows when `data` is empty; the feed ends when it stops growing.',
+      'Last position searched: pass it as `after` in the next request. With `types` it also grows when `data` is empty; the feed ends when it stops growing. With `order=newest` it is `last_seq`.',
+  }),
+  next_before: OptionalNullable(Type.Integer(), {
+    description:
+      'Only with `order=newest`: pass it as `before` in the next request; null when no older event is stored. With `types` a page may be empty although there are older events.',
   }),
   first_seq: Type.Integer({
     description: 'Number of the oldest stored event; if there is none, the number of the next event.',
+  }),
+  last_seq: Type.Integer({
+    description: 'Number of the newest event; 0 before the first. A stream with `after` = `last_seq` has what follows.',
   }),
 })
 export type FeedPage = Static<typeof FeedPage>
@@ -112,6 +140,9 @@ export function toEventWire<Id extends string | null>(
     raw_payload:
       event.data === null
         ? null
-        : { ...data, ...(typeof nextRetryAt === 'number' && { next_retry_at: isoTime(nextRetryAt) }) },
+        : ({
+            ...data,
+            ...(typeof nextRetryAt === 'number' && { next_retry_at: isoTime(nextRetryAt) }),
+          } as EventPayload),
   }
 }

@@ -6,6 +6,7 @@ import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import { CAPTURED_PREFIX } from './captured.ts'
 import { raiseHorizon } from './horizon.ts'
 
 // Hour 0 holds totals without an hour.
@@ -65,8 +66,11 @@ export function purgeEvents(tx: Tx, accountId: number, limits: EventPurgeLimit, 
   return old.length
 }
 
+/** Rates cover the last weeks, stats a year: hourly counters are kept at least this long. */
+export const COUNTER_RETENTION_DAYS = 400
+
 /** Prefixes of counters that record history by hour; all others hold current totals. */
-const HISTORY_PREFIXES = ['event:', 'sandbox:', 'stream:', 'account:', 'complaint:', 'machine:']
+const HISTORY_PREFIXES = ['event:', 'sandbox:', CAPTURED_PREFIX, 'stream:', 'account:', 'complaint:', 'machine:']
 
 /** The next counter name of an account after `metric` (`''` for the first); undefined after the last. */
 export const findCounterAfter = (db: Database, accountId: number, metric: string): string | undefined =>

@@ -8,6 +8,7 @@ import type { App } from '#features/core/app/app.ts'
 import { purgeAuditLog } from '#features/core/audit-logs/purge.ts'
 import { readHorizon } from '#features/core/events/horizon.ts'
 import {
+  COUNTER_RETENTION_DAYS,
   findAccountWithEventsAfter,
   findCounterAfter,
   hasOldCounter,
@@ -42,9 +43,7 @@ export type RemovedCounts = Readonly<Record<BudgetedKind | 'audit', number>>
 
 /** Events not yet delivered to a webhook are kept longer by this factor. */
 const PENDING_EVENT_FACTOR = 1.1
-/** Hourly counters are kept at least this long: rates need the last weeks, stats a year. */
-const COUNTER_RETENTION_DAYS = 400
-/** Fraction of a file that stays free for later writes. */
+/** This fraction of a file stays free for later writes. */
 const FREE_FRACTION = 0.05
 
 /** Runs in progress. */

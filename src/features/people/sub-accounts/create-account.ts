@@ -6,33 +6,58 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { SCOPES } from '#features/setup/api-keys/scopes.ts'
 import { DEFAULT_STREAM, insertStream } from '#features/setup/streams/streams.ts'
+import type { Tx } from '#platform/db/commit.ts'
 import { invalid } from '#platform/errors.ts'
-import { formatUuid } from '#platform/ids.ts'
+import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 
 const MAX_NAME_LENGTH = 200
 
+interface NewAccount {
+  readonly name: string
+  readonly email: string
+  readonly plan: Plan
+}
+
 /** Creates an account and its stream `transactional`. */
-export async function createAccount(app: App, input: { name: string; email: string; plan: Plan }): Promise<Account> {
+export async function createAccount(app: App, input: NewAccount): Promise<Account> {
+  const parsed = { ...parseNewAccount(input), plan: input.plan }
+  return app.commit.write((tx) => addAccount(app, tx, parsed))
+}
+
+/** Throws 422 for an invalid name or address. */
+export function parseNewAccount(input: Pick<NewAccount, 'name' | 'email'>): Pick<NewAccount, 'name' | 'email'> {
   const name = input.name.trim()
   if (name === '' || name.length > MAX_NAME_LENGTH)
     throw invalid('name', `A name must have 1 to ${MAX_NAME_LENGTH} characters.`)
   const email = parseMailbox(input.email)
   if (email.kind === 'invalid') throw invalid('email', `email: ${email.reason}`)
+  return { name, email: email.address }
+}
+
+/**
+ * Creates an account in the caller's transaction.
+ * @param input as `parseNewAccount` returns it
+ * @param toActor who creates it; default: the operator
+ */
+export function addAccount(
+  app: App,
+  tx: Tx,
+  { name, email, plan }: NewAccount,
+  toActor: (accountId: number, uuid: UuidBytes) => Actor = (id, uuid) => createOperatorActor(id, formatUuid(uuid)),
+): Account {
   const now = app.eventTime()
-  return app.commit.write((tx) => {
-    const { id, uuid } = insertAccount(tx, { name, email: email.address, plan: input.plan }, now)
-    insertStream(tx, id, { slug: DEFAULT_STREAM, name: 'Transactional' }, now)
-    audit(app, tx, createOperatorActor(id, uuid), {
-      action: 'account.created',
-      resourceType: 'account',
-      resourceId: uuid,
-      metadata: { name, plan: input.plan },
-    })
-    const account = findAccount(app.config, tx.db, id)
-    if (!account) throw new Error('the account was not stored')
-    return account
+  const { id, uuid } = insertAccount(tx, { name, email, plan }, now)
+  const account = findAccount(app.config, tx.db, id)
+  if (!account) throw new Error('the account was not stored')
+  insertStream(tx, id, { slug: DEFAULT_STREAM, name: 'Transactional' }, now)
+  audit(app, tx, toActor(id, account.uuid), {
+    action: 'account.created',
+    resourceType: 'account',
+    resourceId: uuid,
+    metadata: { name, plan },
   })
+  return account
 }
 
 const createOperatorActor = (accountId: number, accountUuid: string): Actor => ({

@@ -9,12 +9,14 @@ import { clientIpOf } from '#platform/http/request-context.ts'
 import { requireOwnOrigin, type SessionGate } from '#platform/http/session.ts'
 import { type Attempts, createAttempts } from './attempts.ts'
 import type { Browser } from './login.ts'
+import { createPasswordProofs, type PasswordProofs } from './password-proof.ts'
 import { createResetRequester, type RequestReset } from './password-reset.ts'
 import { createSessionGate } from './sessions.ts'
 
 export interface AuthContext {
   readonly sessions: SessionGate<Actor>
   readonly attempts: Attempts
+  readonly passwordProofs: PasswordProofs
   readonly requestReset: RequestReset
   /** The user whom the session cookie of a request identifies, for any method; undefined when no user is signed in. */
   findActor(request: Request): Actor | undefined
@@ -37,6 +39,7 @@ export function createAuthContext(app: App, trackWork: (work: Promise<void>) => 
   return {
     sessions,
     attempts,
+    passwordProofs: createPasswordProofs(app),
     requestReset: createResetRequester(app, attempts, trackWork),
     findActor: findActor,
     readBrowser: (request) => ({

@@ -11,8 +11,12 @@ import { hours } from '#platform/units.ts'
 
 export const LOGIN_PATH = '/login'
 export const LOGOUT_PATH = '/logout'
+/** The dashboard: app/dashboard. */
+export const DASHBOARD_PATH = '/app'
 export const RESET_PATH = '/reset-password'
 export const JOIN_PATH = '/join'
+/** Where the link of the first start leads. */
+export const SETUP_PATH = '/setup'
 /** The page where users view and replace the signing secrets of webhooks: features/webhooks/webhooks/pages.ts. */
 export const WEBHOOKS_PATH = '/webhooks'
 
@@ -22,8 +26,15 @@ const PATHS_AFTER_LOGIN: readonly string[] = [WEBHOOKS_PATH]
 /** The sign-in page that leads on to `path`. */
 export const toLoginPath = (path: string): string => `${LOGIN_PATH}?next=${path}`
 
+/** A screen of the dashboard, with its query; nothing that a browser takes for another host. */
+const DASHBOARD_SCREEN = /^\/app(\/[\w\-./]*)?(\?[\w\-./%=&+:@~!*]*)?$/
+
 /** The page to show after signing in: `next` if it is one of ours, else LOGIN_PATH. */
-export const toPathAfterLogin = (next: string): string => PATHS_AFTER_LOGIN.find((path) => path === next) ?? LOGIN_PATH
+export const toPathAfterLogin = ({ dashboard }: Config, next: string): string =>
+  PATHS_AFTER_LOGIN.find((path) => path === next) ?? (dashboard && DASHBOARD_SCREEN.test(next) ? next : LOGIN_PATH)
+
+/** The page for a user who has just signed in and asked for no other. */
+export const toStartPath = ({ dashboard }: Config): string => (dashboard ? DASHBOARD_PATH : LOGIN_PATH)
 
 const TOKEN_BYTES = 32
 const TOKEN_PATTERN = /^[\w-]{43}$/

@@ -11,6 +11,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { AppError, notFound } from '#platform/errors.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import type { Attempts } from './attempts.ts'
+import type { PasswordProof } from './password-proof.ts'
 import { verifyPassword } from './passwords.ts'
 import {
   endSession,
@@ -70,17 +71,61 @@ export async function login(
 ): Promise<SignedIn> {
   attempts.requireNetwork(browser.ipAddress, credentials.email)
   const user = await checkPassword(app, attempts, credentials, browser)
+  return completeLogin(app, attempts, credentials, user, browser)
+}
+
+/**
+ * The first step of the sign-in page: signs in a user without a second factor; for any other whose password is right,
+ * returns the user, who must enter a code. Throws as `login` does.
+ */
+export async function beginLogin(
+  app: App,
+  attempts: Attempts,
+  credentials: Omit<Credentials, 'code'>,
+  browser: Browser,
+): Promise<{ readonly signedIn: SignedIn } | { readonly codeOf: User }> {
+  attempts.requireNetwork(browser.ipAddress, credentials.email)
+  const user = await checkPassword(app, attempts, credentials, browser)
+  if (user && user.totpEnabledAt !== null && listMemberships(app.db, user.id).length > 0) return { codeOf: user }
+  return { signedIn: await completeLogin(app, attempts, credentials, user, browser) }
+}
+
+/**
+ * The second step of the sign-in page: signs in the user who has proved the password. The first code belongs to the
+ * attempt that the password began; each further one is an attempt of its own. Throws as `login` does.
+ */
+export async function finishLogin(
+  app: App,
+  attempts: Attempts,
+  { proof: { user, isCounted }, code }: { readonly proof: PasswordProof; readonly code: string },
+  browser: Browser,
+): Promise<SignedIn> {
+  if (!isCounted) {
+    attempts.requireNetwork(browser.ipAddress, user.email)
+    attempts.requireUser(user.email, browser.ipAddress)
+  }
+  return completeLogin(app, attempts, { email: user.email, code }, user, browser)
+}
+
+/** @param user the user whose password was right; undefined: it was wrong */
+async function completeLogin(
+  app: App,
+  attempts: Attempts,
+  { email, code }: Omit<Credentials, 'password'>,
+  user: User | undefined,
+  browser: Browser,
+): Promise<SignedIn> {
   const signedIn = await app.commit.writeFromReserve((tx) => {
-    const current = user && consumeFactors(app, attempts, tx, user, credentials.code, browser.ipAddress)
+    const current = user && consumeFactors(app, attempts, tx, user, code, browser.ipAddress)
     const [membership] = current ? listMemberships(tx.db, current.id) : []
     if (!current || !membership) return undefined
     return signIn(app, tx, current, membership, browser, 'password')
   })
   if (!signedIn) {
-    recordFailedLogin(app, attempts, credentials.email, user, browser)
+    recordFailedLogin(app, attempts, email, user, browser)
     throw invalidLogin()
   }
-  attempts.recordSuccess(credentials.email, browser.ipAddress)
+  attempts.recordSuccess(email, browser.ipAddress)
   return signedIn
 }
 
@@ -131,7 +176,7 @@ export function signIn(
   user: User,
   membership: Membership,
   browser: Browser,
-  how: 'password' | 'invitation',
+  how: 'password' | 'invitation' | 'setup',
 ): SignedIn {
   if (browser.sessionId !== undefined) endSession(app, tx, browser.sessionId)
   recordLogin(tx, user.id, app.eventTime())

@@ -4,7 +4,16 @@
  */
 import { type Html, type HtmlValue, html, htmlPage } from '#platform/http/html.ts'
 import type { Proof } from './join.ts'
-import { JOIN_PATH, LOGIN_PATH, LOGOUT_PATH, RESET_PATH, WEBHOOKS_PATH } from './links.ts'
+import {
+  DASHBOARD_PATH,
+  JOIN_PATH,
+  LOGIN_PATH,
+  LOGOUT_PATH,
+  RESET_PATH,
+  SETUP_PATH,
+  toLoginPath,
+  WEBHOOKS_PATH,
+} from './links.ts'
 import { MAX_PASSWORD_LENGTH, MIN_PASSWORD_LENGTH } from './passwords.ts'
 
 /** What was wrong with the submitted form, in one sentence. */
@@ -19,6 +28,7 @@ const STYLE = `
   :root { --error: #ffb4ab; }
 }
 form { margin: 1.5rem 0 0; }
+.product { display: flex; align-items: center; gap: .5rem; font-weight: 600; }
 .field { margin: 0 0 1.25rem; }
 label { display: block; margin: 0 0 .375rem; font-weight: 600; }
 .hint { margin: .375rem 0 0; font-size: .9375rem; color: var(--faint); }
@@ -39,7 +49,9 @@ export const userPage = (title: string, main: Html): Html =>
   htmlPage({
     title: `${title} · Tassis`,
     style: STYLE,
-    main: html`<h1>${title}</h1>
+    icon: '/icon.svg',
+    main: html`<p class="product"><img src="/icon.svg" alt="" width="28" height="28"> Tassis</p>
+<h1>${title}</h1>
 ${main}`,
   })
 
@@ -75,18 +87,35 @@ const PASSWORD_FIELD = fieldHtml({
   attributes: html` type="password" required maxlength="${MAX_PASSWORD_LENGTH}" autocomplete="current-password"`,
 })
 
-const NEW_PASSWORD_FIELD = fieldHtml({
-  name: 'password',
-  label: 'New password',
-  hint: `At least ${MIN_PASSWORD_LENGTH} characters. Four unrelated words make a good one.`,
-  attributes: html` type="password" required minlength="${MIN_PASSWORD_LENGTH}" maxlength="${MAX_PASSWORD_LENGTH}" autocomplete="new-password"`,
-})
+const newPasswordField = (label: string): Html =>
+  fieldHtml({
+    name: 'password',
+    label,
+    hint: `At least ${MIN_PASSWORD_LENGTH} characters. Four unrelated words make a good one.`,
+    attributes: html` type="password" required minlength="${MIN_PASSWORD_LENGTH}" maxlength="${MAX_PASSWORD_LENGTH}" autocomplete="new-password"`,
+  })
+
+const NEW_PASSWORD_FIELD = newPasswordField('New password')
+
+const nameField = (name: string): Html =>
+  fieldHtml({
+    name: 'name',
+    label: 'Your name',
+    attributes: html` type="text" value="${name}" maxlength="200" autocomplete="name"`,
+  })
 
 const CODE_FIELD = fieldHtml({
   name: 'code',
   label: 'Code',
   hint: 'Only if you use an authenticator app: six digits, or a recovery code.',
   attributes: html` maxlength="50" autocomplete="one-time-code" autocapitalize="none" spellcheck="false"`,
+})
+
+const REQUIRED_CODE_FIELD = fieldHtml({
+  name: 'code',
+  label: 'Code',
+  hint: 'Six digits from your authenticator app, or a recovery code.',
+  attributes: html` required autofocus maxlength="50" autocomplete="one-time-code" autocapitalize="none" spellcheck="false"`,
 })
 
 export interface LoginView extends FormProblem {
@@ -103,10 +132,31 @@ export const loginPage = ({ email = '', next = LOGIN_PATH, ...problem }: LoginVi
 ${next !== LOGIN_PATH && hiddenField('next', next)}
 ${emailField(email)}
 ${PASSWORD_FIELD}
-${CODE_FIELD}
 <button>Sign in</button>
 </form>
 <p class="beside"><a href="${RESET_PATH}">Set a new password</a></p>`,
+  )
+
+export interface LoginCodeView extends FormProblem {
+  readonly email: string
+  readonly next: string
+  /** That the password was right. */
+  readonly proof: string
+}
+
+/** The second step of signing in, for a user with an authenticator app. */
+export const loginCodePage = ({ email, next, proof, ...problem }: LoginCodeView): Html =>
+  userPage(
+    'Enter your code',
+    html`<p>For <strong>${email}</strong>, within five minutes.</p>
+${problemHtml(problem)}
+<form method="post" action="${LOGIN_PATH}">
+${hiddenField('proof', proof)}
+${next !== LOGIN_PATH && hiddenField('next', next)}
+${REQUIRED_CODE_FIELD}
+<button>Sign in</button>
+</form>
+<p class="beside"><a href="${next === LOGIN_PATH ? LOGIN_PATH : toLoginPath(next)}">Sign in as another user</a></p>`,
   )
 
 /** The signed-in user. */
@@ -115,13 +165,18 @@ export interface SignedInView {
   readonly accountName: string
   readonly role: string
   readonly csrfToken: string
+  readonly hasDashboard: boolean
 }
 
-export const signedInPage = ({ email, accountName, role, csrfToken }: SignedInView): Html =>
+export const signedInPage = ({ email, accountName, role, csrfToken, hasDashboard }: SignedInView): Html =>
   userPage(
     'You are signed in',
     html`<p>As <strong>${email}</strong>, ${role} of <strong>${accountName}</strong>.</p>
-<p><a href="${WEBHOOKS_PATH}">Webhook signing secrets</a></p>
+${
+  hasDashboard &&
+  html`<p><a href="${DASHBOARD_PATH}">Dashboard</a></p>
+`
+}<p><a href="${WEBHOOKS_PATH}">Webhook signing secrets</a></p>
 <p><a href="/docs">API documentation</a></p>
 <form class="quiet" method="post" action="${LOGOUT_PATH}">
 ${hiddenField('csrf_token', csrfToken)}
@@ -208,20 +263,52 @@ ${problemHtml(problem)}
 ${hiddenField('token', token)}
 ${csrfToken !== undefined && hiddenField('csrf_token', csrfToken)}
 <input type="hidden" name="username" value="${email}" autocomplete="username">
-${
-  proof === 'new-password' && [
-    fieldHtml({
-      name: 'name',
-      label: 'Your name',
-      attributes: html` type="text" value="${name}" maxlength="200" autocomplete="name"`,
-    }),
-    NEW_PASSWORD_FIELD,
-  ]
-}
+${proof === 'new-password' && [nameField(name), NEW_PASSWORD_FIELD]}
 ${proof === 'password' && [PASSWORD_FIELD, CODE_FIELD]}
 <button>Join</button>
 </form>
 ${proof === 'password' && html`<p class="beside"><a href="${RESET_PATH}">Set a new password</a></p>`}`,
+  )
+
+export interface SetupView extends FormProblem {
+  readonly token: string
+  /** Name of the existing account that the user will own; undefined: it is created. */
+  readonly ofAccount?: string | undefined
+  readonly accountName?: string
+  readonly name?: string
+  readonly email?: string
+}
+
+/** The page of the first start. */
+export const setupPage = ({ token, ofAccount, accountName = '', name = '', email = '', ...problem }: SetupView): Html =>
+  userPage(
+    'Set up Tassis',
+    html`<p>${ofAccount === undefined ? 'Create the first account and its owner: you.' : html`Become the owner of the account <strong>${ofAccount}</strong>.`} The owner invites everybody else.</p>
+${problemHtml(problem)}
+<form method="post" action="${SETUP_PATH}">
+${hiddenField('token', token)}
+${
+  ofAccount === undefined &&
+  fieldHtml({
+    name: 'account_name',
+    label: 'Account name',
+    hint: 'Such as the name of your company or product.',
+    attributes: html` type="text" value="${accountName}" required maxlength="200" autocomplete="organization"`,
+  })
+}
+${nameField(name)}
+${emailField(email)}
+${newPasswordField('Password')}
+<button>${ofAccount === undefined ? 'Create the account' : 'Become the owner'}</button>
+</form>`,
+  )
+
+export const invalidSetupLinkPage = (): Html =>
+  userPage(
+    'This link is no longer valid',
+    html`<p>It was already used, has expired or is incomplete, or this service already has a user.</p>
+<p>Restart the service: while there is no user, it prints a new link. Or create an account on the server with <code>tassis accounts create</code>, and its owner with <code>tassis users create</code>.</p>
+<p><a href="${LOGIN_PATH}">Sign in</a></p>`,
   )
 
 /**

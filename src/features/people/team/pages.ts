@@ -6,18 +6,19 @@
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { AppError, invalid } from '#platform/errors.ts'
-import { acceptsBody } from '#platform/http/body.ts'
-import { type Html, OWN_FORM_HEADERS, ownFormResponse } from '#platform/http/html.ts'
+import { type Html, ownFormResponse } from '#platform/http/html.ts'
 import { clientIpOf } from '#platform/http/request-context.ts'
 import type { AuthContext } from './auth-context.ts'
+import { FormPages, hiddenFormRoute, hiddenRoute, readField, redirectTo } from './form-pages.ts'
 import { findInvitation } from './invitations.ts'
 import { findRequiredProof, join } from './join.ts'
-import { JOIN_PATH, LOGIN_PATH, LOGOUT_PATH, RESET_PATH, toPathAfterLogin } from './links.ts'
-import { login, logout, requireActorUser } from './login.ts'
+import { JOIN_PATH, LOGIN_PATH, LOGOUT_PATH, RESET_PATH, toPathAfterLogin, toStartPath } from './links.ts'
+import { beginLogin, finishLogin, logout, requireActorUser, type SignedIn } from './login.ts'
 import {
   errorPage,
   invalidLinkPage,
   joinPage,
+  loginCodePage,
   loginPage,
   newPasswordPage,
   passwordSetPage,
@@ -25,73 +26,24 @@ import {
   resetRequestPage,
   signedInPage,
 } from './page.ts'
+import type { PasswordProof } from './password-proof.ts'
 import { confirmReset, findResetLinkEmail } from './password-reset.ts'
 import { getCsrfToken, isValidCsrfToken, requireSessionId, toCookieHeader } from './sessions.ts'
 import { listMemberships } from './users.ts'
 
-const hiddenRoute = { detail: { hide: true } }
-const hiddenFormRoute = { detail: { hide: true, ...acceptsBody('json-or-form') } }
+const WRONG_PASSWORD_MESSAGE = 'Email address or password is wrong, or you belong to no account.'
+const WRONG_CODE_MESSAGE = 'The code is wrong or was already used; enter a new one.'
+const LATE_CODE_MESSAGE = 'Five minutes have passed, or the page was already used; sign in again.'
 
-/** Redirects to another of our pages with GET. */
-const redirectTo = (path: string, cookie?: string): Response =>
-  new Response(null, {
-    status: 303,
-    headers: {
-      ...OWN_FORM_HEADERS,
-      location: path,
-      'cache-control': 'no-store',
-      ...(cookie !== undefined && { 'set-cookie': cookie }),
-    },
-  })
-
-const MAX_FIELD_LENGTH = 1000
-
-/** A field of the form; empty when it is missing, too long or not a string. */
-function readField(body: unknown, name: string): string {
-  const value = typeof body === 'object' && body !== null && Object.hasOwn(body, name) ? Reflect.get(body, name) : ''
-  return typeof value === 'string' && value.length <= MAX_FIELD_LENGTH ? value : ''
-}
-
-/** What the pages have in common: the checks of a POST, and turning an error into a page. */
-class TeamPages {
+/** The pages of users, with what they show of the service. */
+class TeamPages extends FormPages {
   readonly #app: App
   readonly #auth: AuthContext
 
   constructor(app: App, auth: AuthContext) {
+    super(auth)
     this.#app = app
     this.#auth = auth
-  }
-
-  /**
-   * Handles a POST; an error becomes a page too.
-   * @param renderAgain renders the submitted page with the error message
-   */
-  async handlePost(
-    request: Request,
-    work: () => Promise<Response>,
-    renderAgain: (message: string) => Html,
-  ): Promise<Response> {
-    try {
-      this.#auth.requireOwnHost(request)
-      this.#auth.requireOwnOrigin(request)
-      return await work()
-    } catch (error) {
-      if (!(error instanceof AppError)) throw error
-      const { status, message, retryAfterSeconds } = error
-      const headers = retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) }
-      const page = status === 403 || status === 404 ? errorPage(message) : renderAgain(message)
-      return ownFormResponse(page, status, headers)
-    }
-  }
-
-  handleGet(request: Request, page: () => Response): Response {
-    try {
-      this.#auth.requireOwnHost(request)
-      return page()
-    } catch (error) {
-      if (!(error instanceof AppError)) throw error
-      return ownFormResponse(errorPage(error.message), error.status)
-    }
   }
 
   /** The signed-in user, if the request has the CSRF token of the page. */
@@ -100,6 +52,55 @@ class TeamPages {
     return actor && isValidCsrfToken(this.#app, requireSessionId(actor), readField(body, 'csrf_token'))
       ? actor
       : undefined
+  }
+
+  /** The first step of signing in. */
+  login(request: Request, body: unknown): Promise<Response> {
+    const email = readField(body, 'email')
+    const next = toPathAfterLogin(this.#app.config, readField(body, 'next'))
+    return this.handlePost(
+      request,
+      async () => {
+        const credentials = { email, password: readField(body, 'password') }
+        const { attempts, passwordProofs } = this.#auth
+        const result = await beginLogin(this.#app, attempts, credentials, this.#auth.readBrowser(request))
+        if ('signedIn' in result) return this.#toNextPage(next, result.signedIn)
+        const { codeOf: user } = result
+        const proof = passwordProofs.create({ user, checkedAt: this.#app.clock.now(), isCounted: true })
+        return ownFormResponse(loginCodePage({ email: user.email, next, proof }))
+      },
+      (message, { code }) =>
+        loginPage({ email, next, message: code === 'invalid_login' ? WRONG_PASSWORD_MESSAGE : message }),
+    )
+  }
+
+  /** The second step of signing in: a proof is valid once, so the page of a wrong code has another. */
+  loginWithCode(request: Request, body: unknown): Promise<Response> {
+    const next = toPathAfterLogin(this.#app.config, readField(body, 'next'))
+    let proof: PasswordProof | undefined
+    return this.handlePost(
+      request,
+      async () => {
+        proof = this.#auth.passwordProofs.consume(readField(body, 'proof'))
+        if (!proof) throw new AppError(401, 'invalid_login', LATE_CODE_MESSAGE)
+        const input = { proof, code: readField(body, 'code') }
+        const signedIn = await finishLogin(this.#app, this.#auth.attempts, input, this.#auth.readBrowser(request))
+        return this.#toNextPage(next, signedIn)
+      },
+      (message, { code }) =>
+        proof
+          ? loginCodePage({
+              email: proof.user.email,
+              next,
+              proof: this.#auth.passwordProofs.create({ ...proof, isCounted: false }),
+              message: code === 'invalid_login' ? WRONG_CODE_MESSAGE : message,
+            })
+          : loginPage({ next, message }),
+    )
+  }
+
+  #toNextPage(next: string, { token }: SignedIn): Response {
+    return redirectTo(next === LOGIN_PATH ? toStartPath(this.#app.config) : next, toCookieHeader(this.#app, token))
   }
 
   toSignedInResponse(actor: Actor): Response {
@@ -111,6 +112,7 @@ class TeamPages {
         accountName: account?.name ?? '',
         role: actor.role ?? '',
         csrfToken: getCsrfToken(this.#app, requireSessionId(actor)),
+        hasDashboard: this.#app.config.dashboard,
       }),
     )
   }
@@ -139,7 +141,7 @@ export function teamPages(app: App, auth: AuthContext) {
       ({ request, query }) =>
         pages.handleGet(request, () => {
           const actor = auth.findActor(request)
-          const next = toPathAfterLogin(readField(query, 'next'))
+          const next = toPathAfterLogin(app.config, readField(query, 'next'))
           if (!actor) return ownFormResponse(loginPage({ next }))
           return next === LOGIN_PATH ? pages.toSignedInResponse(actor) : redirectTo(next)
         }),
@@ -147,19 +149,8 @@ export function teamPages(app: App, auth: AuthContext) {
     )
     .post(
       LOGIN_PATH,
-      ({ request, body }) => {
-        const email = readField(body, 'email')
-        const next = toPathAfterLogin(readField(body, 'next'))
-        return pages.handlePost(
-          request,
-          async () => {
-            const input = { email, password: readField(body, 'password'), code: readField(body, 'code') }
-            const { token } = await login(app, auth.attempts, input, auth.readBrowser(request))
-            return redirectTo(next, toCookieHeader(app, token))
-          },
-          (message) => loginPage({ email, next, message }),
-        )
-      },
+      ({ request, body }) =>
+        readField(body, 'proof') === '' ? pages.login(request, body) : pages.loginWithCode(request, body),
       hiddenFormRoute,
     )
     .post(
@@ -175,7 +166,7 @@ export function teamPages(app: App, auth: AuthContext) {
               ? redirectTo(LOGIN_PATH)
               : redirectTo(LOGIN_PATH, toCookieHeader(app, undefined))
           },
-          errorPage,
+          (message) => errorPage(message),
         ),
       hiddenFormRoute,
     )
@@ -245,7 +236,7 @@ export function teamPages(app: App, auth: AuthContext) {
               auth.readBrowser(request),
               pages.findVerifiedActor(request, body),
             )
-            return redirectTo(LOGIN_PATH, toCookieHeader(app, signedIn.token))
+            return redirectTo(toStartPath(app.config), toCookieHeader(app, signedIn.token))
           },
           (message) => pages.renderInvitation(token, auth.findActor(request), { message, name }),
         )

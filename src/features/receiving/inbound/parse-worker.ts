@@ -52,6 +52,7 @@ class ParseWorker {
     aaaa: (name) => this.#query('aaaa', name),
     txt: (name) => this.#query('txt', name),
     cname: (name) => this.#query('cname', name),
+    ns: (name) => this.#query('ns', name),
     ptr: (name) => this.#query('ptr', name),
     close() {},
     [Symbol.dispose]() {},

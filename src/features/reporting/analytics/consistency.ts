@@ -4,11 +4,13 @@
  * later days the stored value must lie within the range that the remaining rows allow.
  */
 import type { Database } from 'bun:sqlite'
+import { CAPTURED_FROM, COMMON_HORIZON } from '#features/core/events/counter-rules.ts'
 import { DAILY_COLUMNS, DAILY_FIELDS, MONTH_KEY_SQL } from '#features/core/events/daily-stats.ts'
 import { toHorizonKey } from '#features/core/events/horizon.ts'
 import { type ConsistencyRule, describeRows, MAX_DIFFERENCES, queryRule } from '#platform/db/consistency.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { days } from '#platform/units.ts'
+import { HOURLY_SOURCES, type HourlyField } from './hours.ts'
 import { recountSql } from './recount.ts'
 
 const DAY_MS = days(1)
@@ -65,6 +67,34 @@ export const monthStatsRule = queryRule({
         FROM daily_figures WHERE day >= 0 AND domain <> '')
     GROUP BY account, domain, key HAVING ${COLUMNS.map((column) => `sum(${column}) <> 0`).join(' OR ')}`,
   describe: (r) => `account ${r['account']}, ${r['domain']}: the sums differ`,
+})
+
+/** Values of counters by day, as the stats of that day. */
+const HOURLY = Object.entries(HOURLY_SOURCES)
+  .flatMap(([field, { counter, captured }]) => [
+    { field, metric: counter, sign: '' },
+    ...(captured === undefined ? [] : [{ field, metric: captured, sign: '-' }]),
+  ])
+  .map(
+    ({ field, metric, sign }) =>
+      `SELECT account_id AS account, hour / 24 AS day, '${field}' AS field, ${sign}value AS hours, 0 AS n FROM counters WHERE metric = '${metric}' AND hour > 0`,
+  )
+  .join(' UNION ALL ')
+
+const TOTALS = Object.keys(HOURLY_SOURCES)
+  .map(
+    (field) =>
+      `SELECT account_id, day, '${field}', 0, ${DAILY_COLUMNS[field as HourlyField]} FROM daily_figures WHERE day >= 0 AND domain = ''`,
+  )
+  .join(' UNION ALL ')
+
+export const hourStatsRule = queryRule({
+  rule: 'analytics of a day equal the sum of its hours',
+  sql: `SELECT account, day, field, sum(hours) AS hours, sum(n) AS n FROM (${HOURLY} UNION ALL ${TOTALS})
+    WHERE day * ${DAY_MS} >= ${COMMON_HORIZON} AND day * 24 >= ${CAPTURED_FROM}
+    GROUP BY 1, 2, 3 HAVING sum(hours) <> sum(n)`,
+  describe: (r) =>
+    `account ${r['account']}, ${formatDay(Number(r['day']))}, ${r['field']}: ${r['n']} stored, the hours sum up to ${r['hours']}`,
 })
 
 const formatDay = (day: number): string => isoTime(day * DAY_MS).slice(0, 10)

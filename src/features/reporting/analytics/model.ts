@@ -1,8 +1,15 @@
 /** @module Wire shapes of /v1/analytics. Rates are fractions with four decimals, and percentages with two. */
 import { type Static, Type } from '@sinclair/typebox'
-import type { DailyStats } from '#features/core/events/daily-stats.ts'
+import { type DailyStats, dayOf } from '#features/core/events/daily-stats.ts'
+import { COUNTER_RETENTION_DAYS } from '#features/core/events/purge.ts'
+import { hourOf } from '#features/core/events/record.ts'
+import type { Millis } from '#platform/clock.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { Timestamp } from '#platform/http/schemas.ts'
+import { hours } from '#platform/units.ts'
 import type { DomainStats } from './domains.ts'
-import { createParameterError, formatDay, PERIOD_FIELDS, PeriodRecord } from './period.ts'
+import type { HourStats } from './hours.ts'
+import { createParameterError, formatDay, PERIOD_FIELDS, type Period, PeriodRecord } from './period.ts'
 import { computeRates, type DayStats, type MachineStats } from './stats.ts'
 
 const COUNT_FIELDS = {
@@ -15,6 +22,12 @@ const COUNT_FIELDS = {
   clicks: Type.Integer({ description: 'Events `clicked`.' }),
 }
 
+const METRIC_FIELDS = {
+  ...COUNT_FIELDS,
+  complaints: Type.Integer({ description: 'Complaints received.' }),
+  unsubscribes: Type.Integer({ description: 'Events `unsubscribed`.' }),
+}
+
 const RATE_FIELDS = {
   open_rate: Type.Number({ description: 'Opened emails divided by delivered, 0..1.' }),
   click_rate: Type.Number({ description: 'Clicked emails divided by delivered, 0..1.' }),
@@ -22,7 +35,7 @@ const RATE_FIELDS = {
 
 export const Overview = Type.Object({
   ...COUNT_FIELDS,
-  complaints: Type.Integer({ description: 'Complaints received.' }),
+  complaints: METRIC_FIELDS.complaints,
   delivery_rate: Type.Number({ description: 'Delivered divided by sent, 0..1.' }),
   ...RATE_FIELDS,
   total_sent: Type.Integer({ description: 'The same as sent.' }),
@@ -43,15 +56,24 @@ export const Overview = Type.Object({
 })
 export type Overview = Static<typeof Overview>
 
+/** Metrics of a time series that does not name any, and columns of the CSV. */
+export const DEFAULT_METRICS = ['sent', 'delivered', 'bounced', 'opens', 'clicks'] as const
 /** Metrics of a time series. */
-export const METRICS = ['sent', 'delivered', 'bounced', 'opens', 'clicks'] as const
+export const METRICS = [...DEFAULT_METRICS, 'complaints', 'unsubscribes'] as const
 export type Metric = (typeof METRICS)[number]
+
+/** Days of a period by hour. */
+export const MAX_HOURLY_DAYS = 7
+
+export const INTERVALS = ['day', 'hour'] as const
+export type Interval = (typeof INTERVALS)[number]
 
 export const TimePoint = Type.Object({
   date: Type.String({ description: 'Day in UTC, YYYY-MM-DD.' }),
-  ...Object.fromEntries(METRICS.map((metric) => [metric, Type.Optional(COUNT_FIELDS[metric])])),
+  time: Type.Optional(Timestamp({ description: 'Beginning of the hour; only with `interval=hour`.' })),
+  ...Object.fromEntries(METRICS.map((metric) => [metric, Type.Optional(METRIC_FIELDS[metric])])),
 })
-export type TimePoint = { date: string } & Partial<Record<Metric, number>>
+export type TimePoint = { date: string; time?: string } & Partial<Record<Metric, number>>
 
 export const DomainRecord = Type.Object({
   domain: Type.String({ description: 'Domain of recipients, in lower case; international names as A-labels.' }),
@@ -72,7 +94,16 @@ export const MAX_DOMAINS = 1000
 export const PeriodQuery = Type.Object(PERIOD_FIELDS)
 export const TimeseriesQuery = Type.Object({
   ...PERIOD_FIELDS,
-  metrics: Type.Optional(Type.String({ description: `Comma-separated list of ${METRICS.join(', ')}. Default: all.` })),
+  metrics: Type.Optional(
+    Type.String({
+      description: `Comma-separated list of ${METRICS.join(', ')}. Default: ${DEFAULT_METRICS.join(',')}.`,
+    }),
+  ),
+  interval: Type.Optional(
+    Type.String({
+      description: `One of ${INTERVALS.join(', ')}. Default: day. Hours are those of UTC, up to the current one; at most ${MAX_HOURLY_DAYS} days, of the last ${COUNTER_RETENTION_DAYS}; default period: 7d.`,
+    }),
+  ),
 })
 export const DomainsQuery = Type.Object({
   ...PERIOD_FIELDS,
@@ -83,7 +114,7 @@ export const DomainsQuery = Type.Object({
 
 /** Parses the metrics of a query, in the order of METRICS. Throws 400. */
 export function parseMetrics(text: string | undefined): readonly Metric[] {
-  if (text === undefined) return METRICS
+  if (text === undefined) return DEFAULT_METRICS
   const names = text.split(',').map((name) => name.trim())
   for (const name of names) {
     if (!METRICS.some((metric) => metric === name))
@@ -135,6 +166,38 @@ export function toOverviewWire(stats: DailyStats, machine: MachineStats): Overvi
   }
 }
 
+/** Parses the interval of a query. Throws 400. */
+export function parseInterval(text: string | undefined): Interval {
+  const interval = INTERVALS.find((name) => name === (text ?? 'day'))
+  if (!interval) throw createParameterError('interval', `interval must be one of ${INTERVALS.join(', ')}.`)
+  return interval
+}
+
+/** The hours of a period up to the current one. Throws 400 when it is too long, or too long ago. */
+export function toHours(
+  { fromDay, toDay }: Period,
+  now: Millis,
+): { readonly fromHour: number; readonly toHour: number } {
+  if (toDay - fromDay >= MAX_HOURLY_DAYS)
+    throw createParameterError(
+      'interval',
+      `interval=hour is for at most ${MAX_HOURLY_DAYS} days; set period=7d, or from and to.`,
+    )
+  const oldestDay = dayOf(now) - COUNTER_RETENTION_DAYS + 1
+  if (fromDay < oldestDay)
+    throw createParameterError(
+      'from',
+      `Hours are stored for ${COUNTER_RETENTION_DAYS} days; from must not be before ${formatDay(oldestDay)}.`,
+    )
+  return { fromHour: fromDay * 24, toHour: Math.min(toDay * 24 + 23, hourOf(now)) }
+}
+
+export const toHourPointWire = ({ hour, ...stats }: HourStats): TimePoint => ({
+  date: formatDay(Math.floor(hour / 24)),
+  time: isoTime(hour * hours(1)),
+  ...stats,
+})
+
 export const toTimePointWire = (stats: DayStats, metrics: readonly Metric[]): TimePoint => ({
   date: formatDay(stats.day),
   ...Object.fromEntries(metrics.map((metric) => [metric, stats[metric]])),
@@ -149,7 +212,7 @@ export function toDomainWire(stats: DomainStats): DomainRecord {
 /** CSV (RFC 4180) with one line per day. */
 export const toCsv = (stats: readonly DayStats[]): string =>
   [
-    `date,${METRICS.join(',')}`,
-    ...stats.map((day) => [formatDay(day.day), ...METRICS.map((metric) => day[metric])].join(',')),
+    `date,${DEFAULT_METRICS.join(',')}`,
+    ...stats.map((day) => [formatDay(day.day), ...DEFAULT_METRICS.map((metric) => day[metric])].join(',')),
     '',
   ].join('\r\n')

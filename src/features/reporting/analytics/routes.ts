@@ -5,18 +5,22 @@ import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { csvResponseSpec } from '#platform/http/csv.ts'
 import { findBusiestDomains } from './domains.ts'
+import { readHours } from './hours.ts'
 import {
   DomainRecord,
   DomainsQuery,
   Overview,
   PeriodBody,
   PeriodQuery,
+  parseInterval,
   parseLimit,
   parseMetrics,
   TimePoint,
   TimeseriesQuery,
   toCsv,
   toDomainWire,
+  toHourPointWire,
+  toHours,
   toOverviewWire,
   toTimePointWire,
 } from './model.ts'
@@ -51,19 +55,24 @@ export const analyticsRoutes = (app: App) =>
     .get(
       '/timeseries',
       ({ actor, query }) => {
-        const period = parsePeriod(query, app.clock.now())
+        const now = app.clock.now()
         const metrics = parseMetrics(query.metrics)
-        return {
-          data: readDays(app.db, actor.accountId, period).map((stats) => toTimePointWire(stats, metrics)),
-          period: toPeriodWire(period),
-        }
+        const interval = parseInterval(query.interval)
+        const hasPeriod = query.period !== undefined || query.from !== undefined || query.to !== undefined
+        const period = parsePeriod(interval === 'hour' && !hasPeriod ? { period: '7d' } : query, now)
+        const data =
+          interval === 'hour'
+            ? readHours(app.db, actor.accountId, toHours(period, now), metrics).map(toHourPointWire)
+            : readDays(app.db, actor.accountId, period).map((stats) => toTimePointWire(stats, metrics))
+        return { data, period: toPeriodWire(period) }
       },
       {
         query: TimeseriesQuery,
         response: PeriodBody(Type.Array(TimePoint)),
         detail: {
-          summary: 'Get stats by day',
-          description: 'Every day of the period in order, in UTC; days without activity have zeros.',
+          summary: 'Get stats by day or hour',
+          description:
+            'Every day of the period in order, in UTC; days without activity have zeros. With `interval=hour` every hour up to the current one.',
           tags,
           ...READS,
         },

@@ -123,7 +123,8 @@ export async function acceptEmail(
   return accepted
 }
 
-async function respondWithReplay(app: App, actor: Actor, replay: AcceptedEmail): Promise<AcceptedEmail> {
+/** The response to a repeated request, once the first email is on disk. */
+export async function respondWithReplay(app: App, actor: Actor, replay: AcceptedEmail): Promise<AcceptedEmail> {
   logMismatch(app, actor, replay)
   return waitUntilDurable(app, replay)
 }

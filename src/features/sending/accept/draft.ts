@@ -203,7 +203,8 @@ const createTooManyRecipientsError = (count: number, max: number) =>
     'too_many_recipients',
   )
 
-function parseSendAt(text: string | undefined, now: Millis): Millis | undefined {
+/** Returns undefined for now. Throws a 422 for a time that is not allowed. */
+export function parseSendAt(text: string | undefined, now: Millis): Millis | undefined {
   if (text === undefined) return undefined
   const at = parseDateTime(text, 'zoned')
   if (at === undefined)

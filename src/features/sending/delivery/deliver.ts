@@ -1,17 +1,14 @@
 /**
- * @module One delivery attempt to one recipient: composes with tracking, signs, and runs a transaction at the first
+ * @module One delivery attempt to one recipient: composes (`compose.ts`), signs, and runs a transaction at the first
  * host that accepts the connection. Runs in a Worker. Never classifies a reply and never touches the main database.
  */
 import type { KeyObject } from 'node:crypto'
-import { addTracking } from '#features/sending/tracking/rewrite.ts'
 import type { ContentReader } from '#platform/content/read.ts'
 import { KiB } from '#platform/units.ts'
 import { RelaxedBodyHash } from '#protocols/dkim/body-hash.ts'
 import { createSignatureField } from '#protocols/dkim/sign.ts'
-import { type Attachment, composeMessage } from '#protocols/mime/compose.ts'
-import { type EncodedPart, encodeBase64, encodeText } from '#protocols/mime/encode.ts'
-import { htmlToText } from '#protocols/mime/html-text.ts'
 import type { TransactionResult } from '#protocols/smtp/client.ts'
+import { composeUnsigned, type SharedBody } from './compose.ts'
 import { ATTEMPT_TIMEOUT, type Connection, type Connections, listTargets } from './connections.ts'
 import type { AttemptResult, AttemptSession, DeliverJob, TrackingSettings } from './protocol.ts'
 
@@ -27,15 +24,6 @@ export interface Attempt {
   readonly session: AttemptSession | undefined
 }
 
-/** Parts that the recipients of one email share; the first attempt fills them. */
-export interface SharedBody {
-  text?: EncodedPart | undefined
-  html?: EncodedPart
-  attachments?: readonly Attachment[]
-  /** Hash of the body; set when no part of the body is specific to a recipient. */
-  bodyHash?: string
-}
-
 /**
  * Composes and signs the message of a job; the same job always produces the same bytes. Yields regularly, so that a
  * large message does not block the SMTP sessions of other accounts in this Worker.
@@ -48,26 +36,8 @@ export function* prepareMessage(
   privateKey: KeyObject,
   tracking: TrackingSettings,
 ): Generator<void, readonly Buffer[]> {
-  const { compose, dkim } = job
-  shared.text ??= yield* encodeTextPart(job, content)
-  shared.attachments ??= yield* encodeAttachments(job, content)
-  const { text, attachments } = shared
-  const html = yield* encodeHtmlPart(job, shared, content, tracking)
-  const { header, body } = composeMessage({
-    from: compose.from,
-    to: compose.to,
-    cc: compose.cc,
-    subject: compose.subject,
-    date: new Date(compose.dateMs),
-    messageId: compose.messageId,
-    headers: compose.headers,
-    attachments,
-    boundarySeed: compose.boundarySeed,
-    ...(compose.replyTo !== undefined && { replyTo: compose.replyTo }),
-    ...(html && { html }),
-    ...(text && { text }),
-  })
-  const isAllShared = html === shared.html
+  const { dkim } = job
+  const { header, body, isAllShared } = yield* composeUnsigned(job, shared, content, tracking)
   const bodyHash = (isAllShared ? shared.bodyHash : undefined) ?? (yield* hashBody(body))
   if (isAllShared) shared.bodyHash = bodyHash
   return [
@@ -75,55 +45,6 @@ export function* prepareMessage(
     header,
     ...body,
   ]
-}
-
-/**
- * The provided text, or one converted from the HTML. Links in a text are not tracked, because readers would see the
- * tracking URLs.
- */
-function* encodeTextPart(job: DeliverJob, content: ContentReader): Generator<void, EncodedPart | undefined> {
-  const text = readSource(job, content, 'text')
-  if (text !== undefined) return yield* encodeText(text)
-  const html = readSource(job, content, 'html')
-  if (html === undefined) return undefined
-  const converted = htmlToText(html.toString())
-  yield
-  return yield* encodeText(Buffer.from(converted))
-}
-
-/** The HTML; with tracking, it is specific to the recipient. */
-function* encodeHtmlPart(
-  job: DeliverJob,
-  shared: SharedBody,
-  content: ContentReader,
-  tracking: TrackingSettings,
-): Generator<void, EncodedPart | undefined> {
-  if (shared.html) return shared.html
-  const source = readSource(job, content, 'html')
-  if (source === undefined) return undefined
-  const html = source.toString()
-  const tracked = applyTracking(html, job, tracking)
-  yield
-  if (tracked !== html) return yield* encodeText(Buffer.from(tracked))
-  shared.html = yield* encodeText(source)
-  return shared.html
-}
-
-/** A body as rendered for the recipient, or as stored. */
-function readSource({ compose }: DeliverJob, content: ContentReader, part: 'html' | 'text'): Buffer | undefined {
-  const rendered = compose.rendered?.[part]
-  if (compose.rendered) return rendered === undefined ? undefined : Buffer.from(rendered)
-  const ref = part === 'html' ? compose.htmlRef : compose.textRef
-  return ref === null ? undefined : Buffer.from(content.get(ref))
-}
-
-function* encodeAttachments({ compose }: DeliverJob, content: ContentReader): Generator<void, Attachment[]> {
-  const attachments: Attachment[] = []
-  for (const { filename, contentType, ref } of compose.attachments) {
-    attachments.push({ filename, contentType, content: yield* encodeBase64(content.chunks(ref)) })
-    yield
-  }
-  return attachments
 }
 
 /** Octets hashed between two yields. */
@@ -143,22 +64,6 @@ function* hashBody(body: readonly Buffer[]): Generator<void, string> {
     }
   }
   return hash.digest()
-}
-
-/** Adds tracking to the HTML of a tracked email. */
-function applyTracking(
-  html: string,
-  { recipientId, compose }: DeliverJob,
-  { keyHex, ownUrl }: TrackingSettings,
-): string {
-  if (!compose.tracking) return html
-  const { baseUrl, account, day } = compose.tracking
-  return addTracking(html, {
-    recipient: { account, recipientId, day },
-    key: Uint8Array.fromHex(keyHex),
-    baseUrl,
-    ownUrls: [ownUrl, baseUrl],
-  })
 }
 
 /**

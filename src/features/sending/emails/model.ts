@@ -2,7 +2,7 @@
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { ContentState } from '#features/core/app/stored-content.ts'
 import { EmailEvent } from '#features/core/events/model.ts'
-import { Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { StrictObject, Timestamp, Uuid } from '#platform/http/schemas.ts'
 
 const Nullable = <T extends TSchema>(schema: T, description: string) =>
   Type.Union([schema, Type.Null()], { description })
@@ -94,11 +94,47 @@ const BODY_FIELDS = {
   text_body: OptionalNullable(Type.String(), 'Text body.'),
 }
 
+/** Body of PATCH. */
+export const EmailChange = StrictObject({
+  send_at: Nullable(
+    Type.String(),
+    'When to send (RFC 3339), at most a year ahead; null, or a time up to five minutes ago: now.',
+  ),
+})
+export type EmailChange = Static<typeof EmailChange>
+
+/** Body of a resend. */
+export const ResendRequest = StrictObject({
+  to: Type.Optional(
+    Type.Array(Type.String(), {
+      minItems: 1,
+      maxItems: 1000,
+      description:
+        'Only these recipients of the email; omitted: all. Each stays in To, Cc or Bcc; if none is in To, those in Cc, or a single one in Bcc, are put there.',
+    }),
+  ),
+})
+export type ResendRequest = Static<typeof ResendRequest>
+
+export const EmailSource = Type.Object({
+  headers: Type.String({
+    description:
+      'The header fields as composed, lines ending in CRLF: without DKIM-Signature, which is added at each attempt, and with the tokens of List-Unsubscribe hidden. After the content was deleted, without Content-Type.',
+  }),
+  source: Nullable(
+    Type.String(),
+    'The whole message, headers included, with the size in place of the content of each attachment, and links as you sent them. Null if the content is no longer stored, is missing, or only the recipient may read it.',
+  ),
+  truncated: Type.Boolean({ description: 'True if the source was longer than 1 MiB and ends there.' }),
+})
+export type EmailSource = Static<typeof EmailSource>
+
 export const EmailDetail = Type.Object({
   ...EMAIL_FIELDS,
   ...ROW_FIELDS,
   ...BODY_FIELDS,
   content: ContentState,
+  resend_of: Nullable(Uuid(), 'Id of the email that this one repeats; null: none.'),
   delivered_at: Nullable(Timestamp(), 'When a receiving server first accepted it.'),
   recipients: Type.Array(EmailRecipient, { description: 'State of each recipient.' }),
   email: Type.Object(

@@ -52,6 +52,8 @@ export interface StoredRecipient {
   readonly id: number
   readonly emailId: number
   readonly address: string
+  /** Header form, if it has more than the address. */
+  readonly mailbox: string | null
   readonly kind: RecipientKind
   readonly status: Status
   readonly attempts: number
@@ -95,6 +97,7 @@ interface RecipientRow {
   email_id: number
   kind: number
   address: string
+  mailbox: string | null
   status: number
   attempts: number
   next_at: number | null
@@ -296,6 +299,7 @@ const toStoredRecipient = (row: RecipientRow): StoredRecipient => ({
   id: row.id,
   emailId: row.email_id,
   address: row.address,
+  mailbox: row.mailbox,
   kind: RECIPIENT_KINDS[row.kind] ?? 'to',
   status: statusName(row.status),
   attempts: row.attempts,

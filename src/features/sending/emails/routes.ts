@@ -1,9 +1,8 @@
-/** @module The routes of /v1/emails. */
+/** @module The routes of /v1/emails: the list, and sending. `one-email-routes.ts` has those of one email. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { createBodyReader } from '#features/core/app/stored-content.ts'
 import { acceptRequest } from '#features/sending/accept/accept.ts'
 import { acceptBatch } from '#features/sending/accept/batch.ts'
 import { BatchRequest, BatchResponse, SendRequest, SendResponse } from '#features/sending/accept/model.ts'
@@ -13,21 +12,12 @@ import { isStatus, STATUSES, type Status } from '#features/sending/queue/status.
 import { invalid } from '#platform/errors.ts'
 import { dateFields, parseDateRange } from '#platform/http/date-filter.ts'
 import { dataBody, pageBody, timeKey } from '#platform/http/envelope.ts'
-import {
-  DataBody,
-  notFoundById,
-  PAGE_FIELDS,
-  PageBody,
-  parsePage,
-  parseUuidParam,
-  StringEnum,
-} from '#platform/http/schemas.ts'
+import { DataBody, PAGE_FIELDS, PageBody, parsePage, StringEnum } from '#platform/http/schemas.ts'
 import { parseUuid, type UuidBytes } from '#platform/ids.ts'
-import { cancelEmail } from './cancel.ts'
-import { EmailDetail, EmailRow } from './model.ts'
-import { findEmail, listEmails, readEmailEvents } from './read.ts'
+import { EmailRow } from './model.ts'
+import { listEmails } from './read.ts'
 import { parseSearch, searchEmails } from './search-list.ts'
-import { attachmentRefs, emailDetailWire, emailRowWire, isSystemMail } from './wire.ts'
+import { emailRowWire } from './wire.ts'
 
 const EmailQuery = Type.Object({
   ...PAGE_FIELDS,
@@ -38,10 +28,16 @@ const EmailQuery = Type.Object({
   operation_id: Type.Optional(Type.String({ description: 'Only emails of this batch, broadcast or newsletter.' })),
   to: Type.Optional(
     Type.String({
-      description: 'Only emails to this address, in To, Cc or Bcc. Case is ignored.',
+      description:
+        'Only emails to this address, in To, Cc or Bcc; `@example.com`: to any address of that domain. Case is ignored.',
     }),
   ),
-  from: Type.Optional(Type.String({ description: 'Only emails from this address. Case is ignored.' })),
+  from: Type.Optional(
+    Type.String({
+      description:
+        'Only emails from this address; `@example.com`: from any address of exactly that domain. Case is ignored.',
+    }),
+  ),
   subject: Type.Optional(
     Type.String({
       description:
@@ -50,6 +46,12 @@ const EmailQuery = Type.Object({
   ),
   tag: Type.Optional(Type.String({ description: 'Only emails with exactly this tag.' })),
   stream: Type.Optional(Type.String({ description: 'Only emails of the stream with this slug.' })),
+  domain: Type.Optional(
+    Type.String({
+      description:
+        'Only emails of your domain with this name, the one that signs them; it may cover senders at its subdomains.',
+    }),
+  ),
   message_id: Type.Optional(
     Type.String({ description: 'Only the email with this Message-ID, with or without its angle brackets.' }),
   ),
@@ -73,14 +75,9 @@ export interface EmailRouteOptions {
   /** Number of attempts in the retry schedule. */
   readonly maxAttempts: number
   readonly takeRate: TakeRate
-  /**
-   * Renders the bodies of a broadcast email, by row id, for its recipient; empty if the template fails for that
-   * recipient.
-   */
-  readonly renderedBodies: (emailId: number) => Promise<{ html?: string | undefined; text?: string | undefined }>
 }
 
-export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }: EmailRouteOptions) => {
+export const emailRoutes = (app: App, { maxAttempts, takeRate }: EmailRouteOptions) => {
   return new Elysia({ prefix: '/v1/emails' })
     .use(authenticated)
     .get(
@@ -116,7 +113,7 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }:
         detail: {
           summary: 'List emails',
           description:
-            'Newest first, without bodies; filters can be combined. With `to`, `from`, `subject`, `tag`, `stream` or `message_id`, `pagination.total` counts to 10,000, and 10,001 means more. If a status or an operation is added, the total is the number found so far, and a page may have fewer rows than `per_page`: continue while there is a `next_cursor`.',
+            'Newest first, without bodies; filters can be combined. With `to`, `from`, `subject`, `tag`, `stream`, `domain` or `message_id`, `pagination.total` counts to 10,000, and 10,001 means more. If a status or an operation is added, the total is the number found so far, and a page may have fewer rows than `per_page`: continue while there is a `next_cursor`.',
           tags: ['Emails'],
           ...requires('emails:read'),
         },
@@ -165,45 +162,6 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }:
         },
       },
     )
-    .get(
-      '/:id',
-      async ({ actor, params }) => {
-        const email = findEmail(app.db, actor.accountId, parseUuidParam(params.id, 'email_not_found', 'email'))
-        if (!email) throw notFoundById('email_not_found', 'email')
-        const isHidden = isSystemMail(email)
-        const bodies = createBodyReader(app)
-        bodies.check(attachmentRefs(email))
-        // The rendered bodies need the stored sources.
-        if (email.isOfBroadcast) bodies.check([email.htmlRef ?? undefined, email.textRef ?? undefined])
-        const body = (ref: number | null) => (isHidden ? null : bodies.read(ref))
-        const rendered = email.isOfBroadcast ? (bodies.isMissing ? {} : await renderedBodies(email.id)) : undefined
-        return dataBody(
-          emailDetailWire(email, {
-            maxAttempts,
-            html: rendered ? (rendered.html ?? null) : body(email.htmlRef),
-            text: rendered ? (rendered.text ?? null) : body(email.textRef),
-            isContentMissing: bodies.isMissing,
-            events: readEmailEvents(app, actor.accountId, email.id),
-            keys: app.keys,
-            accountId: actor.accountId,
-          }),
-        )
-      },
-      {
-        params: Type.Object({ id: Type.String({ description: 'Id of the email.' }) }),
-        response: DataBody(EmailDetail),
-        detail: {
-          summary: 'Get an email with its recipients and events',
-          tags: ['Emails'],
-          ...requires('emails:read'),
-        },
-      },
-    )
-    .post('/:id/cancel', async ({ actor, params }) => dataBody(await cancelEmail(app, actor, params.id)), {
-      params: Type.Object({ id: Type.String({ description: 'Id of the email.' }) }),
-      response: DataBody(SendResponse),
-      detail: { summary: 'Cancel a scheduled email', tags: ['Emails'], ...requires('emails:send') },
-    })
 }
 
 /** Accepts `delivered`, the name that some clients use for `sent`. */

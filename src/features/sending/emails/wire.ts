@@ -106,6 +106,7 @@ export function emailDetailWire(
     to: addressesOfKind(email, 'to').join(', '),
     sandbox: email.sandbox,
     ...toContentState(context.isContentMissing),
+    resend_of: parseExtra(email).resend_of ?? null,
     delivered_at: isoTimeOrNull(email.deliveredAt),
     recipients: email.recipients.map(recipientWire),
     email: full,

@@ -3,14 +3,18 @@
  * search index, references of emails.
  */
 import type { Database } from 'bun:sqlite'
+import { CAPTURED_PREFIX, CAPTURED_TYPES, toCapturedMetric } from '#features/core/events/captured.ts'
 import {
+  CAPTURED_FROM,
   COMMON_HORIZON,
   createCounterRule,
+  describeCounter,
   EVENTS_HORIZON,
   hourSql,
   hoursFromSql,
+  LOGS_HORIZON,
 } from '#features/core/events/counter-rules.ts'
-import { toEventCode } from '#features/core/events/record.ts'
+import { EVENT_TYPES, toEventCode } from '#features/core/events/record.ts'
 import { type ConsistencyRule, codeRows, describeRows, hexUuid, queryRule } from '#platform/db/consistency.ts'
 import { deriveEmailStatus, formatStatus, isOpen, STATUSES, statusCode, statusCodes } from './status.ts'
 
@@ -28,6 +32,23 @@ export const sandboxCounters = createCounterRule({
     FROM events JOIN emails ON emails.id = email_id
     WHERE type = ${toEventCode('delivered')} AND sandbox = 1 GROUP BY 1, 2, 3`,
   where: hoursFromSql(COMMON_HORIZON),
+})
+
+/**
+ * Counters of events of captured mail that stats by hour subtract. Databases of earlier versions have them from an hour
+ * on; and events of readers do not extend the retention of an email, so once emails were removed there may be more.
+ */
+export const capturedCounters = queryRule({
+  rule: 'the counters of events of captured mail equal a recount',
+  sql: `SELECT account, metric, hour, sum(stored) AS stored, sum(counted) AS counted FROM (
+      SELECT account_id AS account, metric, hour, value AS stored, 0 AS counted FROM counters
+        WHERE metric IN (${CAPTURED_TYPES.map((type) => `'${toCapturedMetric(type)}'`).join(', ')})
+      UNION ALL SELECT events.account_id, '${CAPTURED_PREFIX}' || name, ${hourSql('at')}, 0, count(*)
+        FROM emails JOIN events ON events.email_id = emails.id JOIN ${codeRows(EVENT_TYPES)} ON code = type
+        WHERE sandbox = 1 AND name IN (${CAPTURED_TYPES.map((type) => `'${type}'`).join(', ')}) GROUP BY 1, 2, 3)
+    WHERE ${hoursFromSql(COMMON_HORIZON)} AND hour >= ${CAPTURED_FROM}
+    GROUP BY 1, 2, 3 HAVING sum(stored) < sum(counted) OR (sum(stored) > sum(counted) AND ${LOGS_HORIZON} = 0)`,
+  describe: describeCounter,
 })
 
 export const recipientCounts = queryRule({

@@ -3,6 +3,7 @@
  * of the change. Used only by the files listed in `status`, and those that insert and delete emails.
  */
 
+import { countCaptured } from '#features/core/events/captured.ts'
 import { countDaily, type DailyField, domainOfAddress } from '#features/core/events/daily-stats.ts'
 import { count } from '#features/core/events/record.ts'
 import { countForStream, type StreamCounter } from '#features/setup/streams/reputation.ts'
@@ -105,6 +106,7 @@ export function countDelivered(
 
 export function countBounced(tx: Tx, email: EmailRow, recipient: ChangedRecipient, at: Millis, isHard: boolean): void {
   if (isHard) addStreamStat(tx, email, 'bounced', at)
+  if (email.sandbox === 1) countCaptured(tx, email.accountId, 'bounced', at)
   addDailyStat(tx, email, recipient, 'bounced', at)
 }
 

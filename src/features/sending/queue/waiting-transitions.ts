@@ -1,7 +1,7 @@
 /**
- * @module Ends waiting recipients without an attempt: recipients that may no longer get mail, and scheduled recipients
- * that were cancelled. Each change is a compare-and-set inside the caller's transaction, as `status` describes. The
- * caller refunds the quota.
+ * @module Ends waiting recipients without an attempt: those that may no longer get mail, and scheduled ones that were
+ * cancelled; moves scheduled ones to another time. Each change is a compare-and-set inside the caller's transaction, as
+ * `status` describes. The caller refunds the quota.
  */
 
 import { type EventData, record } from '#features/core/events/record.ts'
@@ -28,6 +28,10 @@ const sql = prepareStatements((db) => ({
   cancel: db.prepare<ChangedRecipient, [number, number, number]>(
     'UPDATE recipients SET status = ?, lane = NULL, next_at = NULL WHERE email_id = ? AND status = ? RETURNING address',
   ),
+  reschedule: db.prepare<{ lane: string }, [number, number, number]>(
+    'UPDATE recipients SET next_at = ? WHERE email_id = ? AND status = ? RETURNING lane',
+  ),
+  setScheduledAt: db.prepare('UPDATE emails SET scheduled_at = ? WHERE id = ?'),
 }))
 
 /** Rejects a waiting recipient without an attempt: one `rejected` event. */
@@ -70,4 +74,15 @@ export function cancelScheduled(tx: Tx, email: EmailRow, now: Millis): number {
   for (const recipient of cancelled) uncountSent(tx, email, recipient)
   settleEmail(tx, email, 'cancelled', now)
   return cancelled.length
+}
+
+/**
+ * Moves a scheduled email to another time, with its status unchanged. Returns the lanes of its recipients for
+ * `App.mailDue`; an empty set if it is not (or no longer) scheduled.
+ */
+export function rescheduleScheduled(tx: Tx, email: EmailRow, at: Millis): ReadonlySet<string> {
+  if (statusName(email.status) !== 'scheduled') return new Set()
+  const moved = sql(tx.db).reschedule.all(at, email.id, statusCode('scheduled'))
+  if (moved.length > 0) sql(tx.db).setScheduledAt.run(at, email.id)
+  return new Set(moved.map(({ lane }) => lane))
 }

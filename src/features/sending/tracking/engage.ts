@@ -4,8 +4,10 @@
  * message can repeat its links, so the number of events is limited. Records nothing for a deleted email or account, or
  * an erased recipient. Mail that a paused account sent earlier still counts.
  */
+
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
+import { countCaptured } from '#features/core/events/captured.ts'
 import { countDaily, countDomainOnly, domainOfAddress, ERASED_DOMAIN } from '#features/core/events/daily-stats.ts'
 import { count, type EventData, MACHINE_METRICS, record } from '#features/core/events/record.ts'
 import type { Millis } from '#platform/clock.ts'
@@ -117,10 +119,12 @@ export function recordEngagement(app: Pick<App, 'eventTime'>, tx: Tx, engagement
     return
   }
   if (dueEvent === 'none') return
+  const type = engagement.url === undefined ? 'opened' : 'clicked'
   if (email.sandbox === 0) addDailyStats(tx, engagement, email, at, dueEvent)
+  else countCaptured(tx, email.accountId, type, at)
   record(tx, {
     accountId: email.accountId,
-    type: engagement.url === undefined ? 'opened' : 'clicked',
+    type,
     at,
     emailId: email.emailId,
     recipientId,

@@ -2,9 +2,11 @@
  * @module Unsubscribes and resubscribes the address of a token. Needs only the account: it works if email, recipient or
  * stream were deleted, and does nothing if the account was deleted, since nobody is left to send.
  */
+
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
+import { countCaptured } from '#features/core/events/captured.ts'
 import { countDaily, domainOfAddress } from '#features/core/events/daily-stats.ts'
 import { record } from '#features/core/events/record.ts'
 import { findContactById } from '#features/setup/contact-store/find.ts'
@@ -247,6 +249,7 @@ function recordUnsubscription(
   const recipient = sql(tx.db).recipient.get(mail.recipientId, mail.emailId)
   const domain = recipient ? domainOfAddress(recipient.address) : undefined
   if (email.sandbox === 0) countDaily(tx, { accountId, domain, at }, 'unsubscribes', 1)
+  else countCaptured(tx, accountId, 'unsubscribed', at)
   record(tx, {
     accountId,
     type: 'unsubscribed',

@@ -20,7 +20,7 @@ import { DMARC_VALUE, type DomainDns, toDmarcHost } from './dns-records.ts'
 import { findRegistrableDomain } from './name.ts'
 
 /** The version must come first, with its value in capitals. */
-const isDmarc = (text: string): boolean => /^[vV]\s*=\s*DMARC1\s*(;|$)/.test(text.trim())
+export const isDmarc = (text: string): boolean => /^[vV]\s*=\s*DMARC1\s*(;|$)/.test(text.trim())
 
 export async function checkDmarc(resolver: Resolver, dns: DomainDns): Promise<Check> {
   const own = await checkPolicyAt(resolver, dns.domain)

@@ -24,7 +24,7 @@ import { type DomainDns, formatSpfValue, toReturnPathHost } from './dns-records.
 const MAX_ADDRESSES = 20
 
 /** RFC 7208 §4.5: the version ends with a space or the end of the record. */
-const isSpf = (text: string): boolean => /^v=spf1( |$)/i.test(text)
+export const isSpf = (text: string): boolean => /^v=spf1( |$)/i.test(text)
 
 export async function checkSpf(resolver: Resolver, dns: DomainDns): Promise<Check> {
   const host = toReturnPathHost(dns)

@@ -2,9 +2,10 @@
 import { type Static, Type } from '@sinclair/typebox'
 import type { Config } from '#platform/config.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { OptionalNullable, StrictObject, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { Nullable, OptionalNullable, StrictObject, StringEnum, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { type Domain, listDnsRecords } from './domains.ts'
+import { PUBLISHED_STATUSES, type PublishedDns } from './published-dns.ts'
 import { getSendsUntil, listLostRecords } from './verification-state.ts'
 import type { DomainVerification } from './verify.ts'
 
@@ -159,6 +160,82 @@ export const VerificationWire = Type.Object({
   }),
 })
 export type VerificationWire = Static<typeof VerificationWire>
+
+const PublishedRecord = (description: string) =>
+  Type.Object(
+    {
+      type: Type.Union([Type.Literal('TXT'), Type.Literal('MX'), Type.Literal('CNAME')], {
+        description: 'Type of the record.',
+      }),
+      name: Type.String({ description: 'Full name of the record, without a trailing dot.' }),
+      zone: Type.String({ description: 'The DNS zone of that name: the closest one above it that has name servers.' }),
+      host: Type.String({
+        description:
+          'The name as the DNS provider of that zone wants it typed: relative to the zone for nearly all; empty: leave the field empty.',
+      }),
+      expected: Type.String({ description: 'What to publish: a TXT without quotes, an MX without its priority.' }),
+      priority: Type.Optional(Type.Integer({ description: 'Priority of an MX.' })),
+      found: Type.Array(Type.String(), {
+        description:
+          'The values at the name now, at most 10 of at most 1,024 characters: an MX with its priority; addresses when a tracking host has no CNAME.',
+      }),
+      status: StringEnum(PUBLISHED_STATUSES, {
+        description: '`unanswered`: DNS did not respond, so the record may or may not exist.',
+      }),
+      detail: Type.String({ description: 'What was found, what was expected, what to publish.' }),
+      keep: Type.Optional(
+        Type.String({
+          description:
+            'Of `spf` and `dmarc` with an existing record: the one that stays if it is verified; else the SPF record to publish in its place, with its terms and ours.',
+        }),
+      ),
+    },
+    { description },
+  )
+
+export const PublishedDnsWire = Type.Object({
+  domain: Type.String({ description: 'The name, in A-labels.' }),
+  zone: Type.String({ description: 'The DNS zone of the domain.' }),
+  nameservers: Type.Array(Type.String(), { description: 'Name servers of the zone; empty when none were found.' }),
+  provider: Nullable(
+    Type.Object({
+      name: Type.String({ description: 'Name of the DNS provider.' }),
+      nameservers: Type.Array(Type.String(), { description: 'Its name servers for the zone.' }),
+      edit_url: Nullable(Type.String(), { description: 'Where its records are edited; null: unknown.' }),
+    }),
+    { description: 'The DNS provider of the zone, recognised by its name servers; null: unknown.' },
+  ),
+  domain_spf: Nullable(Type.String(), {
+    description:
+      'The SPF record of the domain itself, which stays unchanged: that of this service is at the sending subdomain. null: none.',
+  }),
+  records: Type.Object(
+    {
+      spf: PublishedRecord('Authorises our addresses to send; at the sending subdomain.'),
+      dkim: PublishedRecord('The key with which receivers verify signatures.'),
+      dmarc: PublishedRecord('The policy for mail that fails; any valid policy passes.'),
+      return_path: PublishedRecord('Routes bounces to us; at the sending subdomain.'),
+      mx: Type.Optional(PublishedRecord('Brings mail to the domain to us; present while inbound mail is enabled.')),
+      tracking: Type.Optional(PublishedRecord('Points tracked links to us; present while a tracking domain is set.')),
+    },
+    { description: 'The records to publish.' },
+  ),
+  checked_at: Timestamp({ description: 'When DNS was asked.' }),
+})
+export type PublishedDnsWire = Static<typeof PublishedDnsWire>
+
+export function toPublishedDnsWire(dns: PublishedDns): PublishedDnsWire {
+  const { provider, nameServers } = dns
+  return {
+    domain: dns.domain,
+    zone: dns.zone,
+    nameservers: [...nameServers],
+    provider: provider && { name: provider.name, nameservers: [...nameServers], edit_url: provider.editUrl },
+    domain_spf: dns.domainSpf,
+    records: dns.records,
+    checked_at: isoTime(dns.checkedAt),
+  }
+}
 
 export function toDomainWire(config: Config, domain: Domain): DomainWire {
   const { verified } = domain

@@ -5,6 +5,7 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
+import { TOO_MANY_CHECKS } from './dns-check-slots.ts'
 import { changeDomain, createDomain, getDomain, listDomains } from './domains.ts'
 import {
   CreatedDomain,
@@ -119,8 +120,9 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
         detail: {
           summary: 'Verify a domain',
           description:
-            'Checks DNS now and reports for each record what was found, what was expected and what to publish. A verified domain that lacks a record still sends for 72 hours.',
+            'Checks DNS now and reports for each record what was found, what was expected and what to publish. A verified domain that lacks a record still sends for 72 hours. May be called every 10 seconds.',
           tags,
+          ...TOO_MANY_CHECKS,
           ...requires('domains:write'),
         },
       },
@@ -173,6 +175,7 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
           summary: 'Verify the host name of tracked links',
           description: 'Checks DNS now and reports what was found, what was expected and what to publish.',
           tags,
+          ...TOO_MANY_CHECKS,
           ...requires('domains:write'),
         },
       },

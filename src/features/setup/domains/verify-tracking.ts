@@ -5,6 +5,7 @@ import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { checkTracking } from './check-tracking.ts'
+import { runDnsCheck } from './dns-check-slots.ts'
 import { type Domain, getDomain } from './domains.ts'
 import { requireCnameTarget, trackingDomainTaken } from './set-tracking.ts'
 import { isHostElsewhere } from './tracking-domain.ts'
@@ -24,7 +25,8 @@ export interface TrackingVerification {
  */
 export async function verifyTracking(app: App, actor: Actor, id: string): Promise<TrackingVerification> {
   const { host } = getTrackedDomain(app.db, actor, id)
-  const check = await checkTracking(app.freshResolver, { host, target: requireCnameTarget(app.config) })
+  const target = requireCnameTarget(app.config)
+  const check = await runDnsCheck(app, actor.accountId, () => checkTracking(app.freshResolver, { host, target }))
   return app.commit.write((tx) => {
     const { domain: before, host: hostNow } = getTrackedDomain(tx.db, actor, id)
     if (hostNow !== host) {

@@ -13,6 +13,7 @@ import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { type Check, verified } from './check-result.ts'
 import { checkDomain, type DomainChecks } from './checks.ts'
+import { runDnsCheck } from './dns-check-slots.ts'
 import { DNS_RECORD_KEYS, type DnsRecordKey } from './dns-records.ts'
 import { type Domain, domainTaken, formatFailing, getDomain, isVerifiedElsewhere, toDomainDns } from './domains.ts'
 import { computeNoticeDueAt } from './loss-notices.ts'
@@ -54,12 +55,15 @@ export interface DomainVerification {
 /**
  * Checks the DNS of the account's domain and stores the results. A missing record never ends verification immediately:
  * it starts the 72 hours of verification-state.ts. Throws 404 when the account does not have the domain, or it was
- * deleted during the check, and 409 `domain_taken`, with nothing changed, while another account has it verified.
+ * deleted during the check, 409 `domain_taken`, with nothing changed, while another account has it verified, and 429 while
+ * too many checks of the account run.
  * @param id public id
  */
 export async function verifyDomain(app: App, actor: Actor, id: string): Promise<DomainVerification> {
   const requested = getOwnableDomain(app.db, actor, id)
-  const checks = await checkDomain(app.freshResolver, toDomainDns(app.config, requested))
+  const checks = await runDnsCheck(app, actor.accountId, () =>
+    checkDomain(app.freshResolver, toDomainDns(app.config, requested)),
+  )
   return app.commit.write((tx) => {
     // Releases a host that now belongs to another account. Scheduled checks do this too, but frequent requests postpone
     // them.

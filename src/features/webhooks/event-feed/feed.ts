@@ -1,18 +1,16 @@
 /**
- * @module Reads the event feed: all events of an account in one gap-free order, in limited batches, by primary key.
- * Checks where a reader may start. Events that it reads may not be durable yet; the caller waits until they are
- * before it returns them to a client.
+ * @module Reads the event feed: all events of an account in one gap-free order, in limited batches, by primary key;
+ * `newest-first.ts` reads it backwards. Checks where a reader may start. Events that it reads may not be durable yet; the
+ * caller waits until they are before it returns them to a client.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { type EventOwner, type FeedEvent, toEventWire } from '#features/core/events/model.ts'
 import { EVENT_TYPES, type EventType, readLastSeq, toEventCode, toEventType } from '#features/core/events/record.ts'
-import { createFairYield } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { parseQueryInteger } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { SerialQueue } from '#platform/queue/serial-queue.ts'
 import { MiB } from '#platform/units.ts'
 
 interface Row {
@@ -25,14 +23,16 @@ interface Row {
   recipient: string | null
 }
 
+/** A page of rows between two numbers. The limits on seq bound the cost, even when few events have a requested type. */
+const pageSql = (order: 'ASC' | 'DESC'): string =>
+  `SELECT seq, type, at, data, emails.uuid AS emailUuid, sandbox, recipients.address AS recipient
+   FROM events LEFT JOIN emails ON emails.id = events.email_id LEFT JOIN recipients ON recipients.id = events.recipient_id
+   WHERE events.account_id = ? AND seq > ? AND seq <= ? AND (1 << type) & ? ORDER BY seq ${order} LIMIT ?`
+
 const sql = prepareStatements((db) => ({
   first: db.prepare<{ seq: number }, [number]>('SELECT seq FROM events WHERE account_id = ? ORDER BY seq LIMIT 1'),
-  // The range of seq limits the cost, even when few events have a requested type.
-  page: db.prepare<Row, [number, number, number, number, number]>(
-    `SELECT seq, type, at, data, emails.uuid AS emailUuid, sandbox, recipients.address AS recipient
-     FROM events LEFT JOIN emails ON emails.id = events.email_id LEFT JOIN recipients ON recipients.id = events.recipient_id
-     WHERE events.account_id = ? AND seq > ? AND seq <= ? AND (1 << type) & ? ORDER BY seq LIMIT ?`,
-  ),
+  page: db.prepare<Row, [number, number, number, number, number]>(pageSql('ASC')),
+  pageBackwards: db.prepare<Row, [number, number, number, number, number]>(pageSql('DESC')),
 }))
 
 /** One bit per requested type, at the position of its code. */
@@ -48,7 +48,7 @@ const MAX_EVENTS_PER_BATCH = 100
 /** Rows per query; the size limit is checked after each query. */
 const ROWS_PER_QUERY = 20
 /** A page ends early when the data of its events exceeds this length. */
-const MAX_PAGE_LENGTH = 2 * MiB
+export const MAX_PAGE_LENGTH = 2 * MiB
 
 /** The available range of an account's feed. */
 export interface FeedRange {
@@ -106,6 +106,33 @@ export function readFeed(app: Pick<App, 'db' | 'keys'>, owner: EventOwner, query
   return { events, nextAfter: position, characters }
 }
 
+/** The newest events with `after < seq <= upTo`, newest first: a batch of some milliseconds, like `readFeed`. */
+export function readFeedBackwards(
+  app: Pick<App, 'db' | 'keys'>,
+  owner: EventOwner,
+  query: FeedRequest,
+): Omit<FeedBatch, 'nextAfter'> & {
+  /** All events from here on were examined. */
+  readonly position: number
+} {
+  const { upTo, types, characters: maxCharacters = MAX_PAGE_LENGTH } = query
+  const limit = Math.min(query.limit, MAX_EVENTS_PER_BATCH)
+  const end = Math.max(query.after, upTo - MAX_EXAMINED_PER_BATCH)
+  const events: FeedEvent[] = []
+  let position = upTo + 1
+  let characters = 0
+  while (position > end + 1 && events.length < limit && characters < maxCharacters) {
+    const max = Math.min(ROWS_PER_QUERY, limit - events.length)
+    const rows = sql(app.db).pageBackwards.all(owner.accountId, end, position - 1, types, max)
+    for (const row of rows) {
+      events.push(toFeedWire(row, owner, app))
+      characters += row.data?.length ?? 0
+    }
+    position = (rows.length === max ? rows.at(-1)?.seq : undefined) ?? end + 1
+  }
+  return { events, position, characters }
+}
+
 const toFeedWire = (row: Row, owner: EventOwner, { keys }: Pick<App, 'keys'>): FeedEvent => {
   const emailId = row.emailUuid === null ? null : formatUuid(row.emailUuid)
   return {
@@ -115,13 +142,17 @@ const toFeedWire = (row: Row, owner: EventOwner, { keys }: Pick<App, 'keys'>): F
 }
 
 /** The largest accepted number: enough digits for any feed. */
-const MAX_SEQ = 999_999_999_999_999
+export const MAX_SEQ = 999_999_999_999_999
+
+/** The value of `after` that stands for the newest event. */
+export const LATEST = 'latest'
 
 /**
  * The position after which a reader starts: the one in `text`, or, when it is missing, the one before the first
  * retained event. Throws 422 for an invalid number or a future event, 410 when events after the position were deleted.
  */
 export function parseAfter(field: string, text: string | undefined, { firstSeq, lastSeq }: FeedRange): number {
+  if (field === 'after' && text === LATEST) return lastSeq
   const after = parseQueryInteger(field, text, { fallback: firstSeq - 1, minimum: 0, maximum: MAX_SEQ })
   if (after > lastSeq)
     throw invalid(
@@ -135,8 +166,8 @@ export function parseAfter(field: string, text: string | undefined, { firstSeq, 
       410,
       'events_not_kept',
       `The events after ${after} are no longer complete; read the feed from ${field}=${firstSeq - 1}.`,
-      // Named like the fields of a page.
-      { facts: { next_after: firstSeq - 1, first_seq: firstSeq } },
+      // The same fields as on a page.
+      { facts: { next_after: firstSeq - 1, first_seq: firstSeq, last_seq: lastSeq } },
     )
   return after
 }
@@ -169,6 +200,7 @@ export interface ReadPage {
   readonly events: readonly string[]
   readonly nextAfter: number
   readonly firstSeq: number
+  readonly lastSeq: number
 }
 
 /**
@@ -194,19 +226,8 @@ export async function readPage(
     )
     // Nothing was examined although there were events: they were deleted before the first batch was read, so the feed
     // now starts later.
-    if (page.nextAfter > after || after === lastSeq) return { ...page, firstSeq }
+    if (page.nextAfter > after || after === lastSeq) return { ...page, firstSeq, lastSeq }
   }
-}
-
-/**
- * Reads pages like `readPage`, but only one page of an account at a time: otherwise a hundred concurrent requests would
- * all hold unfinished pages in memory. Batches of different accounts take turns.
- */
-export function createPageReader(app: Pick<App, 'db' | 'keys'>) {
-  const awaitTurn = createFairYield()
-  const queue = new SerialQueue<number>()
-  return (owner: EventOwner, query: Parameters<typeof readPage>[2]): Promise<ReadPage> =>
-    queue.run(owner.accountId, () => readPage(app, owner, query, awaitTurn))
 }
 
 async function readBatches(

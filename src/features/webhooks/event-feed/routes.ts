@@ -5,18 +5,30 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { FeedPage } from '#features/core/events/model.ts'
 import { EVENT_TYPES } from '#features/core/events/record.ts'
+import { invalid } from '#platform/errors.ts'
 import { acceptsEventStream, EVENT_STREAM } from '#platform/http/event-stream.ts'
 import { parseQueryInteger, QueryInteger } from '#platform/http/schemas.ts'
-import { createPageReader, parseAfter, parseTypes, readFeedRange } from './feed.ts'
+import { LATEST, parseAfter, parseTypes, readFeedRange } from './feed.ts'
+import { createPageReader, ORDERS, type PageRequest, parseOrder } from './pages.ts'
 import { type FeedStreams, HEARTBEAT_MS, MAX_STREAMS_PER_ACCOUNT } from './stream.ts'
 
 const MAX_PER_PAGE = 1000
 const DEFAULT_PER_PAGE = 100
 
 const FeedQuery = Type.Object({
-  after: QueryInteger({
-    minimum: 0,
-    description: 'Only events after the one with this `seq`; omitted: from the first retained event.',
+  after: Type.Optional(
+    Type.String({
+      description: `Only events after the one with this \`seq\`; \`${LATEST}\`: only events that are recorded from now on; omitted: from the first retained event.`,
+    }),
+  ),
+  order: Type.Optional(
+    Type.String({
+      description: `One of ${ORDERS.join(', ')}: which events come first. Default: oldest. A stream is always oldest first.`,
+    }),
+  ),
+  before: QueryInteger({
+    minimum: 1,
+    description: 'With `order=newest`: only events before the one with this `seq`; omitted: from the newest event.',
   }),
   types: Type.Optional(
     Type.String({ description: `Only events of these types, a comma-separated list of ${EVENT_TYPES.join(', ')}.` }),
@@ -48,12 +60,11 @@ const StreamHeaders = Type.Object(
 export const eventRoutes = (app: App, streams: FeedStreams) => {
   const readPage = createPageReader(app)
 
-  /** Builds the JSON text batch by batch, so the framework does not serialise it. */
-  const respondWithPage = async (actor: Actor, request: Parameters<typeof readPage>[1]): Promise<Response> => {
-    const { events, nextAfter, firstSeq } = await readPage(actor, request)
+  /** Pages are built batch by batch as JSON text, so the framework does not serialise them. */
+  const respondWithPage = async (actor: Actor, request: PageRequest): Promise<Response> => {
+    const json = await readPage(actor, request)
     // Returns only durable events: after a crash, no client may know of an event that was lost.
     await app.commit.barrier()
-    const json = `{"data":[${events.join(',')}],"next_after":${nextAfter},"first_seq":${firstSeq}}`
     return new Response(json, { headers: { 'content-type': 'application/json;charset=utf-8' } })
   }
 
@@ -61,21 +72,22 @@ export const eventRoutes = (app: App, streams: FeedStreams) => {
     '/',
     ({ actor, query, headers, request }) => {
       const types = parseTypes(emptyToUndefined(query.types))
+      const [after, before] = [emptyToUndefined(query.after), emptyToUndefined(query.before)]
+      const order = parseOrder({ order: emptyToUndefined(query.order), after, before })
       const limit = parseQueryInteger('limit', emptyToUndefined(query.limit), {
         fallback: DEFAULT_PER_PAGE,
         minimum: 1,
         maximum: MAX_PER_PAGE,
       })
       if (request.method === 'GET' && acceptsEventStream(request.headers.get('accept'))) {
+        if (order === 'newest') throw invalid('order', 'A stream is oldest first; request JSON, or leave order out.')
         const range = readFeedRange(app.db, actor.accountId)
         const lastEventId = headers['last-event-id']
-        // As in the HTML Standard, an empty id means that there is none.
-        const after = lastEventId
-          ? parseAfter('Last-Event-ID', lastEventId, range)
-          : parseAfter('after', emptyToUndefined(query.after), range)
-        return streams.open(request, actor, { after, types })
+        // The standard defines an empty id as none.
+        const start = lastEventId ? parseAfter('Last-Event-ID', lastEventId, range) : parseAfter('after', after, range)
+        return streams.open(request, actor, { after: start, types, sendsStart: !lastEventId && after === LATEST })
       }
-      return respondWithPage(actor, { after: emptyToUndefined(query.after), types, limit })
+      return respondWithPage(actor, { order, after, before, types, limit })
     },
     {
       query: FeedQuery,
@@ -84,7 +96,7 @@ export const eventRoutes = (app: App, streams: FeedStreams) => {
       detail: {
         summary: 'Read the event feed',
         description:
-          'All events of the account in one gap-free order, oldest first. Continue with `after` = `next_after`. A request for deleted events gets a 410, whose `next_after` is the position to continue from. With `Accept: text/event-stream` the response is a stream that continues with new events.',
+          'All events of the account in one gap-free order, oldest first. Continue with `after` = `next_after`. With `order=newest` the newest come first; continue with `before` = `next_before` until it is null. A request for deleted events is a 410, whose `next_after` is where the feed can be read from. With `Accept: text/event-stream` the response is a stream that continues with new events; with `after=latest` it has only those.',
         tags: ['Events'],
         [EVENT_STREAM]: `Server-sent events: \`id\` is the \`seq\`, \`event\` the type, \`data\` the event as JSON. The stream sends a comment after every ${HEARTBEAT_MS / 1000} seconds without events. An account can have at most ${MAX_STREAMS_PER_ACCOUNT} open streams.`,
         ...requires('emails:read'),

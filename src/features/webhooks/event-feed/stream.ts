@@ -31,12 +31,20 @@ const EVENTS_PER_PIECE = 100
 /** Limit for the data of the events in one piece; a stream whose client never reads holds one piece. */
 const CHARACTERS_PER_PIECE = 32 * KiB
 
+/** Where a stream begins, and what it has. */
+export interface StreamStart {
+  readonly after: number
+  readonly types: TypeMask
+  readonly sendsStart?: boolean
+}
+
 export interface FeedStreams {
   /**
-   * Responds to `request` with a stream of the events after event `after`. Throws 429 when the account or the service
+   * Responds to `request` with a stream of the events after event `after`. `sendsStart`: the stream begins with that
+   * position, so that a client which got no event yet continues from there after a reconnect. Throws 429 when the account or the service
    * has its maximum of streams, 503 when the service is stopping.
    */
-  open(request: Request, actor: Actor, from: { after: number; types: TypeMask }): Response
+  open(request: Request, actor: Actor, from: StreamStart): Response
   /** Number of open streams of all accounts. */
   readonly size: number
 }
@@ -127,6 +135,7 @@ class FeedSource {
   readonly #actor: Actor
   readonly #types: TypeMask
   readonly #awaitTurn: () => Promise<void>
+  readonly #sendsStart: boolean
   /** All events up to here were examined. */
   #position: number
   /** The id that the client would send if it reconnected now. */
@@ -138,11 +147,12 @@ class FeedSource {
   #isStopped = false
 
   /** @param from.awaitTurn resolves when this stream may produce a piece */
-  constructor(app: App, actor: Actor, from: { after: number; types: TypeMask; awaitTurn: () => Promise<void> }) {
+  constructor(app: App, actor: Actor, from: StreamStart & { awaitTurn: () => Promise<void> }) {
     this.#app = app
     this.#actor = actor
     this.#types = from.types
     this.#awaitTurn = from.awaitTurn
+    this.#sendsStart = from.sendsStart === true
     this.#position = from.after
     this.#sentId = from.after
   }
@@ -187,7 +197,7 @@ class FeedSource {
     const lastSeq = readLastSeq(this.#app.db, this.#actor.accountId)
     await this.#app.commit.barrier()
     this.#durableSeq = Math.max(lastSeq, this.#recordedSeq)
-    return formatRetry(RECONNECT_MS)
+    return `${formatRetry(RECONNECT_MS)}${this.#sendsStart ? formatId(this.#position) : ''}`
   }
 
   #readPiece(upTo: number): string | undefined {

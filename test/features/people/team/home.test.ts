@@ -40,6 +40,7 @@ test('a browser that opens a capture server gets working links to captured mail,
     'no-store',
   ])
   expect(await Promise.all(answers)).toEqual([
+    ['/icon.svg', 200],
     ['/dev/captured', 200],
     ['/docs', 200],
     ['/login', 200],

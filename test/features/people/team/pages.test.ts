@@ -93,7 +93,7 @@ describe('the pages of users', () => {
         expect((await send(service, path, fields, headers)).status).toBe(403)
     expect(sessions(service)).toBe(0)
     const signedIn = await send(service, '/login', fields)
-    expect([signedIn.status, signedIn.headers.get('location')]).toEqual([303, '/login'])
+    expect([signedIn.status, signedIn.headers.get('location')]).toEqual([303, '/app'])
     const cookie = signedIn.headers.get('set-cookie')?.split(';')[0] ?? ''
     // A post without the page's token signs no one out.
     const forged = await send(service, '/logout', {}, { cookie })
@@ -122,7 +122,7 @@ describe.if(isChromiumAvailable())('in a browser', () => {
     test(`people sign in, set a password and join a team (${screen.name})`, async () => {
       await using service = await createEmailApi({
         ...CAPTURE_OPTIONS,
-        settings: { ...CAPTURE_OPTIONS.settings, TASSIS_LOGINS_PER_MINUTE: '1000' },
+        settings: { ...CAPTURE_OPTIONS.settings, TASSIS_LOGINS_PER_MINUTE: '1000', TASSIS_DASHBOARD: 'false' },
       })
       await createTestUser(service.app, service.actor, ADA, 'owner')
       await using browser = await startBrowser()

@@ -28,6 +28,7 @@ function createStubResolver(texts: Readonly<Record<string, string>> = {}): Resol
     a: ask,
     aaaa: ask,
     cname: ask,
+    ns: ask,
     ptr: ask,
     txt: (name) => {
       const text = texts[name]

@@ -206,6 +206,12 @@ test.each([
     "INSERT INTO daily_figures (account_id, day, domain, complaints) VALUES (1, 1, 'x.test', 3)",
     'account 1, 1970-01-02, x.test, complaints: 3 stored, counted 0',
   ],
+  ["UPDATE counters SET value = 5 WHERE metric = 'account:delivered'", 'delivered: 2 stored, the hours sum up to 5'],
+  ["DELETE FROM counters WHERE metric = 'event:opened'", 'opens: 1 stored, the hours sum up to 0'],
+  [
+    "INSERT INTO counters (account_id, metric, hour, value) VALUES (1, 'captured:clicked', 24, 2)",
+    'clicks: 0 stored, the hours sum up to -2',
+  ],
 ])('the check finds what differs after %s', async (statement, told) => {
   const email = await mail.delivered({ to: ['a@one.test', 'b@two.test'] })
   await visit(email, 0)
@@ -315,5 +321,6 @@ test('after retention the check compares what remains, and still finds errors', 
     expect.stringContaining('all domains, opens: 4 stored'),
     expect.stringContaining('one.test, opens: 4 stored'),
     'account 1, one.test: the sums differ',
+    expect.stringContaining('opens: 4 stored, the hours sum up to 3'),
   ])
 })

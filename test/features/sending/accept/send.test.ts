@@ -121,6 +121,7 @@ test('the detail has every field, flat and nested, with recipients and events', 
     to: 'bob@receiver.test, eve@receiver.test',
     sandbox: false,
     delivered_at: null,
+    resend_of: null,
     recipients: [
       recipient('bob@receiver.test', 'to'),
       recipient('eve@receiver.test', 'to'),

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { deleteEmail, findOldEmail } from '#features/sending/queue/retire.ts'
-import { indexPendingEmails, reindexEmail } from '#features/sending/queue/search.ts'
+import { findTimeRange, indexPendingEmails, reindexEmail } from '#features/sending/queue/search.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
 import { days } from '#platform/units.ts'
 import { type ApiOptions, at } from '#test/support/api.ts'
@@ -64,6 +64,19 @@ describe('among five emails', () => {
     [{ from: 'billing@sender.test' }, [GERMAN]],
     [{ from: 'odd@sender.test' }, [ODD]],
     [{ from: EMAIL.from }, [NEWS, CORRECTED, INVOICE]],
+    [{ to: '@receiver.test' }, [NEWS, CORRECTED, INVOICE]],
+    [{ to: ' @X.test ' }, [NEWS, CORRECTED, GERMAN]],
+    [{ to: '@receiver.test', subject: 'invoice', tag: 'q1' }, [INVOICE]],
+    [{ to: '@eceiver.test' }, []],
+    [{ from: '@sender.test' }, [ODD, NEWS, CORRECTED, GERMAN, INVOICE]],
+    [{ from: '@receiver.test' }, []],
+    [{ domain: 'sender.test' }, [ODD, NEWS, CORRECTED, GERMAN, INVOICE]],
+    [{ domain: ' Sender.TEST. ' }, [ODD, NEWS, CORRECTED, GERMAN, INVOICE]],
+    [{ domain: 'sandbox.test' }, []],
+    [{ domain: 'sender.test', stream: 'news' }, [NEWS]],
+    [{ domain: 'sender.test', stream: 'transactional', to: '@x.test' }, [CORRECTED, GERMAN]],
+    [{ domain: 'sender.test', status: 'queued', to: 'eve@x.test' }, [CORRECTED, GERMAN]],
+    [{ domain: 'sender.test', from_date: '2026-03-15T16:00:00Z' }, [ODD]],
     [{ subject: 'invoice' }, [CORRECTED, INVOICE]],
     [{ subject: 'INVOICE your' }, [CORRECTED, INVOICE]],
     [{ subject: 'Your invoice 4712, corrected' }, [CORRECTED]],
@@ -103,8 +116,17 @@ describe('among five emails', () => {
   // Proves: email-1
   test('emails of another account do not match', async () => {
     const key = await emails.newKey([], await emails.newAccount())
-    for (const query of [{ to: 'bob@receiver.test' }, { subject: 'invoice' }, { message_id: messageId }])
-      expect(await searchSubjects(emails, query, { key })).toEqual([])
+    const queries: Record<string, string>[] = [
+      { to: 'bob@receiver.test' },
+      { to: '@receiver.test' },
+      { from: EMAIL.from },
+      { tag: 'invoice' },
+      { stream: 'transactional' },
+      { subject: 'invoice' },
+      { subject: 'invoice', tag: 'invoice' },
+      { message_id: messageId },
+    ]
+    for (const query of queries) expect(await searchSubjects(emails, query, { key })).toEqual([])
   })
 
   // Proves: email-1
@@ -116,12 +138,37 @@ describe('among five emails', () => {
     [{ subject: '…' }, 'subject'],
     [{ subject: 'x'.repeat(201) }, 'subject'],
     [{ subject: 'x '.repeat(21) }, 'subject'],
+    [{ to: '@test' }, 'to'],
+    [{ to: '@a@b.test' }, 'to'],
+    [{ from: '@' }, 'from'],
+    [{ domain: 'receiver.test' }, 'domain'],
+    [{ domain: '' }, 'domain'],
+    [{ domain: '<script>' }, 'domain'],
     [{ tag: '' }, 'tag'],
     [{ stream: 'nope' }, 'stream'],
     [{ to: 'a@b.test', status: 'SENT' }, 'status'],
   ])('%j is a 422', async (query, field) => {
     expectError(await list(emails, query as Record<string, string>), 422, 'validation_failed', field)
   })
+})
+
+// Proves: email-1
+test('the domain of a filter is the one that signs, also for senders at a subdomain and while it is being deleted', async () => {
+  await using emails = await createEmailApi()
+  await emails.accepted({ subject: 'sub', from: 'ada@shop.sender.test' })
+  await emails.accepted({ subject: 'sandbox', from: 'ada@sandbox.test' })
+  expect(await searchSubjects(emails, { domain: VERIFIED })).toEqual(['sub'])
+  expect(await searchSubjects(emails, { from: `@${VERIFIED}` })).toEqual([])
+  expect(await searchSubjects(emails, { from: `@shop.${VERIFIED}` })).toEqual(['sub'])
+  const { body } = await emails.api('GET', '/v1/domains')
+  const id = (at(body, 'data') as { id: string; domain: string }[]).find(({ domain }) => domain === VERIFIED)?.id
+  expect((await emails.api('DELETE', `/v1/domains/${id}`)).status).toBe(204)
+  expect(await searchSubjects(emails, { domain: VERIFIED })).toEqual(['sub'])
+  await emails.addDomain(emails.actor)
+  await emails.accepted({ subject: 'new' })
+  expect(await searchSubjects(emails, { domain: VERIFIED })).toEqual(['new', 'sub'])
+  const key = await emails.newKey([], await emails.newAccount())
+  expectError(await list(emails, { domain: VERIFIED }, { key }), 422, 'validation_failed', 'domain')
 })
 
 // Proves: email-1
@@ -223,6 +270,18 @@ describe('30 emails, the tenth sent with a clock that was 40 days ahead', () => 
       } while (cursor !== undefined)
       expect(subjects).toEqual(mails(...down(30, 1)))
     }
+  })
+
+  test.each([
+    [8, 12, { first: 8, last: 12 }],
+    [30, 24 * 50, { first: 10, last: 30 }],
+    [24 * 30, 24 * 50, { first: 10, last: 10 }],
+    [31, 32, undefined],
+  ])('the row ids of the hours %d to %d are enclosed', (first, last, expected) => {
+    const [from, to] = [NOW + first * HOUR, NOW + last * HOUR]
+    expect(findTimeRange(emails.app.db, emails.actor.accountId, from, to)).toEqual(
+      expected && { ...expected, time: { from, to } },
+    )
   })
 
   test('the Message-ID of the tenth finds it only in a time range that contains its own date', async () => {

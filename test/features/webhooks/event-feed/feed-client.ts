@@ -9,7 +9,10 @@ import { type ApiClient, at } from '#test/support/api.ts'
 export interface FeedPage {
   readonly data: readonly (Record<string, unknown> & { seq: number; type: string })[]
   readonly next_after: number
+  /** Newest first only. */
+  readonly next_before?: number | null
   readonly first_seq: number
+  readonly last_seq: number
 }
 
 /** A page of the feed; fails on any status but 200. */

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { EVENT_TYPES, record } from '#features/core/events/record.ts'
-import { ALL_TYPES, createPageReader, parseTypes, readPage } from '#features/webhooks/event-feed/feed.ts'
+import { ALL_TYPES, parseTypes, readPage } from '#features/webhooks/event-feed/feed.ts'
+import { createPageReader } from '#features/webhooks/event-feed/pages.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import { at, createTestApi } from '#test/support/api.ts'
 import { createEmailApi, EMAIL, expectError, UUID } from '#test/support/email-api.ts'
@@ -26,6 +27,7 @@ describe('the feed', () => {
       ],
       next_after: 3,
       first_seq: 1,
+      last_seq: 3,
     })
   })
 
@@ -66,7 +68,7 @@ describe('the feed', () => {
   test('of an account without events is empty and begins with 1', async () => {
     await using service = await createTestApi()
     for (const query of ['', '?after=0'])
-      expect(await page(service.api, query)).toEqual({ data: [], next_after: 0, first_seq: 1 })
+      expect(await page(service.api, query)).toEqual({ data: [], next_after: 0, first_seq: 1, last_seq: 0 })
   })
 
   // Proves: feed-1
@@ -76,7 +78,7 @@ describe('the feed', () => {
     await recordEvents(app, actor.accountId, new Array(23).fill('queued'))
     for (const limit of [1, 7, 23, 24, 1000])
       expect((await readAll(api, 0, limit)).map(({ seq }) => seq)).toEqual(numbers(1, 23))
-    expect(await page(api, '?after=23')).toEqual({ data: [], next_after: 23, first_seq: 1 })
+    expect(await page(api, '?after=23')).toEqual({ data: [], next_after: 23, first_seq: 1, last_seq: 23 })
     await recordEvents(app, actor.accountId, ['sent'])
     expect(await page(api, '?after=23')).toMatchObject({ data: [{ seq: 24, type: 'sent' }], next_after: 24 })
   })
@@ -187,9 +189,9 @@ describe('the feed', () => {
     seedEvents(app, actor.accountId, 20_500)
     await recordEvents(app, actor.accountId, ['bounced'])
     const first = await page(api, '?types=bounced')
-    expect(first).toEqual({ data: [], next_after: 10_000, first_seq: 1 })
+    expect(first).toEqual({ data: [], next_after: 10_000, first_seq: 1, last_seq: 20_501 })
     const second = await page(api, '?types=bounced&after=10000')
-    expect(second).toEqual({ data: [], next_after: 20_000, first_seq: 1 })
+    expect(second).toEqual({ data: [], next_after: 20_000, first_seq: 1, last_seq: 20_501 })
     expect(await page(api, '?types=bounced&after=20000')).toMatchObject({ data: [{ seq: 20_501 }], next_after: 20_501 })
   })
 
@@ -231,14 +233,14 @@ describe('the feed', () => {
       const answer = await api('GET', `/v1/events?after=${after}`)
       expect(answer).toMatchObject({
         status: 410,
-        body: { code: 'events_not_kept', type: 'invalid_request', next_after: 20, first_seq: 21 },
+        body: { code: 'events_not_kept', type: 'invalid_request', next_after: 20, first_seq: 21, last_seq: 50 },
       })
       expect(at(answer.body, 'message')).toContain('after=20.')
     }
     expect(await page(api, '?after=20&limit=1')).toMatchObject({ data: [{ seq: 21 }], next_after: 21, first_seq: 21 })
     expect(await page(api, '?limit=1')).toMatchObject({ data: [{ seq: 21 }], next_after: 21, first_seq: 21 })
     app.db.run('DELETE FROM events')
-    expect(await page(api)).toEqual({ data: [], next_after: 50, first_seq: 51 })
+    expect(await page(api)).toEqual({ data: [], next_after: 50, first_seq: 51, last_seq: 50 })
     expect((await api('GET', '/v1/events?after=49')).status).toBe(410)
   })
 
@@ -265,7 +267,7 @@ describe('the feed', () => {
     const read = createPageReader(app)
     const made: string[] = []
     const ask = async (name: string, of: typeof actor, after: string, limit: number): Promise<void> => {
-      await read(of, { after, types: ALL_TYPES, limit }).catch(() => undefined)
+      await read(of, { order: 'oldest', before: undefined, after, types: ALL_TYPES, limit }).catch(() => undefined)
       made.push(name)
     }
     await Promise.all([
@@ -354,7 +356,9 @@ describe('the feed', () => {
     expect(parameters.map(({ name, in: place, required }) => `${place} ${name} ${required}`).sort()).toEqual([
       'header last-event-id false',
       'query after false',
+      'query before false',
       'query limit false',
+      'query order false',
       'query types false',
     ])
   })

@@ -153,14 +153,14 @@ describe('the page of signing secrets', () => {
     expect([signedIn.status, signedIn.headers.get('location')]).toEqual([303, '/webhooks'])
   })
 
-  test('is the only page that a link can make the sign-in redirect to', async () => {
+  test('and the dashboard are the only pages that a link can make the sign-in redirect to', async () => {
     await using service = await createService()
     for (const next of ['https://evil.test/', '//evil.test', '/webhooks/../x', '/webhooks?replace=1', '\\evil.test']) {
       const page = await fetch(`${service.url}/login?next=${encodeURIComponent(next)}`)
       expect([page.status, await hiddenOn(page, 'next')]).toEqual([200, 'none'])
     }
     const answer = await signInOn(service, { next: '//evil.test' })
-    expect([answer.status, answer.headers.get('location')]).toEqual([303, '/login'])
+    expect([answer.status, answer.headers.get('location')]).toEqual([303, '/app'])
   })
 
   // Proves: notify-13

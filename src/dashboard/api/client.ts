@@ -1,0 +1,111 @@
+/** @module Requests to `/v1` with the session cookie, and their errors. */
+
+/** An error response of `/v1`, or a request without a response. */
+export class ApiError extends Error {
+  /** 0: there was no response. */
+  readonly status: number
+  readonly code: string
+  readonly requestId: string | undefined
+  readonly details: readonly { readonly field?: string; readonly message: string }[]
+  /** Seconds after which a retry may succeed. */
+  readonly retryAfter: number | undefined
+
+  constructor(status: number, body: ErrorFields) {
+    super(body.message ?? `The server responded with status ${status}.`)
+    this.status = status
+    this.code = body.code ?? 'unknown'
+    this.requestId = body.request_id
+    this.details = body.details ?? []
+    this.retryAfter = body.retry_after
+  }
+}
+
+interface ErrorFields {
+  readonly code?: string
+  readonly message?: string
+  readonly request_id?: string
+  readonly details?: readonly { readonly field?: string; readonly message: string }[]
+  readonly retry_after?: number
+}
+
+export type QueryValues = Readonly<Record<string, string | number | boolean | undefined>>
+
+let csrfToken = ''
+/** Held in memory only: a page of another origin must not find it. */
+export const rememberCsrfToken = (token: string): void => {
+  csrfToken = token
+}
+
+let onSignedOut = (): void => {}
+/** @param listener called when a request finds that the session has ended */
+export const listenForSignOut = (listener: () => void): void => {
+  onSignedOut = listener
+}
+
+let onForbidden = (): void => {}
+/** @param listener called when a change was forbidden: the role may have changed */
+export const listenForForbidden = (listener: () => void): void => {
+  onForbidden = listener
+}
+
+/** `/v1` path with the query; undefined and empty values are left out. */
+export function toUrl(path: string, query: QueryValues = {}): string {
+  const values = Object.entries(query).flatMap(([name, value]) =>
+    value === undefined || value === '' ? [] : [[name, String(value)]],
+  )
+  return values.length === 0 ? path : `${path}?${new URLSearchParams(values)}`
+}
+
+export interface RequestOptions {
+  readonly query?: QueryValues
+  readonly body?: unknown
+  readonly signal?: AbortSignal
+  /** Lets a request be repeated without a second effect, where the route takes such a key. */
+  readonly idempotencyKey?: string
+}
+
+/** A new key for `idempotencyKey`; works in insecure contexts too. */
+export const newIdempotencyKey = (): string =>
+  Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('')
+
+/** Sends a request and returns the JSON of the response; undefined for 204. @throws ApiError */
+export async function request<T>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
+  const { query, body, signal, idempotencyKey } = options
+  const response = await send(toUrl(path, query), {
+    method,
+    headers: {
+      accept: 'application/json',
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+      ...(method !== 'GET' && { 'x-csrf-token': csrfToken }),
+      ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
+    },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+    ...(signal && { signal }),
+  })
+  if (response.ok) return (response.status === 204 ? undefined : await response.json()) as T
+  const error = await toApiError(response)
+  // The sign-in itself also responds with 401, which is about the password.
+  if (error.status === 401 && path !== '/v1/auth/login') {
+    onSignedOut()
+    throw new ApiError(401, { code: error.code, message: 'Your session had ended. Sign in again, then repeat this.' })
+  }
+  if (error.status === 403 && method !== 'GET') onForbidden()
+  throw error
+}
+
+export const get = <T>(path: string, query?: QueryValues, signal?: AbortSignal): Promise<T> =>
+  request('GET', path, { ...(query && { query }), ...(signal && { signal }) })
+
+async function send(url: string, init: RequestInit): Promise<Response> {
+  try {
+    return await fetch(url, { ...init, credentials: 'same-origin', cache: 'no-store' })
+  } catch (error) {
+    if (error instanceof DOMException && error.name === 'AbortError') throw error
+    throw new ApiError(0, { code: 'no_connection', message: 'The server cannot be reached.' })
+  }
+}
+
+async function toApiError(response: Response): Promise<ApiError> {
+  const fields = (await response.json().catch(() => ({}))) as ErrorFields
+  return new ApiError(response.status, fields)
+}

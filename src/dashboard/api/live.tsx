@@ -1,0 +1,152 @@
+/**
+ * @module Live updates: one event stream a browser, whatever the number of tabs, because a browser opens only six
+ * connections to a host over HTTP/1.1. The tab that holds a Web Lock reads the stream and broadcasts the events. Without
+ * a stream, every tab refreshes its data periodically.
+ */
+import { useQueryClient } from '@tanstack/react-query'
+import { createContext, type ReactNode, useContext, useEffect, useRef, useState } from 'react'
+import type { FeedEvent } from '#features/core/events/model.ts'
+import type { EventType } from '#features/core/events/record.ts'
+import { useSession } from './session.tsx'
+
+/** `connecting`: unknown yet; `polling`: there is no stream now. */
+export type LiveState = 'connecting' | 'live' | 'polling'
+
+type Message =
+  | { readonly kind: 'event'; readonly event: FeedEvent }
+  | { readonly kind: 'state'; readonly state: LiveState }
+type Listener = (event: FeedEvent) => void
+
+const POLL_MS = 15_000
+/** A stream that has not opened after this time counts as none; it may still open. */
+const OPEN_TIMEOUT_MS = 8000
+/** The stream is tried again after this time. */
+const RETRY_MS = 30_000
+
+const StateContext = createContext<LiveState>('connecting')
+const ListenersContext = createContext<
+  ReadonlySet<Listener> & { add(listener: Listener): unknown; delete(listener: Listener): unknown }
+>(new Set())
+
+export const useLiveState = (): LiveState => useContext(StateContext)
+
+/** Calls `listener` for each new event of the account. */
+export function useLiveEvents(listener: Listener): void {
+  const listeners = useContext(ListenersContext)
+  const latest = useRef(listener)
+  latest.current = listener
+  useEffect(() => {
+    const call: Listener = (event) => latest.current(event)
+    listeners.add(call)
+    return () => {
+      listeners.delete(call)
+    }
+  }, [listeners])
+}
+
+export function LiveProvider({ children }: { readonly children: ReactNode }) {
+  const { account } = useSession()
+  const [state, setState] = useState<LiveState>('connecting')
+  const [listeners] = useState(() => new Set<Listener>())
+  const queries = useQueryClient()
+  useEffect(() => {
+    const receive = (message: Message): void => {
+      if (message.kind === 'state') setState(message.state)
+      else for (const listener of listeners) listener(message.event)
+    }
+    return openLiveChannel(account.id, receive)
+  }, [account.id, listeners])
+  useEffect(() => {
+    if (state !== 'polling') return
+    const timer = setInterval(() => void queries.invalidateQueries({ refetchType: 'active' }), POLL_MS)
+    return () => clearInterval(timer)
+  }, [state, queries])
+  return (
+    <StateContext value={state}>
+      <ListenersContext value={listeners}>{children}</ListenersContext>
+    </StateContext>
+  )
+}
+
+/** @returns a function that closes the channel */
+function openLiveChannel(accountId: string, receive: (message: Message) => void): () => void {
+  const name = `tassis-live-${accountId}`
+  const channel = new BroadcastChannel(name)
+  channel.onmessage = ({ data }: MessageEvent<Message>) => receive(data)
+  const ending = new AbortController()
+  const send = (message: Message): void => {
+    receive(message)
+    channel.postMessage(message)
+  }
+  // Without Web Locks (an insecure origin) every tab polls.
+  if (navigator.locks === undefined) receive({ kind: 'state', state: 'polling' })
+  else
+    void navigator.locks
+      .request(name, { signal: ending.signal }, () => readStream(send, ending.signal))
+      .catch(() => undefined)
+  // A tab that opens later asks for nothing: the leader repeats its state.
+  return () => {
+    ending.abort()
+    channel.close()
+  }
+}
+
+/** The stream names each event by its type, and a browser passes named events only to listeners of that name. */
+const STREAMED_TYPES: Readonly<Record<EventType, true>> = {
+  queued: true,
+  scheduled: true,
+  cancelled: true,
+  sent: true,
+  delivered: true,
+  deferred: true,
+  bounced: true,
+  failed: true,
+  rejected: true,
+  opened: true,
+  clicked: true,
+  complained: true,
+  unsubscribed: true,
+  uncertain: true,
+  'email.inbound': true,
+  'mailbox.message.received': true,
+  'account.auto_paused': true,
+  'insights.generated': true,
+  'domain.records_lost': true,
+  'domain.records_restored': true,
+  'domain.unverified': true,
+}
+
+/** Reads the stream until `signal`; resolves then. */
+function readStream(send: (message: Message) => void, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    let source: EventSource | undefined
+    let timer: ReturnType<typeof setTimeout> | undefined
+    let state: LiveState = 'connecting'
+    const setState = (next: LiveState): void => {
+      state = next
+      send({ kind: 'state', state })
+    }
+    const repeat = setInterval(() => send({ kind: 'state', state }), 5000)
+    const open = (): void => {
+      source = new EventSource('/v1/events?after=latest')
+      source.onopen = () => setState('live')
+      source.onerror = () => {
+        // The browser reconnects by itself after a lost connection, not after an error response.
+        setState('polling')
+        if (source?.readyState !== EventSource.CLOSED) return
+        timer = setTimeout(open, RETRY_MS)
+      }
+      const onEvent = ({ data }: MessageEvent<string>) => send({ kind: 'event', event: JSON.parse(data) as FeedEvent })
+      for (const type of Object.keys(STREAMED_TYPES)) source.addEventListener(type, onEvent)
+    }
+    const opening = setTimeout(() => state === 'connecting' && setState('polling'), OPEN_TIMEOUT_MS)
+    open()
+    signal.addEventListener('abort', () => {
+      clearInterval(repeat)
+      clearTimeout(timer)
+      clearTimeout(opening)
+      source?.close()
+      resolve()
+    })
+  })
+}

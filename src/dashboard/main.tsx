@@ -1,0 +1,78 @@
+/** @module The entry point of the dashboard. */
+import '@mantine/core/styles.css'
+import './style.css'
+import { createTheme, MantineProvider } from '@mantine/core'
+import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
+import { RouterProvider } from '@tanstack/react-router'
+import { setNonce } from 'get-nonce'
+import { StrictMode } from 'react'
+import { createRoot } from 'react-dom/client'
+import { ApiError } from './api/client.ts'
+import { LiveProvider } from './api/live.tsx'
+import { SessionProvider } from './api/session.tsx'
+import { router } from './router.tsx'
+
+/** The Content-Security-Policy allows style elements with this nonce only. */
+const nonce = document.querySelector<HTMLStyleElement>('style[nonce]')?.nonce ?? ''
+setNonce(nonce)
+
+const theme = createTheme({
+  fontFamily: 'system-ui, sans-serif',
+  fontFamilyMonospace: 'ui-monospace, monospace',
+  respectReducedMotion: true,
+  // White on the lighter shades has too little contrast.
+  primaryShade: 8,
+  cursorType: 'pointer',
+  components: {
+    Modal: { defaultProps: { closeButtonProps: { 'aria-label': 'Close' } } },
+    // Otherwise the heading of a dialog counts as a second banner of the page.
+    ModalHeader: { defaultProps: { role: 'presentation' } },
+  },
+})
+
+const MAX_RETRIES = 2
+const queries = new QueryClient({
+  defaultOptions: {
+    queries: {
+      staleTime: 5000,
+      // An error that the same request would meet again is shown immediately.
+      retry: (count, error) =>
+        count < MAX_RETRIES && error instanceof ApiError && (error.status === 0 || error.status === 503),
+    },
+  },
+})
+
+const RELOADED_KEY = 'tassis-reloaded'
+// After an upgrade the files of the previous version are gone: the page is loaded once more.
+window.addEventListener('unhandledrejection', ({ reason }) => {
+  if (reason instanceof TypeError && /dynamically imported module/.test(reason.message)) reloadOnce()
+})
+
+function reloadOnce(): void {
+  const last = Number(sessionStorage.getItem(RELOADED_KEY))
+  if (Date.now() - last < 60_000) return
+  // Without an answer the browser would replace the page, and what was typed on it, by one of its own.
+  void fetch('/icon.svg', { cache: 'no-store' }).then(
+    () => {
+      sessionStorage.setItem(RELOADED_KEY, String(Date.now()))
+      location.reload()
+    },
+    () => undefined,
+  )
+}
+
+const element = document.getElementById('root')
+if (element)
+  createRoot(element).render(
+    <StrictMode>
+      <MantineProvider theme={theme} defaultColorScheme="auto" getStyleNonce={() => nonce}>
+        <QueryClientProvider client={queries}>
+          <SessionProvider>
+            <LiveProvider>
+              <RouterProvider router={router} />
+            </LiveProvider>
+          </SessionProvider>
+        </QueryClientProvider>
+      </MantineProvider>
+    </StrictMode>,
+  )

@@ -1,0 +1,145 @@
+/** @module Keyboard shortcuts of all screens, the list of them, and the palette that goes anywhere. */
+import { Kbd, Modal, NavLink, Stack, Table, TextInput } from '@mantine/core'
+import { useDisclosure } from '@mantine/hooks'
+import { useNavigate } from '@tanstack/react-router'
+import { useEffect, useRef, useState } from 'react'
+import { NAVIGATION } from './navigation.ts'
+
+/** Marks the element that `/` moves to. */
+export const SEARCH_MARK = { 'data-search': '' }
+/** Marks the rows that `j` and `k` move between; each has a link. */
+export const ROW_MARK = { 'data-row': '' }
+
+const SHORTCUTS: readonly (readonly [keys: string, effect: string])[] = [
+  ['/', 'Search on this screen'],
+  ['Ctrl K', 'Go anywhere'],
+  ...NAVIGATION.map(({ key, label }) => [`g ${key}`, `Go to ${label}`] as const),
+  ['j', 'Next row'],
+  ['k', 'Previous row'],
+  ['Enter', 'Open the row'],
+  ['Esc', 'Close'],
+  ['?', 'This list'],
+]
+
+/** After `g`, the next key must follow within this time. */
+const SEQUENCE_MS = 1500
+
+const isTyping = (target: EventTarget | null): boolean =>
+  target instanceof HTMLElement &&
+  (target.isContentEditable ||
+    /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) ||
+    target.closest('[role=dialog]') !== null)
+
+export function Keyboard() {
+  const navigate = useNavigate()
+  const [isHelpOpen, help] = useDisclosure(false)
+  const [isPaletteOpen, palette] = useDisclosure(false)
+  const goPressedAt = useRef(Number.NEGATIVE_INFINITY)
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      if (event.key.toLowerCase() === 'k' && (event.ctrlKey || event.metaKey)) {
+        event.preventDefault()
+        palette.open()
+        return
+      }
+      if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return
+      if (event.timeStamp - goPressedAt.current < SEQUENCE_MS) {
+        goPressedAt.current = Number.NEGATIVE_INFINITY
+        const item = NAVIGATION.find(({ key }) => key === event.key)
+        if (item) void navigate({ to: item.to })
+        return
+      }
+      if (event.key === 'g') goPressedAt.current = event.timeStamp
+      else if (event.key === '?') help.open()
+      else if (event.key === 'j' || event.key === 'k') moveBetweenRows(event.key === 'j' ? 1 : -1)
+      else if (event.key === '/') {
+        const search = document.querySelector<HTMLInputElement>('[data-search]')
+        if (!search) return
+        event.preventDefault()
+        search.focus()
+        search.select()
+      }
+    }
+    document.addEventListener('keydown', onKey)
+    return () => document.removeEventListener('keydown', onKey)
+  }, [navigate, help, palette])
+  return (
+    <>
+      <Modal opened={isHelpOpen} onClose={help.close} title="Keyboard shortcuts">
+        <Table>
+          <Table.Tbody>
+            {SHORTCUTS.map(([keys, effect]) => (
+              <Table.Tr key={keys}>
+                <Table.Td>
+                  <Kbd>{keys}</Kbd>
+                </Table.Td>
+                <Table.Td>{effect}</Table.Td>
+              </Table.Tr>
+            ))}
+          </Table.Tbody>
+        </Table>
+      </Modal>
+      <Palette isOpen={isPaletteOpen} onClose={palette.close} />
+    </>
+  )
+}
+
+function moveBetweenRows(step: 1 | -1): void {
+  const links = [...document.querySelectorAll<HTMLElement>('[data-row] a')].filter(
+    (link, index, all) =>
+      all.findIndex((other) => other.closest('[data-row]') === link.closest('[data-row]')) === index,
+  )
+  const current = links.findIndex((link) => link.closest('[data-row]')?.contains(document.activeElement))
+  const next = links[current < 0 ? (step === 1 ? 0 : links.length - 1) : current + step]
+  next?.focus()
+}
+
+interface PaletteProps {
+  readonly isOpen: boolean
+  onClose(): void
+}
+
+/** Goes to a screen by its name, or searches emails for an address. */
+function Palette({ isOpen, onClose }: PaletteProps) {
+  const navigate = useNavigate()
+  const [text, setText] = useState('')
+  const wanted = text.trim().toLowerCase()
+  const screens = NAVIGATION.filter(({ label }) => label.toLowerCase().includes(wanted))
+  const go = (to: string) => {
+    setText('')
+    onClose()
+    void navigate({ to })
+  }
+  const findEmails = () => {
+    setText('')
+    onClose()
+    void navigate({ to: '/emails', search: { to: text.trim() } })
+  }
+  return (
+    <Modal opened={isOpen} onClose={onClose} title="Go to" size="md">
+      <form
+        onSubmit={(event) => {
+          event.preventDefault()
+          if (wanted.includes('@')) findEmails()
+          else if (screens[0]) go(screens[0].to)
+        }}
+      >
+        <Stack gap="xs">
+          <TextInput
+            aria-label="Screen or recipient address"
+            placeholder="Screen, or a recipient address"
+            value={text}
+            onChange={(event) => setText(event.currentTarget.value)}
+            data-autofocus
+          />
+          {screens.map(({ label, to }) => (
+            <NavLink key={to} component="button" type="button" label={label} onClick={() => go(to)} />
+          ))}
+          {wanted.includes('@') && (
+            <NavLink component="button" type="button" label={`Emails to ${text.trim()}`} onClick={findEmails} />
+          )}
+        </Stack>
+      </form>
+    </Modal>
+  )
+}

@@ -1,0 +1,83 @@
+/** @module States by word, shape and colour: readable without seeing colours. */
+import type { ReactNode } from 'react'
+
+/** What a state means for the reader; it decides shape and colour. */
+export type Tone = 'good' | 'bad' | 'warning' | 'waiting' | 'active' | 'neutral'
+
+/** Outlines in a square of 16 units. */
+const SHAPES: Readonly<Record<Tone, ReactNode>> = {
+  good: <path d="M2.5 8.5l3.5 3.5 7.5-8" />,
+  bad: <path d="M3.5 3.5l9 9m0-9l-9 9" />,
+  warning: <path d="M8 2L14.5 13.5h-13zM8 6.5v3m0 2v.01" />,
+  waiting: (
+    <>
+      <circle cx="8" cy="8" r="6" />
+      <path d="M8 4.5V8l2.5 1.5" />
+    </>
+  ),
+  active: <path d="M2 8h11M9 3.5L13.5 8 9 12.5" />,
+  neutral: <path d="M3 8h10" />,
+}
+
+interface StatusLabelProps {
+  readonly tone: Tone
+  readonly children: ReactNode
+  /** Explanation in the tooltip. */
+  readonly title?: string
+}
+
+/** A word with the shape and colour of its tone. */
+export const StatusLabel = ({ tone, children, title }: StatusLabelProps) => (
+  <span className={`status status-${tone}`} title={title}>
+    <svg viewBox="0 0 16 16" width="14" height="14" aria-hidden="true" focusable="false">
+      {SHAPES[tone]}
+    </svg>
+    <span>{children}</span>
+  </span>
+)
+
+interface KnownState {
+  readonly word: string
+  readonly tone: Tone
+}
+
+/** Every status of an email or recipient, and every type of event. */
+const STATES: Readonly<Record<string, KnownState>> = {
+  queued: { word: 'Queued', tone: 'waiting' },
+  scheduled: { word: 'Scheduled', tone: 'waiting' },
+  processing: { word: 'Sending', tone: 'active' },
+  sent: { word: 'Delivered', tone: 'good' },
+  delivered: { word: 'Delivered', tone: 'good' },
+  deferred: { word: 'Deferred', tone: 'warning' },
+  bounced: { word: 'Bounced', tone: 'bad' },
+  failed: { word: 'Failed', tone: 'bad' },
+  rejected: { word: 'Suppressed', tone: 'neutral' },
+  cancelled: { word: 'Cancelled', tone: 'neutral' },
+  uncertain: { word: 'Uncertain', tone: 'warning' },
+  captured: { word: 'Captured', tone: 'neutral' },
+  opened: { word: 'Opened', tone: 'good' },
+  clicked: { word: 'Clicked', tone: 'good' },
+  complained: { word: 'Spam complaint', tone: 'bad' },
+  unsubscribed: { word: 'Unsubscribed', tone: 'neutral' },
+  'email.inbound': { word: 'Received', tone: 'good' },
+  'mailbox.message.received': { word: 'Mailbox message', tone: 'good' },
+  'account.auto_paused': { word: 'Account paused', tone: 'bad' },
+  'insights.generated': { word: 'Insights', tone: 'neutral' },
+  'domain.records_lost': { word: 'DNS records lost', tone: 'warning' },
+  'domain.records_restored': { word: 'DNS records restored', tone: 'good' },
+  'domain.unverified': { word: 'Domain unverified', tone: 'bad' },
+}
+
+/** The word for a status or event type; unknown ones are shown as they are. */
+export const toStatusWord = (status: string): string => STATES[status]?.word ?? status
+
+/** The badge of a status or event type. */
+export const StatusBadge = ({ status, title }: { readonly status: string; readonly title?: string }) => (
+  <StatusLabel tone={STATES[status]?.tone ?? 'neutral'} {...(title !== undefined && { title })}>
+    {toStatusWord(status)}
+  </StatusLabel>
+)
+
+/** The badge of a type of event: `sent` comes with every `delivered`, while the status `sent` is shown as delivered. */
+export const EventBadge = ({ type }: { readonly type: string }) =>
+  type === 'sent' ? <StatusLabel tone="good">Sent</StatusLabel> : <StatusBadge status={type} />

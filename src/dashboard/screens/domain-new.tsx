@@ -1,0 +1,76 @@
+/** @module The first step of adding a domain: its name. The page of the domain has the next ones. */
+import { Alert, Anchor, Button, Group, Stack, Text, TextInput } from '@mantine/core'
+import { Link, useNavigate } from '@tanstack/react-router'
+import { type FormEvent, useState } from 'react'
+import { ApiError } from '../api/client.ts'
+import { useCreateDomain } from '../api/domains.ts'
+import { useAllowed } from '../api/session.tsx'
+import { ActionButton } from '../parts/action.tsx'
+import { findFieldError } from '../parts/field-error.ts'
+import { FormError } from '../parts/form-error.tsx'
+import { Page } from '../parts/page.tsx'
+import { Steps } from './domains/steps.tsx'
+
+export function DomainNewScreen() {
+  const [name, setName] = useState('')
+  const [isMissing, setIsMissing] = useState(false)
+  const create = useCreateDomain()
+  const navigate = useNavigate()
+  const reason = useAllowed('developer')
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    setIsMissing(name.trim() === '')
+    if (name.trim() === '' || reason !== undefined || create.isPending) return
+    create.mutate(name.trim(), { onSuccess: ({ data }) => navigate({ to: `/domains/${data.id}` }) })
+  }
+  const fieldError = isMissing ? 'Enter a domain, such as example.com.' : findFieldError(create.error, 'domain')
+  const isKnown = create.error instanceof ApiError && create.error.code === 'domain_exists'
+  return (
+    <Page title="Add a domain">
+      <Steps current={1} />
+      <form onSubmit={submit} noValidate>
+        <Stack maw={480} align="flex-start">
+          {reason !== undefined && <Alert color="gray">{reason}</Alert>}
+          <TextInput
+            w="100%"
+            label="Domain"
+            description="What comes after the @ of your sender address. A subdomain such as mail.example.com is fine; its reputation is then its own."
+            placeholder="example.com"
+            value={name}
+            onChange={(event) => setName(event.currentTarget.value)}
+            error={fieldError}
+            autoComplete="off"
+            autoCapitalize="none"
+            spellCheck={false}
+            inputMode="url"
+            required
+            data-autofocus
+            autoFocus
+          />
+          {fieldError === undefined && <FormError error={create.error} />}
+          {isKnown && (
+            <Text>
+              <Anchor component={Link} to="/domains">
+                Find it among your domains
+              </Anchor>
+            </Text>
+          )}
+          <Group>
+            {reason === undefined ? (
+              <Button type="submit" loading={create.isPending}>
+                Continue
+              </Button>
+            ) : (
+              <ActionButton reason={reason} onClick={() => undefined}>
+                Continue
+              </ActionButton>
+            )}
+            <Anchor component={Link} to="/domains">
+              Cancel
+            </Anchor>
+          </Group>
+        </Stack>
+      </form>
+    </Page>
+  )
+}

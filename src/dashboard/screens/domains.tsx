@@ -1,0 +1,89 @@
+/** @module The list of domains. */
+import { Anchor, Button, Code, Group, Text } from '@mantine/core'
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import type { DomainWire } from '#features/setup/domains/model.ts'
+import { type DomainPage, useDomainEvents, useDomains } from '../api/domains.ts'
+import { useAllowed } from '../api/session.tsx'
+import { ActionButton } from '../parts/action.tsx'
+import { type Column, DataTable } from '../parts/data-table.tsx'
+import { Page } from '../parts/page.tsx'
+import { EmptyState, QueryView } from '../parts/states.tsx'
+import { DomainStatus, RecordMarks } from './domains/marks.tsx'
+
+const COLUMNS: readonly Column<DomainWire>[] = [
+  {
+    header: 'Domain',
+    cell: ({ id, domain }) => (
+      <Anchor component={Link} to={`/domains/${id}`}>
+        {domain}
+      </Anchor>
+    ),
+  },
+  { header: 'Status', cell: (domain) => <DomainStatus domain={domain} /> },
+  { header: 'Records', cell: (domain) => <RecordMarks domain={domain} /> },
+  { header: 'Inbound mail', cell: ({ inbound_enabled }) => (inbound_enabled ? 'Accepted' : 'Off') },
+  { header: 'Tracking host', cell: ({ tracking_domain }) => tracking_domain ?? 'Shared' },
+]
+
+export function DomainsScreen() {
+  const { page = 1 } = useSearch({ from: '/domains' })
+  const query = useDomains(page)
+  const reason = useAllowed('developer')
+  const navigate = useNavigate()
+  useDomainEvents()
+  const add = (
+    <ActionButton reason={reason} onClick={() => navigate({ to: '/domains/new' })}>
+      Add a domain
+    </ActionButton>
+  )
+  const isEmpty = query.data?.pagination.total === 0
+  return (
+    <Page title="Domains" action={isEmpty ? undefined : add}>
+      <QueryView query={query}>
+        {(found) =>
+          found.pagination.total === 0 ? (
+            <EmptyState title="Your domains will appear here">
+              <Text maw={640}>
+                A domain is what comes after the @ of your sender address, such as example.com. You add a few DNS
+                records to it, so that receivers know that the mail from here is yours. Until a domain is verified, its
+                mail is captured and not sent.
+              </Text>
+              {add}
+              <Text size="sm">
+                On the server: <Code>tassis domains add example.com</Code>
+              </Text>
+            </EmptyState>
+          ) : (
+            <DomainTable found={found} page={page} />
+          )
+        }
+      </QueryView>
+    </Page>
+  )
+}
+
+function DomainTable({ found: { data, pagination }, page }: { readonly found: DomainPage; readonly page: number }) {
+  return (
+    <>
+      <DataTable label="Domains, newest first" columns={COLUMNS} rows={data} toKey={({ id }) => id} />
+      {data.length === 0 && <Text>There are no domains on this page.</Text>}
+      {(page > 1 || pagination.total_pages > 1) && (
+        <Group component="nav" aria-label="Pages">
+          {page > 1 && (
+            <Button component={Link} to={page === 2 ? '/domains' : `/domains?page=${page - 1}`} variant="default">
+              Newer
+            </Button>
+          )}
+          {page < pagination.total_pages && (
+            <Button component={Link} to={`/domains?page=${page + 1}`} variant="default">
+              Older
+            </Button>
+          )}
+          <Text size="sm">
+            Page {page} of {pagination.total_pages}
+          </Text>
+        </Group>
+      )}
+    </>
+  )
+}

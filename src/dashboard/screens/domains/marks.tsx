@@ -1,0 +1,33 @@
+/** @module States of domains and of their records, by word, shape and colour. */
+import { VisuallyHidden } from '@mantine/core'
+import type { DomainWire } from '#features/setup/domains/model.ts'
+import { StatusLabel } from '../../parts/status.tsx'
+import { Time } from '../../parts/time.tsx'
+import { describeDomain, listMarks, RECORD_NAMES } from './state.ts'
+
+export function DomainStatus({ domain }: { readonly domain: DomainWire }) {
+  const { tone, word, detail, until } = describeDomain(domain)
+  return (
+    <StatusLabel tone={tone}>
+      {word}
+      {until !== null && (
+        <>
+          : {detail} <Time iso={until} />
+        </>
+      )}
+    </StatusLabel>
+  )
+}
+
+export const RecordMarks = ({ domain }: { readonly domain: DomainWire }) => (
+  <ul className="marks">
+    {listMarks(domain).map(({ key, isVerified }) => (
+      <li key={key}>
+        <StatusLabel tone={isVerified ? 'good' : 'waiting'} title={isVerified ? 'Verified' : 'Not verified'}>
+          {RECORD_NAMES[key]}
+          <VisuallyHidden>{isVerified ? ', verified' : ', not verified'}</VisuallyHidden>
+        </StatusLabel>
+      </li>
+    ))}
+  </ul>
+)

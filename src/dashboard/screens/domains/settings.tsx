@@ -1,0 +1,132 @@
+/** @module The switches of a domain: inbound mail, and a host of its own for tracked links. */
+import { Button, Group, Modal, Stack, Switch, Text, TextInput, Title } from '@mantine/core'
+import { type FormEvent, useState } from 'react'
+import type { DomainWire } from '#features/setup/domains/model.ts'
+import { useChangeDomain } from '../../api/domains.ts'
+import { useAllowed } from '../../api/session.tsx'
+import { findFieldError } from '../../parts/field-error.ts'
+import { FormError } from '../../parts/form-error.tsx'
+
+interface SettingProps {
+  readonly domain: DomainWire
+}
+
+export const DomainSettings = ({ domain }: SettingProps) => (
+  <Stack component="section" aria-labelledby="settings" gap="lg">
+    <Title order={2} size="h3" id="settings">
+      Settings
+    </Title>
+    <InboundSetting domain={domain} />
+    <TrackingSetting domain={domain} />
+  </Stack>
+)
+
+function InboundSetting({ domain }: SettingProps) {
+  const change = useChangeDomain(domain.id)
+  const reason = useAllowed('developer')
+  return (
+    <Stack gap="xs" maw={720}>
+      <Switch
+        label="Receive mail"
+        description={`Mail to addresses at ${domain.domain} is accepted here. Turning this on shows the MX record that leads it here; publish that only if no mailboxes of this domain are elsewhere, because they would get no more mail.`}
+        checked={domain.inbound_enabled}
+        disabled={reason !== undefined || change.isPending}
+        onChange={(event) => change.mutate({ kind: 'inbound', isEnabled: event.currentTarget.checked })}
+      />
+      <FormError error={change.error} />
+    </Stack>
+  )
+}
+
+function TrackingSetting({ domain }: SettingProps) {
+  const change = useChangeDomain(domain.id)
+  const reason = useAllowed('developer')
+  const [isTyping, setIsTyping] = useState(false)
+  const [isRemoving, setIsRemoving] = useState(false)
+  const current = domain.tracking_domain ?? null
+  const toggle = () => {
+    change.reset()
+    if (current === null) setIsTyping(!isTyping)
+    else setIsRemoving(true)
+  }
+  return (
+    <Stack gap="xs" maw={720}>
+      <Switch
+        label="Own host for tracked links"
+        description={
+          current === null
+            ? 'Links in tracked mail then lead through a host of yours instead of the host of this service.'
+            : `Links in tracked mail lead through ${current}${domain.tracking_domain_verified ? '' : ' once its record above is verified'}.`
+        }
+        checked={current !== null || isTyping}
+        disabled={reason !== undefined || change.isPending}
+        onChange={toggle}
+      />
+      {current === null && isTyping && (
+        <TrackingForm domain={domain} change={change} onDone={() => setIsTyping(false)} />
+      )}
+      <Modal
+        opened={isRemoving}
+        onClose={() => setIsRemoving(false)}
+        title={`Stop using ${current ?? 'the host'}?`}
+        closeButtonProps={{ 'aria-label': 'Close' }}
+      >
+        <Stack>
+          <Text>
+            Links in future mail use the host of this service. Links in older mail still need the CNAME record: leave it
+            as long as they should work.
+          </Text>
+          <FormError error={change.error} />
+          <Group>
+            <Button
+              color="red"
+              loading={change.isPending}
+              onClick={() => change.mutate({ kind: 'tracking', host: null }, { onSuccess: () => setIsRemoving(false) })}
+            >
+              Stop using it
+            </Button>
+            <Button variant="default" onClick={() => setIsRemoving(false)}>
+              Keep it
+            </Button>
+          </Group>
+        </Stack>
+      </Modal>
+    </Stack>
+  )
+}
+
+interface TrackingFormProps extends SettingProps {
+  readonly change: ReturnType<typeof useChangeDomain>
+  onDone(): void
+}
+
+function TrackingForm({ domain, change, onDone }: TrackingFormProps) {
+  const [host, setHost] = useState(`links.${domain.domain}`)
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    change.mutate({ kind: 'tracking', host: host.trim() }, { onSuccess: onDone })
+  }
+  const fieldError = findFieldError(change.error, 'tracking_domain')
+  return (
+    <form onSubmit={submit} noValidate>
+      <Stack gap="xs" align="flex-start">
+        <TextInput
+          w="100%"
+          label="Host"
+          description="Any subdomain of yours that has no other records."
+          value={host}
+          onChange={(event) => setHost(event.currentTarget.value)}
+          error={fieldError}
+          autoComplete="off"
+          autoCapitalize="none"
+          spellCheck={false}
+          required
+        />
+        {fieldError === undefined && <FormError error={change.error} />}
+        <Button type="submit" loading={change.isPending}>
+          Use this host
+        </Button>
+      </Stack>
+    </form>
+  )
+}

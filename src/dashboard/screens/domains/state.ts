@@ -1,0 +1,114 @@
+/** @module What the state of a domain and of its records means, in words. Pure. */
+import type { DomainWire, PublishedDnsWire } from '#features/setup/domains/model.ts'
+
+export type RecordKey = keyof PublishedDnsWire['records']
+export type DnsRecordView = PublishedDnsWire['records']['spf'] & { readonly key: RecordKey }
+
+/** The tones of `StatusLabel` that occur here. */
+type DomainTone = 'good' | 'waiting' | 'warning' | 'bad'
+
+export interface DomainState {
+  readonly tone: DomainTone
+  readonly word: string
+  /** What `word` leaves out; followed by the time `until`. */
+  readonly detail: string
+  readonly until: string | null
+}
+
+export const RECORD_NAMES: Readonly<Record<RecordKey, string>> = {
+  spf: 'SPF',
+  return_path: 'Return path',
+  dkim: 'DKIM',
+  dmarc: 'DMARC',
+  mx: 'Inbound MX',
+  tracking: 'Tracking host',
+}
+
+/** In which order records are shown: those at the same name together, those that sending needs first. */
+const ORDER: readonly RecordKey[] = ['spf', 'return_path', 'dkim', 'dmarc', 'mx', 'tracking']
+
+export const RECORD_PURPOSES: Readonly<Record<RecordKey, string>> = {
+  spf: 'Tells receivers that this service may send for the domain.',
+  return_path: 'Leads bounces back here, so that you see what did not arrive.',
+  dkim: 'Holds the key with which receivers check that a message is yours and unchanged.',
+  dmarc: 'Tells receivers what to do with mail that only pretends to be yours. Recommended; not needed to send.',
+  mx: 'Leads mail to the domain here. Needed only to receive mail.',
+  tracking: 'Leads tracked links to this service under your own name.',
+}
+
+export const RECORD_STATES: Readonly<
+  Record<DnsRecordView['status'], { readonly tone: DomainTone; readonly word: string }>
+> = {
+  verified: { tone: 'good', word: 'Verified' },
+  missing: { tone: 'waiting', word: 'Not found yet' },
+  wrong: { tone: 'bad', word: 'Needs a change' },
+  unanswered: { tone: 'warning', word: 'DNS did not answer' },
+}
+
+const listNames = (keys: readonly string[]): string =>
+  keys.map((key) => RECORD_NAMES[key as RecordKey] ?? key).join(', ')
+
+export function describeDomain(domain: DomainWire): DomainState {
+  const lost = listNames(domain.lost_records ?? [])
+  const until = domain.sends_until ?? null
+  if (domain.status === 'verified') {
+    if (until === null) return { tone: 'good', word: 'Verified', detail: '', until: null }
+    return { tone: 'warning', word: `Lost ${lost}`, detail: 'sends until', until }
+  }
+  if (until === null) return { tone: 'waiting', word: 'Waiting for DNS', detail: '', until: null }
+  return { tone: 'bad', word: 'Does not send', detail: `lost ${lost}; stopped`, until }
+}
+
+/** Whether the domain was never verified: its mail is captured and not sent. */
+export const isNew = (domain: DomainWire): boolean => domain.status === 'pending' && !domain.records_lost_at
+
+export interface RecordMark {
+  readonly key: RecordKey
+  readonly isVerified: boolean
+}
+
+/** The records that matter to a domain with its settings, as last stored. */
+export function listMarks(domain: DomainWire): RecordMark[] {
+  const isUsed = (key: RecordKey): boolean =>
+    key === 'mx' ? domain.inbound_enabled : key === 'tracking' ? Boolean(domain.tracking_domain) : true
+  return ORDER.filter(isUsed).map((key) => ({ key, isVerified: isVerified(domain, key) }))
+}
+
+const isVerified = (domain: DomainWire, key: RecordKey): boolean =>
+  key === 'tracking' ? domain.tracking_domain_verified : domain[`${key}_verified`]
+
+export const listRecords = ({ records }: PublishedDnsWire): DnsRecordView[] =>
+  ORDER.flatMap((key) => {
+    const record = records[key]
+    return record ? [{ ...record, key }] : []
+  })
+
+/**
+ * Whether DNS has a record that is stored as unverified. Only then does an open page have the results stored: a record
+ * that is missing for a moment is left to the scheduled checks, which tolerate that.
+ */
+export const hasImproved = (domain: DomainWire, dns: PublishedDnsWire): boolean =>
+  listRecords(dns).some(({ key, status }) => status === 'verified' && !isVerified(domain, key))
+
+/** Whether DNS has all records of the domain, and all are stored as verified. */
+export const isDone = (domain: DomainWire, dns: PublishedDnsWire): boolean =>
+  listRecords(dns).every(({ status }) => status === 'verified') && !hasImproved(domain, dns)
+
+/** What belongs at the name: the existing record that stays, the one that keeps its terms, or the expected one. */
+export const toPublish = ({ expected, keep }: DnsRecordView): string => keep ?? expected
+
+/** The note on a record that exists already; undefined: there is none. */
+export function describeKept({ key, status, keep }: DnsRecordView): string | undefined {
+  if (!keep) return undefined
+  return status === 'verified'
+    ? `This is your existing ${RECORD_NAMES[key]} record. It stays as it is.`
+    : `There is an ${RECORD_NAMES[key]} record already. The value above keeps its terms and adds this service: replace the old record by it, because there may be only one.`
+}
+
+/** What a check found, without the advice at its end, which repeats the fields of the record. */
+export function toFinding(record: DnsRecordView): string {
+  const { detail, status } = record
+  if (status === 'verified' || !detail.endsWith(toPublish(record))) return detail
+  const advice = detail.lastIndexOf('Publish a')
+  return advice < 0 ? detail : detail.slice(0, advice).trimEnd()
+}

@@ -1,0 +1,147 @@
+/** @module One email: what happened to it, what happens next, its content, and what can be done. */
+import { Anchor, Paper, Stack, Text, Title } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { getRouteApi, Link, useRouter } from '@tanstack/react-router'
+import type { EmailDetail } from '#features/sending/emails/model.ts'
+import { ApiError, get } from '../api/client.ts'
+import { useLiveEvents } from '../api/live.tsx'
+import { Facts } from '../parts/facts.tsx'
+import { Page } from '../parts/page.tsx'
+import { QueryView } from '../parts/states.tsx'
+import { StatusBadge } from '../parts/status.tsx'
+import { Time } from '../parts/time.tsx'
+import { useEscape } from '../parts/use-escape.ts'
+import { EmailActions } from './emails/actions.tsx'
+import { EmailContent } from './emails/content.tsx'
+import { useRefreshSoon } from './emails/live-list.ts'
+import { sentence } from './emails/sentence.ts'
+import { Timeline, toShownStatus } from './emails/timeline.tsx'
+
+const route = getRouteApi('/emails/$id')
+
+const REFRESH_INTERVAL_MS = 1000
+/** Characters of the subject in the heading; the whole subject is among the facts. */
+const MAX_TITLE_LENGTH = 80
+
+export function EmailScreen() {
+  const { id } = route.useParams()
+  const { history } = useRouter()
+  const navigate = route.useNavigate()
+  const query = useQuery({
+    queryKey: ['email', id],
+    queryFn: ({ signal }) => readEmail(id, signal),
+  })
+  const refreshSoon = useRefreshSoon(() => query.refetch(), REFRESH_INTERVAL_MS)
+  useLiveEvents((event) => {
+    if (event.email_id === id) refreshSoon()
+  })
+  useEscape(() => {
+    // Back to the list as it was, with its filters and page.
+    if (history.canGoBack()) history.back()
+    else void navigate({ to: '/emails' })
+  })
+  return (
+    <Page title={query.data ? toTitle(query.data.subject) : 'Email'}>
+      <Anchor component={Link} to="/emails" size="sm">
+        All emails
+      </Anchor>
+      {query.error instanceof ApiError && query.error.status === 404 && !query.data ? (
+        <Text>This account has no email with this id. It may have been deleted, or belong to another account.</Text>
+      ) : (
+        <QueryView query={query}>{(email) => <EmailView key={email.id} email={email} />}</QueryView>
+      )}
+    </Page>
+  )
+}
+
+async function readEmail(id: string, signal: AbortSignal): Promise<EmailDetail> {
+  const { data } = await get<{ data: EmailDetail }>(`/v1/emails/${encodeURIComponent(id)}`, {}, signal)
+  return data
+}
+
+function toTitle(subject: string): string {
+  if (subject.trim() === '') return '(no subject)'
+  const characters = [...subject]
+  return characters.length > MAX_TITLE_LENGTH ? `${characters.slice(0, MAX_TITLE_LENGTH).join('')}…` : subject
+}
+
+function EmailView({ email }: { readonly email: EmailDetail }) {
+  const { tab } = route.useSearch()
+  const navigate = route.useNavigate()
+  const [first] = email.recipients
+  const decidedBy = email.recipients.length === 1 || email.status === 'sent' ? first : undefined
+  return (
+    <Stack gap="lg">
+      <Paper withBorder p="md">
+        <Stack gap="xs">
+          <StatusBadge status={decidedBy ? toShownStatus(email, decidedBy) : email.status} />
+          <Text size="lg" role="status" data-sentence="">
+            {sentence(email)}
+          </Text>
+          <EmailActions email={email} />
+        </Stack>
+      </Paper>
+      <Section title="Timeline">
+        <Timeline email={email} />
+      </Section>
+      <Section title="Content">
+        <EmailContent
+          email={email}
+          tab={tab}
+          onTab={(next) => void navigate({ search: { tab: next }, replace: true, resetScroll: false })}
+        />
+      </Section>
+      <Section title="Details">
+        <EmailFacts email={email} />
+      </Section>
+    </Stack>
+  )
+}
+
+const Section = ({ title, children }: { readonly title: string; readonly children: React.ReactNode }) => (
+  <Stack gap="sm" component="section">
+    <Title order={2} size="h4">
+      {title}
+    </Title>
+    {children}
+  </Stack>
+)
+
+const EmailFacts = ({ email }: { readonly email: EmailDetail }) => (
+  <Facts
+    facts={[
+      ['Subject', email.subject],
+      ['From', email.from_address],
+      ['To', email.to],
+      ['Cc', email.cc.join(', ')],
+      ['Bcc', email.bcc.join(', ')],
+      ['Accepted', <Time key="accepted" iso={email.created_at} isExact />],
+      ['Scheduled for', email.scheduled_at && <Time iso={email.scheduled_at} isExact />],
+      ['Tags', email.tags.join(', ')],
+      ['Attachments', email.attachments?.map(({ filename, size }) => `${filename} (${formatSize(size)})`).join(', ')],
+      ['Message-ID', email.message_id],
+      ['Id', email.id],
+      ['Repeats', toOriginalLink(email)],
+      ['Idempotency key', email.idempotency_key],
+      ['Metadata', Object.keys(email.metadata).length > 0 && JSON.stringify(email.metadata)],
+    ]}
+  />
+)
+
+const formatSize = (bytes: number): string =>
+  bytes < 1024
+    ? `${bytes} B`
+    : bytes < 1024 ** 2
+      ? `${(bytes / 1024).toFixed(1)} KiB`
+      : `${(bytes / 1024 ** 2).toFixed(1)} MiB`
+
+/** A link to the email that this one repeats. */
+function toOriginalLink(email: EmailDetail) {
+  const { resend_of: original } = email as { readonly resend_of?: unknown }
+  if (typeof original !== 'string') return null
+  return (
+    <Anchor component={Link} to="/emails/$id" params={{ id: original } as never} size="sm">
+      {original}
+    </Anchor>
+  )
+}

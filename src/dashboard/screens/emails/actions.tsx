@@ -1,0 +1,273 @@
+/** @module What can be done with an email: cancel, reschedule, send again, suppress a recipient. */
+import { Alert, Button, Checkbox, Group, Modal, Radio, Stack, Text, TextInput } from '@mantine/core'
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { type ReactNode, useState } from 'react'
+import type { SendResponse } from '#features/sending/accept/model.ts'
+import type { EmailDetail } from '#features/sending/emails/model.ts'
+import { newIdempotencyKey, request } from '../../api/client.ts'
+import { useAllowed } from '../../api/session.tsx'
+import { ActionButton } from '../../parts/action.tsx'
+import { FormError } from '../../parts/form-error.tsx'
+import { toStatusWord } from '../../parts/status.tsx'
+
+type Dialog = 'cancel' | 'reschedule' | 'resend' | 'suppress'
+
+interface EmailActionsProps {
+  readonly email: EmailDetail
+}
+
+const OPEN: readonly string[] = ['queued', 'scheduled', 'processing']
+
+export function EmailActions({ email }: EmailActionsProps) {
+  const [dialog, setDialog] = useState<Dialog>()
+  const [done, setDone] = useState<string>()
+  const roleReason = useAllowed('developer')
+  const isScheduled = email.status === 'scheduled'
+  const status = toStatusWord(email.status).toLowerCase()
+  const scheduledReason = isScheduled ? undefined : `Only a scheduled email can be changed; this one is ${status}.`
+  const resendReason = OPEN.includes(email.status)
+    ? `This email is still ${status}; it can be sent again when that has ended.`
+    : undefined
+  const close = (message?: string) => {
+    setDialog(undefined)
+    setDone(message)
+  }
+  const button = (name: Dialog, label: string, reason: string | undefined) => (
+    <ActionButton size="xs" variant="default" reason={roleReason ?? reason} onClick={() => setDialog(name)}>
+      {label}
+    </ActionButton>
+  )
+  return (
+    <Stack gap="xs">
+      <Group gap="xs">
+        {button('resend', 'Send again', resendReason)}
+        {button('reschedule', 'Reschedule', scheduledReason)}
+        {button('cancel', 'Cancel', scheduledReason)}
+        {button('suppress', 'Suppress a recipient', undefined)}
+      </Group>
+      <div role="status">{done && <Alert color="green">{done}</Alert>}</div>
+      {dialog === 'cancel' && <CancelDialog email={email} onClose={close} />}
+      {dialog === 'reschedule' && <RescheduleDialog email={email} onClose={close} />}
+      {dialog === 'resend' && <ResendDialog email={email} onClose={close} />}
+      {dialog === 'suppress' && <SuppressDialog email={email} onClose={close} />}
+    </Stack>
+  )
+}
+
+interface DialogProps extends EmailActionsProps {
+  /** @param message what was done; undefined: nothing */
+  onClose(message?: string): void
+}
+
+interface FrameProps {
+  readonly title: string
+  readonly confirm: string
+  readonly isDangerous?: boolean
+  readonly isBusy: boolean
+  readonly isIncomplete?: boolean
+  readonly error: unknown
+  readonly children: ReactNode
+  readonly extra?: ReactNode
+  onConfirm(): void
+  onClose(): void
+}
+
+/** Asks before something is done; stays open, with what was typed, when it fails. */
+const DialogFrame = (props: FrameProps) => (
+  <Modal opened onClose={props.onClose} title={props.title} closeButtonProps={{ 'aria-label': 'Close' }}>
+    <form
+      onSubmit={(event) => {
+        event.preventDefault()
+        if (!props.isIncomplete) props.onConfirm()
+      }}
+    >
+      <Stack>
+        {props.children}
+        <FormError error={props.error} />
+        <Group justify="flex-end" gap="xs">
+          <Button variant="default" onClick={props.onClose}>
+            Back
+          </Button>
+          {props.extra}
+          <Button
+            type="submit"
+            loading={props.isBusy}
+            disabled={props.isIncomplete ?? false}
+            {...(props.isDangerous && { color: 'red.8' })}
+          >
+            {props.confirm}
+          </Button>
+        </Group>
+      </Stack>
+    </form>
+  </Modal>
+)
+
+/** A change of the email; its data is read again afterwards. */
+function useEmailMutation<Input>(email: EmailDetail, change: (input: Input, path: string) => Promise<unknown>) {
+  const queries = useQueryClient()
+  return useMutation({
+    mutationFn: (input: Input) => change(input, `/v1/emails/${encodeURIComponent(email.id)}`),
+    // Also after an error: the status may have changed since it was shown.
+    onSettled: () => {
+      void queries.invalidateQueries({ queryKey: ['email', email.id] })
+      void queries.invalidateQueries({ queryKey: ['emails'] })
+    },
+  })
+}
+
+function CancelDialog({ email, onClose }: DialogProps) {
+  const cancel = useEmailMutation(email, (_: undefined, path) => request('POST', `${path}/cancel`))
+  return (
+    <DialogFrame
+      title="Cancel this email?"
+      confirm="Cancel the email"
+      isDangerous
+      isBusy={cancel.isPending}
+      error={cancel.error}
+      onConfirm={() => cancel.mutate(undefined, { onSuccess: () => onClose('The email was cancelled.') })}
+      onClose={() => onClose()}
+    >
+      <Text>None of its recipients will get it. This cannot be undone.</Text>
+    </DialogFrame>
+  )
+}
+
+/** As a field of the type `datetime-local` has it: minutes in the reader's zone. */
+function toLocalMinutes(iso: string | null | undefined): string {
+  if (!iso) return ''
+  const at = new Date(iso)
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
+}
+
+function RescheduleDialog({ email, onClose }: DialogProps) {
+  const [time, setTime] = useState(toLocalMinutes(email.scheduled_at))
+  const change = useEmailMutation(email, (sendAt: string | null, path) =>
+    request('PATCH', path, { body: { send_at: sendAt } }),
+  )
+  const isIncomplete = Number.isNaN(new Date(time).getTime())
+  return (
+    <DialogFrame
+      title="Reschedule this email"
+      confirm="Reschedule"
+      isBusy={change.isPending}
+      isIncomplete={isIncomplete}
+      error={change.error}
+      extra={
+        <Button
+          variant="default"
+          loading={change.isPending}
+          onClick={() => change.mutate(null, { onSuccess: () => onClose('The email is sent now.') })}
+        >
+          Send now
+        </Button>
+      }
+      onConfirm={() =>
+        change.mutate(new Date(time).toISOString(), { onSuccess: () => onClose('The email was rescheduled.') })
+      }
+      onClose={() => onClose()}
+    >
+      <TextInput
+        type="datetime-local"
+        label="Send at"
+        description="In the time zone of this browser."
+        value={time}
+        onChange={(event) => setTime(event.currentTarget.value)}
+        required
+        data-autofocus
+      />
+    </DialogFrame>
+  )
+}
+
+function ResendDialog({ email, onClose }: DialogProps) {
+  const addresses = [...new Set(email.recipients.map(({ address }) => address))]
+  const [chosen, setChosen] = useState(addresses)
+  // One key for all tries of this dialog: without a reply it is unknown whether the email was accepted.
+  const [idempotencyKey] = useState(newIdempotencyKey)
+  const navigate = useNavigate()
+  const resend = useEmailMutation(email, (to: readonly string[], path) => {
+    const isSubset = to.length < addresses.length
+    return request<{ data: SendResponse }>('POST', `${path}/resend`, { body: isSubset ? { to } : {}, idempotencyKey })
+  })
+  const mayHaveIt = email.recipients.filter(({ address, status }) => status === 'uncertain' && chosen.includes(address))
+  const haveIt = email.recipients.filter(({ address, status }) => status === 'sent' && chosen.includes(address))
+  const send = () =>
+    resend.mutate(chosen, {
+      onSuccess: (response) => {
+        const { data } = response as { data: SendResponse }
+        onClose()
+        void navigate({ to: '/emails/$id', params: { id: data.id } })
+      },
+    })
+  return (
+    <DialogFrame
+      title="Send this email again?"
+      confirm="Send again"
+      isBusy={resend.isPending}
+      isIncomplete={chosen.length === 0}
+      error={resend.error}
+      onConfirm={send}
+      onClose={() => onClose()}
+    >
+      <Text>A new email with the same sender, subject and content is sent. It counts like any other.</Text>
+      {addresses.length > 1 && (
+        <Checkbox.Group label="Recipients" value={chosen} onChange={setChosen}>
+          <Stack gap={4} mt={4} mah="40vh" style={{ overflowY: 'auto' }}>
+            {addresses.map((address) => (
+              <Checkbox key={address} value={address} label={<bdi>{address}</bdi>} />
+            ))}
+          </Stack>
+        </Checkbox.Group>
+      )}
+      {mayHaveIt.length > 0 && (
+        <Alert color="yellow" title="It may arrive twice">
+          It is unknown whether {mayHaveIt.map(({ address }) => address).join(', ')} got the first email.
+        </Alert>
+      )}
+      {haveIt.length > 0 && (
+        <Alert color="yellow" title="It arrives twice">
+          {haveIt.length === 1 ? haveIt[0]?.address : `${haveIt.length} recipients`} already got the first email.
+        </Alert>
+      )}
+    </DialogFrame>
+  )
+}
+
+function SuppressDialog({ email, onClose }: DialogProps) {
+  const addresses = [...new Set(email.recipients.map(({ address }) => address))]
+  const [address, setAddress] = useState(addresses.length === 1 ? (addresses[0] ?? '') : '')
+  const suppress = useEmailMutation(email, (_: undefined) =>
+    request('POST', '/v1/suppressions', { body: { email_address: address } }),
+  )
+  return (
+    <DialogFrame
+      title="Suppress a recipient?"
+      confirm="Suppress"
+      isDangerous
+      isBusy={suppress.isPending}
+      isIncomplete={address === ''}
+      error={suppress.error}
+      onConfirm={() =>
+        suppress.mutate(undefined, { onSuccess: () => onClose(`${address} is on the suppression list.`) })
+      }
+      onClose={() => onClose()}
+    >
+      <Text>No email of this account is sent to a suppressed address, until it is removed from the list.</Text>
+      {addresses.length === 1 ? (
+        <Text fw={600}>
+          <bdi>{address}</bdi>
+        </Text>
+      ) : (
+        <Radio.Group label="Recipient" value={address} onChange={setAddress}>
+          <Stack gap={4} mt={4} mah="40vh" style={{ overflowY: 'auto' }}>
+            {addresses.map((value) => (
+              <Radio key={value} value={value} label={<bdi>{value}</bdi>} />
+            ))}
+          </Stack>
+        </Radio.Group>
+      )}
+    </DialogFrame>
+  )
+}

@@ -1,0 +1,210 @@
+/** @module The content of an email, in tabs: HTML, text, headers, source, links. */
+import { Alert, Button, Code, CopyButton, Group, Stack, Tabs, Text } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import type { EmailDetail } from '#features/sending/emails/model.ts'
+import type { LinkRecord } from '#features/sending/tracking/model.ts'
+import { ApiError, get } from '../../api/client.ts'
+import { type Column, DataTable } from '../../parts/data-table.tsx'
+import { Facts } from '../../parts/facts.tsx'
+import { LongText } from '../../parts/long-text.tsx'
+import { QueryView } from '../../parts/states.tsx'
+import { Time } from '../../parts/time.tsx'
+import { EMAIL_TABS, type EmailTab } from './tabs.ts'
+
+const TAB_LABELS: Readonly<Record<EmailTab, string>> = {
+  html: 'HTML',
+  text: 'Text',
+  headers: 'Headers',
+  source: 'Source',
+  links: 'Links',
+}
+
+interface EmailContentProps {
+  readonly email: EmailDetail
+  readonly tab: EmailTab | undefined
+  onTab(tab: EmailTab): void
+}
+
+export function EmailContent({ email, tab, onTab }: EmailContentProps) {
+  const current = tab ?? (email.html_body ? 'html' : 'text')
+  return (
+    <Tabs value={current} onChange={(next) => next && onTab(next as EmailTab)} keepMounted={false}>
+      <Tabs.List aria-label="Content" mb="sm">
+        {EMAIL_TABS.map((name) => (
+          <Tabs.Tab key={name} value={name}>
+            {TAB_LABELS[name]}
+          </Tabs.Tab>
+        ))}
+      </Tabs.List>
+      {EMAIL_TABS.map((name) => (
+        <Tabs.Panel key={name} value={name}>
+          <Panel name={name} email={email} />
+        </Tabs.Panel>
+      ))}
+    </Tabs>
+  )
+}
+
+function Panel({ name, email }: { readonly name: EmailTab; readonly email: EmailDetail }) {
+  if (name === 'html') return email.html_body ? <HtmlBody email={email} /> : <NoBody email={email} what="HTML" />
+  if (name === 'text')
+    return email.text_body ? (
+      <LongText label="Text of the email" text={email.text_body} />
+    ) : (
+      <NoBody email={email} what="text" />
+    )
+  if (name === 'headers') return <Headers email={email} />
+  return name === 'source' ? <Source id={email.id} /> : <Links id={email.id} />
+}
+
+const NoBody = ({ email, what }: { readonly email: EmailDetail; readonly what: string }) => (
+  <Text>
+    {email.content === 'missing'
+      ? 'The content is missing from the storage of this service; ask its operator to restore it from a backup.'
+      : `This email has no ${what}, or it is no longer stored.`}
+  </Text>
+)
+
+/** Anything by which HTML can name a picture elsewhere. */
+const REMOTE_PICTURE = /<(?:img|image|picture|video|table|td|body)\b|url\(/i
+
+/** The frame has a URL of its own, whose policy allows no script and no request. */
+function HtmlBody({ email }: { readonly email: EmailDetail }) {
+  const [hasPictures, setHasPictures] = useState(false)
+  return (
+    <Stack gap="xs">
+      {REMOTE_PICTURE.test(email.html_body ?? '') && (
+        <Alert variant="default" p="xs">
+          <Group gap="xs">
+            <Text size="sm" flex="1 1 16rem">
+              {hasPictures
+                ? 'Pictures are loaded from the servers that the email names.'
+                : 'Pictures from other servers are not loaded. Loading them tells those servers that this email was opened, when, and from which network address.'}
+            </Text>
+            <Button size="xs" variant="default" onClick={() => setHasPictures(!hasPictures)}>
+              {hasPictures ? 'Hide remote pictures' : 'Load remote pictures'}
+            </Button>
+          </Group>
+        </Alert>
+      )}
+      <iframe
+        // A new element: changing the address of a frame would add to the history.
+        key={String(hasPictures)}
+        className="mail-frame"
+        title="HTML of the email"
+        sandbox=""
+        referrerPolicy="no-referrer"
+        src={`/app/mail/${email.id}/html?images=${hasPictures ? 1 : 0}`}
+      />
+      <Text size="sm" c="dimmed">
+        Links do not open from here, and scripts and forms do not work.
+      </Text>
+    </Stack>
+  )
+}
+
+function Headers({ email }: { readonly email: EmailDetail }) {
+  const own = Object.entries(email.headers).map(
+    ([name, value]) => [name, typeof value === 'string' ? value : JSON.stringify(value)] as const,
+  )
+  return (
+    <Stack gap="xs">
+      <Facts
+        facts={[
+          ['From', email.from_address],
+          ['To', email.to],
+          ['Cc', email.cc.join(', ')],
+          ['Reply-To', email.reply_to],
+          ['Subject', email.subject],
+          ['Message-ID', email.message_id],
+          ...own,
+        ]}
+      />
+      <Text size="sm" c="dimmed">
+        These are the headers as requested; this service adds others, such as Date and DKIM-Signature.
+      </Text>
+    </Stack>
+  )
+}
+
+/** The message as it is composed, when `/v1` has it. */
+function Source({ id }: { readonly id: string }) {
+  const query = useQuery({
+    queryKey: ['email-source', id],
+    queryFn: ({ signal }) => readSource(id, signal),
+    staleTime: 60_000,
+  })
+  return (
+    <QueryView query={query}>
+      {(source) =>
+        source === null ? (
+          <Text>The source of this email is not available.</Text>
+        ) : (
+          <LongText label="Source of the email" text={source} />
+        )
+      }
+    </QueryView>
+  )
+}
+
+/** @returns null when there is none */
+async function readSource(id: string, signal: AbortSignal): Promise<string | null> {
+  try {
+    const { data } = await get<{ data: unknown }>(`/v1/emails/${encodeURIComponent(id)}/source`, {}, signal)
+    return toSourceText(data)
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return null
+    throw error
+  }
+}
+
+function toSourceText(data: unknown): string | null {
+  if (typeof data === 'string') return data
+  if (typeof data !== 'object' || data === null) return null
+  const { source, headers } = data as { source?: unknown; headers?: unknown }
+  if (typeof source === 'string') return source
+  return typeof headers === 'string' ? headers : null
+}
+
+const LINK_COLUMNS: readonly Column<LinkRecord>[] = [
+  {
+    header: 'Link',
+    cell: ({ url }) => (
+      <Group gap="xs" wrap="nowrap" align="flex-start">
+        <Code style={{ minWidth: 0 }}>{url}</Code>
+        <CopyButton value={url}>
+          {({ copied, copy }) => (
+            <Button size="compact-xs" variant="default" onClick={copy} flex="none">
+              {copied ? 'Copied' : 'Copy'}
+            </Button>
+          )}
+        </CopyButton>
+      </Group>
+    ),
+  },
+  { header: 'Clicks', width: '6rem', cell: ({ clicks }) => clicks },
+  { header: 'Days', width: '6rem', cell: ({ unique_clicks: days }) => days },
+  { header: 'By machines', width: '8rem', cell: ({ machine_clicks: clicks }) => clicks },
+  { header: 'Last click', width: '9rem', cell: ({ last_clicked_at: at }) => <Time iso={at} /> },
+]
+
+function Links({ id }: { readonly id: string }) {
+  const query = useQuery({
+    queryKey: ['email-links', id],
+    queryFn: ({ signal }) => get<{ data: LinkRecord[] }>(`/v1/emails/${encodeURIComponent(id)}/links`, {}, signal),
+  })
+  if (query.error instanceof ApiError && query.error.code === 'tracking_not_in_plan')
+    return <Text>{query.error.message}</Text>
+  return (
+    <QueryView query={query}>
+      {({ data }) =>
+        data.length === 0 ? (
+          <Text>No link was clicked. Clicked links appear here when tracking is on for the email.</Text>
+        ) : (
+          <DataTable label="Clicked links" columns={LINK_COLUMNS} rows={data} toKey={({ url }) => url} />
+        )
+      }
+    </QueryView>
+  )
+}

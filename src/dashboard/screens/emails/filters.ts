@@ -1,0 +1,80 @@
+/** @module The filters of the list of emails: in the URL, as the reader sees them, and as `/v1` takes them. */
+
+/** All optional. Dates are days in the reader's zone, such as 2026-11-21. */
+export interface EmailFilters {
+  readonly to?: string
+  readonly from?: string
+  readonly subject?: string
+  readonly tag?: string
+  readonly stream?: string
+  readonly domain?: string
+  readonly status?: string
+  readonly from_date?: string
+  readonly to_date?: string
+}
+
+export type FilterName = keyof EmailFilters
+
+/** The words of the filters, in the order of the form. */
+export const FILTER_LABELS: Readonly<Record<FilterName, string>> = {
+  to: 'Recipient',
+  status: 'Status',
+  from: 'Sender',
+  subject: 'Subject',
+  tag: 'Tag',
+  stream: 'Stream',
+  domain: 'Domain',
+  from_date: 'From day',
+  to_date: 'To day',
+}
+
+export const FILTER_NAMES = Object.keys(FILTER_LABELS) as readonly FilterName[]
+
+/** Statuses by which the list can be filtered. */
+export const STATUS_FILTERS = [
+  'queued',
+  'scheduled',
+  'processing',
+  'sent',
+  'bounced',
+  'failed',
+  'rejected',
+  'cancelled',
+  'uncertain',
+] as const
+
+const MAX_FILTER_LENGTH = 500
+const DAY = /^\d{4}-\d{2}-\d{2}$/
+
+/** Reads the filters of a URL; what is not a filter is left out. */
+export function parseFilters(search: Readonly<Record<string, unknown>>): EmailFilters {
+  return Object.fromEntries(
+    FILTER_NAMES.flatMap((name) => {
+      const value = search[name]
+      // The router reads a value such as 42 as a number.
+      const text = typeof value === 'number' || typeof value === 'boolean' ? String(value) : value
+      return typeof text === 'string' && isValid(name, text) ? [[name, text.trim().slice(0, MAX_FILTER_LENGTH)]] : []
+    }),
+  )
+}
+
+function isValid(name: FilterName, text: string): boolean {
+  if (name === 'status') return STATUS_FILTERS.some((status) => status === text)
+  return name === 'from_date' || name === 'to_date' ? DAY.test(text) : text.trim() !== ''
+}
+
+/** The parameters of `GET /v1/emails`; a day covers its first to its last instant in the reader's zone. */
+export function toEmailQuery({
+  from_date: first,
+  to_date: last,
+  ...filters
+}: EmailFilters): Readonly<Record<string, string | undefined>> {
+  return { ...filters, from_date: toInstant(first, 'T00:00:00.000'), to_date: toInstant(last, 'T23:59:59.999') }
+}
+
+function toInstant(day: string | undefined, time: string): string | undefined {
+  if (day === undefined) return undefined
+  const at = new Date(day + time)
+  // Such as 31 February: the server names the problem.
+  return Number.isNaN(at.getTime()) ? day : at.toISOString()
+}

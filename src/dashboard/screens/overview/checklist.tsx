@@ -1,0 +1,130 @@
+/** @module The steps from a new account to delivered mail; gone once all are done or the user hides them. */
+import { Anchor, Button, Card, Group, Progress, Stack, Text, Title } from '@mantine/core'
+import { useLocalStorage } from '@mantine/hooks'
+import { Link } from '@tanstack/react-router'
+import { type ReactNode, useState } from 'react'
+import { useSession } from '../../api/session.tsx'
+import { CommandBlock } from '../../parts/states.tsx'
+import { Authenticator } from './authenticator.tsx'
+import type { Step, StepName } from './steps.ts'
+
+interface StepText {
+  readonly title: string
+  readonly text: string
+  readonly Action: () => ReactNode
+}
+
+const API_KEY_HINT = 'YOUR_KEY'
+
+const curl = (path: string, body: Readonly<Record<string, unknown>>): string =>
+  [
+    `curl ${location.origin}${path}`,
+    `  -H 'Authorization: Bearer ${API_KEY_HINT}' -H 'Content-Type: application/json'`,
+    `  -d '${JSON.stringify(body)}'`,
+  ].join(' \\\n')
+
+const EMAIL = { from: 'you@your-domain.example', to: 'you@example.com', subject: 'Hello', text_body: 'It works.' }
+const WEBHOOK = { url: 'https://your-app.example/events', events: ['delivered', 'bounced'] }
+
+const STEPS: Readonly<Record<StepName, StepText>> = {
+  domain: {
+    title: 'Verify a domain',
+    text: 'Mail is sent from a domain whose DNS records name this server. Until then mail is only captured.',
+    Action: () => (
+      <Anchor component={Link} to="/domains">
+        Set up a domain
+      </Anchor>
+    ),
+  },
+  key: {
+    title: 'Make an API key',
+    text: 'Your application authenticates with it. Run this on the server:',
+    Action: () => <CommandBlock command="tassis keys create --name app" />,
+  },
+  email: {
+    title: 'Send your first email',
+    text: `From the verified domain, to an address of yours; put your key in the place of ${API_KEY_HINT}.`,
+    Action: () => <CommandBlock command={curl('/v1/emails', EMAIL)} />,
+  },
+  webhook: {
+    title: 'Receive events',
+    text: 'A webhook tells your application what became of its mail. This step is done when your URL has accepted an event. If you read the event feed (GET /v1/events) instead, hide this list.',
+    Action: () => <CommandBlock command={curl('/v1/webhooks', WEBHOOK)} />,
+  },
+  authenticator: {
+    title: 'Protect your sign-in',
+    text: 'With an authenticator app, a stolen password is not enough.',
+    Action: Authenticator,
+  },
+}
+
+export function Checklist({ steps }: { readonly steps: readonly Step[] }) {
+  const { account } = useSession()
+  const [isHidden, setIsHidden] = useLocalStorage({
+    key: `tassis-checklist-hidden-${account.id}`,
+    defaultValue: false,
+    getInitialValueInEffect: false,
+  })
+  const [opened, setOpened] = useState<StepName>()
+  const done = steps.filter(({ isDone }) => isDone).length
+  if (isHidden || done === steps.length) return null
+  const current = opened ?? steps.find(({ isDone }) => !isDone)?.name
+  return (
+    <Card withBorder component="section" aria-labelledby="checklist">
+      <Stack gap="sm">
+        <Group justify="space-between">
+          <Title order={2} size="h4" id="checklist">
+            Get started
+          </Title>
+          <Text size="sm">
+            {done} of {steps.length} done
+          </Text>
+        </Group>
+        <Progress value={(done / steps.length) * 100} aria-label="Steps done" size="sm" />
+        <Stack component="ol" gap="xs" p={0} m={0} style={{ listStyle: 'none' }}>
+          {steps.map(({ name, isDone }) => (
+            <li key={name}>
+              <StepItem name={name} isDone={isDone} isOpen={name === current} onOpen={() => setOpened(name)} />
+            </li>
+          ))}
+        </Stack>
+        <Button variant="subtle" size="xs" onClick={() => setIsHidden(true)} style={{ alignSelf: 'flex-start' }}>
+          Hide this list
+        </Button>
+      </Stack>
+    </Card>
+  )
+}
+
+interface StepItemProps {
+  readonly name: StepName
+  readonly isDone: boolean
+  readonly isOpen: boolean
+  onOpen(): void
+}
+
+function StepItem({ name, isDone, isOpen, onOpen }: StepItemProps) {
+  const { title, text, Action } = STEPS[name]
+  return (
+    <Stack gap="xs">
+      <Group gap="xs" wrap="nowrap" align="flex-start">
+        <Text component="span" aria-hidden="true" c={isDone ? 'var(--mantine-color-green-text)' : 'inherit'} fw={700}>
+          {isDone ? '✓' : '○'}
+        </Text>
+        {isDone ? (
+          <Text>{title}: done</Text>
+        ) : (
+          <Anchor component="button" type="button" aria-expanded={isOpen} onClick={onOpen} ta="left">
+            {title}
+          </Anchor>
+        )}
+      </Group>
+      {isOpen && !isDone && (
+        <Stack gap="xs" pl="lg" align="flex-start">
+          <Text size="sm">{text}</Text>
+          <Action />
+        </Stack>
+      )}
+    </Stack>
+  )
+}

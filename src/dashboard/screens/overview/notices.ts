@@ -1,0 +1,133 @@
+/** @module What needs attention, from what `/v1` returned; the most urgent first. */
+import type { AccountRecord } from '#features/core/accounts/model.ts'
+import type { DeadLetterRecord } from '#features/sending/dead-letters/model.ts'
+import type { DomainWire } from '#features/setup/domains/model.ts'
+import type { WebhookRecord } from '#features/webhooks/webhooks/model.ts'
+
+/** The one action of a notice. */
+export type NoticeAction =
+  | { readonly kind: 'link'; readonly label: string; readonly to: string; readonly search?: Record<string, string> }
+  | { readonly kind: 'activate'; readonly label: string; readonly webhook: WebhookRecord }
+
+export interface Notice {
+  readonly key: string
+  readonly level: 'problem' | 'warning'
+  readonly title: string
+  readonly text: string
+  /** RFC 3339 time that belongs to the text: until when, since when. */
+  readonly at?: { readonly label: string; readonly iso: string }
+  readonly action: NoticeAction
+}
+
+interface NoticeFacts {
+  readonly account: AccountRecord | undefined
+  readonly domains: readonly DomainWire[] | undefined
+  readonly webhooks: readonly WebhookRecord[] | undefined
+  readonly deadLetters: { readonly data: readonly DeadLetterRecord[]; readonly total: number } | undefined
+}
+
+/** The quota of plans without one. */
+const UNLIMITED = 2147483647
+const QUOTA_WARNING_FRACTION = 0.8
+
+export function listNotices({ account, domains, webhooks, deadLetters }: NoticeFacts): Notice[] {
+  return [
+    ...(account?.paused ? [toPauseNotice(account.paused)] : []),
+    ...(domains ?? []).flatMap(listDomainNotices),
+    ...(webhooks ?? []).flatMap(listWebhookNotices),
+    ...(deadLetters ? listDeadLetterNotices(deadLetters) : []),
+    ...(account ? listQuotaNotices(account) : []),
+  ]
+}
+
+const toPauseNotice = ({ reason, since }: NonNullable<AccountRecord['paused']>): Notice => ({
+  key: 'paused',
+  level: 'problem',
+  title: 'Sending is paused',
+  text: `${reason} Queued mail is kept. The operator of this server can resume sending.`,
+  at: { label: 'Since', iso: since },
+  action: { kind: 'link', label: 'See bounced emails', to: '/emails', search: { status: 'bounced' } },
+})
+
+const RECORD_NAMES: Readonly<Record<string, string>> = { spf: 'SPF', dkim: 'DKIM', return_path: 'return path' }
+
+function listDomainNotices({ id, domain, lost_records: lost = [], sends_until: until }: DomainWire): Notice[] {
+  if (lost.length === 0) return []
+  const names = lost.map((name) => RECORD_NAMES[name] ?? name).join(', ')
+  return [
+    {
+      key: `domain-${id}`,
+      level: 'problem',
+      title: `${domain} lost a DNS record`,
+      text: `Missing: ${names}. Without it the domain stops sending after 72 hours.`,
+      ...(until && { at: { label: 'Sends until', iso: until } }),
+      action: { kind: 'link', label: 'See the records', to: `/domains/${id}` },
+    },
+  ]
+}
+
+/** Webhooks that their owner switched off have no failure to report. */
+function listWebhookNotices(webhook: WebhookRecord): Notice[] {
+  const { id, url, is_active, failure_count, last_failure_at: at, last_failure_reason: reason } = webhook
+  if (is_active || failure_count === 0) return []
+  return [
+    {
+      key: `webhook-${id}`,
+      level: 'problem',
+      title: 'A webhook was deactivated',
+      text: `${url} gets no events. ${reason ?? ''}`.trim(),
+      ...(at && { at: { label: 'Last failure', iso: at } }),
+      action: { kind: 'activate', label: 'Activate it again', webhook },
+    },
+  ]
+}
+
+function listDeadLetterNotices({ data, total }: NonNullable<NoticeFacts['deadLetters']>): Notice[] {
+  const uncertain = data.filter(({ original_status }) => original_status === 'uncertain').length
+  // A page may have fewer than there are.
+  const count = (number: number): string => (total > data.length ? `At least ${number}` : String(number))
+  const failed = data.length - uncertain
+  return [
+    ...(uncertain > 0
+      ? [
+          {
+            key: 'uncertain',
+            level: 'warning',
+            title: 'Delivery of some mail is uncertain',
+            text: `${count(uncertain)} recipient${uncertain === 1 ? '' : 's'}: the connection broke before the final reply, so the mail may or may not have arrived. Sending it again may deliver it twice.`,
+            action: { kind: 'link', label: 'See uncertain emails', to: '/emails', search: { status: 'uncertain' } },
+          } as const,
+        ]
+      : []),
+    ...(failed > 0
+      ? [
+          {
+            key: 'dead-letters',
+            level: 'warning',
+            title: 'Some mail was given up',
+            text: `${count(failed)} recipient${failed === 1 ? '' : 's'} could not be reached in time (dead letters).`,
+            action: { kind: 'link', label: 'See bounced emails', to: '/emails', search: { status: 'bounced' } },
+          } as const,
+        ]
+      : []),
+  ]
+}
+
+function listQuotaNotices({
+  monthly_quota: quota,
+  emails_sent_this_month: used,
+  quota_reset_at,
+}: AccountRecord): Notice[] {
+  if (quota >= UNLIMITED || used < quota * QUOTA_WARNING_FRACTION) return []
+  const percent = quota === 0 ? 100 : Math.floor((used / quota) * 100)
+  return [
+    {
+      key: 'quota',
+      level: used >= quota ? 'problem' : 'warning',
+      title: used >= quota ? 'The quota of this month is used up' : `${percent} % of this month's quota is used`,
+      text: `${used.toLocaleString('en')} of ${quota.toLocaleString('en')} recipients.${used >= quota ? ' New mail is rejected.' : ''}`,
+      at: { label: 'Starts again at', iso: quota_reset_at },
+      action: { kind: 'link', label: "See this month's emails", to: '/emails' },
+    },
+  ]
+}

@@ -1,0 +1,108 @@
+/** @module The newest events. Events that happen meanwhile are offered as "12 new", so the list does not jump. */
+import { Anchor, Button, Group, Stack, Text, Title } from '@mantine/core'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import type { FeedEvent, FeedPage } from '#features/core/events/model.ts'
+import { get } from '../../api/client.ts'
+import { useLiveEvents } from '../../api/live.tsx'
+import { ROW_MARK } from '../../parts/keyboard.tsx'
+import { EmptyState, QueryView } from '../../parts/states.tsx'
+import { StatusBadge } from '../../parts/status.tsx'
+import { Time } from '../../parts/time.tsx'
+import { findEventScreen } from './event-screen.ts'
+
+const QUERY_KEY = ['newest-events']
+const MAX_SHOWN = 20
+
+type NewestEvents = Pick<FeedPage, 'data'>
+
+/** Every `delivered` comes with a `sent`, which would tell the same twice. */
+const isShown = ({ type }: FeedEvent): boolean => type !== 'sent'
+
+const readNewest = async (signal: AbortSignal): Promise<NewestEvents> => {
+  const { data } = await get<NewestEvents>('/v1/events', { order: 'newest', limit: 2 * MAX_SHOWN }, signal)
+  return { data: data.filter(isShown).slice(0, MAX_SHOWN) }
+}
+
+export function RecentEvents() {
+  const queries = useQueryClient()
+  const [added, setAdded] = useState<readonly FeedEvent[]>([])
+  const newest = useQuery({
+    queryKey: QUERY_KEY,
+    queryFn: ({ signal }) => readNewest(signal),
+    // Only a click brings new rows.
+    staleTime: Number.POSITIVE_INFINITY,
+    refetchOnWindowFocus: false,
+    refetchOnReconnect: false,
+  })
+  useLiveEvents((event) => isShown(event) && setAdded((before) => [event, ...before]))
+  const known = newest.data?.data ?? []
+  const fresh = added.filter(({ seq }) => known.every((event) => event.seq !== seq))
+  const show = () => {
+    queries.setQueryData<NewestEvents>(QUERY_KEY, { data: [...fresh, ...known].slice(0, MAX_SHOWN) })
+    setAdded([])
+  }
+  return (
+    <Stack component="section" gap="sm" aria-labelledby="events">
+      <Group justify="space-between">
+        <Title order={2} size="h4" id="events">
+          Newest events
+        </Title>
+        <span role="status">
+          {fresh.length > 0 && (
+            <Button size="xs" variant="default" onClick={show}>
+              {fresh.length} new
+            </Button>
+          )}
+        </span>
+      </Group>
+      <QueryView query={newest}>
+        {({ data }) =>
+          data.length === 0 ? (
+            <EmptyState title="No events yet">
+              <Text>Each acceptance, delivery, bounce, open and click of your mail will appear here.</Text>
+            </EmptyState>
+          ) : (
+            <Stack component="ul" gap={0} p={0} m={0} style={{ listStyle: 'none' }}>
+              {data.map((event) => (
+                <EventRow key={event.seq} event={event} />
+              ))}
+            </Stack>
+          )
+        }
+      </QueryView>
+    </Stack>
+  )
+}
+
+function EventRow({ event }: { readonly event: FeedEvent }) {
+  const to = findEventScreen(event)
+  const badge = <StatusBadge status={event.type} />
+  return (
+    <Group
+      component="li"
+      {...ROW_MARK}
+      gap="xs"
+      py={6}
+      align="baseline"
+      style={{ borderBottom: '1px solid var(--mantine-color-default-border)' }}
+    >
+      <Text size="sm" component="span" miw="5.5rem">
+        <Time iso={event.created_at} />
+      </Text>
+      <Text size="sm" component="span" miw="8rem">
+        {to ? (
+          <Anchor component={Link} to={to} inherit>
+            {badge}
+          </Anchor>
+        ) : (
+          badge
+        )}
+      </Text>
+      <Text size="sm" component="span" dir="auto" style={{ overflowWrap: 'anywhere', minWidth: 0 }}>
+        {event.recipient}
+      </Text>
+    </Group>
+  )
+}

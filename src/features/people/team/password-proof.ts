@@ -1,0 +1,65 @@
+/**
+ * @module Proof that a browser has sent the right password of a user, between the two steps of the sign-in page: a
+ * signed field that is valid for five minutes, once, and only while the user has this password. It signs no one in
+ * without a code.
+ */
+import type { App } from '#features/core/app/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import { equalBytes, hmacSha256 } from '#platform/crypto.ts'
+import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
+import { minutes } from '#platform/units.ts'
+import { findUserByUuid, type User } from './users.ts'
+
+export interface PasswordProof {
+  readonly user: User
+  /** When the password was checked. */
+  readonly checkedAt: Millis
+  /** Whether the check of the password counted this attempt; false once a code was tried. */
+  readonly isCounted: boolean
+}
+
+export interface PasswordProofs {
+  /** The text for a form. */
+  create(proof: PasswordProof): string
+  /** The proof in a form; undefined when it is not valid, or was used before. */
+  consume(text: string): PasswordProof | undefined
+}
+
+const VALID_MS = minutes(5)
+/** Only right passwords get a proof, so this limits nothing but the memory of an attack. */
+const MAX_CONSUMED = 100_000
+
+/** Consumed proofs are forgotten at a restart; a code is accepted once even then. */
+export function createPasswordProofs({ clock, db, keys }: Pick<App, 'clock' | 'db' | 'keys'>): PasswordProofs {
+  /** Consumed nonces with the time of the check, oldest first. */
+  const consumed = new Map<string, Millis>()
+  // Also for a clock that was set back.
+  const isCurrent = (checkedAt: Millis): boolean => Math.abs(clock.now() - checkedAt) < VALID_MS
+  const sign = (fields: string, user: User): string =>
+    Buffer.from(hmacSha256(keys.subkey('password-proof'), `${fields}.${user.passwordHash}`)).toString('base64url')
+  const forgetOldest = (): void => {
+    for (const [nonce, checkedAt] of consumed) {
+      if (isCurrent(checkedAt) && consumed.size < MAX_CONSUMED) return
+      consumed.delete(nonce)
+    }
+  }
+  return {
+    create({ user, checkedAt, isCounted }) {
+      const fields = [formatUuid(user.uuid), formatUuid(newUuid()), checkedAt, isCounted ? 1 : 0].join('.')
+      return `${fields}.${sign(fields, user)}`
+    },
+    consume(text) {
+      const [id = '', nonce = '', time = '', counted = '', mac = ''] = text.split('.')
+      const uuid = parseUuid(id)
+      const user = uuid && findUserByUuid(db, uuid)
+      if (!user) return undefined
+      const expected = sign([id, nonce, time, counted].join('.'), user)
+      if (!equalBytes(Buffer.from(expected), Buffer.from(mac))) return undefined
+      const checkedAt = Number(time)
+      if (!isCurrent(checkedAt) || consumed.has(nonce)) return undefined
+      forgetOldest()
+      consumed.set(nonce, checkedAt)
+      return { user, checkedAt, isCounted: counted === '1' }
+    },
+  }
+}

@@ -1,0 +1,68 @@
+/**
+ * @module Sends a test email from a domain to the signed-in user who asks for it, as any other email of the account.
+ */
+import type { Actor, App } from '#features/core/app/app.ts'
+import { acceptRequest } from '#features/sending/accept/accept.ts'
+import type { SendResponse } from '#features/sending/accept/model.ts'
+import type { TakeRate } from '#features/sending/accept/send-rate.ts'
+import { type Domain, getDomain } from '#features/setup/domains/domains.ts'
+import { conflict, invalid, tooManyRequests } from '#platform/errors.ts'
+import { createRateLimiter } from '#platform/http/rate-limit.ts'
+import { hours, seconds } from '#platform/units.ts'
+import { normaliseAddress } from '#protocols/address/parse.ts'
+
+const MAX_PER_HOUR = 5
+const RATE = { ratePerSecond: (MAX_PER_HOUR * seconds(1)) / hours(1), burst: MAX_PER_HOUR }
+
+/** Values that composition passes. */
+export interface DomainTestOptions {
+  readonly takeRate: TakeRate
+  /** The address of the user who acts; undefined when the user was deleted. */
+  readonly findUserEmail: (actor: Actor) => string | undefined
+}
+
+/**
+ * Throws 404; 422 for another address than the user's own; 409 `domain_not_verified`; 429 `rate_limited` after 5 test
+ * emails of a domain in an hour; and what accepting an email throws.
+ * @param to the user's own address, or undefined, which means the same
+ */
+export type SendDomainTest = (actor: Actor, id: string, to: string | undefined) => Promise<SendResponse>
+
+export function createDomainTestSender(app: App, { takeRate, findUserEmail }: DomainTestOptions): SendDomainTest {
+  const limiter = createRateLimiter(app.clock)
+  return async (actor, id, to) => {
+    const domain = getDomain(app.db, actor.accountId, id)
+    const own = findUserEmail(actor)
+    if (own === undefined || (to !== undefined && normaliseAddress(to) !== normaliseAddress(own)))
+      throw invalid('to', 'A test email goes only to your own address; leave `to` out, or use POST /v1/emails.')
+    if (domain.verifiedAt === null)
+      throw conflict(
+        'domain_not_verified',
+        `${domain.domain} is not verified, so the test email would not be sent; publish the missing DNS records and verify the domain first.`,
+      )
+    const taken = limiter.take(String(domain.id), 1, RATE)
+    if (!taken.ok)
+      throw tooManyRequests(
+        'rate_limited',
+        `At most ${MAX_PER_HOUR} test emails an hour can be sent from a domain; wait as long as Retry-After says.`,
+        taken.retryAfterSeconds,
+      )
+    const { response } = await acceptRequest(app, actor, createTestRequest(domain, own), undefined, () =>
+      takeRate(actor),
+    )
+    return response
+  }
+}
+
+const createTestRequest = ({ domain, sendingSubdomain }: Domain, to: string) => ({
+  from: `Test <test@${domain}>`,
+  to,
+  subject: `Test email from ${domain}`,
+  text_body: [
+    `This is a test email from ${domain}. It arrived, so ${domain} can send.`,
+    `Its signature (DKIM) is that of ${domain}, and its envelope sender is at ${sendingSubdomain}.${domain} (SPF). In the source of this message, the header Authentication-Results says whether both passed.`,
+    'If it was in your spam folder, mark it as not spam: a new domain has no reputation yet.',
+  ].join('\n\n'),
+  tags: ['test-email'],
+  tracking: false,
+})

@@ -1,0 +1,209 @@
+/**
+ * @module Reads what DNS has now of the records that a domain needs: found and expected values, and the names as the
+ * domain's DNS provider wants them typed. Stores nothing: the verification of the domain stays as it is.
+ */
+import type { App } from '#features/core/app/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Resolver } from '#protocols/dns/resolver.ts'
+import { shareAnswers, withTxtRecord } from '#protocols/dns/shared-answers.ts'
+import { isDmarc } from './check-dmarc.ts'
+import { adviseTxt, type Check } from './check-result.ts'
+import { checkSpf, isSpf } from './check-spf.ts'
+import { checkTracking } from './check-tracking.ts'
+import { checkDomain } from './checks.ts'
+import { type DnsProvider, findDnsProvider, getEditUrl, toTypedName } from './dns-providers.ts'
+import {
+  type DnsRecord,
+  type DnsRecordKey,
+  type DomainDns,
+  formatSpfValue,
+  toDmarcHost,
+  toReturnPathHost,
+} from './dns-records.ts'
+import { findZone } from './dns-zone.ts'
+import { type Domain, listDnsRecords, toDomainDns } from './domains.ts'
+import { mergeSpf } from './merge-spf.ts'
+import { findRegistrableDomain } from './name.ts'
+import { getCnameTarget, isHostElsewhere } from './tracking-domain.ts'
+import type { CheckKey } from './verification-state.ts'
+
+/** `unanswered`: DNS did not respond, so the record may or may not exist. */
+export const PUBLISHED_STATUSES = ['verified', 'missing', 'wrong', 'unanswered'] as const
+export type PublishedStatus = (typeof PUBLISHED_STATUSES)[number]
+
+export interface PublishedRecord {
+  readonly type: DnsRecord['type']
+  /** The full name, without a trailing dot. */
+  readonly name: string
+  /** The zone that has or gets it. */
+  readonly zone: string
+  /** The name as the DNS provider wants it typed; empty when the field stays empty. */
+  readonly host: string
+  readonly expected: string
+  readonly priority?: number
+  /** The values at the name now: of an MX with its priority, of a tracking host without a CNAME its addresses. */
+  readonly found: string[]
+  readonly status: PublishedStatus
+  readonly detail: string
+  /** The existing record that stays, or the one to publish in its place, which keeps its terms. */
+  readonly keep?: string
+}
+
+export interface PublishedDns {
+  readonly domain: string
+  readonly zone: string
+  readonly nameServers: readonly string[]
+  readonly provider: { readonly name: string; readonly editUrl: string | null } | null
+  /** The SPF record of the domain itself, which stays: ours is at the sending subdomain. */
+  readonly domainSpf: string | null
+  readonly records: Readonly<Record<Exclude<DnsRecordKey, 'mx'>, PublishedRecord>> & {
+    readonly mx?: PublishedRecord
+    readonly tracking?: PublishedRecord
+  }
+  readonly checkedAt: Millis
+}
+
+const MAX_VALUES = 10
+const MAX_VALUE_LENGTH = 1024
+/** A longer record is never shown as one to publish, because a truncated one would be wrong. */
+const MAX_KEPT_LENGTH = 2048
+
+const truncate = (text: string): string =>
+  text.length > MAX_VALUE_LENGTH ? `${text.slice(0, MAX_VALUE_LENGTH).toWellFormed()}…` : text
+
+/** Looks the domain's records up now, each question once. */
+export async function readPublishedDns(app: App, domain: Domain): Promise<PublishedDns> {
+  const resolver = shareAnswers(app.freshResolver)
+  const dns = toDomainDns(app.config, domain)
+  const [zone, records, texts] = await Promise.all([
+    findZone(resolver, dns.domain),
+    describeRecords(app, resolver, domain, dns),
+    resolver.txt(dns.domain),
+  ])
+  const provider = findDnsProvider(zone.nameServers)
+  const domainSpf = texts.kind === 'ok' ? texts.records.find(isSpf) : undefined
+  return {
+    domain: dns.domain,
+    zone: zone.name,
+    nameServers: zone.nameServers,
+    provider: provider ? { name: provider.name, editUrl: getEditUrl(provider, zone.name) } : null,
+    domainSpf: domainSpf === undefined ? null : truncate(domainSpf),
+    records,
+    checkedAt: app.clock.now(),
+  }
+}
+
+/** The inbound MX and the tracking host are left out unless they are in use. */
+async function describeRecords(
+  app: App,
+  resolver: Resolver,
+  domain: Domain,
+  dns: DomainDns,
+): Promise<PublishedDns['records']> {
+  const expected = listDnsRecords(app.config, domain)
+  const checks = await checkDomain(resolver, dns)
+  const describe = (key: DnsRecordKey) => describeRecord(resolver, dns, key, expected[key], checks[key])
+  const [spf, dkim, dmarc, returnPath, mx, tracking] = await Promise.all([
+    describe('spf'),
+    describe('dkim'),
+    describe('dmarc'),
+    describe('return_path'),
+    domain.inboundEnabled ? describe('mx') : undefined,
+    describeTracking(app, resolver, domain, dns, expected.tracking),
+  ])
+  return { spf, dkim, dmarc, return_path: returnPath, ...(mx && { mx }), ...(tracking && { tracking }) }
+}
+
+async function describeTracking(
+  app: App,
+  resolver: Resolver,
+  { accountId, trackingDomain: host }: Domain,
+  dns: DomainDns,
+  expected: DnsRecord | undefined,
+): Promise<PublishedRecord | undefined> {
+  if (host === null || !expected || isHostElsewhere(app.db, accountId, host)) return undefined
+  const check = await checkTracking(resolver, { host, target: getCnameTarget(app.config) })
+  return describeRecord(resolver, dns, 'tracking', expected, check)
+}
+
+async function describeRecord(
+  resolver: Resolver,
+  dns: DomainDns,
+  key: CheckKey,
+  { type, host: name, value, priority }: DnsRecord,
+  check: Check,
+): Promise<PublishedRecord> {
+  const [zone, found, kept] = await Promise.all([
+    findZone(resolver, name),
+    readValues(resolver, type, name),
+    findKept(resolver, dns, key, check),
+  ])
+  const keep = kept !== value && (kept?.length ?? 0) <= MAX_KEPT_LENGTH ? kept : undefined
+  // A part of the domain can be a zone of its own, at another provider.
+  const provider: DnsProvider | undefined = findDnsProvider(zone.nameServers)
+  return {
+    type,
+    name,
+    zone: zone.name,
+    host: toTypedName(name, zone.name, provider),
+    expected: value,
+    ...(priority !== undefined && { priority }),
+    found: found.slice(0, MAX_VALUES).map(truncate),
+    status: check.outcome === 'unknown' ? 'unanswered' : check.outcome,
+    detail: describeWithKept(check, name, value, keep),
+    ...(keep !== undefined && { keep }),
+  }
+}
+
+/**
+ * The sentences of a check, which end with the advice to publish `value` whatever exists: with a record to keep, they
+ * end with that one instead.
+ */
+function describeWithKept({ detail, verified }: Check, name: string, value: string, keep: string | undefined): string {
+  if (verified || keep === undefined) return detail
+  const advice = adviseTxt(name, value)
+  if (detail.endsWith(advice)) return `${detail.slice(0, -advice.length)}Replace it with ${keep}`
+  return detail.endsWith(value) ? `${detail.slice(0, -value.length)}${keep}` : detail
+}
+
+/** The values at a name now; none when DNS did not respond. */
+async function readValues(resolver: Resolver, type: DnsRecord['type'], name: string): Promise<readonly string[]> {
+  if (type === 'MX') {
+    const answer = await resolver.mx(name)
+    return answer.kind === 'ok'
+      ? answer.records.map(({ preference, exchange }) => `${preference} ${exchange === '' ? '.' : exchange}`)
+      : []
+  }
+  const answer = await (type === 'TXT' ? resolver.txt(name) : resolver.cname(name))
+  if (answer.kind === 'ok') return answer.records
+  if (type === 'TXT') return []
+  const addresses = await Promise.all([resolver.a(name), resolver.aaaa(name)])
+  return addresses.flatMap((found) => (found.kind === 'ok' ? found.records : []))
+}
+
+async function findKept(resolver: Resolver, dns: DomainDns, key: CheckKey, check: Check): Promise<string | undefined> {
+  if (key === 'spf') return findKeptSpf(resolver, dns, check)
+  return key === 'dmarc' && check.verified ? findKeptDmarc(resolver, dns.domain) : undefined
+}
+
+/** The SPF record that stays; or, when those that exist do not pass, one that keeps their terms and does. */
+async function findKeptSpf(resolver: Resolver, dns: DomainDns, check: Check): Promise<string | undefined> {
+  const host = toReturnPathHost(dns)
+  const answer = await resolver.txt(host)
+  const records = answer.kind === 'ok' ? answer.records.filter(isSpf) : []
+  if (check.verified) return records[0]
+  if (check.outcome !== 'wrong' || records.length === 0) return undefined
+  const merged = mergeSpf(records, formatSpfValue(dns))
+  const after = await checkSpf(withTxtRecord(resolver, host, merged), dns)
+  return after.verified ? merged : undefined
+}
+
+/** The policy that applies: the domain's own, else that of its organisational domain. */
+async function findKeptDmarc(resolver: Resolver, domain: string): Promise<string | undefined> {
+  for (const name of [domain, findRegistrableDomain(domain) ?? domain]) {
+    const answer = await resolver.txt(toDmarcHost(name))
+    const record = answer.kind === 'ok' ? answer.records.find(isDmarc) : undefined
+    if (record !== undefined) return record
+  }
+  return undefined
+}

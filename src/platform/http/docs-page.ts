@@ -1,0 +1,282 @@
+/**
+ * @module The pages of /docs, generated from the API description: an index that can be searched, and a page for each
+ * operation. They need no scripts.
+ */
+import { type Html, html, htmlPage } from './html.ts'
+
+interface Schema {
+  readonly $ref?: string
+  readonly type?: string | readonly string[]
+  readonly format?: string
+  readonly description?: string
+  readonly enum?: readonly unknown[]
+  readonly const?: unknown
+  readonly default?: unknown
+  readonly minimum?: number
+  readonly maximum?: number
+  readonly minLength?: number
+  readonly maxLength?: number
+  readonly minItems?: number
+  readonly maxItems?: number
+  readonly anyOf?: readonly Schema[]
+  readonly items?: Schema
+  readonly required?: readonly string[]
+  readonly properties?: Readonly<Record<string, Schema>>
+  readonly examples?: readonly unknown[]
+}
+
+type Content = Readonly<Record<string, { readonly schema?: Schema; readonly example?: unknown }>>
+
+interface Response {
+  readonly $ref?: string
+  readonly description?: string
+  readonly content?: Content
+}
+
+interface Parameter {
+  readonly name: string
+  readonly in: string
+  readonly required?: boolean
+  readonly description?: string
+  readonly schema: Schema
+}
+
+interface Operation {
+  readonly operationId: string
+  readonly summary?: string
+  readonly description?: string
+  readonly tags?: readonly string[]
+  readonly parameters?: readonly Parameter[]
+  readonly requestBody?: { readonly required?: boolean; readonly content: Content }
+  readonly responses: Readonly<Record<string, Response>>
+}
+
+interface Description {
+  readonly info: { readonly title: string; readonly description: string }
+  readonly tags?: readonly { readonly name: string; readonly description: string }[]
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
+  readonly components: {
+    readonly responses: Readonly<Record<string, Response>>
+    readonly schemas: Readonly<Record<string, Schema>>
+    readonly securitySchemes: Readonly<Record<string, { readonly description?: string }>>
+  }
+}
+
+interface Entry extends Operation {
+  readonly method: string
+  readonly path: string
+  /** All its words, in lower case. */
+  readonly words: string
+}
+
+export interface DocsPages {
+  /** @param search words; operations that have all of them are listed */
+  index(search: string): Html
+  /** undefined: there is no such operation. */
+  operation(id: string): Html | undefined
+}
+
+const STYLE = `
+main { max-width: 60rem; }
+h3 { margin: 1.5rem 0 .5rem; font-size: 1rem; }
+ul { padding-left: 1.25rem; overflow-wrap: anywhere; }
+li { margin: .25rem 0; }
+code, pre { font: .9375em/1.4 ui-monospace, monospace; }
+pre { padding: .75rem; border: 1px solid var(--line); border-radius: 8px; white-space: pre-wrap; overflow-wrap: anywhere; }
+form { display: flex; flex-wrap: wrap; gap: .5rem; align-items: end; margin: 0 0 1rem; }
+label { flex-basis: 100%; }
+input, button { font: inherit; padding: .375rem .75rem; border: 1px solid var(--edge); border-radius: 8px; background: var(--card); color: var(--text); }
+input { flex: 1 1 12rem; min-width: 0; }
+button { background: var(--strong); border-color: var(--strong); color: var(--on-strong); }
+.kind { color: var(--faint); }
+`
+
+/** @param json the OpenAPI document */
+export function createDocsPages(json: string): DocsPages {
+  const api = JSON.parse(json) as Description
+  const entries: Entry[] = Object.entries(api.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({
+      ...operation,
+      method: method.toUpperCase(),
+      path,
+      words: `${method} ${path} ${JSON.stringify(operation)}`.toLowerCase(),
+    })),
+  )
+  return {
+    index: (search) => renderIndex(api, entries, search),
+    operation: (id) => {
+      const entry = entries.find(({ operationId }) => operationId === id)
+      return entry && renderOperation(api, entry)
+    },
+  }
+}
+
+function renderIndex({ info, tags = [], components }: Description, entries: readonly Entry[], search: string): Html {
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean)
+  const found = entries.filter((entry) => words.every((word) => entry.words.includes(word)))
+  const known = new Set(tags.map(({ name }) => name))
+  const groups = [...tags, { name: 'Others', description: '' }].flatMap(({ name, description }) => {
+    const members = found.filter(({ tags: [tag = ''] = [] }) => (known.has(tag) ? tag === name : name === 'Others'))
+    return members.length === 0 ? [] : [{ name, description, members }]
+  })
+  return htmlPage({
+    icon: '/icon.svg',
+    title: info.title,
+    style: STYLE,
+    main: html`<h1>${info.title}</h1>
+<p>${info.description}</p>
+<p><a href="/openapi.json">OpenAPI description</a></p>
+<h2>Authentication</h2>
+<ul>${Object.values(components.securitySchemes).map(({ description }) => html`<li>${formatText(description)}</li>`)}</ul>
+<h2>Operations</h2>
+<form action="/docs" role="search"><label for="q">Search paths, fields and descriptions</label>
+<input id="q" name="q" type="search" value="${search}"><button>Search</button></form>
+${words.length > 0 && html`<p>${found.length} of ${entries.length} operations. <a href="/docs">All</a></p>`}
+${groups.map(
+  ({ name, description, members }) => html`<h3>${name}</h3>
+${description && html`<p>${description}</p>`}
+<ul>${members.map(
+    ({ operationId, method, path, summary }) =>
+      html`<li><a href="/docs/${encodeURIComponent(operationId)}"><code>${method} ${path}</code></a> ${summary}</li>`,
+  )}</ul>`,
+)}`,
+  })
+}
+
+function renderOperation({ components, info }: Description, entry: Entry): Html {
+  const { method, path, summary, description, parameters = [], requestBody, responses } = entry
+  const body = Object.entries(requestBody?.content ?? {})
+  return htmlPage({
+    icon: '/icon.svg',
+    title: `${summary ?? path} · ${info.title}`,
+    style: STYLE,
+    main: html`<p><a href="/docs">All operations</a></p>
+<h1>${summary ?? path}</h1>
+<p><code>${method} ${path}</code></p>
+<p>${formatText(description)}</p>
+${
+  parameters.length > 0 &&
+  html`<h2>Parameters</h2>
+<ul>${parameters.map(
+    ({ name, in: place, required, description: text, schema }) =>
+      html`<li>${renderField(name, { ...schema, description: text ?? schema.description ?? '' }, required === true, components.schemas, `in ${place}`)}</li>`,
+  )}</ul>`
+}
+${body.map(([type, { schema }]) => html`<h2>Body</h2><p class="kind">${type}</p>${schema && renderSchema(schema, components.schemas)}`)}
+<h2>Example</h2>
+<pre>${renderExample(entry, components.schemas)}</pre>
+<h2>Responses</h2>
+${Object.entries(responses).map(([status, response]) => renderResponse(status, response, components))}`,
+  })
+}
+
+function renderResponse(status: string, response: Response, components: Description['components']): Html {
+  const { description, content = {} } = response.$ref
+    ? (components.responses[nameOf(response.$ref)] ?? response)
+    : response
+  return html`<h3>${status === 'default' ? 'Any other status' : status}</h3>
+<p>${formatText(description)}</p>
+${Object.entries(content).map(
+  ([type, { schema, example }]) => html`<p class="kind">${type}</p>
+${schema?.$ref === undefined && schema && renderSchema(schema, components.schemas)}
+${example !== undefined && html`<pre>${JSON.stringify(example, null, 2)}</pre>`}`,
+)}`
+}
+
+type Schemas = Description['components']['schemas']
+
+const nameOf = (reference: string): string => reference.split('/').at(-1) ?? ''
+
+const resolve = (schema: Schema, schemas: Schemas): Schema =>
+  schema.$ref === undefined ? schema : (schemas[nameOf(schema.$ref)] ?? schema)
+
+/** The schema without its alternative `null`. */
+function withoutNull(schema: Schema): Schema {
+  const others = schema.anyOf?.filter(({ type }) => type !== 'null')
+  return others?.length === 1 && others[0]
+    ? { ...others[0], ...(schema.description && { description: schema.description }) }
+    : schema
+}
+
+/** What a value looks like, on one line. */
+function describeType(schema: Schema, schemas: Schemas): string {
+  const { type, format, anyOf, items } = resolve(schema, schemas)
+  if (anyOf) return anyOf.map((alternative) => describeType(alternative, schemas)).join(' or ')
+  if (schema.const !== undefined) return JSON.stringify(schema.const)
+  if (type === 'array' && items) return `array of ${describeType(items, schemas)}`
+  return [Array.isArray(type) ? type.join(' or ') : (type ?? 'any'), format && `(${format})`].filter(Boolean).join(' ')
+}
+
+const LIMITS = ['default', 'minimum', 'maximum', 'minLength', 'maxLength', 'minItems', 'maxItems'] as const
+
+function describeLimits(schema: Schema): string[] {
+  const inner = withoutNull(schema)
+  return [
+    ...(inner.enum ? [`one of ${inner.enum.map((value) => JSON.stringify(value)).join(', ')}`] : []),
+    ...LIMITS.flatMap((name) => {
+      const value = schema[name] ?? inner[name]
+      return value === undefined ? [] : [`${name} ${JSON.stringify(value)}`]
+    }),
+  ]
+}
+
+function renderField(name: string, schema: Schema, isRequired: boolean, schemas: Schemas, place?: string): Html {
+  const kinds = [describeType(schema, schemas), place, isRequired ? 'required' : 'optional', ...describeLimits(schema)]
+  return html`<code>${name}</code> <span class="kind">${kinds.filter(Boolean).join(', ')}</span>
+${schema.description && html`<br>${formatText(schema.description)}`}
+${renderSchema(schema, schemas)}`
+}
+
+/** The fields of an object, or of the objects in an array; empty for other values. */
+function renderSchema(schema: Schema, schemas: Schemas): Html {
+  const { items, properties, required = [], anyOf } = withoutNull(resolve(schema, schemas))
+  if (items) return renderSchema(items, schemas)
+  if (anyOf) return html`${anyOf.map((alternative) => renderSchema(alternative, schemas))}`
+  const fields = Object.entries(properties ?? {})
+  return fields.length === 0
+    ? html``
+    : html`<ul>${fields.map(([name, field]) => html`<li>${renderField(name, field, required.includes(name), schemas)}</li>`)}</ul>`
+}
+
+/** A curl command with the required fields. */
+function renderExample({ method, path, requestBody }: Entry, schemas: Schemas): string {
+  const schema = requestBody?.content['application/json']?.schema
+  return [
+    `curl ${method === 'GET' ? '' : `-X ${method} `}"$URL${path}"`,
+    `  -H "Authorization: Bearer $KEY"`,
+    ...(schema
+      ? [`  -H 'Content-Type: application/json'`, `  -d '${JSON.stringify(createExample(schema, schemas))}'`]
+      : []),
+  ].join(' \\\n')
+}
+
+function createExample(schema: Schema, schemas: Schemas): unknown {
+  const {
+    type,
+    examples,
+    enum: values,
+    anyOf,
+    items,
+    properties = {},
+    required = [],
+    minimum,
+    ...rest
+  } = withoutNull(resolve(schema, schemas))
+  if (examples?.[0] !== undefined) return examples[0]
+  if (rest.const !== undefined) return rest.const
+  if (values) return values[0]
+  if (anyOf?.[0]) return createExample(anyOf[0], schemas)
+  if (type === 'array') return items ? [createExample(items, schemas)] : []
+  if (type === 'object')
+    return Object.fromEntries(
+      Object.entries(properties).flatMap(([name, field]) =>
+        required.includes(name) ? [[name, createExample(field, schemas)]] : [],
+      ),
+    )
+  if (type === 'integer' || type === 'number') return minimum ?? 1
+  return type === 'boolean' ? true : '…'
+}
+
+/** Text in which backquotes mark code. */
+const formatText = (text = ''): Html =>
+  html`${text.split('`').map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : part))}`

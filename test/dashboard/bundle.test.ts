@@ -1,0 +1,94 @@
+/** @module Limits on what a browser downloads for the dashboard, and what the bundle must not contain. */
+import { expect, test } from 'bun:test'
+import { join } from 'node:path'
+import { chooseEncoding, compress, toAssetResponse } from '#app/dashboard/assets.ts'
+import { ASSETS_PATH, type BundledFile, bundleDashboard } from '#app/dashboard/bundle.ts'
+
+const MAX_FIRST_LOAD_BYTES = 260_000
+const MAX_LAZY_PART_BYTES = 190_000
+
+const bundle = await bundleDashboard(join(import.meta.dir, '../../src/dashboard'))
+const byName = new Map(bundle.files.map((file) => [file.name, file]))
+const decoder = new TextDecoder()
+const textOf = ({ content }: BundledFile): string => decoder.decode(content)
+const isScript = ({ name }: BundledFile): boolean => name.endsWith('.js')
+
+const brotliBytes = (file: BundledFile): number => compress(file.content, 'br').length
+
+/** The file with the scripts that it imports, directly or not; dynamic imports are not followed. */
+function withImports(name: string, found = new Set<string>()): Set<string> {
+  const file = byName.get(name)
+  if (!file || found.has(name)) return found
+  found.add(name)
+  for (const [, imported = ''] of textOf(file).matchAll(/(?:from|import)\s*"\/app\/assets\/([^"]+)"/g))
+    withImports(imported, found)
+  return found
+}
+
+/** What the browser downloads for /app: the script, the styles and the screen. */
+function firstLoad(): Set<string> {
+  const overview = bundle.files.find((file) => isScript(file) && textOf(file).includes('Hide this list'))
+  if (!overview) throw new Error('no part has the Overview')
+  return new Set([bundle.style, ...withImports(bundle.script), ...withImports(overview.name)])
+}
+
+test('the first load of /app is at most 260 kB in brotli', () => {
+  const names = firstLoad()
+  // Otherwise the imports were not found.
+  expect(names.size).toBeGreaterThan(3)
+  const bytes = [...names].flatMap((name) => byName.get(name) ?? []).reduce((sum, file) => sum + brotliBytes(file), 0)
+  expect(bytes).toBeLessThan(MAX_FIRST_LOAD_BYTES)
+})
+
+test('a part that is loaded later is at most 190 kB in brotli', () => {
+  const names = firstLoad()
+  const large = bundle.files.filter((file) => !names.has(file.name) && brotliBytes(file) > MAX_LAZY_PART_BYTES)
+  expect(large.map(({ name }) => name)).toEqual([])
+})
+
+test('the bundle is the production build of React', () => {
+  const all = bundle.files.filter(isScript).map(textOf).join('\n')
+  expect(all).not.toContain('Download the React DevTools')
+  expect(all).not.toContain('process.env')
+  expect(all).not.toContain('jsxDEV')
+})
+
+/** XML namespaces, links in error messages, the base of relative URLs, examples: no request is made to them. */
+const NAMED_ONLY = /^https?:\/\/(www\.w3\.org|react\.dev\/errors|mantine\.dev\/theming|localhost$|[^/]*\bexample\b)/
+
+test('the bundle names no other host that it could load from', () => {
+  const urls = bundle.files.flatMap((file) =>
+    [...textOf(file).matchAll(/https?:\/\/[\w.-]+[^\s"'`)\\]*/g)].map(([url]) => url),
+  )
+  expect([...new Set(urls)].filter((url) => !NAMED_ONLY.test(url))).toEqual([])
+  for (const file of bundle.files) expect(textOf(file)).not.toMatch(/@import|\beval\(|new Function\(/)
+})
+
+test('imports of parts are paths of this server', () => {
+  const imports = bundle.files
+    .filter(isScript)
+    .flatMap((file) => [...textOf(file).matchAll(/\bimport\("([^"]+)"\)/g)].map(([, path = '']) => path))
+  expect(imports.length).toBeGreaterThan(2)
+  expect(imports.filter((path) => !path.startsWith(ASSETS_PATH))).toEqual([])
+})
+
+// Proves: dash-2
+test('a file is compressed as the client accepts and cached for good; an unknown name has no response', async () => {
+  const content = new TextEncoder().encode('const x = 1;'.repeat(100))
+  const read = (encoding: Parameters<typeof compress>[1]) => compress(content, encoding)
+  const assets = { script: 'a-1.js', style: 'a-1.css', files: new Map([['a-1.js', read]]) }
+  const answers = ['br, gzip', 'gzip', 'br;q=0, gzip;q=0.5', '', null].map((accept) =>
+    toAssetResponse(assets, 'a-1.js', accept),
+  )
+  expect(answers.map((answer) => answer?.headers.get('content-encoding'))).toEqual(['br', 'gzip', 'gzip', null, null])
+  for (const answer of answers)
+    expect(Object.fromEntries(answer?.headers ?? [])).toMatchObject({
+      'cache-control': 'public, max-age=31536000, immutable',
+      'content-type': 'text/javascript; charset=utf-8',
+      vary: 'accept-encoding',
+    })
+  expect(await answers.at(-1)?.bytes()).toEqual(content)
+  expect(Bun.gunzipSync(new Uint8Array((await answers[1]?.arrayBuffer()) ?? []))).toEqual(content)
+  expect(chooseEncoding('BR ; q=1')).toBe('br')
+  expect(toAssetResponse(assets, 'a-2.js', 'br')).toBeUndefined()
+})

@@ -1,0 +1,121 @@
+import { describe, expect, test } from 'bun:test'
+import {
+  type DnsRecordView,
+  describeDomain,
+  describeKept,
+  hasImproved,
+  isDone,
+  isNew,
+  listMarks,
+  listRecords,
+  toFinding,
+  toPublish,
+} from '#dashboard/screens/domains/state.ts'
+import type { DomainWire, PublishedDnsWire } from '#features/setup/domains/model.ts'
+
+const VALUE = 'v=spf1 ip4:192.0.2.25 -all'
+
+/** A domain with these fields; those left out are not read. */
+const domainWith = (fields: Partial<DomainWire>): DomainWire =>
+  ({
+    status: 'pending',
+    lost_records: [],
+    sends_until: null,
+    records_lost_at: null,
+    inbound_enabled: false,
+    tracking_domain: null,
+    tracking_domain_verified: false,
+    spf_verified: false,
+    dkim_verified: false,
+    dmarc_verified: false,
+    return_path_verified: false,
+    mx_verified: false,
+    ...fields,
+  }) as DomainWire
+
+const recordWith = (fields: Partial<DnsRecordView>): DnsRecordView => ({
+  key: 'spf',
+  type: 'TXT',
+  name: 'send.example.com',
+  zone: 'example.com',
+  host: 'send',
+  expected: VALUE,
+  found: [],
+  status: 'missing',
+  detail: `There is no SPF record at send.example.com. Publish a TXT record at send.example.com with the value ${VALUE}`,
+  ...fields,
+})
+
+const dnsWith = (records: Partial<PublishedDnsWire['records']>): PublishedDnsWire =>
+  ({ records }) as unknown as PublishedDnsWire
+
+describe('the state of a domain in words', () => {
+  test('is what its verification means', () => {
+    const until = '2026-01-03T00:00:00.000Z'
+    const lost = { lost_records: ['dkim', 'return_path'], sends_until: until, records_lost_at: until }
+    expect(describeDomain(domainWith({}))).toMatchObject({ tone: 'waiting', word: 'Waiting for DNS', until: null })
+    expect(describeDomain(domainWith({ status: 'verified' }))).toMatchObject({ tone: 'good', word: 'Verified' })
+    expect(describeDomain(domainWith({ status: 'verified', ...lost }))).toEqual({
+      tone: 'warning',
+      word: 'Lost DKIM, Return path',
+      detail: 'sends until',
+      until,
+    })
+    expect(describeDomain(domainWith(lost))).toEqual({
+      tone: 'bad',
+      word: 'Does not send',
+      detail: 'lost DKIM, Return path; stopped',
+      until,
+    })
+    expect([isNew(domainWith({})), isNew(domainWith(lost)), isNew(domainWith({ status: 'verified' }))]).toEqual([
+      true,
+      false,
+      false,
+    ])
+  })
+
+  test('counts the inbound MX and the tracking host only if they are used', () => {
+    const keys = (domain: DomainWire) => listMarks(domain).map(({ key }) => key)
+    expect(keys(domainWith({}))).toEqual(['spf', 'return_path', 'dkim', 'dmarc'])
+    const both = domainWith({ inbound_enabled: true, tracking_domain: 'links.example.com', mx_verified: true })
+    expect(listMarks(both).slice(-2)).toEqual([
+      { key: 'mx', isVerified: true },
+      { key: 'tracking', isVerified: false },
+    ])
+  })
+
+  test('has improved only when DNS has a record that is stored as unverified', () => {
+    const spf = recordWith({ status: 'verified' })
+    const dkim = recordWith({ key: 'dkim' })
+    const dns = dnsWith({ spf, dkim })
+    expect(hasImproved(domainWith({}), dns)).toBe(true)
+    expect(hasImproved(domainWith({ spf_verified: true, dkim_verified: true }), dns)).toBe(false)
+    const complete = dnsWith({ spf, dkim: { ...dkim, status: 'verified' } })
+    expect(isDone(domainWith({ spf_verified: true, dkim_verified: true }), complete)).toBe(true)
+    expect(isDone(domainWith({ spf_verified: true }), complete)).toBe(false)
+    expect(isDone(domainWith({ spf_verified: true, dkim_verified: true }), dns)).toBe(false)
+    expect(listRecords(dns).map(({ key }) => key)).toEqual(['spf', 'dkim'])
+  })
+})
+
+describe('a DNS record', () => {
+  test('keeps what exists', () => {
+    const merged = 'v=spf1 ip4:192.0.2.25 include:_spf.other.test ~all'
+    expect(toPublish(recordWith({}))).toBe(VALUE)
+    expect(describeKept(recordWith({}))).toBeUndefined()
+    const wrong = recordWith({ status: 'wrong', keep: merged })
+    expect(toPublish(wrong)).toBe(merged)
+    expect(describeKept(wrong)).toContain('replace the old record')
+    const dmarc = recordWith({ key: 'dmarc', status: 'verified', keep: 'v=DMARC1; p=reject' })
+    expect(toPublish(dmarc)).toBe('v=DMARC1; p=reject')
+    expect(describeKept(dmarc)).toBe('This is your existing DMARC record. It stays as it is.')
+  })
+
+  test('is explained without the advice that its fields repeat', () => {
+    expect(toFinding(recordWith({}))).toBe('There is no SPF record at send.example.com.')
+    const other = 'The SPF record cannot be read. Publish a record without quotes.'
+    expect(toFinding(recordWith({ detail: other }))).toBe(other)
+    const strange = `Nothing is said of a cure for ${VALUE}`
+    expect(toFinding(recordWith({ detail: strange }))).toBe(strange)
+  })
+})

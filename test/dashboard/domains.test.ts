@@ -1,0 +1,325 @@
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import type { Page } from 'playwright-core'
+import type { RecordKey } from '#dashboard/screens/domains/state.ts'
+import { createTestApi, type TestApi } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { isChromiumAvailable, narrowOverflowPx, overflowPx, startBrowser } from '#test/support/browser.ts'
+import { findAxeViolations, openDashboard } from '#test/support/dashboard.ts'
+import { type DnsServer, type NameEntry, startDnsServer } from '#test/support/dns-server.ts'
+import { type Sink, startSink } from '#test/support/sink.ts'
+import { createTestUser } from '#test/support/users.ts'
+
+// A browser starts slowly on a busy machine.
+setDefaultTimeout(120_000)
+
+const ADA = 'ada@people.test'
+const VIEWER = 'vera@people.test'
+const HOSTILE = '<script>window.ran = 1</script><img src=x onerror="window.ran = 1">\u202e'
+
+interface DomainService extends TestApi {
+  readonly dns: DnsServer
+  readonly sink: Sink
+}
+
+/** A service whose DNS is the fixture, and whose mail to people.test arrives in the sink. */
+async function startService(): Promise<DomainService> {
+  const sink = await startSink()
+  const dns = await startDnsServer({
+    'people.test': { MX: [{ preference: 10, exchange: 'mx.people.test' }] },
+    'mx.people.test': { A: ['127.0.0.1'] },
+    'example.com': { NS: ['hydrogen.ns.hetzner.com', 'oxygen.ns.hetzner.com'], A: ['192.0.2.80'] },
+  })
+  const service = await createTestApi({
+    delivers: true,
+    settings: {
+      TASSIS_DNS_SERVERS: dns.address,
+      TASSIS_OUTBOUND_IPS: '127.0.0.1',
+      TASSIS_SMTP_PORT: String(sink.port),
+      TASSIS_PUBLIC_URL: 'http://mail.tassis.test',
+    },
+  })
+  const { app, actor } = service
+  await createTestUser(app, actor, ADA, 'owner')
+  await createTestUser(app, actor, VIEWER, 'viewer')
+  return {
+    ...service,
+    dns,
+    sink,
+    async [Symbol.asyncDispose]() {
+      await service[Symbol.asyncDispose]()
+      await sink[Symbol.asyncDispose]()
+      await dns.close()
+    },
+  }
+}
+
+interface Created {
+  readonly id: string
+  readonly dns_records: Readonly<
+    Record<string, { readonly type: string; readonly host: string; readonly value: string; readonly priority?: number }>
+  >
+}
+
+async function addDomain({ api }: TestApi, domain: string): Promise<Created> {
+  const { status, body } = await api('POST', '/v1/domains', { domain })
+  if (status !== 201) throw new Error(`not added: ${JSON.stringify(body)}`)
+  return (body as { data: Created }).data
+}
+
+/** Publishes records of a domain in the fixture, beside existing ones. */
+function publish({ dns }: DomainService, { dns_records: records }: Created, ...keys: readonly RecordKey[]): void {
+  for (const key of keys) {
+    const record = records[key]
+    if (!record) throw new Error(`no record ${key}`)
+    const there = dns.zone[record.host]
+    const entry: NameEntry = typeof there === 'object' ? there : {}
+    dns.zone[record.host] = entry
+    if (record.type === 'MX') entry.MX = [{ preference: record.priority ?? 0, exchange: record.value }]
+    else if (record.type === 'CNAME') entry.CNAME = record.value
+    else entry.TXT = [record.value]
+  }
+}
+
+async function findDomain({ api }: TestApi, name: string): Promise<Created> {
+  const { body } = await api('GET', '/v1/domains')
+  const found = (body as { data: (Created & { domain: string })[] }).data.find(({ domain }) => domain === name)
+  if (!found) throw new Error(`no domain ${name}`)
+  return found
+}
+
+/** Lets the time of the page pass, so that its next check of DNS is due. */
+async function passTime(page: Page): Promise<void> {
+  await page.clock.fastForward(11_000)
+}
+
+const record = (page: Page, key: RecordKey, state: string) =>
+  page.locator(`[data-record=${key}][data-state=${state}]`).waitFor()
+
+const heading = (page: Page, name: string) => page.getByRole('heading', { name, exact: true }).waitFor()
+
+describe.skipIf(!isChromiumAvailable())('the domains in the dashboard', () => {
+  test('a domain is added, its records turn green one by one, and a test email arrives', async () => {
+    await using service = await startService()
+    service.dns.zone['_dmarc.example.com'] = { TXT: ['v=DMARC1; p=reject; rua=mailto:dmarc@example.com'] }
+    service.dns.zone['send.example.com'] = { TXT: ['v=spf1 include:_spf.other.test ~all'] }
+    service.dns.zone['_spf.other.test'] = { TXT: ['v=spf1 ip4:192.0.2.7 -all'] }
+    await using browser = await startBrowser()
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page } = dashboard
+    await page.clock.install()
+    await dashboard.goTo('/domains')
+    await heading(page, 'Your domains will appear here')
+    await page.getByRole('button', { name: 'Add a domain' }).click()
+    await heading(page, 'Add a domain')
+    const field = page.getByLabel('Domain')
+    await field.fill('exa_mple.com')
+    await page.keyboard.press('Enter')
+    await page.getByText('cannot be part of a domain').waitFor()
+    expect(await field.inputValue()).toBe('exa_mple.com')
+    await field.fill('Example.com')
+    await page.keyboard.press('Enter')
+    await heading(page, 'example.com')
+    await page.getByText('Hetzner').first().waitFor()
+    await page.evaluate('window.isSamePage = true')
+    await record(page, 'spf', 'wrong')
+    await record(page, 'dkim', 'missing')
+    await record(page, 'return_path', 'missing')
+    await record(page, 'dmarc', 'verified')
+    expect(await page.locator('[data-record=dmarc]').textContent()).toContain('p=reject')
+    expect(await page.locator('[data-record=dkim] code').first().textContent()).toMatch(/^ts\w{8}\._domainkey$/)
+    await page.getByRole('switch', { name: 'Show full names' }).click()
+    expect(await page.locator('[data-record=spf] code').first().textContent()).toBe('send.example.com')
+    expect(await page.locator('[aria-current=step]').textContent()).toContain('DNS records')
+
+    const domain = await findDomain(service, 'example.com')
+    publish(service, domain, 'dkim')
+    await passTime(page)
+    await record(page, 'dkim', 'verified')
+    await page.getByRole('status').getByText('DKIM is verified.').waitFor()
+    publish(service, domain, 'return_path')
+    await passTime(page)
+    await record(page, 'return_path', 'verified')
+    await record(page, 'spf', 'wrong')
+    const merged = (await page.locator('[data-record=spf] code').nth(1).textContent()) ?? ''
+    expect(merged).toContain('include:_spf.other.test')
+    service.dns.zone['send.example.com'] = {
+      ...(service.dns.zone['send.example.com'] as NameEntry),
+      TXT: [merged],
+    }
+    await passTime(page)
+    await record(page, 'spf', 'verified')
+    await page.getByRole('status').getByText('example.com is verified.').waitFor()
+    await page.getByText('Everything is verified').waitFor()
+    expect(await page.locator('[aria-current=step]').textContent()).toContain('Test email')
+
+    await page.getByRole('button', { name: 'Send a test email' }).click()
+    await page.getByText('The test email is on its way.').waitFor()
+    const message = await eventually(() => service.sink.messages[0])
+    expect(message.rcptTo).toEqual([ADA])
+    expect(message.raw).toContain('Test email from example.com')
+    expect(await page.evaluate('window.isSamePage')).toBe(true)
+    await page.getByRole('link', { name: 'See what happens to it' }).click()
+    await heading(page, 'Test email from example.com')
+    expect(dashboard.errors).toEqual([])
+    expect(await dashboard.policyViolations()).toEqual([])
+    expect(dashboard.requested.filter((url) => !url.startsWith(service.url) && !url.startsWith('data:'))).toEqual([])
+  })
+
+  test('setting up continues where it was left, and what strangers publish is only text', async () => {
+    await using service = await startService()
+    const domain = await addDomain(service, 'example.com')
+    publish(service, domain, 'dkim')
+    service.dns.zone[`send.example.com`] = { TXT: [`v=spf1 ${HOSTILE} -all`] }
+    await using browser = await startBrowser()
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page } = dashboard
+    await dashboard.goTo('/domains')
+    await page.getByRole('link', { name: 'example.com' }).click()
+    await record(page, 'dkim', 'verified')
+    await record(page, 'spf', 'wrong')
+    expect(await page.locator('[aria-current=step]').textContent()).toContain('DNS records')
+    expect(await page.locator('[data-record=spf]').textContent()).toContain('<script>')
+    expect(await page.evaluate('window.ran')).toBeUndefined()
+    expect(await dashboard.policyViolations()).toEqual([])
+    // The page stored what it found.
+    await eventually(async () => {
+      const { body } = await service.api('GET', `/v1/domains/${domain.id}`)
+      return (body as { data: { dkim_verified: boolean } }).data.dkim_verified
+    })
+    const zone = await page.evaluate<string>(
+      `fetch(document.querySelector('a[download]').href).then((response) => response.text())`,
+    )
+    expect(zone).toContain('$ORIGIN')
+  })
+
+  test('inbound mail and a tracking host are switched on and show their records', async () => {
+    await using service = await startService()
+    const domain = await addDomain(service, 'example.com')
+    publish(service, domain, 'spf', 'dkim', 'return_path', 'dmarc')
+    await service.api('POST', `/v1/domains/${domain.id}/verify`)
+    await using browser = await startBrowser()
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page } = dashboard
+    await page.clock.install()
+    await dashboard.goTo(`/domains/${domain.id}`)
+    await page.getByText('Everything is verified').waitFor()
+    await page.getByRole('switch', { name: 'Receive mail' }).click()
+    await record(page, 'mx', 'missing')
+    await page.getByRole('switch', { name: 'Own host for tracked links' }).click()
+    await page.getByRole('textbox', { name: 'Host' }).fill('example.com')
+    await page.getByRole('button', { name: 'Use this host' }).click()
+    await page.getByText('itself cannot have a CNAME record').waitFor()
+    await page.getByRole('textbox', { name: 'Host' }).fill('links.example.com')
+    await page.keyboard.press('Enter')
+    await record(page, 'tracking', 'missing')
+    publish(service, await findDomain(service, 'example.com'), 'mx', 'tracking')
+    await passTime(page)
+    await record(page, 'mx', 'verified')
+    await record(page, 'tracking', 'verified')
+    await page.getByText('Links in tracked mail lead through links.example.com.').waitFor()
+    await page.getByRole('switch', { name: 'Own host for tracked links' }).click()
+    await page.getByRole('button', { name: 'Stop using it' }).click()
+    await page.locator('[data-record=tracking]').waitFor({ state: 'detached' })
+  })
+
+  test('a lost record is shown with the time until which the domain sends', async () => {
+    await using service = await startService()
+    const domain = await addDomain(service, 'example.com')
+    publish(service, domain, 'spf', 'dkim', 'return_path', 'dmarc')
+    await service.api('POST', `/v1/domains/${domain.id}/verify`)
+    service.dns.zone[domain.dns_records['dkim']?.host ?? ''] = 'NXDOMAIN'
+    await service.api('POST', `/v1/domains/${domain.id}/verify`)
+    await using browser = await startBrowser()
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page } = dashboard
+    await dashboard.goTo('/domains')
+    await page.getByText(/Lost DKIM: sends until/).waitFor()
+    await page.getByRole('link', { name: 'example.com' }).click()
+    await page.getByText('A record of this domain is missing').waitFor()
+    await record(page, 'dkim', 'missing')
+    expect(await findAxeViolations(page)).toEqual([])
+  })
+
+  test('works by keyboard: opens a domain and deletes it after its name was typed', async () => {
+    await using service = await startService()
+    await addDomain(service, 'first.example.com')
+    await addDomain(service, 'second.example.com')
+    await using browser = await startBrowser()
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page } = dashboard
+    await dashboard.goTo('/domains')
+    await page.getByRole('link', { name: 'second.example.com' }).waitFor()
+    await page.keyboard.press('j')
+    await page.keyboard.press('Enter')
+    await heading(page, 'second.example.com')
+    await page.getByRole('button', { name: 'Delete this domain' }).focus()
+    await page.keyboard.press('Enter')
+    const field = page.getByLabel('Type second.example.com to confirm')
+    await page.locator('[role=dialog] input:focus').waitFor()
+    await page.keyboard.type('first.example.com')
+    await page.keyboard.press('Enter')
+    await page.getByText('This is not the name of the domain.').waitFor()
+    await page.keyboard.press('Escape')
+    await field.waitFor({ state: 'detached' })
+    await heading(page, 'second.example.com')
+    await page.keyboard.press('Enter')
+    await field.waitFor()
+    await field.fill('second.example.com')
+    await page.keyboard.press('Enter')
+    await heading(page, 'Domains')
+    await page.getByRole('link', { name: 'second.example.com' }).waitFor({ state: 'detached' })
+    await page.getByRole('link', { name: 'first.example.com' }).waitFor()
+  })
+
+  test('a viewer sees the same, with the actions disabled and the reason', async () => {
+    await using service = await startService()
+    const domain = await addDomain(service, 'example.com')
+    await using browser = await startBrowser()
+    await using dashboard = await openDashboard(browser, service, VIEWER)
+    const { page } = dashboard
+    const methods = new Set<string>()
+    page.on('request', (request) => methods.add(request.method()))
+    await dashboard.goTo('/domains')
+    const add = page.getByRole('button', { name: 'Add a domain' })
+    expect(await add.getAttribute('aria-disabled')).toBe('true')
+    expect(await add.getAttribute('aria-description')).toContain('Your role is viewer')
+    await add.click({ force: true })
+    expect(new URL(page.url()).pathname).toBe('/app/domains')
+    publish(service, domain, 'spf', 'dkim', 'return_path', 'dmarc')
+    await dashboard.goTo(`/domains/${domain.id}`)
+    await page.getByText('Your role is viewer').first().waitFor()
+    await record(page, 'dkim', 'verified')
+    expect(await page.getByLabel('Receive mail').isDisabled()).toBe(true)
+    expect(await page.getByRole('button', { name: 'Delete this domain' }).getAttribute('aria-disabled')).toBe('true')
+    await dashboard.goTo('/domains/new')
+    await page.getByLabel('Domain').fill('other.example.com')
+    await page.keyboard.press('Enter')
+    expect([...methods]).toEqual(['GET'])
+  })
+
+  test.each(['light', 'dark'] as const)('has no axe violations and fits narrow screens: %s', async (colours) => {
+    await using service = await startService()
+    const pending = await addDomain(service, 'a-long-name-of-a-customer.with-many-labels.example.com')
+    const verified = await addDomain(service, 'example.com')
+    publish(service, verified, 'spf', 'dkim', 'return_path', 'dmarc')
+    await service.api('POST', `/v1/domains/${verified.id}/verify`)
+    await using browser = await startBrowser()
+    await using dashboard = await openDashboard(browser, service, ADA, { colours })
+    const { page } = dashboard
+    for (const [path, text] of [
+      ['/domains', 'example.com'],
+      ['/domains/new', 'Continue'],
+      [`/domains/${pending.id}`, 'Check now'],
+      [`/domains/${verified.id}`, 'Everything is verified'],
+    ] as const) {
+      await dashboard.goTo(path)
+      await page.getByText(text).first().waitFor()
+      expect([path, await findAxeViolations(page)]).toEqual([path, []])
+      expect([path, await overflowPx(page), await narrowOverflowPx(page)]).toEqual([path, 0, 0])
+    }
+    await page.getByRole('button', { name: 'Delete this domain' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
+    await page.getByText('This is not the name of the domain.').waitFor()
+    expect(await findAxeViolations(page)).toEqual([])
+  })
+})

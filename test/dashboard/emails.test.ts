@@ -1,0 +1,375 @@
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { createDomain } from '#features/setup/domains/domains.ts'
+import { createTestApi, type TestApi } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { isChromiumAvailable, narrowOverflowPx, overflowPx, startBrowser } from '#test/support/browser.ts'
+import { findAxeViolations, openDashboard } from '#test/support/dashboard.ts'
+import { CAPTURE_OPTIONS, createTestUser, signIn } from '#test/support/users.ts'
+
+// A browser starts slowly on a busy machine.
+setDefaultTimeout(120_000)
+
+const ADA = 'ada@people.test'
+const VIEWER = 'vera@people.test'
+const FROM = 'ada@sender.test'
+
+async function createService(): Promise<TestApi> {
+  const service = await createTestApi(CAPTURE_OPTIONS)
+  const { app, actor } = service
+  await createTestUser(app, actor, ADA, 'owner')
+  await createTestUser(app, actor, VIEWER, 'viewer')
+  const { domain } = await createDomain(app, actor, 'sender.test')
+  app.db.run('UPDATE domains SET verified_at = 1 WHERE id = ?', [domain.id])
+  return service
+}
+
+/** Sends an email over HTTP and returns its id. */
+async function send({ api }: TestApi, request: Record<string, unknown> = {}): Promise<string> {
+  const { status, body } = await api('POST', '/v1/emails', {
+    from: FROM,
+    to: 'bob@gmail.com',
+    subject: 'Hello',
+    text_body: 'Hello, Bob.',
+    ...request,
+  })
+  if (status !== 202) throw new Error(`not accepted: ${JSON.stringify(body)}`)
+  return (body as { data: { id: string } }).data.id
+}
+
+/** Waits until an email has a status. */
+const settled = ({ api }: TestApi, id: string, status: string): Promise<unknown> =>
+  eventually(async () => {
+    const { body } = await api('GET', `/v1/emails/${id}`)
+    return (body as { data: { status: string } }).data.status === status || undefined
+  })
+
+/** A server that no request must reach unless the reader asks for it. */
+function startTrap() {
+  const requests: { readonly path: string; readonly referer: string | null; readonly cookie: string | null }[] = []
+  const server = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch({ url, headers }) {
+      requests.push({ path: new URL(url).pathname, referer: headers.get('referer'), cookie: headers.get('cookie') })
+      return new Response('', { headers: { 'content-type': 'image/png' } })
+    },
+  })
+  return {
+    url: `http://127.0.0.1:${server.port}`,
+    requests,
+    [Symbol.asyncDispose]: () => server.stop(true),
+  }
+}
+
+const hostileHtml = (trap: string) => `<!doctype html><html><head>
+<base href="${trap}/"><meta http-equiv="refresh" content="0;url=${trap}/refresh"><meta name="referrer" content="unsafe-url">
+<link rel="stylesheet" href="${trap}/style.css"><link rel="preconnect" href="${trap}"><link rel="dns-prefetch" href="${trap}">
+<script src="${trap}/script.js"></script><script>parent.ran = 1; top.location = "${trap}/top"; fetch("${trap}/fetch")</script>
+<style>@import "${trap}/import.css"; body { background: url(${trap}/background.png) } @font-face { font-family: x; src: url(${trap}/font) } p { font-family: x }</style>
+</head><body onload="parent.ran = 1"><p>Hostile <img src="${trap}/picture.png" onerror="parent.ran = 1" srcset="${trap}/set.png 2x"></p>
+<svg onload="parent.ran = 1"><image href="${trap}/svg.png"/><script>parent.ran = 1</script></svg>
+<iframe src="${trap}/frame"></iframe><object data="${trap}/object"></object><embed src="${trap}/embed"><video src="${trap}/video" poster="${trap}/poster"></video>
+<form action="${trap}/form" method="post"><input name="password"><button id="submit">Sign in</button></form>
+<a id="top" href="${trap}/link" target="_top">Out</a> <a id="script" href="javascript:parent.ran=1">Run</a> <a id="blank" href="${trap}/blank" target="_blank" ping="${trap}/ping">New</a>
+</body></html>`
+
+const HOSTILE_SUBJECT = '"><script>parent.ran=1</script><img src=x onerror=ran=1>\u202E{{7*7}}'
+
+describe.skipIf(!isChromiumAvailable())('the emails in the dashboard', () => {
+  test('are seen live, opened by keyboard, and explained', async () => {
+    await using service = await createService()
+    await using browser = await startBrowser()
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page, goTo } = dashboard
+    await goTo('/emails')
+    await page.getByRole('heading', { name: 'No email yet' }).waitFor()
+    expect(await page.locator('pre, code').first().textContent()).toContain(`curl ${service.url}/v1/emails`)
+    await page.getByText('Live', { exact: true }).waitFor({ state: 'attached' })
+    await page.evaluate('window.isSamePage = true')
+
+    await send(service, { subject: 'The first' })
+    await page.getByText('The first').waitFor()
+    await page.locator('[data-row]', { hasText: 'Captured' }).waitFor()
+
+    // The list does not jump: later emails are offered.
+    await send(service, { subject: 'The second', to: ['carol@outlook.com', 'dave@example.test'] })
+    const offer = page.getByRole('button', { name: '1 new' })
+    await offer.waitFor()
+    expect(await page.locator('[data-row]').count()).toBe(1)
+    await offer.click()
+    await page.locator('[data-row]', { hasText: 'The second' }).waitFor()
+    expect(await page.locator('[data-row]').first().textContent()).toContain('carol@outlook.com')
+
+    await page.locator('h1').click()
+    await page.keyboard.press('j')
+    await page.keyboard.press('j')
+    await page.keyboard.press('Enter')
+    await page.getByRole('heading', { name: 'The first' }).waitFor()
+    expect(await page.locator('[data-sentence]').textContent()).toBe(
+      'It was captured and not sent, because this service captures all mail.',
+    )
+    expect(await page.locator('.timeline').textContent()).toContain('250 2.6.0 Captured')
+    await page.keyboard.press('Escape')
+    await page.getByRole('heading', { name: 'Emails' }).waitFor()
+    expect(await page.evaluate('document.activeElement.textContent')).toBe('bob@gmail.com')
+    expect(await page.evaluate('window.isSamePage')).toBe(true)
+    expect(dashboard.errors).toEqual([])
+    expect(await dashboard.policyViolations()).toEqual([])
+  })
+
+  test('are filtered by the URL, and each filter can be removed', async () => {
+    await using service = await createService()
+    await send(service, { subject: 'For Bob' })
+    await send(service, { subject: 'For Carol', to: 'carol@outlook.com', tags: ['42'] })
+    await using browser = await startBrowser()
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page, goTo } = dashboard
+    await goTo('/emails?to=carol%40outlook.com')
+    await page.getByText('For Carol').waitFor()
+    expect(await page.locator('[data-row]').count()).toBe(1)
+    await page.getByRole('button', { name: 'Remove the filter Recipient' }).click()
+    await page.getByText('For Bob').waitFor()
+
+    await page.keyboard.press('Escape')
+    await page.locator('h1').click()
+    await page.keyboard.press('/')
+    await page.keyboard.type('bob@gmail.com')
+    await page.keyboard.press('Enter')
+    await page.waitForURL(/to=bob/)
+    await page.getByText('For Carol').waitFor({ state: 'detached' })
+
+    await goTo('/emails?tag=42')
+    await page.getByText('For Carol').waitFor()
+    await goTo('/emails?stream=nowhere')
+    await page.getByText('There is no stream "nowhere"').first().waitFor()
+    expect(await page.getByLabel('Stream', { exact: true }).inputValue()).toBe('nowhere')
+    await goTo('/emails?status=failed')
+    await page.getByRole('heading', { name: 'No email matches these filters' }).waitFor()
+  })
+
+  test('run nothing of a hostile message and send no request', async () => {
+    await using service = await createService()
+    await using trap = startTrap()
+    const id = await send(service, {
+      subject: HOSTILE_SUBJECT,
+      html_body: hostileHtml(trap.url),
+      text_body: '<script>ran=1</script>',
+      tags: ['<b>tag</b>'],
+      headers: { 'X-Hostile': '<img src=x onerror=ran=1>' },
+      attachments: [{ filename: '<svg onload=ran=1>.txt', content: 'eA==', content_type: 'text/plain' }],
+    })
+    await settled(service, id, 'sent')
+    await using browser = await startBrowser()
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page, goTo, requested } = dashboard
+    await goTo('/emails')
+    await page.locator('[data-row]', { hasText: '<script>' }).waitFor()
+    await page.locator('[data-row] a').first().click()
+    const frame = page.frameLocator('iframe')
+    await frame.getByText('Hostile').waitFor()
+    for (const tab of ['Text', 'Headers', 'Source', 'Links', 'HTML']) await page.getByRole('tab', { name: tab }).click()
+    await frame.getByText('Hostile').waitFor()
+    await Bun.sleep(1000)
+    expect(trap.requests).toEqual([])
+    expect(requested.filter((url) => !url.startsWith(service.url) && !url.startsWith('data:'))).toEqual([])
+    expect(await page.evaluate('window.ran')).toBeUndefined()
+    expect(await dashboard.policyViolations()).toEqual([])
+    expect(dashboard.errors).toEqual([])
+
+    for (const target of ['#submit', '#top', '#script', '#blank']) await frame.locator(target).click({ force: true })
+    await Bun.sleep(500)
+    expect(trap.requests).toEqual([])
+    expect(page.context().pages().length).toBe(1)
+    expect(page.url()).toStartWith(`${service.url}/app/emails/${id}`)
+    expect(await page.evaluate('window.ran')).toBeUndefined()
+
+    // Pictures come after a click only, and learn nothing of this service.
+    await page.getByText('which network address').waitFor()
+    await page.getByRole('button', { name: 'Load remote pictures' }).click()
+    await eventually(() => trap.requests.length > 0 || undefined)
+    await Bun.sleep(500)
+    for (const { path, referer, cookie } of trap.requests) {
+      expect(path).toMatch(/^\/(picture\.png|set\.png|svg\.png|background\.png|poster)$/)
+      expect([referer, cookie]).toEqual([null, null])
+    }
+  })
+
+  test('have no fault that axe finds, fit on small screens, and work in light and dark', async () => {
+    await using service = await createService()
+    const id = await send(service, { html_body: '<p>Hello</p>', to: ['bob@gmail.com', 'carol@outlook.com'] })
+    const scheduled = await send(service, { subject: '😀'.repeat(240), send_at: '2027-01-01T00:00:00Z' })
+    await settled(service, id, 'sent')
+    await using browser = await startBrowser()
+    for (const colours of ['light', 'dark'] as const)
+      for (const width of [1280, 390]) {
+        await using dashboard = await openDashboard(browser, service, ADA, { colours, width })
+        const { page, goTo } = dashboard
+        const check = async (what: string) => {
+          expect([what, colours, width, ...(await findAxeViolations(page))]).toEqual([what, colours, width])
+          expect([what, width, await overflowPx(page)]).toEqual([what, width, 0])
+        }
+        await goTo('/emails?tag=x')
+        await page.getByRole('heading', { name: 'No email matches' }).waitFor()
+        await check('nothing found')
+        await goTo('/emails')
+        await page.locator('[data-row]').first().waitFor()
+        await page.getByRole('button', { name: 'Filters' }).click()
+        await page.getByLabel('Subject').waitFor()
+        await check('list')
+        await page.setViewportSize({ width: 320, height: 640 })
+        await page.locator('.cards').waitFor()
+        expect(await narrowOverflowPx(page)).toBe(0)
+        await page.setViewportSize({ width, height: 800 })
+        await goTo(`/emails/${id}`)
+        await page.locator('[data-sentence]').waitFor()
+        await page.getByRole('button', { name: /carol@outlook.com/ }).click()
+        await check('detail')
+        expect(await narrowOverflowPx(page)).toBe(0)
+        for (const tab of ['Text', 'Headers', 'Links']) {
+          await page.getByRole('tab', { name: tab }).click()
+          await check(tab)
+        }
+        await goTo(`/emails/${scheduled}`)
+        await page.getByText('It will be sent on 1 Jan 2027 at 00:00.').waitFor()
+        for (const action of ['Cancel', 'Reschedule', 'Suppress a recipient']) {
+          await page.getByRole('button', { name: action, exact: true }).click()
+          await page.getByRole('dialog').waitFor()
+          await check(action)
+          await page.keyboard.press('Escape')
+          await page.getByRole('dialog').waitFor({ state: 'detached' })
+        }
+      }
+  })
+
+  test('can be cancelled and their recipients suppressed; a viewer sees why not', async () => {
+    await using service = await createService()
+    const id = await send(service, { send_at: '2027-01-01T00:00:00Z' })
+    await using browser = await startBrowser()
+    await using viewer = await openDashboard(browser, service, VIEWER)
+    await viewer.goTo(`/emails/${id}`)
+    const forbidden = viewer.page.getByRole('button', { name: 'Cancel', exact: true })
+    await forbidden.focus()
+    await viewer.page.getByRole('tooltip').getByText('Your role is viewer').waitFor()
+    await viewer.page.keyboard.press('Enter')
+    expect(await viewer.page.getByRole('dialog').count()).toBe(0)
+
+    await using owner = await openDashboard(browser, service, ADA)
+    const { page, goTo } = owner
+    await goTo(`/emails/${id}`)
+    await page.getByRole('button', { name: 'Suppress a recipient' }).click()
+    await page.getByRole('button', { name: 'Suppress', exact: true }).click()
+    await page.getByText('bob@gmail.com is on the suppression list.').waitFor()
+    await page.getByRole('button', { name: 'Cancel', exact: true }).click()
+    await page.getByRole('button', { name: 'Cancel the email' }).click()
+    await page.locator('[data-sentence]', { hasText: 'It was cancelled' }).waitFor()
+    // The viewer sees it live.
+    await viewer.page.locator('[data-sentence]', { hasText: 'It was cancelled' }).waitFor()
+  })
+
+  test('can be rescheduled, sent now, and sent again to some recipients', async () => {
+    await using service = await createService()
+    const id = await send(service, { send_at: '2027-01-01T00:00:00Z', to: ['bob@gmail.com', 'carol@outlook.com'] })
+    await using browser = await startBrowser()
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page, goTo } = dashboard
+    await goTo(`/emails/${id}`)
+    await page.getByRole('button', { name: 'Reschedule' }).click()
+    const time = page.getByLabel('Send at')
+    expect(await time.inputValue()).toBe('2027-01-01T00:00')
+
+    // What was typed stays when it is not accepted.
+    await time.fill('2036-01-01T00:00')
+    await page.getByRole('dialog').getByRole('button', { name: 'Reschedule' }).click()
+    await page.getByRole('alert').getByText('send_at').first().waitFor()
+    expect(await time.inputValue()).toBe('2036-01-01T00:00')
+    await time.fill('2027-02-03T04:05')
+    await page.getByRole('dialog').getByRole('button', { name: 'Reschedule' }).click()
+    await page.locator('[data-sentence]', { hasText: 'on 3 Feb 2027 at 04:05' }).waitFor()
+
+    await page.getByRole('button', { name: 'Reschedule' }).click()
+    await page.getByRole('button', { name: 'Send now' }).click()
+    await page.locator('[data-sentence]', { hasText: 'Captured and not sent for all 2 recipients.' }).waitFor()
+
+    await page.getByRole('button', { name: 'Send again' }).click()
+    await page.getByText('It arrives twice').waitFor()
+    await page.getByRole('checkbox', { name: 'bob@gmail.com' }).uncheck()
+    await page.getByRole('dialog').getByRole('button', { name: 'Send again' }).click()
+    await page.waitForURL((url) => url.pathname.includes('/emails/') && !url.pathname.endsWith(id))
+    await page.locator('[data-sentence]', { hasText: 'It was captured' }).waitFor()
+    await page.getByRole('link', { name: id }).waitFor()
+    await page.getByRole('tab', { name: 'Source' }).click()
+    await page.getByText('Content-Type: text/plain').waitFor()
+  })
+
+  test('stay usable with as much HTML as an email may have', async () => {
+    await using service = await createService()
+    const html_body = `<p>Start</p>${'<table><tr><td>A cell of a long report.</td></tr></table>'.repeat(36_000)}`
+    const id = await send(service, { html_body, text_body: 'x'.repeat(1_900_000) })
+    await using browser = await startBrowser()
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page, goTo } = dashboard
+    await goTo(`/emails/${id}?tab=text`)
+    await page.getByText('of 1,900,000 characters are shown').waitFor()
+    await page.getByRole('tab', { name: 'HTML' }).click()
+    await page.frameLocator('iframe').getByText('Start').waitFor()
+    await page.getByRole('tab', { name: 'Headers' }).click()
+    await page.getByText('X-Mailer').or(page.getByText('Message-ID')).first().waitFor()
+  })
+})
+
+describe('the HTML of an email at a URL of its own', () => {
+  const read = (service: TestApi, id: string, headers: Record<string, string> = {}, query = '') =>
+    fetch(`${service.url}/app/mail/${id}/html${query}`, { headers })
+
+  // Proves: dash-4
+  test('is in a sandbox, and its pictures are blocked unless requested', async () => {
+    await using service = await createService()
+    const { headers } = await signIn(service, VIEWER)
+    const id = await send(service, { html_body: '<LINK rel=preconnect href=//x><meta name=a><base href=x><linked>ok' })
+    const response = await read(service, id, headers)
+    expect([response.status, await response.text()]).toEqual([
+      200,
+      '<basefont rel=preconnect href=//x><basefont name=a><basefont href=x><linked>ok',
+    ])
+    expect(Object.fromEntries(response.headers)).toMatchObject({
+      'content-type': 'text/html; charset=utf-8',
+      'content-security-policy':
+        "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'self'",
+      'x-frame-options': 'SAMEORIGIN',
+      'referrer-policy': 'no-referrer',
+      'cache-control': 'no-store',
+      'x-content-type-options': 'nosniff',
+    })
+    const withPictures = await read(service, id, headers, '?images=1')
+    expect(withPictures.headers.get('content-security-policy')).toContain('img-src data: https: http:;')
+  })
+
+  test('is only for users of its account', async () => {
+    await using service = await createService()
+    const id = await send(service, { html_body: '<p>Secret</p>' })
+    const other = await service.newAccount()
+    await createTestUser(service.app, other, 'eve@other.test', 'owner')
+    const eve = await signIn(service, 'eve@other.test')
+    const ada = await signIn(service, ADA)
+    for (const [response, status] of [
+      [await read(service, id), 401],
+      [await read(service, id, { authorization: `Bearer ${service.key}` }), 401],
+      [await read(service, id, eve.headers), 404],
+      [await read(service, 'x', ada.headers), 404],
+      [await read(service, await send(service), ada.headers), 404],
+    ] as const) {
+      expect(response.status).toBe(status)
+      expect(response.headers.get('content-security-policy')).toStartWith('sandbox;')
+      expect(await response.text()).not.toContain('Secret')
+    }
+  })
+
+  test('does not exist under the tracking host of an account', async () => {
+    await using service = await createService()
+    const { headers } = await signIn(service, ADA)
+    const id = await send(service, { html_body: '<p>Secret</p>' })
+    service.app.db.run("UPDATE domains SET tracking_domain = 'links.sender.test', tracking_verified_at = 1")
+    expect((await read(service, id, { ...headers, host: 'links.sender.test' })).status).toBe(404)
+    expect((await read(service, id, { ...headers, host: 'mail.tassis.test' })).status).toBe(200)
+  })
+})

@@ -1,0 +1,137 @@
+/** @module Which steps and notices the Overview shows. */
+import { describe, expect, test } from 'bun:test'
+import { findEventScreen } from '#dashboard/screens/overview/event-screen.ts'
+import { listNotices } from '#dashboard/screens/overview/notices.ts'
+import { listSteps } from '#dashboard/screens/overview/steps.ts'
+import { sumHours } from '#dashboard/screens/overview/sum-hours.ts'
+import type { AccountRecord } from '#features/core/accounts/model.ts'
+import type { DeadLetterRecord } from '#features/sending/dead-letters/model.ts'
+import type { DomainWire } from '#features/setup/domains/model.ts'
+import type { WebhookRecord } from '#features/webhooks/webhooks/model.ts'
+
+const NOTHING = { account: undefined, domains: undefined, webhooks: undefined, deadLetters: undefined }
+
+const account = (fields: Partial<AccountRecord>): AccountRecord => ({
+  id: 'a',
+  name: 'Demo',
+  email: 'ada@example.test',
+  plan: 'free',
+  monthly_quota: 1000,
+  emails_sent_this_month: 0,
+  quota_reset_at: '2026-02-01T00:00:00.000Z',
+  tracking_default: false,
+  tracking_privacy: false,
+  created_at: '2026-01-01T00:00:00.000Z',
+  ...fields,
+})
+
+describe('steps', () => {
+  test('are done by what /v1 returned', () => {
+    const none = listSteps({ domains: [], keys: [], sent: [], webhooks: [], hasAuthenticator: false })
+    expect(none.map(({ name, isDone }) => [name, isDone])).toEqual([
+      ['domain', false],
+      ['key', false],
+      ['email', false],
+      ['webhook', false],
+      ['authenticator', false],
+    ])
+    const all = listSteps({
+      domains: [{ status: 'pending' }, { status: 'verified' }],
+      keys: [{}],
+      sent: [{ sandbox: true }, { sandbox: false }],
+      webhooks: [{ last_success_at: '2026-01-01T00:00:00.000Z' }],
+      hasAuthenticator: true,
+    })
+    expect(all.every(({ isDone }) => isDone)).toBe(true)
+  })
+
+  test('are not done by a pending domain, captured mail or a webhook that never accepted an event', () => {
+    const steps = listSteps({
+      domains: [{ status: 'pending' }],
+      keys: [{}],
+      sent: [{ sandbox: true }],
+      webhooks: [{ last_success_at: null }],
+      hasAuthenticator: false,
+    })
+    expect(steps.filter(({ isDone }) => isDone).map(({ name }) => name)).toEqual(['key'])
+  })
+
+  test('leave out what the role may not see', () => {
+    const steps = listSteps({ domains: [], keys: undefined, sent: [], webhooks: [], hasAuthenticator: true })
+    expect(steps.map(({ name }) => name)).not.toContain('key')
+  })
+})
+
+describe('notices', () => {
+  test('are none when all is in order', () => {
+    expect(listNotices(NOTHING)).toEqual([])
+    const domains = [{ id: 'd', domain: 'a.example', lost_records: [] } as unknown as DomainWire]
+    expect(listNotices({ ...NOTHING, account: account({}), domains, webhooks: [] })).toEqual([])
+  })
+
+  test('name the records that a domain lost, and until when it sends', () => {
+    const lost = { id: 'd', domain: 'a.example', lost_records: ['spf', 'return_path'], sends_until: 'T' }
+    const [notice] = listNotices({ ...NOTHING, domains: [lost as unknown as DomainWire] })
+    expect(notice).toMatchObject({
+      level: 'problem',
+      title: 'a.example lost a DNS record',
+      text: expect.stringContaining('SPF, return path'),
+      at: { iso: 'T' },
+      action: { to: '/domains/d' },
+    })
+  })
+
+  test('are about webhooks that failures deactivated, not about those that somebody disabled', () => {
+    const webhook = (fields: object) => ({ id: 'w', url: 'https://a.example', events: [], ...fields }) as unknown
+    const webhooks = [
+      webhook({ is_active: false, failure_count: 10, last_failure_reason: 'It failed.', last_failure_at: 'T' }),
+      webhook({ is_active: false, failure_count: 0 }),
+      webhook({ is_active: true, failure_count: 3 }),
+    ] as WebhookRecord[]
+    const notices = listNotices({ ...NOTHING, webhooks })
+    expect(notices.map(({ action, text }) => [action.kind, text])).toEqual([
+      ['activate', 'https://a.example gets no events. It failed.'],
+    ])
+  })
+
+  test('count uncertain mail and other dead letters apart', () => {
+    const letter = (original_status: string) => ({ original_status }) as DeadLetterRecord
+    const data = [letter('uncertain'), letter('bounced'), letter('failed')]
+    const keys = (total: number) => listNotices({ ...NOTHING, deadLetters: { data, total } }).map(({ text }) => text)
+    expect(keys(3)).toEqual([expect.stringMatching(/^1 recipient:/), expect.stringMatching(/^2 recipients could/)])
+    expect(keys(300)[1]).toStartWith('At least 2 recipients')
+  })
+
+  test('warn of the quota from 80 % on', () => {
+    const titles = (used: number, quota = 1000) =>
+      listNotices({
+        ...NOTHING,
+        account: account({ monthly_quota: quota, emails_sent_this_month: used }),
+      }).map(({ level, title }) => [level, title])
+    expect(titles(799)).toEqual([])
+    expect(titles(805)).toEqual([['warning', "80 % of this month's quota is used"]])
+    expect(titles(1000)).toEqual([['problem', 'The quota of this month is used up']])
+    expect(titles(2_000_000_000, 2147483647)).toEqual([])
+  })
+
+  test('say why sending is paused, before everything else', () => {
+    const paused = { since: 'T', source: 'reputation', reason: 'Too many bounces.' }
+    const [first, second] = listNotices({ ...NOTHING, account: account({ paused, emails_sent_this_month: 900 }) })
+    expect(first).toMatchObject({ title: 'Sending is paused', text: expect.stringContaining('Too many bounces.') })
+    expect(second?.key).toBe('quota')
+  })
+})
+
+test('an event leads to its email or its domain', () => {
+  expect(findEventScreen({ email_id: 'e', raw_payload: null })).toBe('/emails/e')
+  expect(findEventScreen({ email_id: null, raw_payload: { domain_id: 'd' } })).toBe('/domains/d')
+  expect(findEventScreen({ email_id: null, raw_payload: null })).toBeUndefined()
+})
+
+test('the last 24 hours and those before are sums of the newest 48 points', () => {
+  const points = Array.from({ length: 72 }, (_, hour) => ({ date: '2026-01-01', sent: hour, delivered: 1 }))
+  const { now, before } = sumHours(points)
+  expect([now.delivered, before.delivered, now.bounced]).toEqual([24, 24, 0])
+  expect([now.sent, before.sent]).toEqual([24 * 48 + 276, 24 * 24 + 276])
+  expect(sumHours([]).now.sent).toBe(0)
+})

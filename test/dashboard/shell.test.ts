@@ -1,0 +1,308 @@
+/** @module The frame of the dashboard in Chromium, with the real service: session, keyboard, live updates, security. */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import type { Browser, Page } from 'playwright-core'
+import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
+import { systemClock } from '#platform/clock.ts'
+import { at } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { isChromiumAvailable, narrowOverflowPx, startBrowser } from '#test/support/browser.ts'
+import { findAxeViolations } from '#test/support/dashboard.ts'
+import { signInToDashboard } from '#test/support/dashboard-browser.ts'
+import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
+import { createTestUser, PASSWORD } from '#test/support/users.ts'
+
+// A browser starts slowly on a busy machine.
+setDefaultTimeout(120_000)
+
+const ADA = 'ada@people.test'
+
+let service: EmailApi
+let browser: Browser
+let emailId: string
+
+const isAvailable = isChromiumAvailable()
+
+beforeAll(async () => {
+  if (!isAvailable) return
+  service = await createEmailApi({ settings: { TASSIS_LOGINS_PER_MINUTE: '1000' }, clock: systemClock })
+  await createTestUser(service.app, service.actor, ADA, 'owner')
+  emailId = await sendEmail('<script>fetch("https://evil.example")</script>')
+  browser = await startBrowser()
+})
+
+afterAll(async () => {
+  await browser?.close()
+  await service?.[Symbol.asyncDispose]()
+})
+
+async function sendEmail(subject: string): Promise<string> {
+  const { body } = await service.api('POST', '/v1/emails', {
+    from: 'ada@sender.test',
+    to: 'bob@receiver.test',
+    subject,
+    text_body: 'Hello',
+  })
+  return String(at(body, 'data', 'id'))
+}
+
+const screens = (): string[] => ['/app', '/app/emails', `/app/emails/${emailId}`, '/app/domains', '/app/no-such-page']
+
+/** Waits until the screen has its data. */
+async function show(page: Page, path: string): Promise<void> {
+  await page.goto(`${service.url}${path}`)
+  await settle(page)
+}
+
+async function settle(page: Page): Promise<void> {
+  await page.waitForSelector('h1')
+  await eventually(async () => (await page.locator('[aria-busy=true]').count()) === 0)
+}
+
+const open = (options = {}) => signInToDashboard(browser, service.url, ADA, options)
+
+describe.skipIf(!isAvailable)('the dashboard', () => {
+  // Proves: dash-1
+  test('after signing in shows /app; no screen violates its policy or requests another host', async () => {
+    await using tab = await open()
+    expect(new URL(tab.page.url()).pathname).toBe('/app')
+    for (const path of screens()) await show(tab.page, path)
+    expect(tab.complaints).toEqual([])
+    const hosts = new Set(tab.requested.map((url) => new URL(url).host))
+    expect([...hosts]).toEqual([new URL(service.url).host])
+    const policy = (await fetch(`${service.url}/app`)).headers.get('content-security-policy') ?? ''
+    expect(policy).toContain("script-src 'self';")
+    expect(policy).not.toMatch(/unsafe|https?:|\*/)
+  })
+
+  // Proves: dash-3
+  test('has the icon of every page', async () => {
+    const icon = await fetch(`${service.url}/icon.svg`)
+    expect([icon.status, icon.headers.get('content-type')]).toEqual([200, 'image/svg+xml'])
+    for (const path of ['/app', '/login', '/docs'])
+      expect(await (await fetch(`${service.url}${path}`)).text()).toContain('href="/icon.svg"')
+  })
+
+  test('leads a stranger to the sign-in page and back to the screen', async () => {
+    const context = await browser.newContext()
+    const page = await context.newPage()
+    await page.goto(`${service.url}/app/emails?to=bob%40receiver.test`)
+    await page.waitForURL(/\/login/)
+    await page.fill('#email', ADA)
+    await page.fill('#password', PASSWORD)
+    await page.click('main button')
+    await page.waitForURL(/\/app\/emails\?to=bob/)
+    await context.close()
+  })
+
+  test('is used by keyboard: g e, /, j, k, Enter, Ctrl K, ?', async () => {
+    await using tab = await open()
+    const { page } = tab
+    await settle(page)
+    await page.keyboard.press('g')
+    await page.keyboard.press('e')
+    await page.waitForURL(/\/app\/emails$/)
+    await page.waitForSelector('[data-row] a')
+    await page.keyboard.press('/')
+    expect(await page.evaluate('document.activeElement.hasAttribute("data-search")')).toBe(true)
+    await page.keyboard.press('Escape')
+    await page.evaluate('document.activeElement.blur()')
+    await page.keyboard.press('j')
+    expect(await page.evaluate('document.activeElement.closest("[data-row]") !== null')).toBe(true)
+    await page.keyboard.press('k')
+    await page.keyboard.press('Enter')
+    await page.waitForURL(/\/app\/emails\/./)
+    await settle(page)
+    await page.keyboard.press('?')
+    await page.getByRole('dialog', { name: 'Keyboard shortcuts' }).waitFor()
+    await page.keyboard.press('Escape')
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    await page.keyboard.press('Control+k')
+    await page.getByRole('dialog', { name: 'Go to' }).waitFor()
+    await page.keyboard.type('bob@receiver.test')
+    await page.keyboard.press('Enter')
+    await page.waitForURL(/\/app\/emails\?to=/)
+  })
+
+  test('without scripts is one sentence and the links that work', async () => {
+    const context = await browser.newContext({ javaScriptEnabled: false })
+    const page = await context.newPage()
+    await page.goto(`${service.url}/app`)
+    expect(await page.locator('noscript p').textContent()).toStartWith('The dashboard needs JavaScript.')
+    for (const path of ['/login', '/webhooks', '/docs'])
+      expect(await page.locator(`noscript a[href="${path}"]`).count()).toBe(1)
+    await context.close()
+  })
+
+  test('fits 320 pixels with text at 200 %', async () => {
+    await using tab = await open({ bypassCSP: true })
+    for (const path of screens()) {
+      await show(tab.page, path)
+      expect([path, await narrowOverflowPx(tab.page)]).toEqual([path, 0])
+    }
+  })
+
+  for (const colorScheme of ['light', 'dark'] as const)
+    test(`has no violations that axe finds: ${colorScheme}, screens and dialogs`, async () => {
+      await using tab = await open({ bypassCSP: true, colorScheme, reducedMotion: 'reduce' })
+      const { page } = tab
+      const check = async (name: string) => expect([name, await findAxeViolations(page)]).toEqual([name, []])
+      for (const path of screens()) {
+        await show(page, path)
+        await check(path)
+      }
+      await show(page, '/app')
+      for (const [key, name] of [
+        ['?', 'Keyboard shortcuts'],
+        ['Control+k', 'Go to'],
+      ] as const) {
+        await page.keyboard.press(key)
+        await page.getByRole('dialog', { name }).waitFor()
+        await check(name)
+        await page.keyboard.press('Escape')
+        await page.getByRole('dialog').waitFor({ state: 'detached' })
+      }
+      await page.getByRole('button', { name: 'Test' }).click()
+      await page.getByRole('button', { name: 'Sign out' }).waitFor()
+      await check('account menu')
+      await page.keyboard.press('Escape')
+      await page.getByRole('button', { name: 'Protect your sign-in' }).click()
+      await page.getByRole('button', { name: 'Set up an authenticator app' }).click()
+      await page.getByRole('dialog', { name: 'Authenticator app' }).waitFor()
+      await check('authenticator')
+    })
+})
+
+describe.skipIf(!isAvailable)('a session', () => {
+  test('that ends midway is renewed in place, and what was typed stays', async () => {
+    await using tab = await open({ bypassCSP: true })
+    const { page } = tab
+    await show(page, '/app/emails')
+    await page.locator('[data-search]').fill('carol@receiver.test')
+    service.app.db.run('DELETE FROM sessions')
+    await page.keyboard.press('Enter')
+    const dialog = page.getByRole('dialog', { name: 'Sign in again' })
+    await dialog.waitFor()
+    expect(await findAxeViolations(page)).toEqual([])
+    await dialog.locator('input[type=password]').fill('wrong')
+    await dialog.getByRole('button', { name: 'Sign in' }).click()
+    await dialog.getByRole('alert').waitFor()
+    await dialog.locator('input[type=password]').fill(PASSWORD)
+    await dialog.getByRole('button', { name: 'Sign in' }).click()
+    await dialog.waitFor({ state: 'detached' })
+    expect(await page.locator('[data-search]').inputValue()).toBe('carol@receiver.test')
+    await settle(page)
+  })
+
+  test('of a user who loses a role shows why actions are disabled', async () => {
+    const { user, email } = await createTestUser(service.app, service.actor, 'dev@people.test', 'developer')
+    service.app.db.run(
+      `INSERT INTO webhooks (uuid, account_id, url, events, secret, is_active, off_by_failures, failure_count, cursor_seq, created_at, updated_at)
+       SELECT ?, accounts.id, 'https://a.example/', '[]', x'00', 0, 1, 10, 0, 0, 0 FROM accounts LIMIT 1`,
+      [crypto.getRandomValues(new Uint8Array(16))],
+    )
+    await using tab = await signInToDashboard(browser, service.url, email)
+    const button = tab.page.getByRole('button', { name: 'Activate it again' })
+    await button.waitFor()
+    service.app.db.run("UPDATE members SET role = 'viewer' WHERE user_id = ?", [user.id])
+    await button.click()
+    await tab.page.getByText('Your role is viewer; this needs the role developer or above.').waitFor()
+    expect(await button.isDisabled()).toBe(true)
+    // A user who is removed is out at the next request.
+    service.app.db.run('DELETE FROM sessions WHERE user_id = ?', [user.id])
+    service.app.db.run('DELETE FROM members WHERE user_id = ?', [user.id])
+    await tab.page.reload()
+    await tab.page.waitForURL(/\/login/)
+  })
+
+  test('that another tab switches to another account starts again there', async () => {
+    const { user, email } = await createTestUser(service.app, service.actor, 'two@people.test', 'owner')
+    const other = toOperatorActor(
+      await createAccount(service.app, { name: 'Other', email: 'o@people.test', plan: 'free' }),
+    )
+    service.app.db.run(
+      "INSERT INTO members (user_id, account_id, role, created_at) VALUES (?, ?, 'owner', 4102444800000)",
+      [user.id, other.accountId],
+    )
+    await using tab = await signInToDashboard(browser, service.url, email)
+    await tab.page.goto(`${service.url}/app/emails`)
+    await tab.page.waitForSelector('[data-row]')
+    const second = await tab.openTab()
+    await second.goto(`${service.url}/app`)
+    await second.getByRole('button', { name: 'Test' }).click()
+    await second.getByRole('button', { name: 'Other' }).click()
+    await second.getByRole('button', { name: 'Other' }).waitFor()
+    await tab.page.waitForURL(/\/app$/)
+    await tab.page.getByRole('button', { name: 'Other' }).waitFor()
+  })
+})
+
+describe.skipIf(!isAvailable)('live updates', () => {
+  test('offer new events, and show them after a click', async () => {
+    await using tab = await open()
+    const { page } = tab
+    await settle(page)
+    await page.getByText('Live', { exact: true }).waitFor({ state: 'attached' })
+    const rows = () => page.locator('[data-row]').count()
+    const before = await rows()
+    await sendEmail('Another')
+    const offer = page.getByRole('button', { name: /^\d+ new$/ })
+    await offer.waitFor()
+    expect(await rows()).toBe(before)
+    await offer.click()
+    await eventually(async () => (await rows()) > before)
+  })
+
+  test('need one stream for six tabs, and leave connections for requests', async () => {
+    await using tab = await open()
+    await settle(tab.page)
+    const pages = [tab.page]
+    for (let i = 1; i < 6; i++) {
+      const page = await tab.openTab()
+      await show(page, '/app')
+      pages.push(page)
+    }
+    for (const page of pages) await page.getByText('Live', { exact: true }).waitFor({ state: 'attached' })
+    expect(tab.requested.filter((url) => url.includes('after=latest'))).toHaveLength(1)
+    const statuses = await Promise.all(
+      pages.map((page) => page.evaluate<number>("fetch('/v1/account').then(({ status }) => status)")),
+    )
+    expect(statuses).toEqual([200, 200, 200, 200, 200, 200])
+    await sendEmail('Six')
+    for (const page of pages) await page.getByRole('button', { name: /^\d+ new$/ }).waitFor()
+    // The next tab takes over when the one with the stream is closed.
+    await tab.page.close()
+    await eventually(() => tab.requested.filter((url) => url.includes('after=latest')).length === 2)
+  })
+
+  test('are polled when a stream never opens', async () => {
+    await using tab = await open()
+    // The request gets no response.
+    await tab.page.route(/after=latest/, () => undefined)
+    await show(tab.page, '/app')
+    await tab.page.getByText('Not live').waitFor()
+    const reads = () => tab.requested.filter((url) => url.endsWith('/v1/account')).length
+    const before = reads()
+    await eventually(() => reads() > before, 30_000)
+  })
+})
+
+describe.skipIf(!isAvailable)('an upgrade', () => {
+  test('whose assets replaced those of an open page reloads it once', async () => {
+    await using tab = await open()
+    const { page } = tab
+    await settle(page)
+    let isGone = true
+    let loads = 0
+    page.on('load', () => loads++)
+    await page.route(/\/app\/assets\/part-/, (route) =>
+      isGone ? route.fulfill({ status: 404, body: '' }) : route.continue(),
+    )
+    page.on('request', (request) => {
+      if (request.isNavigationRequest()) isGone = false
+    })
+    await page.getByRole('link', { name: 'Domains' }).click()
+    await eventually(() => loads === 1)
+    await page.getByRole('heading', { name: 'Domains', level: 1 }).waitFor()
+    expect(loads).toBe(1)
+  })
+})

@@ -1,0 +1,294 @@
+import { describe, expect, test } from 'bun:test'
+import { dropEmailContent, findOldEmail } from '#features/sending/queue/retire.ts'
+import { statusCode } from '#features/sending/queue/status.ts'
+import { hours } from '#platform/units.ts'
+import { type ApiOptions, at } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { addContacts, newList } from '#test/support/broadcasts.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
+import { createEmailApi, type EmailApi, expectError, NOW, UNVERIFIED } from '#test/support/email-api.ts'
+
+const resend = (emails: EmailApi, id: string, body?: unknown, options?: ApiOptions) =>
+  emails.api('POST', `/v1/emails/${id}/resend`, body, options)
+
+/** An accepted email that has ended: it was cancelled. */
+async function ended(emails: EmailApi, request: Record<string, unknown> = {}) {
+  const sent = await emails.accepted({ ...request, send_at: new Date(NOW + hours(1)).toISOString() })
+  await emails.api('POST', `/v1/emails/${sent.id}/cancel`)
+  return sent
+}
+
+const FULL = {
+  from: 'Ada Lovelace <ada@sender.test>',
+  to: ['Bob <bob@r.test>', 'carl@r.test'],
+  cc: ['"Doe, Jane" <jane@s.test>'],
+  bcc: ['audit@s.test'],
+  subject: 'Ihre Rechnung für März',
+  html_body: '<p>Grüße</p>',
+  text_body: 'Grüße',
+  reply_to: 'Help <help@sender.test>',
+  headers: { 'X-Order': '4711' },
+  metadata: { order: 4711 },
+  tags: ['invoice', 'q1'],
+  attachments: [{ filename: 'bill.txt', content: btoa('12.00'), content_type: 'text/plain' }],
+  tracking: false,
+  transactional: false,
+  idempotency_key: 'first',
+}
+
+// Proves: email-29
+test('the new email has everything of the first, its own id and key, and both are linked', async () => {
+  await using emails = await createEmailApi()
+  const sent = await ended(emails, FULL)
+  emails.clock.advance(60_000)
+  const answer = await resend(emails, sent.id)
+  expect(answer.status).toBe(202)
+  const id = String(at(answer.body, 'data', 'id'))
+  expect(answer.body).toEqual({
+    data: {
+      id,
+      message_id: `<${id}@sender.test>`,
+      status: 'queued',
+      to: 'bob@r.test, carl@r.test',
+      sandbox: false,
+      created_at: new Date(NOW + 60_000).toISOString(),
+    },
+  })
+  const [before, after] = [await emails.detail(sent.id), await emails.detail(id)]
+  const SAME = [
+    'account_id, attachments, bcc, cc, domain_id, from_address, headers, html_body, metadata, reply_to, stream_id, subject',
+    'suppress_list_management_header, tags, template_id, text_body, to, tracking_override',
+  ].flatMap((names) => names.split(', '))
+  for (const name of SAME) expect([name, after[name]]).toEqual([name, before[name]])
+  expect(after).toMatchObject({ status: 'queued', idempotency_key: null, scheduled_at: null, resend_of: sent.id })
+  expect(before).toMatchObject({ status: 'cancelled', idempotency_key: 'first', resend_of: null })
+  const kinds = (detail: Record<string, unknown>) =>
+    (detail['recipients'] as { kind: string; address: string }[]).map(({ kind, address }) => [kind, address])
+  expect(kinds(after)).toEqual(kinds(before))
+  const sources = await Promise.all([sent.id, id].map((one) => emails.api('GET', `/v1/emails/${one}/source`)))
+  const [first, second] = sources.map(({ body }) =>
+    String(at(body, 'data', 'source'))
+      .split('\r\n')
+      .filter((line) => !/^(Message-ID|Date):|=_T/.test(line)),
+  )
+  expect(second).toEqual(first ?? [])
+  expect(second?.join('\n')).toContain('Cc: "Doe, Jane" <jane@s.test>')
+  const audit = await emails.api('GET', '/v1/audit-logs?action=email.repeated')
+  expect(at(audit.body, 'data')).toMatchObject([{ resource_id: sent.id, metadata: { new_email_id: id } }])
+  expect(emails.used()).toBe(4)
+  expectBalanced(emails)
+})
+
+test('attachments reach the receiver again, and an email of an email that was sent again names the latter', async () => {
+  await using emails = await createEmailApi({ delivers: true })
+  const first = await emails.accepted({ ...FULL, from: `ada@${UNVERIFIED}`, to: 'bob@r.test', cc: [], bcc: [] })
+  let id = first.id
+  for (const round of [1, 2]) {
+    await eventually(async () => (await emails.detail(id))['status'] === 'sent')
+    const next = String(at((await resend(emails, id)).body, 'data', 'id'))
+    expect([round, (await emails.detail(next))['resend_of']]).toEqual([round, id])
+    id = next
+  }
+  await eventually(async () => (await emails.detail(id))['status'] === 'sent')
+  const { body } = await emails.api('GET', `/v1/emails/${id}/captured`)
+  expect(JSON.stringify(body)).toContain('bill.txt')
+})
+
+describe('to some of the recipients', () => {
+  // Proves: email-29
+  test.each([
+    ['one in To', ['BOB@R.test'], [['to', 'bob@r.test']]],
+    [
+      'To and Cc',
+      ['Jane <jane@s.test>', 'carl@r.test'],
+      [
+        ['to', 'carl@r.test'],
+        ['cc', 'jane@s.test'],
+      ],
+    ],
+    [
+      'To and Bcc',
+      ['bob@r.test', 'audit@s.test'],
+      [
+        ['to', 'bob@r.test'],
+        ['bcc', 'audit@s.test'],
+      ],
+    ],
+    ['one in Cc becomes To', ['jane@s.test'], [['to', 'jane@s.test']]],
+    ['one in Bcc becomes To', ['audit@s.test'], [['to', 'audit@s.test']]],
+    [
+      'Cc and Bcc',
+      ['audit@s.test', 'jane@s.test'],
+      [
+        ['to', 'jane@s.test'],
+        ['bcc', 'audit@s.test'],
+      ],
+    ],
+    ['the same one twice', ['bob@r.test', 'bob@r.test'], [['to', 'bob@r.test']]],
+  ])('%s', async (_, to, expected) => {
+    await using emails = await createEmailApi()
+    const sent = await ended(emails, FULL)
+    const answer = await resend(emails, sent.id, { to })
+    expect(answer.status).toBe(202)
+    const { recipients } = await emails.detail(at(answer.body, 'data', 'id'))
+    expect((recipients as { kind: string; address: string }[]).map(({ kind, address }) => [kind, address])).toEqual(
+      expected,
+    )
+  })
+
+  // Proves: email-29
+  test.each([
+    ['a stranger', ['bob@r.test', 'eve@r.test'], 'to.1', 'validation_failed'],
+    ['no address', ['bob'], 'to.0', 'invalid_address'],
+    ['none', [], 'to', 'validation_failed'],
+    ['a text', 'bob@r.test', 'to', 'validation_failed'],
+    ['two in Bcc, who would see each other', ['audit@s.test', 'legal@s.test'], 'to', 'validation_failed'],
+  ])('a 422 for %s, and nothing is stored', async (_, to, field, code) => {
+    await using emails = await createEmailApi()
+    const sent = await ended(emails, { ...FULL, bcc: ['audit@s.test', 'legal@s.test'] })
+    const stored = emails.stored()
+    expectError(await resend(emails, sent.id, { to }), 422, code, field)
+    expect(emails.stored()).toEqual(stored)
+  })
+})
+
+describe('a 409, and nothing is stored, for an email', () => {
+  // Proves: email-30
+  test.each(['queued', 'scheduled', 'processing'] as const)('that is %s', async (status) => {
+    await using emails = await createEmailApi()
+    const { id } = await emails.accepted()
+    emails.app.db.run(`UPDATE emails SET status = ${statusCode(status)}`)
+    const stored = emails.stored()
+    const answer = await resend(emails, id)
+    expectError(answer, 409, 'email_open')
+    expect(at(answer.body, 'message')).toContain(status)
+    expect(emails.stored()).toEqual(stored)
+  })
+
+  // Proves: email-30
+  test('whose content was deleted', async () => {
+    await using emails = await createEmailApi()
+    const { id } = await ended(emails)
+    await emails.app.commit.write((tx) => {
+      const email = findOldEmail(tx.db, 1)
+      if (email) dropEmailContent(emails.app, tx, email)
+    })
+    expectError(await resend(emails, id), 409, 'content_removed')
+  })
+
+  // Proves: email-30
+  test('of a broadcast', async () => {
+    await using emails = await createEmailApi({ delivers: true, runsTasks: true })
+    const list = await newList(emails, 'News')
+    await addContacts(emails.app, list, [{ email: 'ann@r.test' }])
+    await emails.api('POST', '/v1/emails/broadcast', {
+      contact_list_id: list,
+      from_address: `ada@${UNVERIFIED}`,
+      subject: 'News',
+      text_body: 'Hello {{ contact.email }}.',
+    })
+    const id = await eventually(async () => {
+      const { body } = await emails.api('GET', '/v1/emails')
+      const [email] = at(body, 'data') as { id: string; status: string }[]
+      return email?.status === 'sent' ? email.id : undefined
+    })
+    expectError(await resend(emails, id), 409, 'email_of_broadcast')
+  })
+
+  test('whose recipients were erased', async () => {
+    await using emails = await createEmailApi()
+    const { id } = await ended(emails)
+    emails.app.db.run("UPDATE recipients SET address = 'erased@erased.invalid'")
+    const { address } = emails.app.db.query<{ address: string }, []>('SELECT address FROM recipients').get() ?? {}
+    const answer = await resend(emails, id)
+    expect([address, answer.status]).toEqual(['erased@erased.invalid', 409])
+    expectError(answer, 409, 'recipients_erased')
+  })
+
+  test('of the service', async () => {
+    await using emails = await createEmailApi()
+    const { id } = await ended(emails)
+    emails.app.db.run(`UPDATE emails SET extra = '{"of_service":true}'`)
+    expectError(await resend(emails, id), 409, 'system_mail')
+    const { body } = await emails.api('GET', `/v1/emails/${id}/source`)
+    expect(at(body, 'data', 'source')).toBeNull()
+    expect(JSON.stringify(body)).not.toContain('Hello, Bob.')
+  })
+})
+
+// Proves: email-30
+test('a missing blob is a 410, and no memory stays reserved', async () => {
+  await using emails = await createEmailApi()
+  const { id } = await ended(emails)
+  emails.app.db.run('UPDATE emails SET text_ref = text_ref + 1000')
+  expectError(await resend(emails, id), 410, 'content_missing')
+  expect(emails.app.memory.inUseBytes).toBe(0)
+  const { body } = await emails.api('GET', `/v1/emails/${id}/source`)
+  expect(at(body, 'data', 'source')).toBeNull()
+  expect(String(at(body, 'data', 'headers'))).toContain('Subject: Hello\r\n')
+})
+
+test('without free memory it is a 503', async () => {
+  await using emails = await createEmailApi()
+  const { id } = await ended(emails)
+  using _ = holdMemory(emails)
+  expectError(await resend(emails, id), 503, 'server_busy')
+})
+
+function holdMemory({ app }: EmailApi): Disposable {
+  const held = app.memory.reserve(app.memory.limitBytes - 10)
+  return { [Symbol.dispose]: () => held?.release() }
+}
+
+// Proves: email-29
+test('an idempotency key gives the same new email, whatever became of the first; other recipients are a mismatch', async () => {
+  await using emails = await createEmailApi()
+  const sent = await ended(emails, FULL)
+  const options = { headers: { 'idempotency-key': 'again' } }
+  const answers = await Promise.all(Array.from({ length: 20 }, () => resend(emails, sent.id, undefined, options)))
+  expect(new Set(answers.map(({ body }) => at(body, 'data', 'id'))).size).toBe(1)
+  expect(answers.filter(({ body }) => !('replayed' in (at(body, 'data') as object)))).toHaveLength(1)
+  const id = at(answers[0]?.body, 'data', 'id')
+  expect((await emails.detail(id))['idempotency_key']).toBe('again')
+  await emails.app.commit.write((tx) => {
+    const email = findOldEmail(tx.db, 1)
+    if (email) dropEmailContent(emails.app, tx, email)
+  })
+  const replay = await resend(emails, sent.id, undefined, options)
+  expect([replay.status, at(replay.body, 'data', 'id'), at(replay.body, 'data', 'replayed')]).toEqual([202, id, true])
+  const other = await resend(emails, sent.id, { to: ['bob@r.test'] }, options)
+  expect([other.headers.get('idempotency-mismatch'), at(other.body, 'data', 'id')]).toEqual(['true', id])
+  expect(emails.used()).toBe(4)
+})
+
+describe('the checks of acceptance hold', () => {
+  test('a suppressed recipient is rejected again', async () => {
+    await using emails = await createEmailApi()
+    const sent = await ended(emails)
+    await emails.api('POST', '/v1/suppressions', { email_address: 'bob@receiver.test' })
+    expect(at((await resend(emails, sent.id)).body, 'data', 'status')).toBe('rejected')
+  })
+
+  test('a deleted domain is a 422', async () => {
+    await using emails = await createEmailApi()
+    const sent = await ended(emails)
+    emails.app.db.run('UPDATE domains SET deleted_at = 1')
+    expectError(await resend(emails, sent.id), 422, 'domain_not_found', 'from')
+  })
+
+  test('a paused account is a 403', async () => {
+    await using emails = await createEmailApi()
+    const sent = await ended(emails)
+    emails.app.db.run('UPDATE accounts SET paused_at = 1 WHERE id = ?', [emails.actor.accountId])
+    expect((await resend(emails, sent.id)).status).toBe(403)
+  })
+
+  test('the scope emails:read does not suffice, and another account finds nothing', async () => {
+    await using emails = await createEmailApi()
+    const sent = await ended(emails)
+    const key = await emails.newKey(['emails:read'])
+    expectError(await resend(emails, sent.id, undefined, { key }), 403, 'insufficient_scope')
+    const other = await emails.newKey([], await emails.newAccount())
+    expectError(await resend(emails, sent.id, undefined, { key: other }), 404, 'email_not_found')
+  })
+})

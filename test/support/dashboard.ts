@@ -1,0 +1,80 @@
+/**
+ * @module The dashboard in a browser, for tests: a signed-in page with scripts on, the log of its requests, what it
+ * reports, and the findings of axe.
+ */
+import { readFileSync } from 'node:fs'
+import type { Browser, Page } from 'playwright-core'
+import type { TestApi } from './api.ts'
+import { signIn } from './users.ts'
+
+export interface DashboardPage extends AsyncDisposable {
+  readonly page: Page
+  /** URLs of all requests that left the browser, also those of frames; not those that a policy blocked. */
+  readonly requested: readonly string[]
+  /** Errors of the page's scripts. */
+  readonly errors: readonly string[]
+  /** Opens a path below /app and waits for its heading. */
+  goTo(path: string): Promise<void>
+  /** What our own page broke of its Content-Security-Policy; frames are not counted. */
+  policyViolations(): Promise<string[]>
+}
+
+export interface DashboardOptions {
+  readonly colours?: 'light' | 'dark'
+  readonly width?: number
+}
+
+const NOTE_VIOLATIONS = `
+  window.policyViolations = []
+  document.addEventListener('securitypolicyviolation', (event) =>
+    window.policyViolations.push(event.violatedDirective + ' ' + event.blockedURI))`
+
+/** Opens a browser window in which a user of `createTestUser` is signed in. */
+export async function openDashboard(
+  browser: Browser,
+  service: Pick<TestApi, 'url'>,
+  email: string,
+  { colours = 'light', width = 1280 }: DashboardOptions = {},
+): Promise<DashboardPage> {
+  const { cookie } = await signIn(service, email)
+  const [name = '', value = ''] = cookie.split('=')
+  const context = await browser.newContext({
+    viewport: { width, height: 800 },
+    colorScheme: colours,
+    locale: 'en-GB',
+    timezoneId: 'UTC',
+    reducedMotion: 'reduce',
+  })
+  await context.addCookies([{ name, value, url: service.url }])
+  const requested: string[] = []
+  const errors: string[] = []
+  context.on('requestfinished', (request) => requested.push(request.url()))
+  context.on('requestfailed', (request) => {
+    if (request.failure()?.errorText !== 'csp') requested.push(`${request.url()} ${request.failure()?.errorText}`)
+  })
+  const page = await context.newPage()
+  page.on('pageerror', (error) => errors.push(String(error)))
+  await page.addInitScript(NOTE_VIOLATIONS)
+  return {
+    page,
+    requested,
+    errors,
+    async goTo(path) {
+      await page.goto(`${service.url}/app${path}`)
+      await page.waitForSelector('h1')
+    },
+    policyViolations: () => page.evaluate<string[]>('window.policyViolations'),
+    [Symbol.asyncDispose]: () => context.close(),
+  }
+}
+
+let axeSource: string | undefined
+
+/** The findings of axe on a page as it is now: rule and elements. Other documents in frames are not examined. */
+export async function findAxeViolations(page: Page): Promise<string[]> {
+  axeSource ??= readFileSync(new URL(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
+  // Scripts of the debugger are not subject to the policy of the page.
+  await page.evaluate(axeSource)
+  return page.evaluate<string[]>(`axe.run(document, { iframes: false }).then(({ violations }) =>
+    violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html, any }) => html.slice(0, 120) + ' ' + any.map(({ message }) => message).join(' ')).join(' | ')))`)
+}
