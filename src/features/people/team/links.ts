@@ -24,10 +24,14 @@ export const WEBHOOKS_PATH = '/webhooks'
 const PATHS_AFTER_LOGIN: readonly string[] = [WEBHOOKS_PATH]
 
 /** The sign-in page that leads on to `path`. */
-export const toLoginPath = (path: string): string => `${LOGIN_PATH}?next=${path}`
+export const toLoginPath = (path: string): string =>
+  `${LOGIN_PATH}?next=${encodeURIComponent(path).replaceAll('%2F', '/')}`
 
-/** A screen of the dashboard, with its query; nothing that a browser takes for another host. */
-const DASHBOARD_SCREEN = /^\/app(\/[\w\-./]*)?(\?[\w\-./%=&+:@~!*]*)?$/
+/**
+ * A screen of the dashboard, with its query. Its path has no dots: a browser would take `/app/../t/c/…`, a tracked link
+ * to any host, for a path outside of the dashboard.
+ */
+const DASHBOARD_SCREEN = /^\/app(?:\/[\w-]+)*\/?(?:\?[\w\-./%=&+:@~!*]*)?$/
 
 /** The page to show after signing in: `next` if it is one of ours, else LOGIN_PATH. */
 export const toPathAfterLogin = ({ dashboard }: Config, next: string): string =>

@@ -96,14 +96,20 @@ export async function resendEmail(
       idempotency,
       extra: copyExtra(email, resendOf, idempotency),
     }
-    return await acceptEmail(app, actor, draft, undefined, (tx, response) =>
+    return await acceptEmail(app, actor, draft, undefined, (tx, response) => {
+      // A person may have been erased, or the content removed, since it was read.
+      const current = findEmail(tx.db, actor.accountId, uuid)
+      if (!current) throw notFoundById('email_not_found', 'email')
+      requireRepeatable(app, current, origin)
+      if (!Bun.deepEquals(chooseRecipients(current, request.to), recipients))
+        throw conflict('recipients_erased', 'A recipient of the email was erased in the meantime.')
       audit(app, tx, actor, {
         action: 'email.repeated',
         resourceType: 'email',
         resourceId: resendOf,
         metadata: { new_email_id: response.id },
-      }),
-    )
+      })
+    })
   } finally {
     memory.release()
   }

@@ -155,7 +155,15 @@ describe('the page of signing secrets', () => {
 
   test('and the dashboard are the only pages that a link can make the sign-in redirect to', async () => {
     await using service = await createService()
-    for (const next of ['https://evil.test/', '//evil.test', '/webhooks/../x', '/webhooks?replace=1', '\\evil.test']) {
+    const outside = ['/app/../t/c/x', '/app/./x', '/app/..//evil.test', '/application', '/app//evil.test']
+    for (const next of [
+      'https://evil.test/',
+      '//evil.test',
+      '/webhooks/../x',
+      '/webhooks?replace=1',
+      '\\evil.test',
+      ...outside,
+    ]) {
       const page = await fetch(`${service.url}/login?next=${encodeURIComponent(next)}`)
       expect([page.status, await hiddenOn(page, 'next')]).toEqual([200, 'none'])
     }
