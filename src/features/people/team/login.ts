@@ -86,7 +86,10 @@ export async function beginLogin(
 ): Promise<{ readonly signedIn: SignedIn } | { readonly codeOf: User }> {
   attempts.requireNetwork(browser.ipAddress, credentials.email)
   const user = await checkPassword(app, attempts, credentials, browser)
-  if (user && user.totpEnabledAt !== null && listMemberships(app.db, user.id).length > 0) return { codeOf: user }
+  if (user && user.totpEnabledAt !== null && listMemberships(app.db, user.id).length > 0) {
+    app.log.info({ user: formatUuid(user.uuid), ipAddress: browser.ipAddress }, 'password accepted, code requested')
+    return { codeOf: user }
+  }
   return { signedIn: await completeLogin(app, attempts, credentials, user, browser) }
 }
 

@@ -11,7 +11,8 @@ import { createUnsubscribeUrl } from '#features/sending/unsubscribe/headers.ts'
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
 import { MissingBlobError } from '#platform/content/read.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { MiB } from '#platform/units.ts'
+import { serverBusy } from '#platform/http/body.ts'
+import { KiB, MiB } from '#platform/units.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
 import type { Attachment } from '#protocols/mime/compose.ts'
 import { composeUnsigned, type SharedBody } from './compose.ts'
@@ -20,6 +21,10 @@ import type { ComposeJob, TrackingSettings } from './protocol.ts'
 import { type createBroadcastRenderer, TemplateError } from './render-broadcast.ts'
 
 const MAX_SOURCE_BYTES = 1 * MiB
+/** Peak memory per octet of content: as read, and as encoded. */
+const MEMORY_FACTOR = 3
+/** As for the body of a request. */
+const BYTES_PER_WORK_UNIT = 4 * KiB
 /** Not used: jobs to be shown have no tracking. */
 const NO_TRACKING: TrackingSettings = { keyHex: '', ownUrl: '' }
 /** In place of tokens. */
@@ -50,6 +55,7 @@ export const createSourceReader =
     if (!email || !recipient) throw new Error('the email is missing')
     const compose = createShownJob(app, emailId, recipient, email)
     const show = async (isWithContent: boolean): Promise<EmailSource> => {
+      if (isWithContent) app.workBudget.charge(email.accountId, email.sizeBytes / BYTES_PER_WORK_UNIT)
       const rendered = isWithContent && email.broadcastId !== null ? await renderBroadcast(render, emailId) : {}
       const job = {
         recipientId: recipient.id,
@@ -65,11 +71,15 @@ export const createSourceReader =
         : { headers: withoutBodyFields(decode(header)), source: null, truncated: false }
     }
     if (isContentHidden || !hasStoredContent(app, emailId, email)) return show(false)
+    const memory = app.memory.reserve(email.sizeBytes * MEMORY_FACTOR)
+    if (!memory) throw serverBusy()
     try {
       return await show(true)
     } catch (error) {
       if (error instanceof MissingBlobError) return show(false)
       throw error
+    } finally {
+      memory.release()
     }
   }
 

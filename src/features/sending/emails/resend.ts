@@ -157,17 +157,22 @@ function chooseRecipients({ recipients }: StoredEmail, requested: readonly strin
   const stored = recipients.filter(({ address }) => address !== ERASED_ADDRESS)
   if (stored.length === 0)
     throw conflict('recipients_erased', 'The recipients of this email were erased, so it cannot be sent again.')
-  if (requested === undefined) return stored.map(toDraftRecipient)
-  const wanted = new Set(requested.map((text, index) => requireRecipient(stored, text, index)))
-  return withToRecipient(stored.filter((recipient) => wanted.has(recipient))).map(toDraftRecipient)
+  // The first of equal addresses stays.
+  const byAddress = new Map(stored.toReversed().map((recipient) => [normaliseAddress(recipient.address), recipient]))
+  const wanted = requested && new Set(requested.map((text, index) => requireRecipient(byAddress, text, index)))
+  const chosen = wanted ? stored.filter((recipient) => wanted.has(recipient)) : stored
+  return withToRecipient(chosen).map(toDraftRecipient)
 }
 
-function requireRecipient(stored: readonly StoredRecipient[], text: string, index: number): StoredRecipient {
+function requireRecipient(
+  byAddress: ReadonlyMap<string, StoredRecipient>,
+  text: string,
+  index: number,
+): StoredRecipient {
   const field = `to.${index}`
   const parsed = parseMailbox(text)
   if (parsed.kind === 'invalid') throw invalid(field, `${field}: ${parsed.reason}`, 'invalid_address')
-  const key = normaliseAddress(parsed.address)
-  const found = stored.find(({ address }) => normaliseAddress(address) === key)
+  const found = byAddress.get(normaliseAddress(parsed.address))
   if (!found)
     throw invalid(
       field,

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'bun:test'
+import { describe, expect, spyOn, test } from 'bun:test'
 import { dropEmailContent, findOldEmail } from '#features/sending/queue/retire.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
 import { hours } from '#platform/units.ts'
@@ -92,6 +92,17 @@ test('attachments reach the receiver again, and an email of an email that was se
   await eventually(async () => (await emails.detail(id))['status'] === 'sent')
   const { body } = await emails.api('GET', `/v1/emails/${id}/captured`)
   expect(JSON.stringify(body)).toContain('bill.txt')
+})
+
+test('recipients in Cc become To when those in To were erased', async () => {
+  await using emails = await createEmailApi()
+  const { id } = await ended(emails, FULL)
+  emails.app.db.run("UPDATE recipients SET address = 'erased@erased.invalid' WHERE kind = 0")
+  const { recipients } = await emails.detail(at((await resend(emails, id)).body, 'data', 'id'))
+  expect(recipients).toMatchObject([
+    { kind: 'to', address: 'jane@s.test' },
+    { kind: 'bcc', address: 'audit@s.test' },
+  ])
 })
 
 describe('to some of the recipients', () => {
@@ -205,6 +216,17 @@ describe('a 409, and nothing is stored, for an email', () => {
     expectError(answer, 409, 'recipients_erased')
   })
 
+  test('with a recipient who is erased while the new email is prepared', async () => {
+    await using emails = await createEmailApi()
+    const { id } = await ended(emails)
+    using _ = spyOn(emails.app.disk, 'isLow').mockImplementationOnce(async () => {
+      emails.app.db.run("UPDATE recipients SET address = 'erased@erased.invalid'")
+      return false
+    })
+    expectError(await resend(emails, id), 409, 'recipients_erased')
+    expect(emails.app.db.query('SELECT count(*) AS n FROM emails').get()).toEqual({ n: 1 })
+  })
+
   test('of the service', async () => {
     await using emails = await createEmailApi()
     const { id } = await ended(emails)
@@ -228,11 +250,12 @@ test('a missing blob is a 410, and no memory stays reserved', async () => {
   expect(String(at(body, 'data', 'headers'))).toContain('Subject: Hello\r\n')
 })
 
-test('without free memory it is a 503', async () => {
+test('without free memory it is a 503, and so is the source', async () => {
   await using emails = await createEmailApi()
   const { id } = await ended(emails)
   using _ = holdMemory(emails)
   expectError(await resend(emails, id), 503, 'server_busy')
+  expectError(await emails.api('GET', `/v1/emails/${id}/source`), 503, 'server_busy')
 })
 
 function holdMemory({ app }: EmailApi): Disposable {
