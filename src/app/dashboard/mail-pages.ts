@@ -10,20 +10,8 @@ import type { AuthContext } from '#features/people/team/auth-context.ts'
 import { findEmail } from '#features/sending/emails/read.ts'
 import { type RenderBodies, readEmailBodies } from '#features/sending/emails/read-bodies.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
-import { UNLISTED_HEADERS } from '#platform/http/html.ts'
 import { parseUuid } from '#platform/ids.ts'
-
-/** Only our own pages may frame it. */
-const toContentSecurityPolicy = (hasPictures: boolean): string =>
-  [
-    'sandbox',
-    "default-src 'none'",
-    "style-src 'unsafe-inline'",
-    `img-src data:${hasPictures ? ' https: http:' : ''}`,
-    "form-action 'none'",
-    "base-uri 'none'",
-    "frame-ancestors 'self'",
-  ].join('; ')
+import { toMailResponse } from './mail-response.ts'
 
 export function mailPages(
   app: Pick<App, 'content' | 'db'>,
@@ -41,7 +29,7 @@ export function mailPages(
       if (!email) return toMailResponse('This account has no such email.', 404)
       const { html } = await readEmailBodies(app, email, renderBodies)
       if (html === null) return toMailResponse('No HTML of this email is stored.', 404)
-      return toMailResponse(disableResourceTags(html), 200, query.images === '1')
+      return toMailResponse(html, 200, query.images === '1')
     },
     {
       params: Type.Object({ id: Type.String() }),
@@ -50,24 +38,3 @@ export function mailPages(
     },
   )
 }
-
-/** The policy cannot stop `link` from opening connections, nor `meta` from relaxing the referrer policy. */
-const RESOURCE_TAG = /<(?:link|meta|base)(?=[\s/>])/gi
-
-/** Turns tags that could open connections into `basefont`, which browsers ignore and which has no end tag either. */
-const disableResourceTags = (html: string): string => html.replace(RESOURCE_TAG, '<basefont')
-
-const toMailResponse = (body: string, status: number, hasPictures = false): Response =>
-  new Response(body, {
-    status,
-    headers: {
-      'content-type': 'text/html; charset=utf-8',
-      'content-security-policy': toContentSecurityPolicy(hasPictures),
-      'x-frame-options': 'SAMEORIGIN',
-      'referrer-policy': 'no-referrer',
-      'cache-control': 'no-store',
-      'x-dns-prefetch-control': 'off',
-      'cross-origin-resource-policy': 'same-origin',
-      ...UNLISTED_HEADERS,
-    },
-  })

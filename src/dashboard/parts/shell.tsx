@@ -24,7 +24,7 @@ import { request } from '../api/client.ts'
 import { useLiveState } from '../api/live.tsx'
 import { announceAccount, useSession } from '../api/session.tsx'
 import { Keyboard } from './keyboard.tsx'
-import { NAVIGATION } from './navigation.ts'
+import { NAVIGATION_GROUPS } from './navigation.ts'
 
 export function Shell() {
   const [isOpen, menu] = useDisclosure(false)
@@ -65,15 +65,28 @@ export function Shell() {
       </AppShell.Header>
       <AppShell.Navbar p="xs" aria-label="Screens">
         <AppShell.Section grow component={ScrollArea}>
-          {NAVIGATION.map(({ label, to }) => (
-            <NavLink
-              key={to}
-              component={Link}
-              to={to}
-              label={label}
-              active={to === '/' ? path === '/' : path.startsWith(to)}
-              {...((to === '/' ? path === '/' : path.startsWith(to)) && { 'aria-current': 'page' })}
-            />
+          {NAVIGATION_GROUPS.map(({ label: group, items }) => (
+            <div key={group ?? ''}>
+              {group !== undefined && (
+                <Text size="xs" c="dimmed" fw={600} px="xs" pt="xs">
+                  {group}
+                </Text>
+              )}
+              {items.map(({ label, to }) => {
+                const isHere = to === '/' ? path === '/' : path === to || path.startsWith(`${to}/`)
+                return (
+                  <NavLink
+                    key={to}
+                    component={Link}
+                    to={to}
+                    label={label}
+                    py={4}
+                    active={isHere}
+                    {...(isHere && { 'aria-current': 'page' })}
+                  />
+                )
+              })}
+            </div>
           ))}
         </AppShell.Section>
         <AppShell.Section>

@@ -1,0 +1,3 @@
+import { Page } from '../parts/page.tsx'
+
+export const AudienceScreen = () => <Page title="Audience">Not built</Page>

@@ -1,0 +1,3 @@
+import { Page } from '../parts/page.tsx'
+
+export const InboundScreen = () => <Page title="Inbound">Not built</Page>

@@ -1,0 +1,3 @@
+import { Page } from '../parts/page.tsx'
+
+export const SandboxScreen = () => <Page title="Sandbox">Not built</Page>

@@ -1,0 +1,3 @@
+import { Page } from '../parts/page.tsx'
+
+export const SettingsScreen = () => <Page title="Settings">Not built</Page>

@@ -1,0 +1,3 @@
+import { Page } from '../parts/page.tsx'
+
+export const TemplatesScreen = () => <Page title="Templates">Not built</Page>
