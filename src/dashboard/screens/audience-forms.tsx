@@ -36,12 +36,12 @@ export function AudienceFormsScreen() {
     { header: 'List', cell: ({ list_id: id }) => <bdi>{names.get(id) ?? '…'}</bdi> },
     {
       header: 'State',
-      width: '8rem',
+      width: '14%',
       cell: ({ is_active: isActive }) => (
         <StatusLabel tone={isActive ? 'good' : 'neutral'}>{isActive ? 'On' : 'Off'}</StatusLabel>
       ),
     },
-    { header: 'Created', width: '9rem', cell: ({ created_at: at }) => <Time iso={at} /> },
+    { header: 'Created', width: '18%', cell: ({ created_at: at }) => <Time iso={at} /> },
   ]
   const create = (
     <ActionButton reason={reason} onClick={() => setIsCreating(true)}>

@@ -25,8 +25,9 @@ import { Facts } from '../parts/facts.tsx'
 import { FormError } from '../parts/form-error.tsx'
 import { Page } from '../parts/page.tsx'
 import { QueryView } from '../parts/states.tsx'
-import { formatCount, toMetadataLine } from './audience/contact-search.ts'
+import { formatCount } from './audience/contact-search.ts'
 import { describeColumn, describeImport } from './audience/import-words.ts'
+import { MetadataLine } from './audience/parts.tsx'
 
 const route = getRouteApi('/audience/lists/$id/import')
 
@@ -152,16 +153,12 @@ const COLUMN_COLUMNS: readonly Column<PreviewColumn>[] = [
 ]
 
 const CONTACT_COLUMNS: readonly Column<PreviewContact>[] = [
-  { header: 'Line', width: '5rem', cell: ({ line }) => line },
+  { header: 'Line', width: '12%', cell: ({ line }) => line },
   { header: 'Address', cell: ({ email }) => <bdi>{email}</bdi> },
   { header: 'State', cell: ({ status }) => status ?? 'As the list says' },
   {
     header: 'Metadata',
-    cell: ({ metadata }) => (
-      <Text size="sm" lineClamp={3} dir="auto">
-        {toMetadataLine(metadata).slice(0, 1000) || '–'}
-      </Text>
-    ),
+    cell: ({ metadata }) => <MetadataLine metadata={metadata} />,
   },
 ]
 

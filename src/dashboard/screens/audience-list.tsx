@@ -14,6 +14,7 @@ import { Facts } from '../parts/facts.tsx'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
 import { Page } from '../parts/page.tsx'
 import { EmptyState, ErrorState, LoadingState, QueryView } from '../parts/states.tsx'
+import { NewRows, useSteadyRows } from '../parts/steady-rows.tsx'
 import { Time } from '../parts/time.tsx'
 import { useEscape } from '../parts/use-escape.ts'
 import { AddContactDialog } from './audience/add-contact.tsx'
@@ -24,10 +25,9 @@ import {
   formatCount,
   parseContactSearch,
   toContactQuery,
-  toMetadataLine,
 } from './audience/contact-search.ts'
 import { ListDialog } from './audience/list-form.tsx'
-import { ContactStatusLabel } from './audience/parts.tsx'
+import { ContactStatusLabel, MetadataLine } from './audience/parts.tsx'
 
 const route = getRouteApi('/audience/lists/$id')
 
@@ -41,6 +41,8 @@ export function AudienceListScreen() {
   const query = useContactList(id)
   const navigate = useNavigate()
   const [dialog, setDialog] = useState<Dialog>()
+  // What one adds oneself is shown without being asked for.
+  const [revision, setRevision] = useState(0)
   const reason = useAllowed('developer')
   const close = () => setDialog(undefined)
   useEscape(() => void navigate({ to: '/audience' }))
@@ -86,8 +88,16 @@ export function AudienceListScreen() {
                 </ActionButton>
               </Group>
               <OpenImports listId={id} />
-              <Contacts list={list} onAdd={() => setDialog('add')} />
-              {dialog === 'add' && <AddContactDialog list={list} onClose={close} />}
+              <Contacts key={revision} list={list} onAdd={() => setDialog('add')} />
+              {dialog === 'add' && (
+                <AddContactDialog
+                  list={list}
+                  onClose={() => {
+                    close()
+                    setRevision(revision + 1)
+                  }}
+                />
+              )}
               {dialog === 'edit' && <ListDialog list={list} onSaved={close} onClose={close} />}
               {dialog === 'delete' && <DeleteListDialog list={list} onClose={close} />}
             </Stack>
@@ -142,6 +152,9 @@ function Contacts({ list, onAdd }: { readonly list: ContactListRecord; onAdd(): 
   const query = useContacts(list.id, { ...toContactQuery(search), cursor })
   const isFiltered = search.q !== undefined || search.status !== undefined
   const page = query.data
+  const key = JSON.stringify([cursor, search])
+  const steady = useSteadyRows(key, query.isPlaceholderData ? undefined : page?.data)
+  const rows = query.isPlaceholderData ? (page?.data ?? []) : steady.rows
   if (page && page.data.length === 0 && !isFiltered && cursor === undefined)
     return <NoContacts list={list} onAdd={onAdd} />
   return (
@@ -159,7 +172,8 @@ function Contacts({ list, onAdd }: { readonly list: ContactListRecord; onAdd(): 
       )}
       {page && page.data.length > 0 && (
         <div style={{ opacity: query.isPlaceholderData ? 0.6 : 1 }}>
-          <ContactTable listId={list.id} contacts={page.data} />
+          <NewRows rows={steady} />
+          <ContactTable listId={list.id} contacts={rows} />
         </div>
       )}
       {page && (
@@ -254,21 +268,12 @@ function ContactTable({ listId, contacts }: { readonly listId: string; readonly 
         </Anchor>
       ),
     },
-    { header: 'State', width: '14rem', cell: ({ status }) => <ContactStatusLabel status={status} /> },
+    { header: 'State', width: '22%', cell: ({ status }) => <ContactStatusLabel status={status} /> },
     {
       header: 'Metadata',
-      cell: ({ metadata }) => {
-        const line = toMetadataLine(metadata)
-        return line === '' ? (
-          '–'
-        ) : (
-          <Text size="sm" lineClamp={2} title={line.slice(0, 1000)} dir="auto">
-            {line.slice(0, 1000)}
-          </Text>
-        )
-      },
+      cell: ({ metadata }) => <MetadataLine metadata={metadata} />,
     },
-    { header: 'Added', width: '9rem', cell: ({ created_at: at }) => <Time iso={at} /> },
+    { header: 'Added', width: '16%', cell: ({ created_at: at }) => <Time iso={at} /> },
   ]
   return <DataTable label="Contacts" columns={columns} rows={contacts} toKey={({ id }) => id} />
 }

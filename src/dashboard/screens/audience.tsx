@@ -10,6 +10,7 @@ import { type Column, DataTable } from '../parts/data-table.tsx'
 import { Page } from '../parts/page.tsx'
 import { Pages } from '../parts/pages.tsx'
 import { EmptyState, QueryView } from '../parts/states.tsx'
+import { NewRows, useSteadyRows } from '../parts/steady-rows.tsx'
 import { Time } from '../parts/time.tsx'
 import { ListDialog } from './audience/list-form.tsx'
 import { AudienceNavigation } from './audience/parts.tsx'
@@ -30,18 +31,18 @@ const COLUMNS: readonly Column<ContactListRow>[] = [
       </>
     ),
   },
-  { header: 'Contacts', width: '8rem', cell: ({ contact_count: count }) => count.toLocaleString() },
+  { header: 'Contacts', width: '14%', cell: ({ contact_count: count }) => count.toLocaleString() },
   {
     header: 'New contacts',
-    width: '12rem',
+    width: '24%',
     cell: ({ double_opt_in: isAsked }) => (isAsked ? 'Are asked to confirm' : 'Are added directly'),
   },
   {
     header: 'Welcome email',
-    width: '9rem',
+    width: '15%',
     cell: ({ welcome_email_enabled: isEnabled }) => (isEnabled ? 'On' : 'Off'),
   },
-  { header: 'Created', width: '9rem', cell: ({ created_at: at }) => <Time iso={at} /> },
+  { header: 'Created', width: '17%', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]
 
 export function AudienceScreen() {
@@ -84,16 +85,20 @@ export function AudienceScreen() {
   )
 }
 
-const ListTable = ({
+function ListTable({
   found: { data, pagination },
   page,
 }: {
   readonly found: PageOf<ContactListRow>
   readonly page: number
-}) => (
-  <>
-    <DataTable label="Contact lists, newest first" columns={COLUMNS} rows={data} toKey={({ id }) => id} />
-    {data.length === 0 && <Text>There are no lists on this page.</Text>}
-    <Pages path="/audience" page={page} totalPages={pagination.total_pages} />
-  </>
-)
+}) {
+  const steady = useSteadyRows(String(pagination.page), data)
+  return (
+    <>
+      <NewRows rows={steady} />
+      <DataTable label="Contact lists, newest first" columns={COLUMNS} rows={steady.rows} toKey={({ id }) => id} />
+      {data.length === 0 && <Text>There are no lists on this page.</Text>}
+      <Pages path="/audience" page={page} totalPages={pagination.total_pages} />
+    </>
+  )
+}

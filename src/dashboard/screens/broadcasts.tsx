@@ -3,6 +3,7 @@ import { Anchor, Progress, Stack, Text, Title } from '@mantine/core'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import type { BroadcastRow } from '#features/sending/broadcasts/read-routes.ts'
 import type { NewsletterRow } from '#features/sending/newsletters/model.ts'
+import type { PageOf } from '../api/audience.ts'
 import { useBroadcasts, useDrafts } from '../api/broadcasts.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/action.tsx'
@@ -11,6 +12,7 @@ import { Page } from '../parts/page.tsx'
 import { Pages } from '../parts/pages.tsx'
 import { EmptyState, QueryView } from '../parts/states.tsx'
 import { StatusLabel } from '../parts/status.tsx'
+import { NewRows, useSteadyRows } from '../parts/steady-rows.tsx'
 import { Time } from '../parts/time.tsx'
 import { describeProgress, toBroadcastState, toPercent } from './broadcasts/states.ts'
 
@@ -73,29 +75,34 @@ function Overview({ page, create }: { readonly page: number; readonly create: Re
               }
             </QueryView>
           )}
-          <QueryView query={broadcasts}>
-            {({ data, pagination }) => (
-              <Stack gap="sm" component="section">
-                <Title order={2} size="h4">
-                  Sent and scheduled
-                </Title>
-                {data.length > 0 ? (
-                  <DataTable
-                    label="Broadcasts, newest first"
-                    columns={BROADCAST_COLUMNS}
-                    rows={data}
-                    toKey={({ id }) => id}
-                  />
-                ) : (
-                  <Text>{page === 1 ? 'Nothing was sent yet.' : 'There are no broadcasts on this page.'}</Text>
-                )}
-                <Pages path="/broadcasts" page={page} totalPages={pagination.total_pages} />
-              </Stack>
-            )}
-          </QueryView>
+          <QueryView query={broadcasts}>{(found) => <BroadcastTable found={found} page={page} />}</QueryView>
         </Stack>
       )}
     </Page>
+  )
+}
+
+function BroadcastTable({ found, page }: { readonly found: PageOf<BroadcastRow>; readonly page: number }) {
+  const { data, pagination } = found
+  const steady = useSteadyRows(String(pagination.page), data)
+  return (
+    <Stack gap="sm" component="section">
+      <Title order={2} size="h4">
+        Sent and scheduled
+      </Title>
+      <NewRows rows={steady} />
+      {data.length > 0 ? (
+        <DataTable
+          label="Broadcasts, newest first"
+          columns={BROADCAST_COLUMNS}
+          rows={steady.rows}
+          toKey={({ id }) => id}
+        />
+      ) : (
+        <Text>{page === 1 ? 'Nothing was sent yet.' : 'There are no broadcasts on this page.'}</Text>
+      )}
+      <Pages path="/broadcasts" page={page} totalPages={pagination.total_pages} />
+    </Stack>
   )
 }
 
@@ -127,7 +134,7 @@ const DRAFT_COLUMNS: readonly Column<NewsletterRow>[] = [
     ),
   },
   { header: 'Sender', width: '30%', cell: ({ from_address: from }) => <bdi>{from}</bdi> },
-  { header: 'Changed', width: '9rem', cell: ({ updated_at: at }) => <Time iso={at} /> },
+  { header: 'Changed', width: '18%', cell: ({ updated_at: at }) => <Time iso={at} /> },
 ]
 
 const DraftTable = ({ drafts }: { readonly drafts: readonly NewsletterRow[] }) => (
@@ -143,18 +150,18 @@ const BROADCAST_COLUMNS: readonly Column<BroadcastRow>[] = [
       </Anchor>
     ),
   },
-  { header: 'List', width: '22%', cell: ({ list_name: name }) => <bdi>{name}</bdi> },
+  { header: 'List', width: '18%', cell: ({ list_name: name }) => <bdi>{name}</bdi> },
   {
     header: 'State',
-    width: '10rem',
+    width: '17%',
     cell: ({ state }) => {
       const { word, tone } = toBroadcastState(state)
       return <StatusLabel tone={tone}>{word}</StatusLabel>
     },
   },
   {
-    header: 'Recipients',
-    width: '11rem',
+    header: 'Progress',
+    width: '18%',
     cell: (broadcast) => (
       <>
         <Text size="sm">{describeProgress(broadcast)}</Text>
@@ -164,5 +171,5 @@ const BROADCAST_COLUMNS: readonly Column<BroadcastRow>[] = [
       </>
     ),
   },
-  { header: 'Begins', width: '9rem', cell: ({ begins_at: at }) => <Time iso={at} /> },
+  { header: 'Begins', width: '16%', cell: ({ begins_at: at }) => <Time iso={at} /> },
 ]

@@ -35,11 +35,17 @@ export const toContactQuery = ({ q, status }: ContactSearch): Readonly<Record<st
   status,
 })
 
-/** The first values of the metadata in one line: `first_name: Ada, plan: pro`. */
-export const toMetadataLine = (metadata: Readonly<Record<string, unknown>>): string =>
+const MAX_SHOWN_ENTRIES = 10
+const MAX_ENTRY_LENGTH = 200
+
+/** The first values of the metadata, shortened: `first_name: Ada`, `plan: pro`. */
+export const toMetadataEntries = (metadata: Readonly<Record<string, unknown>>): readonly string[] =>
   Object.entries(metadata)
-    .map(([name, value]) => `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`)
-    .join(', ')
+    .slice(0, MAX_SHOWN_ENTRIES)
+    .map(([name, value]) => {
+      const text = `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`
+      return text.length > MAX_ENTRY_LENGTH ? `${[...text.slice(0, MAX_ENTRY_LENGTH)].slice(0, -1).join('')}…` : text
+    })
 
 /** Metadata as text to be edited; empty for none. */
 export const toMetadataText = (metadata: Readonly<Record<string, unknown>>): string =>

@@ -1,8 +1,8 @@
 /** @module What the screens of the audience share: the links between them, the state of a contact. */
-import { Anchor, Group } from '@mantine/core'
+import { Anchor, Group, Text } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { StatusLabel, type Tone } from '../../parts/status.tsx'
-import { CONTACT_STATES, type ContactStatus } from './contact-search.ts'
+import { CONTACT_STATES, type ContactStatus, toMetadataEntries } from './contact-search.ts'
 
 const AREAS = [
   { to: '/audience', label: 'Lists' },
@@ -37,3 +37,19 @@ export const ContactStatusLabel = ({ status }: { readonly status: ContactStatus 
     {CONTACT_STATES[status].word}
   </StatusLabel>
 )
+
+/** Each entry is isolated, so that its direction does not change the next one. */
+export function MetadataLine({ metadata }: { readonly metadata: Readonly<Record<string, unknown>> }) {
+  const entries = toMetadataEntries(metadata)
+  if (entries.length === 0) return <>–</>
+  return (
+    <Text size="sm" lineClamp={3}>
+      {entries.map((entry, index) => (
+        <span key={entry}>
+          {index > 0 && ', '}
+          <bdi>{entry}</bdi>
+        </span>
+      ))}
+    </Text>
+  )
+}

@@ -10,7 +10,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
 import type { UuidBytes } from '#platform/ids.ts'
-import { type BroadcastState, stateCode, stateName } from './states.ts'
+import { type BroadcastState, IS_OPEN, stateCode, stateName } from './states.ts'
 
 /** A broadcast as the account sees it. */
 export interface ListedBroadcast {
@@ -58,7 +58,7 @@ const sql = prepareStatements((db) => ({
   count: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM broadcasts WHERE account_id = ?'),
   // Few: their recipients are being copied.
   countHidden: db.prepare<{ n: number }, [number]>(
-    `SELECT COUNT(*) AS n FROM broadcasts INDEXED BY broadcasts_open WHERE state = ${stateCode('fixing')} AND account_id = ?`,
+    `SELECT COUNT(*) AS n FROM broadcasts INDEXED BY broadcasts_open WHERE ${IS_OPEN} AND state = ${stateCode('fixing')} AND account_id = ?`,
   ),
   byUuid: db.prepare<Row, [Uint8Array, number]>(
     `SELECT ${COLUMNS} FROM ${JOINED} WHERE operations.uuid = ? AND b.account_id = ?`,
