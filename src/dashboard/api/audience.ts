@@ -106,6 +106,8 @@ export function useContactChange<Input, Result>(listId: string, change: (input: 
     mutationFn: change,
     onSuccess: () => {
       void refreshLists(queries)
+      // What another screen would show of before the change is not shown at all.
+      queries.removeQueries({ queryKey: ['contacts', listId], type: 'inactive' })
       void queries.invalidateQueries({ queryKey: ['contacts', listId] })
       void queries.invalidateQueries({ queryKey: ['contact', listId] })
     },

@@ -1,10 +1,7 @@
 /** @module Rows that stay where they are while a list is read again; new ones are offered. */
 import { Button } from '@mantine/core'
 import { useState } from 'react'
-
-interface Row {
-  readonly id: string
-}
+import { mergeRows, type Row } from './merge-rows.ts'
 
 interface Shown<T> {
   readonly key: string
@@ -29,19 +26,6 @@ export function useSteadyRows<T extends Row>(key: string, latest: readonly T[] |
   const show = () => latest && setShown({ key, rows: latest })
   if (!current || !latest) return { rows: latest ?? [], newCount: 0, show }
   return { ...mergeRows(current.rows, latest), show }
-}
-
-/** The shown rows as they are now. One that is missing was pushed off the page by new ones, or else it was deleted. */
-export function mergeRows<T extends Row>(
-  shown: readonly T[],
-  latest: readonly T[],
-): { readonly rows: readonly T[]; readonly newCount: number } {
-  const latestById = new Map(latest.map((row) => [row.id, row]))
-  const shownIds = new Set(shown.map(({ id }) => id))
-  const firstShown = latest.findIndex(({ id }) => shownIds.has(id))
-  const newCount = firstShown === -1 ? latest.length : firstShown
-  const rows = shown.flatMap((row) => latestById.get(row.id) ?? (newCount > 0 ? row : []))
-  return { rows, newCount }
 }
 
 /** Always in the page, so that screen readers announce a change. */
