@@ -6,6 +6,7 @@ import { Facts } from '../../parts/facts.tsx'
 import { EventBadge, StatusBadge } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
 import { isCaptured, toCategoryReason, toEventData, toSuppressionWords } from './sentence.ts'
+import { toShownRecipientStatus } from './shown-status.ts'
 
 type Event = EmailDetail['events'][number]
 
@@ -30,7 +31,7 @@ export function Timeline({ email }: { readonly email: EmailDetail }) {
                 <bdi>{recipient.address}</bdi>
                 {recipient.kind !== 'to' && ` (${recipient.kind === 'cc' ? 'Cc' : 'Bcc'})`}
               </Text>
-              <StatusBadge status={toShownStatus(email, recipient)} />
+              <StatusBadge status={toShownRecipientStatus(email, recipient)} />
             </Group>
           </Accordion.Control>
           <Accordion.Panel>
@@ -40,13 +41,6 @@ export function Timeline({ email }: { readonly email: EmailDetail }) {
       ))}
     </Accordion>
   )
-}
-
-/** A recipient that waits for another attempt was deferred; a captured email was not delivered. */
-export function toShownStatus(email: Pick<EmailDetail, 'sandbox'>, recipient: EmailRecipient): string {
-  const { status, attempts, smtp_response: reply } = recipient
-  if (status === 'queued' && attempts > 0) return 'deferred'
-  return status === 'sent' && isCaptured(email, reply) ? 'captured' : status
 }
 
 function RecipientTimeline({ email, recipient }: { readonly email: EmailDetail; readonly recipient: EmailRecipient }) {
