@@ -3,7 +3,7 @@ import { Anchor, Button, Card, Group, Progress, Stack, Text, Title } from '@mant
 import { useLocalStorage } from '@mantine/hooks'
 import { Link } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
-import { API_KEY_HINT, toCurl, toSendCommand } from '../../api/commands.ts'
+import { API_KEY_HINT, toSendCommand } from '../../api/commands.ts'
 import { useDomains } from '../../api/domains.ts'
 import { useAllowed, useSession } from '../../api/session.tsx'
 import { CommandBlock } from '../../parts/states.tsx'
@@ -15,8 +15,6 @@ interface StepText {
   readonly text: string
   readonly Action: () => ReactNode
 }
-
-const WEBHOOK = { url: 'https://your-app.example/events', events: ['delivered', 'bounced'] }
 
 function SendCommand() {
   const domains = useDomains(1)
@@ -37,8 +35,12 @@ const STEPS: Readonly<Record<StepName, StepText>> = {
   },
   key: {
     title: 'Make an API key',
-    text: 'Your application authenticates with it. Run this on the server:',
-    Action: () => <CommandBlock command="tassis keys create --name app" />,
+    text: 'Your application authenticates with it.',
+    Action: () => (
+      <Anchor component={Link} to="/keys">
+        Make an API key
+      </Anchor>
+    ),
   },
   email: {
     title: 'Send your first email',
@@ -48,7 +50,11 @@ const STEPS: Readonly<Record<StepName, StepText>> = {
   webhook: {
     title: 'Receive events',
     text: 'A webhook tells your application what became of its mail. This step is done when your URL has accepted an event. If you read the event feed (GET /v1/events) instead, hide this list.',
-    Action: () => <CommandBlock command={toCurl('/v1/webhooks', WEBHOOK)} />,
+    Action: () => (
+      <Anchor component={Link} to="/webhooks">
+        Add a webhook
+      </Anchor>
+    ),
   },
   authenticator: {
     title: 'Protect your sign-in',
