@@ -25,7 +25,7 @@ export const FILTER_LABELS: Readonly<Record<FilterName, string>> = {
   stream: 'Stream',
   domain: 'Domain',
   from_date: 'From day',
-  to_date: 'To day',
+  to_date: 'Until day',
 }
 
 export const FILTER_NAMES = Object.keys(FILTER_LABELS) as readonly FilterName[]
