@@ -9,7 +9,8 @@ import { replayDelivery, replayRange } from '#features/webhooks/webhooks/replay.
 import { findRouteWebhook } from '#features/webhooks/webhooks/webhooks.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
-import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
+import { DataBody, Nullable, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
+import { listEmailDeliveries } from './email-deliveries.ts'
 import {
   changeRoute,
   createRoute,
@@ -19,13 +20,17 @@ import {
   listRoutes,
   MAX_ROUTES,
 } from './inbound-routes.ts'
+import { matchAddress } from './match-address.ts'
 import {
+  AddressMatchRecord,
+  MatchQuery,
   NewRoute,
   RouteChangeBody,
   RouteDelivery,
   RouteDeliveryQuery,
   RouteRecord,
   RouteReplayRange,
+  toAddressMatchWire,
   toRouteChange,
   toRouteDeliveryWire,
   toRouteInput,
@@ -39,6 +44,32 @@ const SAME_ROUTE_NOTE = 'The domain has a route with this pattern and match_type
 const URL_SCOPE_NOTE =
   'With a `webhook_url` it also needs the scope `inbound:read`, because received mail is posted there.'
 const NOTHING_POSTED_NOTE = 'The route has no webhook_url, or is not active.'
+
+/** The deliveries of an inbound email, which belong to its route. */
+export const inboundDeliveryRoutes = (app: App) =>
+  new Elysia({ prefix: '/v1/inbound' }).use(authenticated).get(
+    '/:id/deliveries',
+    ({ actor, params, query }) => {
+      const page = parsePage(query)
+      const { deliveries, total, webhook } = listEmailDeliveries(app.db, actor.accountId, params.id ?? '', page)
+      return pageBody(webhook ? deliveries.map((delivery) => toRouteDeliveryWire(delivery, webhook, app.keys)) : [], {
+        ...page,
+        total,
+      })
+    },
+    {
+      params: Type.Object({ id: Nullable(Type.String(), { description: 'Id of the inbound email.' }) }),
+      query: PageQuery,
+      response: PageBody(RouteDelivery),
+      detail: {
+        summary: 'List the deliveries of an inbound email',
+        description:
+          'To the webhook_url of its route: the first, and one for each replay, newest first. Empty when no route matched, or the route has no webhook_url or was deleted.',
+        tags: ['Inbound'],
+        ...requires('inbound:read'),
+      },
+    },
+  )
 
 export const inboundRouteRoutes = (app: App) =>
   new Elysia({ prefix: '/v1/inbound-routes' })
@@ -75,6 +106,21 @@ export const inboundRouteRoutes = (app: App) =>
             409: ['inbound_route_exists', `${SAME_ROUTE_NOTE}, or the account has ${MAX_ROUTES} routes.`],
           }),
           ...requires('inbound:write'),
+        },
+      },
+    )
+    .get(
+      '/match',
+      ({ actor, query }) => dataBody(toAddressMatchWire(matchAddress(app, actor.accountId, query.address))),
+      {
+        query: MatchQuery,
+        response: DataBody(AddressMatchRecord),
+        detail: {
+          summary: 'Test an address against the routes',
+          description:
+            'What would happen now to mail for an address: a mailbox comes first, then the routes of the domain.',
+          tags,
+          ...requires('inbound:read', 'mailboxes:read'),
         },
       },
     )
