@@ -137,7 +137,7 @@ function Fate({ email: { status, error_message: error, webhook_delivered_at: at 
     return (
       <Text>
         No route matched its address, so it is only stored, and deleted when 1,000 newer ones have come.{' '}
-        <Anchor component={Link} to="/inbound/routes/new">
+        <Anchor component={Link} underline="always" to="/inbound/routes/new">
           Create a route
         </Anchor>
       </Text>
@@ -277,8 +277,10 @@ function RouteAndDeliveries({ email }: EmailProps) {
   const name = domains.find(({ id }) => id === matched?.domain_id)?.domain
   const others = (
     <Text size="sm" c="dimmed">
-      <Link to="/webhooks">Webhooks</Link> that subscribe to email.inbound get it too; their deliveries are listed
-      there.
+      <Anchor component={Link} inherit underline="always" to="/webhooks">
+        Webhooks
+      </Anchor>{' '}
+      that subscribe to email.inbound get it too; their deliveries are listed there.
     </Text>
   )
   if (email.route_id === null)
@@ -289,7 +291,7 @@ function RouteAndDeliveries({ email }: EmailProps) {
     <Stack gap="sm">
       <Text>
         Matched the route{' '}
-        <Anchor component={Link} to={`/inbound/routes/${email.route_id}`}>
+        <Anchor component={Link} underline="always" to={`/inbound/routes/${email.route_id}`}>
           <bdi>{matched ? formatRoute(matched, name) : email.route_id}</bdi>
         </Anchor>
         {matched &&

@@ -58,7 +58,11 @@ export function InboundRoutesScreen() {
               {add}
               {!hasDomain && (
                 <Text>
-                  First <Link to="/domains/new">add a domain</Link>.
+                  First{' '}
+                  <Anchor component={Link} inherit underline="always" to="/domains/new">
+                    add a domain
+                  </Anchor>
+                  .
                 </Text>
               )}
             </EmptyState>
@@ -197,11 +201,19 @@ function MatchResult({ match }: { readonly match: AddressMatchRecord }) {
   const label = found && formatRoute(found, domains.find((one) => one.id === found.domain_id)?.domain)
   const goal = mailbox ? (
     <>
-      the <Link to={`/inbound/mailboxes/${mailbox}` as never}>mailbox of this address</Link> gets it
+      the{' '}
+      <Anchor component={Link} inherit underline="always" to={`/inbound/mailboxes/${mailbox}`}>
+        mailbox of this address
+      </Anchor>{' '}
+      gets it
     </>
   ) : id ? (
     <>
-      the route <Link to={`/inbound/routes/${id}` as never}>{label ?? id}</Link> gets it
+      the route{' '}
+      <Anchor component={Link} inherit underline="always" to={`/inbound/routes/${id}`}>
+        {label ?? id}
+      </Anchor>{' '}
+      gets it
       {found && (found.webhook_url ? `, and it is posted to ${toVisible(found.webhook_url)}` : ', and it is stored')}
     </>
   ) : (
@@ -213,7 +225,11 @@ function MatchResult({ match }: { readonly match: AddressMatchRecord }) {
         {rejection ? (
           <>
             Mail for <bdi>{toVisible(address)}</bdi> is rejected: {REJECTIONS[rejection] ?? rejection}.{' '}
-            {domain && <Link to={`/domains/${domain}` as never}>Open the domain</Link>}
+            {domain && (
+              <Anchor component={Link} inherit underline="always" to={`/domains/${domain}`}>
+                Open the domain
+              </Anchor>
+            )}
             {domain && id && <> Once it is accepted, {goal}.</>}
           </>
         ) : (

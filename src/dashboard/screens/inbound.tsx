@@ -110,11 +110,11 @@ function NothingYet() {
         <List.Item>
           A domain is verified, and its switch “Receive mail” is on:{' '}
           {first ? (
-            <Anchor component={Link} to={`/domains/${first.id}`} size="sm">
+            <Anchor component={Link} underline="always" to={`/domains/${first.id}`} size="sm">
               settings of {first.domain}
             </Anchor>
           ) : (
-            <Anchor component={Link} to="/domains/new" size="sm">
+            <Anchor component={Link} underline="always" to="/domains/new" size="sm">
               add a domain
             </Anchor>
           )}
@@ -122,8 +122,11 @@ function NothingYet() {
         </List.Item>
         <List.Item>The MX record of the domain points to this server; the page of the domain shows it.</List.Item>
         <List.Item>
-          A <Link to="/inbound/routes">route</Link> matches the address. Without one, only the newest 1,000 messages of
-          a domain are kept.
+          A{' '}
+          <Anchor component={Link} inherit underline="always" to="/inbound/routes">
+            route
+          </Anchor>{' '}
+          matches the address. Without one, only the newest 1,000 messages of a domain are kept.
         </List.Item>
       </List>
     </EmptyState>
@@ -131,10 +134,10 @@ function NothingYet() {
 }
 
 const COLUMNS: readonly Column<InboundRecord>[] = [
-  { header: 'From', width: '26%', cell: (email) => <Sender email={email} /> },
+  { header: 'From', width: '24%', cell: (email) => <Sender email={email} /> },
   {
     header: 'Subject',
-    cell: ({ id, subject, attachments }) => (
+    cell: ({ id, subject, attachments, size_bytes: size }) => (
       <>
         {/* The mouse may use it; the keyboard has the link of the sender. */}
         <Anchor
@@ -148,18 +151,17 @@ const COLUMNS: readonly Column<InboundRecord>[] = [
         >
           <bdi>{subject || '(no subject)'}</bdi>
         </Anchor>
-        {attachments.length > 0 && (
-          <Text size="sm" c="dimmed">
-            {attachments.length === 1 ? '1 attachment' : `${attachments.length} attachments`}
-          </Text>
-        )}
+        <Text size="sm" c="dimmed">
+          {formatSize(size)}
+          {attachments.length > 0 &&
+            (attachments.length === 1 ? ', 1 attachment' : `, ${attachments.length} attachments`)}
+        </Text>
       </>
     ),
   },
   { header: 'To', width: '18%', cell: ({ rcpt_to: to }) => <Recipients addresses={to} /> },
-  { header: 'Sender', width: '8rem', cell: (email) => <ProofMark email={email} /> },
-  { header: 'Status', width: '8rem', cell: ({ status }) => <InboundStatus status={status} /> },
-  { header: 'Size', width: '5.5rem', cell: ({ size_bytes: size }) => formatSize(size) },
+  { header: 'Proof', width: '8.5rem', cell: (email) => <ProofMark email={email} /> },
+  { header: 'Status', width: '8.5rem', cell: ({ status }) => <InboundStatus status={status} /> },
   { header: 'Time', width: '7.5rem', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]
 
@@ -174,11 +176,16 @@ function Sender({ email: { id, from_address: from, from_header: header, mail_fro
   return (
     <>
       <Anchor component={Link} to={`/inbound/${id}`} size="sm" lineClamp={2}>
-        <bdi>{toVisible(from ?? envelope) || '(no sender)'}</bdi>
+        <bdi>{from === null ? '(no sender named)' : toVisible(from)}</bdi>
       </Anchor>
       {name && (
         <Text size="sm" c="dimmed" lineClamp={1}>
           <bdi>{name}</bdi>
+        </Text>
+      )}
+      {from === null && (
+        <Text size="sm" c="dimmed" lineClamp={1}>
+          {envelope === '' ? 'Null sender' : `Envelope: ${toVisible(envelope)}`}
         </Text>
       )}
     </>

@@ -92,9 +92,13 @@ export function MailboxesScreen() {
                 <Text>
                   A mailbox belongs to a verified domain with “Receive mail” on:{' '}
                   {first ? (
-                    <Link to={`/domains/${first.id}` as never}>settings of {first.domain}</Link>
+                    <Anchor component={Link} inherit underline="always" to={`/domains/${first.id}`}>
+                      settings of {first.domain}
+                    </Anchor>
                   ) : (
-                    <Link to="/domains/new">add a domain</Link>
+                    <Anchor component={Link} inherit underline="always" to="/domains/new">
+                      add a domain
+                    </Anchor>
                   )}
                   . The server must listen for mail (TASSIS_INBOUND_ADDR).
                 </Text>

@@ -166,7 +166,10 @@ function ReplyForm({ messages }: { readonly messages: readonly ListedMessage[] }
                   {sent.status === 'rejected'
                     ? 'It was not sent, because the recipient is suppressed: '
                     : 'Accepted for '}
-                  <bdi>{toVisible(sent.to)}</bdi>. <Link to={`/emails/${sent.id}` as never}>What happened to it</Link>
+                  <bdi>{toVisible(sent.to)}</bdi>.{' '}
+                  <Anchor component={Link} inherit underline="always" to={`/emails/${sent.id}`}>
+                    What happened to it
+                  </Anchor>
                 </Text>
               </Alert>
             )}

@@ -35,20 +35,20 @@ export function Deliveries({ deliveries, hasEmails }: DeliveriesProps) {
   const reason = useAllowed('developer')
   const replay = useReplay()
   const columns: readonly Column<RouteDelivery>[] = [
-    { header: 'Created', width: '9rem', cell: (delivery) => <Created delivery={delivery} isLink={hasEmails} /> },
-    { header: 'State', width: '8rem', cell: ({ status }) => <DeliveryStatus status={status} /> },
-    { header: 'Attempts', width: '10rem', cell: (delivery) => <Attempts delivery={delivery} /> },
+    { header: 'Created', width: '18%', cell: (delivery) => <Created delivery={delivery} isLink={hasEmails} /> },
+    { header: 'State', width: '17%', cell: ({ status }) => <DeliveryStatus status={status} /> },
+    { header: 'Attempts', width: '14%', cell: (delivery) => <Attempts delivery={delivery} /> },
     { header: 'Response', cell: (delivery) => <Reply delivery={delivery} /> },
     {
       header: 'Replay',
-      width: '8rem',
+      width: '18%',
       cell: (delivery) => (
         <ActionButton
           size="compact-sm"
           variant="default"
           reason={reason}
           loading={replay.isPending && replay.variables?.id === delivery.id}
-          aria-label={`Send the delivery of ${delivery.created_at.slice(0, 19)} again`}
+          aria-label={`Send again: delivery of ${delivery.created_at.slice(0, 19)}`}
           onClick={() => replay.mutate(delivery)}
         >
           Send again

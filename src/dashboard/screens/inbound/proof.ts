@@ -1,5 +1,4 @@
 /** @module States in words who sent a received message, and whether that is proven. Pure. */
-import type { Tone } from '../../parts/status.tsx'
 import { toVisible } from './visible.ts'
 
 /** What `authentication` of a received message has, as far as it is read here. */
@@ -18,8 +17,11 @@ interface Results {
   }
 }
 
+/** Tones of `parts/status.tsx`. */
+type ProofTone = 'good' | 'bad' | 'warning' | 'neutral'
+
 export interface Proof {
-  readonly tone: Tone
+  readonly tone: ProofTone
   readonly word: 'Proven' | 'Not proven' | 'Unknown'
   readonly sentence: string
 }
@@ -27,7 +29,7 @@ export interface Proof {
 /** One check of a message, for the table of all checks. */
 export interface Check {
   readonly name: string
-  readonly tone: Tone
+  readonly tone: ProofTone
   readonly word: string
   readonly explanation: string
 }
@@ -88,6 +90,7 @@ const join = (parts: readonly string[]): string =>
 
 function toSpfReason({ spf, details }: Results, domain: string): string {
   const other = details.spf?.domain
+  if (spf === 'pass' && details.spf?.identity === 'helo') return 'SPF passed only for the name of the server'
   if (spf === 'pass')
     return other && other.toLowerCase() !== domain ? `SPF passed only for ${toVisible(other)}` : 'SPF passed'
   return SPF_REASONS[spf] ?? `SPF: ${spf}`
@@ -134,7 +137,7 @@ const DMARC_REASONS: Readonly<Record<string, string>> = {
   permerror: 'the DMARC record or From is faulty',
 }
 
-const TONES: Readonly<Record<string, Tone>> = { pass: 'good', fail: 'bad', softfail: 'warning', policy: 'warning' }
+const TONES: Readonly<Record<string, ProofTone>> = { pass: 'good', fail: 'bad', softfail: 'warning', policy: 'warning' }
 const WORDS: Readonly<Record<string, string>> = {
   pass: 'Passed',
   fail: 'Failed',

@@ -44,7 +44,11 @@ export function ReplayRange({ route }: { readonly route: RouteRecord }) {
       <div role="status">
         {count !== undefined && !isOpen && (
           <Text size="sm">
-            {count === 0 ? 'There was no mail in that time.' : `${count.toLocaleString()} new deliveries were created.`}
+            {count === 0
+              ? 'There was no mail in that time.'
+              : count === 1
+                ? '1 new delivery was created.'
+                : `${count.toLocaleString()} new deliveries were created.`}
           </Text>
         )}
       </div>

@@ -30,7 +30,7 @@ export function Source({ path }: SourceProps) {
             <LongText label="Source of the message" text={start.text} />
             <Text size="sm">
               {start.isCut && `The first ${formatSize(MAX_SHOWN_BYTES)} are shown. `}
-              <Anchor href={path} download size="sm">
+              <Anchor href={path} download size="sm" underline="always">
                 Download the message
               </Anchor>
             </Text>

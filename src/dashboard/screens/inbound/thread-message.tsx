@@ -4,13 +4,12 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useId, useState } from 'react'
 import type { ListedMessage, MessageRecord } from '#features/receiving/agent-mailboxes/model.ts'
-import { get, request } from '../../api/client.ts'
+import { ApiError, get, request } from '../../api/client.ts'
 import { mailboxPath } from '../../api/inbound.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/action.tsx'
 import { DialogFrame } from '../../parts/dialog.tsx'
 import { Facts } from '../../parts/facts.tsx'
-import { findFieldError } from '../../parts/field-error.ts'
 import { LongText } from '../../parts/long-text.tsx'
 import { MailFrame } from '../../parts/mail-frame.tsx'
 import { QueryView } from '../../parts/states.tsx'
@@ -247,6 +246,12 @@ interface DialogProps {
   onClose(): void
 }
 
+/** The error of the list, or of one label. */
+function findLabelError(error: unknown): string | undefined {
+  if (!(error instanceof ApiError) || error.status !== 422) return undefined
+  return error.details.find(({ field }) => field !== undefined && /^labels\b/.test(field))?.message
+}
+
 function LabelsDialog({ message, onClose }: DialogProps) {
   const [text, setText] = useState(message.labels.join(' '))
   const queries = useQueryClient()
@@ -260,7 +265,7 @@ function LabelsDialog({ message, onClose }: DialogProps) {
       onClose()
     },
   })
-  const fieldError = findFieldError(save.error, 'labels')
+  const fieldError = findLabelError(save.error)
   return (
     <DialogFrame
       title="Labels of this message"
