@@ -361,7 +361,7 @@ describe.skipIf(!isChromiumAvailable())('received mail in the dashboard', () => 
 
     await page.getByLabel('To Ada Lovelace').fill('With the first step.')
     await page.getByRole('button', { name: 'Send the reply' }).click()
-    await page.getByText('Accepted for').waitFor()
+    await page.getByRole('link', { name: 'What happened to it' }).waitFor()
     await page.getByRole('listitem').filter({ hasText: 'Sent from here' }).getByText('With the first step.').waitFor()
     expect(await page.getByLabel('To Ada Lovelace').inputValue()).toBe('')
     expect(at((await service.api('GET', '/v1/emails')).body, 'pagination', 'total')).toBe(1)

@@ -1,5 +1,5 @@
 /** @module The list of inbound routes, and a test of an address against them. */
-import { Alert, Anchor, Button, Code, Group, Stack, Text, TextInput } from '@mantine/core'
+import { Anchor, Button, Code, Group, Paper, Stack, Text, TextInput } from '@mantine/core'
 import { keepPreviousData, useMutation, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
@@ -220,8 +220,9 @@ function MatchResult({ match }: { readonly match: AddressMatchRecord }) {
     <>no route matches, so it is only stored</>
   )
   return (
-    <Alert color={rejection ? 'orange' : 'green'} variant="light">
-      <Text c="var(--mantine-color-text)">
+    <Paper withBorder p="sm">
+      <StatusLabel tone={rejection ? 'warning' : 'good'}>{rejection ? 'Rejected' : 'Accepted'}</StatusLabel>
+      <Text>
         {rejection ? (
           <>
             Mail for <bdi>{toVisible(address)}</bdi> is rejected: {REJECTIONS[rejection] ?? rejection}.{' '}
@@ -238,6 +239,6 @@ function MatchResult({ match }: { readonly match: AddressMatchRecord }) {
           </>
         )}
       </Text>
-    </Alert>
+    </Paper>
   )
 }

@@ -1,5 +1,5 @@
 /** @module One thread of an agent mailbox as a conversation: oldest message first, with a reply at its end. */
-import { Alert, Anchor, Stack, Text, Textarea } from '@mantine/core'
+import { Anchor, Paper, Stack, Text, Textarea } from '@mantine/core'
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
@@ -13,6 +13,7 @@ import { FormError } from '../parts/form-error.tsx'
 import { Page } from '../parts/page.tsx'
 import { Pages } from '../parts/pages.tsx'
 import { QueryView } from '../parts/states.tsx'
+import { StatusLabel } from '../parts/status.tsx'
 import { useEscape } from '../parts/use-escape.ts'
 import { useRefreshSoon } from './emails/live-list.ts'
 import { Section, toTitle } from './inbound/section.tsx'
@@ -134,6 +135,7 @@ function ReplyForm({ messages }: { readonly messages: readonly ListedMessage[] }
         <Stack gap="sm" maw={720} align="flex-start">
           <Textarea
             w="100%"
+            labelProps={{ style: { overflowWrap: 'anywhere' } }}
             label={
               <>
                 To <bdi>{toVisible(newest.reply_to ?? newest.from_header)}</bdi>
@@ -161,17 +163,17 @@ function ReplyForm({ messages }: { readonly messages: readonly ListedMessage[] }
           </ActionButton>
           <div role="status">
             {sent && text === '' && (
-              <Alert color="green" variant="light">
-                <Text c="var(--mantine-color-text)">
-                  {sent.status === 'rejected'
-                    ? 'It was not sent, because the recipient is suppressed: '
-                    : 'Accepted for '}
-                  <bdi>{toVisible(sent.to)}</bdi>.{' '}
+              <Paper withBorder p="sm">
+                <StatusLabel tone={sent.status === 'rejected' ? 'warning' : 'good'}>
+                  {sent.status === 'rejected' ? 'Not sent: the recipient is suppressed' : 'Accepted'}
+                </StatusLabel>
+                <Text>
+                  To <bdi>{toVisible(sent.to)}</bdi>.{' '}
                   <Anchor component={Link} inherit underline="always" to={`/emails/${sent.id}`}>
                     What happened to it
                   </Anchor>
                 </Text>
-              </Alert>
+              </Paper>
             )}
           </div>
         </Stack>
