@@ -109,6 +109,8 @@ export const TestResult = Type.Object({
   ),
 })
 
+export type TestResult = Static<typeof TestResult>
+
 export const DeliveryQuery = Type.Object({
   ...PAGE_FIELDS,
   status: Type.Optional(StringEnum(DELIVERY_STATUSES, { description: 'Only deliveries with this status.' })),
@@ -184,23 +186,26 @@ export const ReplayRange = StrictObject(
         description: 'Only these events; default: all that the webhook subscribes to.',
       }),
     ),
-    dry_run: Type.Optional(
-      Type.Boolean({
-        description: 'Only counts: nothing is queued. Also for an inactive webhook, as if it were activated now.',
-      }),
-    ),
   },
   { description: `Either from_seq or from is required. One call replays at most ${MAX_REPLAYED} events.` },
 )
 
 export const ReplayResult = Type.Object({
-  deliveries: Type.Integer({ description: 'Deliveries that were queued, or with dry_run would be.' }),
+  deliveries: Type.Integer({ description: 'Deliveries that were queued.' }),
   from_seq: Nullable(Type.Integer(), {
     description: 'Position of their first event; null when there is none.',
   }),
   to_seq: Nullable(Type.Integer(), { description: 'Position of their last event.' }),
 })
 export type ReplayResult = Static<typeof ReplayResult>
+
+export const ReplayCount = Type.Object({
+  deliveries: Type.Integer({ description: 'Deliveries that a replay would queue.' }),
+  from_seq: Nullable(Type.Integer(), {
+    description: 'Position of their first event; null when there is none.',
+  }),
+  to_seq: Nullable(Type.Integer(), { description: 'Position of their last event.' }),
+})
 
 /** For the descriptions of lists. */
 export const HISTORY_LIMIT_NOTE = `The list and its total cover only the newest ${MAX_LISTED} deliveries under the filter.`

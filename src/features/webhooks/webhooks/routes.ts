@@ -21,6 +21,7 @@ import {
   DeliveryRecord,
   HISTORY_LIMIT_NOTE,
   NewWebhook,
+  ReplayCount,
   ReplayRange,
   ReplayResult,
   SecretResult,
@@ -205,19 +206,33 @@ export const webhookRoutes = (app: App) =>
     )
     .post(
       '/:id/replay',
-      async ({ actor, params, body: { dry_run: isDryRun, ...range }, status }) =>
-        isDryRun
-          ? status(200, dataBody(toReplayWire(await countReplay(app, actor, params.id, range))))
-          : status(202, dataBody(toReplayWire(await replayRange(app, actor, params.id, range)))),
+      async ({ actor, params, body, status }) =>
+        status(202, dataBody(toReplayWire(await replayRange(app, actor, params.id, body)))),
       {
         params,
         body: ReplayRange,
-        response: { 200: DataBody(ReplayResult), 202: DataBody(ReplayResult) },
+        response: { 202: DataBody(ReplayResult) },
         detail: {
           summary: 'Replay a range of events',
           description: `Creates a new delivery, due now, for every event in the range that the webhook subscribes to. 409 while the webhook is inactive. ${BODY_SCOPES_NOTE}`,
           tags,
           ...requires('webhooks:write'),
+        },
+      },
+    )
+    .post(
+      '/:id/replay/count',
+      async ({ actor, params, body }) => dataBody(toReplayWire(await countReplay(app, actor, params.id, body))),
+      {
+        params,
+        body: ReplayRange,
+        response: DataBody(ReplayCount),
+        detail: {
+          summary: 'Count a range of events',
+          description:
+            'What a replay of the range would queue; nothing is queued. Also for an inactive webhook, as if it were activated now.',
+          tags,
+          ...requires('webhooks:read'),
         },
       },
     )

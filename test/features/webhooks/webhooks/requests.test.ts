@@ -113,21 +113,21 @@ describe('the secret for signed-in users', () => {
 })
 
 // Proves: notify-52
-test('a dry run counts what a replay would queue, also for an inactive webhook, and stores nothing', async () => {
+test('a count states what a replay would queue, also for an inactive webhook, and stores nothing', async () => {
   await using service = await createWebhookApi()
   const { api, addWebhook, accepted, rowsOf, tell, put, deliveries, audited } = service
   const { id } = await addWebhook()
   await put(id, { is_active: false })
   await tell(['sent', 'opened', 'bounced'], { emailId: rowsOf((await accepted()).id).emailId })
   const path = `/v1/webhooks/${id}/replay`
-  const counted = await api('POST', path, { from_seq: 1, dry_run: true })
+  const counted = await api('POST', `${path}/count`, { from_seq: 1 })
   expect([counted.status, at(counted.body, 'data', 'deliveries')]).toEqual([200, 2])
   expectError(await api('POST', path, { from_seq: 1 }), 409, 'webhook_inactive')
-  expectError(await api('POST', path, { dry_run: true }), 422, 'validation_failed', 'from_seq')
+  expectError(await api('POST', `${path}/count`, {}), 422, 'validation_failed', 'from_seq')
   expect(await deliveries(id)).toEqual([])
   expect((await audited(1))[0]?.[0]).toBe('webhook.updated')
   await put(id)
-  const replayed = await api('POST', path, { from_seq: 1, dry_run: false })
+  const replayed = await api('POST', path, { from_seq: 1 })
   expect([replayed.status, replayed.body]).toEqual([202, counted.body])
 })
 
