@@ -614,6 +614,15 @@ export const ROUTES: readonly Route[] = [
     method: 'POST',
     body: () => ({ from_seq: 1 }),
   },
+  {
+    ...get('/v1/webhooks/{id}/replay/count', 'webhooks:read', { resource: 'webhook' }),
+    method: 'POST',
+    body: () => ({ from_seq: 1 }),
+  },
+  get('/v1/webhooks/{id}/deliveries/{delivery_id}', 'webhooks:read', {
+    resource: 'webhook-delivery',
+    alsoScope: 'emails:read',
+  }),
 ]
 
 /** Routes for signed-in users; a key gets a 403. */
@@ -627,7 +636,10 @@ export const SESSION_ROUTES: readonly string[] = [
   'POST /v1/auth/totp',
   'POST /v1/auth/totp/confirm',
   'DELETE /v1/auth/totp',
+  'POST /v1/auth/session/password',
   'POST /v1/domains/{id}/test-email',
+  'POST /v1/webhooks/{id}/secret/reveal',
+  'POST /v1/webhooks/{id}/secret/rotate',
 ]
 
 /** Routes that need no key; all other routes under /v1 need one. */
