@@ -484,6 +484,11 @@ export const ROUTES: readonly Route[] = [
     method: 'POST',
     body: () => ({ from_seq: 1 }),
   },
+  {
+    ...get('/v1/inbound-routes/{id}/replay/count', 'inbound:read', { resource: 'inbound-route' }),
+    method: 'POST',
+    body: () => ({ from_seq: 1 }),
+  },
   listRoute('/v1/inbound', 'inbound:read'),
   get('/v1/inbound/{id}', 'inbound:read', { resource: 'inbound-email' }),
   deleteRoute('/v1/inbound/{id}', 'inbound:write', 'inbound-email'),
@@ -638,6 +643,8 @@ export const SESSION_ROUTES: readonly string[] = [
   'DELETE /v1/auth/totp',
   'POST /v1/auth/session/password',
   'POST /v1/domains/{id}/test-email',
+  'POST /v1/inbound-routes/secret/reveal',
+  'POST /v1/inbound-routes/secret/rotate',
   'POST /v1/webhooks/{id}/secret/reveal',
   'POST /v1/webhooks/{id}/secret/rotate',
 ]

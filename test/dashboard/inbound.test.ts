@@ -8,7 +8,7 @@ import { isChromiumAvailable, narrowOverflowPx, overflowPx, startBrowser } from 
 import { findAxeViolations, openDashboard } from '#test/support/dashboard.ts'
 import { storeTestInbound, type TestInbound } from '#test/support/inbound.ts'
 import { AUTHENTICATION, deliverMessage, getTestMailbox, type TestMessage } from '#test/support/mailboxes.ts'
-import { createTestUser, signIn } from '#test/support/users.ts'
+import { createTestUser, PASSWORD, signIn } from '#test/support/users.ts'
 
 // A browser starts slowly on a busy machine.
 setDefaultTimeout(120_000)
@@ -280,6 +280,7 @@ describe.skipIf(!isChromiumAvailable())('received mail in the dashboard', () => 
     await page.getByRole('button', { name: 'Send a range again' }).click()
     const dialog = page.getByRole('dialog')
     await dialog.getByLabel('From').fill('2026-01-01T00:00')
+    await dialog.getByText('1 message will be posted.').waitFor()
     await dialog.getByRole('button', { name: 'Send again' }).click()
     await page.getByText('1 new delivery was created.').waitFor()
     await page.getByRole('button', { name: 'Deactivate' }).click()
@@ -301,6 +302,18 @@ describe.skipIf(!isChromiumAvailable())('received mail in the dashboard', () => 
     await page.getByText('The route is active.').waitFor()
     await page.getByRole('link', { name: 'All routes' }).click()
     await test(`support+7@${INBOUND}`, `and it is posted to`)
+
+    const secret = page.getByRole('region', { name: 'Signing secret' }).locator('code', { hasText: /^whsec_/ })
+    await page.getByRole('button', { name: 'Show the secret' }).click()
+    const before = await secret.textContent()
+    // Later the password is asked for again.
+    service.clock.advance(11 * 60_000)
+    await page.getByRole('button', { name: 'Replace the secret' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Replace the secret' }).click()
+    await page.getByLabel('Password').first().fill(PASSWORD)
+    await page.getByRole('button', { name: 'Continue' }).click()
+    await page.getByText('This is the new secret').waitFor()
+    expect(await secret.textContent()).not.toBe(before)
 
     await page.locator('[data-row] a').first().click()
     await page.getByRole('button', { name: 'Delete', exact: true }).click()
@@ -412,7 +425,7 @@ describe.skipIf(!isChromiumAvailable())('received mail in the dashboard', () => 
     await goTo(`/inbound/${id}`)
     await expectDisabled('Delete', 'Send again')
     await goTo('/inbound/routes')
-    await expectDisabled('Create a route')
+    await expectDisabled('Create a route', 'Show the secret', 'Replace the secret')
     await goTo('/inbound/routes/new')
     await expectDisabled('Create the route')
     await goTo(`/inbound/routes/${route.id}`)
@@ -485,6 +498,7 @@ describe.skipIf(!isChromiumAvailable())('received mail in the dashboard', () => 
       await page.keyboard.press('Enter')
       await page.getByText('is accepted').waitFor()
       await check('address test')
+      await dialogs('Replace the secret')
       await open('/inbound/routes/new', () => page.getByLabel('URL').waitFor())
       await open(`/inbound/routes/${route.id}`, row)
       await dialogs('Delete', 'Send a range again')

@@ -1,5 +1,5 @@
 /** @module The list of inbound routes, and a test of an address against them. */
-import { Anchor, Button, Code, Group, Paper, Stack, Text, TextInput } from '@mantine/core'
+import { Anchor, Button, Group, Paper, Stack, Text, TextInput } from '@mantine/core'
 import { keepPreviousData, useMutation, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
@@ -17,6 +17,7 @@ import { Pages } from '../parts/pages.tsx'
 import { EmptyState, QueryView } from '../parts/states.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import { InboundNav } from './inbound/marks.tsx'
+import { RouteSecret } from './inbound/route-secret.tsx'
 import { formatRoute, isDeactivated, MATCH_TYPE_WORDS } from './inbound/route-words.ts'
 import { Section } from './inbound/section.tsx'
 import { toVisible } from './inbound/visible.ts'
@@ -83,11 +84,7 @@ export function InboundRoutesScreen() {
         <AddressTest />
       </Section>
       <Section title="Signing secret">
-        <Text maw={720} size="sm">
-          Requests to the URLs of all routes are signed with one secret of the account. The operator of the server shows
-          or replaces it: <Code>tassis webhooks secret inbound --reveal</Code>,{' '}
-          <Code>tassis webhooks secret inbound --rotate</Code>.
-        </Text>
+        <RouteSecret />
       </Section>
     </Page>
   )

@@ -1,6 +1,6 @@
 /** @module Replays all mail of a route from a time on: after its receiver was broken. */
 import { Text, TextInput } from '@mantine/core'
-import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { RouteRecord } from '#features/webhooks/inbound-routes/model.ts'
 import type { ReplayResult } from '#features/webhooks/webhooks/model.ts'
@@ -12,6 +12,23 @@ import { DialogFrame } from '../../parts/dialog.tsx'
 import { isDeactivated } from './route-words.ts'
 
 const isDate = (text: string): boolean => !Number.isNaN(new Date(text).getTime())
+
+interface Range {
+  readonly from: string
+  readonly to?: string
+}
+
+/** What a replay would send again; undefined while the range is not complete. */
+const useCount = (id: string, range: Range | undefined) =>
+  useQuery({
+    queryKey: ['inbound-routes', 'replay-count', id, range],
+    queryFn: async ({ signal }) =>
+      (await request<{ data: ReplayResult }>('POST', routePath(id, '/replay/count'), { body: range, signal })).data,
+    enabled: range !== undefined,
+    retry: false,
+  })
+
+const toCount = (count: number): string => (count === 1 ? '1 message' : `${count.toLocaleString()} messages`)
 
 export function ReplayRange({ route }: { readonly route: RouteRecord }) {
   const [isOpen, setIsOpen] = useState(false)
@@ -25,10 +42,15 @@ export function ReplayRange({ route }: { readonly route: RouteRecord }) {
       : !route.is_active || isDeactivated(route)
         ? 'Nothing is posted to its URL now.'
         : undefined
+  const range: Range | undefined =
+    isDate(from) && (to === '' || isDate(to))
+      ? { from: new Date(from).toISOString(), ...(to !== '' && { to: new Date(to).toISOString() }) }
+      : undefined
+  const counted = useCount(route.id, isOpen ? range : undefined)
   const replay = useMutation({
     mutationFn: () =>
       request<{ data: ReplayResult }>('POST', routePath(route.id, '/replay'), {
-        body: { from: new Date(from).toISOString(), ...(to !== '' && { to: new Date(to).toISOString() }) },
+        body: range,
       }),
     onSuccess: () => {
       setIsOpen(false)
@@ -57,8 +79,8 @@ export function ReplayRange({ route }: { readonly route: RouteRecord }) {
           title="Send mail to the URL again"
           confirm="Send again"
           isBusy={replay.isPending}
-          isIncomplete={!isDate(from) || (to !== '' && !isDate(to))}
-          error={replay.error}
+          isIncomplete={range === undefined || counted.data?.deliveries === 0}
+          error={replay.error ?? counted.error}
           onConfirm={() => replay.mutate()}
           onClose={() => setIsOpen(false)}
         >
@@ -82,6 +104,15 @@ export function ReplayRange({ route }: { readonly route: RouteRecord }) {
             value={to}
             onChange={(event) => setTo(event.currentTarget.value)}
           />
+          <div role="status">
+            {counted.data && (
+              <Text>
+                {counted.data.deliveries === 0
+                  ? 'There is no mail of this route in that time.'
+                  : `${toCount(counted.data.deliveries)} will be posted.`}
+              </Text>
+            )}
+          </div>
         </DialogFrame>
       )}
     </>

@@ -192,7 +192,7 @@ function Details({ message, rawPath }: WholeProps & { readonly rawPath: string }
   const isReceived = message.direction === 'received'
   return (
     <Stack gap="xs" align="flex-start">
-      <Button size="compact-sm" variant="subtle" aria-expanded={isOpen} onClick={() => setIsOpen(!isOpen)}>
+      <Button size="compact-sm" variant="default" aria-expanded={isOpen} onClick={() => setIsOpen(!isOpen)}>
         Details
       </Button>
       {isOpen && (

@@ -3,10 +3,19 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
+import { PASSWORD_REQUIRED, requireRecentPassword } from '#features/people/team/recent-password.ts'
 import { listDeliveries } from '#features/webhooks/webhooks/history.ts'
-import { HISTORY_LIMIT_NOTE, ReplayResult, toReplayWire } from '#features/webhooks/webhooks/model.ts'
-import { replayDelivery, replayRange } from '#features/webhooks/webhooks/replay.ts'
+import { revealInboundSecret, rotateInboundSecret } from '#features/webhooks/webhooks/inbound-secret.ts'
+import {
+  HISTORY_LIMIT_NOTE,
+  ReplayCount,
+  ReplayResult,
+  SecretResult,
+  toReplayWire,
+} from '#features/webhooks/webhooks/model.ts'
+import { countReplay, replayDelivery, replayRange } from '#features/webhooks/webhooks/replay.ts'
 import { findRouteWebhook } from '#features/webhooks/webhooks/webhooks.ts'
+import { sessionOnly } from '#platform/http/access.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, Nullable, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
@@ -124,6 +133,44 @@ export const inboundRouteRoutes = (app: App) =>
         },
       },
     )
+    .post(
+      '/secret/reveal',
+      async ({ actor }) => {
+        requireRecentPassword(app, actor)
+        return dataBody({ secret: await revealInboundSecret(app, actor) })
+      },
+      {
+        response: DataBody(SecretResult),
+        detail: {
+          summary: 'Show the signing secret of inbound routes',
+          description:
+            'One secret signs the requests to the URLs of all routes; it is created when there is none. For signed-in users only. The audit log records it.',
+          tags,
+          ...requires('inbound:write'),
+          ...sessionOnly,
+          ...errorResponses({ 403: PASSWORD_REQUIRED }),
+        },
+      },
+    )
+    .post(
+      '/secret/rotate',
+      async ({ actor }) => {
+        requireRecentPassword(app, actor)
+        return dataBody({ secret: await rotateInboundSecret(app, actor) })
+      },
+      {
+        response: DataBody(SecretResult),
+        detail: {
+          summary: 'Replace the signing secret of inbound routes',
+          description:
+            'For signed-in users only. The new secret signs every later attempt, including retries; the old one is not used again.',
+          tags,
+          ...requires('inbound:write'),
+          ...sessionOnly,
+          ...errorResponses({ 403: PASSWORD_REQUIRED }),
+        },
+      },
+    )
     .get(
       '/:id',
       ({ actor, params }) => dataBody(toRouteWire(getRoute(app.db, actor.accountId, params.id), actor.accountUuid)),
@@ -206,6 +253,24 @@ export const inboundRouteRoutes = (app: App) =>
           tags,
           ...errorResponses({ 409: ['webhook_inactive', NOTHING_POSTED_NOTE] }),
           ...requires('inbound:write', 'inbound:read'),
+        },
+      },
+    )
+    .post(
+      '/:id/replay/count',
+      async ({ actor, params, body }) =>
+        dataBody(toReplayWire(await countReplay(app, actor, params.id, body, getRouteWebhook))),
+      {
+        params,
+        body: RouteReplayRange,
+        response: DataBody(ReplayCount),
+        detail: {
+          summary: 'Count the mail of an inbound route',
+          description:
+            'What a replay of the range would queue; nothing is queued. Also while the route posts nothing, as if it were activated now; 409 when it never had a webhook_url.',
+          tags,
+          ...errorResponses({ 409: ['webhook_inactive', 'The route never had a webhook_url.'] }),
+          ...requires('inbound:read'),
         },
       },
     )
