@@ -69,7 +69,7 @@ import { streamRoutes } from '#features/setup/streams/routes.ts'
 import { templateRoutes } from '#features/setup/templates/routes.ts'
 import { eventRoutes } from '#features/webhooks/event-feed/routes.ts'
 import { createFeedStreams } from '#features/webhooks/event-feed/stream.ts'
-import { inboundRouteRoutes } from '#features/webhooks/inbound-routes/routes.ts'
+import { inboundDeliveryRoutes, inboundRouteRoutes } from '#features/webhooks/inbound-routes/routes.ts'
 import { webhookPages } from '#features/webhooks/webhooks/pages.ts'
 import { webhookRoutes } from '#features/webhooks/webhooks/routes.ts'
 import { readWebhookStats } from '#features/webhooks/webhooks/webhooks.ts'
@@ -79,6 +79,7 @@ import { BunHttpServer, type HttpServer } from '#platform/http/server.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
 import type { OpenedApp } from './create.ts'
+import { inboundPages } from './dashboard/inbound-pages.ts'
 import { mailPages } from './dashboard/mail-pages.ts'
 import { dashboardRoutes } from './dashboard/routes.ts'
 
@@ -183,6 +184,7 @@ export function createRoutes(
     contactConfirmationRoutes(app),
     suppressionRoutes(app),
     inboundRoutes(app),
+    inboundDeliveryRoutes(app),
     inboundRouteRoutes(app),
     agentMailboxRoutes(app, new LongPolls(app, ending)),
     conversationRoutes(app),
@@ -216,7 +218,9 @@ export function createRoutes(
     ...(isCapturePageShown ? [capturedPages(captures)] : []),
     ...(isBillingConfigured(app.config) ? [billingPages(app)] : []),
     iconRoute(),
-    ...(app.config.dashboard ? [dashboardRoutes(people), mailPages(app, people, renderedBodies)] : []),
+    ...(app.config.dashboard
+      ? [dashboardRoutes(people), mailPages(app, people, renderedBodies), inboundPages(app, people)]
+      : []),
     tlsPages(app),
     trackingPages(app),
     unsubscribePages(app),

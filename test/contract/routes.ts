@@ -458,6 +458,7 @@ export const ROUTES: readonly Route[] = [
     method: 'POST',
     body: inboundRoute,
   },
+  get('/v1/inbound-routes/match?address=support@sender.test', 'inbound:read', { alsoScope: 'mailboxes:read' }),
   get('/v1/inbound-routes/{id}', 'inbound:read', { resource: 'inbound-route' }),
   {
     ...get('/v1/inbound-routes/{id}', 'inbound:write', { resource: 'inbound-route', alsoScope: 'inbound:read' }),
@@ -483,10 +484,16 @@ export const ROUTES: readonly Route[] = [
     method: 'POST',
     body: () => ({ from_seq: 1 }),
   },
+  {
+    ...get('/v1/inbound-routes/{id}/replay/count', 'inbound:read', { resource: 'inbound-route' }),
+    method: 'POST',
+    body: () => ({ from_seq: 1 }),
+  },
   listRoute('/v1/inbound', 'inbound:read'),
   get('/v1/inbound/{id}', 'inbound:read', { resource: 'inbound-email' }),
   deleteRoute('/v1/inbound/{id}', 'inbound:write', 'inbound-email'),
   get('/v1/inbound/{id}/raw', 'inbound:read', { resource: 'inbound-email', csv: 'answer', shape: 'none' }),
+  listRoute('/v1/inbound/{id}/deliveries', 'inbound:read', { resource: 'inbound-email', paged: false }),
   listRoute('/v1/inbound/{id}/attachments', 'inbound:read', { resource: 'inbound-email', paged: false }),
   get('/v1/inbound/{id}/attachments/{n}', 'inbound:read', { resource: 'inbound-email', csv: 'answer', shape: 'none' }),
   listRoute('/v1/insights', 'account:admin'),
@@ -612,6 +619,15 @@ export const ROUTES: readonly Route[] = [
     method: 'POST',
     body: () => ({ from_seq: 1 }),
   },
+  {
+    ...get('/v1/webhooks/{id}/replay/count', 'webhooks:read', { resource: 'webhook' }),
+    method: 'POST',
+    body: () => ({ from_seq: 1 }),
+  },
+  get('/v1/webhooks/{id}/deliveries/{delivery_id}', 'webhooks:read', {
+    resource: 'webhook-delivery',
+    alsoScope: 'emails:read',
+  }),
 ]
 
 /** Routes for signed-in users; a key gets a 403. */
@@ -625,7 +641,12 @@ export const SESSION_ROUTES: readonly string[] = [
   'POST /v1/auth/totp',
   'POST /v1/auth/totp/confirm',
   'DELETE /v1/auth/totp',
+  'POST /v1/auth/session/password',
   'POST /v1/domains/{id}/test-email',
+  'POST /v1/inbound-routes/secret/reveal',
+  'POST /v1/inbound-routes/secret/rotate',
+  'POST /v1/webhooks/{id}/secret/reveal',
+  'POST /v1/webhooks/{id}/secret/rotate',
 ]
 
 /** Routes that need no key; all other routes under /v1 need one. */
@@ -658,6 +679,8 @@ export const PUBLIC_ROUTES: readonly string[] = [
   'GET /app',
   'GET /app/*',
   'GET /app/assets/{name}',
+  'GET /app/inbound/mailboxes/{id}/messages/{message}/html',
+  'GET /app/inbound/{id}/html',
   'GET /app/mail/{id}/html',
   'GET /t/o/{token}',
   'GET /t/c/{token}/{target}',

@@ -89,7 +89,8 @@ export async function request<T>(method: string, path: string, options: RequestO
     onSignedOut()
     throw new ApiError(401, { code: error.code, message: 'Your session had ended. Sign in again, then repeat this.' })
   }
-  if (error.status === 403 && method !== 'GET') onForbidden()
+  // Only the age of the password; the role is the same.
+  if (error.status === 403 && method !== 'GET' && error.code !== 'password_required') onForbidden()
   throw error
 }
 

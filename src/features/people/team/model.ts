@@ -72,6 +72,8 @@ export const SessionRecord = Type.Object({
   created_at: Timestamp({ description: 'When the user signed in.' }),
 })
 
+export const PasswordConfirmation = StrictObject({ password: Password('Password of the user.') })
+
 export const PasswordChange = StrictObject({
   current_password: Password('The current password of the user.'),
   password: Password(NEW_PASSWORD),

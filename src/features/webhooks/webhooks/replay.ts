@@ -174,6 +174,24 @@ export async function replayRange(
   return { deliveries: events.length, fromSeq: auditMetadata.from_seq, toSeq: auditMetadata.to_seq }
 }
 
+/**
+ * Counts what `replayRange` would queue, and stores nothing. For an inactive webhook: what it would queue if it were
+ * activated now. Throws 404, and 422 like `replayRange`.
+ */
+export async function countReplay(
+  app: App,
+  actor: Actor,
+  id: string,
+  input: ReplayInput,
+  find: FindWebhook = getWebhook,
+): Promise<ReplayOutcome> {
+  const webhook = find(app.db, actor.accountId, id)
+  const names = resolveEventNames(webhook, input.events)
+  const cursorSeq = webhook.isActive ? webhook.cursorSeq : readLastSeq(app.db, webhook.accountId)
+  const events = await readReplayEvents(app, { ...webhook, cursorSeq }, names, input)
+  return { deliveries: events.length, fromSeq: events[0]?.seq ?? null, toSeq: events.at(-1)?.seq ?? null }
+}
+
 async function readReplayEvents(
   app: App,
   webhook: Webhook,
