@@ -1,31 +1,31 @@
 /** @module What each scope allows, in plain words; and common choices of scopes. */
 import type { Scope } from '#features/setup/api-keys/scopes.ts'
 
-/** Complete by its type. "It may …" */
+/** Complete by its type. */
 export const SCOPE_TEXTS: Readonly<Record<Scope, string>> = {
   'emails:send':
-    'send, cancel and repeat emails, change streams; broadcasts and newsletters also need to read contacts',
-  'emails:read': 'read emails with their content, events and captured mail; validate addresses',
-  'domains:read': 'see domains and their DNS records',
-  'domains:write': 'add, verify, change and delete domains',
-  'templates:read': 'read templates',
-  'templates:write': 'create, change and delete templates',
-  'webhooks:read': 'see webhooks and their deliveries',
-  'webhooks:write': 'create, change, replay and delete webhooks',
-  'suppressions:read': 'read and export the suppression list',
-  'suppressions:write': 'add, import and remove suppressed addresses',
-  'contacts:read': 'read contact lists, contacts, forms and newsletters',
-  'contacts:write': 'change contact lists, contacts, forms and newsletters',
-  'inbound:read': 'read received emails and inbound routes',
-  'inbound:write': 'change inbound routes, delete received emails',
-  'analytics:read': 'read the stats of the account',
-  'analytics:write': 'nothing yet: there are no changes to stats',
-  'mailboxes:read': 'read agent mailboxes and their messages',
-  'mailboxes:write': 'change agent mailboxes and label messages; replies also need to send emails',
-  'sub_accounts:manage': 'create, change and delete sub-accounts and read their stats',
-  'account:read': 'read the account, its team, subscription and audit log',
+    'Send, cancel and repeat emails, change streams; broadcasts and newsletters also need to read contacts',
+  'emails:read': 'Read emails with their content, events and captured mail; validate addresses',
+  'domains:read': 'See domains and their DNS records',
+  'domains:write': 'Add, verify, change and delete domains',
+  'templates:read': 'Read templates',
+  'templates:write': 'Create, change and delete templates',
+  'webhooks:read': 'See webhooks and their deliveries',
+  'webhooks:write': 'Create, change, replay and delete webhooks',
+  'suppressions:read': 'Read and export the suppression list',
+  'suppressions:write': 'Add, import and remove suppressed addresses',
+  'contacts:read': 'Read contact lists, contacts, forms and newsletters',
+  'contacts:write': 'Change contact lists, contacts, forms and newsletters',
+  'inbound:read': 'Read received emails and inbound routes',
+  'inbound:write': 'Change inbound routes, delete received emails',
+  'analytics:read': 'Read the stats of the account',
+  'analytics:write': 'Nothing yet: there are no changes to stats',
+  'mailboxes:read': 'Read agent mailboxes and their messages',
+  'mailboxes:write': 'Change agent mailboxes and label messages; replies also need to send emails',
+  'sub_accounts:manage': 'Create, change and delete sub-accounts and read their stats',
+  'account:read': 'Read the account, its team, subscription and audit log',
   'account:admin':
-    'do everything above, and alone: API keys, team, settings, insights, billing, export and deletion of the account',
+    'Do everything above, and alone: API keys, team, settings, insights, billing, export and deletion of the account',
 }
 
 export const ALL_SCOPES = Object.keys(SCOPE_TEXTS) as readonly Scope[]

@@ -135,12 +135,7 @@ function ScopeChoice({ scopes, onChange }: ScopeChoiceProps) {
                   {label}
                 </Text>
                 {group.map((scope) => (
-                  <Checkbox
-                    key={scope}
-                    value={scope}
-                    label={<Code>{scope}</Code>}
-                    description={`It may ${SCOPE_TEXTS[scope]}.`}
-                  />
+                  <Checkbox key={scope} value={scope} label={<Code>{scope}</Code>} description={SCOPE_TEXTS[scope]} />
                 ))}
               </Stack>
             ))}
