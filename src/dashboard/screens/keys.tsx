@@ -15,28 +15,30 @@ import { Time } from '../parts/time.tsx'
 const COLUMNS: readonly Column<ApiKeyRecord>[] = [
   {
     header: 'Name',
-    width: '24%',
-    cell: ({ id, name }) => (
-      <Anchor component={Link} to="/keys/$id" params={{ id } as never} size="sm" lineClamp={2} title={name}>
-        <bdi>{name}</bdi>
-      </Anchor>
+    width: '30%',
+    cell: ({ id, name, key_prefix: prefix }) => (
+      <>
+        <Anchor component={Link} to="/keys/$id" params={{ id } as never} size="sm" lineClamp={2} title={name}>
+          <bdi>{name}</bdi>
+        </Anchor>
+        <Code>{prefix}…</Code>
+      </>
     ),
   },
-  { header: 'Begins with', width: '21%', cell: ({ key_prefix: prefix }) => <Code>{prefix}…</Code> },
   { header: 'Scopes', cell: ({ scopes }) => summariseScopes(scopes) },
   {
     header: 'State',
-    width: '12%',
+    width: '17%',
     cell: ({ is_active: isActive }) => (
       <StatusLabel tone={isActive ? 'good' : 'bad'}>{isActive ? 'Active' : 'Revoked'}</StatusLabel>
     ),
   },
   {
     header: 'Last use',
-    width: '14%',
+    width: '17%',
     cell: ({ last_used_at: at }) => (at === null ? 'Never' : <Time iso={at} />),
   },
-  { header: 'Created', width: '14%', cell: ({ created_at: at }) => <Time iso={at} /> },
+  { header: 'Created', width: '17%', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]
 
 export function ApiKeysScreen() {

@@ -58,24 +58,26 @@ export function SuppressionsScreen() {
     navigate({ search: { ...filters, ...(next && { cursor: next }) }, state: state as object })
   return (
     <Page title="Suppressions" action={isEmpty ? undefined : add}>
-      <div role="status">{done !== undefined && <Alert color="green">{done}</Alert>}</div>
-      {!isEmpty && (
-        <Stack gap="xs">
-          <FilterForm
-            key={JSON.stringify(filters)}
-            filters={filters}
-            onChange={(next) => void navigate({ search: next })}
-          />
-          <Group gap="md">
-            <Anchor component={Link} to="/suppressions/import" size="sm">
-              Import
-            </Anchor>
-            <Anchor href={EXPORT_URL} download="suppressions.csv" size="sm">
-              Export all as CSV
-            </Anchor>
-          </Group>
-        </Stack>
-      )}
+      <Stack gap="xs">
+        <div role="status">{done !== undefined && <Alert color="green">{done}</Alert>}</div>
+        {!isEmpty && (
+          <>
+            <FilterForm
+              key={JSON.stringify(filters)}
+              filters={filters}
+              onChange={(next) => void navigate({ search: next })}
+            />
+            <Group gap="md">
+              <Anchor component={Link} to="/suppressions/import" size="sm">
+                Import
+              </Anchor>
+              <Anchor href={EXPORT_URL} download="suppressions.csv" size="sm">
+                Export all as CSV
+              </Anchor>
+            </Group>
+          </>
+        )}
+      </Stack>
       {query.error && <ErrorState error={query.error} onRetry={() => query.refetch()} />}
       {!page ? (
         !query.error && <LoadingState />
