@@ -1,5 +1,5 @@
 /** @module The list of API keys. */
-import { Alert, Anchor, Code, Text } from '@mantine/core'
+import { Alert, Anchor, Code, Stack, Text } from '@mantine/core'
 import { Link, useNavigate } from '@tanstack/react-router'
 import type { ApiKeyRecord } from '#features/setup/api-keys/model.ts'
 import { useApiKeys } from '../api/keys.ts'
@@ -17,12 +17,12 @@ const COLUMNS: readonly Column<ApiKeyRecord>[] = [
     header: 'Name',
     width: '30%',
     cell: ({ id, name, key_prefix: prefix }) => (
-      <>
+      <Stack gap={2} align="flex-start">
         <Anchor component={Link} to="/keys/$id" params={{ id } as never} size="sm" lineClamp={2} title={name}>
           <bdi>{name}</bdi>
         </Anchor>
         <Code>{prefix}…</Code>
-      </>
+      </Stack>
     ),
   },
   { header: 'Scopes', cell: ({ scopes }) => summariseScopes(scopes) },

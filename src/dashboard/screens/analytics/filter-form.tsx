@@ -78,15 +78,24 @@ function CustomPeriod({ filters, onChange }: FilterFormProps) {
     onChange(parseAnalyticsFilters({ ...filters, from, to }))
   }
   return (
-    <form onSubmit={submit} noValidate>
+    <form onSubmit={submit} noValidate style={{ maxWidth: '100%' }}>
       <Group align="flex-end" gap="xs">
         <TextInput
           label="First day"
           type="date"
+          w="100%"
+          maw="12rem"
           value={from}
           onChange={(event) => setFrom(event.currentTarget.value)}
         />
-        <TextInput label="Last day" type="date" value={to} onChange={(event) => setTo(event.currentTarget.value)} />
+        <TextInput
+          label="Last day"
+          type="date"
+          w="100%"
+          maw="12rem"
+          value={to}
+          onChange={(event) => setTo(event.currentTarget.value)}
+        />
         <Button type="submit" disabled={from === '' || to === ''}>
           Show
         </Button>

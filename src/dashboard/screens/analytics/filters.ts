@@ -1,6 +1,7 @@
 /** @module Period, interval, stream and metrics of the stats: in the URL, and as `/v1` takes them. */
 import type { Metric } from '#features/reporting/analytics/model.ts'
-import type { QueryValues } from '../../api/client.ts'
+
+type Query = Readonly<Record<string, string | undefined>>
 
 export const PERIODS = ['7d', '30d', '90d'] as const
 type Period = (typeof PERIODS)[number]
@@ -81,13 +82,13 @@ export function toggleMetric(filters: AnalyticsFilters, metric: Metric): Analyti
 }
 
 /** Parameters of the period. Hours have a shorter one by default. */
-export function toPeriodQuery({ period, from, to, interval }: AnalyticsFilters): QueryValues {
+export function toPeriodQuery({ period, from, to, interval }: AnalyticsFilters): Query {
   if (from !== undefined && to !== undefined) return { from, to }
   return { period: period ?? (interval === 'hour' ? '7d' : '30d') }
 }
 
 /** Parameters of `GET /v1/analytics/timeseries`. */
-export const toTimeseriesQuery = (filters: AnalyticsFilters): QueryValues => ({
+export const toTimeseriesQuery = (filters: AnalyticsFilters): Query => ({
   ...toPeriodQuery(filters),
   interval: filters.interval,
   stream: filters.stream,

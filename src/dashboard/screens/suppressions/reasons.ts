@@ -1,6 +1,5 @@
 /** @module Why an address is suppressed and what that stops, in words. */
 import type { SuppressionRecord } from '#features/audience/suppressions/model.ts'
-import type { Tone } from '../../parts/status.tsx'
 
 export const UNSUBSCRIBE = 'unsubscribe'
 /** The reason of addresses that the account added. */
@@ -8,7 +7,8 @@ export const MANUAL = 'manual'
 
 interface KnownReason {
   readonly word: string
-  readonly tone: Tone
+  /** As `StatusLabel` takes it. */
+  readonly tone: 'bad' | 'neutral'
   readonly explanation: string
   /** Why it should not be removed; undefined when that does no harm. */
   readonly warning?: string
