@@ -58,6 +58,7 @@ export function toUrl(path: string, query: QueryValues = {}): string {
 
 export interface RequestOptions {
   readonly query?: QueryValues
+  /** Sent as JSON; a Blob as it is, with its type. */
   readonly body?: unknown
   readonly signal?: AbortSignal
   /** Lets a request be repeated without a second effect, where the route takes such a key. */
@@ -75,11 +76,11 @@ export async function request<T>(method: string, path: string, options: RequestO
     method,
     headers: {
       accept: 'application/json',
-      ...(body !== undefined && { 'content-type': 'application/json' }),
+      ...(body !== undefined && { 'content-type': body instanceof Blob ? body.type : 'application/json' }),
       ...(method !== 'GET' && { 'x-csrf-token': csrfToken }),
       ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
     },
-    ...(body !== undefined && { body: JSON.stringify(body) }),
+    ...(body !== undefined && { body: body instanceof Blob ? body : JSON.stringify(body) }),
     ...(signal && { signal }),
   })
   if (response.ok) return (response.status === 204 ? undefined : await response.json()) as T
