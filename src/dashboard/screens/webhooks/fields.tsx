@@ -88,7 +88,10 @@ export function WebhookFields({ input, error, problems, isReadOnly = false, onCh
         </Stack>
       </Checkbox.Group>
       <Text size="sm">
-        What each event contains: <Anchor href="/docs">API description</Anchor>
+        What each event contains:{' '}
+        <Anchor href="/docs" underline="always">
+          API description
+        </Anchor>
       </Text>
     </>
   )

@@ -120,6 +120,19 @@ function toIso(minute: string, rest: string): string | undefined {
   return Number.isNaN(at.getTime()) ? undefined : at.toISOString()
 }
 
+/** An event is attempted for about this time, so those that a failing webhook missed may be that much older. */
+const MAX_RETRY_MS = 4 * 60 * 60 * 1000
+
+/** Since when a webhook that fails may have missed events; undefined: it does not fail. */
+export function toMissedStart({
+  failing_since: since,
+  created_at: created,
+}: Pick<WebhookRecord, 'failing_since' | 'created_at'>): string | undefined {
+  if (since === null) return undefined
+  const first = new Date(new Date(since).getTime() - MAX_RETRY_MS).toISOString()
+  return first > created ? first : created
+}
+
 /** As a field of the type `datetime-local` has it: minutes in the zone of the browser. */
 export function toLocalMinute(at: Date): string {
   return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
