@@ -620,10 +620,12 @@ export const SESSION_ROUTES: readonly string[] = [
   'GET /v1/auth/session',
   'PUT /v1/auth/session',
   'GET /v1/auth/sessions',
+  'DELETE /v1/auth/sessions',
   'DELETE /v1/auth/sessions/{id}',
   'PUT /v1/auth/password',
   'POST /v1/auth/totp',
   'POST /v1/auth/totp/confirm',
+  'POST /v1/auth/totp/recovery-codes',
   'DELETE /v1/auth/totp',
   'POST /v1/domains/{id}/test-email',
 ]
