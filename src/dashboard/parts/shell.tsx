@@ -25,6 +25,7 @@ import { useLiveState } from '../api/live.tsx'
 import { announceAccount, useSession } from '../api/session.tsx'
 import { Keyboard } from './keyboard.tsx'
 import { NAVIGATION_GROUPS } from './navigation.ts'
+import { RecoveryCodesDialog } from './recovery-codes.tsx'
 
 export function Shell() {
   const [isOpen, menu] = useDisclosure(false)
@@ -98,6 +99,7 @@ export function Shell() {
         <Outlet />
       </AppShell.Main>
       <Keyboard />
+      <RecoveryCodesDialog />
     </AppShell>
   )
 }

@@ -4,8 +4,8 @@ import { useLocalStorage } from '@mantine/hooks'
 import { Link } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
 import { useSession } from '../../api/session.tsx'
+import { Authenticator } from '../../parts/authenticator.tsx'
 import { CommandBlock } from '../../parts/states.tsx'
-import { Authenticator } from './authenticator.tsx'
 import type { Step, StepName } from './steps.ts'
 
 interface StepText {
