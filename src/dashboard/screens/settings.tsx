@@ -1,5 +1,5 @@
 /** @module The account: its name, the defaults of its mail, and what it is. */
-import { Alert, Code, Group, Stack, Switch, Text, TextInput, Title } from '@mantine/core'
+import { Alert, Anchor, Code, Group, Stack, Switch, Text, TextInput, Title } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import type { AccountChange, AccountRecord } from '#features/core/accounts/model.ts'
@@ -122,7 +122,15 @@ const AccountFacts = ({ account }: { readonly account: AccountRecord }) => (
           </Group>,
         ],
         ['Address', account.email],
-        ['Plan', <Link key="plan" to="/settings/plan">{`${account.plan}, and what it allows`}</Link>],
+        [
+          'Plan',
+          <Anchor
+            key="plan"
+            component={Link}
+            to="/settings/plan"
+            size="sm"
+          >{`${account.plan}, and what it allows`}</Anchor>,
+        ],
         [
           'Recipients this month',
           `${account.emails_sent_this_month.toLocaleString('en')} of ${formatLimit(account.monthly_quota).toLowerCase()}`,
@@ -132,8 +140,11 @@ const AccountFacts = ({ account }: { readonly account: AccountRecord }) => (
       ]}
     />
     <Text size="sm" maw={640}>
-      Mail that is only captured, for tests, is in the <Link to="/sandbox">Sandbox</Link>. What is kept for how long is
-      set by the operator of this server.
+      Mail that is only captured, for tests, is in the{' '}
+      <Anchor component={Link} to="/sandbox" size="sm">
+        Sandbox
+      </Anchor>
+      . What is kept for how long is set by the operator of this server.
     </Text>
   </Stack>
 )

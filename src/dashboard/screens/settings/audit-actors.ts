@@ -10,7 +10,7 @@ const MAX_NAMES = 100
 /** Empty until they are read; roles that may not see API keys get no names of them. */
 export function useKnownActors(): KnownActors {
   const members = useRead<DataPage<MemberRecord>>(['team', 'names'], '/v1/team', { per_page: MAX_NAMES }).data
-  const keys = useRead<DataPage<ApiKeyRecord>>(['keys', 'names'], '/v1/api-keys', { per_page: MAX_NAMES }).data
+  const keys = useRead<DataPage<ApiKeyRecord>>(['keys', 'names'], '/v1/api-keys').data
   return useMemo(
     () => ({
       users: new Map(members?.data.map(({ id, email }) => [id, email])),

@@ -1,6 +1,13 @@
 /** @module Entries of the audit log in words: who, what, to which thing. */
 import type { AuditLogRecord } from '#features/core/audit-logs/model.ts'
 
+export interface KnownActors {
+  /** Addresses of members, by id. */
+  readonly users: ReadonlyMap<string, string>
+  /** Names of API keys, by id; empty for roles that may not see them. */
+  readonly keys: ReadonlyMap<string, string>
+}
+
 /** Actions whose name does not read as a sentence. Other ones are read from their name. */
 const ACTIONS: Readonly<Record<string, string>> = {
   'account.auto_paused': 'Sending was paused',
@@ -75,21 +82,16 @@ export function toActionWords(action: string): string {
 const NAME_FIELDS = ['name', 'domain', 'email', 'email_address', 'address', 'slug', 'subject', 'url'] as const
 
 /** What people know the changed thing by; undefined when the entry does not say. */
-export function findResourceName({ metadata }: Pick<AuditLogRecord, 'metadata'>): string | undefined {
-  if (typeof metadata !== 'object' || metadata === null) return undefined
-  const fields: Readonly<Record<string, unknown>> = { ...metadata }
+export function findResourceName(
+  { metadata, resource_id: id }: Pick<AuditLogRecord, 'metadata' | 'resource_id'>,
+  { users, keys }: KnownActors,
+): string | undefined {
+  const fields: Readonly<Record<string, unknown>> = typeof metadata === 'object' ? { ...metadata } : {}
   for (const name of NAME_FIELDS) {
     const value = fields[name]
     if (typeof value === 'string' && value !== '') return value
   }
-  return undefined
-}
-
-export interface KnownActors {
-  /** Addresses of members, by id. */
-  readonly users: ReadonlyMap<string, string>
-  /** Names of API keys, by id; empty for roles that may not see them. */
-  readonly keys: ReadonlyMap<string, string>
+  return id === null ? undefined : (users.get(id) ?? keys.get(id))
 }
 
 /** What the service itself did, by the id of its actor. */

@@ -79,15 +79,15 @@ const Nothing = ({ isFiltered, onClear }: { readonly isFiltered: boolean; onClea
   )
 
 const toColumns = (actors: KnownActors): readonly Column<AuditLogRecord>[] => [
-  { header: 'What', cell: (entry) => <What entry={entry} /> },
-  { header: 'Who', width: '26%', cell: (entry) => <bdi>{toActorWords(entry, actors)}</bdi> },
-  { header: 'When', width: '8.5rem', cell: ({ created_at: at }) => <Time iso={at} /> },
-  { header: 'From where', width: '9rem', cell: ({ ip_address: address }) => address ?? '–' },
+  { header: 'What', cell: (entry) => <What entry={entry} actors={actors} /> },
+  { header: 'Who', width: '28%', cell: (entry) => <bdi>{toActorWords(entry, actors)}</bdi> },
+  { header: 'When', width: '17%', cell: ({ created_at: at }) => <Time iso={at} /> },
+  { header: 'From where', width: '17%', cell: ({ ip_address: address }) => address ?? '–' },
 ]
 
-function What({ entry }: { readonly entry: AuditLogRecord }) {
+function What({ entry, actors }: { readonly entry: AuditLogRecord; readonly actors: KnownActors }) {
   const { action, resource_type: type, resource_id: id, actor_id: actorId, metadata } = entry
-  const name = findResourceName(entry)
+  const name = findResourceName(entry, actors)
   return (
     <Stack gap={2}>
       <Text size="sm">

@@ -1,5 +1,5 @@
 /** @module The frame of a screen below Settings: heading, links to the other ones. On a phone these are a list. */
-import { Anchor, Flex, NavLink, Stack } from '@mantine/core'
+import { Anchor, Flex, Group, NavLink, Stack } from '@mantine/core'
 import { useMediaQuery } from '@mantine/hooks'
 import { Link, useRouterState } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
@@ -22,21 +22,30 @@ interface SettingsPageProps {
   readonly title: string
   /** The primary action. */
   readonly action?: ReactNode
+  /** The list that this screen is about one of. */
+  readonly list?: { readonly label: string; readonly to: string }
   readonly children: ReactNode
 }
 
-export function SettingsPage({ title, action, children }: SettingsPageProps) {
+export function SettingsPage({ title, action, list, children }: SettingsPageProps) {
   const isNarrow = useMediaQuery(NARROW, undefined, { getInitialValueInEffect: false })
   const path = useRouterState({ select: ({ location }) => location.pathname })
   const isList = path === '/settings'
   return (
     <Page title={title} action={action}>
-      {isNarrow && !isList && (
-        <nav aria-label="Path">
-          <Anchor component={Link} to="/settings">
-            All settings
-          </Anchor>
-        </nav>
+      {((isNarrow && !isList) || list) && (
+        <Group component="nav" aria-label="Path">
+          {isNarrow && (
+            <Anchor component={Link} to="/settings">
+              All settings
+            </Anchor>
+          )}
+          {list && (
+            <Anchor component={Link} to={list.to}>
+              {list.label}
+            </Anchor>
+          )}
+        </Group>
       )}
       <Flex direction={isNarrow ? 'column' : 'row'} gap="xl">
         {(!isNarrow || isList) && <SettingsNavigation path={path} isNarrow={isNarrow} />}
@@ -57,6 +66,8 @@ const SettingsNavigation = ({ path, isNarrow }: { readonly path: string; readonl
           key={to}
           component={Link}
           to={to}
+          // Otherwise it counts as the page of all screens below it.
+          activeOptions={{ exact: to === '/settings' }}
           label={label}
           py={6}
           active={isHere}

@@ -33,12 +33,12 @@ export function Sessions() {
         </Stack>
       ),
     },
-    { header: 'Network address', cell: ({ ip_address: address }) => address ?? '–' },
+    { header: 'Network', cell: ({ ip_address: address }) => address ?? '–' },
     { header: 'Last used', cell: ({ last_seen_at: at }) => <Time iso={at} /> },
     { header: 'Signed in', cell: ({ created_at: at }) => <Time iso={at} /> },
     {
       header: 'Actions',
-      width: '8rem',
+      width: '18%',
       cell: (session) => (
         <ActionButton
           size="compact-sm"

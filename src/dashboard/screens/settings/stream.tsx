@@ -29,12 +29,7 @@ export function StreamScreen() {
   const navigate = useNavigate()
   useEscape(() => void navigate({ to: '/settings/streams' }))
   return (
-    <SettingsPage title={query.data?.data.name ?? 'Stream'}>
-      <nav aria-label="Streams">
-        <Anchor component={Link} to="/settings/streams">
-          All streams
-        </Anchor>
-      </nav>
+    <SettingsPage title={query.data?.data.name ?? 'Stream'} list={{ label: 'All streams', to: '/settings/streams' }}>
       <QueryView query={query}>
         {({ data }) => (
           <>
@@ -74,9 +69,9 @@ function Reputation({ stream: { slug, reputation, created_at: created } }: Strea
       />
       <Text size="sm">
         Recipients, without sandbox mail.{' '}
-        <Link to="/emails" search={{ stream: slug }}>
+        <Anchor component={Link} to="/emails" search={{ stream: slug } as never} size="sm">
           See the emails of this stream
-        </Link>
+        </Anchor>
       </Text>
     </Stack>
   )

@@ -14,6 +14,7 @@ import { EmptyState, QueryView } from '../../parts/states.tsx'
 import { Time } from '../../parts/time.tsx'
 import { SettingsPage } from './frame.tsx'
 import { type DataPage, useChange, useRead } from './queries.ts'
+import { toSlug } from './slug.ts'
 import { omitFieldErrors } from './submit.tsx'
 
 const PER_PAGE = 50
@@ -21,7 +22,7 @@ const PER_PAGE = 50
 const COLUMNS: readonly Column<StreamRecord>[] = [
   {
     header: 'Name',
-    width: '40%',
+    width: '35%',
     cell: ({ id, name }) => (
       <Anchor component={Link} to="/settings/streams/$id" params={{ id } as never} title={name} size="sm">
         <bdi>{name}</bdi>
@@ -29,8 +30,8 @@ const COLUMNS: readonly Column<StreamRecord>[] = [
     ),
   },
   { header: 'Slug', cell: ({ slug }) => <Code>{slug}</Code> },
-  { header: 'Created', width: '9rem', cell: ({ created_at: at }) => <Time iso={at} /> },
-  { header: 'Changed', width: '9rem', cell: ({ updated_at: at }) => <Time iso={at} /> },
+  { header: 'Created', width: '20%', cell: ({ created_at: at }) => <Time iso={at} /> },
+  { header: 'Changed', width: '20%', cell: ({ updated_at: at }) => <Time iso={at} /> },
 ]
 
 export function StreamsScreen() {
@@ -67,16 +68,6 @@ export function StreamsScreen() {
     </SettingsPage>
   )
 }
-
-/** A slug for a name: what is left of it in small letters, digits and hyphens. */
-export const toSlug = (name: string): string =>
-  name
-    .normalize('NFKD')
-    .toLowerCase()
-    .replace(/\p{M}+/gu, '')
-    .replace(/[^a-z0-9]+/g, '-')
-    .slice(0, 63)
-    .replace(/^-|-$/g, '')
 
 function CreateDialog({ onClose }: { onClose(): void }) {
   const [name, setName] = useState('')

@@ -1,6 +1,6 @@
 /** @module One sub-account: its counts, its name and quota, a key for it, and its end. */
-import { Alert, Anchor, Code, Group, Stack, Text, TextInput, Title } from '@mantine/core'
-import { Link, useNavigate, useParams } from '@tanstack/react-router'
+import { Alert, Code, Group, Stack, Text, TextInput, Title } from '@mantine/core'
+import { useNavigate, useParams } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import type { SubAccountRecord } from '#features/people/sub-accounts/model.ts'
 import type { Overview } from '#features/reporting/analytics/model.ts'
@@ -39,12 +39,10 @@ const toPath = (id: string): string => `/v1/accounts/${encodeURIComponent(id)}`
 function Loaded({ id }: { readonly id: string }) {
   const query = useRead<{ data: SubAccountRecord }>(['sub-accounts', 'one', id], toPath(id))
   return (
-    <SettingsPage title={query.data?.data.name ?? 'Sub-account'}>
-      <nav aria-label="Sub-accounts">
-        <Anchor component={Link} to="/settings/accounts">
-          All sub-accounts
-        </Anchor>
-      </nav>
+    <SettingsPage
+      title={query.data?.data.name ?? 'Sub-account'}
+      list={{ label: 'All sub-accounts', to: '/settings/accounts' }}
+    >
       <QueryView query={query}>
         {({ data }) => (
           <>

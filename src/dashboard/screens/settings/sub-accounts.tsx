@@ -28,7 +28,7 @@ export const toUsage = ({ emails_sent_this_month: sent, monthly_quota: quota }: 
 const COLUMNS: readonly Column<SubAccountRecord>[] = [
   {
     header: 'Name',
-    width: '30%',
+    width: '26%',
     cell: ({ id, name }) => (
       <Anchor component={Link} to="/settings/accounts/$id" params={{ id } as never} title={name} size="sm">
         <bdi>{name}</bdi>
@@ -36,9 +36,9 @@ const COLUMNS: readonly Column<SubAccountRecord>[] = [
     ),
   },
   { header: 'Owner', cell: ({ email }) => <bdi>{email}</bdi> },
-  { header: 'Status', width: '7rem', cell: ({ is_active: isActive }) => <SubAccountStatus isActive={isActive} /> },
+  { header: 'Status', width: '20%', cell: ({ is_active: isActive }) => <SubAccountStatus isActive={isActive} /> },
   { header: 'Recipients this month', cell: toUsage },
-  { header: 'Created', width: '9rem', cell: ({ created_at: at }) => <Time iso={at} /> },
+  { header: 'Created', width: '17%', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]
 
 export function SubAccountsScreen() {

@@ -81,7 +81,7 @@ function MemberTable({ members }: { readonly members: readonly MemberRecord[] })
   const columns: readonly Column<MemberRecord>[] = [
     {
       header: 'Member',
-      width: '30%',
+      width: '29%',
       cell: (member) => (
         <Stack gap={0}>
           <Text size="sm" fw={600} title={member.email}>
@@ -96,16 +96,20 @@ function MemberTable({ members }: { readonly members: readonly MemberRecord[] })
         </Stack>
       ),
     },
-    { header: 'Role', width: '7rem', cell: ({ role }) => role },
+    { header: 'Role', width: '16%', cell: ({ role }) => role },
     {
-      header: 'Authenticator',
-      width: '8rem',
-      cell: ({ totp_enabled: isOn }) =>
-        isOn ? <StatusLabel tone="good">On</StatusLabel> : <StatusLabel tone="neutral">Off</StatusLabel>,
+      header: 'Last sign-in',
+      width: '25%',
+      cell: ({ last_login_at: at, totp_enabled: hasApp }) => (
+        <Stack gap={0}>
+          <Text size="sm">{at === null ? 'Never' : <Time iso={at} />}</Text>
+          <StatusLabel tone={hasApp ? 'good' : 'neutral'}>{hasApp ? 'Authenticator' : 'No authenticator'}</StatusLabel>
+        </Stack>
+      ),
     },
-    { header: 'Last sign-in', width: '9rem', cell: ({ last_login_at: at }) => <Time iso={at} /> },
     {
       header: 'Actions',
+      width: '30%',
       cell: (member) => (
         <Group gap="xs">
           <ActionButton
@@ -155,14 +159,14 @@ interface InvitationTableProps {
 function InvitationTable({ invitations, members }: InvitationTableProps) {
   const toInviter = (id: string): string => {
     if (id === 'cli') return 'The operator of this server'
-    return members.find((member) => member.id === id)?.email ?? 'An API key, or somebody on another page'
+    return members.find((member) => member.id === id)?.email ?? 'An API key'
   }
   const columns: readonly Column<InvitationRecord>[] = [
     { header: 'Address', width: '30%', cell: ({ email }) => <bdi>{email}</bdi> },
-    { header: 'Role', width: '7rem', cell: ({ role }) => role },
+    { header: 'Role', width: '17%', cell: ({ role }) => role },
     { header: 'Invited by', cell: ({ invited_by: id }) => <bdi>{toInviter(id)}</bdi> },
-    { header: 'Valid until', width: '9rem', cell: ({ expires_at: at }) => <Time iso={at} /> },
-    { header: 'Actions', cell: (invitation) => <InvitationActions invitation={invitation} /> },
+    { header: 'Valid until', width: '15%', cell: ({ expires_at: at }) => <Time iso={at} /> },
+    { header: 'Actions', width: '22%', cell: (invitation) => <InvitationActions invitation={invitation} /> },
   ]
   return <DataTable label="Open invitations" columns={columns} rows={invitations} toKey={({ email }) => email} />
 }
