@@ -141,7 +141,7 @@ const AccountFacts = ({ account }: { readonly account: AccountRecord }) => (
     />
     <Text size="sm" maw={640}>
       Mail that is only captured, for tests, is in the{' '}
-      <Anchor component={Link} to="/sandbox" size="sm">
+      <Anchor component={Link} to="/sandbox" size="sm" underline="always">
         Sandbox
       </Anchor>
       . What is kept for how long is set by the operator of this server.

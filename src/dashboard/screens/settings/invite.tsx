@@ -79,7 +79,7 @@ const InvitedDialog = ({ invitation: { email, role, email_sent, expires_at }, on
       )}
       <Group justify="flex-end">
         <Button onClick={onClose} data-autofocus>
-          Close
+          Done
         </Button>
       </Group>
     </Stack>
@@ -119,7 +119,7 @@ export function InvitationActions({ invitation }: { readonly invitation: Invitat
           reason={adminReason ?? ownerReason}
           loading={invite.isPending}
           onClick={() => invite.mutate({ email, role })}
-          aria-label={`Send the invitation of ${email} again`}
+          aria-label={`Send again to ${email}`}
         >
           Send again
         </ActionButton>

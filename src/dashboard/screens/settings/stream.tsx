@@ -69,7 +69,7 @@ function Reputation({ stream: { slug, reputation, created_at: created } }: Strea
       />
       <Text size="sm">
         Recipients, without sandbox mail.{' '}
-        <Anchor component={Link} to="/emails" search={{ stream: slug } as never} size="sm">
+        <Anchor component={Link} to="/emails" search={{ stream: slug } as never} size="sm" underline="always">
           See the emails of this stream
         </Anchor>
       </Text>

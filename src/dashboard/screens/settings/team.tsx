@@ -117,7 +117,7 @@ function MemberTable({ members }: { readonly members: readonly MemberRecord[] })
             variant="default"
             reason={reasonFor(member)}
             onClick={() => setDialog({ kind: 'role', member })}
-            aria-label={`Change the role of ${member.email}`}
+            aria-label={`Change role of ${member.email}`}
           >
             Change role
           </ActionButton>
