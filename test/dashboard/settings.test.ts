@@ -7,7 +7,7 @@ import { toQrPath } from '#dashboard/parts/qr-path.ts'
 import type { Actor, TeamRole } from '#features/core/app/app.ts'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { systemClock } from '#platform/clock.ts'
-import { at } from '#test/support/api.ts'
+import { at, createTestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { createBillingApi } from '#test/support/billing.ts'
 import { isChromiumAvailable, narrowOverflowPx, overflowPx, startBrowser } from '#test/support/browser.ts'
@@ -155,6 +155,24 @@ describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
     await confirm(page, 'Remove')
     await page.getByRole('row').filter({ hasText: ben }).waitFor({ state: 'detached' })
     await expectUnharmed(dashboard)
+  })
+
+  test('an invitation that could not be mailed says so, and what the operator can do', async () => {
+    await using plain = await createTestApi({ settings: { TASSIS_LOGINS_PER_MINUTE: '1000' }, clock: systemClock })
+    await createTestUser(plain.app, plain.actor, 'ada@people.test', 'owner')
+    await using dashboard = await openDashboard(browser, plain, 'ada@people.test')
+    const { page } = dashboard
+    await dashboard.goTo('/settings/team')
+    await page.getByRole('button', { name: 'Invite somebody' }).click()
+    await page.getByLabel('Email address').fill("o'hara@people.test")
+    await confirm(page, 'Invite')
+    await dialog(page).getByText('has no verified domain from which it could send').waitFor()
+    const command = `tassis users create 'o'\\''hara@people.test' --role developer --account ${plain.actor.accountUuid}`
+    await dialog(page).getByText(command).waitFor()
+    expect(await findAxeViolations(page)).toEqual([])
+    expect(await narrowOverflowPx(page)).toBe(0)
+    await confirm(page, 'Done')
+    await page.getByRole('row').filter({ hasText: "o'hara@people.test" }).waitFor()
   })
 
   test('a member who is removed is out at the next click; one whose role is taken away learns the reason', async () => {
@@ -417,6 +435,13 @@ describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
     expect(new URL(page.url()).searchParams.get('to_date')).toBe('2020-01-01')
     await page.getByRole('button', { name: 'Remove the filters' }).click()
     await page.getByText('Signed in').first().waitFor()
+    // New entries wait for a click.
+    await api('POST', '/v1/templates', { alias: 'second', name: 'Second', subject: 'x', html_body: 'x' })
+    // What was read is not read again for five seconds; then it is when the tab gets the focus.
+    await page.waitForTimeout(5100)
+    await page.evaluate("window.dispatchEvent(new Event('visibilitychange'))")
+    await page.getByRole('button', { name: '1 new', exact: true }).click()
+    await rows.first().getByText('Second').first().waitFor()
     await expectUnharmed(dashboard)
     // A viewer may read it too, without the names of keys.
     await using reader = await open(vera)

@@ -17,7 +17,7 @@ export function DeleteAccount() {
       <Text size="sm" maw={640}>
         Deletes the account, its sub-accounts and everything in them, permanently. Export first what you want to keep.
       </Text>
-      <ActionButton variant="outline" color="red.8" reason={reason} onClick={() => setIsOpen(true)}>
+      <ActionButton variant="default" reason={reason} onClick={() => setIsOpen(true)}>
         Delete this account
       </ActionButton>
       {isOpen && (
@@ -42,7 +42,6 @@ export function DeleteAccount() {
               Domains, templates, contacts, suppressions, emails, received mail and events are deleted, also those of
               sub-accounts.
             </List.Item>
-            <List.Item>Links in mail that was sent before no longer work.</List.Item>
             <List.Item>A subscription at the payment provider ends.</List.Item>
             <List.Item>Users who belong to no other account are deleted.</List.Item>
           </List>

@@ -99,11 +99,11 @@ function Subscription({ subscription, plans }: PlanProps) {
           ['Invoices go to', billing_email],
           ['Trial ends', trial_ends_at && <Time key="trial" iso={trial_ends_at} isExact />],
           ['Recipients a month', formatLimit(monthly_quota)],
-          ['Domains', current && formatLimit(current.max_domains)],
-          ['Templates', current && formatLimit(current.max_templates)],
-          ['Webhooks', current && formatLimit(current.max_webhooks)],
-          ['Contact lists', current && formatLimit(current.max_contact_lists)],
-          ['Sub-accounts', current && formatLimit(current.max_sub_accounts)],
+          ['Domains', current && <Used key="domains" path="/v1/domains" limit={current.max_domains} />],
+          ['Templates', current && <Used key="templates" path="/v1/templates" limit={current.max_templates} />],
+          ['Webhooks', current && <Used key="webhooks" path="/v1/webhooks" limit={current.max_webhooks} />],
+          ['Contact lists', current && <Used key="lists" path="/v1/contact-lists" limit={current.max_contact_lists} />],
+          ['Sub-accounts', current && <SubAccountsUsed limit={current.max_sub_accounts} />],
           ['Tracking', current && (current.tracking_enabled ? 'Opens and clicks' : 'Not included')],
         ]}
       />
@@ -117,6 +117,17 @@ function Subscription({ subscription, plans }: PlanProps) {
     </Stack>
   )
 }
+
+/** How many of a kind the account has, of those that the plan allows; only the limit while that is not known. */
+function Used({ path, limit }: { readonly path: string; readonly limit: number }) {
+  const { data } = useRead<DataPage<unknown>>(['plan', 'used', path], path, { per_page: 1 })
+  const max = formatLimit(limit)
+  return <>{data ? `${data.pagination.total.toLocaleString('en')} of ${max.toLowerCase()}` : max}</>
+}
+
+/** Only those who manage sub-accounts may count them. */
+const SubAccountsUsed = ({ limit }: { readonly limit: number }) =>
+  useAllowed('admin') === undefined ? <Used path="/v1/accounts" limit={limit} /> : formatLimit(limit)
 
 /** Leads to the pages of the payment provider, where invoices and cards are. */
 function Portal() {
