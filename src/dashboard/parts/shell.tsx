@@ -26,6 +26,7 @@ import { announceAccount, useSession } from '../api/session.tsx'
 import { Keyboard } from './keyboard.tsx'
 import { NAVIGATION_GROUPS } from './navigation.ts'
 import { PasswordAgainProvider } from './password-again.tsx'
+import { RecoveryCodesDialog } from './recovery-codes.tsx'
 
 export function Shell() {
   const [isOpen, menu] = useDisclosure(false)
@@ -100,6 +101,7 @@ export function Shell() {
         </PasswordAgainProvider>
       </AppShell.Main>
       <Keyboard />
+      <RecoveryCodesDialog />
     </AppShell>
   )
 }

@@ -6,8 +6,8 @@ import { type ReactNode, useState } from 'react'
 import { API_KEY_HINT, toSendCommand } from '../../api/commands.ts'
 import { useDomains } from '../../api/domains.ts'
 import { useAllowed, useSession } from '../../api/session.tsx'
+import { Authenticator } from '../../parts/authenticator.tsx'
 import { CommandBlock } from '../../parts/states.tsx'
-import { Authenticator } from './authenticator.tsx'
 import type { Step, StepName } from './steps.ts'
 
 interface StepText {
