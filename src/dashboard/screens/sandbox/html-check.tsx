@@ -1,0 +1,2 @@
+import { Text } from '@mantine/core'
+export const HtmlCheck = ({ html }: { readonly html: string }) => <Text>{html.length}</Text>
