@@ -71,9 +71,12 @@ export function SandboxScreen() {
                   search={{ ...(q && { q }), ...(unread && { unread }) }}
                   onSearch={search}
                 />
-                <Text size="sm" role="status">
-                  {unreadCount === undefined ? ' ' : `${unreadCount.toLocaleString()} unread`}
-                </Text>
+                <Group justify="space-between" gap="xs" mih="1.875rem">
+                  <Text size="sm" role="status">
+                    {unreadCount === undefined ? ' ' : `${unreadCount.toLocaleString()} unread`}
+                  </Text>
+                  <NewEmails count={cursor ? 0 : inbox.newCount} hasMore={inbox.hasMoreNew} onShow={inbox.showNew} />
+                </Group>
                 {inbox.query.error && <ErrorState error={inbox.query.error} onRetry={() => inbox.query.refetch()} />}
                 {inbox.rows === undefined ? (
                   !inbox.query.error && <LoadingState />
@@ -81,7 +84,6 @@ export function SandboxScreen() {
                   <NothingFound onClear={() => search({})} />
                 ) : (
                   <Stack gap="xs" style={{ opacity: inbox.query.isPlaceholderData ? 0.6 : 1 }}>
-                    {!cursor && <NewEmails count={inbox.newCount} hasMore={inbox.hasMoreNew} onShow={inbox.showNew} />}
                     <InboxList rows={inbox.rows} openId={openId} />
                     <Pages
                       next={inbox.pagination?.next_cursor}

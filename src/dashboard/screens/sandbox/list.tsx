@@ -41,7 +41,12 @@ function InboxItem({ row, isOpen }: { readonly row: CapturedRow; readonly isOpen
       >
         <span className="inbox-line">
           <span className="inbox-recipient" title={row.rcpt_to.join(', ')}>
-            {!row.read && <VisuallyHidden>Unread: </VisuallyHidden>}
+            {!row.read && (
+              <>
+                <span className="inbox-dot" aria-hidden="true" />
+                <VisuallyHidden>Unread: </VisuallyHidden>
+              </>
+            )}
             <bdi>{first ?? '(no recipient)'}</bdi>
             {others.length > 0 && ` +${others.length}`}
           </span>
@@ -66,11 +71,11 @@ interface NewEmailsProps {
   onShow(): void
 }
 
-/** Always in the page, so that screen readers announce a change; its space is kept, so that the list does not move. */
+/** Always in the page, so that screen readers announce a change. */
 export const NewEmails = ({ count, hasMore, onShow }: NewEmailsProps) => (
-  <div role="status" style={{ minHeight: '1.875rem' }}>
+  <div role="status">
     {count > 0 && (
-      <Button variant="light" size="xs" fullWidth onClick={onShow}>
+      <Button variant="light" size="xs" onClick={onShow}>
         {count}
         {hasMore && '+'} new
       </Button>
