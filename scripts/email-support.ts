@@ -26,6 +26,14 @@ const CLIENTS: readonly (readonly [family: string, platform: string, name: strin
   ['samsung-email', 'android', 'Samsung Email'],
 ]
 
+const FAMILY_NAMES: Readonly<Record<string, string>> = {
+  gmail: 'Gmail',
+  outlook: 'Outlook',
+  'apple-mail': 'Apple Mail',
+  yahoo: 'Yahoo',
+  'samsung-email': 'Samsung Email',
+}
+
 /**
  * What shows a feature in HTML and CSS, where it does not follow from its slug. `property:x`, `value:property=word`,
  * `unit:x`, `function:x`, `at:x`, `media:x`, `pseudo:x`, `combinator:x`, `element:x`, `attribute:x`, `input:x`,
@@ -222,7 +230,11 @@ function reduce({ last_update_date: updatedAt, data }: Source): EmailSupport {
       },
     ]
   })
-  return { updatedAt: updatedAt.slice(0, 10), clients: CLIENTS.map(([family, , name]) => ({ family, name })), features }
+  return {
+    updatedAt: updatedAt.slice(0, 10),
+    clients: CLIENTS.map(([family, , name]) => ({ family: FAMILY_NAMES[family] ?? family, name })),
+    features,
+  }
 }
 
 const [path = ''] = process.argv.slice(2)

@@ -67,32 +67,33 @@ test('names the lines, an excerpt, and the clients with their notes; what most c
     excerpt: '<p style="display:flex">a</p>',
     known: 16,
   })
-  expect(flex?.without.map(({ client }) => client)).toEqual(['Outlook for Windows', 'Windows Mail'])
-  expect(flex?.partly[0]).toEqual({
-    client: 'Gmail for Android',
-    notes: ['Not supported with non Google accounts.'],
+  expect(flex?.without).toEqual(['Outlook for Windows', 'Windows Mail'])
+  expect(flex?.notes[0]).toEqual({
+    clients: ['Gmail for Android', 'Gmail for iOS'],
+    text: 'Not supported with non Google accounts.',
   })
+  expect(problems.find(({ slug }) => slug === 'html-video')?.without).toContain('Gmail')
   const [first, second] = problems
   expect(first?.slug).toBe('html-video')
-  expect(first?.without.length).toBeGreaterThan(second?.without.length ?? 0)
+  expect(first?.unsupported).toBeGreaterThan(second?.unsupported ?? 0)
 })
 
 test('reads what no parser accepts, in linear time', () => {
   const hostile = [
-    '<'.repeat(500_000),
-    '<a '.repeat(200_000),
-    '<a b="'.repeat(150_000),
-    `<a${' '.repeat(900_000)}`,
-    `<style>${'{'.repeat(500_000)}`,
-    `<style>${'url('.repeat(200_000)}`,
-    `<style>a{b:${'1'.repeat(900_000)}`,
-    `<style>${':a('.repeat(250_000)}{`,
-    `<style>${'['.repeat(500_000)}{`,
-    `<style>${'/*'.repeat(400_000)}`,
-    `<style>${'"'.repeat(500_001)}`,
+    '<'.repeat(100_000),
+    '<a '.repeat(40_000),
+    '<a b="'.repeat(30_000),
+    `<a${' '.repeat(200_000)}`,
+    `<style>${'{'.repeat(100_000)}`,
+    `<style>${'url('.repeat(40_000)}`,
+    `<style>a{b:${'1'.repeat(200_000)}`,
+    `<style>${':a('.repeat(50_000)}{`,
+    `<style>${'['.repeat(100_000)}{`,
+    `<style>${'/*'.repeat(80_000)}`,
+    `<style>${'"'.repeat(100_001)}`,
     '<style>'.repeat(100_000),
-    '<!--'.repeat(200_000),
-    '<p style="a:b">'.repeat(60_000),
+    '<!--'.repeat(40_000),
+    '<p style="a:b">'.repeat(20_000),
   ]
   const startedAt = performance.now()
   for (const html of hostile) check(html)

@@ -10,18 +10,20 @@ export interface Problem {
   readonly lines: readonly number[]
   /** The first of these lines, shortened. */
   readonly excerpt: string
-  /** Clients without support, and with partial support. */
-  readonly without: readonly ClientNote[]
-  readonly partly: readonly ClientNote[]
+  /** Names of clients without support, and with partial support; of a family if all its clients are meant. */
+  readonly without: readonly string[]
+  readonly partly: readonly string[]
+  readonly notes: readonly SupportNote[]
+  readonly unsupported: number
   /** Of the clients with a known answer, how many support it fully. */
   readonly supported: number
   readonly known: number
 }
 
-export interface ClientNote {
-  readonly client: string
-  /** What is special there; empty: nothing. */
-  readonly notes: readonly string[]
+/** What is special in some clients. */
+export interface SupportNote {
+  readonly clients: readonly string[]
+  readonly text: string
 }
 
 const MAX_LINES = 5
@@ -44,28 +46,31 @@ export function checkHtml(html: string, { clients, features }: EmailSupport): Pr
         count: found.reduce((sum, { count }) => sum + count, 0),
         lines: lines.slice(0, MAX_LINES),
         excerpt: readExcerpt(html, lineStarts, first, offsets[0] ?? 0),
-        without: listClients(feature, 'n', clients),
-        partly: listClients(feature, 'a', clients),
+        without: nameClients(clients, (index) => feature.support[index] === 'n'),
+        partly: nameClients(clients, (index) => feature.support[index] === 'a'),
+        notes: feature.notes.map((text, note) => ({
+          text,
+          clients: nameClients(clients, (index) => feature.noted[index]?.includes(note) ?? false),
+        })),
+        unsupported: countLetters(feature, 'n'),
         supported: countLetters(feature, 'y'),
         known: clients.length - countLetters(feature, 'u'),
       },
     ]
   })
-  return problems.toSorted((a, b) => b.without.length - a.without.length || b.partly.length - a.partly.length)
+  return problems.toSorted((a, b) => b.unsupported - a.unsupported || a.supported - b.supported)
 }
 
 const countLetters = ({ support }: Feature, letter: string): number => support.split(letter).length - 1
 
-const listClients = (
-  { support, notes, noted }: Feature,
-  letter: string,
-  clients: EmailSupport['clients'],
-): ClientNote[] =>
-  clients.flatMap(({ name }, index) =>
-    support[index] === letter
-      ? [{ client: name, notes: (noted[index] ?? []).flatMap((note) => notes[note] || []) }]
-      : [],
-  )
+/** The names of clients, or of their family if all of it are meant. */
+function nameClients(clients: EmailSupport['clients'], isMeant: (index: number) => boolean): string[] {
+  const families = Map.groupBy(clients.entries(), ([, { family }]) => family)
+  return [...families].flatMap(([family, members]) => {
+    const meant = members.filter(([index]) => isMeant(index))
+    return meant.length === members.length ? [family] : meant.map(([, { name }]) => name)
+  })
+}
 
 function findLineStarts(text: string): number[] {
   const starts = [0]

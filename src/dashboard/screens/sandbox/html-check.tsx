@@ -1,8 +1,8 @@
 /** @module Which HTML and CSS of a message the big mail clients do not fully support; computed in the browser. */
-import { Anchor, Code, Paper, Stack, Text, Title } from '@mantine/core'
+import { Code, Paper, Stack, Text, Title } from '@mantine/core'
 import { useMemo } from 'react'
 import { StatusLabel } from '../../parts/status.tsx'
-import { type ClientNote, checkHtml, type Problem } from './check-html.ts'
+import { checkHtml, type Problem } from './check-html.ts'
 import data from './email-support.json'
 import type { EmailSupport } from './support-data.ts'
 
@@ -10,8 +10,8 @@ const SUPPORT = data as EmailSupport
 
 export function HtmlCheck({ html }: { readonly html: string }) {
   const problems = useMemo(() => checkHtml(html, SUPPORT), [html])
-  const unsupported = problems.filter(({ without }) => without.length > 0)
-  const partial = problems.filter(({ without }) => without.length === 0)
+  const unsupported = problems.filter((problem) => problem.unsupported > 0)
+  const partial = problems.filter((problem) => problem.unsupported === 0)
   return (
     <Stack gap="md">
       <Text role="status">
@@ -42,31 +42,31 @@ const Problems = ({ title, problems }: { readonly title: string; readonly proble
   )
 
 function ProblemView({ problem }: { readonly problem: Problem }) {
-  const { slug, title, without, partly, supported, known } = problem
-  const isUnsupported = without.length > 0
+  const { slug, title, without, partly, notes, unsupported, supported, known } = problem
   return (
     <Paper withBorder p="sm" data-feature={slug}>
       <Stack gap={4}>
         <Title order={4} size="h6">
-          <Anchor
-            href={`https://www.caniemail.com/features/${slug}/`}
-            target="_blank"
-            rel="noreferrer"
-            underline="always"
-            size="sm"
-            fw={700}
-          >
-            {title}
-          </Anchor>
+          {title}
         </Title>
-        <StatusLabel tone={isUnsupported ? 'bad' : 'warning'}>
+        <StatusLabel tone={unsupported > 0 ? 'bad' : 'warning'}>
           {`Full support in ${supported} of ${known} clients (${Math.round((100 * supported) / known)} %)`}
         </StatusLabel>
         <Text size="sm">
           {toPlace(problem)}: <Code>{problem.excerpt}</Code>
         </Text>
-        <Clients label="Not supported" notes={without} />
-        <Clients label="Partly supported" notes={partly} />
+        {without.length > 0 && <Text size="sm">Not supported: {without.join(', ')}</Text>}
+        {partly.length > 0 && <Text size="sm">Partly supported: {partly.join(', ')}</Text>}
+        {notes.length > 0 && (
+          <details>
+            <summary>{notes.length === 1 ? '1 note' : `${notes.length} notes`}</summary>
+            {notes.map(({ clients, text }) => (
+              <Text size="sm" key={text}>
+                {clients.join(', ')}: {text}
+              </Text>
+            ))}
+          </details>
+        )}
       </Stack>
     </Paper>
   )
@@ -75,14 +75,4 @@ function ProblemView({ problem }: { readonly problem: Problem }) {
 function toPlace({ lines, count }: Problem): string {
   const shown = `${lines.length === 1 ? 'Line' : 'Lines'} ${lines.join(', ')}`
   return count > lines.length ? `${shown}, used ${count} times` : shown
-}
-
-/** Clients with the same notes are named together. */
-function Clients({ label, notes }: { readonly label: string; readonly notes: readonly ClientNote[] }) {
-  const groups = Map.groupBy(notes, (note) => note.notes.join(' '))
-  return [...groups].map(([text, clients]) => (
-    <Text size="sm" key={text}>
-      {label}: {clients.map(({ client }) => client).join(', ')}.{text && ` ${text}`}
-    </Text>
-  ))
 }

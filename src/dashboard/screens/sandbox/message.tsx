@@ -1,5 +1,5 @@
 /** @module One captured message: its content in tabs, and what its HTML and links are worth. */
-import { Anchor, Button, Group, SegmentedControl, Stack, Tabs, Text, Title } from '@mantine/core'
+import { Anchor, Button, Group, Stack, Tabs, Text, Title } from '@mantine/core'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { lazy, Suspense, useEffect, useRef, useState } from 'react'
 import type { CapturedDetail } from '#features/sending/capture/model.ts'
@@ -173,22 +173,29 @@ function Panel({ name, email }: { readonly name: CapturedTab; readonly email: Ca
   }
 }
 
+const WIDTHS = [
+  ['desktop', 'Desktop'],
+  ['phone', 'Phone, 375 px'],
+] as const
+
 /** The message as wide as on a phone, or as the window allows. */
 function Preview({ email, html }: { readonly email: CapturedDetail; readonly html: string }) {
-  const [width, setWidth] = useState('desktop')
+  const [width, setWidth] = useState<'desktop' | 'phone'>('desktop')
   return (
     <Stack gap="xs">
-      <SegmentedControl
-        value={width}
-        onChange={setWidth}
-        size="xs"
-        aria-label="Width of the preview"
-        style={{ alignSelf: 'flex-start' }}
-        data={[
-          { value: 'desktop', label: 'Desktop' },
-          { value: 'phone', label: 'Phone, 375 px' },
-        ]}
-      />
+      <Group gap="xs" role="group" aria-label="Width of the preview">
+        {WIDTHS.map(([name, label]) => (
+          <Button
+            key={name}
+            size="compact-sm"
+            variant={name === width ? 'light' : 'default'}
+            aria-pressed={name === width}
+            onClick={() => setWidth(name)}
+          >
+            {label}
+          </Button>
+        ))}
+      </Group>
       <div className={width === 'phone' ? 'phone-preview' : undefined}>
         <MailFrame html={html} src={`/app/captured/${email.id}/html`} />
       </div>

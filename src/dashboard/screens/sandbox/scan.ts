@@ -129,7 +129,7 @@ function cleanCss(scan: Scan, css: string, offset: number): string {
   const withoutComments = blank(css, /\/\*[^*]*(?:\*(?!\/)[^*]*)*(?:\*\/|$)/g, ({ index }) =>
     scan.add('css-comment', offset + index),
   )
-  const withoutUrls = blank(withoutComments, /url\(([^)]{0,4000})\)/gi, ({ 1: url = '', index }) =>
+  const withoutUrls = blank(withoutComments, /url\(([^()]*)\)/gi, ({ 1: url = '', index }) =>
     addImage(scan, url.replace(/["']/g, ''), offset + index),
   )
   return blank(withoutUrls, /"[^"\n]*"|'[^'\n]*'/g)
@@ -183,11 +183,11 @@ function readAtRule(scan: Scan, prelude: string, at: number): string {
 
 function scanSelector(scan: Scan, selector: string, at: number): void {
   const add = (token: string) => scan.add(token, at)
-  const text = blank(selector, /\[[^\]]{0,1000}\]/g, () => add('selector:attribute'))
+  const text = blank(selector, /\[[^[\]]*\]/g, () => add('selector:attribute'))
   if (text.includes(',')) add('selector:grouping')
   for (const [, name = ''] of text.matchAll(/::?([a-z-]+)/gi)) add(`pseudo:${name.toLowerCase()}`)
   // The arguments of pseudo-classes are selectors, numbers or languages.
-  const plain = text.replace(/::?[\w-]+(?:\([^)]{0,500}\))?/g, '')
+  const plain = text.replace(/::?[\w-]+(?:\([^()]*\))?/g, '')
   if (/#[\w-]/.test(plain)) add('selector:id')
   if (/\.[\w-]/.test(plain)) add('selector:class')
   if (/\.[\w-]+\.[\w-]/.test(plain)) add('selector:chaining')
