@@ -138,7 +138,10 @@ export function useDeleteCaptured() {
         'DELETE',
         id === undefined ? '/v1/captured-emails' : toPath(id),
       ),
-    onSuccess: () => {
+    onSuccess: (_, { id }) => {
+      // Otherwise the old rows would be shown until the list was read again.
+      if (id === undefined)
+        queries.setQueriesData<CapturedPage>({ queryKey: LIST_KEY }, (page) => page && { ...page, data: [] })
       void queries.invalidateQueries({ queryKey: LIST_KEY })
       void queries.invalidateQueries({ queryKey: UNREAD_KEY })
     },

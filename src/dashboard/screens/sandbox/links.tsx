@@ -46,8 +46,9 @@ export function LinkCheckPanel({ id }: { readonly id: string }) {
     <Stack gap="sm" align="stretch">
       <Text size="sm" maw={720}>
         This server requests each link of the message once and follows redirects. The servers at the links learn the
-        address of this server and that the link was requested. Not requested are links that may unsubscribe, such as
-        those of List-Unsubscribe, addresses in private networks, and pages of this service.
+        address of this server and that the link was requested; a link that works only once, such as one for a new
+        password, may be used up. Not requested are links that may unsubscribe, such as those of List-Unsubscribe,
+        addresses in private networks, and pages of this service.
       </Text>
       <ActionButton
         reason={reason}
