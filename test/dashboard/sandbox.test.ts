@@ -102,6 +102,8 @@ describe.skipIf(!isChromiumAvailable())('captured mail in the dashboard', () => 
     await page.keyboard.press('Delete')
     await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
     await row(page, 'The second').waitFor({ state: 'detached' })
+    // The focus is on the row beside it.
+    await page.waitForFunction(`document.activeElement.textContent.includes('The first')`)
     await page.getByText('Choose an email to read it').waitFor()
 
     await page.keyboard.press('/')
@@ -298,6 +300,7 @@ describe.skipIf(!isChromiumAvailable())('captured mail in the dashboard', () => 
     await heading(page, 'On a phone').waitFor()
     await page.keyboard.press('Escape')
     await row(page, 'On a phone').waitFor()
+    await page.waitForFunction(`document.activeElement.textContent.includes('On a phone')`)
     await goTo('/sandbox/01900000-0000-7000-8000-000000000000')
     await page.getByText('it may have been deleted').waitFor()
     await page.getByRole('link', { name: 'All captured mail' }).waitFor()

@@ -1,6 +1,7 @@
 /** @module The list of the inbox. */
 import { Anchor, Button, VisuallyHidden } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
+import { useEffect } from 'react'
 import type { CapturedRow } from '#features/sending/capture/model.ts'
 import { ROW_MARK } from '../../parts/keyboard.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -10,13 +11,25 @@ interface InboxListProps {
   readonly openId: string | undefined
 }
 
-export const InboxList = ({ rows, openId }: InboxListProps) => (
-  <ul className="inbox" aria-label="Captured mail">
-    {rows.map((row) => (
-      <InboxItem key={row.id} row={row} isOpen={row.id === openId} />
-    ))}
-  </ul>
-)
+/** The email opened last: back in the list, its row has the focus, so that `j` and `k` continue there. */
+let lastOpenedId: string | undefined
+
+export function InboxList({ rows, openId }: InboxListProps) {
+  useEffect(() => {
+    if (openId !== undefined) lastOpenedId = openId
+  }, [openId])
+  useEffect(() => {
+    if (lastOpenedId === undefined) return
+    document.querySelector<HTMLElement>(`[data-captured="${CSS.escape(lastOpenedId)}"] a`)?.focus()
+  }, [])
+  return (
+    <ul className="inbox" aria-label="Captured mail">
+      {rows.map((row) => (
+        <InboxItem key={row.id} row={row} isOpen={row.id === openId} />
+      ))}
+    </ul>
+  )
+}
 
 function InboxItem({ row, isOpen }: { readonly row: CapturedRow; readonly isOpen: boolean }) {
   const [first, ...others] = row.rcpt_to
@@ -34,6 +47,9 @@ function InboxItem({ row, isOpen }: { readonly row: CapturedRow; readonly isOpen
         params={{ id: row.id } as never}
         // The tab of the message is not kept, the filters of the list are.
         search={((before: Record<string, unknown>) => ({ ...before, tab: undefined })) as never}
+        onClick={() => {
+          lastOpenedId = row.id
+        }}
         className="inbox-link"
         c="inherit"
         underline="never"

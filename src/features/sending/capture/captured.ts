@@ -11,7 +11,15 @@ import { parseUuidParam } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { KiB, MiB } from '#platform/units.ts'
 import { decodeFields, decodeValue, readHead } from '#protocols/mime/header-fields.ts'
-import { findCapturedBy, findInInbox, type InboxEmail, type InboxFilter, listInbox, markRead } from './inbox.ts'
+import {
+  findCapturedBy,
+  findInInbox,
+  findNewestTime,
+  type InboxEmail,
+  type InboxFilter,
+  listInbox,
+  markRead,
+} from './inbox.ts'
 import type { CapturedDetail, CapturedRow } from './model.ts'
 import { parseMessage } from './parse.ts'
 import type { CapturedMessage, CaptureStore } from './store.ts'
@@ -154,12 +162,12 @@ export async function deleteCaptured(app: App, store: CaptureStore, actor: Actor
 
 /** Deletes all mail of an account that was captured until now, in batches; returns the number of emails. */
 export async function deleteAllCaptured(app: App, store: CaptureStore, actor: Actor): Promise<number> {
-  const startedAt = app.clock.now()
+  // Not the time of now: the clock may have been set back.
+  const newestAt = findNewestTime(store.db, actor.accountId) ?? 0
   let deleted = 0
   for (;;) {
-    const emailIds = findCapturedBy(store.db, actor.accountId, startedAt, DELETE_BATCH_SIZE)
-    if (emailIds.length === 0) break
-    await store.remove(emailIds)
+    const emailIds = findCapturedBy(store.db, actor.accountId, newestAt, DELETE_BATCH_SIZE)
+    if (emailIds.length === 0 || (await store.remove(emailIds)) === 0) break
     deleted += emailIds.length
   }
   await app.commit.write((tx) =>

@@ -102,6 +102,9 @@ const sql = prepareStatements((db) => ({
     `SELECT email_id AS emailId FROM inbox WHERE account_id = ? AND received_at <= ?
        ORDER BY received_at, email_id LIMIT ?`,
   ),
+  newest: db.prepare<{ receivedAt: number | null }, [number]>(
+    'SELECT max(received_at) AS receivedAt FROM inbox WHERE account_id = ?',
+  ),
   unlisted: db.prepare<Omit<SavedCapture, 'accountId'> & { recipientId: number }, []>(
     `SELECT recipient_id AS recipientId, email_id AS emailId, received_at AS receivedAt, size_bytes AS sizeBytes,
        rcpt_to AS rcptTo, head FROM captures ORDER BY recipient_id`,
@@ -170,6 +173,10 @@ export function findInInbox(db: Database, accountId: number, emailId: number): I
 /** Marks an email as read or unread; resolves once it is on disk. */
 export const markRead = (committer: Committer, accountId: number, emailId: number, isRead: boolean): Promise<unknown> =>
   committer.write((tx) => sql(tx.db).setRead.run(isRead ? 1 : 0, emailId, accountId))
+
+/** When the newest email of an account was captured; undefined: it has none. */
+export const findNewestTime = (db: Database, accountId: number): Millis | undefined =>
+  sql(db).newest.get(accountId)?.receivedAt ?? undefined
 
 /** Row ids of the oldest emails of an account that were captured by a time. */
 export const findCapturedBy = (db: Database, accountId: number, time: Millis, limit: number): number[] =>
