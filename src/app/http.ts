@@ -42,6 +42,7 @@ import { createSendRateLimiter } from '#features/sending/accept/send-rate.ts'
 import { countBroadcastEmails } from '#features/sending/broadcasts/progress.ts'
 import { broadcastRoutes } from '#features/sending/broadcasts/routes.ts'
 import { hasOpenBroadcast } from '#features/sending/broadcasts/states.ts'
+import { capturedInboxRoutes } from '#features/sending/capture/inbox-routes.ts'
 import { CAPTURED_PATH } from '#features/sending/capture/page.ts'
 import { capturedPages } from '#features/sending/capture/pages.ts'
 import { captureRoutes } from '#features/sending/capture/routes.ts'
@@ -80,6 +81,7 @@ import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
 import type { OpenedApp } from './create.ts'
 import { inboundPages } from './dashboard/inbound-pages.ts'
+import { capturedFrames } from './dashboard/captured-pages.ts'
 import { mailPages } from './dashboard/mail-pages.ts'
 import { dashboardRoutes } from './dashboard/routes.ts'
 
@@ -91,6 +93,7 @@ const API_INFO = {
     'Send transactional email and track its delivery. Receive replies, bounces and complaints at your URL or in agent mailboxes. Every response has an X-Request-Id header; every error has the same body. Unknown fields and query parameters return 422.',
   tags: {
     Emails: 'Send email and track its delivery.',
+    'Captured mail': 'Mail that was captured instead of being sent, as an inbox.',
     Events: 'All events in order, as a feed or a stream.',
     Webhooks: 'Events posted to your URL, signed and retried.',
     'Dead letters': 'Email that failed or whose delivery is uncertain, for review.',
@@ -168,6 +171,7 @@ export function createRoutes(
     }),
     broadcastRoutes(app, { takeRate, onTransition: followBroadcast }),
     captureRoutes(app, captures),
+    capturedInboxRoutes(app, captures),
     eventRoutes(app, createFeedStreams(app, ending)),
     trackingRoutes(app),
     webhookRoutes(app),
@@ -219,7 +223,7 @@ export function createRoutes(
     ...(isBillingConfigured(app.config) ? [billingPages(app)] : []),
     iconRoute(),
     ...(app.config.dashboard
-      ? [dashboardRoutes(people), mailPages(app, people, renderedBodies), inboundPages(app, people)]
+      ? [dashboardRoutes(people), mailPages(app, people, renderedBodies), inboundPages(app, people), capturedFrames(app, captures, people)]
       : []),
     tlsPages(app),
     trackingPages(app),
