@@ -40,6 +40,7 @@ import { insightRoutes } from '#features/reporting/insights/routes.ts'
 import { validateRoutes } from '#features/reporting/validate/routes.ts'
 import { createSendRateLimiter } from '#features/sending/accept/send-rate.ts'
 import { countBroadcastEmails } from '#features/sending/broadcasts/progress.ts'
+import { broadcastReadRoutes } from '#features/sending/broadcasts/read-routes.ts'
 import { broadcastRoutes } from '#features/sending/broadcasts/routes.ts'
 import { hasOpenBroadcast } from '#features/sending/broadcasts/states.ts'
 import { capturedInboxRoutes } from '#features/sending/capture/inbox-routes.ts'
@@ -54,6 +55,7 @@ import { deleteDomain } from '#features/sending/emails/delete-domain.ts'
 import { domainTestRoutes } from '#features/sending/emails/domain-test-routes.ts'
 import { oneEmailRoutes } from '#features/sending/emails/one-email-routes.ts'
 import { emailRoutes } from '#features/sending/emails/routes.ts'
+import { newsletterPreviewRoutes } from '#features/sending/newsletters/preview-routes.ts'
 import { newsletterRoutes } from '#features/sending/newsletters/routes.ts'
 import { followBroadcast } from '#features/sending/newsletters/states.ts'
 import { hasOpenEmail } from '#features/sending/queue/queue.ts'
@@ -83,6 +85,7 @@ import type { OpenedApp } from './create.ts'
 import { inboundPages } from './dashboard/inbound-pages.ts'
 import { capturedFrames } from './dashboard/captured-pages.ts'
 import { mailPages } from './dashboard/mail-pages.ts'
+import { newsletterPages } from './dashboard/newsletter-pages.ts'
 import { dashboardRoutes } from './dashboard/routes.ts'
 
 const API_INFO = {
@@ -106,6 +109,7 @@ const API_INFO = {
     'Inbound routes': 'Address patterns of a domain and the URL that receives their mail.',
     'Agent mailboxes': 'Addresses whose mail a program processes: wait for a message, acknowledge it, reply.',
     'Signup forms': 'Public pages where people subscribe to a contact list.',
+    Broadcasts: 'Messages that are sent, or were sent, to a contact list: progress and results.',
     Newsletters: 'Messages to a contact list, drafted first and sent later.',
     Insights: 'Reports that a language model writes from the statistics of the account alone.',
     Validation: 'Checks of an address that send no mail to it.',
@@ -170,6 +174,7 @@ export function createRoutes(
       readSource: createSourceReader(app, renderBroadcast),
     }),
     broadcastRoutes(app, { takeRate, onTransition: followBroadcast }),
+    broadcastReadRoutes(app),
     captureRoutes(app, captures),
     capturedInboxRoutes(app, captures),
     eventRoutes(app, createFeedStreams(app, ending)),
@@ -194,6 +199,7 @@ export function createRoutes(
     conversationRoutes(app),
     signupFormRoutes(app),
     newsletterRoutes(app, { takeRate }),
+    newsletterPreviewRoutes(app, { takeRate, findUserEmail: (actor) => findActingUser(app, actor)?.email }),
     // The resolver for names in received mail: slow names must not delay the lookups of outgoing mail.
     validateRoutes(app, senderResolver),
     analyticsRoutes(app),
@@ -223,7 +229,7 @@ export function createRoutes(
     ...(isBillingConfigured(app.config) ? [billingPages(app)] : []),
     iconRoute(),
     ...(app.config.dashboard
-      ? [dashboardRoutes(people), mailPages(app, people, renderedBodies), inboundPages(app, people), capturedFrames(app, captures, people)]
+      ? [dashboardRoutes(people), mailPages(app, people, renderedBodies), inboundPages(app, people), capturedFrames(app, captures, people), newsletterPages(app, people)]
       : []),
     tlsPages(app),
     trackingPages(app),

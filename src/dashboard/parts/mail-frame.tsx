@@ -37,7 +37,7 @@ export function MailFrame({ html, src }: MailFrameProps) {
         title="HTML of the email"
         sandbox=""
         referrerPolicy="no-referrer"
-        src={`${src}?images=${hasPictures ? 1 : 0}`}
+        src={`${src}${src.includes('?') ? '&' : '?'}images=${hasPictures ? 1 : 0}`}
       />
       <Text size="sm" c="dimmed">
         Links do not open from here, and scripts and forms do not work.

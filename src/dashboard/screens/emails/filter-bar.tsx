@@ -20,7 +20,7 @@ interface FilterBarProps {
   onChange(filters: EmailFilters): void
 }
 
-const EXTRA_NAMES = FILTER_NAMES.filter((name) => name !== 'to' && name !== 'status')
+const EXTRA_NAMES = FILTER_NAMES.filter((name) => name !== 'to' && name !== 'status' && name !== 'operation_id')
 const EMPTY = Object.fromEntries(FILTER_NAMES.map((name) => [name, ''])) as Record<FilterName, string>
 const PLACEHOLDERS: Partial<Record<FilterName, string>> = {
   from: 'ada@example.com',
