@@ -67,6 +67,7 @@ import { domainRoutes } from '#features/setup/domains/routes.ts'
 import { healthRoutes } from '#features/setup/health/routes.ts'
 import { streamRoutes } from '#features/setup/streams/routes.ts'
 import { templateRoutes } from '#features/setup/templates/routes.ts'
+import { createPreviewStore } from '#features/setup/templates/shown-previews.ts'
 import { eventRoutes } from '#features/webhooks/event-feed/routes.ts'
 import { createFeedStreams } from '#features/webhooks/event-feed/stream.ts'
 import { inboundRouteRoutes } from '#features/webhooks/inbound-routes/routes.ts'
@@ -80,6 +81,7 @@ import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
 import type { OpenedApp } from './create.ts'
 import { mailPages } from './dashboard/mail-pages.ts'
+import { previewPages } from './dashboard/preview-pages.ts'
 import { dashboardRoutes } from './dashboard/routes.ts'
 
 const API_INFO = {
@@ -156,6 +158,7 @@ export function createRoutes(
   const takeRate = createSendRateLimiter(app)
   const maxAttempts = computeMaxAttempts(app.config.retryExpiryHours)
   const people = createAuthContext(app, later)
+  const previews = createPreviewStore(app.clock)
   // In the order of the documentation.
   const routes: AnyElysia[] = [
     emailRoutes(app, { maxAttempts, takeRate }),
@@ -177,7 +180,7 @@ export function createRoutes(
     streamRoutes(app, {
       hasOpenMail: (db, accountId, streamId) => hasOpenEmail(db, accountId, streamId) || hasOpenBroadcast(db, streamId),
     }),
-    templateRoutes(app),
+    templateRoutes(app, { previews }),
     contactListRoutes(app),
     contactFileRoutes(app),
     contactConfirmationRoutes(app),
@@ -216,7 +219,9 @@ export function createRoutes(
     ...(isCapturePageShown ? [capturedPages(captures)] : []),
     ...(isBillingConfigured(app.config) ? [billingPages(app)] : []),
     iconRoute(),
-    ...(app.config.dashboard ? [dashboardRoutes(people), mailPages(app, people, renderedBodies)] : []),
+    ...(app.config.dashboard
+      ? [dashboardRoutes(people), mailPages(app, people, renderedBodies), previewPages(previews, people)]
+      : []),
     tlsPages(app),
     trackingPages(app),
     unsubscribePages(app),
