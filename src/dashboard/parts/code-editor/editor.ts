@@ -84,7 +84,7 @@ const highlightStyle = HighlightStyle.define(
 const templateTags = ViewPlugin.define(
   (view) => {
     const matcher = new MatchDecorator({
-      regexp: /\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}/g,
+      regexp: /\{\{.{0,500}?\}\}|\{%.{0,500}?%\}|\{#.{0,500}?#\}/g,
       decoration: Decoration.mark({ class: 'code-tag' }),
     })
     return {
