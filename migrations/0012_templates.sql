@@ -9,4 +9,4 @@ CREATE TABLE `template_versions` (
 	`created_at` integer NOT NULL,
 	PRIMARY KEY(`template_id`, `version`),
 	FOREIGN KEY (`template_id`) REFERENCES `templates`(`id`) ON UPDATE no action ON DELETE no action
-);
+) STRICT;

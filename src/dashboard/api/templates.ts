@@ -67,6 +67,7 @@ export interface TemplateSaving {
 export function useSaveTemplate() {
   const queries = useQueryClient()
   return useMutation({
+    networkMode: 'always',
     mutationFn: async ({ id, ifVersion, fields }: TemplateSaving): Promise<TemplateRecord> => {
       const { data } =
         id === undefined
@@ -81,6 +82,7 @@ export function useSaveTemplate() {
 export function useDeleteTemplate(id: string) {
   const queries = useQueryClient()
   return useMutation({
+    networkMode: 'always',
     mutationFn: () => request<void>('DELETE', toPath(id)),
     onSuccess: () => {
       queries.removeQueries({ queryKey: versionsKey(id) })
@@ -110,6 +112,7 @@ export const useVersion = (id: string, version: number | undefined) =>
 export function useRestoreVersion(id: string) {
   const queries = useQueryClient()
   return useMutation({
+    networkMode: 'always',
     mutationFn: async ({ version, ifVersion }: { readonly version: number; readonly ifVersion: number }) =>
       (
         await request<{ data: TemplateRecord }>('POST', toPath(id, `/versions/${version}/restore`), {
@@ -149,6 +152,7 @@ export interface TestEmail {
 
 export const useSendTestEmail = () =>
   useMutation({
+    networkMode: 'always',
     mutationFn: async (email: TestEmail): Promise<SendResponse> => {
       const body = { ...email, tags: ['test-email'], tracking: false }
       const options = { body, idempotencyKey: newIdempotencyKey() }

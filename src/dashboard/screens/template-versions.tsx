@@ -149,15 +149,15 @@ function Contents({ template, shown }: ContentsProps) {
   return (
     <Tabs defaultValue="changes" keepMounted={false}>
       <Tabs.List aria-label={`Version ${shown.version}`}>
-        <Tabs.Tab value="changes">What restoring changes</Tabs.Tab>
+        <Tabs.Tab value="changes">Changes</Tabs.Tab>
         <Tabs.Tab value="html">HTML</Tabs.Tab>
         <Tabs.Tab value="text">Text</Tabs.Tab>
       </Tabs.List>
       <Tabs.Panel value="changes" pt="sm">
         <Stack>
-          <DiffView title="Subject" before={template.subject} after={shown.subject} />
-          <DiffView title="HTML" before={template.html_body ?? ''} after={shown.html_body ?? ''} />
-          <DiffView title="Text" before={template.text_body ?? ''} after={shown.text_body ?? ''} />
+          <DiffView level={3} title="Subject" before={template.subject} after={shown.subject} />
+          <DiffView level={3} title="HTML" before={template.html_body ?? ''} after={shown.html_body ?? ''} />
+          <DiffView level={3} title="Text" before={template.text_body ?? ''} after={shown.text_body ?? ''} />
         </Stack>
       </Tabs.Panel>
       <Tabs.Panel value="html" pt="sm">

@@ -126,7 +126,7 @@ function TemplateTable({ found: { data, pagination }, page, search }: TemplateTa
             ? 'There are no templates on this page.'
             : 'No template has this in its name or alias. '}
           {search !== undefined && (
-            <Anchor component={Link} to="/templates" search={{} as never}>
+            <Anchor component={Link} to="/templates" search={{} as never} underline="always">
               Show all
             </Anchor>
           )}

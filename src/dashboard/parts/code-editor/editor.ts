@@ -97,6 +97,21 @@ const templateTags = ViewPlugin.define(
   { decorations: ({ marks }) => marks },
 )
 
+/**
+ * Replaces a selection itself. A browser would do it with an inline style that keeps the look of the replaced text,
+ * which the policy of the page blocks and reports.
+ */
+const replaceSelection = EditorView.domEventHandlers({
+  beforeinput(event, view) {
+    const { state } = view
+    if (event.inputType !== 'insertText' || event.data === null || view.composing) return false
+    if (state.readOnly || state.selection.main.empty) return false
+    event.preventDefault()
+    view.dispatch(state.replaceSelection(event.data), { userEvent: 'input.type', scrollIntoView: true })
+    return true
+  },
+})
+
 const theme = EditorView.theme({
   '&': { fontSize: 'var(--mantine-font-size-sm)', color: 'var(--mantine-color-text)' },
   '&.cm-focused': { outline: '2px solid var(--mantine-primary-color-filled)', outlineOffset: '-1px' },
@@ -162,6 +177,7 @@ export function createEditor(parent: Element, options: EditorOptions): Editor {
         syntaxHighlighting(highlightStyle),
         ...(options.language === 'json' ? [] : [templateTags]),
         limitLength,
+        replaceSelection,
         // Tab is not bound, so it leaves the editor.
         keymap.of([...searchKeymap, ...historyKeymap, ...lintKeymap, ...defaultKeymap]),
         EditorView.updateListener.of(({ docChanged, state }) => {

@@ -30,7 +30,7 @@ export function Conflict({ theirs, merged, isBusy, onKeepMine, onTakeTheirs }: C
         </Text>
         {differing.length === 0 && <Text>Your text and the saved one are the same.</Text>}
         {differing.map((name) => (
-          <DiffView key={name} title={FIELD_LABELS[name]} before={saved[name]} after={merged[name]} />
+          <DiffView key={name} level={2} title={FIELD_LABELS[name]} before={saved[name]} after={merged[name]} />
         ))}
         <Group>
           {differing.length > 0 && (
