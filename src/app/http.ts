@@ -70,6 +70,7 @@ import { domainRoutes } from '#features/setup/domains/routes.ts'
 import { healthRoutes } from '#features/setup/health/routes.ts'
 import { streamRoutes } from '#features/setup/streams/routes.ts'
 import { templateRoutes } from '#features/setup/templates/routes.ts'
+import { createPreviewStore } from '#features/setup/templates/shown-previews.ts'
 import { eventRoutes } from '#features/webhooks/event-feed/routes.ts'
 import { createFeedStreams } from '#features/webhooks/event-feed/stream.ts'
 import { inboundDeliveryRoutes, inboundRouteRoutes } from '#features/webhooks/inbound-routes/routes.ts'
@@ -86,6 +87,7 @@ import { inboundPages } from './dashboard/inbound-pages.ts'
 import { capturedFrames } from './dashboard/captured-pages.ts'
 import { mailPages } from './dashboard/mail-pages.ts'
 import { newsletterPages } from './dashboard/newsletter-pages.ts'
+import { previewPages } from './dashboard/preview-pages.ts'
 import { dashboardRoutes } from './dashboard/routes.ts'
 
 const API_INFO = {
@@ -164,6 +166,7 @@ export function createRoutes(
   const takeRate = createSendRateLimiter(app)
   const maxAttempts = computeMaxAttempts(app.config.retryExpiryHours)
   const people = createAuthContext(app, later)
+  const previews = createPreviewStore(app.clock)
   // In the order of the documentation.
   const routes: AnyElysia[] = [
     emailRoutes(app, { maxAttempts, takeRate }),
@@ -187,7 +190,7 @@ export function createRoutes(
     streamRoutes(app, {
       hasOpenMail: (db, accountId, streamId) => hasOpenEmail(db, accountId, streamId) || hasOpenBroadcast(db, streamId),
     }),
-    templateRoutes(app),
+    templateRoutes(app, { previews }),
     contactListRoutes(app),
     contactFileRoutes(app),
     contactConfirmationRoutes(app),
@@ -229,7 +232,7 @@ export function createRoutes(
     ...(isBillingConfigured(app.config) ? [billingPages(app)] : []),
     iconRoute(),
     ...(app.config.dashboard
-      ? [dashboardRoutes(people), mailPages(app, people, renderedBodies), inboundPages(app, people), capturedFrames(app, captures, people), newsletterPages(app, people)]
+      ? [dashboardRoutes(people), mailPages(app, people, renderedBodies), inboundPages(app, people), capturedFrames(app, captures, people), newsletterPages(app, people), previewPages(previews, people)]
       : []),
     tlsPages(app),
     trackingPages(app),
