@@ -12,6 +12,7 @@ import {
   checkPassword,
   consumeFactors,
   invalidLogin,
+  isTotpOn,
   recordFailedLogin,
   type SignedIn,
   signIn,
@@ -75,7 +76,7 @@ export async function join(
       return app.commit.write((tx) => {
         const user = findUserByEmail(tx.db, invitation.email)
         if (!user) throw invalidLink()
-        return acceptInvitation(app, tx, invitation, user, browser)
+        return acceptInvitation(app, tx, invitation, user, browser, false)
       })
   }
 }
@@ -95,14 +96,14 @@ async function joinWithNewPassword(
     if (known && known.passwordHash !== null) throw invalidLink()
     if (known) {
       storePassword(tx, known.id, passwordHash, app.eventTime())
-      return acceptInvitation(app, tx, invitation, known, browser)
+      return acceptInvitation(app, tx, invitation, known, browser, false)
     }
     if (!consumeInvitation(tx, invitation)) throw invalidLink()
     const uuid = newUuid()
     const membership = toMembership(invitation)
     const actor = toUserActor({ uuid }, membership, browser.ipAddress)
     const user = createUserWithPassword(app, tx, actor, { uuid, email, name, passwordHash, role })
-    return signIn(app, tx, user, membership, browser, 'invitation')
+    return signIn(app, tx, user, membership, browser, { how: 'invitation', hasSecondFactor: false })
   })
 }
 
@@ -117,19 +118,29 @@ async function joinByPassword(
   const checked = await checkPassword(app, attempts, { email, password: password ?? '' }, browser)
   const joined = await app.commit.write((tx) => {
     const user = checked && consumeFactors(app, attempts, tx, checked, code, browser.ipAddress)
-    return user && acceptInvitation(app, tx, invitation, user, browser)
+    return user && acceptInvitation(app, tx, invitation, user, browser, isTotpOn(user))
   })
   if (joined) return joined
   recordFailedLogin(app, attempts, email, checked, browser)
   throw invalidLogin()
 }
 
-/** Consumes the invitation for an existing user. */
-function acceptInvitation(app: App, tx: Tx, invitation: OpenInvitation, user: User, browser: Browser): SignedIn {
+/**
+ * Consumes the invitation for an existing user.
+ * @param hasSecondFactor whether a code of the second factor was accepted
+ */
+function acceptInvitation(
+  app: App,
+  tx: Tx,
+  invitation: OpenInvitation,
+  user: User,
+  browser: Browser,
+  hasSecondFactor: boolean,
+): SignedIn {
   if (!consumeInvitation(tx, invitation)) throw invalidLink()
   const membership = toMembership(invitation)
   addMember(app, tx, toUserActor(user, membership, browser.ipAddress), user, invitation.role)
-  return signIn(app, tx, user, membership, browser, 'invitation')
+  return signIn(app, tx, user, membership, browser, { how: 'invitation', hasSecondFactor })
 }
 
 const toMembership = ({ accountId, accountUuid, accountName, role }: OpenInvitation): Membership => ({
