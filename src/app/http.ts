@@ -73,14 +73,19 @@ import { inboundRouteRoutes } from '#features/webhooks/inbound-routes/routes.ts'
 import { webhookPages } from '#features/webhooks/webhooks/pages.ts'
 import { webhookRoutes } from '#features/webhooks/webhooks/routes.ts'
 import { readWebhookStats } from '#features/webhooks/webhooks/webhooks.ts'
+import type { SettingReport } from '#platform/config.ts'
 import { docsRoutes } from '#platform/http/docs.ts'
 import { iconRoute } from '#platform/http/icon.ts'
 import { BunHttpServer, type HttpServer } from '#platform/http/server.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
-import type { OpenedApp } from './create.ts'
+import type { OpenedApp, RunningDelivery } from './create.ts'
 import { mailPages } from './dashboard/mail-pages.ts'
 import { dashboardRoutes } from './dashboard/routes.ts'
+import { operatorAccountRoutes } from './operator/account-routes.ts'
+import { createOperatorContext } from './operator/context.ts'
+import { operatorMailRoutes } from './operator/mail-routes.ts'
+import { operatorStatusRoutes } from './operator/status-routes.ts'
 
 const API_INFO = {
   title: 'Tassis',
@@ -113,6 +118,7 @@ const API_INFO = {
     Billing: 'Plans with their limits and prices, and the subscription of the account.',
     'Sub-accounts': 'Accounts that belong to yours, with domains, keys and mail of their own.',
     'Audit log': 'Who changed what, and when.',
+    Operator: 'The whole service, for its operators.',
     Privacy: 'Export and erase what the account stores about one person.',
   },
 }
@@ -123,6 +129,10 @@ const REQUEST_TIMEOUT_SECONDS = 60
 export interface HttpOptions {
   /** Whether the service is stopping; `/readyz` then reports it. */
   readonly isStopping?: () => boolean
+  /** Delivery, once it has started. */
+  readonly delivery?: () => RunningDelivery | undefined
+  /** Settings with their sources, for operators. */
+  readonly settings?: readonly SettingReport[]
 }
 
 /**
@@ -143,13 +153,17 @@ function createBodyRenderer(render: ReturnType<typeof createBroadcastRenderer>) 
  * @param options.later takes work that continues after its response and never rejects; the server waits for it at stop
  */
 export function createRoutes(
-  { app, captures, senderResolver }: OpenedApp,
+  opened: OpenedApp,
   {
     isStopping = () => false,
+    delivery = () => undefined,
+    settings = [],
     ending = new AbortController().signal,
     later = () => undefined,
   }: HttpOptions & { readonly ending?: AbortSignal; readonly later?: (work: Promise<void>) => void } = {},
 ): AnyElysia[] {
+  const { app, captures, senderResolver } = opened
+  const operator = createOperatorContext({ opened, delivery, isStopping, settings })
   const renderBroadcast = createBroadcastRenderer(app)
   const renderedBodies = createBodyRenderer(renderBroadcast)
   // Sends, broadcasts and newsletters share one rate limit.
@@ -206,11 +220,14 @@ export function createRoutes(
     billingRoutes(app),
     auditLogRoutes(app),
     privacyRoutes(app, { renderedBodies }),
+    operatorStatusRoutes(operator),
+    operatorAccountRoutes(operator),
+    operatorMailRoutes(operator),
     healthRoutes(app, { isStopping }),
   ]
-  const { delivery, httpAddr } = app.config
+  const { httpAddr } = app.config
   // The page shows the mail of all accounts without a key, so it exists only for a developer on this machine.
-  const isCapturePageShown = delivery === 'capture' && isLoopback(parseHostPort(httpAddr)?.host ?? '')
+  const isCapturePageShown = app.config.delivery === 'capture' && isLoopback(parseHostPort(httpAddr)?.host ?? '')
   return [
     ...routes,
     ...(isCapturePageShown ? [capturedPages(captures)] : []),

@@ -217,7 +217,9 @@ export function addUserCommands(program: Command): void {
     .argument(...emailArgument)
     .option('--remove', 'the user is no operator any more')
     .action(async (email: string, { remove, ...options }: JsonOption & { readonly remove?: boolean }) => {
-      const done = await withData(loadConfig().config, (call) => call(operator, { email, is_operator: remove !== true }))
+      const done = await withData(loadConfig().config, (call) =>
+        call(operator, { email, is_operator: remove !== true }),
+      )
       printResult(options, done, formatOperator)
     })
 
@@ -248,7 +250,11 @@ export function addUserCommands(program: Command): void {
     })
 }
 
-function formatOperator(done: { readonly email: string; readonly is_operator: boolean; readonly totp_enabled: boolean }) {
+function formatOperator(done: {
+  readonly email: string
+  readonly is_operator: boolean
+  readonly totp_enabled: boolean
+}) {
   const email = toPrintable(done.email)
   if (!done.is_operator) return `${email} is no operator of the service.`
   return done.totp_enabled

@@ -90,7 +90,10 @@ const sql = prepareStatements((db) => ({
     `INSERT INTO sessions (uuid, user_id, account_id, token_hash, ip_address, user_agent, second_factor_at, last_seen_at, expires_at, created_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
   ),
-  operator: db.prepare<{ operatorAt: number | null; totpEnabledAt: number | null; secondFactorAt: number | null }, [number]>(
+  operator: db.prepare<
+    { operatorAt: number | null; totpEnabledAt: number | null; secondFactorAt: number | null },
+    [number]
+  >(
     `SELECT operator_at AS operatorAt, totp_enabled_at AS totpEnabledAt, second_factor_at AS secondFactorAt
      FROM sessions JOIN users ON users.id = user_id WHERE sessions.id = ?`,
   ),
