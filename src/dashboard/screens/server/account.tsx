@@ -11,11 +11,12 @@ import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
 import { AccountLink } from './account-link.tsx'
 import { AccountBadge, formatQuota } from './accounts.tsx'
-import { toSourceName } from './format.ts'
+import { shorten, toSourceName } from './format.ts'
 import { Done, ServerPage } from './frame.tsx'
 
 const route = getRouteApi('/server/accounts/$id')
 const MAX_REASON_LENGTH = 300
+const MAX_TITLE_LENGTH = 80
 
 export function AccountScreen() {
   const { id } = route.useParams()
@@ -29,7 +30,7 @@ export function AccountScreen() {
   }
   return (
     <ServerPage
-      title={account?.name || 'Account'}
+      title={shorten(account?.name || 'Account', MAX_TITLE_LENGTH)}
       query={query}
       action={
         account &&

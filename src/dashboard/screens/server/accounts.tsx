@@ -48,12 +48,12 @@ const COLUMNS: readonly Column<OperatorAccount>[] = [
   { header: 'Owner', cell: ({ email }) => <bdi>{email}</bdi> },
   {
     header: 'Plan',
-    width: '8rem',
+    width: '14%',
     cell: ({ plan, parent_account_id: parent }) => (parent === null ? plan : 'Sub-account'),
   },
-  { header: 'Recipients this month', width: '11rem', cell: formatQuota },
-  { header: 'State', width: '8rem', cell: (account) => <AccountBadge account={account} /> },
-  { header: 'Created', width: '9rem', cell: ({ created_at: at }) => <Time iso={at} /> },
+  { header: 'Recipients this month', width: '18%', cell: formatQuota },
+  { header: 'State', width: '15%', cell: (account) => <AccountBadge account={account} /> },
+  { header: 'Created', width: '15%', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]
 
 export function AccountsScreen() {

@@ -14,9 +14,9 @@ const route = getRouteApi('/server/complaints')
 
 const COLUMNS: readonly Column<OperatorComplaint>[] = [
   { header: 'Account', cell: ({ account_id: id, account }) => <AccountLink id={id} name={account} /> },
-  { header: 'Time', width: '9rem', cell: ({ created_at: at }) => <Time iso={at} /> },
+  { header: 'Time', width: '14%', cell: ({ created_at: at }) => <Time iso={at} /> },
   { header: 'Who complained', cell: ({ complainer }) => <bdi>{complainer ?? 'Not reported'}</bdi> },
-  { header: 'Type', width: '8rem', cell: ({ feedback_type: type }) => type },
+  { header: 'Type', width: '10%', cell: ({ feedback_type: type }) => type },
   {
     header: 'Feedback loop',
     cell: ({ feedback_loop: loop }) => loop ?? 'None proven: it pauses no account',

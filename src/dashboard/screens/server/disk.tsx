@@ -75,7 +75,7 @@ function UseOfDisk({ use, isMeasuring }: { readonly use: Use; readonly isMeasuri
         </Alert>
       ))}
       <Part title="What is deleted next">
-        <DataTable label="What is retained" columns={KIND_COLUMNS} rows={use.kinds} toKey={({ kind }) => kind} />
+        <DataTable label="What is retained" isWide columns={KIND_COLUMNS} rows={use.kinds} toKey={({ kind }) => kind} />
       </Part>
       <Accounts kinds={use.kinds} />
       <Part title="What uses the space">
@@ -107,11 +107,11 @@ const Part = ({ title, children }: { readonly title: string; readonly children: 
 
 const KIND_COLUMNS: readonly Column<Kind>[] = [
   { header: 'Kind', cell: ({ kind }) => toKindName(kind) },
-  { header: 'Used', width: '7rem', cell: ({ used_bytes: bytes }) => formatBytes(bytes) },
-  { header: 'Limit', width: '7rem', cell: ({ max_bytes: bytes }) => (bytes === null ? 'None' : formatBytes(bytes)) },
-  { header: 'Retained', width: '7rem', cell: ({ max_days: days }) => `${days} days` },
-  { header: 'Oldest', width: '9rem', cell: ({ oldest_at: at }) => <Time iso={at} isExact /> },
-  { header: 'Deleted next', width: '30%', cell: (kind) => <NextDeletion kind={kind} /> },
+  { header: 'Used', width: '13%', cell: ({ used_bytes: bytes }) => formatBytes(bytes) },
+  { header: 'Limit', width: '13%', cell: ({ max_bytes: bytes }) => (bytes === null ? 'None' : formatBytes(bytes)) },
+  { header: 'Retained', width: '13%', cell: ({ max_days: days }) => `${days} days` },
+  { header: 'Oldest', width: '17%', cell: ({ oldest_at: at }) => <Time iso={at} isExact /> },
+  { header: 'Deleted next', width: '26%', cell: (kind) => <NextDeletion kind={kind} /> },
 ]
 
 function NextDeletion({ kind }: { readonly kind: Kind }) {
@@ -148,11 +148,11 @@ const MAX_SHOWN = 3
 const ACCOUNT_COLUMNS: readonly Column<AccountRow>[] = [
   { header: 'Account', cell: ({ account: { id, name } }) => <AccountLink id={id} name={name} /> },
   { header: 'Kind', cell: ({ kind }) => toKindName(kind.kind) },
-  { header: 'Used', width: '7rem', cell: ({ account }) => formatBytes(account.used_bytes) },
-  { header: 'Part', width: '5rem', cell: ({ kind, account }) => formatPercent(account.used_bytes, kind.used_bytes) },
+  { header: 'Used', width: '13%', cell: ({ account }) => formatBytes(account.used_bytes) },
+  { header: 'Part', width: '10%', cell: ({ kind, account }) => formatPercent(account.used_bytes, kind.used_bytes) },
   {
     header: 'Fair share',
-    width: '7rem',
+    width: '14%',
     cell: ({ account: { share_bytes: share } }) => (share === null ? 'Within it' : formatBytes(share)),
   },
   {
@@ -182,6 +182,7 @@ function Accounts({ kinds }: { readonly kinds: readonly Kind[] }) {
     <Part title="Accounts that use most">
       <DataTable
         label="Accounts that use most"
+        isWide
         columns={ACCOUNT_COLUMNS}
         rows={rows}
         toKey={({ kind, account }) => `${kind.kind} ${account.id}`}
@@ -197,7 +198,7 @@ interface UseRow {
 
 const USE_COLUMNS: readonly Column<UseRow>[] = [
   { header: 'Use', cell: ({ name }) => name },
-  { header: 'Size', width: '9rem', cell: ({ bytes }) => formatBytes(bytes) },
+  { header: 'Size', width: '30%', cell: ({ bytes }) => formatBytes(bytes) },
 ]
 
 const sum = (months: readonly { readonly bytes: number }[]): number =>
@@ -211,8 +212,8 @@ const listUses = (use: Use): UseRow[] =>
     })),
     { name: 'Database: free, for new rows', bytes: use.database.free_bytes },
     { name: 'Write-ahead log', bytes: use.database.wal_bytes },
-    { name: `Bodies and attachments, ${use.content.length} months`, bytes: sum(use.content) },
-    { name: `Received messages in raw form, ${use.raw_mail.length} months`, bytes: sum(use.raw_mail) },
+    { name: 'Bodies and attachments', bytes: sum(use.content) },
+    { name: 'Received messages in raw form', bytes: sum(use.raw_mail) },
     { name: 'Captured messages', bytes: use.captures_bytes },
     { name: 'Waiting imports', bytes: use.imports_bytes },
     { name: 'Other files', bytes: use.other_bytes },
@@ -222,5 +223,5 @@ const listUses = (use: Use): UseRow[] =>
 
 const DROPPED_COLUMNS: readonly Column<Use['not_stored'][number]>[] = [
   { header: 'Account', cell: ({ id, name }) => <AccountLink id={id} name={name} /> },
-  { header: 'Messages', width: '9rem', cell: ({ messages }) => messages.toLocaleString() },
+  { header: 'Messages', width: '30%', cell: ({ messages }) => messages.toLocaleString() },
 ]

@@ -17,11 +17,11 @@ const route = getRouteApi('/server/findings')
 
 const COLUMNS: readonly Column<Finding>[] = [
   { header: 'Account', width: '16%', cell: ({ account_id: id, account }) => <AccountLink id={id} name={account} /> },
-  { header: 'Found', width: '9rem', cell: ({ created_at: at }) => <Time iso={at} /> },
+  { header: 'Found', width: '14%', cell: ({ created_at: at }) => <Time iso={at} /> },
   { header: 'Source', width: '14%', cell: ({ source }) => toSourceName(source) },
   {
     header: 'Effect',
-    width: '9rem',
+    width: '16%',
     cell: ({ paused }) =>
       paused ? <StatusLabel tone="bad">Paused</StatusLabel> : <StatusLabel tone="warning">Only noted</StatusLabel>,
   },

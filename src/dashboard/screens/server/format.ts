@@ -70,3 +70,13 @@ export function toDetailText(value: unknown): string {
   if (Array.isArray(value)) return value.map(toDetailText).join(', ')
   return typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value)
 }
+
+/** Text of at most `maxLength` characters, as a reader counts them. */
+export function shorten(text: string, maxLength: number): string {
+  const characters = [...new Intl.Segmenter().segment(text.slice(0, 20 * maxLength))]
+  if (characters.length <= maxLength && text.length <= 20 * maxLength) return text
+  return `${characters
+    .slice(0, maxLength - 1)
+    .map(({ segment }) => segment)
+    .join('')}…`
+}

@@ -187,7 +187,7 @@ export function SteadyTable<Row>({ label, columns, rows, toKey, listKey, isPlace
           </Button>
         )}
       </div>
-      <DataTable label={label} columns={columns} rows={steady.rows} toKey={toKey} />
+      <DataTable label={label} columns={columns} rows={steady.rows} isWide toKey={toKey} />
     </Stack>
   )
 }

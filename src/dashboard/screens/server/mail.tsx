@@ -12,7 +12,7 @@ import { Pages } from '../../parts/pages.tsx'
 import { EmptyState } from '../../parts/states.tsx'
 import { Time } from '../../parts/time.tsx'
 import { MAIL_KINDS, type MailKind } from './filters.ts'
-import { formatBytes } from './format.ts'
+import { formatBytes, shorten } from './format.ts'
 import { ServerPage, SteadyTable } from './frame.tsx'
 
 const listRoute = getRouteApi('/server/mail')
@@ -30,6 +30,9 @@ const KIND_WORDS: Readonly<Record<MailKind, string>> = {
 const toKindWord = (kind: string): string =>
   MAIL_KINDS.filter((known) => known === kind).map((known) => KIND_WORDS[known])[0] ?? kind
 
+/** A subject may be as long as a header. */
+const MAX_TITLE_LENGTH = 80
+
 const COLUMNS: readonly Column<OperatorMailRecord>[] = [
   {
     header: 'Subject',
@@ -42,9 +45,9 @@ const COLUMNS: readonly Column<OperatorMailRecord>[] = [
   },
   { header: 'From', cell: ({ from, mail_from: mailFrom }) => <bdi>{from ?? (mailFrom || '<> (no sender)')}</bdi> },
   { header: 'To', cell: ({ rcpt_to: to }) => <bdi>{to.join(', ')}</bdi> },
-  { header: 'Kind', width: '8rem', cell: ({ kind }) => toKindWord(kind) },
+  { header: 'Kind', width: '13%', cell: ({ kind }) => toKindWord(kind) },
   { header: 'Why here', cell: ({ reason }) => <bdi>{reason}</bdi> },
-  { header: 'Received', width: '9rem', cell: ({ received_at: at }) => <Time iso={at} /> },
+  { header: 'Received', width: '14%', cell: ({ received_at: at }) => <Time iso={at} /> },
 ]
 
 export function MailScreen() {
@@ -99,7 +102,7 @@ export function MessageScreen() {
   const [dialog, setDialog] = useState<'retry' | 'delete'>()
   return (
     <ServerPage
-      title={query.data?.subject.trim() || 'Message'}
+      title={shorten(query.data?.subject.trim() || 'Message', MAX_TITLE_LENGTH)}
       query={query}
       isRefreshed={false}
       filters={
@@ -135,6 +138,7 @@ const Message = ({ message }: { readonly message: OperatorMailDetail }) => (
   <Stack>
     <Facts
       facts={[
+        ['Subject', message.subject],
         ['Why here', message.reason],
         ['From', message.from],
         ['Envelope', `${message.mail_from || '<>'} to ${message.rcpt_to.join(', ')}`],

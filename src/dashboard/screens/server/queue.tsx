@@ -30,8 +30,8 @@ const COLUMNS: readonly Column<QueueLane>[] = [
     header: 'Account',
     cell: ({ account, account_id: id }) => <AccountLink id={id} name={account} />,
   },
-  { header: 'Waiting', width: '6rem', cell: ({ waiting }) => waiting.toLocaleString() },
-  { header: 'First due', width: '9rem', cell: ({ first_due_at: at }) => <Time iso={at} /> },
+  { header: 'Waiting', width: '12%', cell: ({ waiting }) => waiting.toLocaleString() },
+  { header: 'First due', width: '16%', cell: ({ first_due_at: at }) => <Time iso={at} /> },
   { header: 'Why', width: '36%', cell: ({ reason }) => <bdi>{reason}</bdi> },
 ]
 
@@ -100,10 +100,10 @@ function Lanes() {
 
 const RECIPIENT_COLUMNS: readonly Column<QueueRecipient>[] = [
   { header: 'Recipient', cell: ({ recipient }) => <bdi>{recipient}</bdi> },
-  { header: 'Status', width: '8rem', cell: ({ status }) => <StatusBadge status={status} /> },
-  { header: 'Attempts', width: '6rem', cell: ({ attempts }) => attempts },
-  { header: 'Next attempt', width: '9rem', cell: ({ next_at: at }) => <Time iso={at} /> },
-  { header: 'Last error', width: '36%', cell: ({ last_error: error }) => <bdi>{error ?? '–'}</bdi> },
+  { header: 'Status', width: '16%', cell: ({ status }) => <StatusBadge status={status} /> },
+  { header: 'Attempts', width: '14%', cell: ({ attempts }) => attempts },
+  { header: 'Next attempt', width: '18%', cell: ({ next_at: at }) => <Time iso={at} /> },
+  { header: 'Last error', width: '30%', cell: ({ last_error: error }) => <bdi>{error ?? '–'}</bdi> },
 ]
 
 function Lane({ lane }: { readonly lane: string }) {

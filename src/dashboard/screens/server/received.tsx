@@ -16,14 +16,14 @@ import { Done, ServerPage, SteadyTable } from './frame.tsx'
 const route = getRouteApi('/server/received')
 
 const ENTRY_COLUMNS: readonly Column<ReceivedEntry>[] = [
-  { header: 'Received', width: '9rem', cell: ({ received_at: at }) => <Time iso={at} /> },
+  { header: 'Received', width: '16%', cell: ({ received_at: at }) => <Time iso={at} /> },
   { header: 'To', cell: ({ rcpt_to: to }) => <bdi>{to.join(', ')}</bdi> },
   { header: 'From', cell: ({ mail_from: from }) => <bdi>{from || '<> (no sender)'}</bdi> },
-  { header: 'Source', width: '9rem', cell: ({ source_ip: ip }) => ip },
-  { header: 'Size', width: '6rem', cell: ({ size_bytes: bytes }) => formatBytes(bytes) },
+  { header: 'Source', width: '16%', cell: ({ source_ip: ip }) => ip },
+  { header: 'Size', width: '12%', cell: ({ size_bytes: bytes }) => formatBytes(bytes) },
   {
     header: 'State',
-    width: '12rem',
+    width: '18%',
     cell: ({ is_suspect: isSuspect }) =>
       isSuspect ? (
         <StatusLabel tone="warning" title="The process ended while it was processed, so it is processed alone.">
@@ -75,14 +75,14 @@ function Unparsed() {
   const [chosen, setChosen] = useState<UnparsedMessage>()
   const [message, setMessage] = useState<string>()
   const columns: readonly Column<UnparsedMessage>[] = [
-    { header: 'Received', width: '9rem', cell: ({ received_at: at }) => <Time iso={at} /> },
+    { header: 'Received', width: '16%', cell: ({ received_at: at }) => <Time iso={at} /> },
     { header: 'To', cell: ({ to }) => <bdi>{to}</bdi> },
     { header: 'From', cell: ({ from }) => <bdi>{from}</bdi> },
     { header: 'Subject', cell: ({ subject }) => <bdi>{subject || '(no subject)'}</bdi> },
     { header: 'Why', cell: ({ parse_error: problem }) => problem },
     {
       header: 'Action',
-      width: '9rem',
+      width: '18%',
       cell: (row) => (
         <Button variant="default" size="compact-sm" onClick={() => setChosen(row)}>
           Parse it again
@@ -108,6 +108,7 @@ function Unparsed() {
             ) : (
               <DataTable
                 label="Messages that could not be parsed, the oldest first"
+                isWide
                 columns={columns}
                 rows={data}
                 toKey={({ id }) => id}

@@ -28,11 +28,11 @@ const COLUMNS: readonly Column<DomainReport>[] = [
       </Anchor>
     ),
   },
-  { header: 'Kind', width: '6rem', cell: ({ kind }) => toKindWords(kind) },
+  { header: 'Kind', width: '11%', cell: ({ kind }) => toKindWords(kind) },
   { header: 'From', cell: ({ organisation }) => <bdi>{organisation}</bdi> },
   { header: 'Period', cell: (report) => <Period report={report} /> },
   { header: 'Account', cell: ({ account }) => <bdi>{account ?? 'None'}</bdi> },
-  { header: 'Received', width: '9rem', cell: ({ received_at: at }) => <Time iso={at} /> },
+  { header: 'Received', width: '15%', cell: ({ received_at: at }) => <Time iso={at} /> },
 ]
 
 /** Reports cover whole days in UTC. */

@@ -19,7 +19,7 @@ const SOURCE_WORDS: Readonly<Record<string, string>> = {
 const COLUMNS: readonly Column<SettingRecord>[] = [
   { header: 'Setting', width: '28%', cell: ({ variable }) => <Code>{variable}</Code> },
   { header: 'Value', width: '22%', cell: ({ value }) => (value === '' ? '–' : <bdi>{value}</bdi>) },
-  { header: 'From', width: '8rem', cell: ({ source }) => SOURCE_WORDS[source] ?? source },
+  { header: 'From', width: '14%', cell: ({ source }) => SOURCE_WORDS[source] ?? source },
   {
     header: 'Meaning',
     cell: ({ description, allowed }) => (
@@ -85,6 +85,7 @@ function Settings({ settings }: { readonly settings: readonly SettingRecord[] })
           </Title>
           <DataTable
             label={`Settings: ${topic}`}
+            isWide
             columns={COLUMNS}
             rows={settings.filter((setting) => setting.topic === topic)}
             toKey={({ variable }) => variable}
