@@ -1,4 +1,5 @@
 import { createRoute, lazyRouteComponent } from '@tanstack/react-router'
+import { parsePage } from '../parts/pages.tsx'
 import {
   parseAccountFilters,
   parseMailFilters,
@@ -10,6 +11,13 @@ import {
 } from '../screens/server/filters.ts'
 import { root } from './root.tsx'
 
+type Search = Readonly<Record<string, unknown>>
+
+/** The filters of a list, and its page. */
+const withPage =
+  <Filters extends object>(parse: (search: Search) => Filters) =>
+  (search: Search): Filters & { readonly page?: number } => ({ ...parse(search), ...parsePage(search) })
+
 const health = createRoute({
   getParentRoute: () => root,
   path: '/server',
@@ -19,14 +27,14 @@ const health = createRoute({
 const queue = createRoute({
   getParentRoute: () => root,
   path: '/server/queue',
-  validateSearch: parseQueueFilters,
+  validateSearch: withPage(parseQueueFilters),
   component: lazyRouteComponent(() => import('../screens/server/queue.tsx'), 'QueueScreen'),
 })
 
 const received = createRoute({
   getParentRoute: () => root,
   path: '/server/received',
-  validateSearch: parseUnparsedFilters,
+  validateSearch: withPage(parseUnparsedFilters),
   component: lazyRouteComponent(() => import('../screens/server/received.tsx'), 'ReceivedScreen'),
 })
 
@@ -39,7 +47,7 @@ const disk = createRoute({
 const accounts = createRoute({
   getParentRoute: () => root,
   path: '/server/accounts',
-  validateSearch: parseAccountFilters,
+  validateSearch: withPage(parseAccountFilters),
   component: lazyRouteComponent(() => import('../screens/server/accounts.tsx'), 'AccountsScreen'),
 })
 
@@ -52,21 +60,21 @@ const account = createRoute({
 const findings = createRoute({
   getParentRoute: () => root,
   path: '/server/findings',
-  validateSearch: parseOfAccount,
+  validateSearch: withPage(parseOfAccount),
   component: lazyRouteComponent(() => import('../screens/server/findings.tsx'), 'FindingsScreen'),
 })
 
 const complaints = createRoute({
   getParentRoute: () => root,
   path: '/server/complaints',
-  validateSearch: parseOfAccount,
+  validateSearch: withPage(parseOfAccount),
   component: lazyRouteComponent(() => import('../screens/server/complaints.tsx'), 'ComplaintsScreen'),
 })
 
 const reports = createRoute({
   getParentRoute: () => root,
   path: '/server/reports',
-  validateSearch: parseReportFilters,
+  validateSearch: withPage(parseReportFilters),
   component: lazyRouteComponent(() => import('../screens/server/reports.tsx'), 'ReportsScreen'),
 })
 
@@ -79,7 +87,7 @@ const report = createRoute({
 const mail = createRoute({
   getParentRoute: () => root,
   path: '/server/mail',
-  validateSearch: parseMailFilters,
+  validateSearch: withPage(parseMailFilters),
   component: lazyRouteComponent(() => import('../screens/server/mail.tsx'), 'MailScreen'),
 })
 

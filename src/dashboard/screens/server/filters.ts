@@ -1,6 +1,4 @@
-/** @module The filters in the URLs of the operator's screens. */
-import { parsePage } from '../../parts/pages.tsx'
-
+/** @module The filters in the URLs of the operator's screens; the routes add the page. */
 type Search = Readonly<Record<string, unknown>>
 
 const MAX_LENGTH = 320
@@ -22,19 +20,16 @@ const keep = <Name extends string, Value>(name: Name, value: Value | undefined):
   (value === undefined ? {} : { [name]: value }) as { readonly [K in Name]?: Value }
 
 export const parseQueueFilters = (search: Search) => ({
-  ...parsePage(search),
   ...keep('domain', readText(search, 'domain')),
   ...keep('account', readText(search, 'account')),
   ...keep('lane', readText(search, 'lane')),
 })
 
 export const parseUnparsedFilters = (search: Search) => ({
-  ...parsePage(search),
   ...keep('after', /^\d{1,15}-\d{1,15}$/.exec(readText(search, 'after') ?? '')?.[0]),
 })
 
 export const parseAccountFilters = (search: Search) => ({
-  ...parsePage(search),
   ...keep('q', readText(search, 'q')),
   ...keep(
     'state',
@@ -43,17 +38,14 @@ export const parseAccountFilters = (search: Search) => ({
 })
 
 export const parseOfAccount = (search: Search) => ({
-  ...parsePage(search),
   ...keep('account', readText(search, 'account')),
 })
 
 export const parseReportFilters = (search: Search) => ({
-  ...parsePage(search),
   ...keep('domain', readText(search, 'domain')),
 })
 
 export const parseMailFilters = (search: Search) => ({
-  ...parsePage(search),
   ...keep(
     'kind',
     MAIL_KINDS.find((kind) => kind === search['kind']),
