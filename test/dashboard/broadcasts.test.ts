@@ -343,7 +343,7 @@ describe.skipIf(!isChromiumAvailable())('broadcasts in the dashboard', () => {
 })
 
 describe('the HTML of a newsletter at a URL of its own', () => {
-  // Proves: dash-5
+  // Proves: dash-6
   test('is in a sandbox, and only for users of its account', async () => {
     await using service = await createService()
     const list = await newList(service, 'News')

@@ -3,7 +3,7 @@ import { Alert, Button, Group, Stack, Text } from '@mantine/core'
 import { useState } from 'react'
 
 /** Anything by which HTML can name a picture elsewhere. */
-const REMOTE_PICTURE = /<(?:img|image|picture|video|table|td|body)\b|url\(/i
+const REMOTE_PICTURE = /<(?:img|image|picture|video)\b|\bbackground\s*=|url\(/i
 
 interface MailFrameProps {
   /** Read only to decide whether the message may name remote pictures. */
@@ -32,7 +32,7 @@ export function MailFrame({ html, src }: MailFrameProps) {
       )}
       <iframe
         // A new element: changing the address of a frame would add to the history.
-        key={String(hasPictures)}
+        key={`${src} ${hasPictures}`}
         className="mail-frame"
         title="HTML of the email"
         sandbox=""

@@ -24,10 +24,13 @@ import { request } from '../api/client.ts'
 import { useLiveState } from '../api/live.tsx'
 import { announceAccount, useSession } from '../api/session.tsx'
 import { Keyboard } from './keyboard.tsx'
-import { NAVIGATION_GROUPS } from './navigation.ts'
+import { listNavigationGroups } from './navigation.ts'
+import { PasswordAgainProvider } from './password-again.tsx'
+import { RecoveryCodesDialog } from './recovery-codes.tsx'
 
 export function Shell() {
   const [isOpen, menu] = useDisclosure(false)
+  const { user } = useSession()
   const path = useRouterState({ select: ({ location }) => location.pathname })
   // biome-ignore lint/correctness/useExhaustiveDependencies: the menu closes at each change of the path
   useEffect(() => menu.close(), [path])
@@ -65,7 +68,7 @@ export function Shell() {
       </AppShell.Header>
       <AppShell.Navbar p="xs" aria-label="Screens">
         <AppShell.Section grow component={ScrollArea}>
-          {NAVIGATION_GROUPS.map(({ label: group, items }) => (
+          {listNavigationGroups(user.is_operator).map(({ label: group, items }) => (
             <div key={group ?? ''}>
               {group !== undefined && (
                 <Text size="xs" c="dimmed" fw={600} px="xs" pt="xs">
@@ -91,13 +94,15 @@ export function Shell() {
         </AppShell.Section>
         <AppShell.Section>
           <NavLink component="a" href="/docs" label="API description" />
-          <NavLink component="a" href="/webhooks" label="Webhook secrets" />
         </AppShell.Section>
       </AppShell.Navbar>
       <AppShell.Main id="main" tabIndex={-1}>
-        <Outlet />
+        <PasswordAgainProvider>
+          <Outlet />
+        </PasswordAgainProvider>
       </AppShell.Main>
       <Keyboard />
+      <RecoveryCodesDialog />
     </AppShell>
   )
 }

@@ -1,5 +1,6 @@
 /** @module The state of a broadcast by word, shape and colour. */
-import { StatusLabel, type Tone } from '../../parts/status.tsx'
+import { StatusLabel } from '../../parts/status.tsx'
+import type { Tone } from '../../parts/tone.ts'
 import { type BroadcastState, toBroadcastState } from './states.ts'
 
 const TONES: Readonly<Record<BroadcastState, Tone>> = {
