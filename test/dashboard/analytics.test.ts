@@ -172,8 +172,11 @@ describe.skipIf(!isAvailable)('stats in the dashboard', () => {
     await page.getByRole('checkbox', { name: 'Opened' }).uncheck()
     await page.waitForURL(/hidden=opens/)
     await page.getByRole('img', { name: 'Chart of Sent, Delivered, Bounced, Complaints, Clicked' }).waitFor()
+    await page.getByLabel('Period', { exact: true }).focus()
     await page.getByLabel('Period', { exact: true }).selectOption('90d')
     await page.waitForURL(/period=90d/)
+    // Whoever chooses by keyboard can go on.
+    expect(await page.evaluate('document.activeElement.tagName')).toBe('SELECT')
     await page.getByLabel('Interval').selectOption('hour')
     await page.waitForURL(/interval=hour/)
     expect(new URL(page.url()).searchParams.get('period')).toBe('7d')
@@ -213,7 +216,7 @@ describe.skipIf(!isAvailable)('stats in the dashboard', () => {
     await page.getByText(/: Sent 0, Delivered 0/).waitFor()
     await page.setViewportSize({ width: 320, height: 640 })
     await page.waitForFunction('document.querySelector("canvas").getBoundingClientRect().width < 320')
-    expect(await overflowPx(page)).toBe(0)
+    await page.waitForFunction('document.documentElement.scrollWidth === document.documentElement.clientWidth')
   })
 
   test('reports show findings and what to do as text, and are marked as read', async () => {
@@ -270,7 +273,7 @@ describe.skipIf(!isAvailable)('stats in the dashboard', () => {
       expect([path, await overflowPx(page), await narrowOverflowPx(page)]).toEqual([path, 0, 0])
     }
     await dashboard.goTo('/analytics/insights')
-    await page.getByText('Seen').waitFor()
+    await page.locator('article, h2').first().waitFor()
     expect(await findAxeViolations(page)).toEqual([])
     expect(await narrowOverflowPx(page)).toBe(0)
   })
