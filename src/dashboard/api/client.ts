@@ -63,6 +63,8 @@ export interface RequestOptions {
   readonly signal?: AbortSignal
   /** Lets a request be repeated without a second effect, where the route takes such a key. */
   readonly idempotencyKey?: string
+  /** Further headers, such as the confirmation of a deletion. */
+  readonly headers?: Readonly<Record<string, string>>
 }
 
 /** A new key for `idempotencyKey`; works in insecure contexts too. */
@@ -71,7 +73,7 @@ export const newIdempotencyKey = (): string =>
 
 /** Sends a request and returns the JSON of the response; undefined for 204. @throws ApiError */
 export async function request<T>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
-  const { query, body, signal, idempotencyKey } = options
+  const { query, body, signal, idempotencyKey, headers } = options
   const response = await send(toUrl(path, query), {
     method,
     headers: {
@@ -79,19 +81,46 @@ export async function request<T>(method: string, path: string, options: RequestO
       ...(body !== undefined && { 'content-type': body instanceof Blob ? body.type : 'application/json' }),
       ...(method !== 'GET' && { 'x-csrf-token': csrfToken }),
       ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
+      ...headers,
     },
     ...(body !== undefined && { body: body instanceof Blob ? body : JSON.stringify(body) }),
     ...(signal && { signal }),
   })
   if (response.ok) return (response.status === 204 ? undefined : await response.json()) as T
+  throw await toRequestError(response, method, path)
+}
+
+/** The error of a response; the page also learns of a session that has ended and of a role that was changed. */
+async function toRequestError(response: Response, method: string, path: string): Promise<ApiError> {
   const error = await toApiError(response)
   // The sign-in itself also responds with 401, which is about the password.
   if (error.status === 401 && path !== '/v1/auth/login') {
     onSignedOut()
-    throw new ApiError(401, { code: error.code, message: 'Your session had ended. Sign in again, then repeat this.' })
+    return new ApiError(401, { code: error.code, message: 'Your session had ended. Sign in again, then repeat this.' })
   }
-  if (error.status === 403 && method !== 'GET') onForbidden()
-  throw error
+  // Only the age of the password; the role is the same.
+  if (error.status === 403 && method !== 'GET' && error.code !== 'password_required') onForbidden()
+  return error
+}
+
+/**
+ * Has the browser save a response of any length as a file. Only what forbids it is an error here: the browser reports
+ * a download that breaks off.
+ * @throws ApiError
+ */
+export async function download(path: string, query: QueryValues = {}): Promise<void> {
+  const url = toUrl(path, query)
+  // A HEAD begins nothing, but its response has no text.
+  if (!(await send(url, { method: 'HEAD' })).ok) {
+    const response = await send(url, { method: 'GET' })
+    if (!response.ok) throw await toRequestError(response, 'GET', path)
+    await response.body?.cancel()
+    throw new ApiError(503, { code: 'unavailable', message: 'The server was busy. Try again.' })
+  }
+  const link = document.createElement('a')
+  link.href = url
+  link.download = ''
+  link.click()
 }
 
 export const get = <T>(path: string, query?: QueryValues, signal?: AbortSignal): Promise<T> =>

@@ -14,6 +14,7 @@ import type { Attempts } from './attempts.ts'
 import type { PasswordProof } from './password-proof.ts'
 import { verifyPassword } from './passwords.ts'
 import {
+  endOtherSessions,
   endSession,
   findSession,
   type NewSession,
@@ -172,7 +173,10 @@ export function consumeFactors(
   return user
 }
 
-/** Creates the session, and ends the previous one of the browser. */
+/**
+ * Creates the session, and ends the previous one of the browser.
+ * @param isByPassword whether the user typed the password for it
+ */
 export function signIn(
   app: App,
   tx: Tx,
@@ -180,10 +184,11 @@ export function signIn(
   membership: Membership,
   browser: Browser,
   how: 'password' | 'invitation' | 'setup',
+  isByPassword = true,
 ): SignedIn {
   if (browser.sessionId !== undefined) endSession(app, tx, browser.sessionId)
   recordLogin(tx, user.id, app.eventTime())
-  return { ...startSession(app, tx, user, membership, { ...browser, how }), user, membership }
+  return { ...startSession(app, tx, user, membership, { ...browser, how, isByPassword }), user, membership }
 }
 
 /** Counts a failed attempt; the caller's response does not wait for the write. */
@@ -240,6 +245,15 @@ export const endOwnSession = (app: App, actor: Actor, id: string): Promise<void>
     if (found === undefined) throw notFound('session_not_found', 'Session not found.')
     endSession(app, tx, found)
     audit(app, tx, actor, { action: 'session.deleted', resourceType: 'session', resourceId: id })
+  })
+
+/** Ends all of the actor's own sessions but the one that sent the request; resolves with their number. */
+export const endOtherOwnSessions = (app: App, actor: Actor): Promise<number> =>
+  app.commit.writeFromReserve((tx) => {
+    const user = requireActorUser(app, actor, tx.db)
+    const ended = endOtherSessions(app, tx, user.id, requireSessionId(actor))
+    if (ended > 0) auditInAccounts(app, tx, user, 'user.signed_out_elsewhere', undefined, actor)
+    return ended
   })
 
 /** Switches the session to another account of the user. Throws 404 when the user does not belong to it. */
