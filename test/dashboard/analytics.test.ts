@@ -108,7 +108,10 @@ describe.skipIf(!isAvailable)('stats in the dashboard', () => {
 
   const heading = (page: Page, name: string) => page.getByRole('heading', { name, exact: true }).waitFor()
 
+  let isFilled = false
   async function fill(): Promise<void> {
+    if (isFilled) return
+    isFilled = true
     const { app, actor } = service
     const { accountId } = actor
     const now = app.clock.now()
@@ -125,7 +128,10 @@ describe.skipIf(!isAvailable)('stats in the dashboard', () => {
     })
   }
 
+  let hasReport = false
   async function addReport(): Promise<void> {
+    if (hasReport) return
+    hasReport = true
     const { app, actor } = service
     const now = app.clock.now()
     await app.commit.write((tx) =>
@@ -207,6 +213,7 @@ describe.skipIf(!isAvailable)('stats in the dashboard', () => {
   })
 
   test('the values under the cursor are read, and the chart fits its window', async () => {
+    await fill()
     await using dashboard = await openDashboard(browser, service, ADA)
     const { page } = dashboard
     await dashboard.goTo('/analytics?period=7d')
@@ -244,6 +251,7 @@ describe.skipIf(!isAvailable)('stats in the dashboard', () => {
   })
 
   test('a viewer sees stats, and why there are no reports', async () => {
+    await fill()
     await using dashboard = await openDashboard(browser, service, VIEWER)
     const { page } = dashboard
     const methods = new Set<string>()
@@ -258,6 +266,7 @@ describe.skipIf(!isAvailable)('stats in the dashboard', () => {
   })
 
   test.each(['light', 'dark'] as const)('have no axe violations and fit narrow screens: %s', async (colours) => {
+    await Promise.all([fill(), addReport()])
     await using dashboard = await openDashboard(browser, service, ADA, { colours })
     const { page } = dashboard
     for (const path of [
@@ -273,7 +282,7 @@ describe.skipIf(!isAvailable)('stats in the dashboard', () => {
       expect([path, await overflowPx(page), await narrowOverflowPx(page)]).toEqual([path, 0, 0])
     }
     await dashboard.goTo('/analytics/insights')
-    await page.locator('article, h2').first().waitFor()
+    await page.locator('article').waitFor()
     expect(await findAxeViolations(page)).toEqual([])
     expect(await narrowOverflowPx(page)).toBe(0)
   })
