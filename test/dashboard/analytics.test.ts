@@ -16,7 +16,9 @@ import { STREAM_METRICS } from '#features/reporting/analytics/streams.ts'
 import { storeInsight } from '#features/reporting/insights/insights.ts'
 import { countForStream } from '#features/setup/streams/reputation.ts'
 import { findStreamId } from '#features/setup/streams/streams.ts'
+import { systemClock } from '#platform/clock.ts'
 import { days } from '#platform/units.ts'
+import { createInsightApi } from '#test/features/reporting/insights/support.ts'
 import { createTestApi, type TestApi } from '#test/support/api.ts'
 import { isChromiumAvailable, narrowOverflowPx, overflowPx, startBrowser } from '#test/support/browser.ts'
 import { findAxeViolations, openDashboard } from '#test/support/dashboard.ts'
@@ -247,6 +249,22 @@ describe.skipIf(!isAvailable)('stats in the dashboard', () => {
     expect(await findAxeViolations(page)).toEqual([])
     expect(await page.evaluate('window.ran')).toBeUndefined()
     expect(await dashboard.policyViolations()).toEqual([])
+    expect(dashboard.errors).toEqual([])
+  })
+
+  test('a report is generated now, once a day; the next one has its time', async () => {
+    await using insights = await createInsightApi({ clock: systemClock })
+    await createTestUser(insights.app, insights.actor, ADA, 'owner')
+    await using dashboard = await openDashboard(browser, insights, ADA)
+    const { page } = dashboard
+    await dashboard.goTo('/analytics/insights')
+    await page.getByRole('button', { name: 'Generate a report' }).click()
+    await page.getByText('The report is ready.').waitFor()
+    await page.getByText('The bounce rate is 4.76%.').first().waitFor()
+    await page.getByText('Keep it below 2%.').first().waitFor()
+    await page.getByRole('button', { name: 'Generate a report' }).click()
+    await page.getByText('The next one can be generated after').waitFor()
+    expect(insights.llm.asked.length).toBe(1)
     expect(dashboard.errors).toEqual([])
   })
 

@@ -276,7 +276,7 @@ function SuppressionTable({ rows, reason, onRemove }: TableProps) {
           variant="default"
           reason={reason}
           onClick={() => onRemove(address)}
-          aria-label={`Remove ${address}`}
+          aria-label={`Remove ${isErased(address) ? 'an erased person' : address}`}
         >
           Remove
         </ActionButton>
