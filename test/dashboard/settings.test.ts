@@ -105,6 +105,15 @@ describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
     await api('PATCH', '/v1/account', { tracking_privacy: true })
     await page.getByRole('button', { name: 'Save' }).click()
     await page.getByText('Saved.').waitFor()
+    await page.context().setOffline(true)
+    await name.fill('Offline')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('The server cannot be reached.').first().waitFor()
+    expect(await name.inputValue()).toBe('Offline')
+    await page.context().setOffline(false)
+    await name.fill('After')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('Saved.').waitFor()
     await page.getByRole('banner').getByText('After').waitFor()
     expect(await page.getByLabel('Track without IP address').isChecked()).toBe(true)
     await page.getByRole('switch', { name: 'Track opens and clicks by default' }).click()
@@ -481,6 +490,8 @@ describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
     await dialog(page).getByLabel('Type Bob@receiver.test to confirm').fill('bob@receiver.test')
     await erase.click()
     await page.getByText(/The person is (being )?erased/).waitFor()
+    await page.reload()
+    await page.getByText(/The person is (being )?erased/).waitFor()
     expect(await findAxeViolations(page)).toEqual([])
     await eventually(async () => {
       const { body } = await service.api('GET', '/v1/emails?to=bob%40receiver.test', undefined, {
@@ -612,6 +623,7 @@ describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
     ] as const) {
       await dashboard.goTo(path)
       await eventually(async () => (await page.locator('[aria-busy=true]').count()) === 0)
+      if (path === '/settings/audit') await page.getByText('Details').first().click()
       expect([path, await findAxeViolations(page)]).toEqual([path, []])
       expect([path, await overflowPx(page), await narrowOverflowPx(page)]).toEqual([path, 0, 0])
       const target = button && page.getByRole('button', { name: button, exact: true })
