@@ -58,6 +58,7 @@ export function toUrl(path: string, query: QueryValues = {}): string {
 
 export interface RequestOptions {
   readonly query?: QueryValues
+  /** Sent as JSON; a Blob as it is, with its type. */
   readonly body?: unknown
   readonly signal?: AbortSignal
   /** Lets a request be repeated without a second effect, where the route takes such a key. */
@@ -77,12 +78,12 @@ export async function request<T>(method: string, path: string, options: RequestO
     method,
     headers: {
       accept: 'application/json',
-      ...(body !== undefined && { 'content-type': 'application/json' }),
+      ...(body !== undefined && { 'content-type': body instanceof Blob ? body.type : 'application/json' }),
       ...(method !== 'GET' && { 'x-csrf-token': csrfToken }),
       ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
       ...headers,
     },
-    ...(body !== undefined && { body: JSON.stringify(body) }),
+    ...(body !== undefined && { body: body instanceof Blob ? body : JSON.stringify(body) }),
     ...(signal && { signal }),
   })
   if (response.ok) return (response.status === 204 ? undefined : await response.json()) as T
@@ -97,7 +98,8 @@ async function toRequestError(response: Response, method: string, path: string):
     onSignedOut()
     return new ApiError(401, { code: error.code, message: 'Your session had ended. Sign in again, then repeat this.' })
   }
-  if (error.status === 403 && method !== 'GET') onForbidden()
+  // Only the age of the password; the role is the same.
+  if (error.status === 403 && method !== 'GET' && error.code !== 'password_required') onForbidden()
   return error
 }
 

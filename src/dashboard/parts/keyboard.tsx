@@ -17,6 +17,7 @@ const SHORTCUTS: readonly (readonly [keys: string, effect: string])[] = [
   ['j', 'Next row'],
   ['k', 'Previous row'],
   ['Enter', 'Open the row'],
+  ['Delete', 'Delete the captured email (in the sandbox)'],
   ['Esc', 'Close'],
   ['?', 'This list'],
 ]

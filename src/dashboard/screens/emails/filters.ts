@@ -11,6 +11,8 @@ export interface EmailFilters {
   readonly status?: string
   readonly from_date?: string
   readonly to_date?: string
+  /** Id of a broadcast or another operation; it comes from links only. */
+  readonly operation_id?: string
 }
 
 export type FilterName = keyof EmailFilters
@@ -25,7 +27,8 @@ export const FILTER_LABELS: Readonly<Record<FilterName, string>> = {
   stream: 'Stream',
   domain: 'Domain',
   from_date: 'From day',
-  to_date: 'To day',
+  to_date: 'Until day',
+  operation_id: 'Broadcast',
 }
 
 export const FILTER_NAMES = Object.keys(FILTER_LABELS) as readonly FilterName[]

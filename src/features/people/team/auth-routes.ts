@@ -22,6 +22,7 @@ import {
   Login,
   OtherSessionsEnd,
   PasswordChange,
+  PasswordConfirmation,
   RecoveryCodes,
   ResetConfirmation,
   ResetRequest,
@@ -35,6 +36,7 @@ import {
   TotpSecret,
 } from './model.ts'
 import { confirmReset } from './password-reset.ts'
+import { confirmPassword } from './recent-password.ts'
 import { listSessions, requireSessionId, toCookieHeader } from './sessions.ts'
 import { listMemberships, type Membership } from './users.ts'
 
@@ -165,6 +167,24 @@ export const authRoutes = (app: App, auth: AuthContext) =>
           tags,
           ...requiresSession,
           ...errorResponses({ 404: ['account_not_found', 'The user belongs to no account with this id.'] }),
+        },
+      },
+    )
+    .post(
+      '/session/password',
+      async ({ actor, body, set }) => {
+        await confirmPassword(app, auth.attempts, actor, body.password)
+        set.status = 204
+      },
+      {
+        body: PasswordConfirmation,
+        detail: {
+          summary: 'Confirm the password',
+          description:
+            'For ten minutes, this session may do what otherwise responds with 403 `password_required`, such as show the secret of a webhook. Signing in confirms the password too.',
+          tags,
+          ...requiresSession,
+          ...errorResponses({ 429: RATE_LIMITED }),
         },
       },
     )

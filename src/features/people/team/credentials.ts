@@ -8,12 +8,12 @@ import { type AppError, conflict, invalid } from '#platform/errors.ts'
 import type { Attempts } from './attempts.ts'
 import { auditInAccounts, consumeFactors, recordFailedLogin, requireActorUser } from './login.ts'
 import { hashPassword, requireStrongPassword, verifyPassword } from './passwords.ts'
-import { endOtherSessions, requireSessionId } from './sessions.ts'
+import { endOtherSessions, recordPassword, requireSessionId } from './sessions.ts'
 import { createRecoveryCodes, createTotpSecret, findCodeStep } from './totp.ts'
 import { consumeTotpStep, findUser, storePassword, storeRecoveryCodes, storeTotp, type User } from './users.ts'
 
 /** The user, once the password is checked. Throws 422 on `field` when it is wrong, 429 after too many wrong ones. */
-async function requirePassword(
+export async function requirePassword(
   app: App,
   attempts: Attempts,
   actor: Actor,
@@ -48,6 +48,7 @@ export async function changePassword(
       throw conflict('password_changed', 'The password has been changed since then; sign in with the new one.')
     storePassword(tx, user.id, passwordHash, app.eventTime())
     endOtherSessions(app, tx, user.id, requireSessionId(actor))
+    recordPassword(tx, requireSessionId(actor), app.clock.now())
     auditInAccounts(app, tx, user, 'user.password_changed', undefined, actor)
   })
   attempts.resetCodeFailures(checked.email)

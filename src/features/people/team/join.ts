@@ -75,7 +75,7 @@ export async function join(
       return app.commit.write((tx) => {
         const user = findUserByEmail(tx.db, invitation.email)
         if (!user) throw invalidLink()
-        return acceptInvitation(app, tx, invitation, user, browser)
+        return acceptInvitation(app, tx, invitation, user, browser, false)
       })
   }
 }
@@ -124,12 +124,22 @@ async function joinByPassword(
   throw invalidLogin()
 }
 
-/** Consumes the invitation for an existing user. */
-function acceptInvitation(app: App, tx: Tx, invitation: OpenInvitation, user: User, browser: Browser): SignedIn {
+/**
+ * Consumes the invitation for an existing user.
+ * @param isByPassword whether the user typed the password
+ */
+function acceptInvitation(
+  app: App,
+  tx: Tx,
+  invitation: OpenInvitation,
+  user: User,
+  browser: Browser,
+  isByPassword = true,
+): SignedIn {
   if (!consumeInvitation(tx, invitation)) throw invalidLink()
   const membership = toMembership(invitation)
   addMember(app, tx, toUserActor(user, membership, browser.ipAddress), user, invitation.role)
-  return signIn(app, tx, user, membership, browser, 'invitation')
+  return signIn(app, tx, user, membership, browser, 'invitation', isByPassword)
 }
 
 const toMembership = ({ accountId, accountUuid, accountName, role }: OpenInvitation): Membership => ({

@@ -173,7 +173,10 @@ export function consumeFactors(
   return user
 }
 
-/** Creates the session, and ends the previous one of the browser. */
+/**
+ * Creates the session, and ends the previous one of the browser.
+ * @param isByPassword whether the user typed the password for it
+ */
 export function signIn(
   app: App,
   tx: Tx,
@@ -181,10 +184,11 @@ export function signIn(
   membership: Membership,
   browser: Browser,
   how: 'password' | 'invitation' | 'setup',
+  isByPassword = true,
 ): SignedIn {
   if (browser.sessionId !== undefined) endSession(app, tx, browser.sessionId)
   recordLogin(tx, user.id, app.eventTime())
-  return { ...startSession(app, tx, user, membership, { ...browser, how }), user, membership }
+  return { ...startSession(app, tx, user, membership, { ...browser, how, isByPassword }), user, membership }
 }
 
 /** Counts a failed attempt; the caller's response does not wait for the write. */

@@ -77,6 +77,8 @@ export const OtherSessionsEnd = Type.Object({
   ended: Type.Integer({ description: 'Number of sessions that were ended.' }),
 })
 
+export const PasswordConfirmation = StrictObject({ password: Password('Password of the user.') })
+
 export const PasswordChange = StrictObject({
   current_password: Password('The current password of the user.'),
   password: Password(NEW_PASSWORD),

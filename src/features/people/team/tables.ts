@@ -95,6 +95,8 @@ export const sessions = sqliteTable(
     ipAddress: text('ip_address'),
     userAgent: text('user_agent'),
     lastSeenAt: time('last_seen_at').notNull(),
+    /** When the user last typed the password in this session; null: never. */
+    passwordAt: time('password_at'),
     expiresAt: time('expires_at').notNull(),
     createdAt: time('created_at').notNull(),
   },

@@ -1,0 +1,1 @@
+CREATE INDEX `inbound_emails_from` ON `inbound_emails` (`account_id`,lower("from_address"));
