@@ -77,18 +77,23 @@ import { inboundDeliveryRoutes, inboundRouteRoutes } from '#features/webhooks/in
 import { webhookPages } from '#features/webhooks/webhooks/pages.ts'
 import { webhookRoutes } from '#features/webhooks/webhooks/routes.ts'
 import { readWebhookStats } from '#features/webhooks/webhooks/webhooks.ts'
+import type { SettingReport } from '#platform/config.ts'
 import { docsRoutes } from '#platform/http/docs.ts'
 import { iconRoute } from '#platform/http/icon.ts'
 import { BunHttpServer, type HttpServer } from '#platform/http/server.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
-import type { OpenedApp } from './create.ts'
-import { inboundPages } from './dashboard/inbound-pages.ts'
+import type { OpenedApp, RunningDelivery } from './create.ts'
 import { capturedFrames } from './dashboard/captured-pages.ts'
+import { inboundPages } from './dashboard/inbound-pages.ts'
 import { mailPages } from './dashboard/mail-pages.ts'
 import { newsletterPages } from './dashboard/newsletter-pages.ts'
 import { previewPages } from './dashboard/preview-pages.ts'
 import { dashboardRoutes } from './dashboard/routes.ts'
+import { operatorAccountRoutes } from './operator/account-routes.ts'
+import { createOperatorContext } from './operator/context.ts'
+import { operatorMailRoutes } from './operator/mail-routes.ts'
+import { operatorStatusRoutes } from './operator/status-routes.ts'
 
 const API_INFO = {
   title: 'Tassis',
@@ -123,6 +128,7 @@ const API_INFO = {
     Billing: 'Plans with their limits and prices, and the subscription of the account.',
     'Sub-accounts': 'Accounts that belong to yours, with domains, keys and mail of their own.',
     'Audit log': 'Who changed what, and when.',
+    Operator: 'The whole service, for its operators.',
     Privacy: 'Export and erase what the account stores about one person.',
   },
 }
@@ -133,6 +139,10 @@ const REQUEST_TIMEOUT_SECONDS = 60
 export interface HttpOptions {
   /** Whether the service is stopping; `/readyz` then reports it. */
   readonly isStopping?: () => boolean
+  /** Delivery, once it has started. */
+  readonly delivery?: () => RunningDelivery | undefined
+  /** Settings with their sources, for operators. */
+  readonly settings?: readonly SettingReport[]
 }
 
 /**
@@ -153,13 +163,17 @@ function createBodyRenderer(render: ReturnType<typeof createBroadcastRenderer>) 
  * @param options.later takes work that continues after its response and never rejects; the server waits for it at stop
  */
 export function createRoutes(
-  { app, captures, senderResolver }: OpenedApp,
+  opened: OpenedApp,
   {
     isStopping = () => false,
+    delivery = () => undefined,
+    settings = [],
     ending = new AbortController().signal,
     later = () => undefined,
   }: HttpOptions & { readonly ending?: AbortSignal; readonly later?: (work: Promise<void>) => void } = {},
 ): AnyElysia[] {
+  const { app, captures, senderResolver } = opened
+  const operator = createOperatorContext({ opened, delivery, isStopping, settings })
   const renderBroadcast = createBroadcastRenderer(app)
   const renderedBodies = createBodyRenderer(renderBroadcast)
   // Sends, broadcasts and newsletters share one rate limit.
@@ -221,18 +235,28 @@ export function createRoutes(
     billingRoutes(app),
     auditLogRoutes(app),
     privacyRoutes(app, { renderedBodies }),
+    operatorStatusRoutes(operator),
+    operatorAccountRoutes(operator),
+    operatorMailRoutes(operator),
     healthRoutes(app, { isStopping }),
   ]
-  const { delivery, httpAddr } = app.config
+  const { httpAddr } = app.config
   // The page shows the mail of all accounts without a key, so it exists only for a developer on this machine.
-  const isCapturePageShown = delivery === 'capture' && isLoopback(parseHostPort(httpAddr)?.host ?? '')
+  const isCapturePageShown = app.config.delivery === 'capture' && isLoopback(parseHostPort(httpAddr)?.host ?? '')
   return [
     ...routes,
     ...(isCapturePageShown ? [capturedPages(captures)] : []),
     ...(isBillingConfigured(app.config) ? [billingPages(app)] : []),
     iconRoute(),
     ...(app.config.dashboard
-      ? [dashboardRoutes(people), mailPages(app, people, renderedBodies), inboundPages(app, people), capturedFrames(app, captures, people), newsletterPages(app, people), previewPages(previews, people)]
+      ? [
+          dashboardRoutes(people),
+          mailPages(app, people, renderedBodies),
+          inboundPages(app, people),
+          capturedFrames(app, captures, people),
+          newsletterPages(app, people),
+          previewPages(previews, people),
+        ]
       : []),
     tlsPages(app),
     trackingPages(app),

@@ -28,8 +28,7 @@ export function addStartCommand(program: Command): void {
     .command('start', { hidden: true })
     .description('run the service with a first account, domain, key and email; used by scripts/start')
     .action(async () => {
-      const { config } = loadConfig()
-      await runService(config, 'scripts/start', async (service) => print(await prepareFirstStart(service)))
+      await runService(loadConfig(), 'scripts/start', async (service) => print(await prepareFirstStart(service)))
       print('Stopped.')
     })
 }

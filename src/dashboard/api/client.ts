@@ -50,10 +50,10 @@ export const listenForForbidden = (listener: () => void): void => {
 
 /** `/v1` path with the query; undefined and empty values are left out. */
 export function toUrl(path: string, query: QueryValues = {}): string {
-  const values = Object.entries(query).flatMap(([name, value]) =>
-    value === undefined || value === '' ? [] : [[name, String(value)]],
-  )
-  return values.length === 0 ? path : `${path}?${new URLSearchParams(values)}`
+  const parameters = new URLSearchParams()
+  for (const [name, value] of Object.entries(query))
+    if (value !== undefined && value !== '') parameters.set(name, String(value))
+  return parameters.size === 0 ? path : `${path}?${parameters}`
 }
 
 export interface RequestOptions {
@@ -91,7 +91,7 @@ export async function request<T>(method: string, path: string, options: RequestO
 }
 
 /** The error of a response; the page also learns of a session that has ended and of a role that was changed. */
-async function toRequestError(response: Response, method: string, path: string): Promise<ApiError> {
+export async function toRequestError(response: Response, method: string, path: string): Promise<ApiError> {
   const error = await toApiError(response)
   // The sign-in itself also responds with 401, which is about the password.
   if (error.status === 401 && path !== '/v1/auth/login') {
@@ -103,30 +103,10 @@ async function toRequestError(response: Response, method: string, path: string):
   return error
 }
 
-/**
- * Has the browser save a response of any length as a file. Only what forbids it is an error here: the browser reports
- * a download that breaks off.
- * @throws ApiError
- */
-export async function download(path: string, query: QueryValues = {}): Promise<void> {
-  const url = toUrl(path, query)
-  // A HEAD begins nothing, but its response has no text.
-  if (!(await send(url, { method: 'HEAD' })).ok) {
-    const response = await send(url, { method: 'GET' })
-    if (!response.ok) throw await toRequestError(response, 'GET', path)
-    await response.body?.cancel()
-    throw new ApiError(503, { code: 'unavailable', message: 'The server was busy. Try again.' })
-  }
-  const link = document.createElement('a')
-  link.href = url
-  link.download = ''
-  link.click()
-}
-
 export const get = <T>(path: string, query?: QueryValues, signal?: AbortSignal): Promise<T> =>
   request('GET', path, { ...(query && { query }), ...(signal && { signal }) })
 
-async function send(url: string, init: RequestInit): Promise<Response> {
+export async function send(url: string, init: RequestInit): Promise<Response> {
   try {
     return await fetch(url, { ...init, credentials: 'same-origin', cache: 'no-store' })
   } catch (error) {

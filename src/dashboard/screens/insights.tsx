@@ -11,8 +11,9 @@ import { LongText } from '../parts/long-text.tsx'
 import { Page } from '../parts/page.tsx'
 import { Pages } from '../parts/pages.tsx'
 import { EmptyState, QueryView } from '../parts/states.tsx'
-import { StatusLabel, type Tone } from '../parts/status.tsx'
+import { StatusLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
+import type { Tone } from '../parts/tone.ts'
 
 export function InsightsScreen() {
   const { page = 1 } = useSearch({ from: '/analytics/insights' })

@@ -1,7 +1,8 @@
 /** @module What the screens of the audience share: the links between them, the state of a contact. */
 import { Anchor, Group, Text } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
-import { StatusLabel, type Tone } from '../../parts/status.tsx'
+import { StatusLabel } from '../../parts/status.tsx'
+import type { Tone } from '../../parts/tone.ts'
 import { CONTACT_STATES, type ContactStatus, toMetadataEntries } from './contact-search.ts'
 
 const AREAS = [

@@ -1,6 +1,6 @@
 /** @module The states of a broadcast in words, and what can be done in each. */
 import type { BroadcastRecord, BroadcastRow } from '#features/sending/broadcasts/read-routes.ts'
-import type { Tone } from '../../parts/status.tsx'
+import type { Tone } from '../../parts/tone.ts'
 
 export type BroadcastState = BroadcastRow['state']
 export type Verb = 'pause' | 'resume' | 'cancel'

@@ -1,7 +1,8 @@
 /** @module Small pieces that the screens of received mail share. */
 import { Anchor, Button, Group, Text } from '@mantine/core'
 import { Link, useRouterState } from '@tanstack/react-router'
-import { StatusLabel, type Tone } from '../../parts/status.tsx'
+import { StatusLabel } from '../../parts/status.tsx'
+import type { Tone } from '../../parts/tone.ts'
 
 interface State {
   readonly word: string

@@ -6,7 +6,8 @@ import { useAllowed } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/action.tsx'
 import { type Column, DataTable } from '../../parts/data-table.tsx'
 import { FormError } from '../../parts/form-error.tsx'
-import { StatusLabel, type Tone } from '../../parts/status.tsx'
+import { StatusLabel } from '../../parts/status.tsx'
+import type { Tone } from '../../parts/tone.ts'
 
 const RESULTS: Readonly<Record<CheckedLink['result'], readonly [word: string, tone: Tone]>> = {
   ok: ['Works', 'good'],

@@ -1,7 +1,7 @@
 /** @module Data of one person, the export of the account, and its deletion. */
 import { Stack, Text, Title } from '@mantine/core'
 import type { ReactNode } from 'react'
-import { download } from '../../api/client.ts'
+import { download } from '../../api/download.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/action.tsx'
 import { FormError } from '../../parts/form-error.tsx'

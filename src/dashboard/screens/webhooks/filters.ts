@@ -1,6 +1,6 @@
 /** @module The filters of the deliveries of a webhook, as in the URL and in `/v1`. */
 import type { DeliveryStatus } from '#features/webhooks/webhooks/event-names.ts'
-import type { Tone } from '../../parts/status.tsx'
+import type { Tone } from '../../parts/tone.ts'
 import { EVENT_NAMES, TEST_EVENT } from './events.ts'
 
 export interface DeliveryFilters {

@@ -1,7 +1,7 @@
 /** @module What state a webhook is in, why, and what to do. Pure. */
 import type { DeliveryRecord, WebhookRecord } from '#features/webhooks/webhooks/model.ts'
 import { findFieldError } from '../../parts/field-error.ts'
-import type { Tone } from '../../parts/status.tsx'
+import type { Tone } from '../../parts/tone.ts'
 
 export type WebhookState = 'active' | 'failing' | 'deactivated' | 'off'
 

@@ -8,7 +8,7 @@ import { type AppError, conflict, invalid } from '#platform/errors.ts'
 import type { Attempts } from './attempts.ts'
 import { auditInAccounts, consumeFactors, recordFailedLogin, requireActorUser } from './login.ts'
 import { hashPassword, requireStrongPassword, verifyPassword } from './passwords.ts'
-import { endOtherSessions, recordPassword, requireSessionId } from './sessions.ts'
+import { endOtherSessions, recordPassword, recordSecondFactor, requireSessionId } from './sessions.ts'
 import { createRecoveryCodes, createTotpSecret, findCodeStep } from './totp.ts'
 import { consumeTotpStep, findUser, storePassword, storeRecoveryCodes, storeTotp, type User } from './users.ts'
 
@@ -88,6 +88,7 @@ export function confirmTotp(app: App, attempts: Attempts, actor: Actor, code: st
     const now = app.eventTime()
     storeTotp(tx, user.id, { secret: user.totpSecret, enabledAt: now, lastStep: null, recoveryCodes: hashes }, now)
     consumeTotpStep(tx, user.id, step)
+    recordSecondFactor(tx, requireSessionId(actor), now)
     auditInAccounts(app, tx, user, 'user.totp_enabled', undefined, actor)
     return codes
   })

@@ -123,7 +123,11 @@ async function completeLogin(
     const current = user && consumeFactors(app, attempts, tx, user, code, browser.ipAddress)
     const [membership] = current ? listMemberships(tx.db, current.id) : []
     if (!current || !membership) return undefined
-    return signIn(app, tx, current, membership, browser, 'password')
+    return signIn(app, tx, current, membership, browser, {
+      how: 'password',
+      hasPassword: true,
+      hasSecondFactor: isTotpOn(current),
+    })
   })
   if (!signedIn) {
     recordFailedLogin(app, attempts, email, user, browser)
@@ -173,22 +177,30 @@ export function consumeFactors(
   return user
 }
 
-/**
- * Creates the session, and ends the previous one of the browser.
- * @param isByPassword whether the user typed the password for it
- */
+/** Whether `consumeFactors` required a code of a user it returned. */
+export const isTotpOn = ({ totpEnabledAt }: User): boolean => totpEnabledAt !== null
+
+/** What let the user in. */
+export interface SignInProof {
+  readonly how: 'password' | 'invitation' | 'setup'
+  /** Whether the user typed the password. */
+  readonly hasPassword: boolean
+  /** Whether a code of the second factor was accepted. */
+  readonly hasSecondFactor: boolean
+}
+
+/** Creates the session, and ends the previous one of the browser. */
 export function signIn(
   app: App,
   tx: Tx,
   user: User,
   membership: Membership,
   browser: Browser,
-  how: 'password' | 'invitation' | 'setup',
-  isByPassword = true,
+  proof: SignInProof,
 ): SignedIn {
   if (browser.sessionId !== undefined) endSession(app, tx, browser.sessionId)
   recordLogin(tx, user.id, app.eventTime())
-  return { ...startSession(app, tx, user, membership, { ...browser, how, isByPassword }), user, membership }
+  return { ...startSession(app, tx, user, membership, { ...browser, ...proof }), user, membership }
 }
 
 /** Counts a failed attempt; the caller's response does not wait for the write. */

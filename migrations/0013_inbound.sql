@@ -1,1 +1,0 @@
-CREATE INDEX `inbound_emails_from` ON `inbound_emails` (`account_id`,lower("from_address"));
