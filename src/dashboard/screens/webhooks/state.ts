@@ -1,7 +1,8 @@
 /** @module What state a webhook is in, why, and what to do. Pure. */
 import type { DeliveryRecord, WebhookRecord } from '#features/webhooks/webhooks/model.ts'
-import { findFieldError } from '../../parts/field-error.ts'
-import type { Tone } from '../../parts/status.tsx'
+
+/** The tones of `StatusLabel` that occur here. */
+type WebhookTone = 'good' | 'warning' | 'bad' | 'neutral'
 
 export type WebhookState = 'active' | 'failing' | 'deactivated' | 'off'
 
@@ -17,7 +18,7 @@ export function toWebhookState(
   return webhook.last_failure_reason?.startsWith(DEACTIVATED) ? 'deactivated' : 'off'
 }
 
-export const WEBHOOK_STATES: Readonly<Record<WebhookState, { readonly word: string; readonly tone: Tone }>> = {
+export const WEBHOOK_STATES: Readonly<Record<WebhookState, { readonly word: string; readonly tone: WebhookTone }>> = {
   active: { word: 'Active', tone: 'good' },
   failing: { word: 'Failing', tone: 'warning' },
   deactivated: { word: 'Deactivated', tone: 'bad' },
@@ -153,9 +154,4 @@ export function mergeRows<Row extends { readonly id: string; readonly created_at
     rows: shown.map((row) => latestById.get(row.id) ?? row),
     newCount: latest.filter(({ id, created_at: at }) => at >= newest && !shownIds.has(id)).length,
   }
-}
-
-/** Whether an error is about fields that show it themselves. */
-export function hasFieldErrors(error: unknown): boolean {
-  return ['url', 'events', 'description'].some((field) => findFieldError(error, field) !== undefined)
 }
