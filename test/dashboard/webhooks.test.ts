@@ -330,7 +330,7 @@ describe.skipIf(!isChromiumAvailable())('the webhooks in the dashboard', () => {
     await page.getByRole('button', { name: 'Send a test event' }).click()
     await page.getByText('The test event failed.').waitFor()
     await page.getByRole('button', { name: 'Activate' }).click()
-    await page.getByLabel('Also replay 12 events').waitFor()
+    await page.getByLabel('Also replay 13 events').waitFor()
     expect(await findAxeViolations(page)).toEqual([])
     await dashboard.goTo(`/webhooks/${failing.id}`)
     await page.getByRole('button', { name: 'Replay a range of time' }).click()
