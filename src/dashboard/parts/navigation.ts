@@ -5,6 +5,8 @@ export interface NavigationItem {
   readonly to: string
   /** Pressed after `g`. */
   readonly key: string
+  /** Shown only to operators of the service. */
+  readonly isForOperators?: true
 }
 
 interface NavigationGroup {
@@ -12,7 +14,7 @@ interface NavigationGroup {
   readonly items: readonly NavigationItem[]
 }
 
-export const NAVIGATION_GROUPS: readonly NavigationGroup[] = [
+const NAVIGATION_GROUPS: readonly NavigationGroup[] = [
   { items: [{ label: 'Overview', to: '/', key: 'o' }] },
   {
     label: 'Mail',
@@ -39,9 +41,18 @@ export const NAVIGATION_GROUPS: readonly NavigationGroup[] = [
       { label: 'Webhooks', to: '/webhooks', key: 'w' },
       { label: 'API keys', to: '/keys', key: 'p' },
       { label: 'Settings', to: '/settings', key: 'c' },
-      { label: 'Server', to: '/server', key: 'v' },
+      { label: 'Server', to: '/server', key: 'v', isForOperators: true },
     ],
   },
 ]
 
-export const NAVIGATION: readonly NavigationItem[] = NAVIGATION_GROUPS.flatMap(({ items }) => items)
+/** The groups with the screens that a user may open. */
+export const listNavigationGroups = (isOperator: boolean): readonly NavigationGroup[] =>
+  NAVIGATION_GROUPS.map((group) => ({
+    ...group,
+    items: group.items.filter(({ isForOperators }) => isOperator || isForOperators !== true),
+  }))
+
+/** The screens that a user may open. */
+export const listNavigation = (isOperator: boolean): readonly NavigationItem[] =>
+  listNavigationGroups(isOperator).flatMap(({ items }) => items)

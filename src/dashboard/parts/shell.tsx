@@ -24,11 +24,13 @@ import { request } from '../api/client.ts'
 import { useLiveState } from '../api/live.tsx'
 import { announceAccount, useSession } from '../api/session.tsx'
 import { Keyboard } from './keyboard.tsx'
-import { NAVIGATION_GROUPS } from './navigation.ts'
+import { listNavigationGroups } from './navigation.ts'
 import { PasswordAgainProvider } from './password-again.tsx'
+import { RecoveryCodesDialog } from './recovery-codes.tsx'
 
 export function Shell() {
   const [isOpen, menu] = useDisclosure(false)
+  const { user } = useSession()
   const path = useRouterState({ select: ({ location }) => location.pathname })
   // biome-ignore lint/correctness/useExhaustiveDependencies: the menu closes at each change of the path
   useEffect(() => menu.close(), [path])
@@ -66,7 +68,7 @@ export function Shell() {
       </AppShell.Header>
       <AppShell.Navbar p="xs" aria-label="Screens">
         <AppShell.Section grow component={ScrollArea}>
-          {NAVIGATION_GROUPS.map(({ label: group, items }) => (
+          {listNavigationGroups(user.is_operator).map(({ label: group, items }) => (
             <div key={group ?? ''}>
               {group !== undefined && (
                 <Text size="xs" c="dimmed" fw={600} px="xs" pt="xs">
@@ -100,6 +102,7 @@ export function Shell() {
         </PasswordAgainProvider>
       </AppShell.Main>
       <Keyboard />
+      <RecoveryCodesDialog />
     </AppShell>
   )
 }

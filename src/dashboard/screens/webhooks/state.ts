@@ -1,8 +1,6 @@
 /** @module What state a webhook is in, why, and what to do. Pure. */
 import type { DeliveryRecord, WebhookRecord } from '#features/webhooks/webhooks/model.ts'
-
-/** The tones of `StatusLabel` that occur here. */
-type WebhookTone = 'good' | 'warning' | 'bad' | 'neutral'
+import type { Tone } from '../../parts/tone.ts'
 
 export type WebhookState = 'active' | 'failing' | 'deactivated' | 'off'
 
@@ -18,7 +16,7 @@ export function toWebhookState(
   return webhook.last_failure_reason?.startsWith(DEACTIVATED) ? 'deactivated' : 'off'
 }
 
-export const WEBHOOK_STATES: Readonly<Record<WebhookState, { readonly word: string; readonly tone: WebhookTone }>> = {
+export const WEBHOOK_STATES: Readonly<Record<WebhookState, { readonly word: string; readonly tone: Tone }>> = {
   active: { word: 'Active', tone: 'good' },
   failing: { word: 'Failing', tone: 'warning' },
   deactivated: { word: 'Deactivated', tone: 'bad' },

@@ -13,13 +13,14 @@ import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { AuthContext } from './auth-context.ts'
-import { changePassword, confirmTotp, disableTotp, startTotp } from './credentials.ts'
+import { changePassword, confirmTotp, disableTotp, renewRecoveryCodes, startTotp } from './credentials.ts'
 import { join } from './join.ts'
-import { endOwnSession, login, logout, requireActorUser, switchAccount } from './login.ts'
+import { endOtherOwnSessions, endOwnSession, login, logout, requireActorUser, switchAccount } from './login.ts'
 import {
   AccountChoice,
   Joining,
   Login,
+  OtherSessionsEnd,
   PasswordChange,
   PasswordConfirmation,
   RecoveryCodes,
@@ -31,7 +32,7 @@ import {
   sessionWire,
   TotpBeginning,
   TotpConfirmation,
-  TotpEnd,
+  TotpFactors,
   TotpSecret,
 } from './model.ts'
 import { confirmReset } from './password-reset.ts'
@@ -204,6 +205,15 @@ export const authRoutes = (app: App, auth: AuthContext) =>
         },
       },
     )
+    .delete('/sessions', async ({ actor }) => dataBody({ ended: await endOtherOwnSessions(app, actor) }), {
+      response: DataBody(OtherSessionsEnd),
+      detail: {
+        summary: 'End all other sessions of the user',
+        description: 'All but the session of this request. Takes effect immediately.',
+        tags,
+        ...requiresSession,
+      },
+    })
     .delete(
       '/sessions/:id',
       async ({ actor, params, set }) => {
@@ -276,6 +286,22 @@ export const authRoutes = (app: App, auth: AuthContext) =>
         },
       },
     )
+    .post(
+      '/totp/recovery-codes',
+      async ({ actor, body }) =>
+        dataBody({ recovery_codes: [...(await renewRecoveryCodes(app, auth.attempts, actor, body))] }),
+      {
+        body: TotpFactors,
+        response: DataBody(RecoveryCodes),
+        detail: {
+          summary: 'Renew the recovery codes',
+          description: 'Returns ten new recovery codes. Those before are no longer valid.',
+          tags,
+          ...requiresSession,
+          ...errorResponses({ 409: ['totp_not_enabled', 'No app is in use.'], 429: RATE_LIMITED }),
+        },
+      },
+    )
     .delete(
       '/totp',
       async ({ actor, body, set }) => {
@@ -283,7 +309,7 @@ export const authRoutes = (app: App, auth: AuthContext) =>
         set.status = 204
       },
       {
-        body: TotpEnd,
+        body: TotpFactors,
         detail: {
           summary: 'Disable the authenticator app',
           tags,
