@@ -310,7 +310,7 @@ describe.skipIf(!isChromiumAvailable())('received mail in the dashboard', () => 
     service.clock.advance(11 * 60_000)
     await page.getByRole('button', { name: 'Replace the secret' }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'Replace the secret' }).click()
-    await page.getByLabel('Password').first().fill(PASSWORD)
+    await page.locator('input[type=password]').fill(PASSWORD)
     await page.getByRole('button', { name: 'Continue' }).click()
     await page.getByText('This is the new secret').waitFor()
     expect(await secret.textContent()).not.toBe(before)
