@@ -23,7 +23,10 @@ export const VerifyHint = () => (
   <Text size="sm" maw={720}>
     Each request has the header <Code>X-Service-Signature: t=…,v1=…</Code>. <Code>v1</Code> is the HMAC-SHA256, in hex,
     of the value of <Code>t</Code>, a dot and the exact body, with the whole secret as the key. Compare it before you
-    believe a request, and refuse an old <Code>t</Code>. <Anchor href="/docs">API description</Anchor>
+    believe a request, and refuse an old <Code>t</Code>.{' '}
+    <Anchor href="/docs" underline="always">
+      API description
+    </Anchor>
   </Text>
 )
 
