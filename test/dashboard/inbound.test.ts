@@ -311,6 +311,7 @@ describe.skipIf(!isChromiumAvailable())('received mail in the dashboard', () => 
     await page.getByRole('button', { name: 'Replace the secret' }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'Replace the secret' }).click()
     await page.locator('input[type=password]').fill(PASSWORD)
+    expect(await findAxeViolations(page)).toEqual([])
     await page.getByRole('button', { name: 'Continue' }).click()
     await page.getByText('This is the new secret').waitFor()
     expect(await secret.textContent()).not.toBe(before)
