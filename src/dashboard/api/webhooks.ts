@@ -138,6 +138,8 @@ export interface ReplayInput {
   readonly from_seq?: number
   readonly to_seq?: number
   readonly events?: readonly string[]
+  /** Only what was not delivered. */
+  readonly undelivered?: boolean
 }
 
 /** Counts what a replay would send again; undefined: the range is not complete. */

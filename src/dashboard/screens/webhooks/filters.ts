@@ -1,6 +1,5 @@
 /** @module The filters of the deliveries of a webhook, as in the URL and in `/v1`. */
 import type { DeliveryStatus } from '#features/webhooks/webhooks/event-names.ts'
-import type { Tone } from '../../parts/status.tsx'
 import { EVENT_NAMES, TEST_EVENT } from './events.ts'
 
 export interface DeliveryFilters {
@@ -9,7 +8,9 @@ export interface DeliveryFilters {
 }
 
 /** What each status means for the reader. */
-export const DELIVERY_STATES: Readonly<Record<DeliveryStatus, { readonly word: string; readonly tone: Tone }>> = {
+export const DELIVERY_STATES: Readonly<
+  Record<DeliveryStatus, { readonly word: string; readonly tone: 'waiting' | 'good' | 'bad' }>
+> = {
   pending: { word: 'Pending', tone: 'waiting' },
   delivered: { word: 'Delivered', tone: 'good' },
   undeliverable: { word: 'Undeliverable', tone: 'bad' },

@@ -42,7 +42,7 @@ export function WebhookFrame({ id, tab, children }: WebhookFrameProps) {
             >
               <Tabs.List aria-label="Pages of the webhook">
                 <Tabs.Tab value="deliveries">Deliveries</Tabs.Tab>
-                <Tabs.Tab value="settings">Settings and secret</Tabs.Tab>
+                <Tabs.Tab value="settings">Settings</Tabs.Tab>
               </Tabs.List>
               <Tabs.Panel value={tab} pt="md">
                 {children(webhook)}

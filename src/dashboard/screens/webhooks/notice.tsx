@@ -9,7 +9,7 @@ import { readDeliveries, replay, useReplayCount } from '../../api/webhooks.ts'
 import { ActionButton } from '../../parts/action.tsx'
 import { DialogFrame } from '../../parts/dialog.tsx'
 import { Sentence } from './marks.tsx'
-import { explainDeactivation, explainFailing, findLastFailure, toWebhookState } from './state.ts'
+import { explainDeactivation, explainFailing, findLastFailure, toMissedStart, toWebhookState } from './state.ts'
 
 /** Deliveries among which the last failure is looked for. */
 const MAX_SEARCHED = 50
@@ -65,8 +65,7 @@ function Failing({ webhook }: { readonly webhook: WebhookRecord }) {
 
 function Deactivated({ webhook, onActivated }: { readonly webhook: WebhookRecord; onActivated(done: string): void }) {
   const failure = useLastFailure(webhook)
-  const reason = useAllowed('developer')
-  const missed = useMissed(webhook, reason === undefined)
+  const missed = useMissed(webhook)
   return (
     <Alert color="red" title="This webhook was deactivated, because it failed" role="group">
       <Stack gap="xs" align="flex-start">
@@ -77,7 +76,7 @@ function Deactivated({ webhook, onActivated }: { readonly webhook: WebhookRecord
           Nothing is posted to it now. Mend the receiver and send it a test event; then activate the webhook.
           {missed !== undefined &&
             missed.deliveries > 0 &&
-            ` ${toCount(missed.deliveries)} since the first failure can then be replayed.`}
+            ` ${missed.deliveries === 1 ? '1 event was' : `${toCount(missed.deliveries)} were`} not delivered and can then be replayed.`}
         </Text>
         <Activate webhook={webhook} onActivated={onActivated} />
       </Stack>
@@ -85,9 +84,10 @@ function Deactivated({ webhook, onActivated }: { readonly webhook: WebhookRecord
   )
 }
 
-/** Events since the first failure that a replay would send; undefined when that is not known. */
-function useMissed({ id, failing_since: since }: WebhookRecord, isAllowed = true) {
-  return useReplayCount(id, isAllowed && since !== null ? { from: since } : undefined).data
+/** Events that a webhook missed, because it failed; undefined when that is not known. */
+function useMissed(webhook: WebhookRecord) {
+  const from = toMissedStart(webhook)
+  return useReplayCount(webhook.id, from === undefined ? undefined : { from, undelivered: true }).data
 }
 
 const toCount = (count: number): string => (count === 1 ? '1 event' : `${count.toLocaleString('en')} events`)
@@ -130,7 +130,7 @@ function ActivateDialog({ webhook, onClose }: ActivateDialogProps) {
       await request('PUT', `/v1/webhooks/${encodeURIComponent(id)}`, { body: { url, events, is_active: true } })
       if (!isReplaying || count === 0 || from == null || to == null) return 0
       // By position: what happens after the activation is sent anyway.
-      return (await replay(id, { from_seq: from, to_seq: to })).deliveries
+      return (await replay(id, { from_seq: from, to_seq: to, undelivered: true })).deliveries
     },
     onSuccess: (replayed) =>
       onClose(`The webhook is active.${replayed > 0 ? ` ${toCount(replayed)} will be sent again.` : ''}`),
@@ -152,8 +152,8 @@ function ActivateDialog({ webhook, onClose }: ActivateDialogProps) {
         <Checkbox
           checked={isReplaying}
           onChange={(event) => setIsReplaying(event.currentTarget.checked)}
-          label={`Also send the ${toCount(count)} since the first failure`}
-          description="They were not delivered. Each becomes a new delivery."
+          label={`Also replay ${toCount(count)} that ${count === 1 ? 'was' : 'were'} not delivered`}
+          description="Each becomes a new delivery."
         />
       ) : (
         <Text size="sm">Events of the time without it are not sent; you can replay a range of time afterwards.</Text>

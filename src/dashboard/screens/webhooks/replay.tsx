@@ -1,5 +1,5 @@
 /** @module Sends the events of a range of time again; counts them first. */
-import { Alert, NativeSelect, Text, TextInput } from '@mantine/core'
+import { Alert, Checkbox, NativeSelect, Text, TextInput } from '@mantine/core'
 import { useDebouncedValue } from '@mantine/hooks'
 import { useState } from 'react'
 import type { WebhookRecord } from '#features/webhooks/webhooks/model.ts'
@@ -7,7 +7,7 @@ import { type ReplayInput, useReplay, useReplayCount } from '../../api/webhooks.
 import { DialogFrame } from '../../parts/dialog.tsx'
 import { findFieldError } from '../../parts/field-error.ts'
 import { FormError } from '../../parts/form-error.tsx'
-import { toLocalMinute, toRangeEnd, toRangeStart } from './state.ts'
+import { toLocalMinute, toMissedStart, toRangeEnd, toRangeStart } from './state.ts'
 
 const DEFAULT_RANGE_MS = 24 * 60 * 60 * 1000
 const TYPING_MS = 400
@@ -22,7 +22,8 @@ export function ReplayDialog({ webhook, onClose }: ReplayDialogProps) {
   const [from, setFrom] = useState(() => toLocalMinute(toDefaultStart(webhook)))
   const [to, setTo] = useState('')
   const [event, setEvent] = useState('')
-  const range = toRange(from, to, event)
+  const [isUndelivered, setIsUndelivered] = useState(true)
+  const range = toRange({ from, to, event, isUndelivered })
   const [counted] = useDebouncedValue(range, TYPING_MS)
   const count = useReplayCount(webhook.id, counted)
   const replay = useReplay(webhook.id)
@@ -50,8 +51,7 @@ export function ReplayDialog({ webhook, onClose }: ReplayDialogProps) {
       onClose={() => onClose()}
     >
       <Text size="sm">
-        Every event of this time that the webhook subscribes to is posted again, as a new delivery, whether or not it
-        was delivered before.
+        The events of this time that the webhook subscribes to are posted again, each as a new delivery.
       </Text>
       <TextInput
         type="datetime-local"
@@ -77,6 +77,12 @@ export function ReplayDialog({ webhook, onClose }: ReplayDialogProps) {
         onChange={(change) => setEvent(change.currentTarget.value)}
         data={[{ value: '', label: 'All of this webhook' }, ...webhook.events]}
       />
+      <Checkbox
+        checked={isUndelivered}
+        onChange={(change) => setIsUndelivered(change.currentTarget.checked)}
+        label="Only events that were not delivered"
+        description="Otherwise your server gets again what it has accepted."
+      />
       <div role="status">
         {isCounting && range ? (
           <Text size="sm">Counting…</Text>
@@ -97,13 +103,27 @@ export function ReplayDialog({ webhook, onClose }: ReplayDialogProps) {
 
 const toCount = (count: number): string => (count === 1 ? '1 event' : `${count.toLocaleString('en')} events`)
 
-/** From the first failure, if it fails; else a day ago. */
-const toDefaultStart = ({ failing_since: since }: WebhookRecord): Date =>
-  since === null ? new Date(Date.now() - DEFAULT_RANGE_MS) : new Date(since)
+/** Since when it may have missed events, if it fails; else a day ago. */
+function toDefaultStart(webhook: WebhookRecord): Date {
+  const missed = toMissedStart(webhook)
+  return missed === undefined ? new Date(Date.now() - DEFAULT_RANGE_MS) : new Date(missed)
+}
 
-function toRange(from: string, to: string, event: string): ReplayInput | undefined {
+interface Typed {
+  readonly from: string
+  readonly to: string
+  readonly event: string
+  readonly isUndelivered: boolean
+}
+
+function toRange({ from, to, event, isUndelivered }: Typed): ReplayInput | undefined {
   const first = toRangeStart(from)
   const last = toRangeEnd(to)
   if (first === undefined || (to !== '' && last === undefined)) return undefined
-  return { from: first, ...(last !== undefined && { to: last }), ...(event && { events: [event] }) }
+  return {
+    from: first,
+    undelivered: isUndelivered,
+    ...(last !== undefined && { to: last }),
+    ...(event && { events: [event] }),
+  }
 }

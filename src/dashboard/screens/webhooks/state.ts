@@ -1,7 +1,8 @@
 /** @module What state a webhook is in, why, and what to do. Pure. */
 import type { DeliveryRecord, WebhookRecord } from '#features/webhooks/webhooks/model.ts'
-import { findFieldError } from '../../parts/field-error.ts'
-import type { Tone } from '../../parts/status.tsx'
+
+/** The tones of `StatusLabel` that occur here. */
+type WebhookTone = 'good' | 'warning' | 'bad' | 'neutral'
 
 export type WebhookState = 'active' | 'failing' | 'deactivated' | 'off'
 
@@ -17,7 +18,7 @@ export function toWebhookState(
   return webhook.last_failure_reason?.startsWith(DEACTIVATED) ? 'deactivated' : 'off'
 }
 
-export const WEBHOOK_STATES: Readonly<Record<WebhookState, { readonly word: string; readonly tone: Tone }>> = {
+export const WEBHOOK_STATES: Readonly<Record<WebhookState, { readonly word: string; readonly tone: WebhookTone }>> = {
   active: { word: 'Active', tone: 'good' },
   failing: { word: 'Failing', tone: 'warning' },
   deactivated: { word: 'Deactivated', tone: 'bad' },
@@ -120,6 +121,19 @@ function toIso(minute: string, rest: string): string | undefined {
   return Number.isNaN(at.getTime()) ? undefined : at.toISOString()
 }
 
+/** An event is attempted for about this time, so those that a failing webhook missed may be that much older. */
+const MAX_RETRY_MS = 4 * 60 * 60 * 1000
+
+/** Since when a webhook that fails may have missed events; undefined: it does not fail. */
+export function toMissedStart({
+  failing_since: since,
+  created_at: created,
+}: Pick<WebhookRecord, 'failing_since' | 'created_at'>): string | undefined {
+  if (since === null) return undefined
+  const first = new Date(new Date(since).getTime() - MAX_RETRY_MS).toISOString()
+  return first > created ? first : created
+}
+
 /** As a field of the type `datetime-local` has it: minutes in the zone of the browser. */
 export function toLocalMinute(at: Date): string {
   return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
@@ -140,9 +154,4 @@ export function mergeRows<Row extends { readonly id: string; readonly created_at
     rows: shown.map((row) => latestById.get(row.id) ?? row),
     newCount: latest.filter(({ id, created_at: at }) => at >= newest && !shownIds.has(id)).length,
   }
-}
-
-/** Whether an error is about fields that show it themselves. */
-export function hasFieldErrors(error: unknown): boolean {
-  return ['url', 'events', 'description'].some((field) => findFieldError(error, field) !== undefined)
 }

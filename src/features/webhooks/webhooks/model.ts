@@ -175,6 +175,12 @@ export const RANGE_FIELDS = {
   to_seq: Seq('Position of the last event; default: the newest.'),
   from: Time('Date-time (ISO 8601) of the first event.'),
   to: Time('Date-time of the last event; default: now.'),
+  undelivered: Type.Optional(
+    Type.Boolean({
+      description:
+        'Only events that have no delivery here that was accepted or is pending, as far as the history reaches.',
+    }),
+  ),
 }
 
 export const ReplayRange = StrictObject(

@@ -129,6 +129,14 @@ test('a count states what a replay would queue, also for an inactive webhook, an
   await put(id)
   const replayed = await api('POST', path, { from_seq: 1 })
   expect([replayed.status, replayed.body]).toEqual([202, counted.body])
+  // All of them are pending now.
+  const undelivered = await api('POST', `${path}/count`, { from_seq: 1, undelivered: true })
+  expect(at(undelivered.body, 'data', 'deliveries')).toBe(0)
+  service.app.db.run('UPDATE webhook_deliveries SET status = 2, next_at = NULL WHERE seq = ?', [
+    Number(at(counted.body, 'data', 'to_seq')),
+  ])
+  const failed = await api('POST', `${path}/count`, { from_seq: 1, undelivered: true })
+  expect(at(failed.body, 'data', 'deliveries')).toBe(1)
 })
 
 // Proves: webhook-14
