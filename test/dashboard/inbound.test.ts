@@ -280,6 +280,8 @@ describe.skipIf(!isChromiumAvailable())('received mail in the dashboard', () => 
     await page.getByRole('button', { name: 'Send a range again' }).click()
     const dialog = page.getByRole('dialog')
     await dialog.getByLabel('From').fill('2026-01-01T00:00')
+    await dialog.getByText('There is no such mail').waitFor()
+    await dialog.getByLabel('Only mail that was not accepted').uncheck()
     await dialog.getByText('1 message will be posted.').waitFor()
     await dialog.getByRole('button', { name: 'Send again' }).click()
     await page.getByText('1 new delivery was created.').waitFor()
