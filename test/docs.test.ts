@@ -601,6 +601,7 @@ describe('every curl command works on a fresh service:', () => {
       'POST /v1/webhooks: 201',
       'POST /v1/webhooks/ID/test: 200',
       'GET /v1/webhooks/ID/deliveries: 200',
+      'GET /v1/webhooks/ID/deliveries/DELIVERY: 200',
       'POST /v1/webhooks/ID/deliveries/DELIVERY/replay: 202',
       'POST /v1/webhooks/ID/replay: 202',
       'POST /v1/webhooks/ID/replay: 202',

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { parseInboundFilters, toInboundQuery } from '#dashboard/screens/inbound/filters.ts'
 import { listChecks, toProof } from '#dashboard/screens/inbound/proof.ts'
 import { formatRoute, isDeactivated } from '#dashboard/screens/inbound/route-words.ts'
-import { findDisplayName, toVisible } from '#dashboard/screens/inbound/visible.ts'
+import { findClaimedAddress, findDisplayName, toVisible } from '#dashboard/screens/inbound/visible.ts'
 import type { AuthenticationResult, Verdict } from '#protocols/authentication/result.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
 
@@ -129,6 +129,15 @@ test.each([
   [null, undefined],
 ])('the display name of %p is %p', (header, name) => {
   expect(findDisplayName(header)).toBe(name as string)
+})
+
+test('an address in the name that is not the sender is found', () => {
+  const header = '"Boss <Boss@bank.test>" <eve@evil.test>'
+  expect(findClaimedAddress(header, 'eve@evil.test')).toBe('Boss@bank.test')
+  expect(findClaimedAddress(header, 'boss@bank.test')).toBeUndefined()
+  expect(findClaimedAddress('boss@bank.test via list <list@a.test>', 'list@a.test')).toBe('boss@bank.test')
+  expect(findClaimedAddress('Ada @ home <ada@a.test>', 'ada@a.test')).toBeUndefined()
+  expect(findClaimedAddress(null, null)).toBeUndefined()
 })
 
 test('routes are named by their addresses', () => {

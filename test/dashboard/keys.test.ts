@@ -127,6 +127,34 @@ describe.skipIf(!isAvailable)('API keys in the dashboard', () => {
     expect(await dashboard.policyViolations()).toEqual([])
   })
 
+  test('what was typed stays when the server cannot be reached, is busy or refuses', async () => {
+    await using dashboard = await openDashboard(browser, service, ADA)
+    const { page } = dashboard
+    await dashboard.goTo('/keys/new')
+    await page.getByLabel('Name').fill('kept')
+    const create = page.getByRole('button', { name: 'Create the key' })
+    await page.route('**/v1/api-keys', (route) => route.abort())
+    await create.click()
+    await page.getByText('The server cannot be reached.').waitFor()
+    await page.unroute('**/v1/api-keys')
+    await page.route('**/v1/api-keys', (route) =>
+      route.fulfill({ status: 429, json: { code: 'rate_limited', message: 'Too many requests.', retry_after: 7 } }),
+    )
+    await create.click()
+    await page.getByText('You can try again in 7 s.').waitFor()
+    await page.unroute('**/v1/api-keys')
+    await page.route('**/v1/api-keys', (route) =>
+      route.fulfill({
+        status: 422,
+        json: { code: 'validation_error', message: 'x', details: [{ field: 'name', message: 'The name is taken.' }] },
+      }),
+    )
+    await create.click()
+    await page.getByText('The name is taken.').waitFor()
+    expect(await page.getByLabel('Name').inputValue()).toBe('kept')
+    expect(await page.getByRole('checkbox', { name: 'emails:send' }).isChecked()).toBe(true)
+  })
+
   test('hostile names are only text, and rows are opened by keyboard', async () => {
     await service.api('POST', '/v1/api-keys', { name: HOSTILE, scopes: ['emails:send'] })
     await using dashboard = await openDashboard(browser, service, ADA)

@@ -5,7 +5,6 @@ import { toQrPath } from '#dashboard/parts/qr-path.ts'
 import { hasFilters, parseAuditSearch, toAuditQuery } from '#dashboard/screens/settings/audit-filters.ts'
 import { findResourceName, listDetails, toActionWords, toActorWords } from '#dashboard/screens/settings/audit-words.ts'
 import { toBrowserWords } from '#dashboard/screens/settings/browser-words.ts'
-import { countNewer } from '#dashboard/screens/settings/count-newer.ts'
 import { toSlug } from '#dashboard/screens/settings/slug.ts'
 
 const ACTORS = { users: new Map([['u1', 'ada@people.test']]), keys: new Map([['k1', 'app']]) }
@@ -75,18 +74,6 @@ describe('filters of the audit log', () => {
     const { from_date: from, to_date: to } = toAuditQuery({ from_date: '2026-11-21', to_date: '2026-11-21' })
     expect(Date.parse(to ?? '') - Date.parse(from ?? '')).toBe(86_400_000 - 1)
   })
-})
-
-test.each([
-  [['b', 'a'], ['b', 'a'], 0],
-  [['b', 'a'], ['d', 'c', 'b'], 2],
-  [['b', 'a'], ['d', 'c'], 2],
-  [['b', 'a'], ['a'], 0],
-  [[], ['a'], 1],
-  [['a'], [], 0],
-])('of %p, %p has %p newer rows', (shown, latest, count) => {
-  const toRows = (ids: readonly string[]) => ids.map((id) => ({ id }))
-  expect(countNewer(toRows(shown), toRows(latest))).toBe(count)
 })
 
 test.each([

@@ -182,7 +182,7 @@ describe.skipIf(!isChromiumAvailable())('the webhooks in the dashboard', () => {
     const hook = await service.addWebhook()
     await using dashboard = await openDashboard(browser, service, ADA)
     const { page } = dashboard
-    await dashboard.goTo(`/webhooks/${hook.id}/settings`)
+    await dashboard.goTo(`/webhooks/${hook.id}?tab=settings`)
     const show = page.getByRole('button', { name: 'Show the secret' })
     await show.click()
     await page.getByText(hook.secret).waitFor()
@@ -203,7 +203,7 @@ describe.skipIf(!isChromiumAvailable())('the webhooks in the dashboard', () => {
     await page.getByText(hook.secret).waitFor()
     service.clock.advance(minutes(11))
     await page.getByRole('button', { name: 'Replace the secret' }).click()
-    await page.getByText('not a moment longer').waitFor()
+    await page.getByText('becomes invalid immediately').waitFor()
     await page.getByRole('dialog').getByRole('button', { name: 'Replace the secret' }).click()
     await asks.locator('input[type=password]').fill(PASSWORD)
     await page.keyboard.press('Enter')
@@ -221,7 +221,7 @@ describe.skipIf(!isChromiumAvailable())('the webhooks in the dashboard', () => {
     const hook = await addWebhook(['sent'])
     await using dashboard = await openDashboard(browser, service, ADA)
     const { page } = dashboard
-    await dashboard.goTo(`/webhooks/${hook.id}/settings`)
+    await dashboard.goTo(`/webhooks/${hook.id}?tab=settings`)
     const description = page.getByLabel('Description')
     await description.fill(HOSTILE.slice(0, 150))
     await page.getByLabel('bounced', { exact: true }).check()
@@ -281,7 +281,7 @@ describe.skipIf(!isChromiumAvailable())('the webhooks in the dashboard', () => {
     await page.getByRole('link', { name: 'delivered', exact: true }).first().click()
     await page.getByRole('region', { name: 'Payload' }).waitFor()
     await expectDisabled('Replay this delivery')
-    await dashboard.goTo(`/webhooks/${hook.id}/settings`)
+    await dashboard.goTo(`/webhooks/${hook.id}?tab=settings`)
     await page.getByLabel('URL').waitFor()
     await expectDisabled('Show the secret', 'Replace the secret', 'Save', 'Delete this webhook')
     await dashboard.goTo('/webhooks/new')
@@ -312,7 +312,7 @@ describe.skipIf(!isChromiumAvailable())('the webhooks in the dashboard', () => {
       [`/webhooks/${long.id}`, 'This webhook was deactivated'],
       [`/webhooks/${failing.id}`, 'Failed, is retried'],
       [`/webhooks/${offId}`, 'This webhook is off'],
-      [`/webhooks/${long.id}/settings`, 'Saving a change activates it again'],
+      [`/webhooks/${long.id}?tab=settings`, 'Saving a change activates it again'],
       [`/webhooks/${long.id}/deliveries/${delivery}`, 'Body of the response'],
       [`/webhooks/${long.id}?event=test`, 'No delivery matches'],
       [`/webhooks/${'0'.repeat(8)}-0000-7000-8000-000000000000`, 'This could not be loaded'],
@@ -330,7 +330,7 @@ describe.skipIf(!isChromiumAvailable())('the webhooks in the dashboard', () => {
     await page.getByRole('button', { name: 'Send a test event' }).click()
     await page.getByText('The test event failed.').waitFor()
     await page.getByRole('button', { name: 'Activate' }).click()
-    await page.getByLabel('Also replay 12 events').waitFor()
+    await page.getByLabel('Also replay 13 events').waitFor()
     expect(await findAxeViolations(page)).toEqual([])
     await dashboard.goTo(`/webhooks/${failing.id}`)
     await page.getByRole('button', { name: 'Replay a range of time' }).click()

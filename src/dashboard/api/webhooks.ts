@@ -23,6 +23,8 @@ export type DeliveryPage = Paged<DeliveryRecord>
 
 export const PAGE_SIZE = 50
 const LIST_REFRESH_MS = 15_000
+/** Counting reads many events. */
+const COUNT_STALE_MS = 30_000
 /** How often a delivery whose attempt is due is read again. */
 const DUE_REFRESH_MS = 1500
 
@@ -64,7 +66,10 @@ export const useDelivery = (id: string, deliveryId: string) =>
     queryFn: async ({ signal }) =>
       (await get<{ data: DeliveryDetail }>(toPath(id, `/deliveries/${encodeURIComponent(deliveryId)}`), {}, signal))
         .data,
-    refetchInterval: ({ state: { data } }) => (data && isDue(data) ? DUE_REFRESH_MS : LIST_REFRESH_MS),
+    refetchInterval: ({ state: { data } }) => {
+      if (data?.next_attempt_at === null) return false
+      return data && isDue(data) ? DUE_REFRESH_MS : LIST_REFRESH_MS
+    },
   })
 
 /** Everything of a webhook is read again: its state, its deliveries, the list. */
@@ -145,11 +150,11 @@ export interface ReplayInput {
 /** Counts what a replay would send again; undefined: the range is not complete. */
 export const useReplayCount = (id: string, range: ReplayInput | undefined) =>
   useQuery({
-    queryKey: ['webhook-replay-count', id, range],
+    queryKey: ['webhooks', 'replay-count', id, range],
     queryFn: async ({ signal }) =>
       (await request<{ data: ReplayResult }>('POST', toPath(id, '/replay/count'), { body: range, signal })).data,
     enabled: range !== undefined,
-    staleTime: 0,
+    staleTime: COUNT_STALE_MS,
   })
 
 export const replay = async (id: string, range: ReplayInput): Promise<ReplayResult> =>

@@ -53,7 +53,14 @@ export function PasswordAgainProvider({ children }: { readonly children: ReactNo
   return (
     <AskContext value={ask}>
       {children}
-      <Modal opened={isOpen} onClose={() => close(false)} title="Enter your password">
+      {/* Above a dialog that asked for it. */}
+      <Modal
+        opened={isOpen}
+        onClose={() => close(false)}
+        title="Enter your password"
+        closeButtonProps={{ 'aria-label': 'Close' }}
+        zIndex={300}
+      >
         <PasswordForm onDone={close} />
       </Modal>
     </AskContext>

@@ -3,6 +3,8 @@ import { parsePage } from '../parts/pages.tsx'
 import { parseAuditSearch } from '../screens/settings/audit-filters.ts'
 import { root } from './root.tsx'
 
+const UUID = /^[0-9a-f-]{36}$/i
+
 const account = createRoute({
   getParentRoute: () => root,
   path: '/settings',
@@ -67,6 +69,9 @@ const audit = createRoute({
 const privacy = createRoute({
   getParentRoute: () => root,
   path: '/settings/privacy',
+  // The erasure whose progress is shown.
+  validateSearch: ({ operation }: Record<string, unknown>): { readonly operation?: string } =>
+    typeof operation === 'string' && UUID.test(operation) ? { operation } : {},
   component: lazyRouteComponent(() => import('../screens/settings/privacy.tsx'), 'PrivacyScreen'),
 })
 

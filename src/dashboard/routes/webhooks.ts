@@ -3,6 +3,12 @@ import { parsePage } from '../parts/pages.tsx'
 import { type DeliveryFilters, parseDeliveryFilters } from '../screens/webhooks/filters.ts'
 import { root } from './root.tsx'
 
+/** One webhook: its settings, or a page of its deliveries. */
+interface WebhookSearch extends DeliveryFilters {
+  readonly tab?: 'settings'
+  readonly page?: number
+}
+
 const webhooks = createRoute({
   getParentRoute: () => root,
   path: '/webhooks',
@@ -19,17 +25,9 @@ const webhookNew = createRoute({
 const webhook = createRoute({
   getParentRoute: () => root,
   path: '/webhooks/$id',
-  validateSearch: (search: Record<string, unknown>): DeliveryFilters & { readonly page?: number } => ({
-    ...parseDeliveryFilters(search),
-    ...parsePage(search),
-  }),
+  validateSearch: (search: Record<string, unknown>): WebhookSearch =>
+    search['tab'] === 'settings' ? { tab: 'settings' } : { ...parseDeliveryFilters(search), ...parsePage(search) },
   component: lazyRouteComponent(() => import('../screens/webhook.tsx'), 'WebhookScreen'),
-})
-
-const webhookSettings = createRoute({
-  getParentRoute: () => root,
-  path: '/webhooks/$id/settings',
-  component: lazyRouteComponent(() => import('../screens/webhook-settings.tsx'), 'WebhookSettingsScreen'),
 })
 
 const delivery = createRoute({
@@ -38,4 +36,4 @@ const delivery = createRoute({
   component: lazyRouteComponent(() => import('../screens/webhook-delivery.tsx'), 'WebhookDeliveryScreen'),
 })
 
-export const webhookRoutes = [webhooks, webhookNew, webhook, webhookSettings, delivery] as const
+export const webhookRoutes = [webhooks, webhookNew, webhook, delivery] as const

@@ -42,7 +42,7 @@ export function AnalyticsScreen() {
         </Anchor>
       }
     >
-      <FilterForm key={JSON.stringify(filters)} filters={filters} onChange={change} />
+      <FilterForm filters={filters} onChange={change} />
       {filters.stream === undefined ? <Totals filters={filters} /> : <Reputation slug={filters.stream} />}
       <SeriesSection filters={filters} onChange={change} />
       <Domains filters={filters} onChange={change} />

@@ -34,7 +34,7 @@ import { formatRoute } from './inbound/route-words.ts'
 import { Section, toTitle } from './inbound/section.tsx'
 import { Source } from './inbound/source.tsx'
 import { INBOUND_TABS, type InboundTab } from './inbound/tabs.ts'
-import { formatSize, toVisible } from './inbound/visible.ts'
+import { findClaimedAddress, formatSize, toVisible } from './inbound/visible.ts'
 
 const route = getRouteApi('/inbound/$id')
 
@@ -76,6 +76,7 @@ function EmailView({ email, onDeleted }: EmailProps & { onDeleted(): void }) {
   const navigate = route.useNavigate()
   const checked = { authentication: email.authentication, from: email.from_address }
   const { tone, word, sentence } = toProof(checked)
+  const claimed = findClaimedAddress(email.from_header, email.from_address)
   return (
     <Stack gap="lg">
       <Paper withBorder p="md">
@@ -87,6 +88,9 @@ function EmailView({ email, onDeleted }: EmailProps & { onDeleted(): void }) {
           <Text size="lg" data-sentence="">
             {sentence}
           </Text>
+          {claimed !== undefined && (
+            <StatusLabel tone="warning">Its name shows another address, {claimed}, which it is not from.</StatusLabel>
+          )}
           <Fate email={email} />
           <DeleteEmail email={email} onDeleted={onDeleted} />
         </Stack>

@@ -97,12 +97,16 @@ function RouteTable({ routes }: { readonly routes: readonly RouteRecord[] }) {
     {
       header: 'Addresses',
       cell: (row) => (
-        <Anchor component={Link} to={`/inbound/routes/${row.id}`} size="sm">
-          <bdi>{formatRoute(row, names.get(row.domain_id) ?? '…')}</bdi>
-        </Anchor>
+        <>
+          <Anchor component={Link} to={`/inbound/routes/${row.id}`} size="sm">
+            <bdi>{formatRoute(row, names.get(row.domain_id) ?? '…')}</bdi>
+          </Anchor>
+          <Text size="sm" c="dimmed">
+            {MATCH_TYPE_WORDS[row.match_type]}
+          </Text>
+        </>
       ),
     },
-    { header: 'Matches', width: '14rem', cell: ({ match_type: type }) => MATCH_TYPE_WORDS[type] },
     { header: 'Priority', width: '5.5rem', cell: ({ priority }) => priority },
     {
       header: 'Posted to',
@@ -116,7 +120,7 @@ function RouteTable({ routes }: { readonly routes: readonly RouteRecord[] }) {
           </Text>
         ),
     },
-    { header: 'State', width: '10rem', cell: (row) => <RouteState route={row} /> },
+    { header: 'State', width: '9.5rem', cell: (row) => <RouteState route={row} /> },
   ]
   return <DataTable label="Routes, newest first" columns={columns} rows={routes} toKey={({ id }) => id} />
 }

@@ -1,5 +1,5 @@
 /** @module The list of received mail: newest first, with filters, live. */
-import { Anchor, Code, List, Stack, Text, VisuallyHidden } from '@mantine/core'
+import { Anchor, Code, List, Stack, Text } from '@mantine/core'
 import { getRouteApi, Link, useRouterState } from '@tanstack/react-router'
 import type { InboundRecord } from '#features/receiving/inbound/model.ts'
 import { ApiError } from '../api/client.ts'
@@ -134,35 +134,19 @@ function NothingYet() {
 }
 
 const COLUMNS: readonly Column<InboundRecord>[] = [
-  { header: 'From', width: '24%', cell: (email) => <Sender email={email} /> },
+  { header: 'From', width: '28%', cell: (email) => <Sender email={email} /> },
+  { header: 'Subject', cell: (email) => <Subject email={email} /> },
   {
-    header: 'Subject',
-    cell: ({ id, subject, attachments, size_bytes: size }) => (
-      <>
-        {/* The mouse may use it; the keyboard has the link of the sender. */}
-        <Anchor
-          component={Link}
-          to={`/inbound/${id}`}
-          size="sm"
-          c="inherit"
-          lineClamp={2}
-          title={subject.slice(0, MAX_TOOLTIP_LENGTH)}
-          tabIndex={-1}
-        >
-          <bdi>{subject || '(no subject)'}</bdi>
-        </Anchor>
-        <Text size="sm" c="dimmed">
-          {formatSize(size)}
-          {attachments.length > 0 &&
-            (attachments.length === 1 ? ', 1 attachment' : `, ${attachments.length} attachments`)}
-        </Text>
-      </>
+    header: 'State',
+    width: '9rem',
+    cell: (email) => (
+      <Stack gap={2} align="flex-start">
+        <ProofMark email={email} />
+        <InboundStatus status={email.status} />
+      </Stack>
     ),
   },
-  { header: 'To', width: '18%', cell: ({ rcpt_to: to }) => <Recipients addresses={to} /> },
-  { header: 'Proof', width: '8.5rem', cell: (email) => <ProofMark email={email} /> },
-  { header: 'Status', width: '8.5rem', cell: ({ status }) => <InboundStatus status={status} /> },
-  { header: 'Time', width: '7.5rem', cell: ({ created_at: at }) => <Time iso={at} /> },
+  { header: 'Time', width: '6.5rem', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]
 
 const MAX_TOOLTIP_LENGTH = 1000
@@ -196,19 +180,29 @@ interface RowProps {
   readonly email: InboundRecord
 }
 
-function Recipients({ addresses }: { readonly addresses: readonly string[] }) {
-  const [first, ...more] = addresses
+function Subject({ email: { id, subject, rcpt_to: to, attachments, size_bytes: size } }: RowProps) {
+  const [first = '', ...more] = to
   return (
-    <Text size="sm" title={addresses.join(', ')}>
-      <bdi>{toVisible(first ?? '')}</bdi>
-      {more.length > 0 && (
-        <>
-          {' '}
-          <span aria-hidden="true">+{more.length}</span>
-          <VisuallyHidden>and {more.length} more</VisuallyHidden>
-        </>
-      )}
-    </Text>
+    <>
+      {/* The mouse may use it; the keyboard has the link of the sender. */}
+      <Anchor
+        component={Link}
+        to={`/inbound/${id}`}
+        size="sm"
+        c="inherit"
+        lineClamp={2}
+        title={subject.slice(0, MAX_TOOLTIP_LENGTH)}
+        tabIndex={-1}
+      >
+        <bdi>{subject || '(no subject)'}</bdi>
+      </Anchor>
+      <Text size="sm" c="dimmed" title={to.map(toVisible).join(', ')}>
+        To <bdi>{toVisible(first)}</bdi>
+        {more.length > 0 && ` and ${more.length} more`}; {formatSize(size)}
+        {attachments.length > 0 &&
+          (attachments.length === 1 ? ', 1 attachment' : `, ${attachments.length} attachments`)}
+      </Text>
+    </>
   )
 }
 

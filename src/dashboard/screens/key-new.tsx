@@ -163,7 +163,7 @@ function CreatedKey({ apiKey }: { readonly apiKey: CreatedApiKey }) {
   return (
     <Page title="Your new API key">
       <Stack align="flex-start" maw={800}>
-        <Alert color="yellow" title="Copy it now" role="status" w="100%">
+        <Alert color="yellow" title="Copy it now" role="alert" w="100%">
           Only now is this key shown. Not even the server stores it: if you lose it, create another one.
         </Alert>
         <Group gap="xs" maw="100%">

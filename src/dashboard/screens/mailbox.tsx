@@ -204,7 +204,6 @@ function Threads({ mailbox, page }: MailboxProps & { readonly page: number }) {
     },
     { header: 'Messages', width: '7rem', cell: ({ message_count: count }) => count.toLocaleString() },
     { header: 'Newest', width: '9rem', cell: ({ last_message_at: at }) => <Time iso={at} /> },
-    { header: 'Began', width: '9rem', cell: ({ created_at: at }) => <Time iso={at} /> },
   ]
   const { data, pagination } = rows.page
   return (

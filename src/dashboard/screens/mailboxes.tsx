@@ -26,22 +26,32 @@ const route = getRouteApi('/inbound/mailboxes')
 const COLUMNS: readonly Column<MailboxRecord>[] = [
   {
     header: 'Address',
-    cell: ({ id, address }) => (
-      <Anchor component={Link} to={`/inbound/mailboxes/${id}`} size="sm">
-        {address}
-      </Anchor>
+    cell: ({ id, address, display_name: name }) => (
+      <>
+        <Anchor component={Link} to={`/inbound/mailboxes/${id}`} size="sm">
+          {address}
+        </Anchor>
+        {name !== null && (
+          <Text size="sm" c="dimmed" lineClamp={2}>
+            <bdi>{name}</bdi>
+          </Text>
+        )}
+      </>
     ),
   },
-  { header: 'Name', width: '22%', cell: ({ display_name: name }) => <bdi>{name ?? '–'}</bdi> },
-  { header: 'Threads', width: '6rem', cell: ({ thread_count: count }) => count.toLocaleString() },
-  { header: 'Messages', width: '6.5rem', cell: ({ message_count: count }) => count.toLocaleString() },
+  {
+    header: 'Messages',
+    width: '9rem',
+    cell: ({ message_count: messages, thread_count: threads }) =>
+      `${messages.toLocaleString()} in ${threads.toLocaleString()} ${threads === 1 ? 'thread' : 'threads'}`,
+  },
   {
     header: 'Unread',
-    width: '9rem',
+    width: '8rem',
     cell: ({ unread_count: count, unread_bytes: bytes }) =>
       count === 0 ? '0' : `${count.toLocaleString()} (${formatSize(bytes)})`,
   },
-  { header: 'Created', width: '8rem', cell: ({ created_at: at }) => <Time iso={at} /> },
+  { header: 'Created', width: '6.5rem', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]
 
 const createCommand = () => `curl ${location.origin}/v1/agent-mailboxes \\

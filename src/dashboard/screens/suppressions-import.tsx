@@ -31,10 +31,12 @@ const MAX_FILE_MIB = 64
 export function SuppressionsImportScreen() {
   const [preview, setPreview] = useState<FilePreview>()
   const [text, setText] = useState('')
+  // Kept, so that the same list has the same reason again.
+  const [reason, setReason] = useState(MANUAL)
   return (
     <Page title="Import suppressions">
       {preview ? (
-        <Review preview={preview} onBack={() => setPreview(undefined)} />
+        <Review preview={preview} reason={reason} onReason={setReason} onBack={() => setPreview(undefined)} />
       ) : (
         <Choose text={text} onText={setText} onRead={setPreview} />
       )}
@@ -162,18 +164,26 @@ function useImport(preview: FilePreview) {
 
 interface ReviewProps {
   readonly preview: FilePreview
+  /** Of lines without one. */
+  readonly reason: string
+  onReason(reason: string): void
   onBack(): void
 }
 
-function Review({ preview, onBack }: ReviewProps) {
-  const [reason, setReason] = useState(MANUAL)
+function Review({ preview, reason, onReason, onBack }: ReviewProps) {
   const allowed = useAllowed('developer')
   const { state, progress, start, cancel } = useImport(preview)
   const { entries, duplicates, wrong } = preview
   const isStarted = state.kind !== 'idle'
   const left = entries.length - progress.done
+  const heading = useRef<HTMLHeadingElement>(null)
+  // The form that had the focus is gone.
+  useEffect(() => heading.current?.focus(), [])
   return (
     <Stack maw={720} align="flex-start">
+      <Title order={2} size="h4" ref={heading} tabIndex={-1}>
+        What was read
+      </Title>
       <Summary preview={preview} />
       {wrong.count > 0 && (
         <Problems title="Wrong lines, which are not imported" count={wrong.count} problems={wrong.problems} />
@@ -188,7 +198,7 @@ function Review({ preview, onBack }: ReviewProps) {
         label="Reason of lines without one"
         value={reason}
         disabled={isStarted}
-        onChange={(event) => setReason(event.currentTarget.value)}
+        onChange={(event) => onReason(event.currentTarget.value)}
         data={Object.entries(KNOWN_REASONS).map(([value, { word }]) => ({ value, label: word }))}
       />
       {isStarted && <Running state={state} progress={progress} total={entries.length} />}

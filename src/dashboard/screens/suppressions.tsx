@@ -1,7 +1,7 @@
 /** @module The suppression list: who gets no mail of this account, and why. */
 import { Alert, Anchor, Button, Code, Group, NativeSelect, Stack, Text, TextInput } from '@mantine/core'
 import { getRouteApi, Link, useRouterState } from '@tanstack/react-router'
-import { type FormEvent, type ReactNode, useState } from 'react'
+import { type FormEvent, type ReactNode, useEffect, useState } from 'react'
 import type { SuppressionRecord } from '#features/audience/suppressions/model.ts'
 import { useLiveEvents } from '../api/live.tsx'
 import { useAllowed } from '../api/session.tsx'
@@ -62,11 +62,7 @@ export function SuppressionsScreen() {
         <div role="status">{done !== undefined && <Alert color="green">{done}</Alert>}</div>
         {!isEmpty && (
           <>
-            <FilterForm
-              key={JSON.stringify(filters)}
-              filters={filters}
-              onChange={(next) => void navigate({ search: next })}
-            />
+            <FilterForm filters={filters} onChange={(next) => void navigate({ search: next })} />
             <Group gap="md">
               <Anchor component={Link} to="/suppressions/import" size="sm">
                 Import
@@ -153,11 +149,25 @@ interface FilterFormProps {
   onChange(filters: SuppressionFilters): void
 }
 
+/** The fields as the filters have them. */
+function toFields({ email = '', reason = '' }: SuppressionFilters) {
+  const isOwn = reason !== '' && findReason(reason) === undefined
+  return { email, choice: isOwn ? OTHER : reason, ownReason: isOwn ? reason : '' }
+}
+
 function FilterForm({ filters, onChange }: FilterFormProps) {
-  const [email, setEmail] = useState(filters.email ?? '')
-  const isOwn = filters.reason !== undefined && findReason(filters.reason) === undefined
-  const [choice, setChoice] = useState(isOwn ? OTHER : (filters.reason ?? ''))
-  const [ownReason, setOwnReason] = useState(isOwn ? (filters.reason ?? '') : '')
+  const [fields, setFields] = useState(() => toFields(filters))
+  const { email: filteredEmail, reason: filteredReason } = filters
+  // The browser's way back changes the filters, too.
+  useEffect(
+    () =>
+      setFields(
+        toFields({ ...(filteredEmail && { email: filteredEmail }), ...(filteredReason && { reason: filteredReason }) }),
+      ),
+    [filteredEmail, filteredReason],
+  )
+  const { email, choice, ownReason } = fields
+  const set = (changed: Partial<typeof fields>) => setFields((before) => ({ ...before, ...changed }))
   const submit = (event: FormEvent) => {
     event.preventDefault()
     onChange(parseSuppressionFilters({ email, reason: choice === OTHER ? ownReason : choice }))
@@ -172,7 +182,7 @@ function FilterForm({ filters, onChange }: FilterFormProps) {
           inputMode="email"
           placeholder="bob@example.com"
           value={email}
-          onChange={(event) => setEmail(event.currentTarget.value)}
+          onChange={(event) => set({ email: event.currentTarget.value })}
           flex="1 1 14rem"
           autoComplete="off"
           spellCheck={false}
@@ -180,7 +190,7 @@ function FilterForm({ filters, onChange }: FilterFormProps) {
         <NativeSelect
           label="Reason"
           value={choice}
-          onChange={(event) => setChoice(event.currentTarget.value)}
+          onChange={(event) => set({ choice: event.currentTarget.value })}
           data={[
             { value: '', label: 'Any' },
             ...Object.entries(KNOWN_REASONS).map(([value, { word }]) => ({ value, label: word })),
@@ -191,7 +201,7 @@ function FilterForm({ filters, onChange }: FilterFormProps) {
           <TextInput
             label="Text of the reason"
             value={ownReason}
-            onChange={(event) => setOwnReason(event.currentTarget.value)}
+            onChange={(event) => set({ ownReason: event.currentTarget.value })}
           />
         )}
         <Button type="submit">Search</Button>
@@ -266,7 +276,7 @@ function SuppressionTable({ rows, reason, onRemove }: TableProps) {
           variant="default"
           reason={reason}
           onClick={() => onRemove(address)}
-          aria-label={`Remove ${address}`}
+          aria-label={`Remove ${isErased(address) ? 'an erased person' : address}`}
         >
           Remove
         </ActionButton>

@@ -1,5 +1,5 @@
 /** @module One delivery of a webhook: what was posted, what came back, and sending it again. */
-import { Alert, Anchor, Code, Group, SegmentedControl, Stack, Text, Title } from '@mantine/core'
+import { Alert, Anchor, Code, Group, Stack, Switch, Text, Title } from '@mantine/core'
 import { Link, useNavigate, useParams } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { DeliveryDetail, DeliveryRecord, WebhookRecord } from '#features/webhooks/webhooks/model.ts'
@@ -161,13 +161,8 @@ function findReplayRefusal({ payload, event }: DeliveryDetail, webhook: WebhookR
   return undefined
 }
 
-const VIEWS = [
-  { value: 'pretty', label: 'Formatted' },
-  { value: 'exact', label: 'As posted' },
-]
-
 function Request({ delivery, url }: { readonly delivery: DeliveryDetail; readonly url: string | undefined }) {
-  const [view, setView] = useState('pretty')
+  const [isExact, setIsExact] = useState(false)
   const { payload, headers } = delivery
   return (
     <Stack component="section" aria-labelledby="request" gap="sm">
@@ -192,13 +187,18 @@ function Request({ delivery, url }: { readonly delivery: DeliveryDetail; readonl
       ) : (
         <>
           <Group gap="xs">
-            <SegmentedControl size="xs" aria-label="View of the payload" data={VIEWS} value={view} onChange={setView} />
+            <Switch
+              size="xs"
+              label="As posted"
+              checked={isExact}
+              onChange={(event) => setIsExact(event.currentTarget.checked)}
+            />
             <Copy value={payload} what="payload as posted" />
             <Text size="sm" c="dimmed">
               {new TextEncoder().encode(payload).length.toLocaleString()} bytes
             </Text>
           </Group>
-          <LongText label="Payload" text={view === 'pretty' ? toPrettyJson(payload) : payload} />
+          <LongText label="Payload" text={isExact ? payload : toPrettyJson(payload)} />
           <Text size="sm" c="dimmed" maw={720}>
             It is built from stored data. What belongs to a person who was erased is missing here, even if it was
             posted.

@@ -9,10 +9,9 @@ import { ActionButton } from '../parts/action.tsx'
 import { FormError } from '../parts/form-error.tsx'
 import { Page } from '../parts/page.tsx'
 import { USUAL_EVENTS } from './webhooks/events.ts'
-import { findProblems, WebhookFields } from './webhooks/fields.tsx'
+import { findProblems, hasFieldErrors, WebhookFields } from './webhooks/fields.tsx'
 import { SecretText, VerifyHint } from './webhooks/secret.tsx'
 import { SendTest } from './webhooks/send-test.tsx'
-import { hasFieldErrors } from './webhooks/state.ts'
 
 const EMPTY: WebhookInput = { url: '', description: '', events: USUAL_EVENTS }
 

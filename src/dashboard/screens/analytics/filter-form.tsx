@@ -19,11 +19,12 @@ const PERIOD_LABELS: Readonly<Record<string, string>> = {
 }
 
 export function FilterForm({ filters, onChange }: FilterFormProps) {
-  const [isCustom, setIsCustom] = useState(filters.from !== undefined)
+  const [isChoosing, setIsChoosing] = useState(false)
+  const isCustom = isChoosing || filters.from !== undefined
   const streams = useStreams().data?.data ?? []
   const { interval, stream } = filters
   const changePeriod = (value: string) => {
-    setIsCustom(value === CUSTOM)
+    setIsChoosing(value === CUSTOM)
     const { from: _, to: __, interval: ___, ...rest } = filters
     if (value !== CUSTOM)
       onChange(
@@ -46,7 +47,7 @@ export function FilterForm({ filters, onChange }: FilterFormProps) {
           { value: CUSTOM, label: 'Other days …' },
         ]}
       />
-      {isCustom && <CustomPeriod filters={filters} onChange={onChange} />}
+      {isCustom && <CustomPeriod key={`${filters.from} ${filters.to}`} filters={filters} onChange={onChange} />}
       <NativeSelect
         label="Interval"
         value={interval ?? 'day'}

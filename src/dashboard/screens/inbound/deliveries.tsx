@@ -36,12 +36,12 @@ export function Deliveries({ deliveries, hasEmails }: DeliveriesProps) {
   const replay = useReplay()
   const columns: readonly Column<RouteDelivery>[] = [
     { header: 'Created', width: '18%', cell: (delivery) => <Created delivery={delivery} isLink={hasEmails} /> },
-    { header: 'State', width: '17%', cell: ({ status }) => <DeliveryStatus status={status} /> },
-    { header: 'Attempts', width: '14%', cell: (delivery) => <Attempts delivery={delivery} /> },
+    { header: 'State', width: '24%', cell: ({ status }) => <DeliveryStatus status={status} /> },
+    { header: 'Tries', width: '12%', cell: (delivery) => <Attempts delivery={delivery} /> },
     { header: 'Response', cell: (delivery) => <Reply delivery={delivery} /> },
     {
       header: 'Replay',
-      width: '18%',
+      width: '20%',
       cell: (delivery) => (
         <ActionButton
           size="compact-sm"

@@ -1,5 +1,5 @@
 /** @module Replays all mail of a route from a time on: after its receiver was broken. */
-import { Text, TextInput } from '@mantine/core'
+import { Checkbox, Text, TextInput } from '@mantine/core'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { RouteRecord } from '#features/webhooks/inbound-routes/model.ts'
@@ -16,6 +16,8 @@ const isDate = (text: string): boolean => !Number.isNaN(new Date(text).getTime()
 interface Range {
   readonly from: string
   readonly to?: string
+  /** Only what the URL has not accepted. */
+  readonly undelivered: boolean
 }
 
 /** What a replay would send again; undefined while the range is not complete. */
@@ -34,6 +36,7 @@ export function ReplayRange({ route }: { readonly route: RouteRecord }) {
   const [isOpen, setIsOpen] = useState(false)
   const [from, setFrom] = useState('')
   const [to, setTo] = useState('')
+  const [isMissed, setIsMissed] = useState(true)
   const queries = useQueryClient()
   const roleReason = useAllowed('developer')
   const stateReason =
@@ -44,7 +47,11 @@ export function ReplayRange({ route }: { readonly route: RouteRecord }) {
         : undefined
   const range: Range | undefined =
     isDate(from) && (to === '' || isDate(to))
-      ? { from: new Date(from).toISOString(), ...(to !== '' && { to: new Date(to).toISOString() }) }
+      ? {
+          from: new Date(from).toISOString(),
+          ...(to !== '' && { to: new Date(to).toISOString() }),
+          undelivered: isMissed,
+        }
       : undefined
   const counted = useCount(route.id, isOpen ? range : undefined)
   const replay = useMutation({
@@ -85,8 +92,8 @@ export function ReplayRange({ route }: { readonly route: RouteRecord }) {
           onClose={() => setIsOpen(false)}
         >
           <Text size="sm">
-            Every message of this route in that time is posted again, also those that were accepted: your receiver
-            should recognise them by inbound_email_id. At most 10,000 at once.
+            The messages of this route in that time are posted again, at most 10,000 at once. Your receiver should
+            recognise those that it has by inbound_email_id.
           </Text>
           <TextInput
             type="datetime-local"
@@ -104,11 +111,16 @@ export function ReplayRange({ route }: { readonly route: RouteRecord }) {
             value={to}
             onChange={(event) => setTo(event.currentTarget.value)}
           />
+          <Checkbox
+            label="Only mail that was not accepted"
+            checked={isMissed}
+            onChange={(event) => setIsMissed(event.currentTarget.checked)}
+          />
           <div role="status">
             {counted.data && (
               <Text>
                 {counted.data.deliveries === 0
-                  ? 'There is no mail of this route in that time.'
+                  ? 'There is no such mail of this route in that time.'
                   : `${toCount(counted.data.deliveries)} will be posted.`}
               </Text>
             )}

@@ -16,6 +16,14 @@ export function findDisplayName(header: string | null): string | undefined {
   return name && name !== header?.trim() && !/^\s*$/.test(name) ? toVisible(name) : undefined
 }
 
+const ADDRESS = /[^\s<>"@]+@[^\s<>"@]+\.[^\s<>"@]+/
+
+/** An address in the name of a From header that is not the address of the header: it deceives who reads only the name. */
+export function findClaimedAddress(header: string | null, from: string | null): string | undefined {
+  const claimed = ADDRESS.exec(findDisplayName(header) ?? '')?.[0]
+  return claimed?.toLowerCase() === from?.toLowerCase() ? undefined : claimed
+}
+
 const KIB = 1024
 
 export const formatSize = (bytes: number): string =>

@@ -11,8 +11,13 @@ export interface Uses {
 }
 
 const MAX_OFFSETS = 20
-/** Content that is no markup. */
-const RAW_TEXT = new Set(['script', 'textarea', 'title', 'xmp', 'noembed'])
+/** The ends of elements whose content is no markup. */
+const END_TAGS: Readonly<Record<string, RegExp>> = {
+  style: /<\/style(?=[\s/>])/gi,
+  script: /<\/script(?=[\s/>])/gi,
+  textarea: /<\/textarea(?=[\s/>])/gi,
+  title: /<\/title(?=[\s/>])/gi,
+}
 const TAG_NAME = /[a-z][a-z0-9-]*/iy
 const ATTRIBUTE = /[\s/]*([^\s"'<>/=]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'<>`]+)))?/y
 
@@ -72,16 +77,12 @@ function readTag(scan: Scan, html: string, at: number): number {
   readTyped(scan, element, attributes, at)
   const close = html.indexOf('>', end)
   if (close === -1) return html.length
-  if (element !== 'style' && !RAW_TEXT.has(element)) return close + 1
-  const contentEnd = findEndTag(html, element, close + 1)
+  const endTag = Object.hasOwn(END_TAGS, element) ? END_TAGS[element] : undefined
+  if (!endTag) return close + 1
+  endTag.lastIndex = close + 1
+  const contentEnd = endTag.exec(html)?.index ?? html.length
   if (element === 'style') scanStylesheet(scan, html.slice(close + 1, contentEnd), close + 1)
   return contentEnd
-}
-
-function findEndTag(html: string, element: string, from: number): number {
-  const pattern = new RegExp(`</${element}(?=[\\s/>])`, 'gi')
-  pattern.lastIndex = from
-  return pattern.exec(html)?.index ?? html.length
 }
 
 interface Attribute {

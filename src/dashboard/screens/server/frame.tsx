@@ -10,7 +10,7 @@ import { FormError } from '../../parts/form-error.tsx'
 import { Page } from '../../parts/page.tsx'
 import { EmptyState, QueryView } from '../../parts/states.tsx'
 import { Time } from '../../parts/time.tsx'
-import { Authenticator } from '../overview/authenticator.tsx'
+import { Authenticator } from '../../parts/authenticator.tsx'
 import { useSteadyRows } from './steady-rows.ts'
 
 const VIEWS: readonly { readonly label: string; readonly to: string }[] = [

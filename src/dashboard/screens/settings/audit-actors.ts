@@ -2,6 +2,7 @@
 import { useMemo } from 'react'
 import type { MemberRecord } from '#features/people/team/model.ts'
 import type { ApiKeyRecord } from '#features/setup/api-keys/model.ts'
+import { useAllowed } from '../../api/session.tsx'
 import type { KnownActors } from './audit-words.ts'
 import { type DataPage, useRead } from './queries.ts'
 
@@ -9,8 +10,9 @@ const MAX_NAMES = 100
 
 /** Empty until they are read; roles that may not see API keys get no names of them. */
 export function useKnownActors(): KnownActors {
+  const isEnabled = useAllowed('admin') === undefined
   const members = useRead<DataPage<MemberRecord>>(['team', 'names'], '/v1/team', { per_page: MAX_NAMES }).data
-  const keys = useRead<DataPage<ApiKeyRecord>>(['keys', 'names'], '/v1/api-keys').data
+  const keys = useRead<DataPage<ApiKeyRecord>>(['keys', 'names'], '/v1/api-keys', {}, { isEnabled }).data
   return useMemo(
     () => ({
       users: new Map(members?.data.map(({ id, email }) => [id, email])),

@@ -1,10 +1,12 @@
 /** @module The audit log: who changed what, when, and from where. */
-import { Anchor, Button, Code, Group, Stack, Text } from '@mantine/core'
+import { Anchor, Button, Code, Stack, Text } from '@mantine/core'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import type { AuditLogRecord } from '#features/core/audit-logs/model.ts'
+import { CursorPages } from '../../parts/cursor-pages.tsx'
 import { type Column, DataTable } from '../../parts/data-table.tsx'
 import { Facts } from '../../parts/facts.tsx'
-import { EmptyState, ErrorState, LoadingState } from '../../parts/states.tsx'
+import { EmptyState, QueryView } from '../../parts/states.tsx'
+import { NewRows, useSteadyRows } from '../../parts/steady-rows.tsx'
 import { Time } from '../../parts/time.tsx'
 import { useKnownActors } from './audit-actors.ts'
 import { AuditFilterForm } from './audit-filter-form.tsx'
@@ -19,7 +21,6 @@ import {
 } from './audit-words.ts'
 import { SettingsPage } from './frame.tsx'
 import { type DataPage, useRead } from './queries.ts'
-import { useSteadyPage } from './steady-page.ts'
 
 const PER_PAGE = 50
 
@@ -33,7 +34,7 @@ export function AuditScreen() {
   })
   const show = (next: AuditSearch) => void navigate({ to: '/settings/audit', search: next as never })
   const { cursor, ...filters } = search
-  const steady = useSteadyPage(JSON.stringify(search), query.isPlaceholderData ? undefined : query.data)
+  const steady = useSteadyRows(JSON.stringify(search), query.isPlaceholderData ? undefined : query.data?.data)
   return (
     <SettingsPage title="Audit log">
       <Text size="sm" maw={640}>
@@ -41,76 +42,30 @@ export function AuditScreen() {
         are kept as long as the operator of this server has set.
       </Text>
       <AuditFilterForm key={JSON.stringify(filters)} filters={filters} actors={actors} onChange={show} />
-      {query.error && !query.data ? (
-        <ErrorState error={query.error} onRetry={() => query.refetch()} />
-      ) : steady ? (
-        <Stack gap="xs" style={{ opacity: query.isPlaceholderData ? 0.6 : 1 }}>
-          <NewRows count={steady.newCount} isMore={steady.newCount >= PER_PAGE} onShow={steady.showNew} />
-          {steady.page.data.length === 0 ? (
-            <Nothing isFiltered={hasFilters(search) || cursor !== undefined} onClear={() => show({})} />
-          ) : (
-            <DataTable
-              label="Entries, newest first"
-              columns={toColumns(actors)}
-              rows={steady.page.data}
-              toKey={({ id }) => id}
-            />
-          )}
-          <CursorPages
-            next={steady.page.pagination.next_cursor}
-            isFirst={cursor === undefined}
-            onNewest={() => show(filters)}
-            onOlder={(next) => show({ ...filters, cursor: next })}
-          />
-        </Stack>
-      ) : (
-        <LoadingState />
-      )}
+      <QueryView query={query}>
+        {({ data, pagination }) => (
+          <Stack gap="xs" style={{ opacity: query.isPlaceholderData ? 0.6 : 1 }}>
+            <NewRows rows={steady} />
+            {data.length === 0 ? (
+              <Nothing isFiltered={hasFilters(search) || cursor !== undefined} onClear={() => show({})} />
+            ) : (
+              <DataTable
+                label="Entries, newest first"
+                columns={toColumns(actors)}
+                // While the next page is read, the one before stays.
+                rows={query.isPlaceholderData ? data : steady.rows}
+                toKey={({ id }) => id}
+              />
+            )}
+            <CursorPages next={pagination.next_cursor} summary={toSummary(pagination.total)} />
+          </Stack>
+        )}
+      </QueryView>
     </SettingsPage>
   )
 }
 
-interface NewRowsProps {
-  readonly count: number
-  readonly isMore: boolean
-  onShow(): void
-}
-
-/** Always in the page, so that screen readers announce a change; its space is kept, so that the list does not move. */
-const NewRows = ({ count, isMore, onShow }: NewRowsProps) => (
-  <div role="status" style={{ minHeight: '1.875rem' }}>
-    {count > 0 && (
-      <Button variant="light" size="xs" fullWidth onClick={onShow}>
-        {count}
-        {isMore && '+'} new
-      </Button>
-    )}
-  </div>
-)
-
-interface CursorPagesProps {
-  /** Cursor of the next page; undefined on the last one. */
-  readonly next: string | undefined
-  readonly isFirst: boolean
-  onNewest(): void
-  onOlder(cursor: string): void
-}
-
-const CursorPages = ({ next, isFirst, onNewest, onOlder }: CursorPagesProps) =>
-  isFirst && next === undefined ? null : (
-    <Group component="nav" aria-label="Pages" gap="xs">
-      {!isFirst && (
-        <Button variant="default" onClick={onNewest}>
-          Newest
-        </Button>
-      )}
-      {next !== undefined && (
-        <Button variant="default" onClick={() => onOlder(next)}>
-          Older
-        </Button>
-      )}
-    </Group>
-  )
+const toSummary = (total: number): string => `${total.toLocaleString('en')} ${total === 1 ? 'entry' : 'entries'}`
 
 const Nothing = ({ isFiltered, onClear }: { readonly isFiltered: boolean; onClear(): void }) =>
   isFiltered ? (

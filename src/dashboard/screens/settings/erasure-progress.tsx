@@ -43,8 +43,8 @@ function Progress({
   return (
     <Alert color="blue" title="The person is being erased">
       <Text size="sm">
-        {rows.toLocaleString('en')} records so far. It continues when you leave this page, and after a restart. It waits
-        for deliveries and imports that are in progress. Operation: <Code>{id}</Code>
+        {rows.toLocaleString('en')} records so far. It continues when you leave this page, whose address shows it again.
+        It waits for deliveries and imports that are in progress. Operation: <Code>{id}</Code>
       </Text>
     </Alert>
   )

@@ -1,5 +1,6 @@
 /** @module Everything that the account stores of one address: to hand it out, or to erase it. */
 import { Alert, Group, List, Stack, Text, TextInput } from '@mantine/core'
+import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { ErasureResult } from '#features/lifecycle/privacy/model.ts'
 import { request } from '../../api/client.ts'
@@ -21,7 +22,8 @@ export function PersonData() {
   const [text, setText] = useState('')
   const email = text.trim()
   const [isErasing, setIsErasing] = useState(false)
-  const [operationId, setOperationId] = useState<string>()
+  const { operation } = useSearch({ from: '/settings/privacy' })
+  const navigate = useNavigate()
   const save = useChange(() => download('/v1/gdpr/export', { email }))
   const erase = useChange((address: string) =>
     request<ErasureResult>('DELETE', `/v1/gdpr/erase?${new URLSearchParams({ email: address })}`),
@@ -78,7 +80,7 @@ export function PersonData() {
         {save.isSuccess && 'The download has begun. The browser shows its progress.'}
       </Text>
       <FormError error={omitFieldErrors(error, 'email')} />
-      {operationId !== undefined && <ErasureProgress operationId={operationId} />}
+      {operation !== undefined && <ErasureProgress key={operation} operationId={operation} />}
       {isErasing && (
         <DialogFrame
           title="Erase this person?"
@@ -90,7 +92,7 @@ export function PersonData() {
           onConfirm={() =>
             erase.mutate(email, {
               onSuccess: (result) => {
-                setOperationId(result.operation_id)
+                void navigate({ to: '/settings/privacy', search: { operation: result.operation_id } as never })
                 setIsErasing(false)
                 setText('')
               },

@@ -13,8 +13,14 @@ export interface DataPage<T> {
 type Key = readonly [area: string, ...rest: readonly unknown[]]
 
 /** @param key names what is read, for `useChange` */
-export const useRead = <T>(key: Key, path: string, query: QueryValues = {}): UseQueryResult<T> =>
+export const useRead = <T>(
+  key: Key,
+  path: string,
+  query: QueryValues = {},
+  { isEnabled = true }: { readonly isEnabled?: boolean } = {},
+): UseQueryResult<T> =>
   useQuery({
+    enabled: isEnabled,
     queryKey: [...key, query],
     queryFn: ({ signal }) => get<T>(path, query, signal),
     placeholderData: keepPreviousData,

@@ -10,6 +10,7 @@ import { Pages } from '../../parts/pages.tsx'
 import { QueryView } from '../../parts/states.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
+import { useKnownActors } from './audit-actors.ts'
 import { SettingsPage } from './frame.tsx'
 import { InvitationActions, InviteDialog } from './invite.tsx'
 import { MemberDialog, type MemberDialogKind } from './member-dialogs.tsx'
@@ -44,6 +45,7 @@ export function TeamScreen() {
           {({ data, pagination }) => (
             <>
               <MemberTable members={data} />
+              {data.length === 0 && <Text>There are no members on this page.</Text>}
               <Pages path="/settings/team" page={page} totalPages={pagination.total_pages} />
             </>
           )}
@@ -61,7 +63,7 @@ export function TeamScreen() {
                 until it is accepted.
               </Text>
             ) : (
-              <InvitationTable invitations={data} members={members.data?.data ?? []} />
+              <InvitationTable invitations={data} />
             )
           }
         </QueryView>
@@ -151,15 +153,12 @@ function MemberTable({ members }: { readonly members: readonly MemberRecord[] })
   )
 }
 
-interface InvitationTableProps {
-  readonly invitations: readonly InvitationRecord[]
-  readonly members: readonly MemberRecord[]
-}
-
-function InvitationTable({ invitations, members }: InvitationTableProps) {
+function InvitationTable({ invitations }: { readonly invitations: readonly InvitationRecord[] }) {
+  const { users, keys } = useKnownActors()
   const toInviter = (id: string): string => {
     if (id === 'cli') return 'The operator of this server'
-    return members.find((member) => member.id === id)?.email ?? 'An API key'
+    const key = keys.get(id)
+    return users.get(id) ?? (key === undefined ? 'An API key' : `API key ${key}`)
   }
   const columns: readonly Column<InvitationRecord>[] = [
     { header: 'Address', width: '30%', cell: ({ email }) => <bdi>{email}</bdi> },

@@ -19,6 +19,11 @@ export const findProblems = ({ url, events }: WebhookInput): WebhookFieldsProps[
   ...(events.length === 0 && { events: 'Choose at least one event.' }),
 })
 
+/** Whether an error is about fields that show it themselves. */
+export function hasFieldErrors(error: unknown): boolean {
+  return ['url', 'events', 'description'].some((field) => findFieldError(error, field) !== undefined)
+}
+
 export function WebhookFields({ input, error, problems, isReadOnly = false, onChange }: WebhookFieldsProps) {
   const { url, description, events } = input
   const eventsError = problems.events ?? findFieldError(error, 'events')

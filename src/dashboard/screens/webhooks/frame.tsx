@@ -1,4 +1,4 @@
-/** @module What both pages of a webhook share: its name, its state with the reason, what to do, the way between them. */
+/** @module What both tabs of a webhook share: its name, its state with the reason, what to do, the way between them. */
 import { Anchor, Group, Stack, Tabs, Text } from '@mantine/core'
 import { Link, useNavigate } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
@@ -37,7 +37,7 @@ export function WebhookFrame({ id, tab, children }: WebhookFrameProps) {
             <Tabs
               value={tab}
               onChange={(next) =>
-                navigate({ to: next === 'settings' ? `/webhooks/${id}/settings` : `/webhooks/${id}` })
+                navigate({ to: `/webhooks/${id}`, search: (next === 'settings' ? { tab: 'settings' } : {}) as never })
               }
             >
               <Tabs.List aria-label="Pages of the webhook">

@@ -120,8 +120,8 @@ function RotateDialog({ webhook, onClose }: RotateDialogProps) {
       onClose={() => onClose()}
     >
       <Text>
-        The old secret is valid until then and not a moment longer: the new one signs every later request, including
-        retries. Your receiver must know it before it can verify them.
+        The old secret becomes invalid immediately: the new one signs every later request, including retries. Your
+        receiver must know it before it can verify them.
       </Text>
       <Text size="sm">
         Events that your receiver refuses in between with a 4xx are not sent again automatically; replay them

@@ -1,7 +1,7 @@
 /** @module Sends a test event and waits for its outcome. */
-import { Alert, Anchor, Stack, Text } from '@mantine/core'
+import { Alert, Anchor, Group, Stack, Text } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
-import { useState } from 'react'
+import { type ReactNode, useState } from 'react'
 import type { DeliveryDetail } from '#features/webhooks/webhooks/model.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { useDelivery, useTestWebhook } from '../../api/webhooks.ts'
@@ -10,21 +10,30 @@ import { FormError } from '../../parts/form-error.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { formatDuration } from './state.ts'
 
-export function SendTest({ id }: { readonly id: string }) {
+interface SendTestProps {
+  readonly id: string
+  /** Another button, beside. */
+  readonly extra?: ReactNode
+}
+
+export function SendTest({ id, extra }: SendTestProps) {
   const [deliveryId, setDeliveryId] = useState<string>()
   const test = useTestWebhook(id)
   const reason = useAllowed('developer')
   return (
     <Stack gap="xs" align="flex-start">
-      <ActionButton
-        reason={reason}
-        variant="default"
-        size="xs"
-        loading={test.isPending}
-        onClick={() => test.mutate(undefined, { onSuccess: ({ delivery_id }) => setDeliveryId(delivery_id) })}
-      >
-        Send a test event
-      </ActionButton>
+      <Group gap="xs">
+        <ActionButton
+          reason={reason}
+          variant="default"
+          size="xs"
+          loading={test.isPending}
+          onClick={() => test.mutate(undefined, { onSuccess: ({ delivery_id }) => setDeliveryId(delivery_id) })}
+        >
+          Send a test event
+        </ActionButton>
+        {extra}
+      </Group>
       <FormError error={test.error} />
       <div role="status">
         {deliveryId !== undefined && <Outcome key={deliveryId} id={id} deliveryId={deliveryId} />}

@@ -8,8 +8,8 @@ import { useChangeWebhook, type WebhookInput } from '../../api/webhooks.ts'
 import { ActionButton } from '../../parts/action.tsx'
 import { Facts } from '../../parts/facts.tsx'
 import { FormError } from '../../parts/form-error.tsx'
-import { findProblems, WebhookFields } from './fields.tsx'
-import { hasFieldErrors, toWebhookState } from './state.ts'
+import { findProblems, hasFieldErrors, WebhookFields } from './fields.tsx'
+import { toWebhookState } from './state.ts'
 
 interface Draft extends WebhookInput {
   readonly isActive: boolean

@@ -1,6 +1,5 @@
 /** @module What state a webhook is in, why, and what to do. Pure. */
 import type { DeliveryRecord, WebhookRecord } from '#features/webhooks/webhooks/model.ts'
-import { findFieldError } from '../../parts/field-error.ts'
 import type { Tone } from '../../parts/tone.ts'
 
 export type WebhookState = 'active' | 'failing' | 'deactivated' | 'off'
@@ -153,9 +152,4 @@ export function mergeRows<Row extends { readonly id: string; readonly created_at
     rows: shown.map((row) => latestById.get(row.id) ?? row),
     newCount: latest.filter(({ id, created_at: at }) => at >= newest && !shownIds.has(id)).length,
   }
-}
-
-/** Whether an error is about fields that show it themselves. */
-export function hasFieldErrors(error: unknown): boolean {
-  return ['url', 'events', 'description'].some((field) => findFieldError(error, field) !== undefined)
 }

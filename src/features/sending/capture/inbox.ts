@@ -44,7 +44,7 @@ export const INBOX_SCHEMA = `
     size_bytes INTEGER NOT NULL, sender TEXT NOT NULL, subject TEXT NOT NULL, search_text TEXT NOT NULL
   ) STRICT;
   CREATE INDEX IF NOT EXISTS inbox_account ON inbox (account_id, received_at, email_id);
-  CREATE INDEX IF NOT EXISTS inbox_unread ON inbox (account_id, received_at, email_id) WHERE is_read = 0;
+  CREATE INDEX IF NOT EXISTS inbox_read ON inbox (account_id, is_read, received_at, email_id);
   CREATE TRIGGER IF NOT EXISTS inbox_removed AFTER DELETE ON captures
     WHEN NOT EXISTS (SELECT 1 FROM captures WHERE email_id = OLD.email_id)
     BEGIN DELETE FROM inbox WHERE email_id = OLD.email_id; END;

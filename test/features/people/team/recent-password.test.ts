@@ -70,7 +70,7 @@ describe('the password of a session', () => {
   })
 
   // Proves: user-20
-  test('counts after it was changed, and not after joining a team without typing it', async () => {
+  test('counts after it was changed, and not in a session in which it was never typed', async () => {
     await using service = await createService()
     const { clock, reveal } = service
     const session = await signIn(service, ADA)

@@ -27,6 +27,7 @@ const read = async (query: string): Promise<Point[]> => {
 }
 const ALL = `metrics=${STREAM_METRICS.join(',')}`
 
+// Proves: analytics-11
 test('a stream has the mail of its own, by hour and by day; those of all streams sum up to the account', async () => {
   const { clock, app } = mail.service
   const news = await mail.delivered({ to: 'a@one.test', stream: 'news' })
@@ -73,6 +74,7 @@ test('without metrics a stream has those of the default that are counted by stre
   expect((await read('stream=news&interval=hour')).length).toBe(6 * 24 + 13)
 })
 
+// Proves: analytics-11
 test('an unknown stream, a metric that is not counted by stream, and days too long ago are errors', async () => {
   expectError(await ask('stream=nothing'), 400, 'invalid_parameter', 'stream')
   expectError(await ask('stream='), 400, 'invalid_parameter', 'stream')
