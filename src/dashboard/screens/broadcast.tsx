@@ -13,9 +13,9 @@ import { Facts } from '../parts/facts.tsx'
 import { FormError } from '../parts/form-error.tsx'
 import { Page } from '../parts/page.tsx'
 import { QueryView } from '../parts/states.tsx'
-import { StatusLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
 import { useEscape } from '../parts/use-escape.ts'
+import { BroadcastStateLabel } from './broadcasts/state-label.tsx'
 import {
   describeProgress,
   isOver,
@@ -105,14 +105,11 @@ const BroadcastView = ({ broadcast }: { readonly broadcast: BroadcastRecord }) =
   </Stack>
 )
 
-function StateLine({ broadcast }: { readonly broadcast: BroadcastRecord }) {
-  const { word, tone } = toBroadcastState(broadcast.state)
-  return (
-    <Text component="div" role="status" data-state={broadcast.state}>
-      <StatusLabel tone={tone}>{word}</StatusLabel>
-    </Text>
-  )
-}
+const StateLine = ({ broadcast: { state } }: { readonly broadcast: BroadcastRecord }) => (
+  <Text component="div" role="status" data-state={state}>
+    <BroadcastStateLabel state={state} />
+  </Text>
+)
 
 const ListLink = ({ broadcast: { list_id: id, list_name: name, list_deleted: isDeleted } }: ListLinkProps) =>
   isDeleted ? (

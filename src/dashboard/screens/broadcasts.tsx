@@ -11,10 +11,10 @@ import { type Column, DataTable } from '../parts/data-table.tsx'
 import { Page } from '../parts/page.tsx'
 import { Pages } from '../parts/pages.tsx'
 import { EmptyState, QueryView } from '../parts/states.tsx'
-import { StatusLabel } from '../parts/status.tsx'
 import { NewRows, useSteadyRows } from '../parts/steady-rows.tsx'
 import { Time } from '../parts/time.tsx'
-import { describeProgress, toBroadcastState, toPercent } from './broadcasts/states.ts'
+import { BroadcastStateLabel } from './broadcasts/state-label.tsx'
+import { describeProgress, toPercent } from './broadcasts/states.ts'
 
 /** Drafts shown above the broadcasts. */
 const SHOWN_DRAFTS = 5
@@ -154,10 +154,7 @@ const BROADCAST_COLUMNS: readonly Column<BroadcastRow>[] = [
   {
     header: 'State',
     width: '17%',
-    cell: ({ state }) => {
-      const { word, tone } = toBroadcastState(state)
-      return <StatusLabel tone={tone}>{word}</StatusLabel>
-    },
+    cell: ({ state }) => <BroadcastStateLabel state={state} />,
   },
   {
     header: 'Progress',

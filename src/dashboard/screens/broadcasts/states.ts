@@ -1,28 +1,26 @@
 /** @module The states of a broadcast in words, and what can be done in each. */
 import type { BroadcastRecord, BroadcastRow } from '#features/sending/broadcasts/read-routes.ts'
-import type { Tone } from '../../parts/tone.ts'
 
 export type BroadcastState = BroadcastRow['state']
 export type Verb = 'pause' | 'resume' | 'cancel'
 
 interface KnownState {
   readonly word: string
-  readonly tone: Tone
   readonly verbs: readonly Verb[]
 }
 
 const STATES: Readonly<Record<BroadcastState, KnownState>> = {
-  waiting: { word: 'Scheduled', tone: 'waiting', verbs: ['pause', 'cancel'] },
-  sending: { word: 'Sending', tone: 'active', verbs: ['pause', 'cancel'] },
-  paused: { word: 'Paused', tone: 'warning', verbs: ['resume', 'cancel'] },
-  cancelling: { word: 'Being cancelled', tone: 'active', verbs: [] },
-  failing: { word: 'Ending', tone: 'bad', verbs: [] },
-  done: { word: 'Sent', tone: 'good', verbs: [] },
-  cancelled: { word: 'Cancelled', tone: 'neutral', verbs: [] },
-  failed: { word: 'Failed', tone: 'bad', verbs: [] },
+  waiting: { word: 'Scheduled', verbs: ['pause', 'cancel'] },
+  sending: { word: 'Sending', verbs: ['pause', 'cancel'] },
+  paused: { word: 'Paused', verbs: ['resume', 'cancel'] },
+  cancelling: { word: 'Being cancelled', verbs: [] },
+  failing: { word: 'Ending', verbs: [] },
+  done: { word: 'Sent', verbs: [] },
+  cancelled: { word: 'Cancelled', verbs: [] },
+  failed: { word: 'Failed', verbs: [] },
 }
 
-const UNKNOWN: KnownState = { word: 'Unknown', tone: 'neutral', verbs: [] }
+const UNKNOWN: KnownState = { word: 'Unknown', verbs: [] }
 
 export const toBroadcastState = (state: string): KnownState =>
   (STATES as Readonly<Record<string, KnownState>>)[state] ?? { ...UNKNOWN, word: state }
