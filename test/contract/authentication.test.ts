@@ -132,6 +132,7 @@ const STATUSES: Readonly<Record<string, number>> = {
   'GET /app/assets/{name}': 404,
   // Needs the cookie of a session.
   'GET /app/mail/{id}/html': 401,
+  'GET /app/previews/{id}': 401,
   'POST /billing/stripe': 400,
   'POST /v1/auth/login': 422,
   'POST /v1/auth/join': 422,
