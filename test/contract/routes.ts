@@ -605,6 +605,19 @@ export const ROUTES: readonly Route[] = [
     body: () => ({ template_data: { name: 'Ada' } }),
     isBodyOptional: true,
   },
+  listRoute('/v1/templates/{id}/versions', 'templates:read', { resource: 'template', paged: false }),
+  get('/v1/templates/{id}/versions/{version}', 'templates:read', { resource: 'template' }),
+  {
+    ...get('/v1/templates/{id}/versions/{version}/restore', 'templates:write', { resource: 'template' }),
+    method: 'POST',
+    body: () => ({}),
+    isBodyOptional: true,
+  },
+  {
+    ...get('/v1/templates/render', 'templates:read'),
+    method: 'POST',
+    body: () => ({ subject: unique('Subject') }),
+  },
   {
     ...get('/v1/validate', 'emails:read', {
       shape: ['deliverable', 'email', 'is_disposable', 'is_free', 'is_role', 'mx_found', 'reason', 'valid'],
@@ -721,6 +734,7 @@ export const PUBLIC_ROUTES: readonly string[] = [
   'GET /app/inbound/{id}/html',
   'GET /app/captured/{id}/html',
   'GET /app/mail/{id}/html',
+  'GET /app/previews/{id}',
   'GET /t/o/{token}',
   'GET /t/c/{token}/{target}',
   'GET /t/*',
@@ -770,7 +784,11 @@ export const buildPath = ({ path, resource }: Route, id: string): string =>
               .replace('{id}', mailboxOf.get(id) ?? [...mailboxOf.values()].at(-1) ?? 'x')
               .replace(/\{[mt]id\}/, id)
               .replace('{n}', '0')
-          : path.replace('{id}', id).replace('{email}', encodeURIComponent(id)).replace('{n}', '0')
+          : path
+              .replace('{id}', id)
+              .replace('{email}', encodeURIComponent(id))
+              .replace('{n}', '0')
+              .replace('{version}', '1')
 
 const buildDeliveryPath = (path: string, owners: ReadonlyMap<string, string>, id: string): string =>
   path.replace('{id}', owners.get(id) ?? [...owners.values()].at(-1) ?? 'x').replace('{delivery_id}', id)

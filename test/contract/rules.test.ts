@@ -92,6 +92,7 @@ const UNAUDITED = [
   'POST /v1/agent-mailboxes/{id}/messages/{mid}/reply',
   'POST /v1/domains/{id}/verify',
   'POST /v1/domains/{id}/verify-tracking',
+  'POST /v1/templates/render',
   'POST /v1/templates/{id}/render',
   'POST /v1/validate',
   'POST /v1/webhooks/{id}/replay/count',

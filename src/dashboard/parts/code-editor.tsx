@@ -81,6 +81,7 @@ interface EditorBoxProps extends CodeEditorProps {
 function EditorBox(props: EditorBoxProps) {
   const { label, value, onChange, language, problems, hintId, goToLine, maxLength = MAX_LENGTH } = props
   const parent = useRef<HTMLDivElement>(null)
+  const plain = useRef<HTMLTextAreaElement>(null)
   const editor = useRef<Editor>(undefined)
   const [state, setState] = useState<'loading' | 'ready' | 'failed'>('loading')
   const [isTooLong, setIsTooLong] = useState(false)
@@ -118,7 +119,10 @@ function EditorBox(props: EditorBoxProps) {
     }
   }, [language, isReadOnly, maxLength, label, hintId])
   const isReady = state === 'ready'
-  goToLine.current = isReady ? (line) => editor.current?.goToLine(line) : undefined
+  goToLine.current = (line) => {
+    if (isReady) editor.current?.goToLine(line)
+    else if (plain.current) goToPlainLine(plain.current, line)
+  }
   // biome-ignore lint/correctness/useExhaustiveDependencies: a new editor needs them too
   useEffect(() => {
     editor.current?.setText(value)
@@ -136,6 +140,7 @@ function EditorBox(props: EditorBoxProps) {
       {state === 'loading' && <Skeleton height={200} />}
       {state === 'failed' && (
         <Textarea
+          ref={plain}
           aria-label={label}
           aria-describedby={hintId}
           value={value}
@@ -159,4 +164,10 @@ function EditorBox(props: EditorBoxProps) {
       </div>
     </>
   )
+}
+
+function goToPlainLine(field: HTMLTextAreaElement, line: number): void {
+  const before = field.value.split('\n', line - 1).join('\n').length
+  field.focus()
+  field.setSelectionRange(before + (line > 1 ? 1 : 0), before + (line > 1 ? 1 : 0))
 }
