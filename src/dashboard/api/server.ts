@@ -20,7 +20,7 @@ import type {
   UnparsedMessage,
 } from '#app/operator/model.ts'
 import type { Pagination } from '#platform/http/envelope.ts'
-import { get, type QueryValues, request } from './client.ts'
+import { ApiError, get, type QueryValues, request } from './client.ts'
 
 export interface ServerPage<Row> {
   readonly data: readonly Row[]
@@ -32,22 +32,26 @@ export const REFRESH_MS = 15_000
 const PAGE_SIZE = 50
 const KEY = 'server'
 
+/** A refusal stays until something is done about it. */
+const toInterval = ({ state }: { readonly state: { readonly error: Error | null } }): number | false =>
+  state.error instanceof ApiError && state.error.status === 403 ? false : REFRESH_MS
+
 /** A view of the service, refreshed while it is visible. */
 function useView<T>(path: string, query: QueryValues = {}): UseQueryResult<T> {
   return useQuery({
     queryKey: [KEY, path, query],
     queryFn: ({ signal }) => get<T>(`/v1/operator/${path}`, query, signal),
-    refetchInterval: REFRESH_MS,
+    refetchInterval: toInterval,
     placeholderData: keepPreviousData,
   })
 }
 
 /** One thing, of which nothing of another is shown while it is loaded. */
-function useOne<T>(path: string, refreshMs: number | false = REFRESH_MS): UseQueryResult<T> {
+function useOne<T>(path: string, isRefreshed = true): UseQueryResult<T> {
   return useQuery({
     queryKey: [KEY, path],
     queryFn: async ({ signal }) => (await get<{ data: T }>(`/v1/operator/${path}`, {}, signal)).data,
-    refetchInterval: refreshMs,
+    refetchInterval: isRefreshed && toInterval,
   })
 }
 
