@@ -131,8 +131,14 @@ export const useRetryUnparsed = () =>
         .data,
   )
 
+/** An action that takes a message out of the list; the list is then loaded anew. */
+function useMailAction(run: () => Promise<void>) {
+  const queries = useQueryClient()
+  return useMutation({ mutationFn: run, onSuccess: () => queries.removeQueries({ queryKey: [KEY, 'mail'] }) })
+}
+
 export const useRetryMail = (id: string) =>
-  useAction((_: undefined) => request<void>('POST', `/v1/operator/${toMailPath(id)}/retry`))
+  useMailAction(() => request<void>('POST', `/v1/operator/${toMailPath(id)}/retry`))
 
 export const useDeleteMail = (id: string) =>
-  useAction((_: undefined) => request<void>('DELETE', `/v1/operator/${toMailPath(id)}`))
+  useMailAction(() => request<void>('DELETE', `/v1/operator/${toMailPath(id)}`))
