@@ -61,6 +61,7 @@ export type Resource =
 /** Resources whose lists have rows. */
 export const LISTED: readonly Resource[] = [
   'api-key',
+  'captured-email',
   'contact-list',
   'dead-letter',
   'domain',
@@ -428,6 +429,21 @@ export const ROUTES: readonly Route[] = [
   },
   get('/v1/emails/{id}', 'emails:read', { resource: 'email' }),
   get('/v1/emails/{id}/captured', 'emails:read', { resource: 'captured-email' }),
+  listRoute('/v1/captured-emails', 'emails:read'),
+  { ...get('/v1/captured-emails', 'emails:send'), method: 'DELETE' },
+  get('/v1/captured-emails/{id}', 'emails:read', { resource: 'captured-email' }),
+  {
+    ...get('/v1/captured-emails/{id}', 'emails:send', { resource: 'captured-email' }),
+    method: 'PATCH',
+    body: () => ({ read: true }),
+  },
+  deleteRoute('/v1/captured-emails/{id}', 'emails:send', 'captured-email'),
+  get('/v1/captured-emails/{id}/attachments/{n}', 'emails:read', {
+    resource: 'captured-email',
+    csv: 'answer',
+    shape: 'none',
+  }),
+  { ...get('/v1/captured-emails/{id}/check-links', 'emails:send', { resource: 'captured-email' }), method: 'POST' },
   listRoute('/v1/emails/{id}/links', 'emails:read', { resource: 'email', paged: false }),
   { ...get('/v1/emails/{id}/cancel', 'emails:send', { resource: 'email' }), method: 'POST' },
   {
@@ -458,6 +474,7 @@ export const ROUTES: readonly Route[] = [
     method: 'POST',
     body: inboundRoute,
   },
+  get('/v1/inbound-routes/match?address=support@sender.test', 'inbound:read', { alsoScope: 'mailboxes:read' }),
   get('/v1/inbound-routes/{id}', 'inbound:read', { resource: 'inbound-route' }),
   {
     ...get('/v1/inbound-routes/{id}', 'inbound:write', { resource: 'inbound-route', alsoScope: 'inbound:read' }),
@@ -483,10 +500,16 @@ export const ROUTES: readonly Route[] = [
     method: 'POST',
     body: () => ({ from_seq: 1 }),
   },
+  {
+    ...get('/v1/inbound-routes/{id}/replay/count', 'inbound:read', { resource: 'inbound-route' }),
+    method: 'POST',
+    body: () => ({ from_seq: 1 }),
+  },
   listRoute('/v1/inbound', 'inbound:read'),
   get('/v1/inbound/{id}', 'inbound:read', { resource: 'inbound-email' }),
   deleteRoute('/v1/inbound/{id}', 'inbound:write', 'inbound-email'),
   get('/v1/inbound/{id}/raw', 'inbound:read', { resource: 'inbound-email', csv: 'answer', shape: 'none' }),
+  listRoute('/v1/inbound/{id}/deliveries', 'inbound:read', { resource: 'inbound-email', paged: false }),
   listRoute('/v1/inbound/{id}/attachments', 'inbound:read', { resource: 'inbound-email', paged: false }),
   get('/v1/inbound/{id}/attachments/{n}', 'inbound:read', { resource: 'inbound-email', csv: 'answer', shape: 'none' }),
   listRoute('/v1/insights', 'account:admin'),
@@ -612,6 +635,15 @@ export const ROUTES: readonly Route[] = [
     method: 'POST',
     body: () => ({ from_seq: 1 }),
   },
+  {
+    ...get('/v1/webhooks/{id}/replay/count', 'webhooks:read', { resource: 'webhook' }),
+    method: 'POST',
+    body: () => ({ from_seq: 1 }),
+  },
+  get('/v1/webhooks/{id}/deliveries/{delivery_id}', 'webhooks:read', {
+    resource: 'webhook-delivery',
+    alsoScope: 'emails:read',
+  }),
 ]
 
 /** Routes for signed-in users; a key gets a 403. */
@@ -620,12 +652,19 @@ export const SESSION_ROUTES: readonly string[] = [
   'GET /v1/auth/session',
   'PUT /v1/auth/session',
   'GET /v1/auth/sessions',
+  'DELETE /v1/auth/sessions',
   'DELETE /v1/auth/sessions/{id}',
   'PUT /v1/auth/password',
   'POST /v1/auth/totp',
   'POST /v1/auth/totp/confirm',
+  'POST /v1/auth/totp/recovery-codes',
   'DELETE /v1/auth/totp',
+  'POST /v1/auth/session/password',
   'POST /v1/domains/{id}/test-email',
+  'POST /v1/inbound-routes/secret/reveal',
+  'POST /v1/inbound-routes/secret/rotate',
+  'POST /v1/webhooks/{id}/secret/reveal',
+  'POST /v1/webhooks/{id}/secret/rotate',
   'GET /v1/operator/health',
   'GET /v1/operator/queue',
   'GET /v1/operator/queue/recipients',
@@ -678,6 +717,9 @@ export const PUBLIC_ROUTES: readonly string[] = [
   'GET /app',
   'GET /app/*',
   'GET /app/assets/{name}',
+  'GET /app/inbound/mailboxes/{id}/messages/{message}/html',
+  'GET /app/inbound/{id}/html',
+  'GET /app/captured/{id}/html',
   'GET /app/mail/{id}/html',
   'GET /t/o/{token}',
   'GET /t/c/{token}/{target}',
@@ -1012,10 +1054,11 @@ async function createDeadLetter({ app, api, accepted }: EmailApi): Promise<strin
 }
 
 async function createCapturedEmail({ app, opened, accepted }: EmailApi): Promise<string> {
-  const { id } = await accepted({ from: `ada@${UNVERIFIED}` })
+  const attachments = [{ filename: 'a.txt', content: btoa('Hello'), content_type: 'text/plain' }]
+  const { id } = await accepted({ from: `ada@${UNVERIFIED}`, attachments })
   const recipient = app.db
-    .query<{ id: number; emailId: number }, [Uint8Array]>(
-      'SELECT recipients.id, email_id AS emailId FROM recipients JOIN emails ON emails.id = email_id WHERE uuid = ?',
+    .query<{ id: number; emailId: number; accountId: number }, [Uint8Array]>(
+      'SELECT recipients.id, email_id AS emailId, account_id AS accountId FROM recipients JOIN emails ON emails.id = email_id WHERE uuid = ?',
     )
     .get(parseUuid(id) ?? new Uint8Array())
   if (!recipient) throw new Error(`no recipient of ${id}`)
@@ -1023,6 +1066,7 @@ async function createCapturedEmail({ app, opened, accepted }: EmailApi): Promise
     recipientId: recipient.id,
     emailId: recipient.emailId,
     ownerId: 1,
+    accountId: recipient.accountId,
     mailFrom: `bounce@${UNVERIFIED}`,
     rcptTo: EMAIL.to,
     raw: Buffer.from('Subject: Hello\r\n\r\nHello, Bob.\r\n'),

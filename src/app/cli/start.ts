@@ -51,7 +51,7 @@ async function prepareFirstStart(service: Service): Promise<string> {
   return `Tassis ${VERSION} runs on ${service.url}, data in ${config.dataDir}, delivery mode ${config.delivery}.
 ${summary}
 
-  Dashboard       ${setupLink ?? `${service.url}/app`}
+  Dashboard       ${setupLink ? `${setupLink}\n                  (creates the first user, within one hour)` : `${service.url}/app`}
   Captured mail   ${service.url}/dev/captured
   Inbound mail    ${formatInbound(service)}
   The API         ${service.url}/docs

@@ -1,6 +1,6 @@
 /** @module A dialog that asks before something is done. */
 import { Button, Group, Modal, Stack, TextInput } from '@mantine/core'
-import { type ReactNode, useState } from 'react'
+import { type ReactNode, useEffect, useState } from 'react'
 import { FormError } from './form-error.tsx'
 
 interface DialogFrameProps {
@@ -21,18 +21,31 @@ interface DialogFrameProps {
   onClose(): void
 }
 
+/** Gives the focus back to the element that opened the dialog: it is unmounted at once, without its closing steps. */
+function useFocusReturn(): void {
+  const [opener] = useState(() => document.activeElement)
+  useEffect(
+    () => () => {
+      setTimeout(() => opener instanceof HTMLElement && opener.isConnected && opener.focus())
+    },
+    [opener],
+  )
+}
+
 /** Stays open, with what was typed, when the action fails. */
 export function DialogFrame(props: DialogFrameProps) {
   const [text, setText] = useState('')
   const { typed } = props
-  const isTyped = typed === undefined || text.trim().toLowerCase() === typed.toLowerCase()
-  const isIncomplete = (props.isIncomplete ?? false) || !isTyped
+  useFocusReturn()
+  const [isWrong, setIsWrong] = useState(false)
   return (
     <Modal opened onClose={props.onClose} title={props.title} closeButtonProps={{ 'aria-label': 'Close' }}>
       <form
         onSubmit={(event) => {
           event.preventDefault()
-          if (!isIncomplete) props.onConfirm()
+          const isTyped = typed === undefined || text.trim().toLowerCase() === typed.toLowerCase()
+          setIsWrong(!isTyped)
+          if (isTyped && !props.isIncomplete) props.onConfirm()
         }}
       >
         <Stack>
@@ -42,6 +55,7 @@ export function DialogFrame(props: DialogFrameProps) {
               label={`Type ${typed} to confirm`}
               value={text}
               onChange={(event) => setText(event.currentTarget.value)}
+              error={isWrong && `This is not ${typed}.`}
               autoComplete="off"
               autoCapitalize="none"
               spellCheck={false}
@@ -57,7 +71,7 @@ export function DialogFrame(props: DialogFrameProps) {
             <Button
               type="submit"
               loading={props.isBusy}
-              disabled={isIncomplete}
+              disabled={props.isIncomplete ?? false}
               {...(props.isDangerous && { color: 'red.8' })}
             >
               {props.confirm}

@@ -18,6 +18,7 @@ const listShortcuts = (navigation: readonly NavigationItem[]): readonly (readonl
   ['j', 'Next row'],
   ['k', 'Previous row'],
   ['Enter', 'Open the row'],
+  ['Delete', 'Delete the captured email (in the sandbox)'],
   ['Esc', 'Close'],
   ['?', 'This list'],
 ]

@@ -3,7 +3,7 @@ import { Alert, Button, Group, Stack, Text } from '@mantine/core'
 import { useState } from 'react'
 
 /** Anything by which HTML can name a picture elsewhere. */
-const REMOTE_PICTURE = /<(?:img|image|picture|video|table|td|body)\b|url\(/i
+const REMOTE_PICTURE = /<(?:img|image|picture|video)\b|\bbackground\s*=|url\(/i
 
 interface MailFrameProps {
   /** Read only to decide whether the message may name remote pictures. */
@@ -32,12 +32,12 @@ export function MailFrame({ html, src }: MailFrameProps) {
       )}
       <iframe
         // A new element: changing the address of a frame would add to the history.
-        key={String(hasPictures)}
+        key={`${src} ${hasPictures}`}
         className="mail-frame"
         title="HTML of the email"
         sandbox=""
         referrerPolicy="no-referrer"
-        src={`${src}?images=${hasPictures ? 1 : 0}`}
+        src={`${src}${src.includes('?') ? '&' : '?'}images=${hasPictures ? 1 : 0}`}
       />
       <Text size="sm" c="dimmed">
         Links do not open from here, and scripts and forms do not work.

@@ -25,6 +25,8 @@ import { useLiveState } from '../api/live.tsx'
 import { announceAccount, useSession } from '../api/session.tsx'
 import { Keyboard } from './keyboard.tsx'
 import { listNavigationGroups } from './navigation.ts'
+import { PasswordAgainProvider } from './password-again.tsx'
+import { RecoveryCodesDialog } from './recovery-codes.tsx'
 
 export function Shell() {
   const [isOpen, menu] = useDisclosure(false)
@@ -92,13 +94,15 @@ export function Shell() {
         </AppShell.Section>
         <AppShell.Section>
           <NavLink component="a" href="/docs" label="API description" />
-          <NavLink component="a" href="/webhooks" label="Webhook secrets" />
         </AppShell.Section>
       </AppShell.Navbar>
       <AppShell.Main id="main" tabIndex={-1}>
-        <Outlet />
+        <PasswordAgainProvider>
+          <Outlet />
+        </PasswordAgainProvider>
       </AppShell.Main>
       <Keyboard />
+      <RecoveryCodesDialog />
     </AppShell>
   )
 }

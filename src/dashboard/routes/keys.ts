@@ -7,4 +7,16 @@ const keys = createRoute({
   component: lazyRouteComponent(() => import('../screens/keys.tsx'), 'ApiKeysScreen'),
 })
 
-export const keyRoutes = [keys] as const
+const keyNew = createRoute({
+  getParentRoute: () => root,
+  path: '/keys/new',
+  component: lazyRouteComponent(() => import('../screens/key-new.tsx'), 'ApiKeyNewScreen'),
+})
+
+const key = createRoute({
+  getParentRoute: () => root,
+  path: '/keys/$id',
+  component: lazyRouteComponent(() => import('../screens/key.tsx'), 'ApiKeyScreen'),
+})
+
+export const keyRoutes = [keys, keyNew, key] as const

@@ -6,6 +6,7 @@ import type { EmailDetail } from '#features/sending/emails/model.ts'
 import { ApiError, get } from '../api/client.ts'
 import { useLiveEvents } from '../api/live.tsx'
 import { Facts } from '../parts/facts.tsx'
+import { Mailbox } from '../parts/mailbox.tsx'
 import { Page } from '../parts/page.tsx'
 import { QueryView } from '../parts/states.tsx'
 import { StatusBadge } from '../parts/status.tsx'
@@ -15,7 +16,8 @@ import { EmailActions } from './emails/actions.tsx'
 import { EmailContent } from './emails/content.tsx'
 import { useRefreshSoon } from './emails/live-list.ts'
 import { sentence } from './emails/sentence.ts'
-import { Timeline, toShownStatus } from './emails/timeline.tsx'
+import { toShownStatus } from './emails/shown-status.ts'
+import { Timeline } from './emails/timeline.tsx'
 
 const route = getRouteApi('/emails/$id')
 
@@ -68,13 +70,11 @@ function toTitle(subject: string): string {
 function EmailView({ email }: { readonly email: EmailDetail }) {
   const { tab } = route.useSearch()
   const navigate = route.useNavigate()
-  const [first] = email.recipients
-  const decidedBy = email.recipients.length === 1 || email.status === 'sent' ? first : undefined
   return (
     <Stack gap="lg">
       <Paper withBorder p="md">
         <Stack gap="xs">
-          <StatusBadge status={decidedBy ? toShownStatus(email, decidedBy) : email.status} />
+          <StatusBadge status={toShownStatus(email)} />
           <Text size="lg" role="status" data-sentence="">
             {sentence(email)}
           </Text>
@@ -111,7 +111,7 @@ const EmailFacts = ({ email }: { readonly email: EmailDetail }) => (
   <Facts
     facts={[
       ['Subject', email.subject],
-      ['From', email.from_address],
+      ['From', <Mailbox key="from" text={email.from_address} />],
       ['To', email.to],
       ['Cc', email.cc.join(', ')],
       ['Bcc', email.bcc.join(', ')],

@@ -6,6 +6,8 @@ import { useEffect, useMemo } from 'react'
 import type { EmailRow } from '#features/sending/emails/model.ts'
 import type { StreamRecord } from '#features/setup/streams/model.ts'
 import { ApiError, get } from '../api/client.ts'
+import { toSendCommand } from '../api/commands.ts'
+import { useDomains } from '../api/domains.ts'
 import { type Column, DataTable } from '../parts/data-table.tsx'
 import { Page } from '../parts/page.tsx'
 import { EmptyState, ErrorState, LoadingState } from '../parts/states.tsx'
@@ -14,14 +16,9 @@ import { Time } from '../parts/time.tsx'
 import { FilterBar } from './emails/filter-bar.tsx'
 import { type EmailFilters, FILTER_NAMES, toEmailQuery } from './emails/filters.ts'
 import { countRecipients, type EmailPage, useLiveList } from './emails/live-list.ts'
-import { isCaptured } from './emails/sentence.ts'
+import { toShownStatus } from './emails/shown-status.ts'
 
 const route = getRouteApi('/emails')
-
-const sendCommand = () => `curl ${location.origin}/v1/emails \\
-  -H 'Authorization: Bearer YOUR_API_KEY' \\
-  -H 'Content-Type: application/json' \\
-  -d '{"from": "you@your-domain.example", "to": "bob@example.com", "subject": "Hello", "text_body": "Hello, Bob."}'`
 
 /** What the location keeps beside its URL: the cursors of the newer pages; an empty one is the first page. */
 interface ListState {
@@ -45,7 +42,9 @@ export function EmailsScreen() {
         errors={fieldErrors}
         onChange={(next) => void navigate({ search: next })}
       />
-      {query.error && <ErrorState error={query.error} onRetry={() => query.refetch()} />}
+      {query.error && Object.keys(fieldErrors).length === 0 && (
+        <ErrorState error={query.error} onRetry={() => query.refetch()} />
+      )}
       {!page ? (
         !query.error && <LoadingState />
       ) : page.data.length === 0 && !cursor ? (
@@ -99,13 +98,21 @@ const Nothing = ({ hasFilters, onClear }: { readonly hasFilters: boolean; onClea
       </Button>
     </EmptyState>
   ) : (
-    <EmptyState title="No email yet" command={sendCommand()}>
+    <NoEmailYet />
+  )
+
+function NoEmailYet() {
+  const domains = useDomains(1)
+  const domain = domains.data?.data.find(({ status }) => status === 'verified')
+  return (
+    <EmptyState title="No email yet" command={toSendCommand(domain?.domain)}>
       <Text>
         Every email that you send appears here, with what happened to it. This command sends the first one; put in one
-        of your API keys. From a domain that is not verified it is only captured.
+        of your API keys{domain ? '' : ' and your domain'}. From a domain that is not verified it is only captured.
       </Text>
     </EmptyState>
   )
+}
 
 interface NewRowsProps {
   readonly count: number
@@ -170,10 +177,6 @@ function EmailTable({ rows }: { readonly rows: readonly EmailRow[] }) {
   ]
   return <DataTable label="Emails" columns={columns} rows={rows} toKey={({ id }) => id} />
 }
-
-/** A captured email was not delivered. */
-const toShownStatus = (row: EmailRow): string =>
-  row.status === 'sent' && isCaptured(row, row.smtp_response) ? 'captured' : row.status
 
 function Recipient({ row }: { readonly row: EmailRow }) {
   const more = countRecipients(row) - 1

@@ -8,6 +8,7 @@ import { type Column, DataTable } from '../../parts/data-table.tsx'
 import { Facts } from '../../parts/facts.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { MailFrame } from '../../parts/mail-frame.tsx'
+import { Mailbox } from '../../parts/mailbox.tsx'
 import { QueryView } from '../../parts/states.tsx'
 import { Time } from '../../parts/time.tsx'
 import { EMAIL_TABS, type EmailTab } from './tabs.ts'
@@ -79,7 +80,7 @@ function Headers({ email }: { readonly email: EmailDetail }) {
     <Stack gap="xs">
       <Facts
         facts={[
-          ['From', email.from_address],
+          ['From', <Mailbox key="from" text={email.from_address} />],
           ['To', email.to],
           ['Cc', email.cc.join(', ')],
           ['Reply-To', email.reply_to],

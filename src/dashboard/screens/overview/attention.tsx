@@ -13,7 +13,7 @@ export const Attention = ({ notices }: { readonly notices: readonly Notice[] }) 
     <Title order={2} size="h4" id="attention">
       Needs attention
     </Title>
-    {notices.length === 0 && <Text>Nothing. All is in order.</Text>}
+    {notices.length === 0 && <Text>Nothing now. Single bounces are not listed here; the events below have them.</Text>}
     {notices.map((notice) => (
       <NoticeItem key={notice.key} notice={notice} />
     ))}

@@ -15,6 +15,7 @@ import {
   isTotpOn,
   recordFailedLogin,
   type SignedIn,
+  type SignInProof,
   signIn,
 } from './login.ts'
 import { invalidLink } from './password-reset.ts'
@@ -76,7 +77,7 @@ export async function join(
       return app.commit.write((tx) => {
         const user = findUserByEmail(tx.db, invitation.email)
         if (!user) throw invalidLink()
-        return acceptInvitation(app, tx, invitation, user, browser, false)
+        return acceptInvitation(app, tx, invitation, user, browser, { hasPassword: false, hasSecondFactor: false })
       })
   }
 }
@@ -96,14 +97,14 @@ async function joinWithNewPassword(
     if (known && known.passwordHash !== null) throw invalidLink()
     if (known) {
       storePassword(tx, known.id, passwordHash, app.eventTime())
-      return acceptInvitation(app, tx, invitation, known, browser, false)
+      return acceptInvitation(app, tx, invitation, known, browser, { hasPassword: true, hasSecondFactor: false })
     }
     if (!consumeInvitation(tx, invitation)) throw invalidLink()
     const uuid = newUuid()
     const membership = toMembership(invitation)
     const actor = toUserActor({ uuid }, membership, browser.ipAddress)
     const user = createUserWithPassword(app, tx, actor, { uuid, email, name, passwordHash, role })
-    return signIn(app, tx, user, membership, browser, { how: 'invitation', hasSecondFactor: false })
+    return signIn(app, tx, user, membership, browser, { how: 'invitation', hasPassword: true, hasSecondFactor: false })
   })
 }
 
@@ -118,7 +119,10 @@ async function joinByPassword(
   const checked = await checkPassword(app, attempts, { email, password: password ?? '' }, browser)
   const joined = await app.commit.write((tx) => {
     const user = checked && consumeFactors(app, attempts, tx, checked, code, browser.ipAddress)
-    return user && acceptInvitation(app, tx, invitation, user, browser, isTotpOn(user))
+    return (
+      user &&
+      acceptInvitation(app, tx, invitation, user, browser, { hasPassword: true, hasSecondFactor: isTotpOn(user) })
+    )
   })
   if (joined) return joined
   recordFailedLogin(app, attempts, email, checked, browser)
@@ -127,7 +131,7 @@ async function joinByPassword(
 
 /**
  * Consumes the invitation for an existing user.
- * @param hasSecondFactor whether a code of the second factor was accepted
+ * @param proof what the user proved
  */
 function acceptInvitation(
   app: App,
@@ -135,12 +139,12 @@ function acceptInvitation(
   invitation: OpenInvitation,
   user: User,
   browser: Browser,
-  hasSecondFactor: boolean,
+  proof: Omit<SignInProof, 'how'>,
 ): SignedIn {
   if (!consumeInvitation(tx, invitation)) throw invalidLink()
   const membership = toMembership(invitation)
   addMember(app, tx, toUserActor(user, membership, browser.ipAddress), user, invitation.role)
-  return signIn(app, tx, user, membership, browser, { how: 'invitation', hasSecondFactor })
+  return signIn(app, tx, user, membership, browser, { how: 'invitation', ...proof })
 }
 
 const toMembership = ({ accountId, accountUuid, accountName, role }: OpenInvitation): Membership => ({

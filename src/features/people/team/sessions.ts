@@ -85,10 +85,22 @@ const sql = prepareStatements((db) => ({
   ),
   insert: db.prepare<
     { id: number },
-    [Uint8Array, number, number, Uint8Array, string | null, string | null, number | null, number, number, number]
+    [
+      Uint8Array,
+      number,
+      number,
+      Uint8Array,
+      string | null,
+      string | null,
+      number | null,
+      number,
+      number | null,
+      number,
+      number,
+    ]
   >(
-    `INSERT INTO sessions (uuid, user_id, account_id, token_hash, ip_address, user_agent, second_factor_at, last_seen_at, expires_at, created_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+    `INSERT INTO sessions (uuid, user_id, account_id, token_hash, ip_address, user_agent, second_factor_at, last_seen_at, password_at, expires_at, created_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
   ),
   operator: db.prepare<
     { operatorAt: number | null; totpEnabledAt: number | null; secondFactorAt: number | null },
@@ -115,6 +127,12 @@ const sql = prepareStatements((db) => ({
     'DELETE FROM sessions WHERE user_id = ? AND id <> ? RETURNING uuid, account_id AS accountId',
   ),
   setAccount: db.prepare('UPDATE sessions SET account_id = ? WHERE id = ?'),
+  passwordAt: db.prepare<{ passwordAt: Millis | null }, [number]>(
+    'SELECT password_at AS passwordAt FROM sessions WHERE id = ?',
+  ),
+  setPasswordAt: db.prepare<{ uuid: Uint8Array }, [number, number]>(
+    'UPDATE sessions SET password_at = ? WHERE id = ? RETURNING uuid',
+  ),
   trim: db.prepare(
     `DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE expires_at <= ? LIMIT ${PURGE_BATCH_SIZE})`,
   ),
@@ -141,6 +159,8 @@ export function startSession(
     readonly ipAddress: string
     readonly userAgent: string | null
     readonly how: string
+    /** Whether the user typed the password for this sign-in. */
+    readonly hasPassword: boolean
     /** Whether a code of the second factor was accepted. */
     readonly hasSecondFactor: boolean
   },
@@ -159,6 +179,7 @@ export function startSession(
     // Compared with `totpEnabledAt`, which is an event time.
     browser.hasSecondFactor ? app.eventTime() : null,
     now,
+    browser.hasPassword ? now : null,
     now + days(app.config.sessionDays),
     now,
   )
@@ -210,6 +231,16 @@ export const recordSecondFactor = (tx: Tx, id: number, at: Millis): void => void
 
 export const setSessionAccount = (tx: Tx, id: number, accountId: number): void =>
   void sql(tx.db).setAccount.run(accountId, id)
+
+/** When the user last typed the password in a session; null: never, or the session has ended. */
+export const findPasswordTime = (db: Database, id: number): Millis | null =>
+  sql(db).passwordAt.get(id)?.passwordAt ?? null
+
+/** Records that the user typed the right password. Returns the public id of the session; undefined when it has ended. */
+export function recordPassword(tx: Tx, id: number, now: Millis): string | undefined {
+  const row = sql(tx.db).setPasswordAt.get(now, id)
+  return row ? formatUuid(row.uuid) : undefined
+}
 
 /** Deletes sessions that have ended, one batch at a time. */
 export const purgeSessions = (tx: Tx, now: Millis): number => sql(tx.db).trim.run(now).changes

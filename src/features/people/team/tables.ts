@@ -99,6 +99,8 @@ export const sessions = sqliteTable(
     /** When a code of the second factor was accepted in this session; null: never. */
     secondFactorAt: time('second_factor_at'),
     lastSeenAt: time('last_seen_at').notNull(),
+    /** When the user last typed the password in this session; null: never. */
+    passwordAt: time('password_at'),
     expiresAt: time('expires_at').notNull(),
     createdAt: time('created_at').notNull(),
   },

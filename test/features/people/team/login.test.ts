@@ -501,6 +501,21 @@ describe('a session', () => {
   })
 
   // Proves: user-5
+  test('stays when its user ends all others; those of other users stay too', async () => {
+    await using service = await createService()
+    await createTestUser(service.app, service.actor, 'bob@people.test', 'viewer')
+    const bob = await signIn(service, 'bob@people.test')
+    const [mine, other, third] = [await signIn(service, ADA), await signIn(service, ADA), await signIn(service, ADA)]
+    const ended = await mine.ask('DELETE', '/v1/auth/sessions')
+    expect([ended.status, ended.body]).toEqual([200, { data: { ended: 2 } }])
+    const statuses = [mine, other, third, bob].map(async ({ ask }) => (await ask('GET', '/v1/account')).status)
+    expect(await Promise.all(statuses)).toEqual([200, 401, 401, 200])
+    expect((await mine.ask('DELETE', '/v1/auth/sessions')).body).toEqual({ data: { ended: 0 } })
+    const audited = service.app.db.query("SELECT id FROM audit_logs WHERE action = 'user.signed_out_elsewhere'").all()
+    expect(audited).toHaveLength(1)
+  })
+
+  // Proves: user-5
   test.each(['disabled_at', 'deleted_at'])('is invalid immediately when %s of the account is set', async (column) => {
     await using service = await createService()
     const session = await signIn(service, ADA)

@@ -1,0 +1,56 @@
+/** @module What the screens of the audience share: the links between them, the state of a contact. */
+import { Anchor, Group, Text } from '@mantine/core'
+import { Link } from '@tanstack/react-router'
+import { StatusLabel } from '../../parts/status.tsx'
+import type { Tone } from '../../parts/tone.ts'
+import { CONTACT_STATES, type ContactStatus, toMetadataEntries } from './contact-search.ts'
+
+const AREAS = [
+  { to: '/audience', label: 'Lists' },
+  { to: '/audience/forms', label: 'Sign-up forms' },
+] as const
+
+export const AudienceNavigation = ({ current }: { readonly current: (typeof AREAS)[number]['to'] }) => (
+  <Group component="nav" aria-label="Audience" gap="lg">
+    {AREAS.map(({ to, label }) => (
+      <Anchor
+        key={to}
+        component={Link}
+        to={to}
+        {...(to === current && { 'aria-current': 'page', fw: 700, underline: 'always' as const })}
+      >
+        {label}
+      </Anchor>
+    ))}
+  </Group>
+)
+
+const TONES: Readonly<Record<ContactStatus, Tone>> = {
+  active: 'good',
+  pending: 'waiting',
+  unsubscribed: 'neutral',
+  bounced: 'bad',
+  complained: 'bad',
+}
+
+export const ContactStatusLabel = ({ status }: { readonly status: ContactStatus }) => (
+  <StatusLabel tone={TONES[status]} title={CONTACT_STATES[status].meaning}>
+    {CONTACT_STATES[status].word}
+  </StatusLabel>
+)
+
+/** Each entry is isolated, so that its direction does not change the next one. */
+export function MetadataLine({ metadata }: { readonly metadata: Readonly<Record<string, unknown>> }) {
+  const entries = toMetadataEntries(metadata)
+  if (entries.length === 0) return <>–</>
+  return (
+    <Text size="sm" lineClamp={3}>
+      {entries.map((entry, index) => (
+        <span key={entry}>
+          {index > 0 && ', '}
+          <bdi>{entry}</bdi>
+        </span>
+      ))}
+    </Text>
+  )
+}

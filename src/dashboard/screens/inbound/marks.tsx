@@ -1,0 +1,92 @@
+/** @module Small pieces that the screens of received mail share. */
+import { Anchor, Button, Group, Text } from '@mantine/core'
+import { Link, useRouterState } from '@tanstack/react-router'
+import { StatusLabel } from '../../parts/status.tsx'
+import type { Tone } from '../../parts/tone.ts'
+
+interface State {
+  readonly word: string
+  readonly tone: Tone
+  readonly title: string
+}
+
+const INBOUND_STATES: Readonly<Record<string, State>> = {
+  received: { word: 'Stored', tone: 'good', title: 'It is stored; no webhook has accepted it.' },
+  delivered: { word: 'Passed on', tone: 'good', title: 'The webhook of its route accepted it.' },
+  no_route: { word: 'No route', tone: 'warning', title: 'No route matches its address.' },
+  failed: { word: 'Unreadable', tone: 'bad', title: 'It could not be parsed.' },
+}
+
+const ROUTE_DELIVERY_STATES: Readonly<Record<string, State>> = {
+  pending: { word: 'Waiting', tone: 'waiting', title: 'Another attempt follows.' },
+  delivered: { word: 'Accepted', tone: 'good', title: 'The response was a 2xx.' },
+  undeliverable: { word: 'Given up', tone: 'bad', title: 'No further attempt follows.' },
+}
+
+export const toInboundWord = (status: string): string => INBOUND_STATES[status]?.word ?? status
+export const toDeliveryWord = (status: string): string => ROUTE_DELIVERY_STATES[status]?.word ?? status
+
+const renderState = (states: Readonly<Record<string, State>>, status: string) => {
+  const { word, tone, title } = states[status] ?? { word: status, tone: 'neutral', title: status }
+  return (
+    <StatusLabel tone={tone} title={title}>
+      {word}
+    </StatusLabel>
+  )
+}
+
+export const InboundStatus = ({ status }: { readonly status: string }) => renderState(INBOUND_STATES, status)
+export const DeliveryStatus = ({ status }: { readonly status: string }) => renderState(ROUTE_DELIVERY_STATES, status)
+
+const PLACES = [
+  { to: '/inbound', label: 'Received mail' },
+  { to: '/inbound/routes', label: 'Routes' },
+  { to: '/inbound/mailboxes', label: 'Mailboxes' },
+] as const
+
+/** Links between the lists of this area. */
+export function InboundNav() {
+  const path = useRouterState({ select: ({ location }) => location.pathname })
+  return (
+    <Group component="nav" aria-label="Inbound" gap="md">
+      {PLACES.map(({ to, label }) =>
+        path === to ? (
+          <Text key={to} fw={700} size="sm" aria-current="page">
+            {label}
+          </Text>
+        ) : (
+          <Anchor key={to} component={Link} to={to} size="sm">
+            {label}
+          </Anchor>
+        ),
+      )}
+    </Group>
+  )
+}
+
+interface NewRowsProps {
+  readonly count: number
+  readonly hasMore: boolean
+  onShow(): void
+}
+
+/** Always in the page, so that screen readers announce a change. */
+export const NewRows = ({ count, hasMore, onShow }: NewRowsProps) => (
+  // The space is kept, so that the list does not move when there is something new.
+  <div role="status" style={{ minHeight: '1.875rem' }}>
+    {count > 0 && (
+      <Button
+        variant="light"
+        size="xs"
+        fullWidth
+        onClick={() => {
+          onShow()
+          scrollTo({ top: 0 })
+        }}
+      >
+        {count}
+        {hasMore && '+'} new
+      </Button>
+    )}
+  </div>
+)

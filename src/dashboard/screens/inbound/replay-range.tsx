@@ -1,0 +1,120 @@
+/** @module Replays all mail of a route from a time on: after its receiver was broken. */
+import { Text, TextInput } from '@mantine/core'
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import type { RouteRecord } from '#features/webhooks/inbound-routes/model.ts'
+import type { ReplayResult } from '#features/webhooks/webhooks/model.ts'
+import { request } from '../../api/client.ts'
+import { routePath } from '../../api/inbound.ts'
+import { useAllowed } from '../../api/session.tsx'
+import { ActionButton } from '../../parts/action.tsx'
+import { DialogFrame } from '../../parts/dialog.tsx'
+import { isDeactivated } from './route-words.ts'
+
+const isDate = (text: string): boolean => !Number.isNaN(new Date(text).getTime())
+
+interface Range {
+  readonly from: string
+  readonly to?: string
+}
+
+/** What a replay would send again; undefined while the range is not complete. */
+const useCount = (id: string, range: Range | undefined) =>
+  useQuery({
+    queryKey: ['inbound-routes', 'replay-count', id, range],
+    queryFn: async ({ signal }) =>
+      (await request<{ data: ReplayResult }>('POST', routePath(id, '/replay/count'), { body: range, signal })).data,
+    enabled: range !== undefined,
+    retry: false,
+  })
+
+const toCount = (count: number): string => (count === 1 ? '1 message' : `${count.toLocaleString()} messages`)
+
+export function ReplayRange({ route }: { readonly route: RouteRecord }) {
+  const [isOpen, setIsOpen] = useState(false)
+  const [from, setFrom] = useState('')
+  const [to, setTo] = useState('')
+  const queries = useQueryClient()
+  const roleReason = useAllowed('developer')
+  const stateReason =
+    route.webhook_url === null
+      ? 'The route has no URL.'
+      : !route.is_active || isDeactivated(route)
+        ? 'Nothing is posted to its URL now.'
+        : undefined
+  const range: Range | undefined =
+    isDate(from) && (to === '' || isDate(to))
+      ? { from: new Date(from).toISOString(), ...(to !== '' && { to: new Date(to).toISOString() }) }
+      : undefined
+  const counted = useCount(route.id, isOpen ? range : undefined)
+  const replay = useMutation({
+    mutationFn: () =>
+      request<{ data: ReplayResult }>('POST', routePath(route.id, '/replay'), {
+        body: range,
+      }),
+    onSuccess: () => {
+      setIsOpen(false)
+      return queries.invalidateQueries({ queryKey: ['inbound-routes', 'deliveries', route.id] })
+    },
+  })
+  const count = replay.data?.data.deliveries
+  return (
+    <>
+      <ActionButton variant="default" reason={roleReason ?? stateReason} onClick={() => setIsOpen(true)}>
+        Send a range again
+      </ActionButton>
+      <div role="status">
+        {count !== undefined && !isOpen && (
+          <Text size="sm">
+            {count === 0
+              ? 'There was no mail in that time.'
+              : count === 1
+                ? '1 new delivery was created.'
+                : `${count.toLocaleString()} new deliveries were created.`}
+          </Text>
+        )}
+      </div>
+      {isOpen && (
+        <DialogFrame
+          title="Send mail to the URL again"
+          confirm="Send again"
+          isBusy={replay.isPending}
+          isIncomplete={range === undefined || counted.data?.deliveries === 0}
+          error={replay.error ?? counted.error}
+          onConfirm={() => replay.mutate()}
+          onClose={() => setIsOpen(false)}
+        >
+          <Text size="sm">
+            Every message of this route in that time is posted again, also those that were accepted: your receiver
+            should recognise them by inbound_email_id. At most 10,000 at once.
+          </Text>
+          <TextInput
+            type="datetime-local"
+            label="From"
+            description="In the time zone of this browser."
+            value={from}
+            onChange={(event) => setFrom(event.currentTarget.value)}
+            required
+            data-autofocus
+          />
+          <TextInput
+            type="datetime-local"
+            label="To"
+            description="Empty: until now."
+            value={to}
+            onChange={(event) => setTo(event.currentTarget.value)}
+          />
+          <div role="status">
+            {counted.data && (
+              <Text>
+                {counted.data.deliveries === 0
+                  ? 'There is no mail of this route in that time.'
+                  : `${toCount(counted.data.deliveries)} will be posted.`}
+              </Text>
+            )}
+          </div>
+        </DialogFrame>
+      )}
+    </>
+  )
+}

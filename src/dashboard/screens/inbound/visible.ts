@@ -1,0 +1,26 @@
+/** @module Makes characters visible that strangers use to disguise names: after U+202E, `gpj.exe` is read as a picture. Pure. */
+
+/** Controls, direction overrides and embeddings, isolates, invisible separators; not the joiners of scripts and emoji. */
+const DISGUISES = /[\0-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2060-\u2069\ufeff]/g
+
+/** The text with each such character as its code, such as `[U+202E]`. For addresses and file names, not for prose. */
+export const toVisible = (text: string): string =>
+  text.replace(DISGUISES, (character) => `[U+${character.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}]`)
+
+/** The name in a From header, without the address; undefined when it has none. */
+export function findDisplayName(header: string | null): string | undefined {
+  const name = header
+    ?.replace(/<[^<>]*>[^<>]*$/, '')
+    .replace(/^\s*"|"\s*$/g, '')
+    .trim()
+  return name && name !== header?.trim() && !/^\s*$/.test(name) ? toVisible(name) : undefined
+}
+
+const KIB = 1024
+
+export const formatSize = (bytes: number): string =>
+  bytes < KIB
+    ? `${bytes} B`
+    : bytes < KIB ** 2
+      ? `${(bytes / KIB).toFixed(1)} KiB`
+      : `${(bytes / KIB ** 2).toFixed(1)} MiB`
