@@ -76,7 +76,7 @@ describe.skipIf(!isChromiumAvailable())('the server in the dashboard', () => {
     await page.getByRole('button', { name: 'Set up an authenticator app' }).click()
     await page.getByRole('textbox', { name: 'Password' }).fill(PASSWORD)
     await page.keyboard.press('Enter')
-    const secret = (await page.getByRole('dialog').locator('pre').first().textContent())?.trim() ?? ''
+    const secret = (await page.getByRole('dialog').locator('code').first().textContent())?.trim() ?? ''
     await page.getByLabel('Six digits that the app shows').fill(createCode(secret, Date.now()))
     await page.keyboard.press('Enter')
     await page.getByRole('button', { name: 'I have kept them' }).click()

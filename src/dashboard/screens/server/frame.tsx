@@ -5,12 +5,12 @@ import { Link, useRouterState } from '@tanstack/react-router'
 import { type ReactNode, useEffect, useRef } from 'react'
 import { ApiError, request } from '../../api/client.ts'
 import { useSession } from '../../api/session.tsx'
+import { Authenticator } from '../../parts/authenticator.tsx'
 import { type Column, DataTable } from '../../parts/data-table.tsx'
 import { FormError } from '../../parts/form-error.tsx'
 import { Page } from '../../parts/page.tsx'
 import { EmptyState, QueryView } from '../../parts/states.tsx'
 import { Time } from '../../parts/time.tsx'
-import { Authenticator } from '../overview/authenticator.tsx'
 import { useSteadyRows } from './steady-rows.ts'
 
 const VIEWS: readonly { readonly label: string; readonly to: string }[] = [
