@@ -42,6 +42,7 @@ describe.skipIf(!isChromiumAvailable())('the server in the dashboard', () => {
     await service?.[Symbol.asyncDispose]()
   })
 
+  // Proves: operator-11
   test('who is no operator is offered nothing, and told how to become one', async () => {
     await createTestUser(service.app, service.actor, 'vera@people.test', 'viewer')
     await using dashboard = await openDashboard(browser, service, 'vera@people.test')
@@ -205,6 +206,7 @@ describe.skipIf(!isChromiumAvailable())('the server in the dashboard', () => {
     await heading(page, 'No setting matches')
   })
 
+  // Proves: operator-11
   test.each(['light', 'dark'] as const)(
     'hostile texts are only text, axe finds nothing, and narrow screens fit: %s',
     async (colours) => {
