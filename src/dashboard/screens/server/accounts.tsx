@@ -101,7 +101,7 @@ export function AccountsScreen() {
               rows={data}
               toKey={({ id }) => id}
               listKey={JSON.stringify(filters)}
-              isPlaceholder={query.isPlaceholderData}
+              query={query}
             />
             <Text size="sm" c="dimmed">
               {pagination.total.toLocaleString()} accounts

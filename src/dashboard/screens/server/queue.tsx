@@ -85,7 +85,7 @@ function Lanes() {
               rows={data}
               toKey={(row) => row.lane}
               listKey={JSON.stringify(filters)}
-              isPlaceholder={query.isPlaceholderData}
+              query={query}
             />
             <Text size="sm" c="dimmed">
               {pagination.total.toLocaleString()} destinations; each account has its own.
@@ -141,7 +141,7 @@ function Lane({ lane }: { readonly lane: string }) {
               rows={data}
               toKey={(row) => `${row.email_id} ${row.recipient}`}
               listKey={lane}
-              isPlaceholder={query.isPlaceholderData}
+              query={query}
             />
             {data.length >= 50 && (
               <Text size="sm" c="dimmed">
