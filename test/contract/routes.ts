@@ -13,6 +13,7 @@ import { sendTestEvent } from '#features/webhooks/webhooks/test-event.ts'
 import { sha256 } from '#platform/crypto.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
+import { postFile } from '#test/features/audience/contact-lists/files.ts'
 import { type ApiOptions, type ApiResponse, at } from '#test/support/api.ts'
 import { createEmailApi, EMAIL, type EmailApi, UNVERIFIED } from '#test/support/email-api.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
@@ -30,6 +31,7 @@ export type Resource =
   | 'broadcast'
   | 'captured-email'
   | 'contact'
+  | 'contact-import'
   | 'contact-list'
   | 'dead-letter'
   | 'domain'
@@ -61,6 +63,7 @@ export type Resource =
 /** Resources whose lists have rows. */
 export const LISTED: readonly Resource[] = [
   'api-key',
+  'broadcast',
   'captured-email',
   'contact-list',
   'dead-letter',
@@ -379,6 +382,21 @@ export const ROUTES: readonly Route[] = [
     method: 'POST',
     csv: () => `email\n${unique('imported')}@receiver.test\n`,
   },
+  {
+    ...get('/v1/contact-lists/{id}/contacts/import/preview', 'contacts:write', { resource: 'contact-list' }),
+    method: 'POST',
+    csv: () => `email\n${unique('imported')}@receiver.test\n`,
+  },
+  listRoute('/v1/contact-lists/{id}/imports', 'contacts:read', {
+    resource: 'contact-list',
+    paged: false,
+    shape: ['data'],
+  }),
+  {
+    ...get('/v1/contact-lists/{id}/imports/{operation_id}/cancel', 'contacts:write', { resource: 'contact-import' }),
+    method: 'POST',
+  },
+  get('/v1/contact-lists/{id}/recipients', 'contacts:read', { resource: 'contact-list' }),
   get('/v1/dead-letters', 'emails:read', { shape: ['data', 'total'] }),
   deleteRoute('/v1/dead-letters/{id}', 'emails:send', 'dead-letter'),
   {
@@ -519,9 +537,13 @@ export const ROUTES: readonly Route[] = [
     ...get('/v1/insights/generate', 'account:admin', { shape: INSIGHT_FIELDS }),
     method: 'POST',
   },
+  listRoute('/v1/broadcasts', 'emails:read', { alsoScope: 'contacts:read' }),
+  get('/v1/broadcasts/{id}', 'emails:read', { resource: 'broadcast', alsoScope: 'contacts:read' }),
+  get('/v1/broadcasts/{id}/engagement', 'emails:read', { resource: 'broadcast' }),
   listRoute('/v1/newsletters', 'contacts:read'),
   { ...get('/v1/newsletters', 'contacts:write', { status: 201 }), method: 'POST', body: newsletter },
   get('/v1/newsletters/{id}', 'contacts:read', { resource: 'newsletter' }),
+  get('/v1/newsletters/{id}/preview', 'contacts:read', { resource: 'newsletter' }),
   {
     ...get('/v1/newsletters/{id}', 'contacts:write', { resource: 'newsletter' }),
     method: 'PUT',
@@ -674,6 +696,7 @@ export const SESSION_ROUTES: readonly string[] = [
   'DELETE /v1/auth/totp',
   'POST /v1/auth/session/password',
   'POST /v1/domains/{id}/test-email',
+  'POST /v1/newsletters/{id}/test-email',
   'POST /v1/inbound-routes/secret/reveal',
   'POST /v1/inbound-routes/secret/rotate',
   'POST /v1/webhooks/{id}/secret/reveal',
@@ -735,6 +758,7 @@ export const PUBLIC_ROUTES: readonly string[] = [
   'GET /app/captured/{id}/html',
   'GET /app/mail/{id}/html',
   'GET /app/previews/{id}',
+  'GET /app/newsletters/{id}/html',
   'GET /t/o/{token}',
   'GET /t/c/{token}/{target}',
   'GET /t/*',
@@ -767,6 +791,8 @@ const webhookOfDelivery = new Map<string, string>()
 const routeOfDelivery = new Map<string, string>()
 /** The list of each created contact. */
 const listOfContact = new Map<string, string>()
+/** The list of each created import, by its operation. */
+const listOfImport = new Map<string, string>()
 /** The mailbox of each created message and thread. */
 const mailboxOf = new Map<string, string>()
 
@@ -789,6 +815,20 @@ export const buildPath = ({ path, resource }: Route, id: string): string =>
               .replace('{email}', encodeURIComponent(id))
               .replace('{n}', '0')
               .replace('{version}', '1')
+    : resource === 'contact-import'
+      ? path
+          .replace('{id}', listOfImport.get(id) ?? [...listOfImport.values()].at(-1) ?? 'x')
+          .replace('{operation_id}', id)
+      : resource === 'webhook-delivery'
+        ? buildDeliveryPath(path, webhookOfDelivery, id)
+        : resource === 'inbound-route-delivery'
+          ? buildDeliveryPath(path, routeOfDelivery, id)
+          : /\{[mt]id\}/.test(path)
+            ? path
+                .replace('{id}', mailboxOf.get(id) ?? [...mailboxOf.values()].at(-1) ?? 'x')
+                .replace(/\{[mt]id\}/, id)
+                .replace('{n}', '0')
+            : path.replace('{id}', id).replace('{email}', encodeURIComponent(id)).replace('{n}', '0')
 
 const buildDeliveryPath = (path: string, owners: ReadonlyMap<string, string>, id: string): string =>
   path.replace('{id}', owners.get(id) ?? [...owners.values()].at(-1) ?? 'x').replace('{delivery_id}', id)
@@ -845,6 +885,13 @@ export async function createContractApi(): Promise<ContractApi> {
         return String(at((await post('/v1/contact-lists', { name: unique('List') })).body, 'data', 'id'))
       case 'domain':
         return String(at((await post('/v1/domains', { domain: `${unique('made')}.test` })).body, 'data', 'id'))
+      case 'contact-import': {
+        const list = await make('contact-list')
+        const posted = await postFile(service, list, 'waits@receiver.test\n')
+        const id = String(at(posted.body, 'data', 'operation_id'))
+        listOfImport.set(id, list)
+        return id
+      }
       case 'tracking-domain': {
         const id = await make('domain')
         const host = { tracking_domain: `links.${unique('made')}.test` }
