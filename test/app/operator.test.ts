@@ -7,6 +7,7 @@ import { verifyAuditLog } from '#features/core/audit-logs/verify.ts'
 import { disableUserTotp, setUserOperator } from '#features/people/team/user-admin.ts'
 import { listOperatorMail, storeOperatorMail } from '#features/receiving/postmaster/store.ts'
 import { addFinding } from '#features/reporting/abuse/findings.ts'
+import { formatUuid } from '#platform/ids.ts'
 import { minutes } from '#platform/units.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
@@ -307,8 +308,13 @@ test('mail for the operator is listed, shown with its text, and deleted; the del
   expect(String(at(shown.body, 'data', 'text')).trim()).toBe('Hello')
   expect(at(shown.body, 'data', 'source')).toBe(raw)
   expect(listEntries()[0]).toMatchObject({ action: 'operator.viewed', type: 'operator_mail', id })
-  expect((await operator.ask('DELETE', `/v1/operator/mail/${id}`)).status).toBe(204)
-  expect(listEntries()[0]).toMatchObject({ action: 'operator_mail.deleted', by: 'user', account: null, id })
+  expect((await operator.ask('POST', `/v1/operator/mail/${id}/retry`)).status).toBe(204)
+  expect(listEntries()[0]).toMatchObject({ action: 'operator_mail.retried', by: 'user', account: null, id })
+  // It is mail to abuse, so it comes back, with another id.
+  const again = await eventually(() => listOperatorMail(app.db, { limit: 1 }).mail[0])
+  const nextId = formatUuid(again.uuid)
+  expect((await operator.ask('DELETE', `/v1/operator/mail/${nextId}`)).status).toBe(204)
+  expect(listEntries()[0]).toMatchObject({ action: 'operator_mail.deleted', by: 'user', account: null, id: nextId })
   expect(listOperatorMail(app.db, { limit: 10 }).total).toBe(0)
   expect((await operator.ask('DELETE', `/v1/operator/mail/${id}`)).status).toBe(404)
   expect((await operator.ask('POST', `/v1/operator/mail/${id}/retry`)).status).toBe(404)

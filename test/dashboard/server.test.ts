@@ -119,7 +119,7 @@ describe.skipIf(!isChromiumAvailable())('the server in the dashboard', () => {
     await page.keyboard.type('shady@')
     await page.keyboard.press('Enter')
     await page.waitForURL(/q=shady/)
-    await page.getByText('1 accounts').waitFor()
+    await page.getByText('1 account', { exact: true }).waitFor()
     await page.locator('body').click({ position: { x: 5, y: 5 } })
     await page.keyboard.press('j')
     await page.keyboard.press('Enter')

@@ -9,6 +9,7 @@ import { countQueueEntries, listQueueEntries } from '#features/receiving/inbound
 import { listUnparsed, retryUnparsed, type UnparsedCursor } from '#features/receiving/inbound/retry.ts'
 import type { LaneState } from '#features/sending/delivery/scheduler.ts'
 import { accountOfLane, domainOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
+import type { Tx } from '#platform/db/commit.ts'
 import { operatorsOnly } from '#platform/http/access.ts'
 import { dataBody, isoTime, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
@@ -148,14 +149,15 @@ export const operatorStatusRoutes = (context: OperatorContext) => {
     .post(
       '/received/unparsed/:id/retry',
       async ({ actor, params }) => {
-        const problem = await retryUnparsed(app, parser, params.id)
-        await app.commit.writeFromReserve((tx) =>
+        const recordRetry = (tx: Tx) =>
           audit(app, tx, toServiceActor(actor), {
             action: 'operator.message_retried',
             resourceType: 'message',
             resourceId: params.id.toLowerCase(),
-          }),
-        )
+          })
+        const problem = await retryUnparsed(app, parser, params.id, recordRetry)
+        // Nothing else was written then.
+        if (problem !== undefined) await app.commit.writeFromReserve(recordRetry)
         return dataBody({ id: params.id.toLowerCase(), parse_error: problem ?? null })
       },
       {

@@ -9,6 +9,7 @@ import { EmptyState } from '../../parts/states.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
 import { ACCOUNT_STATES, type AccountState } from './filters.ts'
+import { formatCount } from './format.ts'
 import { ServerPage, SteadyTable } from './frame.tsx'
 import { SearchForm } from './search-form.tsx'
 
@@ -104,7 +105,7 @@ export function AccountsScreen() {
               query={query}
             />
             <Text size="sm" c="dimmed">
-              {pagination.total.toLocaleString()} accounts
+              {formatCount(pagination.total, 'account')}
             </Text>
             <Pages path="/server/accounts" page={page} totalPages={pagination.total_pages} />
           </>
