@@ -796,42 +796,31 @@ const listOfImport = new Map<string, string>()
 /** The mailbox of each created message and thread. */
 const mailboxOf = new Map<string, string>()
 
-export const buildPath = ({ path, resource }: Route, id: string): string =>
-  resource === 'contact' || resource === 'pending-contact'
-    ? path
-        .replace('{id}', listOfContact.get(id) ?? [...listOfContact.values()].at(-1) ?? 'x')
-        .replace('{email}', encodeURIComponent(id))
-    : resource === 'webhook-delivery'
-      ? buildDeliveryPath(path, webhookOfDelivery, id)
-      : resource === 'inbound-route-delivery'
-        ? buildDeliveryPath(path, routeOfDelivery, id)
-        : /\{[mt]id\}/.test(path)
-          ? path
-              .replace('{id}', mailboxOf.get(id) ?? [...mailboxOf.values()].at(-1) ?? 'x')
-              .replace(/\{[mt]id\}/, id)
-              .replace('{n}', '0')
-          : path
-              .replace('{id}', id)
-              .replace('{email}', encodeURIComponent(id))
-              .replace('{n}', '0')
-              .replace('{version}', '1')
-    : resource === 'contact-import'
-      ? path
-          .replace('{id}', listOfImport.get(id) ?? [...listOfImport.values()].at(-1) ?? 'x')
-          .replace('{operation_id}', id)
-      : resource === 'webhook-delivery'
-        ? buildDeliveryPath(path, webhookOfDelivery, id)
-        : resource === 'inbound-route-delivery'
-          ? buildDeliveryPath(path, routeOfDelivery, id)
-          : /\{[mt]id\}/.test(path)
-            ? path
-                .replace('{id}', mailboxOf.get(id) ?? [...mailboxOf.values()].at(-1) ?? 'x')
-                .replace(/\{[mt]id\}/, id)
-                .replace('{n}', '0')
-            : path.replace('{id}', id).replace('{email}', encodeURIComponent(id)).replace('{n}', '0')
-
-const buildDeliveryPath = (path: string, owners: ReadonlyMap<string, string>, id: string): string =>
-  path.replace('{id}', owners.get(id) ?? [...owners.values()].at(-1) ?? 'x').replace('{delivery_id}', id)
+export function buildPath({ path, resource }: Pick<Route, 'path' | 'resource'>, id: string): string {
+  const parentIn = (parents: ReadonlyMap<string, string>): string =>
+    parents.get(id) ?? [...parents.values()].at(-1) ?? 'x'
+  switch (resource) {
+    case 'contact':
+    case 'pending-contact':
+      return path.replace('{id}', parentIn(listOfContact)).replace('{email}', encodeURIComponent(id))
+    case 'contact-import':
+      return path.replace('{id}', parentIn(listOfImport)).replace('{operation_id}', id)
+    case 'webhook-delivery':
+      return path.replace('{id}', parentIn(webhookOfDelivery)).replace('{delivery_id}', id)
+    case 'inbound-route-delivery':
+      return path.replace('{id}', parentIn(routeOfDelivery)).replace('{delivery_id}', id)
+  }
+  if (/\{[mt]id\}/.test(path))
+    return path
+      .replace('{id}', parentIn(mailboxOf))
+      .replace(/\{[mt]id\}/, id)
+      .replace('{n}', '0')
+  return path
+    .replace('{id}', id)
+    .replace('{email}', encodeURIComponent(id))
+    .replace('{n}', '0')
+    .replace('{version}', '1')
+}
 
 export interface ContractApi extends EmailApi {
   /** Creates a new resource of its kind in the first account and returns its id. */
@@ -873,6 +862,7 @@ export async function createContractApi(): Promise<ContractApi> {
       case 'captured-email':
         return createCapturedEmail(service)
       case 'contact':
+    case 'pending-contact':
       case 'pending-contact': {
         const doubleOptIn = { name: unique('List'), double_opt_in: resource === 'pending-contact' }
         const list = String(at((await post('/v1/contact-lists', doubleOptIn)).body, 'data', 'id'))
