@@ -3,7 +3,7 @@
  * loaded when one is first shown; without it there is a plain field.
  */
 import { Anchor, Input, Skeleton, Text, Textarea, useComputedColorScheme } from '@mantine/core'
-import { useEffect, useId, useRef, useState } from 'react'
+import { type RefObject, useEffect, useId, useRef, useState } from 'react'
 import type { Editor } from './code-editor/editor.ts'
 import type { CodeLanguage, CodeProblem } from './code-editor/model.ts'
 import { LongText } from './long-text.tsx'
@@ -92,6 +92,8 @@ function EditorBox(props: EditorBoxProps) {
   // The editor is made once for each language; everything else is told to it below.
   useEffect(() => {
     let isGone = false
+    // What is told below is told to each new editor.
+    setState('loading')
     import('./code-editor/editor.ts').then(
       ({ createEditor }) => {
         if (isGone || !parent.current) return
@@ -138,22 +140,7 @@ function EditorBox(props: EditorBoxProps) {
   return (
     <>
       {state === 'loading' && <Skeleton height={200} />}
-      {state === 'failed' && (
-        <Textarea
-          ref={plain}
-          aria-label={label}
-          aria-describedby={hintId}
-          value={value}
-          onChange={(event) => onChange?.(event.currentTarget.value)}
-          readOnly={isReadOnly}
-          maxLength={maxLength}
-          autosize
-          minRows={8}
-          maxRows={24}
-          spellCheck={false}
-          styles={{ input: { fontFamily: 'var(--mantine-font-family-monospace)' } }}
-        />
-      )}
+      {state === 'failed' && <PlainField {...props} maxLength={maxLength} field={plain} />}
       <div ref={parent} className="code-editor" hidden={!isReady} />
       <div role="alert">
         {isTooLong && (
@@ -165,6 +152,28 @@ function EditorBox(props: EditorBoxProps) {
     </>
   )
 }
+
+interface PlainFieldProps extends EditorBoxProps {
+  readonly maxLength: number
+  readonly field: RefObject<HTMLTextAreaElement | null>
+}
+
+const PlainField = ({ label, hintId, value, onChange, maxLength, field }: PlainFieldProps) => (
+  <Textarea
+    ref={field}
+    aria-label={label}
+    aria-describedby={hintId}
+    value={value}
+    onChange={(event) => onChange?.(event.currentTarget.value)}
+    readOnly={onChange === undefined}
+    maxLength={maxLength}
+    autosize
+    minRows={8}
+    maxRows={24}
+    spellCheck={false}
+    styles={{ input: { fontFamily: 'var(--mantine-font-family-monospace)' } }}
+  />
+)
 
 function goToPlainLine(field: HTMLTextAreaElement, line: number): void {
   const before = field.value.split('\n', line - 1).join('\n').length
