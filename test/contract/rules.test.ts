@@ -93,6 +93,7 @@ const UNAUDITED = [
   'POST /v1/domains/{id}/verify-tracking',
   'POST /v1/templates/{id}/render',
   'POST /v1/validate',
+  'POST /v1/inbound-routes/{id}/replay/count',
   'POST /v1/webhooks/{id}/replay/count',
 ]
 // Routes that delete the account are left out: they run in another account, whose log is not accessible afterwards.
