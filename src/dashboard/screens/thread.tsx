@@ -1,5 +1,5 @@
 /** @module One thread of an agent mailbox as a conversation: oldest message first, with a reply at its end. */
-import { Anchor, InputBase, Paper, Stack, Text } from '@mantine/core'
+import { Anchor, Paper, Stack, Text, Textarea } from '@mantine/core'
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
@@ -133,11 +133,7 @@ function ReplyForm({ messages }: { readonly messages: readonly ListedMessage[] }
         noValidate
       >
         <Stack gap="sm" maw={720} align="flex-start">
-          {/* Not a Textarea, which brings code that looks for an environment of Node.js. */}
-          <InputBase
-            component="textarea"
-            multiline
-            rows={5}
+          <Textarea
             w="100%"
             labelProps={{ style: { overflowWrap: 'anywhere' } }}
             label={
@@ -152,6 +148,9 @@ function ReplyForm({ messages }: { readonly messages: readonly ListedMessage[] }
               // Another text is another reply.
               if (reply.isError) setKey(newIdempotencyKey())
             }}
+            autosize
+            minRows={4}
+            maxRows={20}
             dir="auto"
           />
           <FormError error={reply.error} />
