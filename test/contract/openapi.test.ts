@@ -182,6 +182,7 @@ test('the description of inbound mail states when it is rejected, what its files
     'PUT /v1/inbound-routes/{id}': ['409'],
     'POST /v1/inbound-routes/{id}/deliveries/{delivery_id}/replay': ['409'],
     'POST /v1/inbound-routes/{id}/replay': ['409'],
+    'POST /v1/inbound-routes/{id}/replay/count': ['409'],
   })
   const types = (path: string) =>
     Object.keys(description.paths[path]?.['get']?.responses['200']?.content ?? {}).join(', ')

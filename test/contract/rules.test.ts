@@ -95,6 +95,7 @@ const UNAUDITED = [
   'POST /v1/templates/render',
   'POST /v1/templates/{id}/render',
   'POST /v1/validate',
+  'POST /v1/inbound-routes/{id}/replay/count',
   'POST /v1/webhooks/{id}/replay/count',
   'POST /v1/inbound-routes/{id}/replay/count',
   'PATCH /v1/captured-emails/{id}',
