@@ -468,6 +468,7 @@ describe('every curl command works on a fresh service:', () => {
       `POST ${path}/contacts: 201`,
       `GET ${path}: 200`,
       `GET ${path}/contacts: 200`,
+      `GET ${path}/contacts: 200`,
       `GET ${path}/contacts/bob@example.net: 200`,
       `PATCH ${path}/contacts/bob@example.net: 200`,
       `DELETE ${path}/contacts/eve@example.net: 204`,

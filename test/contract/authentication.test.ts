@@ -133,6 +133,7 @@ const STATUSES: Readonly<Record<string, number>> = {
   // Needs the cookie of a session.
   'GET /app/captured/{id}/html': 401,
   'GET /app/mail/{id}/html': 401,
+  'GET /app/newsletters/{id}/html': 401,
   'GET /app/inbound/{id}/html': 401,
   'GET /app/inbound/mailboxes/{id}/messages/{message}/html': 401,
   'GET /app/previews/{id}': 401,

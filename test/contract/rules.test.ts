@@ -94,6 +94,7 @@ const UNAUDITED = [
   'POST /v1/domains/{id}/verify-tracking',
   'POST /v1/templates/render',
   'POST /v1/templates/{id}/render',
+  'POST /v1/contact-lists/{id}/contacts/import/preview',
   'POST /v1/validate',
   'POST /v1/inbound-routes/{id}/replay/count',
   'POST /v1/webhooks/{id}/replay/count',

@@ -27,9 +27,9 @@ export const cancelImport = (app: App, actor: Actor, listId: string, operationId
     deleteImport(tx, job.id)
     audit(app, tx, actor, {
       action: 'contact.import_cancelled',
-      resourceType: 'contact_list',
-      resourceId: formatUuid(list.uuid),
-      metadata: { operation_id: formatUuid(operation.uuid) },
+      resourceType: 'operation',
+      resourceId: formatUuid(operation.uuid),
+      metadata: { list_id: formatUuid(list.uuid) },
     })
     tx.afterCommit(() => {
       void removeSpooledFile(app, job.file).catch((error: unknown) =>
