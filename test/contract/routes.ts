@@ -862,7 +862,6 @@ export async function createContractApi(): Promise<ContractApi> {
       case 'captured-email':
         return createCapturedEmail(service)
       case 'contact':
-    case 'pending-contact':
       case 'pending-contact': {
         const doubleOptIn = { name: unique('List'), double_opt_in: resource === 'pending-contact' }
         const list = String(at((await post('/v1/contact-lists', doubleOptIn)).body, 'data', 'id'))
