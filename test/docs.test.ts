@@ -443,6 +443,11 @@ describe('every curl command works on a fresh service:', () => {
       'Your order 7',
       ['POST /v1/templates/ID/render', 200],
       '<ul><li>Nuts &amp; bolts</li></ul>',
+      ['POST /v1/templates/render', 200],
+      null,
+      ['GET /v1/templates/ID/versions', 200],
+      ['GET /v1/templates/ID/versions/1', 200],
+      ['POST /v1/templates/ID/versions/1/restore', 200],
     ])
   })
 

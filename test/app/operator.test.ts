@@ -1,11 +1,13 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { createRoutes } from '#app/http.ts'
+import { loadConfig } from '#app/settings.ts'
 import { findAccount } from '#features/core/accounts/accounts.ts'
 import { listNewestAuditEntries } from '#features/core/audit-logs/read.ts'
 import { verifyAuditLog } from '#features/core/audit-logs/verify.ts'
 import { disableUserTotp, setUserOperator } from '#features/people/team/user-admin.ts'
 import { listOperatorMail, storeOperatorMail } from '#features/receiving/postmaster/store.ts'
 import { addFinding } from '#features/reporting/abuse/findings.ts'
+import { formatUuid } from '#platform/ids.ts'
 import { minutes } from '#platform/units.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
@@ -61,6 +63,7 @@ async function findRefusals(session: BrowserSession): Promise<string[]> {
   return [...found]
 }
 
+// Proves: operator-1
 test('every route refuses all but operators with a second factor in their session, and records nothing', async () => {
   const { app, actor, key, api, url } = service
   expect(listRoutes().length).toBeGreaterThanOrEqual(20)
@@ -80,6 +83,7 @@ test('every route refuses all but operators with a second factor in their sessio
   expect(listEntries('operator.viewed')).toEqual([])
 })
 
+// Proves: operator-1
 test('an operator without an authenticator app is told to set one up; other sessions must sign in again', async () => {
   const { app, actor } = service
   const email = 'otto@people.test'
@@ -118,6 +122,7 @@ test('a change needs the CSRF token of the session', async () => {
   expect([answer.status, at(await answer.json(), 'code')]).toEqual([403, 'csrf_failed'])
 })
 
+// Proves: operator-2
 test('each view is audited once in 15 minutes for a session, without an account, with who and from where', async () => {
   clock.advance(minutes(15))
   const countViews = (type: string) => listEntries('operator.viewed').filter((entry) => entry.type === type).length
@@ -141,6 +146,7 @@ test('each view is audited once in 15 minutes for a session, without an account,
   expect(verifyAuditLog(service.app.db, undefined).brokenCount).toBe(0)
 })
 
+// Proves: operator-2, operator-3
 test('an account is found, paused with a reason and resumed; both logs have it, and only one names the operator', async () => {
   const { app } = service
   const account = await service.newAccount()
@@ -180,6 +186,7 @@ test('an account is found, paused with a reason and resumed; both logs have it, 
   expect((await operator.ask('POST', '/v1/operator/accounts/x/resume')).status).toBe(404)
 })
 
+// Proves: operator-4
 test('the queue has what waits, its account and its reason, and the recipients of a lane', async () => {
   const { api } = service
   await api('POST', '/v1/domains', { domain: 'sender.test' })
@@ -221,6 +228,7 @@ test('the queue has what waits, its account and its reason, and the recipients o
   expect((await operator.ask('GET', '/v1/operator/queue?lanes=1')).status).toBe(422)
 })
 
+// Proves: operator-5
 test('health names the version, the disk and what waits; without delivery it says so', async () => {
   const { body } = await operator.ask('GET', '/v1/operator/health')
   expect(at(body, 'data')).toMatchObject({
@@ -233,6 +241,7 @@ test('health names the version, the disk and what waits; without delivery it say
   })
 })
 
+// Proves: operator-6
 test('the disk is measured in a Worker', async () => {
   const disk = await eventually(async () => {
     const { body } = await operator.ask('GET', '/v1/operator/disk')
@@ -243,6 +252,7 @@ test('the disk is measured in a Worker', async () => {
   expect(disk.use?.total_bytes).toBeGreaterThan(0)
 })
 
+// Proves: operator-7
 test('findings are paged by cursor', async () => {
   const { app, actor } = service
   await app.commit.write((tx) => {
@@ -267,6 +277,7 @@ test('findings are paged by cursor', async () => {
   expect(at((await operator.ask('GET', `/v1/operator/complaints?account_id=${ID}`)).body, 'data')).toEqual([])
 })
 
+// Proves: operator-8
 test('mail for the operator is listed, shown with its text, and deleted; the deletion names the user', async () => {
   const { app } = service
   const raw =
@@ -297,13 +308,19 @@ test('mail for the operator is listed, shown with its text, and deleted; the del
   expect(String(at(shown.body, 'data', 'text')).trim()).toBe('Hello')
   expect(at(shown.body, 'data', 'source')).toBe(raw)
   expect(listEntries()[0]).toMatchObject({ action: 'operator.viewed', type: 'operator_mail', id })
-  expect((await operator.ask('DELETE', `/v1/operator/mail/${id}`)).status).toBe(204)
-  expect(listEntries()[0]).toMatchObject({ action: 'operator_mail.deleted', by: 'user', account: null, id })
+  expect((await operator.ask('POST', `/v1/operator/mail/${id}/retry`)).status).toBe(204)
+  expect(listEntries()[0]).toMatchObject({ action: 'operator_mail.retried', by: 'user', account: null, id })
+  // It is mail to abuse, so it comes back, with another id.
+  const again = await eventually(() => listOperatorMail(app.db, { limit: 1 }).mail[0])
+  const nextId = formatUuid(again.uuid)
+  expect((await operator.ask('DELETE', `/v1/operator/mail/${nextId}`)).status).toBe(204)
+  expect(listEntries()[0]).toMatchObject({ action: 'operator_mail.deleted', by: 'user', account: null, id: nextId })
   expect(listOperatorMail(app.db, { limit: 10 }).total).toBe(0)
   expect((await operator.ask('DELETE', `/v1/operator/mail/${id}`)).status).toBe(404)
   expect((await operator.ask('POST', `/v1/operator/mail/${id}/retry`)).status).toBe(404)
 })
 
+// Proves: operator-9
 test('reports and unparsed messages: unknown ids are a 404, an invalid domain or cursor a 422', async () => {
   expect((await operator.ask('GET', `/v1/operator/reports/${ID}`)).status).toBe(404)
   expect((await operator.ask('GET', '/v1/operator/reports?domain=a..b')).status).toBe(422)
@@ -315,4 +332,18 @@ test('reports and unparsed messages: unknown ids are a 404, an invalid domain or
   })
   expect((await operator.ask('POST', `/v1/operator/received/unparsed/${ID}/retry`)).status).toBe(404)
   expect(at((await operator.ask('GET', '/v1/operator/received')).body, 'data')).toEqual([])
+})
+
+// Proves: operator-10
+test('settings have their source, and secrets are not shown', async () => {
+  const settings = { TASSIS_STRIPE_KEY: 'sk_test_secret', TASSIS_LOG_LEVEL: 'silent' }
+  await using other = await createTestApi({ serves: { settings: loadConfig(settings).report } })
+  const session = await signInAsOperator(other)
+  const { body } = await session.ask('GET', '/v1/operator/settings')
+  const found = at(body, 'data') as { variable: string; value: string; source: string; topic: string }[]
+  const find = (variable: string) => found.find((setting) => setting.variable === variable)
+  expect(find('TASSIS_STRIPE_KEY')).toMatchObject({ value: '(set)', source: 'environment', topic: 'Billing' })
+  expect(find('TASSIS_LOG_LEVEL')).toMatchObject({ value: 'silent', source: 'environment' })
+  expect(find('TASSIS_HTTP_ADDR')).toMatchObject({ source: 'default' })
+  expect(JSON.stringify(body)).not.toContain('sk_test_secret')
 })

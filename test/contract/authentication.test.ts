@@ -136,6 +136,7 @@ const STATUSES: Readonly<Record<string, number>> = {
   'GET /app/newsletters/{id}/html': 401,
   'GET /app/inbound/{id}/html': 401,
   'GET /app/inbound/mailboxes/{id}/messages/{message}/html': 401,
+  'GET /app/previews/{id}': 401,
   'POST /billing/stripe': 400,
   'POST /v1/auth/login': 422,
   'POST /v1/auth/join': 422,

@@ -627,6 +627,19 @@ export const ROUTES: readonly Route[] = [
     body: () => ({ template_data: { name: 'Ada' } }),
     isBodyOptional: true,
   },
+  listRoute('/v1/templates/{id}/versions', 'templates:read', { resource: 'template', paged: false }),
+  get('/v1/templates/{id}/versions/{version}', 'templates:read', { resource: 'template' }),
+  {
+    ...get('/v1/templates/{id}/versions/{version}/restore', 'templates:write', { resource: 'template' }),
+    method: 'POST',
+    body: () => ({}),
+    isBodyOptional: true,
+  },
+  {
+    ...get('/v1/templates/render', 'templates:read'),
+    method: 'POST',
+    body: () => ({ subject: unique('Subject') }),
+  },
   {
     ...get('/v1/validate', 'emails:read', {
       shape: ['deliverable', 'email', 'is_disposable', 'is_free', 'is_role', 'mx_found', 'reason', 'valid'],
@@ -744,6 +757,7 @@ export const PUBLIC_ROUTES: readonly string[] = [
   'GET /app/inbound/{id}/html',
   'GET /app/captured/{id}/html',
   'GET /app/mail/{id}/html',
+  'GET /app/previews/{id}',
   'GET /app/newsletters/{id}/html',
   'GET /t/o/{token}',
   'GET /t/c/{token}/{target}',
@@ -782,28 +796,31 @@ const listOfImport = new Map<string, string>()
 /** The mailbox of each created message and thread. */
 const mailboxOf = new Map<string, string>()
 
-export const buildPath = ({ path, resource }: Route, id: string): string =>
-  resource === 'contact' || resource === 'pending-contact'
-    ? path
-        .replace('{id}', listOfContact.get(id) ?? [...listOfContact.values()].at(-1) ?? 'x')
-        .replace('{email}', encodeURIComponent(id))
-    : resource === 'contact-import'
-      ? path
-          .replace('{id}', listOfImport.get(id) ?? [...listOfImport.values()].at(-1) ?? 'x')
-          .replace('{operation_id}', id)
-      : resource === 'webhook-delivery'
-        ? buildDeliveryPath(path, webhookOfDelivery, id)
-        : resource === 'inbound-route-delivery'
-          ? buildDeliveryPath(path, routeOfDelivery, id)
-          : /\{[mt]id\}/.test(path)
-            ? path
-                .replace('{id}', mailboxOf.get(id) ?? [...mailboxOf.values()].at(-1) ?? 'x')
-                .replace(/\{[mt]id\}/, id)
-                .replace('{n}', '0')
-            : path.replace('{id}', id).replace('{email}', encodeURIComponent(id)).replace('{n}', '0')
-
-const buildDeliveryPath = (path: string, owners: ReadonlyMap<string, string>, id: string): string =>
-  path.replace('{id}', owners.get(id) ?? [...owners.values()].at(-1) ?? 'x').replace('{delivery_id}', id)
+export function buildPath({ path, resource }: Pick<Route, 'path' | 'resource'>, id: string): string {
+  const parentIn = (parents: ReadonlyMap<string, string>): string =>
+    parents.get(id) ?? [...parents.values()].at(-1) ?? 'x'
+  switch (resource) {
+    case 'contact':
+    case 'pending-contact':
+      return path.replace('{id}', parentIn(listOfContact)).replace('{email}', encodeURIComponent(id))
+    case 'contact-import':
+      return path.replace('{id}', parentIn(listOfImport)).replace('{operation_id}', id)
+    case 'webhook-delivery':
+      return path.replace('{id}', parentIn(webhookOfDelivery)).replace('{delivery_id}', id)
+    case 'inbound-route-delivery':
+      return path.replace('{id}', parentIn(routeOfDelivery)).replace('{delivery_id}', id)
+  }
+  if (/\{[mt]id\}/.test(path))
+    return path
+      .replace('{id}', parentIn(mailboxOf))
+      .replace(/\{[mt]id\}/, id)
+      .replace('{n}', '0')
+  return path
+    .replace('{id}', id)
+    .replace('{email}', encodeURIComponent(id))
+    .replace('{n}', '0')
+    .replace('{version}', '1')
+}
 
 export interface ContractApi extends EmailApi {
   /** Creates a new resource of its kind in the first account and returns its id. */

@@ -531,6 +531,7 @@ describe.skipIf(!isChromiumAvailable())('received mail in the dashboard', () => 
 })
 
 describe('the page with the HTML of received mail', () => {
+  // Proves: dash-7
   test('is only for users of its account, and hidden under tracking hosts', async () => {
     const id = await service.store({ html: '<p>Secret</p><script>1</script>' })
     const plain = await service.store({ text: 'x' })

@@ -7,7 +7,14 @@ import {
   parseSettingFilters,
   parseUnparsedFilters,
 } from '#dashboard/screens/server/filters.ts'
-import { findDeletion, formatBytes, formatPercent, shorten, toDetailText } from '#dashboard/screens/server/format.ts'
+import {
+  findDeletion,
+  formatBytes,
+  formatCount,
+  formatPercent,
+  shorten,
+  toDetailText,
+} from '#dashboard/screens/server/format.ts'
 import { mergeRows } from '#dashboard/screens/server/steady-rows.ts'
 
 test('the navigation has the server only for operators', () => {
@@ -42,6 +49,7 @@ test('sizes and parts are short', () => {
     '3.4 GiB',
     '5000 TiB',
   ])
+  expect([formatCount(1, 'account'), formatCount(0, 'account')]).toEqual(['1 account', '0 accounts'])
   expect([formatPercent(1, 3), formatPercent(0, 0)]).toEqual(['33 %', '–'])
 })
 

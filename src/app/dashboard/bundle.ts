@@ -32,7 +32,7 @@ export async function bundleDashboard(folder: string): Promise<DashboardBundle> 
     publicPath: ASSETS_PATH,
     naming: { entry: '[name]-[hash].[ext]', chunk: 'part-[hash].[ext]', asset: '[name]-[hash].[ext]' },
     // Otherwise React and others are bundled with their development checks, and ask for the process of a server.
-    define: { 'process.env.NODE_ENV': '"production"', 'process.env': 'undefined' },
+    define: { 'process.env.NODE_ENV': '"production"', 'process.env': '{}' },
   })
   const files = await Promise.all(
     outputs.map(async (output) => ({

@@ -115,8 +115,7 @@ export const operatorMailRoutes = ({ opened: { app, parser }, recordView }: Oper
     .post(
       '/mail/:id/retry',
       async ({ actor, params, set }) => {
-        await retryOperatorMail(app, params.id)
-        await app.commit.writeFromReserve((tx) =>
+        await retryOperatorMail(app, params.id, (tx) =>
           audit(app, tx, toServiceActor(actor), {
             action: 'operator_mail.retried',
             resourceType: 'operator_mail',

@@ -1,17 +1,20 @@
 /** @module /v1/operator: health, queue, received mail, disk and settings. Paths, schemas and one call each. */
 import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
+import { findAccountByUuid } from '#features/core/accounts/accounts.ts'
+import type { App } from '#features/core/app/app.ts'
 import { authenticated } from '#features/core/app/http.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { countQueueEntries, listQueueEntries } from '#features/receiving/inbound/queue-entries.ts'
 import { listUnparsed, retryUnparsed, type UnparsedCursor } from '#features/receiving/inbound/retry.ts'
 import type { LaneState } from '#features/sending/delivery/scheduler.ts'
-import { domainOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
+import { accountOfLane, domainOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
+import type { Tx } from '#platform/db/commit.ts'
 import { operatorsOnly } from '#platform/http/access.ts'
 import { dataBody, isoTime, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, Nullable, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
-import { formatUuid } from '#platform/ids.ts'
+import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { SETTING_GROUPS } from '../settings.ts'
 import type { OperatorContext } from './context.ts'
 import { type DiskUsage, readFileSystem } from './disk.ts'
@@ -63,7 +66,7 @@ export const operatorStatusRoutes = (context: OperatorContext) => {
       async ({ actor, query }) => {
         await recordView(actor, { name: 'queue' })
         const page = parsePage(query)
-        const found = filterLanes(app.db, readLanes().lanes, query)
+        const found = filterLanes(app, readLanes().lanes, query)
         const shown = found.slice(page.offset, page.offset + page.limit)
         return pageBody(
           shown.map((lane) => toLaneWire(app, lane)),
@@ -146,14 +149,15 @@ export const operatorStatusRoutes = (context: OperatorContext) => {
     .post(
       '/received/unparsed/:id/retry',
       async ({ actor, params }) => {
-        const problem = await retryUnparsed(app, parser, params.id)
-        await app.commit.writeFromReserve((tx) =>
+        const recordRetry = (tx: Tx) =>
           audit(app, tx, toServiceActor(actor), {
             action: 'operator.message_retried',
             resourceType: 'message',
             resourceId: params.id.toLowerCase(),
-          }),
-        )
+          })
+        const problem = await retryUnparsed(app, parser, params.id, recordRetry)
+        // Nothing else was written then.
+        if (problem !== undefined) await app.commit.writeFromReserve(recordRetry)
         return dataBody({ id: params.id.toLowerCase(), parse_error: problem ?? null })
       },
       {
@@ -209,25 +213,22 @@ export const operatorStatusRoutes = (context: OperatorContext) => {
     )
 }
 
-type Db = OperatorContext['opened']['app']['db']
-
 function filterLanes(
-  db: Db,
+  { config, db }: App,
   lanes: readonly LaneState[],
   { account_id: accountId, domain }: Static<typeof QueueQuery>,
 ): readonly LaneState[] {
   const wanted = domain?.trim().toLowerCase()
-  const isOfAccount = ({ lane }: LaneState): boolean => {
-    const account = findLaneAccount(db, lane)
-    return account !== undefined && formatUuid(account.uuid) === accountId?.toLowerCase()
-  }
+  const uuid = accountId === undefined ? undefined : parseUuid(accountId)
+  const account = uuid && findAccountByUuid(config, db, uuid)
+  if (accountId !== undefined && !account) return []
   return lanes.filter(
-    (state) =>
-      (wanted === undefined || domainOfLane(state.lane) === wanted) && (accountId === undefined || isOfAccount(state)),
+    ({ lane }) =>
+      (wanted === undefined || domainOfLane(lane) === wanted) && (!account || accountOfLane(lane) === account.id),
   )
 }
 
-function toLaneWire(app: OperatorContext['opened']['app'], state: LaneState): QueueLane {
+function toLaneWire(app: App, state: LaneState): QueueLane {
   const account = findLaneAccount(app.db, state.lane)
   return {
     lane: state.lane,

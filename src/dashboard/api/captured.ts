@@ -80,7 +80,13 @@ export function useInbox(values: QueryValues) {
   const latestById = new Map(latest?.data.map((row) => [row.id, row]))
   return {
     query,
-    rows: rows?.map((row) => latestById.get(row.id) ?? row),
+    rows: rows?.map((row) => {
+      const newest = latestById.get(row.id)
+      if (newest) return newest
+      // An email that was read leaves the list of unread ones only when that is shown again.
+      const opened = queries.getQueryData<CapturedDetail>(detailKey(row.id))
+      return opened ? { ...row, read: opened.read } : row
+    }),
     pagination: (latest ?? query.data)?.pagination,
     newCount,
     /** Whether there may be more new emails than were counted. */

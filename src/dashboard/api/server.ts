@@ -20,7 +20,7 @@ import type {
   UnparsedMessage,
 } from '#app/operator/model.ts'
 import type { Pagination } from '#platform/http/envelope.ts'
-import { get, type QueryValues, request } from './client.ts'
+import { ApiError, get, type QueryValues, request } from './client.ts'
 
 export interface ServerPage<Row> {
   readonly data: readonly Row[]
@@ -32,22 +32,26 @@ export const REFRESH_MS = 15_000
 const PAGE_SIZE = 50
 const KEY = 'server'
 
+/** A refusal stays until something is done about it. */
+const toInterval = ({ state }: { readonly state: { readonly error: Error | null } }): number | false =>
+  state.error instanceof ApiError && state.error.status === 403 ? false : REFRESH_MS
+
 /** A view of the service, refreshed while it is visible. */
 function useView<T>(path: string, query: QueryValues = {}): UseQueryResult<T> {
   return useQuery({
     queryKey: [KEY, path, query],
     queryFn: ({ signal }) => get<T>(`/v1/operator/${path}`, query, signal),
-    refetchInterval: REFRESH_MS,
+    refetchInterval: toInterval,
     placeholderData: keepPreviousData,
   })
 }
 
 /** One thing, of which nothing of another is shown while it is loaded. */
-function useOne<T>(path: string, refreshMs: number | false = REFRESH_MS): UseQueryResult<T> {
+function useOne<T>(path: string, isRefreshed = true): UseQueryResult<T> {
   return useQuery({
     queryKey: [KEY, path],
     queryFn: async ({ signal }) => (await get<{ data: T }>(`/v1/operator/${path}`, {}, signal)).data,
-    refetchInterval: refreshMs,
+    refetchInterval: isRefreshed && toInterval,
   })
 }
 
@@ -127,8 +131,14 @@ export const useRetryUnparsed = () =>
         .data,
   )
 
+/** An action that takes a message out of the list; the list is then loaded anew. */
+function useMailAction(run: () => Promise<void>) {
+  const queries = useQueryClient()
+  return useMutation({ mutationFn: run, onSuccess: () => queries.removeQueries({ queryKey: [KEY, 'mail'] }) })
+}
+
 export const useRetryMail = (id: string) =>
-  useAction((_: undefined) => request<void>('POST', `/v1/operator/${toMailPath(id)}/retry`))
+  useMailAction(() => request<void>('POST', `/v1/operator/${toMailPath(id)}/retry`))
 
 export const useDeleteMail = (id: string) =>
-  useAction((_: undefined) => request<void>('DELETE', `/v1/operator/${toMailPath(id)}`))
+  useMailAction(() => request<void>('DELETE', `/v1/operator/${toMailPath(id)}`))

@@ -3,7 +3,7 @@
  * loaded when one is first shown; without it there is a plain field.
  */
 import { Anchor, Input, Skeleton, Text, Textarea, useComputedColorScheme } from '@mantine/core'
-import { useEffect, useId, useRef, useState } from 'react'
+import { type RefObject, useEffect, useId, useRef, useState } from 'react'
 import type { Editor } from './code-editor/editor.ts'
 import type { CodeLanguage, CodeProblem } from './code-editor/model.ts'
 import { LongText } from './long-text.tsx'
@@ -81,6 +81,7 @@ interface EditorBoxProps extends CodeEditorProps {
 function EditorBox(props: EditorBoxProps) {
   const { label, value, onChange, language, problems, hintId, goToLine, maxLength = MAX_LENGTH } = props
   const parent = useRef<HTMLDivElement>(null)
+  const plain = useRef<HTMLTextAreaElement>(null)
   const editor = useRef<Editor>(undefined)
   const [state, setState] = useState<'loading' | 'ready' | 'failed'>('loading')
   const [isTooLong, setIsTooLong] = useState(false)
@@ -91,6 +92,8 @@ function EditorBox(props: EditorBoxProps) {
   // The editor is made once for each language; everything else is told to it below.
   useEffect(() => {
     let isGone = false
+    // What is told below is told to each new editor.
+    setState('loading')
     import('./code-editor/editor.ts').then(
       ({ createEditor }) => {
         if (isGone || !parent.current) return
@@ -118,7 +121,10 @@ function EditorBox(props: EditorBoxProps) {
     }
   }, [language, isReadOnly, maxLength, label, hintId])
   const isReady = state === 'ready'
-  goToLine.current = isReady ? (line) => editor.current?.goToLine(line) : undefined
+  goToLine.current = (line) => {
+    if (isReady) editor.current?.goToLine(line)
+    else if (plain.current) goToPlainLine(plain.current, line)
+  }
   // biome-ignore lint/correctness/useExhaustiveDependencies: a new editor needs them too
   useEffect(() => {
     editor.current?.setText(value)
@@ -134,21 +140,7 @@ function EditorBox(props: EditorBoxProps) {
   return (
     <>
       {state === 'loading' && <Skeleton height={200} />}
-      {state === 'failed' && (
-        <Textarea
-          aria-label={label}
-          aria-describedby={hintId}
-          value={value}
-          onChange={(event) => onChange?.(event.currentTarget.value)}
-          readOnly={isReadOnly}
-          maxLength={maxLength}
-          autosize
-          minRows={8}
-          maxRows={24}
-          spellCheck={false}
-          styles={{ input: { fontFamily: 'var(--mantine-font-family-monospace)' } }}
-        />
-      )}
+      {state === 'failed' && <PlainField {...props} maxLength={maxLength} field={plain} />}
       <div ref={parent} className="code-editor" hidden={!isReady} />
       <div role="alert">
         {isTooLong && (
@@ -159,4 +151,32 @@ function EditorBox(props: EditorBoxProps) {
       </div>
     </>
   )
+}
+
+interface PlainFieldProps extends EditorBoxProps {
+  readonly maxLength: number
+  readonly field: RefObject<HTMLTextAreaElement | null>
+}
+
+const PlainField = ({ label, hintId, value, onChange, maxLength, field }: PlainFieldProps) => (
+  <Textarea
+    ref={field}
+    aria-label={label}
+    aria-describedby={hintId}
+    value={value}
+    onChange={(event) => onChange?.(event.currentTarget.value)}
+    readOnly={onChange === undefined}
+    maxLength={maxLength}
+    autosize
+    minRows={8}
+    maxRows={24}
+    spellCheck={false}
+    styles={{ input: { fontFamily: 'var(--mantine-font-family-monospace)' } }}
+  />
+)
+
+function goToPlainLine(field: HTMLTextAreaElement, line: number): void {
+  const before = field.value.split('\n', line - 1).join('\n').length
+  field.focus()
+  field.setSelectionRange(before + (line > 1 ? 1 : 0), before + (line > 1 ? 1 : 0))
 }

@@ -128,7 +128,11 @@ const FOCUS_DELAY_MS = 100
 function focusNeighbour(id: string): void {
   const row = document.querySelector(`[data-captured="${CSS.escape(id)}"]`)
   const next = row?.nextElementSibling ?? row?.previousElementSibling
-  if (next) setTimeout(() => next.querySelector('a')?.focus(), FOCUS_DELAY_MS)
+  const move = () => {
+    // Unless the reader has moved it meanwhile.
+    if ((document.activeElement ?? document.body) === document.body) next?.querySelector('a')?.focus()
+  }
+  setTimeout(move, FOCUS_DELAY_MS)
 }
 
 /** Asks to delete the row with the focus, else the open message. */

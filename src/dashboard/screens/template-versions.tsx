@@ -64,7 +64,7 @@ function VersionTable({ rows, template }: VersionTableProps) {
   const columns: readonly Column<TemplateVersionRow>[] = [
     {
       header: 'Version',
-      width: '10rem',
+      width: '24%',
       cell: ({ version }) =>
         version === template.version ? (
           <Group gap="xs">
@@ -84,8 +84,8 @@ function VersionTable({ rows, template }: VersionTableProps) {
           </Anchor>
         ),
     },
-    { header: 'Saved', width: '11rem', cell: ({ created_at }) => <Time iso={created_at} /> },
-    { header: 'By', width: '14rem', cell: (row) => <bdi>{toAuthor(row, user.id, members)}</bdi> },
+    { header: 'Saved', width: '22%', cell: ({ created_at }) => <Time iso={created_at} /> },
+    { header: 'By', width: '22%', cell: (row) => <bdi>{toAuthor(row, user.id, members)}</bdi> },
     { header: 'Subject', cell: ({ subject }) => <bdi>{subject}</bdi> },
   ]
   return (

@@ -11,7 +11,7 @@ import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
 import { AccountLink } from './account-link.tsx'
 import { AccountBadge, formatQuota } from './accounts.tsx'
-import { shorten, toSourceName } from './format.ts'
+import { formatCount, shorten, toSourceName } from './format.ts'
 import { Done, ServerPage } from './frame.tsx'
 
 const route = getRouteApi('/server/accounts/$id')
@@ -72,7 +72,7 @@ function Account({ account }: { readonly account: OperatorAccountDetail }) {
               {account.paused_at === null && '; the pause is that of its parent account'}.
             </Text>
           )}
-          {account.held > 0 && <Text size="sm">Mail to {account.held.toLocaleString()} recipients is held.</Text>}
+          {account.held > 0 && <Text size="sm">Mail to {formatCount(account.held, 'recipient')} is held.</Text>}
         </Alert>
       )}
       <Facts
@@ -131,7 +131,7 @@ function Rates({ account }: { readonly account: OperatorAccountDetail }) {
           ],
           [
             'Last 30 days',
-            `${month.complaints.toLocaleString()} complaints for ${month.delivered.toLocaleString()} delivered${month.rate === null ? '' : `: ${(month.rate * 1000).toFixed(2)} per 1,000`}`,
+            `${formatCount(month.complaints, 'complaint')} for ${month.delivered.toLocaleString()} delivered${month.rate === null ? '' : `: ${(month.rate * 1000).toFixed(2)} per 1,000`}`,
           ],
         ]}
       />
@@ -195,9 +195,11 @@ function ResumeDialog({ account: { id, name, held }, onClose }: DialogProps) {
         resume.mutate(undefined as never, {
           onSuccess: ({ released, released_is_at_least: isAtLeast, still_stopped: block }) =>
             onClose(
-              block === null
-                ? `The account is resumed. ${isAtLeast ? 'At least ' : ''}${released.toLocaleString()} recipients with held mail are queued again.`
-                : `The account is resumed, but still may not send: ${block}`,
+              block === null && released === 0 && !isAtLeast
+                ? 'The account is resumed. No mail was held.'
+                : block === null
+                  ? `The account is resumed. ${isAtLeast ? 'At least the' : 'The'} held mail to ${formatCount(released, 'recipient')} is queued again.`
+                  : `The account is resumed, but still may not send: ${block}`,
             ),
         })
       }
@@ -206,7 +208,7 @@ function ResumeDialog({ account: { id, name, held }, onClose }: DialogProps) {
       <Text>
         <bdi>{name}</bdi> can send again. Its bounces and complaints until now no longer count.
       </Text>
-      {held > 0 && <Text>The held mail, to {held.toLocaleString()} recipients, is sent.</Text>}
+      {held > 0 && <Text>The held mail, to {formatCount(held, 'recipient')}, is sent.</Text>}
     </DialogFrame>
   )
 }

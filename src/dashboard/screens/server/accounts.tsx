@@ -9,6 +9,7 @@ import { EmptyState } from '../../parts/states.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
 import { ACCOUNT_STATES, type AccountState } from './filters.ts'
+import { formatCount } from './format.ts'
 import { ServerPage, SteadyTable } from './frame.tsx'
 import { SearchForm } from './search-form.tsx'
 
@@ -101,10 +102,10 @@ export function AccountsScreen() {
               rows={data}
               toKey={({ id }) => id}
               listKey={JSON.stringify(filters)}
-              isPlaceholder={query.isPlaceholderData}
+              query={query}
             />
             <Text size="sm" c="dimmed">
-              {pagination.total.toLocaleString()} accounts
+              {formatCount(pagination.total, 'account')}
             </Text>
             <Pages path="/server/accounts" page={page} totalPages={pagination.total_pages} />
           </>

@@ -51,7 +51,7 @@ export function ComplaintsScreen() {
               rows={data}
               toKey={({ id }) => id}
               listKey={JSON.stringify(filters)}
-              isPlaceholder={query.isPlaceholderData}
+              query={query}
             />
             <Pages path="/server/complaints" page={filters.page ?? 1} totalPages={pagination.total_pages} />
           </>

@@ -72,7 +72,7 @@ export function FindingsScreen() {
               rows={data}
               toKey={({ id }) => id}
               listKey={JSON.stringify(filters)}
-              isPlaceholder={query.isPlaceholderData}
+              query={query}
             />
             <Pages path="/server/findings" page={filters.page ?? 1} totalPages={pagination.total_pages} />
           </>

@@ -9,6 +9,10 @@ export function formatBytes(bytes: number): string {
   return `${step === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${UNITS[step]}`
 }
 
+/** `1 account`, `2,000 accounts`. */
+export const formatCount = (count: number, noun: string): string =>
+  `${count.toLocaleString()} ${noun}${count === 1 ? '' : 's'}`
+
 /** Parts of a whole in percent; a dash when there is no whole. */
 export const formatPercent = (part: number, whole: number): string =>
   whole <= 0 ? '–' : `${Math.round((100 * part) / whole)} %`

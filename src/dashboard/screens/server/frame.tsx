@@ -2,15 +2,15 @@
 import { Alert, Button, Group, Stack, Text } from '@mantine/core'
 import { type UseQueryResult, useQueryClient } from '@tanstack/react-query'
 import { Link, useRouterState } from '@tanstack/react-router'
-import { type ReactNode, useEffect } from 'react'
+import { type ReactNode, useEffect, useRef } from 'react'
 import { ApiError, request } from '../../api/client.ts'
 import { useSession } from '../../api/session.tsx'
+import { Authenticator } from '../../parts/authenticator.tsx'
 import { type Column, DataTable } from '../../parts/data-table.tsx'
 import { FormError } from '../../parts/form-error.tsx'
 import { Page } from '../../parts/page.tsx'
 import { EmptyState, QueryView } from '../../parts/states.tsx'
 import { Time } from '../../parts/time.tsx'
-import { Authenticator } from '../../parts/authenticator.tsx'
 import { useSteadyRows } from './steady-rows.ts'
 
 const VIEWS: readonly { readonly label: string; readonly to: string }[] = [
@@ -62,7 +62,7 @@ interface ServerPageProps<T> {
 
 /** A screen for operators only; others see what they lack. */
 export function ServerPage<T>({ title, action, query, isRefreshed = true, filters, children }: ServerPageProps<T>) {
-  const refusal = useRefusal(query.error)
+  const refusal = useRefusal(query)
   return (
     <Page title={title} action={refusal ? undefined : action}>
       {refusal ?? (
@@ -104,10 +104,14 @@ function ReadAt<T>({ query }: { readonly query: UseQueryResult<T> }) {
 }
 
 /** What an operator still needs before the views are shown; undefined: nothing. */
-function useRefusal(error: unknown): ReactNode | undefined {
+function useRefusal({ error, data }: UseQueryResult<unknown>): ReactNode | undefined {
   const { user } = useSession()
   const queries = useQueryClient()
-  const code = error instanceof ApiError && error.status === 403 ? error.code : undefined
+  // While the view is read again there is no error for a moment: an open dialog must not close.
+  const last = useRef<string>(undefined)
+  if (error instanceof ApiError && error.status === 403) last.current = error.code
+  else if (error || data !== undefined) last.current = undefined
+  const code = last.current
   const hasLostRight = code === 'operator_required' && user.is_operator
   useEffect(() => {
     // The navigation no longer offers these screens.
@@ -170,13 +174,14 @@ interface SteadyTableProps<Row> {
   toKey(row: Row): string
   /** Filters and page. */
   readonly listKey: string
-  /** Whether the rows still belong to the list before. */
-  readonly isPlaceholder: boolean
+  /** Where the rows come from. */
+  readonly query: Pick<UseQueryResult, 'isPlaceholderData' | 'dataUpdatedAt'>
 }
 
 /** A table that is refreshed without jumping. */
-export function SteadyTable<Row>({ label, columns, rows, toKey, listKey, isPlaceholder }: SteadyTableProps<Row>) {
-  const steady = useSteadyRows(rows, toKey, listKey, isPlaceholder)
+export function SteadyTable<Row>({ label, columns, rows, toKey, listKey, query }: SteadyTableProps<Row>) {
+  const { isPlaceholderData: isPlaceholder, dataUpdatedAt } = query
+  const steady = useSteadyRows(rows, toKey, listKey, isPlaceholder, dataUpdatedAt)
   return (
     <Stack gap="xs" style={{ opacity: isPlaceholder ? 0.6 : 1 }}>
       {/* Always in the page, so that screen readers announce a change and the list does not move. */}

@@ -86,7 +86,7 @@ export function MailScreen() {
               rows={data}
               toKey={({ id }) => id}
               listKey={JSON.stringify(filters)}
-              isPlaceholder={query.isPlaceholderData}
+              query={query}
             />
             <Pages path="/server/mail" page={filters.page ?? 1} totalPages={pagination.total_pages} />
           </>

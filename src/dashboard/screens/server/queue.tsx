@@ -9,6 +9,7 @@ import { EmptyState } from '../../parts/states.tsx'
 import { StatusBadge } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
 import { AccountFilter, AccountLink } from './account-link.tsx'
+import { formatCount } from './format.ts'
 import { ServerPage, SteadyTable } from './frame.tsx'
 import { SearchForm } from './search-form.tsx'
 
@@ -85,10 +86,10 @@ function Lanes() {
               rows={data}
               toKey={(row) => row.lane}
               listKey={JSON.stringify(filters)}
-              isPlaceholder={query.isPlaceholderData}
+              query={query}
             />
             <Text size="sm" c="dimmed">
-              {pagination.total.toLocaleString()} destinations; each account has its own.
+              {formatCount(pagination.total, 'destination')}; each account has its own.
             </Text>
             <Pages path="/server/queue" page={filters.page ?? 1} totalPages={pagination.total_pages} />
           </>
@@ -141,7 +142,7 @@ function Lane({ lane }: { readonly lane: string }) {
               rows={data}
               toKey={(row) => `${row.email_id} ${row.recipient}`}
               listKey={lane}
-              isPlaceholder={query.isPlaceholderData}
+              query={query}
             />
             {data.length >= 50 && (
               <Text size="sm" c="dimmed">

@@ -56,7 +56,7 @@ export function ReceivedScreen() {
                   rows={data}
                   toKey={({ id }) => id}
                   listKey={String(page)}
-                  isPlaceholder={query.isPlaceholderData}
+                  query={query}
                 />
                 <Pages path="/server/received" page={page} totalPages={pagination.total_pages} />
               </>

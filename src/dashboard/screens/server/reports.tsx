@@ -77,7 +77,7 @@ export function ReportsScreen() {
               rows={data}
               toKey={({ id }) => id}
               listKey={JSON.stringify(filters)}
-              isPlaceholder={query.isPlaceholderData}
+              query={query}
             />
             <Pages path="/server/reports" page={filters.page ?? 1} totalPages={pagination.total_pages} />
           </>

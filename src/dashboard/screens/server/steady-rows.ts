@@ -21,31 +21,46 @@ export const mergeRows = <Row>(
   return shown.map((row) => byKey.get(toKey(row)) ?? row)
 }
 
+interface Shown<Row> {
+  readonly listKey: string
+  readonly rows: readonly Row[]
+  readonly readAt: number
+}
+
+/** Data of this age are read again when a screen is opened. */
+const STALE_MS = 5000
+
+/** Another list, rows that were read before the screen was opened, and an empty list are replaced at once. */
+const isReplaceable = (shown: Shown<unknown>, listKey: string, openedAt: number): boolean =>
+  shown.listKey !== listKey || shown.readAt < openedAt - STALE_MS || shown.rows.length === 0
+
 /**
  * @param current the rows as last read
  * @param listKey filters and page: another list is shown immediately
  * @param isPlaceholder whether `current` still belongs to the list before
+ * @param readAt when `current` was read: what is older than the screen is replaced immediately
  */
 export function useSteadyRows<Row>(
   current: readonly Row[],
   toKey: (row: Row) => string,
   listKey: string,
   isPlaceholder: boolean,
+  readAt: number,
 ): SteadyRows<Row> {
-  const shown = useRef<{ readonly listKey: string; readonly rows: readonly Row[] }>(undefined)
+  const shown = useRef<Shown<Row>>(undefined)
+  const [openedAt] = useState(Date.now)
   const [, render] = useState(0)
-  // A list that was empty cannot jump.
-  if (!shown.current || (!isPlaceholder && (shown.current.listKey !== listKey || shown.current.rows.length === 0)))
-    shown.current = { listKey: isPlaceholder ? '' : listKey, rows: current }
+  if (!shown.current || (!isPlaceholder && isReplaceable(shown.current, listKey, openedAt)))
+    shown.current = { listKey: isPlaceholder ? '' : listKey, rows: current, readAt }
   const rows = mergeRows(shown.current.rows, current, toKey)
-  shown.current = { listKey: shown.current.listKey, rows }
+  shown.current = { ...shown.current, rows }
   const known = new Set(rows.map(toKey))
   return {
     rows,
     newCount: current.filter((row) => !known.has(toKey(row))).length,
     hasChanged: rows.map(toKey).join('\n') !== current.map(toKey).join('\n'),
     show() {
-      shown.current = { listKey, rows: current }
+      shown.current = { listKey, rows: current, readAt }
       render((count) => count + 1)
     },
   }

@@ -43,6 +43,7 @@ describe('signing in', () => {
             email: ADA,
             name: 'ada',
             totp_enabled: false,
+            is_operator: false,
             recovery_codes_left: 0,
             last_login_at: null,
             created_at: '2026-01-01T00:00:00.000Z',

@@ -132,6 +132,7 @@ test('reading templates is enough', async () => {
   expectError(await service.api('POST', '/v1/templates/render', body, { key: other }), 403, 'insufficient_scope')
 })
 
+// Proves: template-14
 test('a user gets the HTML as a page for a frame that runs nothing; another account does not', async () => {
   await using service = await createTestApi()
   const { app, actor, url } = service
